@@ -133,7 +133,7 @@ def _read_section(kind: type[_Section], values: dict[str, str], where: str, root
             raise TempolocError(f"{where}: {name} = {values[name]!r} is not a valid {wanted}") from None
     return kind(**read)
 
-# %% ../nbs/00_settings.ipynb #19261503
+# %% ../nbs/00_settings.ipynb #b6c55f45
 def load_settings(path: str | Path) -> Settings:
     """Read a `settings.ini`.
 
@@ -153,7 +153,8 @@ def load_settings(path: str | Path) -> Settings:
     profiles = {name.removeprefix("profile."): values for name, values in found.items() if name.startswith("profile.")}
     for name in found:
         if name not in sections and not name.startswith("profile."):
-            raise TempolocError(f"{path.name} has the unknown section [{name}]; known: {', '.join(sections)}, profile.*")
+            known = ", ".join([*sections, "profile.*"])
+            raise TempolocError(f"{path.name} has the unknown section [{name}]; known: {known}")
     for name in sections:
         if name not in found:
             raise TempolocError(f"{path.name} lacks the section [{name}]; add it")

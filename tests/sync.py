@@ -1,0 +1,94 @@
+"""Notebooks, modules and README in step: checks by default, `--write` regenerates.
+
+A check, not a test: it must see the notebooks as they are committed, before anything else touches them.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def readme_from_index() -> str:
+    """`nbs/index.ipynb` as Markdown: hidden cells left out, directives stripped, links made relative to the root."""
+    import nbformat
+    from nbconvert import MarkdownExporter
+
+    notebook = nbformat.read(ROOT / "nbs" / "index.ipynb", as_version=4)
+    kept = []
+    for cell in notebook.cells:
+        lines = cell.source.splitlines()
+        directives = [line for line in lines if line.startswith("#|")]
+        if any("hide" in d for d in directives):
+            continue
+        cell.source = "\n".join(line for line in lines if not line.startswith("#|"))
+        kept.append(cell)
+    notebook.cells = kept
+    text, _ = MarkdownExporter().from_notebook_node(notebook)
+    text = re.sub(r"\]\(\.\./", "](", text)
+    text = re.sub(r"\n{3,}", "\n\n", text).strip()
+    return "<!-- Written from nbs/index.ipynb by `make readme`; edit that. -->\n\n" + text + "\n"
+
+
+def module_names() -> dict[str, list[str]]:
+    """Notebook names by the module that they declare with `default_exp`."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "nbs").glob("*.ipynb")):
+        for name in re.findall(r'"#\| *default_exp +([\w.]+)', path.read_text(encoding="utf-8")):
+            found.setdefault(name, []).append(path.name)
+    return found
+
+
+def problems() -> list[str]:
+    """One line for each thing that is out of step."""
+    found = []
+    declared = module_names()
+    for name, notebooks in declared.items():
+        if len(notebooks) > 1:
+            found.append(f"{' and '.join(notebooks)} both export {name}: one would overwrite the other")
+    modules = {p.stem for p in (ROOT / "tempoloc_nb").glob("*.py")} - {"__init__", "_modidx"}
+    found += [f"tempoloc_nb/{m}.py has no notebook" for m in sorted(modules - set(declared))]
+    found += [f"{declared[m][0]} was never exported" for m in sorted(set(declared) - modules)]
+    if (ROOT / "README.md").read_text(encoding="utf-8") != readme_from_index():
+        found.append("README.md differs from nbs/index.ipynb: run `make readme`")
+    return found + export_differences()
+
+
+def export_differences() -> list[str]:
+    """Files that `nbdev-export` and `nbdev-clean` would change, in a copy of the tree."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        ignore = "cp -r pyproject.toml README.md nbs tempoloc_nb"
+        copy.mkdir()
+        subprocess.run([*ignore.split(), str(copy)], cwd=ROOT, check=True)
+        for command in ("nbdev-export", "nbdev-clean"):
+            program = Path(sys.executable).parent / command
+            subprocess.run([str(program)], cwd=copy, check=True, capture_output=True)
+        changed = []
+        for part, pattern in (("nbs", "**/*.ipynb"), ("tempoloc_nb", "*.py")):
+            paths = {p.relative_to(copy) for p in (copy / part).glob(pattern) if ".ipynb_checkpoints" not in p.parts}
+            for path in sorted(paths):
+                original = ROOT / path
+                if not original.is_file() or original.read_bytes() != (copy / path).read_bytes():
+                    changed.append(f"{path} is not as exported and cleaned: run nbdev-export and nbdev-clean")
+        return changed
+
+
+def main() -> int:
+    if "--write" in sys.argv:
+        (ROOT / "README.md").write_text(readme_from_index(), encoding="utf-8")
+        return 0
+    found = problems()
+    for line in found:
+        print(line, file=sys.stderr)
+    print(f"sync: {len(module_names())} notebooks and modules, {len(found)} problems")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
