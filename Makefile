@@ -48,7 +48,7 @@ lab: $(VENV)/.ready
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 readme: $(VENV)/.ready
 	$(BIN)/python tests/sync.py --write

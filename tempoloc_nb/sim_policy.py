@@ -50,14 +50,14 @@ class Plan:
             pose += float(minimum_jerk((time - move.start) / move.width)) * np.array(move.delta)
         return pose
 
-# %% ../nbs/16a_sim_policy.ipynb #d96136b7
+# %% ../nbs/16a_sim_policy.ipynb #b8a273ca
 def hop(origin: Floats, target: Floats, start: float, end: float, top: float) -> list[Move]:
     """Moves from `origin` to `target` (both (4,)) within [start, end], passing above height `top` (m)."""
     width = end - start
     over = max(top, float(target[2]))
     rises = over > origin[2] + 0.005
-    first = 0.45 if rises else 0.70
-    begin = 0.10 if rises else 0.0
+    first = 0.40 if rises else 0.70
+    begin = 0.20 if rises else 0.0
     across = (float(target[0] - origin[0]), float(target[1] - origin[1]), 0.0, float(target[3] - origin[3]))
     return [
         Move(start, first * width, (0.0, 0.0, float(over - origin[2]), 0.0)),

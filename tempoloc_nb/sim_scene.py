@@ -18,16 +18,14 @@ from .settings import TempolocError
 from .sim_policy import Floats
 
 # %% auto #0
-__all__ = ['ROBOTS', 'CONTROL_HZ', 'KP', 'MAX_STEP', 'LEAD', 'ENVIRONMENTS', 'TEXTURES', 'DISTRACTORS', 'VIEWS', 'EDITABLE',
-           'COLORS', 'controller_config', 'make_environment', 'environment_options', 'look_at', 'Looks', 'Dresser']
+__all__ = ['ROBOTS', 'CONTROL_HZ', 'KP', 'MAX_STEP', 'ENVIRONMENTS', 'TEXTURES', 'DISTRACTORS', 'VIEWS', 'EDITABLE', 'COLORS',
+           'controller_config', 'make_environment', 'environment_options', 'look_at', 'Looks', 'Dresser']
 
-# %% ../nbs/16b_sim_scene.ipynb #6be4d7b3
+# %% ../nbs/16b_sim_scene.ipynb #2dd6710d
 ROBOTS = ("Panda", "Kinova3", "UR5e")
 CONTROL_HZ = 20
 KP = 300.0  # 1/s², critically damped
 MAX_STEP = (0.10, 0.5)  # m, rad: the largest displacement one action can ask for
-# A critically damped controller trails a moving goal by 2/√kp; half a control period comes on top.
-LEAD = 2.0 / KP**0.5 + 0.5 / CONTROL_HZ
 
 
 def controller_config() -> dict[str, Any]:
@@ -46,7 +44,7 @@ def controller_config() -> dict[str, Any]:
         "damping_ratio_limits": [0, 10],
         "position_limits": None,
         "orientation_limits": None,
-        "uncouple_pos_ori": True,
+        "uncouple_pos_ori": False,
         "input_type": "delta",
         "input_ref_frame": "base",
         "interpolation": None,

@@ -17,7 +17,8 @@ from .sim_policy import Floats, Plan, Timing, hop, reach
 from .sim_scene import Looks
 
 # %% auto #0
-__all__ = ['CUBE_PACE', 'SCRIPTS', 'LAG', 'PLAYS', 'Script', 'task_objects', 'lay_out', 'Director', 'stack']
+__all__ = ['CUBE_PACE', 'SCRIPTS', 'LAG', 'SETTLE', 'PEGS', 'PEG_HALF_LENGTH', 'PLAYS', 'Script', 'task_objects', 'lay_out',
+           'Director', 'stack', 'nuts']
 
 # %% ../nbs/16d_sim_tasks.ipynb #5cbf7c22
 @dataclass(frozen=True, slots=True)
@@ -139,10 +140,12 @@ def lay_out(env: Any, task: str, durations: Floats, timing: Timing, looks: Looks
     if place_hand(env, start) > 0.01:
         raise EpisodeFailed("start pose out of reach")
 
-# %% ../nbs/16d_sim_tasks.ipynb #2448a157
+# %% ../nbs/16d_sim_tasks.ipynb #9317228d
 LAG = MappingProxyType(  # s from command to contact made / lost, by arm; medians measured over 40 grasps
-    {"Panda": (0.20, 0.20), "UR5e": (0.30, 0.20), "Kinova3": (0.30, 0.20)}
+    {"Panda": (0.34, 0.22), "UR5e": (0.36, 0.10), "Kinova3": (0.36, 0.10)}
 )
+
+SETTLE = 0.06  # s between the end of a motion and the gripper's command
 
 
 @dataclass(slots=True)
@@ -181,7 +184,7 @@ class Director:
         target = np.array([*grip_at, yaw])
         origin = e.hand_pose()
         plan = reach(
-            self.rng, origin, target, (e.now, end),
+            self.rng, origin, target, (e.now, end - SETTLE),
             clearance=clear, rise=0.05, pace=self.timing.pace, decoys=avoid, retry=True,
         )  # fmt: skip
         e.styles.append(plan.style)
@@ -196,7 +199,7 @@ class Director:
         origin = e.object_pose(name)
         goal = np.array([*goal[:3], origin[3] + turn(goal[3] - origin[3])])
         end = max(e.boundary + budget - self.lag[1], e.now + 0.5)
-        plan = reach(self.rng, origin, goal, (e.now, end), clearance=clear, rise=rise, pace=self.timing.pace)
+        plan = reach(self.rng, origin, goal, (e.now, end - SETTLE), clearance=clear, rise=rise, pace=self.timing.pace)
         e.styles.append(plan.style)
         e.follow(plan, end, held=name, gate=gate)
         if not e.holds(name):
@@ -209,6 +212,9 @@ class Director:
         e.grip = -1
         e.wait(lambda: not e.holds(name), e.hand_pose(), 1.5, f"could not release {name}")
         e.boundary = e.now - 0.1
+        goal = e.hand_pose()
+        for _ in range(2):  # let the fingers clear the object before the hand moves
+            e.toward(goal)
 
     def leave(self, seconds: float, rise: float = 0.10) -> None:
         """Move away for the rest of the clip, never quite standing still."""
@@ -225,7 +231,7 @@ def _stack(d: Director, upper: str, lower: str, sizes: tuple[float, float], budg
     at = e.object_pose(upper)
     avoid = [e.object_pose(name) for name in others]
     yaw = d.grasp_yaw(at[3], np.pi / 2, avoid, at)
-    d.pick(upper, float(budgets[0]), at[:3] + np.array([0.0, 0.0, d.rng.uniform(-0.003, 0.006)]), yaw, avoid)
+    d.pick(upper, float(budgets[0]), at[:3] + np.array([0.0, 0.0, d.rng.uniform(-0.008, -0.002)]), yaw, avoid)
     base = e.object_pose(lower)
     top = float(base[2]) + sizes[1] + sizes[0]
     goal = np.array([*(base[:2] + d.rng.normal(0.0, 0.002, 2)), top + d.rng.uniform(0.002, 0.005), e.object_pose(upper)[3]])
@@ -243,7 +249,73 @@ def stack(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
         _stack(d, "cubeC", "cubeA", (sizes[2], sizes[0]), durations[2:], ["cubeA"])
     d.leave(tail)
 
+# %% ../nbs/16d_sim_tasks.ipynb #e2437d78
+PEGS = MappingProxyType({"SquareNut": ("peg1", 4), "RoundNut": ("peg2", 16)})  # peg body, yaws tried
+PEG_HALF_LENGTH = 0.10  # m; the peg's body frame is its middle
+
+
+def _nut_yaw(d: Director, name: str, peg: Floats, turns: int) -> float:
+    """The nut's yaw on the peg that needs little turning and keeps the hand near the arm's base."""
+    e = d.episode
+    nut, hand = e.object_pose(name), e.hand_pose()
+    base = e.body_pose("robot0_base")[0]
+    peg_yaw = 0.0 if turns > 4 else peg[3]
+
+    def cost(yaw: float) -> float:
+        swing = turn(yaw - nut[3])
+        arm = (hand - nut)[:2]
+        spin = np.array([[np.cos(swing), -np.sin(swing)], [np.sin(swing), np.cos(swing)]])
+        far = float(np.hypot(*(peg[:2] + spin @ arm - base[:2])))
+        return abs(swing) + 30 * max(0.0, far - 0.76) + 2 * max(0.0, abs(turn(hand[3] + swing - np.pi / 2)) - 1.5)
+
+    return min((peg_yaw + k * 2 * np.pi / turns for k in range(turns)), key=cost)
+
+
+def _nut(d: Director, name: str, budgets: Floats) -> None:
+    """Grasp a nut by its handle, bring it over its peg, thread it on, let it drop."""
+    e = d.episode
+    nut = e.things[name]
+    site = e.env.sim.model.site_name2id(nut.important_sites["handle"])
+    handle = np.array(e.data.site_xpos[site])
+    pose = e.object_pose(name)
+    yaw = d.grasp_yaw(pose[3] + np.pi / 2, np.pi, [], handle)
+    d.pick(name, float(budgets[0]), handle + np.array([0.0, 0.0, d.rng.uniform(-0.006, -0.001)]), yaw, [])
+    body, turns = PEGS[name]
+    middle, rotation = e.body_pose(body)
+    peg = np.array([*middle, np.arctan2(rotation[1, 0], rotation[0, 0])])
+    top = float(peg[2]) + PEG_HALF_LENGTH
+    goal = np.array([*peg[:2], top - d.rng.uniform(0.035, 0.055), _nut_yaw(d, name, peg, turns)])
+
+    def align(wanted: Floats) -> Floats:
+        """Stay above the peg until the nut is centred on it."""
+        here = e.object_pose(name)
+        near = np.hypot(*(here - peg)[:2]) < 0.05
+        off = np.hypot(*(here - peg)[:2]) > 0.005 or abs(turn(here[3] - goal[3])) > 0.12
+        if near and off and here[2] > top and wanted[2] < top + 0.02:
+            wanted = np.array([*peg[:2], top + 0.02, wanted[3]])
+        return wanted
+
+    budget = float(budgets[1]) - 0.12  # the drop takes the rest
+    above = np.array([*peg[:2], top + 0.03, goal[3]])
+    d.carry(name, budget - max(0.55, d.rng.uniform(0.15, 0.30) * budget) + d.lag[1], above, clear=0.01, rise=0.05)
+    d.carry(name, budget, goal, clear=0.0, rise=0.0, gate=align)
+    here = e.object_pose(name)
+    if here[2] > top - 0.01 or np.hypot(*(here - peg)[:2]) > 0.02:
+        raise EpisodeFailed(f"{name} not on its peg")
+    d.let_go(name)
+    hold = e.hand_pose()
+    e.wait(lambda: bool(e.object_pose(name)[2] < peg[2] + 0.02), hold, 0.8, f"{name} stuck on its peg")
+    e.boundary = e.now - 0.1
+
+
+def nuts(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
+    """The square nut onto its peg; in `nut-assembly` (four phases) also the round one."""
+    _nut(d, "SquareNut", durations[:2])
+    if len(durations) == 4:
+        _nut(d, "RoundNut", durations[2:])
+    d.leave(tail)
+
 
 PLAYS: Mapping[str, Callable[[Director, Looks, Floats, float], None]] = MappingProxyType(
-    {"stack-two": stack, "stack-three": stack}
+    {"stack-two": stack, "stack-three": stack, "square": nuts, "nut-assembly": nuts}
 )

@@ -1,0 +1,53 @@
+"""Shared fixtures: a small checkout-like folder to run studies in."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tempoloc_nb import settings as settings_module
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty project: the repository's settings.ini and tasks, no studies, its own runs and results."""
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    shutil.copytree(ROOT / "data" / "tasks", tmp_path / "data" / "tasks")
+    shutil.copytree(ROOT / "data" / "benchmarks" / "recipe", tmp_path / "data" / "benchmarks" / "recipe")
+    (tmp_path / "nbs" / "studies").mkdir(parents=True)
+    monkeypatch.setenv("TEMPOLOC_SETTINGS", str(tmp_path / "settings.ini"))
+    monkeypatch.chdir(tmp_path)
+    settings_module._cached.cache_clear()
+    yield tmp_path
+    settings_module._cached.cache_clear()
+
+
+@pytest.fixture
+def write_study(project: Path) -> Callable[..., Path]:
+    """Writes a study notebook from code cells; the first is tagged `parameters` unless told otherwise."""
+
+    def write(name: str, *cells: str, tags: tuple[str, ...] = ("parameters",)) -> Path:
+        made: list[dict[str, Any]] = [
+            {
+                "cell_type": "code",
+                "id": f"cell{i}",
+                "metadata": {"tags": list(tags)} if i == 0 and tags else {},
+                "source": source,
+                "outputs": [],
+                "execution_count": None,
+            }
+            for i, source in enumerate(cells)
+        ]
+        kernel = {"kernelspec": {"name": "python3", "display_name": "python3", "language": "python"}}
+        path = project / "nbs" / "studies" / f"{name}.ipynb"
+        path.write_text(json.dumps({"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}))
+        return path
+
+    return write

@@ -1,0 +1,81 @@
+"""The package as others use it: light to import, complete when installed, small in the repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = ("torch", "vllm", "transformers", "datasets", "robosuite", "mujoco", "h5py", "pandas", "matplotlib", "IPython")
+PLOTTING = {"pixels", "published", "report", "study", "tables"}
+
+
+def imported_by(module: str) -> set[str]:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_is_light() -> None:
+    found = imported_by("tempoloc_nb")
+    assert not found.intersection([*HEAVY, "numpy", "av"])
+
+
+@pytest.mark.parametrize(
+    "module", sorted(p.stem for p in (ROOT / "tempoloc_nb").glob("*.py") if p.stem not in {"__init__", "_modidx"})
+)
+def test_no_module_imports_more_than_its_purpose(module: str) -> None:
+    heavy = [m for m in HEAVY if module not in PLOTTING or m not in ("pandas", "matplotlib", "IPython")]
+    assert not imported_by(f"tempoloc_nb.{module}").intersection(heavy)
+
+
+def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
+    """Built without network, unpacked elsewhere, run from there."""
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    subprocess.run([*command, str(ROOT)], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    code = (
+        "import tempoloc_nb; from tempoloc_nb.tasks import load_benchmark;"
+        "print(tempoloc_nb.__file__, len(load_benchmark('recipe').clips), len(load_benchmark('sim').with_videos()))"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "TEMPOLOC_SETTINGS"} | {"PYTHONPATH": str(site)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
+    )
+    where, recipe, simulated = done.stdout.split()
+    assert Path(where).is_relative_to(site)
+    assert (recipe, simulated) == ("60", "60")
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_the_tree_is_small() -> None:
+    sizes = {p: p.stat().st_size for p in tracked_files()}
+    assert 0 < sum(sizes.values()) <= 12 * 2**20
+    pictures = {p: s for p, s in sizes.items() if p.suffix == ".png"}
+    assert all(s <= 200_000 for s in pictures.values())
+
+
+def test_notebooks_hold_no_errors_or_heavy_outputs() -> None:
+    import json
+
+    for path in tracked_files():
+        if path.suffix != ".ipynb":
+            continue
+        for cell in json.loads(path.read_text())["cells"]:
+            for output in cell.get("outputs", []):
+                assert output["output_type"] != "error", path.name
+                for kind, value in output.get("data", {}).items():
+                    assert not kind.startswith("video/"), path.name
+                    # base64 takes four characters for three bytes
+                    assert len("".join(value)) <= 280_000, (path.name, kind)

@@ -1,0 +1,158 @@
+"""The study runner: parameters refused, failures reported, unchanged runs skipped, results published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tempoloc_nb import study
+from tempoloc_nb.settings import TempolocError, settings
+
+PARAMETERS = 'profile = "quick"\noutput = ""\nfactor = 2'
+BODY = """
+import pandas as pd
+from tempoloc_nb.study import start
+report = start(profile, output, factor=factor)
+report.table(pd.DataFrame({"factor": [factor]}), "factor")
+"""
+FIGURE = """
+from matplotlib.figure import Figure
+figure = Figure()
+figure.subplots().plot([0, factor])
+_ = report.figure(figure, "line")
+"""
+WriteStudy = Callable[..., Path]
+
+
+def test_a_run_keeps_everything_together(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_one", PARAMETERS, BODY, FIGURE)
+    (run,) = study.run_studies("quick", {"factor": 3})
+    assert run.status == "done"
+    folder = project / "runs" / "quick" / "01_one"
+    record = json.loads((folder / "run.json").read_text())
+    assert record["parameters"] == {"profile": "quick", "factor": 3}
+    assert set(record["results"]) == {
+        "tables/factor.csv", "tables/factor.md", "figures/line.svg", "figures/line.png", "figures/line.json",
+    }  # fmt: skip
+    assert (folder / "tables" / "factor.csv").read_text() == "factor\n3\n"
+    assert "QUICK" in (folder / "tables" / "factor.md").read_text()
+    assert json.loads((folder / "figures" / "line.json").read_text()) == {"factor": 3, "profile": "quick"}
+    index = (project / "runs" / "quick" / "index.html").read_text()
+    assert "01_one/notebook.html" in index
+    assert "01_one/figures/line.png" in index
+    assert str(project) not in (folder / "notebook.ipynb").read_text()
+
+
+def test_an_unchanged_run_is_skipped_and_a_changed_one_is_not(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_one", PARAMETERS, BODY)
+    assert [r.status for r in study.run_studies("quick")] == ["done"]
+    assert [r.status for r in study.run_studies("quick")] == ["unchanged"]
+    assert study.plan("quick")[0]["state"] == "unchanged"
+    assert study.plan("quick", {"factor": 5})[0]["state"] == "to run"
+    assert [r.status for r in study.run_studies("quick", {"factor": 5})] == ["done"]
+    task = project / "data" / "tasks" / "recipe" / "cube.toml"
+    task.write_text(task.read_text() + "# a changed input\n")
+    assert study.plan("quick", {"factor": 5})[0]["state"] == "to run"
+    write_study("01_one", PARAMETERS, BODY + "\n# a changed notebook")
+    assert [r.status for r in study.run_studies("quick", {"factor": 5})] == ["done"]
+
+
+def test_a_failed_notebook_names_its_cell_and_the_others_go_on(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_bad", PARAMETERS, "x = 1", "raise ValueError('no clips here')")
+    write_study("02_good", PARAMETERS, BODY)
+    bad, good = study.run_studies("quick")
+    assert (bad.status, bad.cell, bad.error) == ("failed", 3, "ValueError: no clips here")
+    assert good.status == "done"
+    assert "no clips here" in (project / "runs" / "quick" / "index.html").read_text()
+    assert study.plan("quick", only=["01"])[0]["state"] == "to run"
+
+
+def test_a_notebook_without_parameters_is_refused_before_anything_runs(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_good", PARAMETERS, BODY)
+    write_study("02_untagged", PARAMETERS, BODY, tags=())
+    with pytest.raises(TempolocError, match=r"02_untagged\.ipynb has 0 cells tagged"):
+        study.run_studies("quick")
+    assert not (project / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [('output = ""', "lacks 'profile'"), ('profile = "quick"', "lacks 'output'")],
+)
+def test_the_runners_own_parameters_must_be_there(write_study: WriteStudy, cell: str, message: str) -> None:
+    write_study("01_one", cell, BODY)
+    with pytest.raises(TempolocError, match=message):
+        study.run_studies("quick")
+
+
+def test_unknown_parameters_profiles_and_studies_are_refused(write_study: WriteStudy) -> None:
+    write_study("01_one", PARAMETERS, BODY)
+    with pytest.raises(TempolocError, match="unknown parameter 'facter': the chosen studies know factor"):
+        study.run_studies("quick", {"facter": 3})
+    with pytest.raises(TempolocError, match="use --profile"):
+        study.run_studies("quick", {"profile": "full"})
+    with pytest.raises(TempolocError, match="unknown profile"):
+        study.run_studies("huge")
+    with pytest.raises(TempolocError, match="choose from 01_one"):
+        study.run_studies("quick", only=["09"])
+
+
+def test_a_profile_that_needs_gpus_is_refused_without_them(
+    write_study: WriteStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_study("01_one", PARAMETERS, BODY)
+    monkeypatch.setattr(study, "gpu_count", lambda: 2)
+    with pytest.raises(TempolocError, match="needs 8 GPUs, found 2"):
+        study.run_studies("gpu8")
+    assert study.plan("gpu8")[0]["gpus"] == 8
+
+
+def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, project: Path) -> None:
+    path = write_study("01_one", PARAMETERS, BODY, FIGURE)
+    with pytest.raises(TempolocError, match="too small to publish"):
+        study.publish("quick")
+    with pytest.raises(TempolocError, match="01_one has no finished full run"):
+        study.publish("full")
+    study.run_studies("full")
+    assert study.publish("full") == ["01_one"]
+    published = json.loads(path.read_text())
+    record = json.loads((project / "data" / "results" / "01_one" / "run.json").read_text())
+    assert published["metadata"]["tempoloc"]["results"] == record["results"]
+    assert published["cells"][1]["outputs"]
+    assert (project / "figures" / "01_one" / "line.png").is_file()
+    # Outputs are not code: the run is still the run of this notebook.
+    assert study.plan("full")[0]["state"] == "unchanged"
+    path.write_text(path.read_text().replace("[factor]", "[factor + 1]"))
+    with pytest.raises(TempolocError, match="has no finished full run"):
+        study.publish("full")
+
+
+def test_published_results_are_of_one_run() -> None:
+    """In this repository: notebook outputs, tables and figures carry the same parameters and hashes."""
+    paths = settings().paths
+    notebooks = study.study_notebooks()
+    assert len(notebooks) >= 3
+    for notebook in notebooks:
+        note = json.loads(notebook.read_text())["metadata"]["tempoloc"]
+        record = json.loads((paths.results / notebook.stem / "run.json").read_text())
+        assert note == {"parameters": record["parameters"], "results": record["results"]}
+        assert settings().profile(note["parameters"]["profile"]).publishable
+        for name, digest in note["results"].items():
+            part, file = name.split("/", 1)
+            folder = paths.results if part == "tables" else paths.figures
+            assert study.file_hash(folder / notebook.stem / file) == digest, name
+        listed = {n.split("/", 1)[1] for n in note["results"]} | {"run.json"}
+        there = {p.name for folder in (paths.results, paths.figures) for p in (folder / notebook.stem).glob("*")}
+        assert there == listed
+
+
+def test_study_notebooks_define_no_functions() -> None:
+    for notebook in study.study_notebooks():
+        for cell in json.loads(notebook.read_text())["cells"]:
+            if cell["cell_type"] == "code":
+                source = "".join(cell["source"])
+                assert not any(line.startswith(("def ", "class ")) for line in source.splitlines())
+                assert "#| export" not in source
