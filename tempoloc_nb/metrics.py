@@ -52,12 +52,12 @@ def tiou(start: Floats, end: Floats, true_start: Floats, true_end: Floats) -> Fl
     found = np.where(np.isfinite(ratio), ratio, 0.0)
     return np.where(np.isnan(true_start + true_end), np.nan, found)
 
-# %% ../nbs/11a_metrics.ipynb #fe1d0c2d
+# %% ../nbs/11a_metrics.ipynb #7abe50ae
 def segment_counts(predicted: Floats, truth: Floats, overlap_pct: float) -> tuple[Floats, Floats, Floats]:
     """True positives, false positives and false negatives of each trial's segments (trials,).
 
-    F1 = 2 TP / (2 TP + FP + FN), summed over clips: Lea et al., "Temporal Convolutional Networks for Action Segmentation
-    and Detection", CVPR 2017, as counted by MS-TCN (Farha & Gall, CVPR 2019).
+    F1 = 2 TP / (2 TP + FP + FN), summed over clips: Lea et al., "Temporal Convolutional Networks for Action
+    Segmentation and Detection", CVPR 2017, as counted by MS-TCN (Farha & Gall, CVPR 2019).
     """
     before = latest_before(predicted)
     with np.errstate(invalid="ignore"):
@@ -67,8 +67,8 @@ def segment_counts(predicted: Floats, truth: Floats, overlap_pct: float) -> tupl
     wanted = ~np.isnan(truth)
     with np.errstate(invalid="ignore"):
         hit = given & (iou >= overlap_pct / 100)
-    found = hit.sum(axis=-1)
-    return found.astype(float), (given & wanted & ~hit).sum(axis=-1).astype(float), (wanted & ~hit).sum(axis=-1).astype(float)
+    tp, fp, fn = (np.sum(kind, axis=-1).astype(float) for kind in (hit, given & wanted & ~hit, wanted & ~hit))
+    return tp, fp, fn
 
 # %% ../nbs/11a_metrics.ipynb #5971c01a
 def mean_by(values: Floats, group: npt.NDArray[np.integer], groups: int) -> Floats:

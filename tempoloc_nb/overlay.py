@@ -35,10 +35,10 @@ from .video import Image, VideoInfo, VideoWriter, nearest, probe, sample_indices
 
 # %% auto #0
 __all__ = ['BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'SUFFIXES', 'StampStyle', 'stamp_coefficient', 'stamp_style', 'stamp_text',
-           'font_path', 'draw_stamp', 'pair_times', 'stamp', 'OverlayOptions', 'frame_stamps', 'stamp_video',
-           'OverlaySummary', 'overlay_videos']
+           'font_path', 'load_font', 'draw_stamp', 'pair_times', 'stamp', 'OverlayOptions', 'frame_stamps',
+           'stamp_video', 'OverlaySummary', 'overlay_videos']
 
-# %% ../nbs/03_overlay.ipynb #6f9acba9
+# %% ../nbs/03_overlay.ipynb #4c5979f9
 BASE_BORDER, BASE_FONT = 28, 20  # pixels that remain after the model's resize; 28 is one token's side
 GLYPHS = "0123456789.s"
 _ADVANCE = 0.602  # width of a DejaVu Sans Mono character, in font sizes
@@ -69,8 +69,8 @@ def stamp_style(
     `TempolocError` where no legible stamp fits.
     """
     wanted = stamp_coefficient(width, height, n_frames) if coefficient is None else coefficient
-    widest = len(stamp_text(longest)) * _ADVANCE * BASE_FONT
-    c = min(wanted, height / 4 / BASE_BORDER, (width - 4) / widest)
+    widest = ((width - 4) / len(stamp_text(longest)) - 0.5) / _ADVANCE  # 0.5: advances are whole pixels
+    c = min(wanted, height / 4 / BASE_BORDER, widest / BASE_FONT)
     style = StampStyle(int(BASE_BORDER * c), int(BASE_FONT * c))
     if style.font < 8:
         raise TempolocError(f"a {width}×{height} video is too small for a legible time stamp")
@@ -81,16 +81,21 @@ def stamp_text(time: float) -> str:
     """What is written for `time` seconds, as the recipe writes it: two decimals and an s."""
     return f"{time:.2f}s"
 
-# %% ../nbs/03_overlay.ipynb #cdf80de7
+# %% ../nbs/03_overlay.ipynb #0187a02d
 def font_path() -> Path:
     """The font of the stamps: DejaVu Sans Mono, reduced to the characters in `GLYPHS`."""
     return data_dir() / "fonts" / "DejaVuSansMono-digits.ttf"
 
 
+def load_font(size: int) -> ImageFont.FreeTypeFont:
+    """The stamps' font at `size` pixels, laid out by Pillow itself: the same in every build, whole-pixel advances."""
+    return ImageFont.truetype(str(font_path()), size, layout_engine=ImageFont.Layout.BASIC)
+
+
 @cache
 def _glyphs(size: int, black: int, white: int) -> dict[str, npt.NDArray[np.uint8]]:
     """Each character as a (height, advance) array from `black` to `white`; all have one size."""
-    font = ImageFont.truetype(str(font_path()), size)
+    font = load_font(size)
     _, top, _, bottom = (round(edge) for edge in font.getbbox(GLYPHS))
     advance = round(font.getlength("0"))
     cells = {}

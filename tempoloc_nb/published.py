@@ -31,7 +31,8 @@ def published_claims() -> pd.DataFrame:
     return pd.read_csv(data_dir() / "benchmarks" / "recipe" / "reported_claims.csv")
 
 # %% auto #0
-__all__ = ['ROWS', 'BASE', 'TUNED', 'LARGEST', 'published_results', 'published_claims', 'improvement_table', 'claims_table']
+__all__ = ['ROWS', 'BASE', 'TUNED', 'LARGEST', 'published_results', 'published_claims', 'improvement_table', 'claims_table',
+           'published_table']
 
 # %% ../nbs/12a_published.ipynb #cd3b9703
 def _mre(model: str) -> dict[str, float]:
@@ -99,3 +100,14 @@ def claims_table(demonstrations: int) -> pd.DataFrame:
         if entry["claim"] in computed
     ]
     return pd.DataFrame(rows)
+
+# %% ../nbs/12a_published.ipynb #54881a27
+def published_table() -> pd.DataFrame:
+    """One line a model; for each row of the recipe its MAE (s) and MRE (%), in the recipe's order."""
+    raw = published_results()
+    table = pd.DataFrame({"model": list(dict.fromkeys(raw["model"]))})
+    for row in ROWS:
+        mine = raw[raw["row"] == row].set_index("model")
+        table[f"{row} MAE (s)"] = table["model"].map(mine["mae_s"])
+        table[f"{row} MRE (%)"] = table["model"].map(mine["mre_pct"])
+    return table

@@ -17,7 +17,7 @@ from .sim_scene import CONTROL_HZ, KP, MAX_STEP
 __all__ = ['EpisodeFailed', 'Recorder', 'root_body', 'contact_geoms', 'down', 'turn', 'rotation_vector', 'feed_forward',
            'Episode', 'place_object', 'place_hand']
 
-# %% ../nbs/16c_sim_episode.ipynb #ff531269
+# %% ../nbs/16c_sim_episode.ipynb #a99b8a12
 class EpisodeFailed(Exception):
     """The scripted demonstration went wrong (message: how); the episode is counted and dropped."""
 
@@ -32,15 +32,18 @@ class Recorder:
         gripper = env.robots[0].gripper["right"].important_geoms
         self.pads = [model.geom(gripper[f"{side}_fingerpad"][0]).id for side in ("left", "right")]
         self.site = env.robots[0].eef_site_id["right"]
-        self.group = np.zeros(model.ngeom, dtype=np.int64)  # 1, 2: finger pads; 3…: objects
-        for i, pad in enumerate(self.pads):
-            self.group[pad] = 1 + i
+        self.group = np.zeros(model.ngeom, dtype=np.int64)  # 1, 2: fingers with their pads; 3…: objects
+        for i, side in enumerate(("left", "right")):
+            for name in gripper[f"{side}_finger"]:
+                self.group[model.geom(name).id] = 1 + i
         for i, thing in enumerate(objects.values()):
             for name in contact_geoms(thing):
                 self.group[model.geom(name).id] = 3 + i
         self.step, self.steps, self.frames = float(env.model_timestep), 0, 0
-        self.trace: dict[str, list[Any]] = {k: [] for k in ("hand", "aperture", "objects", "velocity", "held", "touch")}
+        self.trace: dict[str, list[Any]] = {k: [] for k in ("hand", "aperture", "objects", "held")}
         self.qpos: list[Floats] = []
+        self.success: Callable[[], bool] | None = None  # asked at every step once a task is nearly done
+        self.success_time: float | None = None
         self.previous = np.array(self.data.qpos)
         self._frame(self.previous, 0.0)
 
@@ -49,7 +52,7 @@ class Recorder:
         return self.steps * self.step
 
     def held(self) -> list[bool]:
-        """Which objects both finger pads touch now: robosuite's grasp check."""
+        """Which objects both fingers touch now: robosuite's grasp check, on whole fingers (see sim_truth)."""
         pairs = self.group[self.data.contact.geom]
         touched = {(int(min(a, b)), int(max(a, b))) for a, b in pairs if 0 < min(a, b) <= 2 < max(a, b)}
         return [(1, 3 + i) in touched and (2, 3 + i) in touched for i in range(len(self.names))]
@@ -66,6 +69,8 @@ class Recorder:
         trace["aperture"].append(self.aperture())
         trace["objects"].append(data.xpos[self.bodies])
         trace["held"].append(self.held())
+        if self.success is not None and self.success_time is None and self.success():
+            self.success_time = self.now
         qpos = np.array(data.qpos)
         while (due := self.frames / self.fps) <= self.now + 1e-9:
             self._frame(qpos, 1.0 - (self.now - due) / self.step)
@@ -89,7 +94,7 @@ def root_body(thing: Any) -> str:
 def contact_geoms(thing: Any) -> Sequence[str]:
     return () if isinstance(thing, str) else list(thing.contact_geoms)
 
-# %% ../nbs/16c_sim_episode.ipynb #f08e95c3
+# %% ../nbs/16c_sim_episode.ipynb #50cdb003
 def down(yaw: float) -> Floats:
     """Rotation of a hand that points down with its fingers closing along `yaw` (columns: finger, –, approach)."""
     x = np.array([np.cos(yaw), np.sin(yaw), 0.0])
@@ -160,9 +165,8 @@ class Episode:
         return np.array([*position, np.arctan2(rotation[1, 0], rotation[0, 0])])
 
     def holds(self, name: str) -> bool:
-        """Held at any of the last 12 physics steps: pads and fingers share a load and flicker (see sim_truth)."""
-        index = self.recorder.names.index(name)
-        return any(held[index] for held in self.recorder.trace["held"][-12:])
+        """Whether both fingers touch `name` now."""
+        return self.recorder.held()[self.recorder.names.index(name)]
 
     def act(self, step: Floats, turn_by: Floats) -> None:
         """One control step: move the hand by `step` (m), turn it by `turn_by` (rad, axis–angle)."""
@@ -222,6 +226,10 @@ class Episode:
             count = count + 1 if condition() else 0
             if self.now - start > timeout:
                 raise EpisodeFailed(problem)
+
+    def watch(self) -> None:
+        """From now on, note when the environment's own success test first holds."""
+        self.recorder.success = self.env._check_success
 
     def close(self) -> None:
         del self.env._update_observables  # back to the class's method

@@ -81,7 +81,7 @@ def wander(rng: np.random.Generator, start: float, end: float, size: float = 0.0
     deltas[-1] -= deltas.sum(0)
     return [Move(start + i * step, 1.6 * step, (d[0], d[1], d[2], 0.0)) for i, d in enumerate(deltas.tolist())]
 
-# %% ../nbs/16a_sim_policy.ipynb #5d9aed7a
+# %% ../nbs/16a_sim_policy.ipynb #0cad2bb3
 RETRY_TIME = 1.25  # s: close on air, notice, open again, and a second approach
 REST_SPEED = 0.05  # m/s: below this mean speed a slow reach would look like standing still
 
@@ -114,7 +114,7 @@ def reach(
     *,
     clearance: float = 0.07,
     rise: float = 0.0,
-    pace: float = 0.30,
+    pace: float = 0.36,
     decoys: Sequence[Floats] = (),
     retry: bool = False,
 ) -> Plan:
@@ -190,7 +190,7 @@ def _retry(
     moves += hop(miss, target, leave, end, float(miss[2]) + 0.01)
     return moves, ((shut, 1), (reopen, -1))
 
-# %% ../nbs/16a_sim_policy.ipynb #7c9d1319
+# %% ../nbs/16a_sim_policy.ipynb #b1db155d
 @dataclass(frozen=True, slots=True)
 class Timing:
     """How long subtasks last: medians (s) of all phases of a task, spread, and what follows success."""
@@ -198,7 +198,7 @@ class Timing:
     medians: tuple[float, ...]
     sigma: float = 0.45  # of the logarithm
     tail: tuple[float, float] = (0.25, 2.5)  # s from success to the clip's end, log-uniform
-    pace: float = 0.30  # m/s, mean speed of an unhurried reach
+    pace: float = 0.36  # m/s, mean speed of an unhurried reach
 
     def sample(self, rng: np.random.Generator) -> tuple[Floats, float]:
         """Durations (s) of the phases and the time after success."""

@@ -176,7 +176,7 @@ def environment_options(robot: str) -> dict[str, Any]:
         "initialization_noise": None,
     }
 
-# %% ../nbs/16b_sim_scene.ipynb #8965eb5a
+# %% ../nbs/16b_sim_scene.ipynb #b750af9e
 # Where the camera stands and what it looks at (m, world frame), a task; fov in degrees.
 VIEWS: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float], float]] = MappingProxyType(
     {
@@ -213,7 +213,6 @@ class Looks:
     """The model arrays that make one clip look as it does, and what was chosen."""
 
     arrays: Mapping[str, Any]
-    camera: str = "agentview"
     colors: tuple[str, ...] = ()  # of cubes A, B, C
     half_sizes: tuple[float, ...] = field(default=())  # of the cubes, m
 
@@ -234,7 +233,11 @@ class Dresser:
         self._table(rng)
         self._distract(rng)
         colors, sizes = self._cubes(rng)
-        return Looks({name: np.array(getattr(model, name)) for name in EDITABLE}, "agentview", colors, sizes)
+        return Looks(self.current(), colors, sizes)
+
+    def current(self) -> dict[str, Any]:
+        """The varied arrays as they are now."""
+        return {name: np.array(getattr(self.model, name)) for name in EDITABLE}
 
     def _camera(self, rng: np.random.Generator) -> None:
         camera = self.model.camera("agentview").id
@@ -270,6 +273,18 @@ class Dresser:
             hue = np.array([[0.9, 0.8, 0.1], [0.6, 0.2, 0.7], [0.95, 0.5, 0.1], [0.9, 0.9, 0.9], [0.15, 0.15, 0.15]])
             self.model.geom_rgba[self.model.geom(f"distractor{i}_visual").id, :3] = hue[rng.integers(len(hue))]
 
+    def _resize(self, cube: str, half: float) -> None:
+        """Give a cube its size, also in the bounding boxes with which MuJoCo looks for contacts."""
+        model = self.model
+        for suffix in ("g0", "g0_vis"):
+            geom = model.geom(f"{cube}_{suffix}").id
+            model.geom_size[geom] = half
+            model.geom_aabb[geom, 3:] = half
+            model.geom_rbound[geom] = half * 3**0.5
+            body = int(model.geom_bodyid[geom])
+        first, count = int(model.body_bvhadr[body]), int(model.body_bvhnum[body])
+        model.bvh_aabb[first : first + count, 3:] = half
+
     def _cubes(self, rng: np.random.Generator) -> tuple[tuple[str, ...], tuple[float, ...]]:
         names = {"stack-three": "ABC", "stack-two": "AB"}.get(self.task, "")
         if not names:
@@ -278,9 +293,7 @@ class Dresser:
         order = [str(c) for c in rng.permutation(COLORS if len(names) == 3 else COLORS[:2])]
         sizes = rng.uniform(0.0185, 0.0225, len(names))
         for name, color, size in zip(names, order, sizes.tolist(), strict=True):
-            for suffix in ("g0", "g0_vis"):
-                geom = self.model.geom(f"cube{name}_{suffix}").id
-                self.model.geom_size[geom] = size
+            self._resize(f"cube{name}", size)
             ids = [i for i in range(self.model.nmat) if self.model.material(i).name.endswith(materials[color])]
             self.model.geom_matid[self.model.geom(f"cube{name}_g0_vis").id] = ids[0]
         return tuple(order), tuple(sizes.tolist())

@@ -17,10 +17,10 @@ from .sim_policy import Floats, Plan, Timing, hop, reach
 from .sim_scene import Looks
 
 # %% auto #0
-__all__ = ['CUBE_PACE', 'SCRIPTS', 'LAG', 'SETTLE', 'PEGS', 'PEG_HALF_LENGTH', 'PLAYS', 'Script', 'task_objects', 'lay_out',
-           'Director', 'stack', 'nuts']
+__all__ = ['SCRIPTS', 'LAYOUTS', 'LAG', 'SETTLE', 'HOME_YAW', 'PEGS', 'PEG_HALF_LENGTH', 'PLAYS', 'Script', 'task_objects',
+           'lay_out', 'unwind', 'Director', 'stack', 'insertions', 'nuts']
 
-# %% ../nbs/16d_sim_tasks.ipynb #5cbf7c22
+# %% ../nbs/16d_sim_tasks.ipynb #333f17d0
 @dataclass(frozen=True, slots=True)
 class Script:
     """A scripted task: `events` are (label template, instant), `phases` the instants that end each timed phase."""
@@ -31,7 +31,6 @@ class Script:
     objects: tuple[str, ...]  # attribute names of the environment, or body names
 
 
-CUBE_PACE = 0.30
 SCRIPTS: Mapping[str, Script] = MappingProxyType(
     {
         "lift": Script(
@@ -82,7 +81,7 @@ def task_objects(env: Any, task: str) -> dict[str, Any]:
     named = {o.name: o for o in env.model.mujoco_objects}
     return {name: nuts.get(name) or getattr(env, name, None) or named[name] for name in SCRIPTS[task].objects}
 
-# %% ../nbs/16d_sim_tasks.ipynb #54d210c2
+# %% ../nbs/16d_sim_tasks.ipynb #f510bd14
 def _spread(points: Sequence[Floats]) -> float:
     pairs = [float(np.hypot(*(a - b)[:2])) for i, a in enumerate(points) for b in points[:i]]
     return min(pairs, default=1.0)
@@ -97,12 +96,16 @@ def _cube_spots(rng: np.random.Generator, count: int, height: float) -> list[Flo
 
 
 def _nut_spots(rng: np.random.Generator, height: float) -> list[Floats]:
+    # handles point roughly to the arm, as they will on the pegs: arms reach no farther with a hand beyond a peg
     ys = (rng.uniform(0.10, 0.21), -rng.uniform(0.10, 0.21))
-    return [np.array([rng.uniform(-0.14, -0.04), y, height, rng.uniform(-np.pi, np.pi)]) for y in ys]
+    return [np.array([rng.uniform(-0.14, -0.02), y, height, np.pi + rng.uniform(-1.2, 1.2)]) for y in ys]
 
 
 def _hand_start(rng: np.random.Generator, table: float) -> Floats:
     return np.array([*rng.uniform((-0.20, -0.22), (0.06, 0.22)), table + rng.uniform(0.12, 0.30), 0.0])
+
+
+LAYOUTS = 6  # random layouts to choose from: few, so that distance and duration are only loosely tied
 
 
 def _misfit(legs: Sequence[float], durations: Floats, timing: Timing) -> float:
@@ -116,9 +119,9 @@ def lay_out(env: Any, task: str, durations: Floats, timing: Timing, looks: Looks
     objects = list(task_objects(env, task).values())
     table = float(env.table_offset[2]) if hasattr(env, "table_offset") else 0.8
     options = []
-    for _ in range(30):
+    for _ in range(LAYOUTS):
         if "nut" in task or task == "square":
-            spots = _nut_spots(rng, table + 0.0205)
+            spots = _nut_spots(rng, table + 0.0105)
             legs = []
         else:
             sizes = looks.half_sizes or (0.021,)
@@ -140,12 +143,20 @@ def lay_out(env: Any, task: str, durations: Floats, timing: Timing, looks: Looks
     if place_hand(env, start) > 0.01:
         raise EpisodeFailed("start pose out of reach")
 
-# %% ../nbs/16d_sim_tasks.ipynb #9317228d
+# %% ../nbs/16d_sim_tasks.ipynb #df9f2ea3
 LAG = MappingProxyType(  # s from command to contact made / lost, by arm; medians measured over 40 grasps
     {"Panda": (0.34, 0.22), "UR5e": (0.36, 0.10), "Kinova3": (0.36, 0.10)}
 )
 
 SETTLE = 0.06  # s between the end of a motion and the gripper's command
+
+
+HOME_YAW = np.pi / 2  # of the fingers in every arm's rest pose; wrists turn about 2 rad either way from it
+
+
+def unwind(yaw: float) -> float:
+    """`yaw` as the wrist counts it: within π of `HOME_YAW`, so that plans never turn through the stop."""
+    return HOME_YAW + turn(yaw - HOME_YAW)
 
 
 @dataclass(slots=True)
@@ -160,13 +171,12 @@ class Director:
 
     def grasp_yaw(self, yaw: float, symmetry: float, avoid: Sequence[Floats], at: Floats) -> float:
         """The finger direction closest to the present one, given the object's symmetry and its neighbours."""
-        current = self.episode.hand_pose()[3]
-        home = np.pi / 2
-        options = [yaw + k * symmetry for k in range(-8, 9)]
-        options = [o for o in options if abs(turn(o - home)) < 1.75]
+        current = unwind(float(self.episode.hand_pose()[3]))
+        options = [unwind(yaw + k * symmetry) for k in range(round(2 * np.pi / symmetry))]
+        options = [o for o in options if abs(o - HOME_YAW) < 1.75]
 
         def cost(option: float) -> float:
-            value = abs(turn(option - current)) + 0.5 * abs(turn(option - home))
+            value = abs(option - current) + 0.5 * abs(option - HOME_YAW)
             for other in avoid:
                 gap = (other - at)[:2]
                 if (distance := float(np.hypot(*gap))) < 0.16:
@@ -174,8 +184,7 @@ class Director:
                     value += 3.0 * along**2 * (0.16 - distance) / 0.06
             return value
 
-        best = min(options, key=cost)
-        return current + turn(best - current)
+        return min(options, key=cost)
 
     def pick(self, name: str, budget: float, grip_at: Floats, yaw: float, avoid: Sequence[Floats], clear: float = 0.07) -> None:
         """Grasp `name` about `budget` seconds after the last boundary; `grip_at` (3,) is the point to close on."""
@@ -183,6 +192,7 @@ class Director:
         end = max(e.boundary + budget - self.lag[0], e.now + 0.45)
         target = np.array([*grip_at, yaw])
         origin = e.hand_pose()
+        origin[3] = unwind(float(origin[3]))
         plan = reach(
             self.rng, origin, target, (e.now, end - SETTLE),
             clearance=clear, rise=0.05, pace=self.timing.pace, decoys=avoid, retry=True,
@@ -206,10 +216,12 @@ class Director:
             raise EpisodeFailed(f"dropped {name}")
         return plan
 
-    def let_go(self, name: str) -> None:
-        """Open, and wait until the object is free."""
+    def let_go(self, name: str, last: bool) -> None:
+        """Open, and wait until the object is free; with the `last` one the task is nearly done."""
         e = self.episode
         e.grip = -1
+        if last:
+            e.watch()
         e.wait(lambda: not e.holds(name), e.hand_pose(), 1.5, f"could not release {name}")
         e.boundary = e.now - 0.1
         goal = e.hand_pose()
@@ -226,7 +238,7 @@ class Director:
         e.follow(Plan(tuple(origin), tuple(hop(origin, away, e.now, e.now + span, away[2]))), e.now + seconds)
 
 
-def _stack(d: Director, upper: str, lower: str, sizes: tuple[float, float], budgets: Floats, others: Sequence[str]) -> None:
+def _stack(d: Director, upper: str, lower: str, sizes: tuple[float, float], budgets: Floats, others: Sequence[str], last: bool) -> None:
     e = d.episode
     at = e.object_pose(upper)
     avoid = [e.object_pose(name) for name in others]
@@ -238,20 +250,31 @@ def _stack(d: Director, upper: str, lower: str, sizes: tuple[float, float], budg
     d.carry(upper, float(budgets[1]), goal, clear=0.04, rise=0.05)
     if np.hypot(*(e.object_pose(upper) - goal)[:2]) > 0.012:
         raise EpisodeFailed(f"{upper} not above {lower}")
-    d.let_go(upper)
+    d.let_go(upper, last)
 
 
 def stack(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     """A on B; with a third cube also C on A."""
     sizes = looks.half_sizes
-    _stack(d, "cubeA", "cubeB", (sizes[0], sizes[1]), durations[:2], ["cubeB", "cubeC"][: len(sizes) - 1])
+    _stack(d, "cubeA", "cubeB", (sizes[0], sizes[1]), durations[:2], ["cubeB", "cubeC"][: len(sizes) - 1], len(sizes) == 2)
     if len(sizes) == 3:
-        _stack(d, "cubeC", "cubeA", (sizes[2], sizes[0]), durations[2:], ["cubeA"])
+        _stack(d, "cubeC", "cubeA", (sizes[2], sizes[0]), durations[2:], ["cubeA"], True)
     d.leave(tail)
 
-# %% ../nbs/16d_sim_tasks.ipynb #e2437d78
+# %% ../nbs/16d_sim_tasks.ipynb #3d333c6d
 PEGS = MappingProxyType({"SquareNut": ("peg1", 4), "RoundNut": ("peg2", 16)})  # peg body, yaws tried
 PEG_HALF_LENGTH = 0.10  # m; the peg's body frame is its middle
+
+
+def insertions(env: Any, names: Sequence[str], positions: Floats) -> dict[str, Any]:
+    """For each nut (N,) whether it is on its peg at `positions` (N, K, 3), by robosuite's own test `on_peg`."""
+    out = {}
+    for k, name in enumerate(names):
+        if name in PEGS:
+            peg = env.sim.data.get_body_xpos(PEGS[name][0])
+            near = np.abs(positions[:, k, :2] - peg[:2]).max(1) < 0.03
+            out[name] = near & (positions[:, k, 2] < env.table_offset[2] + 0.05)
+    return out
 
 
 def _nut_yaw(d: Director, name: str, peg: Floats, turns: int) -> float:
@@ -266,12 +289,12 @@ def _nut_yaw(d: Director, name: str, peg: Floats, turns: int) -> float:
         arm = (hand - nut)[:2]
         spin = np.array([[np.cos(swing), -np.sin(swing)], [np.sin(swing), np.cos(swing)]])
         far = float(np.hypot(*(peg[:2] + spin @ arm - base[:2])))
-        return abs(swing) + 30 * max(0.0, far - 0.76) + 2 * max(0.0, abs(turn(hand[3] + swing - np.pi / 2)) - 1.5)
+        return abs(swing) + 60 * max(0.0, far - 0.74) + 5 * max(0.0, abs(unwind(float(hand[3])) + swing - HOME_YAW) - 1.5)
 
     return min((peg_yaw + k * 2 * np.pi / turns for k in range(turns)), key=cost)
 
 
-def _nut(d: Director, name: str, budgets: Floats) -> None:
+def _nut(d: Director, name: str, budgets: Floats, last: bool) -> None:
     """Grasp a nut by its handle, bring it over its peg, thread it on, let it drop."""
     e = d.episode
     nut = e.things[name]
@@ -279,7 +302,7 @@ def _nut(d: Director, name: str, budgets: Floats) -> None:
     handle = np.array(e.data.site_xpos[site])
     pose = e.object_pose(name)
     yaw = d.grasp_yaw(pose[3] + np.pi / 2, np.pi, [], handle)
-    d.pick(name, float(budgets[0]), handle + np.array([0.0, 0.0, d.rng.uniform(-0.006, -0.001)]), yaw, [])
+    d.pick(name, float(budgets[0]), handle + np.array([0.0, 0.0, d.rng.uniform(0.003, 0.007)]), yaw, [])
     body, turns = PEGS[name]
     middle, rotation = e.body_pose(body)
     peg = np.array([*middle, np.arctan2(rotation[1, 0], rotation[0, 0])])
@@ -302,7 +325,7 @@ def _nut(d: Director, name: str, budgets: Floats) -> None:
     here = e.object_pose(name)
     if here[2] > top - 0.01 or np.hypot(*(here - peg)[:2]) > 0.02:
         raise EpisodeFailed(f"{name} not on its peg")
-    d.let_go(name)
+    d.let_go(name, last)
     hold = e.hand_pose()
     e.wait(lambda: bool(e.object_pose(name)[2] < peg[2] + 0.02), hold, 0.8, f"{name} stuck on its peg")
     e.boundary = e.now - 0.1
@@ -310,9 +333,9 @@ def _nut(d: Director, name: str, budgets: Floats) -> None:
 
 def nuts(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     """The square nut onto its peg; in `nut-assembly` (four phases) also the round one."""
-    _nut(d, "SquareNut", durations[:2])
+    _nut(d, "SquareNut", durations[:2], len(durations) == 2)
     if len(durations) == 4:
-        _nut(d, "RoundNut", durations[2:])
+        _nut(d, "RoundNut", durations[2:], True)
     d.leave(tail)
 
 

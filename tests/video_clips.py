@@ -16,13 +16,14 @@ def scene(n: int, width: int, height: int, seed: int = 0) -> Iterator[npt.NDArra
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
     ground = 120 + 40 * np.sin(x / 37 + seed) + 30 * np.cos(y / 23) + rng.normal(0, 5, (height, width))
-    colours = np.array([[220, 40, 30], [40, 200, 60], [40, 60, 220]])
+    ground = np.repeat(np.clip(ground, 0, 255).astype(np.uint8)[..., None], 3, axis=2)
+    colours = ([220, 40, 30], [40, 200, 60], [40, 60, 220])
     for i in range(n):
-        frame = np.repeat(ground[..., None], 3, axis=2)
+        frame = ground.copy()
         for k, colour in enumerate(colours):
             cx, cy = width * (0.5 + 0.35 * np.sin(i / (17 + 3 * k) + k)), height * (0.5 + 0.35 * np.cos(i / 19 + k))
             frame[(x - cx) ** 2 + (y - cy) ** 2 < (min(width, height) * (0.08 + 0.02 * k)) ** 2] = colour
-        yield np.clip(frame, 0, 255).astype(np.uint8)
+        yield frame
 
 
 def write_clip(
