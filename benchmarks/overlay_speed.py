@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import av
@@ -50,10 +50,10 @@ class OverlayConfig:
     font_size: int = 20
     font_color: str = "white"
 '''
-OURS = """
+OURS = f"""
 import sys
 from tempoloc_nb.overlay import OverlayOptions, overlay_videos
-summary = overlay_videos(sys.argv[1], sys.argv[2], OverlayOptions(fps=8, coefficient=1.5), workers=2)
+summary = overlay_videos(sys.argv[1], sys.argv[2], OverlayOptions(**{asdict(OPTIONS)}), workers={CORES})
 sys.exit(bool(summary.failed))
 """
 
@@ -127,7 +127,7 @@ def psnr_at(source: Path, size: int, folder: Path) -> float:
     points = []
     for crf in range(18, 33, 2):
         target = folder / f"crf{crf}.mp4"
-        stamp_video(source, target, OverlayOptions(fps=8, coefficient=1.5, crf=crf))
+        stamp_video(source, target, replace(OPTIONS, crf=crf))
         points.append((math.log(target.stat().st_size), psnr(source, target)))
     points.sort()
     return float(np.interp(math.log(size), *zip(*points, strict=True)))
@@ -145,8 +145,8 @@ def pick_clips(videos: Path, n: int, folder: Path) -> list[Path]:
 
 def long_clip(clip: Path, minutes: float, target: Path) -> Path:
     """`clip` over and over, without re-encoding."""
-    command = ["ffmpeg", "-v", "error", "-y", "-stream_loop", "-1", "-i", str(clip), "-t", str(60 * minutes), "-c", "copy"]
-    measure([[*command, str(target)]])
+    loop = ["ffmpeg", "-v", "error", "-y", "-stream_loop", "-1", "-i", str(clip), "-t", str(60 * minutes)]
+    measure([[*loop, "-c", "copy", str(target)]])
     return target
 
 
@@ -155,8 +155,9 @@ def repeat(runs: int, programs: dict[str, Callable[[], Cost]]) -> dict[str, list
     costs: dict[str, list[Cost]] = {name: [] for name in programs}
     for turn in range(runs):
         for name, program in programs.items():
-            costs[name].append(program())
-            print(f"  run {turn + 1}, {name}: {costs[name][-1].wall:.2f} s wall, {costs[name][-1].cpu:.2f} s CPU", flush=True)
+            cost = program()
+            costs[name].append(cost)
+            print(f"  run {turn + 1}, {name}: {cost.wall:.2f} s wall, {cost.cpu:.2f} s CPU", flush=True)
     return costs
 
 

@@ -104,7 +104,7 @@ def localize(
     without = len(found.clips) - written
     typer.echo(f"{output}: {written} predictions" + (f"; {without} clips lack what {model} needs" if without else ""))
 
-# %% ../nbs/20_cli.ipynb #26ef6f3b
+# %% ../nbs/20_cli.ipynb #b9557b2e
 def evaluation_lines(evaluation: Evaluation) -> list[str]:
     """An evaluation as text: a line for each run, with its tasks indented below it."""
     lines = [f"{evaluation.benchmark}, {evaluation.mode} scoring, {evaluation.confidence:.0%} intervals"]
@@ -124,6 +124,9 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
             if result.unscored:
                 shown.append(f"{len(result.unscored)} clips without a scored trial")
             lines.append(f"  {result.task:18} {', '.join(shown)}")
+        if len(run.tasks) > 1:
+            mae, mre = run.scores["mae_s"].format(), run.scores["mre_pct"].format(1)
+            lines.append(f"  {'mean over tasks':18} MAE {mae} s, MRE {mre} %")
     if evaluation.truncated:
         lines.append(f"{evaluation.truncated} cut-off last lines were left out")
     return lines
@@ -167,7 +170,8 @@ def evaluate(
     if compare:
         a, b = (found.run(name) for name in compare)
         for line in scorer.compare(a, b, resamples=draws, seed=found.seed, confidence=found.confidence):
-            typer.echo(f"{line.task}: {compare[0]} − {compare[1]} = {line.difference.format(1)} points of MRE")
+            difference = f"{compare[0]} − {compare[1]} = {line.difference.format(1)} points of MRE"
+            typer.echo(f"{line.task or 'all tasks'}: {difference}")
 
 
 @app.command("import-recipe")

@@ -31,11 +31,11 @@ class Entry:
 # %% auto #0
 __all__ = ['Entry', 'read_span', 'match_label', 'read_number', 'read_entries']
 
-# %% ../nbs/05a_dialects.ipynb #9d61c298
+# %% ../nbs/05a_dialects.ipynb #6e7972ca
 _TIME = re.compile(
     r"(?<![\w.])(?<!\d:)([+-]?)"
     r"(?:(?:(\d{1,2}):)?(\d{1,3}):(\d{2}(?:\.\d{1,9})?)|(\d{1,6}(?:\.\d{0,9})?|\.\d{1,9}))"
-    r"\s?(ms|s|secs?|seconds?)?(?![\w%]|[:.]\d)",
+    r"(?:\s?(ms|s|secs?|seconds?))?(?![\w%]|[:.]\d)",
     re.IGNORECASE | re.ASCII,
 )
 _GAP = re.compile(r"[\s>\])\"'*_`]*(-+>?|[–—~,;/|→]|to|and|until)?[\s<\[(\"'*_`]*")
@@ -46,20 +46,15 @@ _MAX_TIMES = 32
 def _seconds(found: re.Match[str]) -> float:
     """The value (s) of a `_TIME` match; NaN for a clock with 60 seconds or more."""
     sign, hours, minutes, clock, number, unit = found.groups()
-    if clock is not None:
-        value = float(clock) if float(clock) < 60 else math.nan
-        value += 60 * int(minutes) + 3600 * int(hours or 0)
+    if clock is None:
+        value = float(number) / 1000 if unit is not None and unit.lower() == "ms" else float(number)
     else:
-        value = float(number) / (1000 if unit and unit.lower() == "ms" else 1)
+        value = float(clock) + 60 * int(minutes) + 3600 * int(hours or 0) if float(clock) < 60 else math.nan
     return -value if sign == "-" else value
 
 
-@dataclass(slots=True)
-class _Token:
-    value: float
-    start: int
-    stop: int
-    strong: bool
+_Token = tuple[float, int, int, bool]
+"""A number that may be a time: its value (s), where it begins and ends, and whether it is a time by its own form."""
 
 
 def _joined(gap: str, strong: bool) -> bool:
@@ -69,25 +64,26 @@ def _joined(gap: str, strong: bool) -> bool:
 
 
 def _span_tokens(text: str) -> list[_Token]:
-    """The numbers of the event's interval: two side by side, else the first two (or the only) strong ones.
-
-    A strong number is a time by its own form.
-    """
+    """The numbers of the event's interval: two side by side, else the first two (or the only) strong ones."""
     strong_ones: list[_Token] = []
     last: _Token | None = None
     for m in islice(_TIME.finditer(text), _MAX_TIMES):
-        start, before = m.start(), text[max(0, m.start() - 2) : m.start()].rstrip()[-1:]
-        strong = m[4] is not None or m[6] is not None or "." in m[5] or (before != "" and before in "<[(=:")
-        token = _Token(_seconds(m), start, m.end(), strong)
+        start, stop = m.span()
+        number = m[5]
+        strong = number is None or "." in number or m[6] is not None
+        if not strong:
+            before = text[max(0, start - 2) : start].rstrip()
+            strong = before != "" and before[-1] in "<[(=:"
+        value = _seconds(m)
         if last is not None:
-            gap = text[last.stop : start]
-            if m[1] == "-" and gap.isspace():
-                token.value = -token.value  # "1.9 -3.3": the dash separates
-            if _joined(gap, strong or last.strong):
-                return [last, token]
+            gap = text[last[2] : start]
+            if value < 0 and gap.isspace():
+                value = -value  # "1.9 -3.3": the dash separates
+            if _joined(gap, strong or last[3]):
+                return [last, (value, start, stop, strong)]
+        last = (value, start, stop, strong)
         if strong:
-            strong_ones.append(token)
-        last = token
+            strong_ones.append(last)
     return strong_ones[:2]
 
 
@@ -95,11 +91,13 @@ def read_span(text: str) -> tuple[float | None, float | None, str]:
     """Start and end (s) in `text`, and the text without them; None where unreadable, end None for a single instant."""
     tokens = _span_tokens(text)
     unread = len(tokens) < 2 and any(not _TIME.search(inner) for inner in _BRACKET.findall(text))
-    if not tokens or unread or not all(math.isfinite(t.value) for t in tokens):
+    if not tokens or unread:
         return None, None, text
-    first, end = tokens[0], tokens[-1]
-    rest = f"{text[: first.start]} {text[first.stop : end.start]} {text[end.stop :]}"
-    return first.value, end.value if len(tokens) == 2 else None, rest
+    (start, begin, stop, _), (end, end_begin, end_stop, _) = tokens[0], tokens[-1]
+    if math.isnan(start) or math.isnan(end):
+        return None, None, text
+    rest = f"{text[:begin]} {text[stop:end_begin]} {text[end_stop:]}"
+    return start, end if len(tokens) == 2 else None, rest
 
 # %% ../nbs/05a_dialects.ipynb #8a885ff7
 _WORD = re.compile(r"[^\W_]+")
@@ -138,17 +136,19 @@ def match_label(text: str, labels: tuple[str, ...], number: int | None) -> tuple
     places = [(whole.find(p), -len(p), i) for i, p in enumerate(plain) if len(p) > 2 and p in whole]
     return (min(places)[2], True) if places else (None, False)
 
-# %% ../nbs/05a_dialects.ipynb #6abe2f5d
+# %% ../nbs/05a_dialects.ipynb #e52d0860
 _HEAD = re.compile(r"(?<![^\W_])(?:event|subtask|step|action)[\W_]{0,4}(\d{1,3})(?!\d|\.\d)", re.IGNORECASE | re.ASCII)
 _LISTED = re.compile(r"[\s>*\-•+#(\[]{0,8}(\d{1,3})[.):\]](?=\s)", re.ASCII)
 _CONTINUES = re.compile(
     r"[\W_]{0,8}(?:start|end|begin|finish|stop|from|to|time|interval|label|name|description|\d|<)", re.IGNORECASE
 )
-# A numbered line with two plain decimals: the commonest by far, worth a pattern of its own. The general way through
+# A numbered line with two decimals or clocks: the commonest by far, worth a pattern of its own. The general way through
 # `read_number` and `read_span` reads it the same.
 _PLAIN_LINE = re.compile(
     r"[\s*•-]{0,6}(?:Event )?(\d{1,3})[.:)]\*{0,2}(?:\s{1,2}<?|<)"
-    r"(\d{1,6}\.\d{1,9})(?:s?>\s?(?:[-–—]\s?|to\s)?<|\s?s?\s?(?:[-–—]|to\s)\s?)(\d{1,6}\.\d{1,9})"
+    r"(?:(\d{1,3}):(?=[0-5]\d\.))?(\d{1,6}\.\d{1,9})"
+    r"(?:s?>\s?(?:[-–—]\s?|to\s)?<|\s?s?\s?(?:[-–—]|to\s)\s?)"
+    r"(?:(\d{1,3}):(?=[0-5]\d\.))?(\d{1,6}\.\d{1,9})"
     r"\s?(?:s(?![\w%])|sec(?:ond)?s(?![\w%]))?>?(?=[\s:,*)]|$)([^\d<;|]*)(?:\|[^\d;]*)?",
     re.ASCII,
 )
@@ -168,6 +168,8 @@ def _cut(line: str) -> Iterable[str]:
     first = _HEAD.search(line)
     if first is None:
         return line.split(";")
+    if _HEAD.search(line, first.end()) is None:
+        return (line,)
     places = [0]
     for m in _HEAD.finditer(line, first.end()):
         before = line[max(0, m.start() - 8) : m.start()].rstrip(" *\"'{[")
@@ -187,8 +189,10 @@ def _from_table(row: str) -> str:
 def _read_line(line: str, labels: tuple[str, ...]) -> tuple[Entry, bool]:
     """The event that a line tells of, and whether the line has a number."""
     if (plain := _PLAIN_LINE.fullmatch(line)) is not None:
-        index, labelled = match_label(plain[4], labels, int(plain[1]))
-        return Entry(index, float(plain[2]), float(plain[3]), labelled, line.strip()[:_MAX_RAW]), True
+        number, minutes, start, minutes_end, end, rest = plain.groups()
+        index, labelled = match_label(rest, labels, int(number))
+        times = (60 * int(minutes or 0) + float(start), 60 * int(minutes_end or 0) + float(end))
+        return Entry(index, *times, labelled, line.strip()[:_MAX_RAW]), True
     number, body = read_number(line)
     told = body.split("|", 1)[0]
     start, end, rest = read_span(told)
@@ -198,35 +202,39 @@ def _read_line(line: str, labels: tuple[str, ...]) -> tuple[Entry, bool]:
     return Entry(index, start, end, labelled, line.strip()[:_MAX_RAW]), number is not None
 
 
-def _belongs(part: str, entry: Entry, above: Entry) -> bool:
-    """Whether an unnumbered line adds what the event above it still lacks."""
-    if not _CONTINUES.match(part) or (entry.labelled and above.labelled):
+def _add(entry: Entry, above: Entry) -> bool:
+    """Give what an unnumbered line tells to the event above it, if it lacks just that; else change nothing."""
+    if entry.labelled and above.labelled:
         return False
-    lacks_time = above.start is None or (above.end is None and entry.end is None)
-    lacks_label = not above.labelled and entry.labelled and entry.start is None
-    return lacks_time or lacks_label
+    if above.start is None:
+        above.start, above.end = entry.start, entry.end
+    elif above.end is None and entry.end is None:
+        above.end = entry.start
+    elif entry.start is not None:
+        return False
+    if entry.labelled:  # the line above had only a number
+        above.index, above.labelled = entry.index, True
+    above.raw = f"{above.raw} {entry.raw}"[:_MAX_RAW]
+    return True
 
 
 def _from_lines(block: str, labels: tuple[str, ...]) -> list[Entry]:
     """The events written in free text, in the order written."""
     entries: list[Entry] = []
     for full in block.splitlines()[-_MAX_LINES:]:
-        line = full[:_MAX_LINE].replace("```", " ")
+        line = full[:_MAX_LINE]
+        if not line.strip(" \t|-:`"):
+            continue
         for part in _cut(_from_table(line) if line.lstrip().startswith("|") else line):
-            if not part.strip():
-                continue
             entry, numbered = _read_line(part, labels)
-            above = entries[-1] if entries and entries[-1].index is not None else None
-            if above and not numbered and _belongs(part, entry, above):
-                merged = _read_line(f"{above.raw} {part.strip()}"[:_MAX_RAW], labels)[0]
-                if not merged.labelled:
-                    merged.index, merged.labelled = above.index, above.labelled
-                entries[-1] = merged
-            elif numbered or entry.labelled or entry.start is not None:
+            above = entries[-1] if entries and entries[-1].index is not None and not numbered else None
+            if above is not None and _CONTINUES.match(part) and _add(entry, above):
+                continue
+            if numbered or entry.labelled or entry.start is not None:
                 entries.append(entry)
     return entries
 
-# %% ../nbs/05a_dialects.ipynb #c0828fe9
+# %% ../nbs/05a_dialects.ipynb #2abd0396
 # Keys are compared in lower case and without anything but letters.
 _START = ("start", "starttime", "starts", "startsec", "startseconds", "starttimestamp", "tstart", "begin", "from")
 _END = ("end", "endtime", "ends", "endsec", "endseconds", "endtimestamp", "tend", "stop", "finish", "to")
@@ -255,9 +263,7 @@ def _json_time(value: Any) -> float | None:
     if isinstance(value, str):
         found = _TIME.fullmatch(value[:40].strip(" <>"))
         value = _seconds(found) if found else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if -1e9 < value < 1e9 else None
+    return float(value) if type(value) in (int, float) and -1e9 < value < 1e9 else None
 
 
 @lru_cache(maxsize=4096)
@@ -265,20 +271,25 @@ def _plain_key(key: str) -> str:
     return re.sub(r"[^a-z]", "", key.lower())
 
 
-def _plain_keys(value: dict[str, Any]) -> dict[str, Any]:
-    return {_plain_key(k[:40]): v for k, v in value.items()}
+def _first_of(names: tuple[str, ...], keys: dict[str, Any]) -> Any:
+    """The value of the first of `names` that is there."""
+    for name in names:
+        if name in keys:
+            return keys[name]
+    return None
+
+
+def _object_span(keys: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Start and end (s) of a JSON object with plain keys."""
+    first, last = _first_of(_START, keys), _first_of(_END, keys)
+    if first is None and last is None:
+        return _json_span(_first_of(_SPAN, keys))
+    start, end = _json_time(first), _json_time(last)
+    return (start, end) if last is None or end is not None else (None, None)
 
 
 def _json_span(value: Any) -> tuple[float | None, float | None]:
-    """Start and end (s) of a JSON object, pair, number or text."""
-    if isinstance(value, dict):
-        keys = _plain_keys(value)
-        first, last = (next((keys[k] for k in names if k in keys), None) for names in (_START, _END))
-        if first is None and last is None:
-            span = next((keys[k] for k in _SPAN if k in keys), None)
-            return (None, None) if isinstance(span, dict) else _json_span(span)
-        start, end = _json_time(first), _json_time(last)
-        return (start, end) if last is None or end is not None else (None, None)
+    """Start and end (s) of a JSON pair, number or text."""
     if isinstance(value, list):
         times = [t for t in map(_json_time, value[:8]) if t is not None]
         return (times[0], times[1]) if len(times) == 2 else (None, None)
@@ -292,14 +303,16 @@ def _json_entry(name: str, value: Any, labels: tuple[str, ...]) -> Entry:
         return _read_line(f"Event {number}: {text} {value}" if number else f"{text} {value}", labels)[0]
     if isinstance(value, list):
         text = " ".join([text, *(v for v in value[:8] if isinstance(v, str) and _json_time(v) is None)])
-    for key, v in _plain_keys(value).items() if isinstance(value, dict) else ():
-        if key in _NUMBER and isinstance(v, int | str) and not isinstance(v, bool) and str(v)[:9].isdecimal():
+    keys = {_plain_key(k[:40]): v for k, v in value.items()} if isinstance(value, dict) else {}
+    for key, v in keys.items():
+        if key in _NUMBER and type(v) in (int, str) and str(v)[:9].isdecimal():
             number = int(str(v)[:9])
         elif key in _LABEL and isinstance(v, str):
             own, rest = read_number(v[:400])
             number, text = number if own is None else own, f"{text} {rest}"
     index, labelled = match_label(text, labels, number)
-    return Entry(index, *_json_span(value), labelled, (f"{name}: {value}" if name else str(value))[:_MAX_RAW])
+    span = _object_span(keys) if isinstance(value, dict) else _json_span(value)
+    return Entry(index, *span, labelled, (f"{name}: {value}" if name else str(value))[:_MAX_RAW])
 
 
 def _children(value: Any) -> Iterable[tuple[Any, Any]]:

@@ -150,17 +150,18 @@ def blind_predictions(benchmark: Benchmark, row: str, train: Sequence[Clip] = ()
             found |= _by_clip(clips, answers)
     return found
 
-# %% ../nbs/07_localize.ipynb #f692fabb
+# %% ../nbs/07_localize.ipynb #3a74f7ce
 def oracle_predictions(benchmark: Benchmark, fps: float) -> Predictions:
     """The truth snapped to the nearest sampled frame pair at `fps`, capped at each clip's source rate.
 
-    A pair's instant is that of its first frame, j · 2 / fps. Not blind: the least error that reading the clock by
-    frame pairs can reach.
+    A pair's instant is the mean of its two frames', (2 j + ½) / fps: what one stamp a pair shows (see the overlay),
+    and what Qwen3-VL is told. Not blind: the least error that answers read by frame pairs can reach.
     """
     found: Predictions = {}
     for clip in benchmark.clips:
-        step = 2.0 / min(fps, clip.fps or fps) / clip.label_scale
-        found[clip.clip] = tuple(round(b / step) * step for b in clip.boundaries)
+        frame = 1.0 / min(fps, clip.fps or fps) / clip.label_scale
+        pairs = [max(0, round((b / frame - 0.5) / 2)) for b in clip.boundaries]
+        found[clip.clip] = tuple((2 * j + 0.5) * frame for j in pairs)
     return found
 
 # %% ../nbs/07_localize.ipynb #2d483d98

@@ -34,11 +34,12 @@ from .settings import TempolocError, data_dir
 from .video import Image, VideoInfo, VideoWriter, nearest, probe, sample_indices, video_frames
 
 # %% auto #0
-__all__ = ['BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'SUFFIXES', 'StampStyle', 'stamp_coefficient', 'stamp_style', 'stamp_text',
-           'font_path', 'load_font', 'draw_stamp', 'pair_times', 'stamp', 'OverlayOptions', 'frame_stamps',
-           'stamp_video', 'OverlaySummary', 'overlay_videos']
+__all__ = ['RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'PRESETS', 'SUFFIXES', 'StampStyle', 'stamp_coefficient',
+           'stamp_style', 'stamp_text', 'font_path', 'load_font', 'draw_stamp', 'pair_times', 'stamp', 'OverlayOptions',
+           'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary', 'overlay_videos']
 
-# %% ../nbs/03_overlay.ipynb #4c5979f9
+# %% ../nbs/03_overlay.ipynb #94b94a53
+RECIPE_COEFFICIENTS = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}  # by sampling fps, as listed in the recipe's script
 BASE_BORDER, BASE_FONT = 28, 20  # pixels that remain after the model's resize; 28 is one token's side
 GLYPHS = "0123456789.s"
 _ADVANCE = 0.602  # width of a DejaVu Sans Mono character, in font sizes
@@ -61,14 +62,15 @@ def stamp_coefficient(width: int, height: int, n_frames: float, total_pixels: in
 
 
 def stamp_style(
-    width: int, height: int, n_frames: float, longest: float = 10.0, coefficient: float | None = None
+    width: int, height: int, n_frames: float, longest: float = 10.0, *,
+    total_pixels: int = RECIPE_TOTAL_PIXELS, coefficient: float | None = None,
 ) -> StampStyle:
     """Border and font for a video of `width` × `height` pixels of which `n_frames` are sampled.
 
-    `longest` is the largest time to be written (s); `coefficient` replaces the computed one. Raises
-    `TempolocError` where no legible stamp fits.
+    `longest` is the largest time to be written (s); `coefficient` replaces the one that `stamp_coefficient`
+    gives. Raises `TempolocError` where no legible stamp fits.
     """
-    wanted = stamp_coefficient(width, height, n_frames) if coefficient is None else coefficient
+    wanted = coefficient or stamp_coefficient(width, height, n_frames, total_pixels)
     widest = ((width - 4) / len(stamp_text(longest)) - 0.5) / _ADVANCE  # 0.5: advances are whole pixels
     c = min(wanted, height / 4 / BASE_BORDER, widest / BASE_FONT)
     style = StampStyle(int(BASE_BORDER * c), int(BASE_FONT * c))
@@ -146,7 +148,12 @@ def stamp(
         target[height:] = strip[..., None]
     return stamped
 
-# %% ../nbs/03_overlay.ipynb #bda1fb7c
+# %% ../nbs/03_overlay.ipynb #91971f3c
+PRESETS = (
+    "ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow", "placebo"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class OverlayOptions:
     """How files are stamped. `fps` is the rate at which the model will sample them, not a rate to write."""
@@ -154,17 +161,20 @@ class OverlayOptions:
     fps: float = 8.0
     pairs: bool = False
     assume_fps: float | None = None  # stamp frame number / assume_fps instead of the true time
-    coefficient: float | None = None  # instead of the computed size
+    total_pixels: int = RECIPE_TOTAL_PIXELS  # the model's budget over all frames, which sets the stamp's size
+    coefficient: float | None = None  # the stamp's size instead, times the recipe's 28 and 20 pixels
     crf: int = 23
     preset: str = "medium"
 
     def __post_init__(self) -> None:
-        for name in ("fps", "assume_fps", "coefficient"):
+        for name in ("fps", "assume_fps", "total_pixels", "coefficient"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise TempolocError(f"overlay: {name} must be a positive number, got {value}")
         if not 0 <= self.crf <= 51:
             raise TempolocError(f"overlay: crf must be 0 to 51, got {self.crf}")
+        if self.preset not in PRESETS:
+            raise TempolocError(f"overlay: unknown preset {self.preset!r}; x264 has {', '.join(PRESETS)}")
 
 
 def frame_stamps(info: VideoInfo, options: OverlayOptions) -> list[float]:
@@ -177,7 +187,16 @@ def frame_stamps(info: VideoInfo, options: OverlayOptions) -> list[float]:
     shared = pair_times([times[i] for i in sampled])
     return [shared[nearest(sampled, i)] for i in range(info.n_frames)]
 
-# %% ../nbs/03_overlay.ipynb #84e810b3
+def video_style(info: VideoInfo, options: OverlayOptions) -> StampStyle:
+    """The sizes with which `stamp_video` stamps a video; `TempolocError` if it is too small for a stamp."""
+    sampled = info.duration * min(options.fps, info.fps)
+    longest = max(frame_stamps(info, options))
+    return stamp_style(
+        info.width, info.height, sampled, longest,
+        total_pixels=options.total_pixels, coefficient=options.coefficient,
+    )
+
+# %% ../nbs/03_overlay.ipynb #1aab4bb5
 def _plane(frame: VideoFrame, k: int) -> npt.NDArray[np.uint8]:
     """Plane `k` (Y, U, V) as a writable (height, width) view into the frame."""
     plane: Any = frame.planes[k]  # a buffer, which its type does not say
@@ -203,13 +222,17 @@ def _stamped(frame: VideoFrame, info: VideoInfo, style: StampStyle, time: float)
     draw_stamp(strip, stamp_text(time), style.font, *((0, 255) if full else (16, 235)))
     target.pts, target.time_base = frame.pts, frame.time_base
     target.color_range = source.color_range
+    target.colorspace = _UNSPECIFIED if source.colorspace == _RGB else source.colorspace
     return target
+
+
+_RGB, _UNSPECIFIED = 0, 2  # AVCOL_SPC_*; libav leaves the first on a frame converted from RGB
 
 
 def _even(side: int) -> int:
     return side + side % 2
 
-# %% ../nbs/03_overlay.ipynb #80a038a4
+# %% ../nbs/03_overlay.ipynb #95267fe6
 def stamp_video(
     source: Path, target: Path, options: OverlayOptions | None = None, *, threads: int = 1, force: bool = False,
     stop: Event | None = None,
@@ -225,8 +248,7 @@ def stamp_video(
     if not force and _comment(target) == comment:
         return False
     stamps = frame_stamps(info, options)
-    sampled = info.duration * min(options.fps, info.fps)
-    style = stamp_style(info.width, info.height, sampled, max(stamps), options.coefficient)
+    style = video_style(info, options)
     frames = (
         _stamped(frame, info, style, stamps[k]) for k, frame in video_frames(source, info.n_frames, threads)
     )
@@ -237,6 +259,7 @@ def stamp_video(
         options={"crf": str(options.crf), "preset": options.preset}, metadata={"comment": comment},
     ) as writer:
         writer.stream.codec_context.color_range = first.color_range
+        writer.stream.codec_context.colorspace = first.colorspace
         for frame in chain([first], frames):
             if stop is not None and stop.is_set():
                 raise TempolocError(f"{source}: interrupted")

@@ -126,7 +126,7 @@ def qwen3_budget(
     w, h = _smart_resize(width, height, 32, 4096, total_pixels, frames, counted)
     return FrameBudget("qwen3-vl", n_frames, total_pixels / n_frames, w, h, 16)
 
-# %% ../nbs/02a_pixels.ipynb #645d2363
+# %% ../nbs/02a_pixels.ipynb #5b72b5fb
 RULES = {"recipe": recipe_budget, "qwen2.5-vl": qwen25_budget, "qwen3-vl": qwen3_budget}
 
 
@@ -142,11 +142,19 @@ def n_sampled(rule: str, duration: float, fps: float) -> int:
     return frames // 2 * 2 if rule == "qwen2.5-vl" else frames
 
 
-def frame_budget(rule: str, width: int, height: int, duration: float, fps: float) -> FrameBudget:
-    """What `rule` ("recipe", "qwen2.5-vl", "qwen3-vl") makes of a clip; raises `TempolocError` otherwise."""
+def frame_budget(
+    rule: str, width: int, height: int, duration: float, fps: float, total_pixels: float | None = None
+) -> FrameBudget:
+    """What `rule` ("recipe", "qwen2.5-vl", "qwen3-vl") makes of a clip of `duration` seconds sampled at `fps`.
+
+    `total_pixels` replaces the rule's own. Raises `TempolocError` for an unknown rule.
+    """
     if rule not in RULES:
         raise TempolocError(f"unknown pixel rule {rule!r}: choose one of {', '.join(RULES)}")
-    return RULES[rule](width, height, n_sampled(rule, duration, fps))
+    frames = n_sampled(rule, duration, fps)
+    if total_pixels is None:
+        return RULES[rule](width, height, frames)
+    return RULES[rule](width, height, frames, total_pixels)
 
 # %% ../nbs/02a_pixels.ipynb #af02c902
 def temporal_ids(

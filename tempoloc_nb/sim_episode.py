@@ -14,8 +14,8 @@ from .sim_policy import Floats, Plan
 from .sim_scene import CONTROL_HZ, KP, MAX_STEP
 
 # %% auto #0
-__all__ = ['EpisodeFailed', 'Recorder', 'root_body', 'contact_geoms', 'down', 'turn', 'rotation_vector', 'feed_forward',
-           'Episode', 'place_object', 'place_hand']
+__all__ = ['EpisodeFailed', 'Recorder', 'root_body', 'contact_geoms', 'down', 'forward', 'turn', 'rotation_vector',
+           'feed_forward', 'Episode', 'place_object', 'place_hand']
 
 # %% ../nbs/16c_sim_episode.ipynb #a99b8a12
 class EpisodeFailed(Exception):
@@ -94,11 +94,18 @@ def root_body(thing: Any) -> str:
 def contact_geoms(thing: Any) -> Sequence[str]:
     return () if isinstance(thing, str) else list(thing.contact_geoms)
 
-# %% ../nbs/16c_sim_episode.ipynb #50cdb003
+# %% ../nbs/16c_sim_episode.ipynb #f6314c99
 def down(yaw: float) -> Floats:
     """Rotation of a hand that points down with its fingers closing along `yaw` (columns: finger, –, approach)."""
     x = np.array([np.cos(yaw), np.sin(yaw), 0.0])
     z = np.array([0.0, 0.0, -1.0])
+    return np.stack([x, np.cross(z, x), z], 1)
+
+
+def forward(yaw: float) -> Floats:
+    """Rotation of a hand that points along `yaw`, horizontally, with its fingers closing vertically."""
+    z = np.array([np.cos(yaw), np.sin(yaw), 0.0])
+    x = np.array([0.0, 0.0, 1.0])
     return np.stack([x, np.cross(z, x), z], 1)
 
 
@@ -136,6 +143,7 @@ class Episode:
         self.delay = round(gripper_delay * CONTROL_HZ)  # control steps by which gripper commands come late
         self.queue = [-1] * self.delay
         self.grip, self.boundary, self.limit = -1, 0.0, 60.0
+        self.attitude: Callable[[float], Floats] = down  # how the hand points, given a yaw
         self.states: list[Floats] = []
         self.actions: list[Floats] = []
         self.obs: list[dict[str, Floats]] = []
@@ -151,9 +159,10 @@ class Episode:
         return np.array(self.data.site_xpos[site]), np.array(self.data.site_xmat[site]).reshape(3, 3)
 
     def hand_pose(self) -> Floats:
-        """x, y, z (m) and yaw of the fingers (rad)."""
+        """x, y, z (m) and yaw (rad): of the fingers where the hand points down, of the hand where it points forward."""
         position, rotation = self.hand()
-        return np.array([*position, np.arctan2(rotation[1, 0], rotation[0, 0])])
+        axis = rotation[:, 0 if self.attitude is down else 2]
+        return np.array([*position, np.arctan2(axis[1], axis[0])])
 
     def body_pose(self, name: str) -> tuple[Floats, Floats]:
         body = self.env.sim.model.body_name2id(name)
@@ -216,7 +225,7 @@ class Episode:
         position, rotation = self.hand()
         point = self.object_pose(held) if held else self.hand_pose()
         yaw = self.hand_pose()[3] + turn(goal[3] - point[3])
-        self.act(goal[:3] - point[:3], rotation_vector(down(yaw), rotation))
+        self.act(goal[:3] - point[:3], rotation_vector(self.attitude(yaw), rotation))
 
     def wait(self, condition: Callable[[], bool], goal: Floats, timeout: float, problem: str) -> None:
         """Keep the hand at `goal` until `condition` holds at two control steps; `EpisodeFailed(problem)` if never."""
@@ -243,26 +252,26 @@ def _quaternion(rotation: Floats) -> Floats:
     mujoco.mju_mat2Quat(quat, rotation.flatten())
     return np.roll(quat, -1)
 
-# %% ../nbs/16c_sim_episode.ipynb #6fcdef7a
+# %% ../nbs/16c_sim_episode.ipynb #ed51461e
 def place_object(env: Any, thing: Any, pose: Floats) -> None:
     """Put a free object at x, y, z, yaw."""
     quat = [np.cos(pose[3] / 2), 0.0, 0.0, np.sin(pose[3] / 2)]
     env.sim.data.set_joint_qpos(thing.joints[0], np.concatenate([pose[:3], quat]))
 
 
-def place_hand(env: Any, pose: Floats, iterations: int = 60) -> float:
-    """Solve the arm's joints so that the hand points down at x, y, z, yaw; returns what is left of the error (m)."""
+def place_hand(env: Any, position: Floats, rotation: Floats, iterations: int = 60) -> float:
+    """Solve the arm's joints so that the hand is at `position` (3,) with `rotation` (3, 3); returns the error left (m)."""
     import mujoco
 
     model, data, robot = env.sim.model._model, env.sim.data._data, env.robots[0]
     site, joints, dofs = robot.eef_site_id["right"], robot._ref_joint_pos_indexes, robot._ref_joint_vel_indexes
     home = np.array(data.qpos[joints])
-    goal, jacobian = down(pose[3]), np.zeros((6, model.nv))
+    jacobian = np.zeros((6, model.nv))
     for _ in range(iterations):
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         current = data.site_xmat[site].reshape(3, 3)
-        error = np.concatenate([pose[:3] - data.site_xpos[site], rotation_vector(goal, current)])
+        error = np.concatenate([position - data.site_xpos[site], rotation_vector(rotation, current)])
         mujoco.mj_jacSite(model, data, jacobian[:3], jacobian[3:], site)
         j = jacobian[:, dofs]
         inverse = j.T @ np.linalg.inv(j @ j.T + 1e-4 * np.eye(6))
@@ -272,4 +281,4 @@ def place_hand(env: Any, pose: Floats, iterations: int = 60) -> float:
     controller = robot.part_controllers["right"]
     controller.update(force=True)
     controller.update_initial_joints(np.array(data.qpos[joints]))  # also the posture kept in the null space
-    return float(np.linalg.norm(data.site_xpos[site] - pose[:3]))
+    return float(np.linalg.norm(data.site_xpos[site] - position))

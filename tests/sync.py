@@ -29,8 +29,10 @@ def readme_from_index() -> str:
         cell.source = "\n".join(line for line in lines if not line.startswith("#|"))
         kept.append(cell)
     notebook.cells = kept
+    notebook.metadata["language_info"] = {"name": "python"}
     text, _ = MarkdownExporter().from_notebook_node(notebook)
-    text = re.sub(r"\]\(\.\./", "](", text)
+    # The notebook stands in nbs/, the README above it.
+    text = re.sub(r"\]\((?!https?:|#|\.\./)", "](nbs/", text).replace("](../", "](")
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     return "<!-- Written from nbs/index.ipynb by `make readme`; edit that. -->\n\n" + text + "\n"
 
@@ -54,8 +56,11 @@ def problems() -> list[str]:
     modules = {p.stem for p in (ROOT / "tempoloc_nb").glob("*.py")} - {"__init__", "_modidx"}
     found += [f"tempoloc_nb/{m}.py has no notebook" for m in sorted(modules - set(declared))]
     found += [f"{declared[m][0]} was never exported" for m in sorted(set(declared) - modules)]
-    if (ROOT / "README.md").read_text(encoding="utf-8") != readme_from_index():
+    readme = readme_from_index()
+    if (ROOT / "README.md").read_text(encoding="utf-8") != readme:
         found.append("README.md differs from nbs/index.ipynb: run `make readme`")
+    links = re.findall(r"\]\((?!https?:|#)([^)]+)\)", readme)
+    found += [f"README.md links to {link}, which is not there" for link in links if not (ROOT / link).exists()]
     return found + export_differences()
 
 

@@ -116,10 +116,11 @@ def test_train_row_prefers_the_same_task() -> None:
 def test_the_oracle_is_within_one_frame_of_the_truth(fps: float) -> None:
     answers = oracle_predictions(RECIPE, fps)
     for clip in RECIPE.clips:
-        half_pair = 1.0 / min(fps, clip.fps or fps) / clip.label_scale
+        frame = 1.0 / min(fps, clip.fps or fps) / clip.label_scale
         for found, truth in zip(answers[clip.clip], clip.boundaries, strict=True):
-            assert abs(found - truth) <= half_pair + 1e-9
-            assert found / (2 * half_pair) == pytest.approx(round(found / (2 * half_pair)))
+            assert abs(found - truth) <= frame + 1e-9
+            pair = (found / frame - 0.5) / 2
+            assert pair == pytest.approx(round(pair), abs=1e-6)
 
 
 def test_durations_known_only_where_published() -> None:

@@ -109,7 +109,7 @@ def test_stamp_bad_input():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"fps": 0}, {"fps": float("nan")}, {"assume_fps": -1}, {"coefficient": 0}, {"crf": 99}]
+    "bad", [{"fps": 0}, {"fps": float("nan")}, {"assume_fps": -1}, {"coefficient": 0}, {"crf": 99}, {"preset": "quick"}]
 )
 def test_bad_options(bad):
     with pytest.raises(TempolocError, match=next(iter(bad))):
@@ -200,6 +200,26 @@ def test_full_range_and_rotation(tmp_path):
     assert (result.rotation, result.width) == (0, 120)
     upright = video.read(tmp_path / "turned_out.mp4").images[:, :160]
     assert np.abs(upright.astype(int) - video.read(turned).images).mean() < 4
+
+
+@pytest.mark.parametrize("matrix", [1, 5])  # ITU-R BT.709 and BT.601
+def test_colours_are_kept(tmp_path, matrix):
+    """The file's colour matrix is copied: without it a BT.709 clip would change its colours."""
+    frames = [np.full((96, 160, 3), colour, np.uint8) for colour in ([200, 30, 40], [20, 190, 60], [30, 60, 210])]
+    with av.open(str(tmp_path / "a.mp4"), "w") as container:
+        stream = container.add_stream("libx264", rate=30, options={"crf": "5"})
+        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+        stream.codec_context.colorspace = matrix
+        for image in frames:
+            for packet in stream.encode(
+                av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format="yuv420p", dst_colorspace=matrix)
+            ):
+                container.mux(packet)
+        for packet in stream.encode(None):
+            container.mux(packet)
+    overlay.stamp_video(tmp_path / "a.mp4", tmp_path / "b.mp4", OverlayOptions(crf=5))
+    stamped = video.read(tmp_path / "b.mp4").images[:, :94].astype(int)
+    assert np.abs(stamped - np.stack(frames)[:, :94]).max() < 12
 
 
 def folder_of_clips(folder):
