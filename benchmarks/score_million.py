@@ -61,16 +61,26 @@ DIALECTS: dict[str, Callable[[Spans], str]] = {
     "units": lambda s: tagged([f"Event {n}: <{a:.1f}s> - <{b:.1f}s> {label}" for n, label, a, b in s]),
     "bare": lambda s: "\n".join(f"Event {n}: {a:.2f} - {b:.2f} s {label}" for n, label, a, b in s),
     "clock": lambda s: "\n".join(f"Event {n}: {clock(a)} - {clock(b)} {label}" for n, label, a, b in s),
-    "json list": lambda s: "```json\n"
-    + json.dumps([{"event": n, "label": label, "start": round(a, 2), "end": round(b, 2)} for n, label, a, b in s])
-    + "\n```",
-    "json by label": lambda s: json.dumps({label: {"start_time": f"{a:.2f}s", "end_time": f"{b:.2f}s"} for _, label, a, b in s}),
-    "json pairs": lambda s: json.dumps([{"event": label, "timestamp": [round(a, 2), round(b, 2)]} for _, label, a, b in s]),
-    "table": lambda s: "| # | Event | Start | End |\n|---|---|---|---|\n"
-    + "\n".join(f"| {n} | {label} | {a:.2f} | {b:.2f} |" for n, label, a, b in s),
+    "json list": lambda s: (
+        "```json\n"
+        + json.dumps([{"event": n, "label": label, "start": round(a, 2), "end": round(b, 2)} for n, label, a, b in s])
+        + "\n```"
+    ),
+    "json by label": lambda s: json.dumps(
+        {label: {"start_time": f"{a:.2f}s", "end_time": f"{b:.2f}s"} for _, label, a, b in s}
+    ),
+    "json pairs": lambda s: json.dumps(
+        [{"event": label, "timestamp": [round(a, 2), round(b, 2)]} for _, label, a, b in s]
+    ),
+    "table": lambda s: (
+        "| # | Event | Start | End |\n|---|---|---|---|\n"
+        + "\n".join(f"| {n} | {label} | {a:.2f} | {b:.2f} |" for n, label, a, b in s)
+    ),
     "bullets": lambda s: "\n".join(f"- **{label}**: {a:.2f}s to {b:.2f}s" for _, label, a, b in s),
     "numbered": lambda s: "\n".join(f"{n}. **{label}** ({a:.2f} s – {b:.2f} s)" for n, label, a, b in s),
-    "spread": lambda s: "\n".join(f"**Event {n}: {label}**\n- Start: {a:.2f} s\n- End: {b:.2f} s" for n, label, a, b in s),
+    "spread": lambda s: "\n".join(
+        f"**Event {n}: {label}**\n- Start: {a:.2f} s\n- End: {b:.2f} s" for n, label, a, b in s
+    ),
     "one line": lambda s: " ".join(f"{line}." for line in asked(s)),
     "reordered": lambda s: tagged(asked(s)[::-1]),
     "two answers": lambda s: tagged([line.replace("<", "<1") for line in asked(s)]) + "\nWait.\n" + tagged(asked(s)),
@@ -168,7 +178,7 @@ def main() -> int:
         "peak_memory_gb": round(peak_gb(args.workers), 2),
         "limit_s": LIMIT_S,
         "limit_gb": LIMIT_GB,
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python {platform.python_version()}",
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
     }
     print(json.dumps(report, indent=1))
     if args.lines == 1_000_000:

@@ -75,7 +75,7 @@ class Answer:
 # %% auto #0
 __all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'parse_answer', 'Repairs', 'repair']
 
-# %% ../nbs/05_answers.ipynb #f89cac28
+# %% ../nbs/05_answers.ipynb #8433e8c6
 _TAG = re.compile(r"<\s{0,3}(/?)\s{0,3}(answer|think)\s{0,3}>", re.IGNORECASE)
 _CUT_OFF = re.compile(r"<[\d.:]*$")
 _Source = Literal["answer", "text", "think"]
@@ -162,6 +162,8 @@ def _parse_tolerantly(text: str, labels: tuple[str, ...], duration: float | None
     """Read a text that need not be in the form asked for."""
     extra: list[str] = []
     for source, blocks in _blocks(text[:-40] + _CUT_OFF.sub("<>", text[-40:])).items():
+        if not blocks:
+            continue
         chosen = _choose(blocks, labels)
         extra = extra or [e.raw for e in chosen if e.index is None and e.start is not None]
         by_event: list[list[Entry]] = [[] for _ in labels]

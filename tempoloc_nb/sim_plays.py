@@ -20,7 +20,7 @@ from .sim_scene import Looks
 __all__ = ['LAG', 'SETTLE', 'HOME_YAW', 'PEGS', 'PEG_HALF_LENGTH', 'PLAYS', 'unwind', 'Director', 'stack', 'insertions', 'nuts',
            'lift', 'can', 'door']
 
-# %% ../nbs/16e_sim_plays.ipynb #df9f2ea3
+# %% ../nbs/16e_sim_plays.ipynb #29014f13
 LAG = MappingProxyType(  # s from command to contact made / lost, by arm; medians measured over 40 grasps
     {"Panda": (0.34, 0.22), "UR5e": (0.36, 0.10), "Kinova3": (0.36, 0.10)}
 )
@@ -63,7 +63,9 @@ class Director:
 
         return min(options, key=cost)
 
-    def pick(self, name: str, budget: float, grip_at: Floats, yaw: float, avoid: Sequence[Floats], clear: float = 0.07) -> None:
+    def pick(
+        self, name: str, budget: float, grip_at: Floats, yaw: float, avoid: Sequence[Floats], clear: float = 0.07
+    ) -> None:
         """Grasp `name` about `budget` seconds after the last boundary; `grip_at` (3,) is the point to close on."""
         e = self.episode
         end = max(e.boundary + budget - self.lag[0], e.now + 0.45)
@@ -80,7 +82,15 @@ class Director:
         e.wait(lambda: e.holds(name), target, 1.5, f"could not grasp {name}")
         e.boundary = e.now - 0.1
 
-    def carry(self, name: str, budget: float, goal: Floats, clear: float, rise: float, gate: Callable[[Floats], Floats] | None = None) -> Plan:
+    def carry(
+        self,
+        name: str,
+        budget: float,
+        goal: Floats,
+        clear: float,
+        rise: float,
+        gate: Callable[[Floats], Floats] | None = None,
+    ) -> Plan:
         """Bring the held object to `goal` (4,) so that opening now makes the budget."""
         e = self.episode
         origin = e.object_pose(name)
@@ -115,7 +125,9 @@ class Director:
         e.follow(Plan(tuple(origin), tuple(hop(origin, away, e.now, e.now + span, away[2]))), e.now + seconds)
 
 
-def _stack(d: Director, upper: str, lower: str, sizes: tuple[float, float], budgets: Floats, others: Sequence[str], last: bool) -> None:
+def _stack(
+    d: Director, upper: str, lower: str, sizes: tuple[float, float], budgets: Floats, others: Sequence[str], last: bool
+) -> None:
     e = d.episode
     at = e.object_pose(upper)
     avoid = [e.object_pose(name) for name in others]
@@ -123,7 +135,9 @@ def _stack(d: Director, upper: str, lower: str, sizes: tuple[float, float], budg
     d.pick(upper, float(budgets[0]), at[:3] + np.array([0.0, 0.0, d.rng.uniform(-0.008, -0.002)]), yaw, avoid)
     base = e.object_pose(lower)
     top = float(base[2]) + sizes[1] + sizes[0]
-    goal = np.array([*(base[:2] + d.rng.normal(0.0, 0.002, 2)), top + d.rng.uniform(0.002, 0.005), e.object_pose(upper)[3]])
+    goal = np.array(
+        [*(base[:2] + d.rng.normal(0.0, 0.002, 2)), top + d.rng.uniform(0.002, 0.005), e.object_pose(upper)[3]]
+    )
     d.carry(upper, float(budgets[1]), goal, clear=0.04, rise=0.05)
     if np.hypot(*(e.object_pose(upper) - goal)[:2]) > 0.012:
         raise EpisodeFailed(f"{upper} not above {lower}")
@@ -133,12 +147,14 @@ def _stack(d: Director, upper: str, lower: str, sizes: tuple[float, float], budg
 def stack(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     """A on B; with a third cube also C on A."""
     sizes = looks.half_sizes
-    _stack(d, "cubeA", "cubeB", (sizes[0], sizes[1]), durations[:2], ["cubeB", "cubeC"][: len(sizes) - 1], len(sizes) == 2)
+    _stack(
+        d, "cubeA", "cubeB", (sizes[0], sizes[1]), durations[:2], ["cubeB", "cubeC"][: len(sizes) - 1], len(sizes) == 2
+    )
     if len(sizes) == 3:
         _stack(d, "cubeC", "cubeA", (sizes[2], sizes[0]), durations[2:], ["cubeA"], True)
     d.leave(tail)
 
-# %% ../nbs/16e_sim_plays.ipynb #05a20af8
+# %% ../nbs/16e_sim_plays.ipynb #8448767e
 PEGS = MappingProxyType({"SquareNut": ("peg1", 4), "RoundNut": ("peg2", 16)})  # peg body, yaws tried
 PEG_HALF_LENGTH = 0.10  # m; the peg's body frame is its middle
 
@@ -166,7 +182,9 @@ def _nut_yaw(d: Director, name: str, peg: Floats, turns: int) -> float:
         arm = (hand - nut)[:2]
         spin = np.array([[np.cos(swing), -np.sin(swing)], [np.sin(swing), np.cos(swing)]])
         far = float(np.hypot(*(peg[:2] + spin @ arm - base[:2])))
-        return abs(swing) + 60 * max(0.0, far - 0.74) + 5 * max(0.0, abs(unwind(float(hand[3])) + swing - HOME_YAW) - 1.5)
+        return (
+            abs(swing) + 60 * max(0.0, far - 0.74) + 5 * max(0.0, abs(unwind(float(hand[3])) + swing - HOME_YAW) - 1.5)
+        )
 
     return min((peg_yaw + k * 2 * np.pi / turns for k in range(turns)), key=cost)
 
@@ -216,7 +234,7 @@ def nuts(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
         _nut(d, "RoundNut", durations[2:], True)
     d.leave(tail)
 
-# %% ../nbs/16e_sim_plays.ipynb #02810c85
+# %% ../nbs/16e_sim_plays.ipynb #f1a010ab
 def lift(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     """Grasp the cube and raise it; how soon it leaves the table sets the speed of the whole lift."""
     e = d.episode
@@ -242,63 +260,77 @@ def can(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     grip = at[:3] + np.array([0.0, 0.0, d.rng.uniform(0.005, 0.02)])
     d.pick("Can", float(durations[0]), grip, d.grasp_yaw(d.rng.uniform(1.2, 1.9), np.pi, [], at), [], clear=0.10)
     place = np.array(e.env.target_bin_placements[e.env.object_id])
-    spot = place[:2] + d.rng.uniform(-0.03, 0.03, 2)
+    spot = place[:2] + d.rng.uniform((-0.055, -0.075), (0.0, 0.0))  # the near corner of the compartment
     goal = np.array([*spot, at[2] + d.rng.uniform(0.004, 0.015), e.object_pose("Can")[3]])
     budget = float(durations[1])
     above = goal + np.array([0.0, 0.0, 0.11, 0.0])  # over the walls between the compartments
-    d.carry("Can", budget - max(0.55, d.rng.uniform(0.2, 0.35) * budget) + d.lag[1], above, clear=0.01, rise=0.14)
+    d.carry("Can", budget - max(0.55, d.rng.uniform(0.12, 0.2) * budget) + d.lag[1], above, clear=0.01, rise=0.14)
     d.carry("Can", budget, goal, clear=0.0, rise=0.0)
     d.let_go("Can", True)
     d.leave(tail, rise=0.12)
 
 
-def door(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
-    """Grasp the handle from the front and pull the door open along its arc."""
+def _take_handle(d: Director, budget: float) -> None:
+    """From in front of the door, forward onto the handle, and close."""
     e = d.episode
-    e.attitude = forward
-    model, data = e.env.sim.model, e.env.sim.data
-    grip = np.array(data.get_geom_xpos("Door_handle"))
-    e.boundary = e.now
     origin = e.hand_pose()
-    target = np.array([*grip, origin[3]])
     ahead = np.array([np.cos(origin[3]), np.sin(origin[3]), 0.0])
+    target = np.array([*e.env.sim.data.get_geom_xpos("Door_handle"), origin[3]])
     target[:3] += ahead * d.rng.uniform(0.0, 0.008)
-    end = max(float(durations[0]) - d.lag[0], 0.6)
     before = np.array([*(target[:3] - 0.08 * ahead), target[3]])
-    half = 0.6 * end
-    across = (before - origin).tolist()
-    onward = (target - before).tolist()
-    moves = (Move(e.now, half, tuple(across)), Move(0.45 * end, 0.55 * end - SETTLE, tuple(onward)))
-    e.follow(Plan(tuple(origin), moves), end)
+    end = max(budget - d.lag[0], 0.6)
+    across, onward = before - origin, target - before
+    moves = (
+        Move(e.now, 0.6 * end, (across[0], across[1], across[2], 0.0)),
+        Move(0.45 * end, 0.55 * end - SETTLE, (onward[0], onward[1], onward[2], 0.0)),
+    )
+    e.follow(Plan((origin[0], origin[1], origin[2], origin[3]), moves), end)
     e.grip = 1
     e.wait(lambda: e.holds("handle"), target, 1.5, "could not grasp the handle")
-    e.boundary = e.now - 0.1
-    e.watch()
-    hinge = model.joint_name2id("Door_hinge")
-    centre = np.array(data._data.xanchor[hinge])
-    turning = np.sign(data._data.xaxis[hinge][2])
-    start = e.hand_pose()
+
+
+def _swing(d: Director, budget: float) -> None:
+    """Pull the held handle along its arc around the hinge, past the angle that counts as open."""
+    e = d.episode
+    data, start = e.data, e.hand_pose()
+    hinge = e.env.sim.model.joint_name2id("Door_hinge")
+    centre, sense = np.array(data.xanchor[hinge][:2]), np.sign(data.xaxis[hinge][2])
 
     def on_arc(goal: Floats) -> Floats:
-        angle = goal[0] * turning
+        """The hand's pose when the door has turned by goal[0] rad since it was grasped."""
+        angle = goal[0] * sense
         spin = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-        return np.array([*(centre[:2] + spin @ (start - centre[[0, 1, 2, 2]])[:2]), start[2], start[3] + angle])
+        return np.array([*(centre + spin @ (start[:2] - centre)), start[2], start[3] + angle])
 
     wide = float(d.rng.uniform(0.34, 0.39))  # rad; robosuite calls 0.3 open
     phase = np.linspace(0.0, 1.0, 500)
-    at_open = float(phase[np.searchsorted(minimum_jerk(phase) * wide, 0.3)])
-    width = max(float(durations[1]) - 0.1, 0.6) / at_open
+    width = max(budget - 0.1, 0.6) / float(phase[np.searchsorted(minimum_jerk(phase) * wide, 0.3)])
     arc = Plan((0.0, 0.0, 0.0, 0.0), (Move(e.now, width, (wide, 0.0, 0.0, 0.0)),))
-    e.follow(arc, e.now + width, gate=on_arc)
+    e.follow(arc, e.now + 0.93 * width, gate=on_arc)  # not to its standstill
+
+
+def door(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
+    """Grasp the handle from the front, pull the door open, let go and back off."""
+    e = d.episode
+    e.attitude = forward
+    _take_handle(d, float(durations[0]))
+    e.watch()
+    _swing(d, float(durations[1]))
     e.grip = -1
     away = e.hand_pose()
-    aside = np.array([-np.cos(away[3]), -np.sin(away[3]), 0.2, 0.0]) * 0.15
-    e.follow(Plan(tuple(away), (Move(e.now + 0.2, max(tail, 0.8), tuple(aside.tolist())),)), e.now + 0.2 + tail)
+    back = 0.15 * np.array([-np.cos(away[3]), -np.sin(away[3]), 0.2])
+    off = Move(e.now + 0.2, max(tail, 0.8), (back[0], back[1], back[2], 0.0))
+    e.follow(Plan((away[0], away[1], away[2], away[3]), (off,)), off.start + tail)
 
 
 PLAYS: Mapping[str, Callable[[Director, Looks, Floats, float], None]] = MappingProxyType(
     {
-        "lift": lift, "stack-two": stack, "stack-three": stack, "square": nuts, "nut-assembly": nuts,
-        "pick-place": can, "door": door,
-    }  # fmt: skip
+        "lift": lift,
+        "stack-two": stack,
+        "stack-three": stack,
+        "square": nuts,
+        "nut-assembly": nuts,
+        "pick-place": can,
+        "door": door,
+    }
 )

@@ -81,7 +81,7 @@ def wander(rng: np.random.Generator, start: float, end: float, size: float = 0.0
     deltas[-1] -= deltas.sum(0)
     return [Move(start + i * step, 1.6 * step, (d[0], d[1], d[2], 0.0)) for i, d in enumerate(deltas.tolist())]
 
-# %% ../nbs/16a_sim_policy.ipynb #0cad2bb3
+# %% ../nbs/16a_sim_policy.ipynb #b2f5a9ee
 RETRY_TIME = 1.25  # s: close on air, notice, open again, and a second approach
 REST_SPEED = 0.05  # m/s: below this mean speed a slow reach would look like standing still
 
@@ -89,7 +89,7 @@ REST_SPEED = 0.05  # m/s: below this mean speed a slow reach would look like sta
 def natural_duration(rng: np.random.Generator, origin: Floats, target: Floats, top: float, pace: float) -> float:
     """Seconds that a direct `hop` takes at about `pace` m/s mean speed (log-normal, 20 %)."""
     over = max(top, float(target[2]))
-    length = float(np.hypot(*(target - origin)[:2])) + abs(over - origin[2]) + abs(over - target[2])
+    length = float(np.hypot(*(target - origin)[:2])) + abs(over - float(origin[2])) + abs(over - float(target[2]))
     return max(0.45, length / (pace * float(np.exp(0.2 * rng.standard_normal()))))
 
 

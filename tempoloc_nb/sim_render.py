@@ -25,7 +25,7 @@ from .sim_policy import Floats
 __all__ = ['choose_gl', 'SavedEpisode', 'save_episode', 'load_episode', 'save_model', 'load_model', 'EpisodeRenderer',
            'write_video', 'render_job']
 
-# %% ../nbs/16g_sim_render.ipynb #35db21c0
+# %% ../nbs/16g_sim_render.ipynb #d81319f9
 def choose_gl() -> str:
     """The rendering back end for this machine: `MUJOCO_GL` if it is set, else EGL on a GPU, else OSMesa.
 
@@ -41,11 +41,12 @@ def choose_gl() -> str:
         if ctypes.util.find_library(libraries[backend]):
             return backend
     raise TempolocError(
-        "rendering needs OpenGL, and this machine has no lib" + " or lib".join(libraries[c] for c in candidates)
+        "rendering needs OpenGL, and this machine has no lib"
+        + " or lib".join(libraries[c] for c in candidates)
         + ": apt-get install libosmesa6 (CPU), or libegl1 libgl1-mesa-dri (EGL)"
     )
 
-# %% ../nbs/16g_sim_render.ipynb #91fe7410
+# %% ../nbs/16g_sim_render.ipynb #36c2c0b0
 @dataclass(frozen=True, slots=True)
 class SavedEpisode:
     """One successful demonstration. `qpos` (F, nq) and the signals are at `rate` Hz: row i is time i / rate."""
@@ -75,10 +76,10 @@ def load_episode(path: Path) -> SavedEpisode:
     """Read an episode; raises `TempolocError` naming a file that is not one."""
     try:
         with np.load(path, allow_pickle=False) as data:
-            part = lambda prefix: {k.removeprefix(prefix): data[k] for k in data.files if k.startswith(prefix)}  # noqa: E731
-            return SavedEpisode(
-                json.loads(str(data["meta"])), data["qpos"], part("looks/"), data["aperture"], data["velocity"], part("demo/")
-            )
+            looks = {k.removeprefix("looks/"): data[k] for k in data.files if k.startswith("looks/")}
+            demo = {k.removeprefix("demo/"): data[k] for k in data.files if k.startswith("demo/")}
+            meta = json.loads(str(data["meta"]))
+            return SavedEpisode(meta, data["qpos"], looks, data["aperture"], data["velocity"], demo)
     except (OSError, KeyError, ValueError) as error:
         raise TempolocError(f"{path.name} is not a saved episode: {error}") from None
 
@@ -102,10 +103,11 @@ def load_model(path: Path) -> Any:
         return mujoco.MjModel.from_binary_path("model.mjb", assets={"model.mjb": lzma.decompress(path.read_bytes())})
     except (OSError, ValueError, lzma.LZMAError) as error:
         raise TempolocError(
-            f"cannot load {path.name} with mujoco {mujoco.__version__} ({error}): simulate again, or render with the version that saved it"
+            f"cannot load {path.name} with mujoco {mujoco.__version__} ({error}): "
+            "simulate again, or render with the version that saved it"
         ) from None
 
-# %% ../nbs/16g_sim_render.ipynb #79f52299
+# %% ../nbs/16g_sim_render.ipynb #c8745d1b
 class EpisodeRenderer:
     """Renders episodes of one compiled model; a context manager, because it owns an OpenGL context.
 
@@ -132,7 +134,7 @@ class EpisodeRenderer:
         """Frames (size, size, 3) at i / `fps`; `fps` must divide the episode's rate."""
         stride = episode.rate / fps
         if stride != round(stride):
-            raise TempolocError(f"cannot render {fps:g} fps from an episode saved at {episode.rate:g} Hz: choose a divisor")
+            raise TempolocError(f"cannot render {fps:g} fps from {episode.rate:g} Hz: choose a divisor")
         for name, value in episode.looks.items():
             getattr(self.model, name)[:] = value
         for qpos in episode.qpos[:: round(stride)]:

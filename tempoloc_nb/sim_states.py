@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['write_states']
 
-# %% ../nbs/16h_sim_states.ipynb #c864ff37
+# %% ../nbs/16h_sim_states.ipynb #64e85e73
 def _h5py() -> Any:
     try:
         import h5py
@@ -34,7 +34,8 @@ def _write_demo(group: Any, episode: SavedEpisode) -> int:
     group.attrs["num_samples"] = len(actions)
     group.attrs["model_file"] = str(episode.demo["model_file"])
     group.attrs["seed"] = int(episode.meta["seed"])
-    group.attrs["events"] = json.dumps([[label, episode.meta["instants"][name]] for label, name in episode.meta["labels"]])
+    events = [[label, episode.meta["instants"][name]] for label, name in episode.meta["labels"]]
+    group.attrs["events"] = json.dumps(events)
     group.attrs["instants"] = json.dumps(episode.meta["instants"])
     for name, values in episode.demo.items():
         if name != "model_file":
@@ -48,7 +49,7 @@ def _write_file(path: Path, family: Family, episodes: Sequence[Path]) -> None:
         data = file.create_group("data")
         total = sum(_write_demo(data.create_group(f"demo_{i}"), load_episode(e)) for i, e in enumerate(episodes))
         data.attrs["total"] = total
-        options = environment_options(family.robot)
+        options = environment_options(family.task, family.robot)
         env_args = {"env_name": ENVIRONMENTS[family.task], "env_version": "1.5.2", "type": 1, "env_kwargs": options}
         data.attrs["env_args"] = json.dumps(env_args)
     partial.replace(path)

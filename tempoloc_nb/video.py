@@ -52,7 +52,7 @@ class VideoInfo:
     has_audio: bool
     times: tuple[float, ...] = field(repr=False)
 
-# %% ../nbs/02_video.ipynb #58669286
+# %% ../nbs/02_video.ipynb #a0b4b355
 @contextmanager
 def open_video(path: Path | str) -> Iterator[tuple[InputContainer, VideoStream]]:
     """The open file and its first video stream.
@@ -72,8 +72,9 @@ def open_video(path: Path | str) -> Iterator[tuple[InputContainer, VideoStream]]
             yield container, container.streams.video[0]
     except PermissionError as error:
         raise TempolocError(f"{path}: permission denied") from error
-    except av.error.FFmpegError as error:
-        raise TempolocError(f"{path}: cannot be read as video ({error.strerror}); is it damaged?") from error
+    except (av.error.FFmpegError, UnicodeDecodeError) as error:  # the latter from damaged metadata
+        why = error.strerror if isinstance(error, av.error.FFmpegError) else "its metadata is not text"
+        raise TempolocError(f"{path}: cannot be read as video ({why}); is it damaged?") from error
 
 # %% ../nbs/02_video.ipynb #120287c4
 def _packet_times(path: Path, container: InputContainer, stream: VideoStream) -> tuple[list[int], int]:
@@ -154,7 +155,7 @@ def sample_indices(times: Sequence[float], duration: float, fps: float | None) -
     ticks = range(max(1, math.ceil(duration * fps - 1e-6)))
     return sorted({nearest(times, k / fps) for k in ticks})
 
-# %% ../nbs/02_video.ipynb #5afa103f
+# %% ../nbs/02_video.ipynb #3ef7c6db
 def video_frames(
     path: Path | str, expect: int | None = None, threads: int = 1
 ) -> Iterator[tuple[int, VideoFrame]]:
@@ -208,7 +209,8 @@ def read(path: Path | str, fps: float | None = None) -> Frames:
     """The frames that `decode` gives, in memory: n × height × width × 3 bytes."""
     info = probe(path)
     times, images = zip(*decode(path, fps, info), strict=True)
-    return Frames(np.stack(images), times, len(times) / info.duration)
+    reached = len(times) / info.duration
+    return Frames(np.stack(images), times, min(fps or reached, reached))
 
 # %% ../nbs/02_video.ipynb #3da0bebe
 class VideoWriter:

@@ -12,7 +12,8 @@ from tempoloc_nb.dialects import match_label, read_span
 
 LABELS = ("grasping the red cube", "releasing the red cube", "grasping the green cube")
 WANTED = [(1.7, 5.8), (5.8, 7.9), (7.9, 10.6)]
-ASKED = "\n".join(f"Event {i}: <{a}> <{b}> {label}" for i, ((a, b), label) in enumerate(zip(WANTED, LABELS, strict=True), 1))
+EVENTS = [(i, a, b, label) for i, ((a, b), label) in enumerate(zip(WANTED, LABELS, strict=True), 1)]
+ASKED = "\n".join(f"Event {i}: <{a}> <{b}> {label}" for i, a, b, label in EVENTS)
 
 
 def spans(text: str, **kwargs: object) -> list[tuple[float | None, float | None]]:
@@ -35,15 +36,17 @@ DIALECTS = {
     "one line": ASKED.replace("\n", " "),
     "one line with stops": ASKED.replace("\n", ". "),
     "reordered": "\n".join(reversed(ASKED.split("\n"))),
-    "label after": "\n".join(f"{label}: {a} - {b}" for (a, b), label in zip(WANTED, LABELS, strict=True)),
-    "label before number": "\n".join(f"<{a}> <{b}> {label}" for (a, b), label in zip(WANTED, LABELS, strict=True)),
-    "semicolons": "; ".join(f"{label} {a}s to {b}s" for (a, b), label in zip(WANTED, LABELS, strict=True)),
-    "numbered list": "\n".join(f"{i}. **{label}** ({a} – {b})" for i, ((a, b), label) in enumerate(zip(WANTED, LABELS, strict=True), 1)),
-    "bullets": "\n".join(f"- {label.title()}: **{a} s** → **{b} s**" for (a, b), label in zip(WANTED, LABELS, strict=True)),
-    "table": "| Event | What | Start | End |\n|---|:-:|---|---|\n| 1 | grasp | 1.7 | 5.8 |\n| 2 | let go | 5.8 s | 7.9 s |\n| 3 | x | 7.9 | 10.6 |",
-    "table by label": "| Event | Start | End |\n|---|---|---|\n" + "\n".join(f"| {label} | {a} | {b} |" for (a, b), label in zip(WANTED, LABELS, strict=True)),
+    "label after": "\n".join(f"{label}: {a} - {b}" for _, a, b, label in EVENTS),
+    "label before number": "\n".join(f"<{a}> <{b}> {label}" for _, a, b, label in EVENTS),
+    "semicolons": "; ".join(f"{label} {a}s to {b}s" for _, a, b, label in EVENTS),
+    "numbered list": "\n".join(f"{i}. **{label}** ({a} – {b})" for i, a, b, label in EVENTS),
+    "bullets": "\n".join(f"- {label.title()}: **{a} s** → **{b} s**" for _, a, b, label in EVENTS),
+    "table": "| Event | What | Start | End |\n|---|:-:|---|---|\n"
+    "| 1 | grasp | 1.7 | 5.8 |\n| 2 | let go | 5.8 s | 7.9 s |\n| 3 | x | 7.9 | 10.6 |",
+    "table by label": "| Event | Start | End |\n|---|---|---|\n"
+    + "\n".join(f"| {label} | {a} | {b} |" for _, a, b, label in EVENTS),
     "fenced": f"Here you go:\n```text\n{ASKED}\n```\nDone.",
-    "spread": "\n\n".join(f"### Event {i}\n- Label: {label}\n- Start: {a}\n- End: {b}" for i, ((a, b), label) in enumerate(zip(WANTED, LABELS, strict=True), 1)),
+    "spread": "\n\n".join(f"### Event {i}\n- Label: {label}\n- Start: {a}\n- End: {b}" for i, a, b, label in EVENTS),
     "other words": "Subtask #1: 1.7 - 5.8\nStep 2: 5.8 - 7.9\nAction 3) 7.9 - 10.6",
     "think first": f"<think>Event 1: <0.1> <0.2>\nEvent 2: <0.3> <0.4></think>\n<answer>{ASKED}</answer>",
     "think never opened": f"Event 1: <0.1> <0.2> hm </think>{ASKED}",
@@ -58,17 +61,24 @@ DIALECTS = {
     "repeated": f"{ASKED}\n{ASKED}",
     "json list": '[{"event": 1, "start": 1.7, "end": 5.8}, {"event": 2, "start_time": "5.8", "end_time": "7.9s"}, '
     '{"event": "grasping the green cube", "timestamp": ["7.9", "00:10.6"]}]',
-    "json fenced": '```json\n{"answer": {"events": [{"id": 1, "begin": 1.7, "stop": 5.8}, {"number": "2", "interval": [5.8, 7.9]},'
-    ' {"name": "Event 3: grasping the green cube", "span": "7.9 - 10.6"}]}}\n```',
+    "json fenced": '```json\n{"answer": {"events": [{"id": 1, "begin": 1.7, "stop": 5.8}, {"number": "2", '
+    '"interval": [5.8, 7.9]}, {"name": "Event 3: grasping the green cube", "span": "7.9 - 10.6"}]}}\n```',
     "json by label": '{"grasping the red cube": [1.7, 5.8], "releasing the red cube": {"start": 5.8, "end": 7.9}, '
     '"grasping the green cube": "<7.9> <10.6>"}',
     "json by number": '{"event_1": {"from": 1.7, "to": 5.8}, "Event 2": [5.8, 7.9], "3": [7.9, 10.6]}',
-    "json triples": '[["grasping the red cube", 1.7, 5.8], [5.8, 7.9, "releasing the red cube"], [7.9, 10.6, "grasping the green cube"]]',
-    "json lines": '{"event": 1, "start": 1.7, "end": 5.8}\n{"event": 2, "start": 5.8, "end": 7.9}\n{"event": 3, "start": 7.9, "end": 10.6}',
-    "json cut off": '[{"event": 1, "start": 1.7, "end": 5.8}, {"event": 2, "start": 5.8, "end": 7.9}, {"event": 3, "start": 7.9, "end": 10.6}, {"ev',
-    "python quotes": "{'event': 1, 'start': 1.7, 'end': 5.8}\n{'event': 2, 'start': 5.8, 'end': 7.9}\n{'event': 3, 'start': 7.9, 'end': 10.6}",
+    "json triples": '[["grasping the red cube", 1.7, 5.8], [5.8, 7.9, "releasing the red cube"], '
+    '[7.9, 10.6, "grasping the green cube"]]',
+    "json lines": '{"event": 1, "start": 1.7, "end": 5.8}\n'
+    '{"event": 2, "start": 5.8, "end": 7.9}\n'
+    '{"event": 3, "start": 7.9, "end": 10.6}',
+    "json cut off": '[{"event": 1, "start": 1.7, "end": 5.8}, '
+    '{"event": 2, "start": 5.8, "end": 7.9}, '
+    '{"event": 3, "start": 7.9, "end": 10.6}, {"ev',
+    "python quotes": "{'event': 1, 'start': 1.7, 'end': 5.8}\n"
+    "{'event': 2, 'start': 5.8, 'end': 7.9}\n"
+    "{'event': 3, 'start': 7.9, 'end': 10.6}",
     "json of texts": '["Event 1: <1.7> <5.8>", "Event 2: <5.8> <7.9>", "Event 3: <7.9> <10.6>"]',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -83,7 +93,10 @@ def test_compliant(name: str) -> None:
     assert parse_answer(DIALECTS[name], LABELS).compliant
 
 
-@pytest.mark.parametrize("name", ["bare decimals", "clock", "one line", "reordered", "json list", "table", "two answers", "answer never closed"])
+@pytest.mark.parametrize(
+    "name",
+    ["bare decimals", "clock", "one line", "reordered", "json list", "table", "two answers", "answer never closed"],
+)
 def test_not_compliant(name: str) -> None:
     assert not parse_answer(DIALECTS[name], LABELS).compliant
 
@@ -105,16 +118,23 @@ def test_not_compliant(name: str) -> None:
         ("Event 1: <1.7> <5.8>\nEvent 1: <1.8> <5.8>", ["duplicate", "missing", "missing"]),
         ("Event 1: <1.7> <5.8>\nEvent 1: <1.7> <5.8>", ["ok", "missing", "missing"]),
         ("Event 1: <5.8> <1.7>\nEvent 1: <1.7> <5.8>", ["reversed", "missing", "missing"]),
-        ('[{"event": 1, "start": null, "end": 5.8}, {"event": 2, "start": NaN, "end": 1}]', ["malformed", "malformed", "missing"]),
-        ('[{"event": 1, "start": 1e999, "end": 2}, {"event": 2, "start": true, "end": 2}]', ["malformed", "malformed", "missing"]),
+        (
+            '[{"event": 1, "start": null, "end": 5.8}, {"event": 2, "start": NaN, "end": 1}]',
+            ["malformed", "malformed", "missing"],
+        ),
+        (
+            '[{"event": 1, "start": 1e999, "end": 2}, {"event": 2, "start": true, "end": 2}]',
+            ["malformed", "malformed", "missing"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_status(text: str, statuses: list[str]) -> None:
     assert [e.status for e in parse_answer(text, LABELS, duration=12.0).events] == statuses
 
 
 def test_label_wins_over_number_and_position() -> None:
-    text = "Event 3: <1.7> <5.8> grasping the red cube\nEvent 1: <7.9> <10.6> grasping the green cube\n<5.8> <7.9> Releasing red cube!"
+    lines = ["Event 3: <1.7> <5.8> grasping the red cube", "Event 1: <7.9> <10.6> grasping the green cube"]
+    text = "\n".join([*lines, "<5.8> <7.9> Releasing red cube!"])
     assert spans(text) == WANTED
     assert all(e.labelled for e in parse_answer(text, LABELS).events)
 
@@ -129,6 +149,10 @@ def test_position_alone_decides_nothing() -> None:
     answer = parse_answer("<1.7> <5.8>\n<5.8> <7.9>\n<7.9> <10.6>", LABELS)
     assert [e.status for e in answer.events] == ["missing"] * 3
     assert len(answer.extra) == 3
+
+
+def test_an_event_number_is_no_minute() -> None:
+    assert spans("Event 1:11.7-15.8s\nEvent 2: 00:15.8 - 00:17.9") == [(11.7, 15.8), (15.8, 17.9), (None, None)]
 
 
 def test_longer_label_wins() -> None:
@@ -196,16 +220,32 @@ def test_quick_ways_read_what_the_general_way_reads(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(dialects, "_PLAIN_LINE", re.compile(r"(?!)"))
     for text, events in zip(texts, quick, strict=True):
         slow = parse_answer(text, LABELS, 12.0).events
-        assert [(e.start, e.end, e.status, e.labelled) for e in slow] == [(e.start, e.end, e.status, e.labelled) for e in events]
+        assert [(e.start, e.end, e.status, e.labelled) for e in slow] == [
+            (e.start, e.end, e.status, e.labelled) for e in events
+        ]
 
 
 @pytest.mark.parametrize(
     "text",
-    ["1" * MAX_CHARS, " " * MAX_CHARS, "[" * MAX_CHARS, '{"' * (MAX_CHARS // 2), "<" * MAX_CHARS, "1;" * (MAX_CHARS // 2),
-     "Event 1: " * (MAX_CHARS // 9), "<answer>" * (MAX_CHARS // 8), "Start: 2\n" * (MAX_CHARS // 9), '[{"a":' * (MAX_CHARS // 6),
-     "|1" * (MAX_CHARS // 2), "- " * (MAX_CHARS // 2), "1:" * (MAX_CHARS // 2), "1 - " * (MAX_CHARS // 4), "\n" * MAX_CHARS],
+    [
+        "1" * MAX_CHARS,
+        " " * MAX_CHARS,
+        "[" * MAX_CHARS,
+        '{"' * (MAX_CHARS // 2),
+        "<" * MAX_CHARS,
+        "1;" * (MAX_CHARS // 2),
+        "Event 1: " * (MAX_CHARS // 9),
+        "<answer>" * (MAX_CHARS // 8),
+        "Start: 2\n" * (MAX_CHARS // 9),
+        '[{"a":' * (MAX_CHARS // 6),
+        "|1" * (MAX_CHARS // 2),
+        "- " * (MAX_CHARS // 2),
+        "1:" * (MAX_CHARS // 2),
+        "1 - " * (MAX_CHARS // 4),
+        "\n" * MAX_CHARS,
+    ],
     ids=lambda t: repr(t[:8]),
-)  # fmt: skip
+)
 def test_hostile_texts_end(text: str) -> None:
     assert len(parse_answer(text, LABELS, 12.0).events) == 3
 

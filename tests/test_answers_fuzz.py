@@ -3,21 +3,67 @@
 from __future__ import annotations
 
 import random
+import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_answers import ASKED, DIALECTS, LABELS
 
+from tempoloc_nb import dialects
 from tempoloc_nb.answers import ROUNDING, STATUSES, Answer, parse_answer, repair
 from tempoloc_nb.recipe_io import parse_recipe
 
 MUTATED = 100_000
 DURATION = 12.0
 PIECES = [
-    "<", ">", "<1.2>", "<3.4s>", " - ", "Event 2: ", "event", "1", "9", ".", ":", "00:", "-", "|", "\n", "{", "}", "[", "]", '"', ",",
-    "<answer>", "</answer>", "<think>", "</think>", "```json\n", "null", "NaN", "1e999", "grasping", "the red cube", "start", "end",
-    "\x00", "\ud800", "٣", "é", "\r\n", "\u2028", " " * 40, "9" * 40, "- ", "**", ";", "%", "'",
-]  # fmt: skip
+    "<",
+    ">",
+    "<1.2>",
+    "<3.4s>",
+    " - ",
+    "Event 2: ",
+    "event",
+    "1",
+    "9",
+    ".",
+    ":",
+    "00:",
+    "-",
+    "|",
+    "\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    '"',
+    ",",
+    "<answer>",
+    "</answer>",
+    "<think>",
+    "</think>",
+    "```json\n",
+    "null",
+    "NaN",
+    "1e999",
+    "grasping",
+    "the red cube",
+    "start",
+    "end",
+    "\x00",
+    "\ud800",
+    "٣",
+    "é",
+    "\r\n",
+    "\u2028",
+    " " * 40,
+    "9" * 40,
+    "- ",
+    "**",
+    ";",
+    "%",
+    "'",
+]
 
 
 def check(answer: Answer, text: str) -> None:
@@ -72,6 +118,21 @@ def test_a_hundred_thousand_mutated_texts() -> None:
             assert all(0 <= t <= DURATION for t in times), repr(text)
             parse_recipe(text, len(LABELS))
     assert read > MUTATED  # most of what was written is still read: more than one event in three
+
+
+def test_the_quick_line_pattern_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(3)
+    seeds = [text for name, text in DIALECTS.items() if "json" not in name]
+    texts = [mutate(seeds[number % len(seeds)], rng) for number in range(10_000)]
+
+    def read() -> list[list[tuple[object, ...]]]:
+        answers = (parse_answer(t, LABELS, DURATION) for t in texts)
+        return [[(e.start, e.end, e.status, e.labelled) for e in a.events] for a in answers]
+
+    quick = read()
+    monkeypatch.setattr(dialects, "_PLAIN_LINE", re.compile(r"(?!)"))
+    for text, one, other in zip(texts, quick, read(), strict=True):
+        assert one == other, repr(text)
 
 
 @settings(max_examples=300, deadline=None)
