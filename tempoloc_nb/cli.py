@@ -88,7 +88,7 @@ def simulate(
             )
         typer.echo(str(made))
 
-# %% ../nbs/20_cli.ipynb #79cb1d9a
+# %% ../nbs/20_cli.ipynb #9c6fd477
 @app.command()
 def overlay(
     input_dir: Annotated[Path, typer.Option("--input", "-i", help="Folder of videos.")],
@@ -97,6 +97,9 @@ def overlay(
     pairs: Annotated[bool, typer.Option("--pairs", help="One stamp for both frames of a sampled pair.")] = False,
     assume_fps: Annotated[
         float | None, typer.Option(help="Stamp frame number / this rate, not the true time; 30 is the recipe's.")
+    ] = None,
+    coefficient: Annotated[
+        float | None, typer.Option(help="Size of the stamp, times 28 and 20 pixels; by default it follows the budget.")
     ] = None,
     crf: Annotated[int, typer.Option(help="Quality of H.264, 0 to 51; lower is better.")] = 23,
     preset: Annotated[str, typer.Option(help="Preset of x264.")] = "medium",
@@ -107,7 +110,13 @@ def overlay(
     from tempoloc_nb.overlay import OverlayOptions, overlay_videos
 
     options = OverlayOptions(
-        fps=fps or settings().study.fps, pairs=pairs, assume_fps=assume_fps, crf=crf, preset=preset
+        fps=settings().study.fps if fps is None else fps,
+        pairs=pairs,
+        assume_fps=assume_fps,
+        total_pixels=settings().pixels.total_pixels,
+        coefficient=coefficient,
+        crf=crf,
+        preset=preset,
     )
     summary = overlay_videos(input_dir, output_dir, options, workers=workers, force=force, progress=sys.stderr.isatty())
     for name, reason in summary.failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,9 @@ def test_recorded_states_are_at_exact_times(made: tuple[Path, SimulationSummary]
 
 def test_rendering_apart(made: tuple[Path, SimulationSummary]) -> None:
     out, _ = made
-    assert render_episodes(out, FAMILY, seeds_of(out), size=64, workers=1) == 1  # only the missing one
+    assert render_episodes(out, FAMILY, seeds_of(out), size=128, workers=1) == 1  # only the missing one
     assert all(c.video for c in read_manifest(out / "manifest.jsonl"))
-    assert render_episodes(out, FAMILY, seeds_of(out), size=64, workers=1) == 0
+    assert render_episodes(out, FAMILY, seeds_of(out), size=128, workers=1) == 0
 
 
 def test_hdf5_is_laid_out_as_robomimic_expects(made: tuple[Path, SimulationSummary]) -> None:
@@ -152,9 +153,10 @@ def test_states_replay_in_the_stored_model(made: tuple[Path, SimulationSummary])
         for row in (0, len(demo["states"]) // 2):
             data.qpos[:] = demo["states"][row, 1 : 1 + model.nq]
             mujoco.mj_forward(model, data)
-            np.testing.assert_allclose(data.body("cubeA_main").xpos, demo["obs/object"][row, :3], atol=1e-5)
+            # as in robosuite, positions are those at the start of the last physics step, 2 ms before
+            np.testing.assert_allclose(data.body("cubeA_main").xpos, demo["obs/object"][row, :3], atol=2e-3)
             np.testing.assert_allclose(
-                data.site("gripper0_right_grip_site").xpos, demo["obs/robot0_eef_pos"][row], atol=1e-4
+                data.site("gripper0_right_grip_site").xpos, demo["obs/robot0_eef_pos"][row], atol=2e-3
             )
 
 
@@ -173,6 +175,15 @@ def test_missing_opengl_names_the_package(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(TempolocError, match="libegl1"):  # before anything is simulated
         simulate_clips(FAMILY, 1, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_another_arm_or_size_does_not_mix_in(made: tuple[Path, SimulationSummary]) -> None:
+    out, _ = made
+    other = find_families("validation", "stack-two-kinova3")[0]
+    with pytest.raises(TempolocError, match=r"episodes/stack-two holds clips made with .*choose another folder"):
+        simulate_clips(replace(other, key="stack-two"), 1, out, render=False)
+    with pytest.raises(TempolocError, match=r"videos/stack-two holds clips made with .*\"size\": 128"):
+        render_episodes(out, FAMILY, seeds_of(out), size=64)
 
 
 def test_bad_requests(tmp_path: Path) -> None:
