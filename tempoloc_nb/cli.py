@@ -54,14 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 __all__ = ['app', 'join_parameters', 'main', 'simulate', 'overlay', 'localize', 'evaluation_lines', 'evaluate', 'import_recipe',
            'read_override', 'study']
 
-# %% ../nbs/20_cli.ipynb #2e4b4178
+# %% ../nbs/20_cli.ipynb #2f222d87
 @app.command()
 def simulate(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for videos, states and the manifest.")],
     task: Annotated[str, typer.Option(help="lift, stack-two, stack-three, square, nut-assembly, pick-place, door.")],
     n: Annotated[int, typer.Option("--n", help="Successful demonstrations to make.")] = 10,
     robot: Annotated[str, typer.Option(help="Panda, Kinova3 or UR5e.")] = "Panda",
-    seed: Annotated[int, typer.Option(help="First seed; the study's own start at 1000000.")] = 0,
+    seed: Annotated[int, typer.Option(help="First seed, below the study's own, which start at 1000000.")] = 0,
     split: Annotated[
         str | None, typer.Option(help="Make the study's clips of this split instead: base, sft, validation or test.")
     ] = None,
@@ -72,7 +72,8 @@ def simulate(
     """Make demonstrations with exact ground truth."""
     from tqdm import tqdm
 
-    from tempoloc_nb.simulate import Family, find_families, simulate_clips
+    from tempoloc_nb.sim_families import Family, find_families
+    from tempoloc_nb.simulate import simulate_clips
 
     chosen = find_families(split, task) if split else (Family(task, task, "own", robot, first_seed=seed),)
     for family in chosen:

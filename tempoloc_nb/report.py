@@ -269,8 +269,10 @@ def event_error_figure(table: pd.DataFrame, unit: str = "relative error (%)") ->
                 figure.legend(loc="outside upper right", ncols=len(rows), fontsize=8)
     return figure
 
-# %% ../nbs/12_report.ipynb #f531ab68
-def contact_sheet(frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], height: int = 96) -> npt.NDArray[np.uint8]:
+# %% ../nbs/12_report.ipynb #0579274b
+def contact_sheet(
+    frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], height: int = 96
+) -> npt.NDArray[np.uint8]:
     """Frames (H, W, 3), uint8 RGB, in one row, each scaled to `height` pixels."""
     if len(frames) == 0:
         raise TempolocError("a contact sheet needs at least one frame")

@@ -96,7 +96,7 @@ def label_errors(clip: Clip, signals: Signals) -> list[float]:
     events = [(str(name), boundary) for name, boundary in zip(names, clip.boundaries, strict=True)]
     return agreement(events, signals.estimates(), SIGNAL_HZ)
 
-# %% ../nbs/16i_sim_benchmark.ipynb #bba144df
+# %% ../nbs/16i_sim_benchmark.ipynb #b7e64abd
 def _compact(clip: Clip, videos: int) -> Clip:
     shipped = clip.video if int(clip.name) < videos else None
     extra = {k: v for k, v in clip.extra.items() if k in ("idle", "instant_names")}
@@ -128,7 +128,9 @@ def build_benchmark(
             name = f"videos/{family.key}/{i:03d}.mp4"
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(work / "test" / name, out / name)
-    test = [_compact(clip, videos) for clip in read_manifest(work / "test" / "manifest.jsonl")]
+    order = [family.key for family in find_families("test")]
+    listed = sorted(read_manifest(work / "test" / "manifest.jsonl"), key=lambda clip: order.index(clip.task))
+    test = [_compact(clip, videos) for clip in listed]
     episodes = [(clip, work / "test" / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in test]
     write_signals(out / "signals.npz", episodes)
     write_manifest(out / "manifest.jsonl", test)
