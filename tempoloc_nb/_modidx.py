@@ -453,6 +453,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'tempoloc_nb/sim_render.py'),
                                         'tempoloc_nb.sim_render.SavedEpisode.rate': ( 'sim_render.html#savedepisode.rate',
                                                                                       'tempoloc_nb/sim_render.py'),
+                                        'tempoloc_nb.sim_render._close_renderer': ( 'sim_render.html#_close_renderer',
+                                                                                    'tempoloc_nb/sim_render.py'),
                                         'tempoloc_nb.sim_render.choose_gl': ('sim_render.html#choose_gl', 'tempoloc_nb/sim_render.py'),
                                         'tempoloc_nb.sim_render.load_episode': ( 'sim_render.html#load_episode',
                                                                                  'tempoloc_nb/sim_render.py'),

@@ -196,7 +196,7 @@ def budget_table(
                 )
     return pd.DataFrame(rows)
 
-# %% ../nbs/02a_pixels.ipynb #b8eb650d
+# %% ../nbs/02a_pixels.ipynb #62e2daa0
 def plot_budget(table: pd.DataFrame) -> Figure:
     """The `budget_table` as three panels over fps: frame width, tokens, and pairs for each temporal id."""
     import seaborn as sns
@@ -205,13 +205,14 @@ def plot_budget(table: pd.DataFrame) -> Figure:
     from tempoloc_nb.report import house_style
 
     shown = table.assign(pairs_per_id=table["pairs"] / table["temporal_ids"])
+    shown["duration (s)"] = table["duration_s"].map("{:g}".format)
     panels = {"width": "frame width (px)", "tokens": "tokens in the language model",
               "pairs_per_id": "frame pairs sharing a temporal id"}
     with house_style():
         figure = Figure(figsize=(10.5, 3.2), layout="constrained")
         for axis, (column, label) in zip(figure.subplots(1, 3), panels.items(), strict=True):
             last = column == "pairs_per_id"
-            sns.lineplot(shown, x="fps", y=column, hue="rule", style="duration_s", markers=True,
+            sns.lineplot(shown, x="fps", y=column, hue="rule", style="duration (s)", markers=True,
                          errorbar=None, ax=axis, legend="full" if last else False)
             axis.set(xlabel="sampling fps", ylabel=label, ylim=(0, None))
         sns.move_legend(axis, "center left", bbox_to_anchor=(1.02, 0.5), frameon=False)

@@ -129,7 +129,7 @@ def run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
-# %% ../nbs/19_study.ipynb #813677f8
+# %% ../nbs/19_study.ipynb #860e506e
 @dataclass(frozen=True, slots=True)
 class StudyRun:
     """The outcome of one notebook. `status` is `done`, `failed` or `unchanged`; `seconds` is wall time."""
@@ -215,6 +215,8 @@ def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], fol
             cwd=str(notebook.parent),
             progress_bar=False,
             kernel_name="python3",
+            # Otherwise every kernel warns on stderr that its sockets on this machine are not encrypted.
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
         )
     except PapermillExecutionError:
         cell, error = _first_error(Path(executed))
