@@ -49,6 +49,8 @@ lab: $(VENV)/.ready
 docs: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	cp -r figures LICENSE CITATION.cff CHANGELOG.md _docs/
+	sed -i.bak 's|"\.\./\(figures/\|CITATION\|CHANGELOG\)|"\1|g' _docs/index.html && rm _docs/index.html.bak
 
 readme: $(VENV)/.ready
 	$(BIN)/python tests/sync.py --write
