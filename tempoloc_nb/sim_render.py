@@ -107,7 +107,7 @@ def load_model(path: Path) -> Any:
             "simulate again, or render with the version that saved it"
         ) from None
 
-# %% ../nbs/16g_sim_render.ipynb #4c4e5527
+# %% ../nbs/16g_sim_render.ipynb #84e841f8
 class EpisodeRenderer:
     """Renders episodes of one compiled model; a context manager, because it owns an OpenGL context.
 
@@ -139,9 +139,13 @@ class EpisodeRenderer:
         stride = episode.rate / fps
         if stride != round(stride):
             raise TempolocError(f"cannot render {fps:g} fps from {episode.rate:g} Hz: choose a divisor")
-        for name, value in episode.looks.items():
+        yield from self.poses(episode.qpos[:: round(stride)], episode.looks)
+
+    def poses(self, states: Floats, looks: Mapping[str, Any]) -> Iterator[npt.NDArray[np.uint8]]:
+        """A frame (size, size, 3) for each row of `states` (F, nq), with the model's arrays in `looks`."""
+        for name, value in looks.items():
             getattr(self.model, name)[:] = value
-        for qpos in episode.qpos[:: round(stride)]:
+        for qpos in states:
             self.data.qpos[:] = qpos
             self.mujoco.mj_forward(self.model, self.data)
             self.renderer.update_scene(self.data, "agentview", self.options)

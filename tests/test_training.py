@@ -1,0 +1,233 @@
+"""Training: what is learned from, what is asked, and that an interrupted run ends where an unbroken one does."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tempoloc_nb.batches import Batch, Collator, Lessons, Pixels, Stage
+from tempoloc_nb.lessons import LessonOptions, Sequenced, localize, sequence, wordings
+from tempoloc_nb.overlay import stamp, stamp_style
+from tempoloc_nb.runtime import import_transformers
+from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.sft import Trainer, TrainOptions
+from tempoloc_nb.shots import MAX_OBJECTS, Shot, ShotStore, load_shots, write_part
+from tempoloc_nb.tiny import TinyShape, build_tiny
+
+SMALL = TinyShape(
+    hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vision_hidden=64, vision_layers=2, vision_heads=2,
+    vision_intermediate=96,
+)
+EVENTS = (("grasping the can", 2.1), ("releasing the can", 3.3), ("grasping the cube", 4.6))
+
+
+def made_up_store(seed: int = 0) -> ShotStore:
+    rng = np.random.default_rng(seed)
+    shots, n = [], 0
+    for i in range(4):
+        shots.append(Shot(f"clip{i}", "clip", "base", "lift", "Panda", 15.0, n, 105, ("can", "cube"), EVENTS, 5.5))
+        n += 105
+    for i in range(20):
+        shots.append(Shot(f"scene{i}", "scene", "base", "lift", "Panda", 8.0, n, 2, ("can",)))
+        n += 2
+    seen = np.zeros((n, MAX_OBJECTS), np.bool_)
+    seen[:, 0] = True
+    return ShotStore(
+        tuple(shots), rng.integers(0, 255, (n, 112, 112, 3), np.uint8), rng.random((n, 2), np.float32),
+        rng.random(n, np.float32), rng.random((n, MAX_OBJECTS, 2), np.float32), seen, np.full(n, -1, np.int8),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny(tmp_path_factory.mktemp("models") / "small", SMALL, seed=1)
+
+
+def load(folder: Path) -> tuple[object, object]:
+    transformers = import_transformers()
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder)
+    return model, transformers.AutoProcessor.from_pretrained(folder)
+
+
+OPTIONS = TrainOptions(
+    (
+        Stage("frame", 3, {"frame": 1.0}, (1, 1)),
+        Stage("clips", 6, {"walk": 0.3, "localize": 0.5, "scenes": 0.2}, (4, 10)),
+    ),
+    tokens=900,
+    warmup=2,
+)
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_training import OPTIONS, load, made_up_store
+from tempoloc_nb.sft import Trainer
+import torch
+torch.set_num_threads(1)
+model, processor = load(Path(sys.argv[2]))
+trainer = Trainer(model, processor, made_up_store(), Path(sys.argv[3]), OPTIONS)
+trainer.resume()
+def tell(t):
+    print(t.step, flush=True)
+    return False
+trainer.run(tell, every=1, save_every=1)
+torch.save(trainer.model.state_dict(), Path(sys.argv[3]) / "final.pt")
+"""
+
+
+def train(folder: Path, out: Path, stop_at: int | None) -> None:
+    """Train in a process of its own; kill it at a step, as a crash would."""
+    command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent), str(folder), str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if stop_at is not None and int(line) >= stop_at:
+                process.send_signal(signal.SIGKILL)
+                break
+    assert (process.returncode == 0) == (stop_at is None)
+
+
+def test_a_run_killed_three_times_ends_bit_equal(folder: Path, tmp_path: Path) -> None:
+    import torch
+
+    train(folder, tmp_path / "whole", None)
+    for step in sorted(random.sample(range(1, OPTIONS.steps), 3)):
+        train(folder, tmp_path / "killed", step)
+    train(folder, tmp_path / "killed", None)
+    whole, killed = (torch.load(tmp_path / name / "final.pt") for name in ("whole", "killed"))
+    assert whole.keys() == killed.keys()
+    assert all(torch.equal(whole[name], killed[name]) for name in whole)
+    start, _ = load(folder)
+    changed = [not torch.equal(whole[n], w) for n, w in start.state_dict().items()]  # type: ignore[attr-defined]
+    assert all(changed)
+
+
+def test_a_checkpoint_of_other_options_is_refused(folder: Path, tmp_path: Path) -> None:
+    model, processor = load(folder)
+    Trainer(model, processor, made_up_store(), tmp_path, OPTIONS).save()
+    other = Trainer(model, processor, made_up_store(), tmp_path, TrainOptions(OPTIONS.stages, lr=1e-5))
+    with pytest.raises(TempolocError, match="other options"):
+        other.resume()
+
+
+def test_training_lowers_the_loss_and_exports_a_model(folder: Path, tmp_path: Path) -> None:
+    model, processor = load(folder)
+    options = TrainOptions((Stage("frame", 25, {"frame": 1.0}, (1, 1)),), tokens=700, warmup=3, lr=3e-3)
+    trainer = Trainer(model, processor, made_up_store(), tmp_path, options)
+    trainer.run(every=1)
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert len(losses) == 25
+    assert np.mean(losses[-3:]) < 0.7 * np.mean(losses[:3])
+    again, _ = load(trainer.export("float32"))
+    for name, weight in again.state_dict().items():  # type: ignore[attr-defined]
+        assert weight.equal(trainer.model.state_dict()[name]), name
+
+
+def test_only_the_answer_is_learned(folder: Path) -> None:
+    _, processor = load(folder)
+    tokenizer = processor.tokenizer  # type: ignore[attr-defined]
+    lessons = Lessons(
+        made_up_store(), Collator(tokenizer, 12), Stage("s", 30, {"localize": 1.0}, (4, 20)), 3, tokens=2500
+    )
+    for number in range(10):
+        batch = lessons[number]
+        for ids, labels in zip(batch.ids, batch.labels, strict=True):
+            learned = tokenizer.decode(labels[labels != -100])
+            assert learned.startswith("<think>")
+            assert learned.endswith("</answer><|im_end|>")
+            text = tokenizer.decode(ids)
+            assert text.count("<|im_start|>assistant\n" + learned) == 1
+            assert (labels[labels != -100] == ids[labels != -100]).all()
+
+
+def test_batches_depend_on_their_number_alone(folder: Path) -> None:
+    _, processor = load(folder)
+
+    def lessons() -> Lessons:
+        collator = Collator(processor.tokenizer, 12)  # type: ignore[attr-defined]
+        return Lessons(made_up_store(), collator, OPTIONS.stages[1], 5, tokens=900)
+
+    forward, backward = lessons(), lessons()
+    a = [forward[i] for i in range(6)]
+    b = [backward[i] for i in reversed(range(6))][::-1]
+    for x, y in zip(a, b, strict=True):
+        assert (x.ids == y.ids).all()
+        assert (x.frames == y.frames).all()
+    assert any(x.ids.shape != a[0].ids.shape for x in a)
+
+
+def test_pixels_are_those_of_the_processor(folder: Path) -> None:
+    """The store keeps frames shrunk without their stamps; only the row where the two meet may differ."""
+    import torch
+    from torchvision.transforms.v2 import functional
+
+    _, processor = load(folder)
+    rng = np.random.default_rng(0)
+    big = np.repeat(np.repeat(rng.integers(0, 255, (4, 16, 16, 3), np.uint8), 16, 1), 16, 2)
+    times = [0.0, 0.12, 13.25, 13.38]
+    stamped = stamp(big, times, stamp_style(256, 256, 4, total_pixels=4 * 112 * 112))
+    text = ["<|vision_start|><|video_pad|><|vision_end|>"]
+    wanted = processor(text=text, videos=[stamped], return_tensors="pt", fps=8.0)  # type: ignore[operator]
+    small = functional.resize(torch.from_numpy(big).permute(0, 3, 1, 2), [112, 112], interpolation=3, antialias=True)
+    pixels = Pixels(small.permute(0, 2, 3, 1), processor)
+    nothing = np.zeros(0, np.int64)
+    stamps = np.array([round(100 * t) for t in times])
+    batch = Batch(nothing, nothing, nothing, np.arange(4), stamps, np.zeros(4, np.int64), (10, 8), "", 0)
+    found = pixels(batch, False, torch.float32)
+    assert found.shape == wanted["pixel_values_videos"].shape
+    assert pixels.grid == (5, 4)
+    off = (found - wanted["pixel_values_videos"]).abs()
+    assert float(off.median()) < 0.005
+    assert float((off > 0.05).float().mean()) < 0.03
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_answers_name_times_that_can_be_read(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    store = made_up_store()
+    options = LessonOptions(stamps={"pair": 0.5, "frame": 0.5})
+    seq = sequence(store.shots[0], rng, options, pairs=int(rng.integers(8, 30)))
+    if seq is None:
+        return
+    sample = localize(store.shots[0], seq, rng, options, wordings())
+    if sample is None:
+        return
+    think, _, answer = sample.answer.partition("</think>")
+    stamps = {f"{s / 100:.2f}" for s in sample.stamps}
+    told = dict(reversed(line.split(" ", 1)) for line in think.split("\n")[1:-1])
+    assert set(told.values()) <= stamps
+    found = re.findall(r"Event \d+: <([\d.]+)> <([\d.]+)> (.+)", answer)
+    assert {label for _, _, label in found} == set(told) - {"end"}
+    for begin, end, label in found:
+        assert told[label] == begin
+        assert float(begin) <= float(end)
+        true = dict(EVENTS)[label]
+        assert abs(float(begin) - shown_at(seq, true)) <= seq.seconds_per_pair / 2 + 0.15
+    assert all(f"Event {i}: {label}." in sample.question for i, (_, _, label) in enumerate(found, 1))
+
+
+def shown_at(seq: Sequenced, instant: float) -> float:
+    return (instant - seq.start) / seq.speed + seq.shift
+
+
+def test_broken_parts_are_named(tmp_path: Path) -> None:
+    with pytest.raises(TempolocError, match="no shots"):
+        load_shots([])
+    bad = tmp_path / "part.npz"
+    bad.write_bytes(b"not a store")
+    with pytest.raises(TempolocError, match=r"part\.npz"):
+        load_shots([bad])
+    write_part(bad, made_up_store().shots[:1], {"frames": np.zeros((1, 8, 8, 3), np.uint8)})
+    with pytest.raises(TempolocError, match=r"part\.npz"):
+        load_shots([bad])
