@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['TrainOptions', 'answer_logits', 'validate', 'Trainer']
+__all__ = ['TrainOptions', 'answer_logits', 'precision', 'validate', 'Trainer']
 
 # %% ../nbs/15_sft.ipynb #94fb65d0
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def answer_logits(model: Any, batch: Batch, pixels: torch.Tensor) -> tuple[torch
     learn = labels[:, 1:] != -100
     return model.lm_head(hidden[:, :-1][learn]), labels[:, 1:][learn]
 
-# %% ../nbs/15_sft.ipynb #975ebe8e
+# %% ../nbs/15_sft.ipynb #6912d55b
 def _times_given_truth(tokenizer: Any, logits: torch.Tensor, targets: torch.Tensor) -> list[tuple[float, float]]:
     """(predicted, true) seconds of the transcript's lines; a line that does not parse counts as 99 s."""
     pairs = []
@@ -91,6 +91,13 @@ def _times_given_truth(tokenizer: Any, logits: torch.Tensor, targets: torch.Tens
     return pairs
 
 
+def precision(device: str, dtype: Any) -> Any:
+    """Weights stay in float32; with another `dtype`, products are made in it."""
+    import torch
+
+    return torch.autocast(device, dtype=dtype, enabled=dtype != torch.float32)
+
+
 def validate(model: Any, lessons: Lessons, pixels: Pixels, batches: int, dtype: Any) -> dict[str, float]:
     """Mean loss over batches of lessons, and median and mean error of times given the truth before them (s)."""
     import torch
@@ -101,7 +108,7 @@ def validate(model: Any, lessons: Lessons, pixels: Pixels, batches: int, dtype: 
     with torch.no_grad():
         for number in range(batches):
             batch = lessons[number]
-            with torch.autocast(pixels.frames.device.type, dtype=dtype, enabled=dtype != torch.float32):
+            with precision(pixels.frames.device.type, dtype):
                 logits, targets = answer_logits(model, batch, pixels(batch, False, dtype))
             losses.append(float(functional.cross_entropy(logits.float(), targets)))
             if batch.kind == "localize":
@@ -110,10 +117,10 @@ def validate(model: Any, lessons: Lessons, pixels: Pixels, batches: int, dtype: 
     errors = np.abs([a - b for a, b in times]) if times else np.array([np.nan])
     return {
         "loss": float(np.mean(losses)), "median_s": float(np.median(errors)),
-        "mean_s": float(np.minimum(errors, 10.0).mean()), "within_pair": float((errors < 0.3).mean()),
+        "mean_s": float(np.minimum(errors, 10.0).mean()), "within_pair": float((errors < 0.3).mean()) if times else math.nan,
     }
 
-# %% ../nbs/15_sft.ipynb #dfd10fd1
+# %% ../nbs/15_sft.ipynb #a62dd2bf
 class Trainer:
     """Trains a model on the lessons of a store; stops at any step and goes on bit by bit where it stopped."""
 
@@ -154,7 +161,16 @@ class Trainer:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.step = int(state["step"])
+        self._cut_log()
         return self.step
+
+    def _cut_log(self) -> None:
+        """Drop the log's lines after the checkpoint: these steps will be done again."""
+        if self.log.exists():
+            lines = self.log.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [x for x in lines if x.endswith("\n") and json.loads(x)["step"] <= self.step]
+            with all_or_nothing(self.log) as partial:
+                partial.write_text("".join(kept), encoding="utf-8")
 
     def save(self) -> None:
         """Write a checkpoint, all or nothing."""
@@ -167,12 +183,14 @@ class Trainer:
         with all_or_nothing(self.checkpoint) as partial:
             torch.save(state, partial)
 
-    def export(self, dtype: str = "bfloat16") -> Path:
-        """Write the model as it is now to the run's `model` folder, for anyone to load; returns the folder."""
-        return save_model_folder(self.model, self.processor, self.out / "model", dtype)
+    def export(self, dtype: str = "bfloat16", folder: Path | None = None) -> Path:
+        """Write the model as it is now to `folder`, the run's `model` by default, for anyone to load; returns it."""
+        return save_model_folder(self.model, self.processor, folder or self.out / "model", dtype)
 
     def _record(self) -> str:
-        return json.dumps(asdict(self.options), sort_keys=True, default=str)
+        said = asdict(self.options)
+        del said["workers"]  # they change how fast, not what, it learns
+        return json.dumps(said, sort_keys=True, default=str)
 
     def lessons(self, stage: int) -> Lessons:
         o = self.options
@@ -210,7 +228,7 @@ class Trainer:
         for batch in self._batches():
             for group in self.optimizer.param_groups:
                 group["lr"] = self.options.rate(self.step)
-            with self._precision():
+            with precision(self.pixels.frames.device.type, self.dtype):
                 logits, targets = answer_logits(self.model, batch, self.pixels(batch, True, self.dtype))
             loss = functional.cross_entropy(logits.float(), targets)
             self.optimizer.zero_grad(set_to_none=True)
@@ -225,19 +243,22 @@ class Trainer:
                 break
         self.save()
 
-    def _precision(self) -> Any:
-        """Weights stay in float32; on a GPU, products are in bfloat16."""
-        import torch
-
-        return torch.autocast(self.pixels.frames.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
+    def _stage(self) -> str:
+        """Name of the stage that the last step belonged to."""
+        end = 0
+        for stage in self.options.stages:
+            end += stage.steps
+            if self.step <= end:
+                break
+        return stage.name
 
     def _note(self, batch: Batch, loss: torch.Tensor, every: int, began: float) -> None:
         if self.step % every:
             return
         line = {
             "step": self.step, "kind": batch.kind, "rows": len(batch.ids),
-            "pairs": len(batch.frames) // 2 // len(batch.ids), "loss": round(float(loss.detach()), 4),
-            "seconds": round(time.monotonic() - began, 1),
+            "pairs": len(batch.frames) // 2 // len(batch.ids), "stage": self._stage(),
+            "loss": round(float(loss.detach()), 4), "seconds": round(time.monotonic() - began, 1),
         }
         with self.log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
