@@ -75,7 +75,7 @@ def answer_logits(model: Any, batch: Batch, pixels: torch.Tensor) -> tuple[torch
     learn = labels[:, 1:] != -100
     return model.lm_head(hidden[:, :-1][learn]), labels[:, 1:][learn]
 
-# %% ../nbs/15_sft.ipynb #6912d55b
+# %% ../nbs/15_sft.ipynb #7d3270ce
 def _times_given_truth(tokenizer: Any, logits: torch.Tensor, targets: torch.Tensor) -> list[tuple[float, float]]:
     """(predicted, true) seconds of the transcript's lines; a line that does not parse counts as 99 s."""
     pairs = []
@@ -117,7 +117,8 @@ def validate(model: Any, lessons: Lessons, pixels: Pixels, batches: int, dtype: 
     errors = np.abs([a - b for a, b in times]) if times else np.array([np.nan])
     return {
         "loss": float(np.mean(losses)), "median_s": float(np.median(errors)),
-        "mean_s": float(np.minimum(errors, 10.0).mean()), "within_pair": float((errors < 0.3).mean()) if times else math.nan,
+        "mean_s": float(np.minimum(errors, 10.0).mean()),
+        "within_pair": float((errors < 0.3).mean()) if times else math.nan,
     }
 
 # %% ../nbs/15_sft.ipynb #a62dd2bf

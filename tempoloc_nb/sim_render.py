@@ -115,7 +115,7 @@ def load_model(path: Path) -> Any:
             "simulate again, or render with the version that saved it"
         ) from None
 
-# %% ../nbs/16g_sim_render.ipynb #2263e87b
+# %% ../nbs/16g_sim_render.ipynb #82bdaa6f
 class EpisodeRenderer:
     """Renders episodes of one compiled model; a context manager, because it owns an OpenGL context.
 
@@ -190,11 +190,17 @@ def write_video(path: Path, frames: Iterator[npt.NDArray[np.uint8]], fps: float,
 _open: dict[tuple[Path, int, str], EpisodeRenderer] = {}  # this process's one renderer
 
 
-@atexit.register  # mujoco cannot close an OSMesa context once the interpreter is being taken apart
 def _close_renderer() -> None:
     for renderer in _open.values():
         renderer.close()
     _open.clear()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    # OSMesa contexts cannot be closed once the interpreter is being taken apart; EGL's are gone by now
+    if os.environ.get("MUJOCO_GL") == "osmesa":
+        _close_renderer()
 
 
 def open_renderer(model: Path, size: int, use: str = "") -> EpisodeRenderer:

@@ -15,8 +15,21 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.batches import Batch, Collator, Lessons, Pixels, Stage
-from tempoloc_nb.lessons import LessonOptions, Sequenced, localize, sequence, wordings
+from tempoloc_nb.lessons import (
+    Film,
+    LessonOptions,
+    Sample,
+    Sequenced,
+    film_of,
+    localize,
+    montage,
+    scenes_by_holding,
+    sequence,
+    splice,
+    wordings,
+)
 from tempoloc_nb.overlay import stamp, stamp_style
+from tempoloc_nb.prompts import Prompt
 from tempoloc_nb.runtime import import_transformers
 from tempoloc_nb.settings import TempolocError
 from tempoloc_nb.sft import Trainer, TrainOptions
@@ -197,10 +210,11 @@ def test_answers_name_times_that_can_be_read(seed: int) -> None:
     rng = np.random.default_rng(seed)
     store = made_up_store()
     options = LessonOptions(stamps={"pair": 0.5, "frame": 0.5})
-    seq = sequence(store.shots[0], rng, options, pairs=int(rng.integers(8, 30)))
+    film = film_of(store.shots[0])
+    seq = sequence(film, rng, options, pairs=int(rng.integers(8, 30)))
     if seq is None:
         return
-    sample = localize(store.shots[0], seq, rng, options, wordings())
+    sample = localize(film, seq, rng, wordings())
     if sample is None:
         return
     think, _, answer = sample.answer.partition("</think>")
@@ -215,6 +229,56 @@ def test_answers_name_times_that_can_be_read(seed: int) -> None:
         true = dict(EVENTS)[label]
         assert abs(float(begin) - shown_at(seq, true)) <= seq.seconds_per_pair / 2 + 0.15
     assert all(f"Event {i}: {label}." in sample.question for i, (_, _, label) in enumerate(found, 1))
+
+
+def test_a_splice_has_the_second_clip_after_the_first() -> None:
+    a = Film(np.arange(30), 15.0, (("grasping the can", 1.0),), 1.5)
+    b = Film(np.arange(60, 105), 15.0, (("grasping the cube", 0.5), ("releasing the cube", 2.0)), 2.5)
+    both = splice(a, b)
+    assert both is not None
+    assert both.events == (("grasping the can", 1.0), ("grasping the cube", 2.5), ("releasing the cube", 4.0))
+    assert (both.end, both.length) == (4.5, 5.0)
+    assert both.rows[[29, 30]].tolist() == [29, 60]
+    assert splice(a, a) is None  # "grasping the can" would have two times
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_montage_asks_when_what_is_held_changes(seed: int) -> None:
+    rng, store = np.random.default_rng(seed), made_up_store()
+    store.held[[s.first for s in store.shots if s.kind == "scene"][::2]] = 0  # every other scene holds its can
+    groups = scenes_by_holding(store)
+    assert set(groups) == {"nothing", "can"}
+    pairs = int(rng.integers(3, 40))
+    sample = montage(groups, rng, LessonOptions(), pairs, {Prompt("plain", "", "{events}"): 1.0})
+    assert sample is not None
+    assert sample.pairs == pairs
+    holds = store.held[sample.frames[::2]] == 0
+    stamps = [f"{s / 100:.2f}" for s in sample.stamps]  # of the pair, or of either of its frames
+    changed = [i for i in range(1, pairs) if holds[i] != holds[i - 1]]
+    changes = {stamps[2 * i + k]: bool(holds[i]) for i in changed for k in (0, 1)}
+    asked = re.findall(r"Event \d+: <([\d.]+)> <[\d.]+> (grasping|releasing) the can", sample.answer)
+    assert asked
+    assert all(changes[time] == (verb == "grasping") for time, verb in asked)
+    assert montage({"can": groups["can"]}, rng, LessonOptions(), pairs, {}) is None
+
+
+def test_unknown_lessons_and_missing_shots_are_named(folder: Path) -> None:
+    with pytest.raises(TempolocError, match="'s' has unknown lessons walks"):
+        Stage("s", 1, {"walks": 1.0}, (1, 1))
+    _, processor = load(folder)
+    with pytest.raises(TempolocError, match="no clips of sft, which stage 's' needs"):
+        Lessons(made_up_store(), Collator(processor.tokenizer, 12), Stage("s", 1, {"walk": 1.0}, (1, 1), ("sft",)), 1)  # type: ignore[attr-defined]
+
+
+def test_a_batch_holds_the_conversation_as_the_chat_template_writes_it(folder: Path) -> None:
+    _, processor = load(folder)
+    prompt = Prompt("p", "Look.", "When?\n{events}")
+    sample = Sample(np.arange(4), np.arange(4), 0.5, prompt.system, prompt.question(["a b"]), "<answer>", "localize")
+    ids, _, _ = Collator(processor.tokenizer, 12).row(sample, False)  # type: ignore[attr-defined]
+    written = processor.tokenizer.decode(ids)  # type: ignore[attr-defined]
+    messages = [*prompt.messages(["a b"]), {"role": "assistant", "content": "<answer>"}]
+    wanted = processor.apply_chat_template(messages, tokenize=False)  # type: ignore[attr-defined]
+    assert re.sub(r"(<\|video_pad\|>)+", "<|video_pad|>", written) == wanted
 
 
 def shown_at(seq: Sequenced, instant: float) -> float:
