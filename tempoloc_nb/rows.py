@@ -16,9 +16,10 @@ Mode = Literal["strict", "recipe"]
 TimeBase = Literal["source", "label"]
 
 # %% auto #0
-__all__ = ['Mode', 'TimeBase', 'clip_length', 'Truth', 'index_truth', 'Reading', 'check_row', 'find_clip', 'boundary_side']
+__all__ = ['Mode', 'TimeBase', 'clip_length', 'Truth', 'index_truth', 'Reading', 'check_row', 'find_clip', 'boundary_side',
+           'places']
 
-# %% ../nbs/11d_rows.ipynb #987ce901
+# %% ../nbs/11d_rows.ipynb #a80c263e
 def clip_length(clip: Clip, task: Task) -> float | None:
     """The length T (s of the source) of a clip: its duration, else the most frames its task's videos have over fps."""
     if clip.duration is not None:
@@ -37,6 +38,7 @@ class Truth:
 
     name: str
     index: Mapping[str, int]
+    names: tuple[str, ...]
     known: frozenset[str]
     tasks: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
@@ -56,6 +58,7 @@ def index_truth(benchmark: Benchmark, clips: Sequence[Clip]) -> Truth:
     return Truth(
         benchmark.name,
         {c.clip: i for i, c in enumerate(clips)},
+        tuple(c.clip for c in clips),
         frozenset(c.clip for c in benchmark.clips),
         tuple(c.task for c in clips),
         tuple(c.labels for c in clips),
@@ -64,7 +67,7 @@ def index_truth(benchmark: Benchmark, clips: Sequence[Clip]) -> Truth:
         tuple(t.boundary_is for t in tasks),
     )
 
-# %% ../nbs/11d_rows.ipynb #9eee700f
+# %% ../nbs/11d_rows.ipynb #ffbdd2ae
 _NEEDED: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
     ("clip", str, "a text"),
     ("task", str, "a text"),
@@ -95,6 +98,7 @@ def _is_plain(row: Any) -> bool:
         and 0 <= row["trial"] < 2**63
         and "time_base" not in row
         and "boundary_is" not in row
+        and "labels" not in row
     )
 
 
@@ -114,6 +118,9 @@ def check_row(row: Any) -> None:
     for key, choices in (("time_base", ("source", "label")), ("boundary_is", ("start", "end", None))):
         if key in row and row[key] not in choices:
             raise TempolocError(f"has {key} = {row[key]!r}; it must be {choices[0]!r} or {choices[1]!r}")
+    labels = row.get("labels", [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise TempolocError(f"has labels = {labels!r}, which is not a list of texts")
 
 
 def find_clip(row: Mapping[str, Any], truth: Truth) -> int | None:
@@ -139,3 +146,21 @@ def boundary_side(row: Mapping[str, Any], clip: int, truth: Truth, reading: Read
             f"say --use-{own}-time to score it by its {own} times"
         )
     return wanted
+
+def places(asked: Sequence[str], labels: Sequence[str], clip: str) -> tuple[int, ...]:
+    """Where each of a clip's `labels` stands among those `asked`, which are the same in another order.
+
+    A label that the clip has twice is matched by occurrence. Raises `TempolocError` if the labels are not the same.
+    """
+    found: list[int] = []
+    for label in labels:
+        place = next((i for i, other in enumerate(asked) if other == label and i not in found), None)
+        if place is None:
+            break
+        found.append(place)
+    if len(found) != len(labels) or len(asked) != len(labels):
+        raise TempolocError(
+            f"asks for {', '.join(map(repr, asked)) or 'nothing'}; labels must be those of {clip} in another order: "
+            f"{', '.join(map(repr, labels))}"
+        )
+    return tuple(found)

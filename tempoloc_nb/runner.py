@@ -99,11 +99,12 @@ def row_seed(seed: int, clip: str, trial: int) -> int:
     digest = hashlib.sha256(f"{seed}/{clip}/{trial}".encode()).digest()
     return int.from_bytes(digest[:4], "big")
 
-# %% ../nbs/07a_runner.ipynb #025d1468
+# %% ../nbs/07a_runner.ipynb #9acd1034
 def find_videos(benchmark: Benchmark, video_root: Path | str | None = None) -> dict[str, Path]:
     """Clip id → video, for the clips whose video is here.
 
-    With `video_root`: the manifest's paths below it, then any video below it whose name fits the task's pattern.
+    With `video_root`: the manifest's paths below it, then any video below it at TASK/CLIP or whose name fits the
+    task's pattern.
     Raises `TempolocError` for a folder that is not there, two files that fit one clip, or no video at all.
     """
     root = benchmark.root if video_root is None else Path(video_root)
@@ -124,10 +125,16 @@ def find_videos(benchmark: Benchmark, video_root: Path | str | None = None) -> d
 def _by_name(benchmark: Benchmark, root: Path) -> Iterator[tuple[str, Path]]:
     """(clip id, video) for every video below `root` whose name fits one clip of the benchmark.
 
-    Bare numbers fit several tasks; then the path has to name the task (`cube_stacking_demo0.mp4`, `nut/demo_1.mp4`).
+    A path that ends like the clip's id is that clip (`stack-three/016.mp4`). Else the file's name has to fit the task's
+    pattern. Bare numbers fit several tasks; then the path has to name the task (`cube_stacking_demo0.mp4`,
+    `nut/demo_1.mp4`).
     """
     clips = {c.clip for c in benchmark.clips}
     for path in sorted(p for p in root.rglob("*") if p.suffix.lower() in SUFFIXES):
+        tail = f"{path.parent.name}/{path.stem}"
+        if tail in clips:
+            yield tail, path
+            continue
         fits = [(task, clip) for task in benchmark.tasks.values() if (clip := _clip_of(task, path)) in clips]
         if len(fits) > 1:
             name = path.relative_to(root).as_posix()
@@ -202,7 +209,7 @@ def read_keys(path: Path) -> set[tuple[str, int]]:
             raise TempolocError(f"{path}:{number} is not a prediction of this runner: choose another output") from None
     return keys
 
-# %% ../nbs/07a_runner.ipynb #eea659a2
+# %% ../nbs/07a_runner.ipynb #6aa4e50e
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """What a run did. `failed` holds (clip, reason)."""
@@ -248,6 +255,8 @@ def run_backend(
     other settings.
     """
     out, view, sampling = Path(out), view or View(), sampling or Sampling()
+    if out.suffix != ".jsonl":
+        raise TempolocError(f"answers are appended to a .jsonl file, not to {out.name}: choose such an output")
     if trials < 1:
         raise TempolocError(f"trials must be 1 or more, got {trials}")
     asked = load_prompt(prompt) if isinstance(prompt, str) else prompt

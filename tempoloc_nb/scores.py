@@ -73,7 +73,7 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
         np.array([[(c.label_fps or c.fps if mode == "recipe" else c.fps) or np.nan] for c in clips]),
     )
 
-# %% ../nbs/11f_scores.ipynb #e1e52e40
+# %% ../nbs/11f_scores.ipynb #d59ada2d
 _IDENTIFIED = [STATUSES.index(s) for s in ("ok", "out of range", "reversed", "duplicate")]
 
 
@@ -147,6 +147,7 @@ def score_trials(
     tolerant = np.full(len(demo), mode == "strict")  # the recipe's rule reads no labels and no extra events
     values = {
         "mae_s": error,
+        "mae_frames": error * truth.rate[demo],
         "mre_pct": _relative(error, truth.duration[demo], mode),
         "bias_s": signed,
         "worst_s": each(np.where(np.isnan(error), -np.inf, error).max(axis=1), kept),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import pickle
 import random
 import re
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tempoloc_nb import predictions
 from tempoloc_nb.evaluate import Evaluation, compare, evaluate
@@ -542,3 +547,144 @@ def test_compare_pairs_demonstrations(tmp_path: Path) -> None:
     assert back.difference.value == pytest.approx(-0.16)
     with pytest.raises(TempolocError, match="share no demonstration with the score 'miou'"):
         compare(evaluation.run("m"), evaluation.run("n"), "miou")
+
+
+# --- events asked in another order ---
+
+
+def asked_text(labels: Sequence[str], times: Sequence[float]) -> str:
+    lines = [f"Event {i}: <{t}> <{t + 1}> {label}" for i, (label, t) in enumerate(zip(labels, times, strict=True), 1)]
+    return "<answer>\n" + "\n".join(lines) + "\n</answer>"
+
+
+@pytest.mark.parametrize("mode", ["strict", "recipe"])
+def test_swapped_answers_score_as_unswapped_ones(tmp_path: Path, mode: str) -> None:
+    times = dict(zip(LABELS, (2.1, 4.8, 6.0), strict=True))
+    swapped = ("release", "lift", "grasp")
+    plain = score(tmp_path, [row(asked_text(LABELS, list(times.values())))], None, mode)
+    turned = row(asked_text(swapped, [times[label] for label in swapped]), labels=list(swapped))
+    assert score(tmp_path, [turned], None, mode) == plain
+    assert values(plain, "mae_s", "compliance", "recall") == pytest.approx([0.1, 1.0, 1.0])
+    if mode == "strict":  # without `labels` these are named right, but not in the form asked for
+        assert values(score(tmp_path, [{k: v for k, v in turned.items() if k != "labels"}]), "compliance") == [0.0]
+
+
+@pytest.mark.parametrize("mode", ["strict", "recipe"])
+def test_answers_that_ignore_the_swap_are_penalized(tmp_path: Path, mode: str) -> None:
+    """Times in their usual order under the exchanged names; the recipe's rule goes by place alone."""
+    swapped = ("release", "lift", "grasp")
+    found = score(tmp_path, [row(asked_text(swapped, TRUTH), labels=list(swapped))], None, mode)
+    errors = [e.scores["mae_s"].value for e in found.runs[0].tasks[0].events]
+    # grasp at 6 s; in strict mode lift (5 s) and release (2 s) then break the order: max(5, 5) and max(6, 4)
+    assert errors == pytest.approx([4.0, 5.0, 6.0] if mode == "strict" else [4.0, 0.0, 4.0])
+
+
+def test_the_recipes_rule_goes_by_place(tmp_path: Path) -> None:
+    """An answer with the usual names and times to a swapped question: named right, at the wrong places."""
+    answer = row(asked_text(LABELS, TRUTH), labels=["lift", "grasp", "release"])
+    assert values(score(tmp_path, [answer]), "mae_s", "compliance") == [0.0, 0.0]
+    assert values(score(tmp_path, [answer], None, "recipe"), "mae_s") == pytest.approx([2.0])
+
+
+@given(st.data())
+def test_no_permutation_changes_a_score(data: st.DataObject) -> None:
+    """All scores, also of missing, late and disordered events, and for clips that have a label twice."""
+    labels = data.draw(st.lists(st.sampled_from(["grasp", "lift", "release", "push", "wipe"]), min_size=2, max_size=5))
+    boundaries = [1.0 + i for i in range(len(labels))]
+    events = tuple(Event(label, b) for label, b in zip(labels, boundaries, strict=True))
+    benchmark = toy(Clip("toy/0", "toy", events, fps=30.0, duration=8.0))
+    distinct = len(set(labels)) == len(labels)
+    some = st.one_of(st.floats(0, 9).map(lambda t: round(t, 2)), st.none())
+    times = data.draw(st.lists(some if distinct else some.filter(lambda t: t is not None),
+                               min_size=len(labels), max_size=len(labels)))  # fmt: skip
+    order = data.draw(st.permutations(range(len(labels))))
+    if not distinct:  # occurrences of one label keep their order
+        order = [sorted(j for j in order if labels[j] == labels[i])[
+            [j for j in order if labels[j] == labels[i]].index(i)] for i in order]  # fmt: skip
+
+    def answer(places: Sequence[int]) -> str:
+        lines = [
+            f"Event {n}: <{times[i]}> <{round(times[i] + 1, 2)}> {labels[i]}"
+            for n, i in enumerate(places, 1)
+            if times[i] is not None
+        ]
+        return "<answer>\n" + "\n".join(lines) + "\n</answer>"
+
+    with tempfile.TemporaryDirectory() as folder:
+        for mode in ("strict", "recipe"):
+            plain = score(Path(folder), [row(answer(range(len(labels))))], benchmark, mode)
+            turned = row(answer(order), labels=[labels[i] for i in order])
+            assert score(Path(folder), [turned], benchmark, mode) == plain
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["grasp", "lift"], "asks for 'grasp', 'lift'; labels must be those of toy/0 in another order: 'grasp'"),
+        (["grasp", "lift", "lift"], "asks for 'grasp', 'lift', 'lift'"),
+        (["grasp", "lift", "release", "push"], "'push'; labels must be those"),
+        (["Grasp", "lift", "release"], "asks for 'Grasp'"),
+        ([], "asks for nothing"),
+        ("grasp", "has labels = 'grasp', which is not a list of texts"),
+        (None, "has labels = None"),
+        ([1, 2, 3], r"has labels = \[1, 2, 3\]"),
+    ],
+)
+def test_labels_must_be_the_clips_own(tmp_path: Path, labels: Any, message: str) -> None:
+    for mode in ("strict", "recipe"):
+        with pytest.raises(TempolocError, match=rf"^p\.jsonl:2 .*{message}"):
+            score(tmp_path, [row("", trial=1), row("", labels=labels)], None, mode)
+
+
+# --- compressed files ---
+
+
+@pytest.mark.parametrize(("suffix", "opened"), [(".xz", lzma.open), (".gz", gzip.open)])
+def test_compressed_files_are_read_alike(
+    tmp_path: Path, suffix: str, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = toy(*(clip(str(i)) for i in range(5)))
+    plain = write(tmp_path / "p.jsonl", many_rows())
+    whole = evaluate(plain, benchmark, resamples=50)
+    packed = tmp_path / f"p.jsonl{suffix}"
+    with opened(packed, "wb") as out:
+        out.write(plain.read_bytes())
+    assert packed.stat().st_size < plain.stat().st_size / 2
+    monkeypatch.setattr(predictions, "CHUNK_BYTES", 997)
+    assert evaluate(packed, benchmark, resamples=50) == whole
+    other = write(tmp_path / "q.jsonl", [{**r, "model": r["model"] * 2} for r in many_rows(20)])
+    assert [r.model for r in evaluate([packed, other], benchmark, resamples=5).runs] == ["m", "n", "mm", "nn"]
+
+
+@pytest.mark.parametrize(("suffix", "opened"), [(".xz", lzma.open), (".gz", gzip.open)])
+def test_errors_in_compressed_files_name_the_line(tmp_path: Path, suffix: str, opened: Any) -> None:
+    packed = tmp_path / f"p.jsonl{suffix}"
+
+    def pack(*rows: dict[str, Any]) -> None:
+        with opened(packed, "wt") as out:
+            out.write("".join(json.dumps(r) + "\n" for r in rows))
+
+    pack(row(""), row("", trial=1), row("", "9"))
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl\{suffix}:3 is about the clip '9'"):
+        evaluate(packed, toy())
+    pack(row(""), row("", trial=1), row(""))
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl\{suffix}:3 repeats p\.jsonl\{suffix}:1"):
+        evaluate(packed, toy())
+    pack(*(row(text(*GOOD), trial=i) for i in range(2000)))
+    packed.write_bytes(packed.read_bytes()[:-60])
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl\{suffix} is damaged or cut off"):
+        evaluate(packed, toy())
+    packed.write_bytes(b"no archive at all")
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl\{suffix} is damaged or cut off"):
+        evaluate(packed, toy())
+
+
+def test_errors_in_frames(tmp_path: Path) -> None:
+    assert values(score(tmp_path, [row(text(*GOOD))]), "mae_frames") == pytest.approx([30 * 0.1])
+    unknown = toy(clip("0", fps=None))
+    assert values(score(tmp_path, [row(text(*GOOD))], unknown), "mae_frames") == [None]
+    bridge = load_benchmark("recipe")  # 5 fps; the truth 0.6 and 1.1 s was stamped as if at 30 fps
+    answer = {"clip": "0", "task": "bridge", "model": "m", "fps": 8, "trial": 0}
+    answer |= {"text": "Event 1: <4.2> <7.2> grasping the cube\nEvent 2: <7.2> <9.0> releasing the cube"}
+    for mode in ("strict", "recipe"):  # 0.6 s of the source are 3 frames, and so are 0.1 s of the label base
+        assert values(score(tmp_path, [answer], bridge, mode), "mae_frames") == pytest.approx([3.0])
