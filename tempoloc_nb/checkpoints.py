@@ -21,7 +21,7 @@ CLASSES = {
 # %% auto #0
 __all__ = ['CLASSES', 'check_folder', 'check_safetensors', 'read_json', 'folder_revision', 'load_model']
 
-# %% ../nbs/08d_checkpoints.ipynb #5c91b6b3
+# %% ../nbs/08d_checkpoints.ipynb #72b85951
 def check_folder(folder: Path) -> None:
     """Raise `TempolocError` naming the file that is missing or cut off in a model folder, and what to do."""
     again = "copy or download the model again"
@@ -69,14 +69,17 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def folder_revision(folder: Path) -> str:
-    """12 hexadecimal digits of a model folder: its JSON files, and sizes, heads and tails of its weights."""
+    """12 hexadecimal digits of a model folder: its texts, and its weights, of large files samples from end to end."""
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.iterdir() if p.suffix in (".json", ".safetensors", ".jinja", ".txt")):
-        digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size}\n".encode())
+        block = 2**16
+        places = range(0, size, block)
         with path.open("rb") as file:
-            digest.update(file.read(2**22))
-            file.seek(max(0, path.stat().st_size - 2**22))
-            digest.update(file.read())
+            for start in places if size <= 2**25 else places[:: len(places) // 256]:
+                file.seek(start)
+                digest.update(file.read(block))
     return digest.hexdigest()[:12]
 
 

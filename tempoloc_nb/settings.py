@@ -25,7 +25,7 @@ class TempolocError(ValueError):
 __all__ = ['TempolocError', 'Paths', 'StudyDefaults', 'Scoring', 'Pixels', 'Profile', 'Settings', 'load_settings',
            'settings_path', 'settings', 'data_dir']
 
-# %% ../nbs/00_settings.ipynb #8729ff92
+# %% ../nbs/00_settings.ipynb #f870d63e
 @dataclass(frozen=True, slots=True)
 class Paths:
     """Where the study reads and writes, absolute."""
@@ -71,9 +71,10 @@ class Pixels:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How much of a study to run. `clips_per_task` 0 means all; `gpus` is how many it needs."""
+    """How much of a study to run. `clips_per_task` 0 means all; `gpus` is how many it needs, and uses."""
 
     clips_per_task: int
+    trials: int
     resamples: int
     gpus: int
     publishable: bool

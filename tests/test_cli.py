@@ -6,13 +6,18 @@ import json
 import pickle
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_models import qwen25
+from video_clips import write_audio, write_clip
 
 from tempoloc_nb.cli import join_parameters, main, read_override
 from tempoloc_nb.settings import data_dir
+from tempoloc_nb.tasks import load_benchmark, write_manifest
 from tempoloc_nb.video import encode, probe
 
 Run = Callable[..., tuple[int, str, str]]
@@ -165,3 +170,126 @@ def test_an_odd_sized_video_is_stamped(run: Run, tmp_path: Path) -> None:
     code, _, _ = run("overlay", "-i", videos, "-o", tmp_path / "out")
     assert code == 0
     assert probe(tmp_path / "out" / "a.mp4").fps == pytest.approx(24000 / 1001)
+
+
+# --- models ---
+
+QUICK = ("--fps", 4, "--stamps", "pair", "--prompt", "tiny", "--max-new-tokens", 8)
+
+
+@pytest.fixture
+def two_clips(tmp_path: Path) -> Path:
+    """A manifest of two shipped clips, their videos beside it."""
+    root = tmp_path / "benchmark"
+    benchmark = load_benchmark("sim").head(1)
+    clips = [replace(c, video=f"{c.task}.mp4") for c in benchmark.clips[:2]]
+    root.mkdir()
+    write_manifest(root / "manifest.jsonl", clips)
+    for clip, old in zip(clips, benchmark.clips, strict=False):
+        shutil.copy(old.video_path(benchmark.root), root / str(clip.video))
+    return root
+
+
+def ruin(folder: Path, how: str) -> Path:
+    """A copy of a model with one thing wrong."""
+    if how == "missing":
+        return folder / "absent"
+    shutil.copytree(qwen25(), folder)
+    weights, config = folder / "model.safetensors", folder / "config.json"
+    if how == "truncated":
+        weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+    elif how == "no weights":
+        weights.unlink()
+    elif how == "architecture":
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"model_type": "llama"}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("how", "message", "copies"),
+    [
+        ("missing", "/absent: no such folder, and the hub does not give it", 1),
+        ("no weights", "has no model.safetensors: copy or download the model again", 1),
+        ("truncated", "model.safetensors is damaged", 1),
+        ("truncated", "model.safetensors is damaged", 2),
+        ("architecture", "config.json: model type 'llama' is none of qwen2_5_vl, qwen3_vl", 1),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_one_clear_line(
+    run: Run, tmp_path: Path, two_clips: Path, monkeypatch: pytest.MonkeyPatch, how: str, message: str, copies: int
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    model, out = ruin(tmp_path / "model", how), tmp_path / "p.jsonl"
+    code, _, err = run(
+        "localize", "--model", model, "--benchmark", two_clips / "manifest.jsonl", "--data-parallel", copies,
+        *QUICK, "-o", out,
+    )  # fmt: skip
+    assert code == 1
+    assert message in one_line(err)
+    assert str(model) in err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("no frames", "no video stream"),
+        ("torn", "stack-three.mp4"),
+        ("too long", "exceed the model's context of 4096: lower fps, pixels or max_new_tokens"),
+    ],
+)
+def test_a_clip_that_cannot_be_asked_about_is_one_clear_line(
+    run: Run, tmp_path: Path, two_clips: Path, kind: str, message: str
+) -> None:
+    """The other clip is answered, and the command fails with the bad clip's name."""
+    bad, out = two_clips / "stack-three.mp4", tmp_path / "p.jsonl"
+    if kind == "no frames":
+        write_audio(bad)
+    elif kind == "torn":
+        bad.write_bytes(bad.read_bytes()[:3000])
+    else:
+        write_clip(bad, 450, (256, 256), time_base=Fraction(1, 4), rate=4, options={"preset": "ultrafast"})
+    code, shown, err = run(
+        "localize", "--model", qwen25(), "--benchmark", two_clips / "manifest.jsonl", *QUICK, "-o", out
+    )
+    assert code == 1
+    assert message in one_line(err)
+    assert "stack-three/000" in err
+    assert "1 predictions written, 0 kept, 1 clips failed" in shown
+    (error,) = (json.loads(line) for line in (tmp_path / "p.errors.jsonl").read_text().splitlines())
+    assert error["clip"] == "stack-three/000"
+
+
+def test_what_the_model_is_shown_can_be_changed(run: Run, tmp_path: Path, two_clips: Path) -> None:
+    """Shift and content reach the model: the prompt is another, and the rows say which."""
+    given = (("shift", 5, "shift+5"), ("content", "blank", "blank"), ("content", "shuffled", "shuffled"))
+    for name, value, view in given:
+        out = tmp_path / f"{view}.jsonl"
+        code, _, _ = run(
+            "localize", "--model", qwen25(), "--benchmark", two_clips / "manifest.jsonl", *QUICK, f"--{name}", value,
+            "-o", out,
+        )
+        assert code == 0
+        assert {json.loads(line)["view"] for line in out.read_text().splitlines()} == {f"pair-{view}"}
+
+
+def test_gpus_that_are_not_there_are_one_clear_line(run: Run, tmp_path: Path, two_clips: Path) -> None:
+    manifest, out = two_clips / "manifest.jsonl", tmp_path / "p.jsonl"
+    for options, message in (
+        (("--tensor-parallel", 4), "tensor_parallel 4 is not for hf"),
+        (("--data-parallel", 0), "data_parallel must be 1 or more"),
+    ):
+        code, _, err = run("localize", "--model", qwen25(), "--benchmark", manifest, *QUICK, *options, "-o", out)
+        assert code == 1
+        assert message in one_line(err)
+
+
+def test_a_plan_asks_nothing(run: Run, tmp_path: Path, two_clips: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    code, shown, _ = run(
+        "localize", "--model", qwen25(), "--benchmark", two_clips / "manifest.jsonl", "--trials", 3, "--plan", "-o", out
+    )
+    assert code == 0
+    assert "2 clips × 3 trials = 6 answers" in shown
+    assert not out.exists()

@@ -12,7 +12,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = ("torch", "vllm", "transformers", "datasets", "robosuite", "mujoco", "h5py", "pandas", "matplotlib", "IPython")
-PLOTTING = {"pixels", "published", "report", "study", "tables"}
+PLOTTING = {
+    "ablations",
+    "curves",
+    "model_tables",
+    "pixels",
+    "published",
+    "report",
+    "study",
+    "study_plan",
+    "study_runs",
+    "tables",
+}
 
 
 def imported_by(module: str) -> set[str]:

@@ -1,0 +1,99 @@
+"""Speed and memory of `tempoloc localize` on a CPU with the shipped model.
+
+The 12 clips of the quick profile (the first three of each family that are shipped as video), at 8 fps, asked once and
+ten times each, every setting in a fresh process. Seconds a clip are wall time of the answers, videos read and encoded
+included; loading the model is a column of its own. Memory is the process's peak resident set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tempoloc_nb.runner import Sampling, find_videos, plan_requests
+from tempoloc_nb.settings import data_dir, settings
+from tempoloc_nb.tasks import load_benchmark
+
+TARGETS = {"seconds a clip, one trial": 4.0, "peak memory, GB": 1.5}
+
+
+def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, float | int | str]:
+    """Ask this process's own back end; returns what it took."""
+    began = time.monotonic()
+    import torch
+
+    from tempoloc_nb.backend_hf import HFBackend
+    from tempoloc_nb.clip_inputs import View
+    from tempoloc_nb.prompts import load_prompt
+    from tempoloc_nb.settings import TempolocError
+
+    torch.set_num_threads(threads)
+    backend = HFBackend(model, device="cpu")
+    loaded = time.monotonic()
+    benchmark = load_benchmark("sim")
+    found = find_videos(benchmark)
+    benchmark = type(benchmark)(
+        benchmark.name, benchmark.root, benchmark.tasks, tuple(c for c in benchmark.clips if c.clip in found)
+    ).head(clips)
+    requests = plan_requests(benchmark, found, settings().study.fps, trials, View("pair"), load_prompt("tiny"))
+    tokens = 0
+    for _, answer in backend.stream(requests, Sampling(max_new_tokens=400)):
+        if isinstance(answer, TempolocError):
+            raise answer
+        tokens += sum(r.completion_tokens for r in answer)
+    seconds = time.monotonic() - loaded
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {
+        "model": Path(model).name, "trials": trials, "threads": threads, "clips": len(requests),
+        "seconds_to_load": round(loaded - began, 2), "seconds_a_clip": round(seconds / len(requests), 3),
+        "seconds_an_answer": round(seconds / len(requests) / trials, 3),
+        "tokens_an_answer": round(tokens / len(requests) / trials, 1), "peak_gb": round(peak / 1e9, 3),
+    }  # fmt: skip
+
+
+def fresh(arguments: argparse.Namespace, trials: int) -> dict[str, float | int | str]:
+    """`measure` in a process of its own."""
+    command = [
+        sys.executable, __file__, "--model", arguments.model, "--clips", str(arguments.clips), "--threads",
+        str(arguments.threads), "--trials", str(trials), "--one",
+    ]  # fmt: skip
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    """Measure and print a table; `--output` keeps it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default=str(data_dir() / "models" / "tempoloc-tiny"))
+    parser.add_argument("--trials", type=int, nargs="+", default=[1, 10])
+    parser.add_argument("--clips", type=int, default=settings().profile("quick").clips_per_task, help="of each task")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--output", type=Path, help="write the rows as JSON")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measure(arguments.model, arguments.trials[0], arguments.clips, arguments.threads)))
+        return
+    rows = [fresh(arguments, trials) for trials in arguments.trials]
+    for name in rows[0]:
+        print(f"{name:18}" + "".join(f"{row[name]!s:>16}" for row in rows))
+    one = next((row for row in rows if row["trials"] == 1), None)
+    measured = {"peak memory, GB": max(float(row["peak_gb"]) for row in rows)}
+    if one is not None:
+        measured["seconds a clip, one trial"] = float(one["seconds_a_clip"])
+    for name, value in measured.items():
+        print(f"target: {name} < {TARGETS[name]:g}: {value:g}, {'met' if value < TARGETS[name] else 'NOT met'}")
+    if arguments.output:
+        machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
+        arguments.output.write_text(json.dumps({"on": machine, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
