@@ -19,11 +19,11 @@ from .shots import Shot, ShotStore
 Choice = TypeVar("Choice")
 
 # %% auto #0
-__all__ = ['Choice', 'WORDINGS', 'Sample', 'LessonOptions', 'wordings', 'choose', 'Film', 'film_of', 'splice', 'Sequenced',
-           'sequence', 'window', 'scenes_sequence', 'describe', 'holding', 'look_up', 'walk', 'localize', 'target',
-           'scenes_by_holding', 'montage']
+__all__ = ['Choice', 'WORDINGS', 'VERBS', 'COLORS', 'THINGS', 'Sample', 'LessonOptions', 'wordings', 'choose', 'Film', 'film_of',
+           'splice', 'Sequenced', 'sequence', 'window', 'scenes_sequence', 'describe', 'holding', 'look_up', 'walk',
+           'localize', 'target', 'scenes_by_holding', 'montage', 'epilogue', 'recite']
 
-# %% ../nbs/15b_lessons.ipynb #f350a956
+# %% ../nbs/15b_lessons.ipynb #f0823e1b
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One training example: frames of a `ShotStore`, the time written under each, and the conversation about them."""
@@ -35,6 +35,7 @@ class Sample:
     question: str
     answer: str
     kind: str = ""
+    given: str = ""  # how the answer begins, where that is not to be learned
 
     @property
     def pairs(self) -> int:
@@ -46,7 +47,7 @@ class LessonOptions:
     """Ranges from which examples are drawn; defaults are those of the shipped model."""
 
     fps: tuple[float, float] = (4.0, 12.0)
-    speed: tuple[float, float] = (0.3, 1.6)
+    speed: tuple[float, float] = (0.6, 1.6)
     trim: float = 0.4  # share of clips that start late
     late: float = 0.25  # share of sequences whose stamps start late
     stamps: Mapping[str, float] = field(default_factory=lambda: {"pair": 0.7, "frame": 0.25, "none": 0.05})
@@ -295,3 +296,52 @@ def montage(
     )
     sample = localize(Film(seq.frames, 1.0, events, float(seq.shown[-1])), seq, rng, prompts)
     return None if sample is None else replace(sample, kind="montage")
+
+# %% ../nbs/15b_lessons.ipynb #241f6174
+def epilogue(
+    shot: Shot, scenes: Mapping[str, Sequence[Shot]], rng: np.random.Generator,
+    options: LessonOptions, pairs: int, prompts: Mapping[Prompt, float],
+) -> Sample | None:
+    """A clip, then scenes in which another object comes into the hand: one of the clip's where that can be."""
+    told = " ".join(label for label, _ in shot.events)
+    others = [n for n in scenes if n != "nothing" and n not in told]
+    names = sorted(set(others) & set(shot.names)) or sorted(others)
+    before, during = (int(n) for n in rng.integers(1, max(2, pairs // 5) + 1, 2))
+    seq = sequence(film_of(shot), rng, options, pairs - before - during) if pairs > before + during + 2 else None
+    if seq is None or not names or "nothing" not in scenes:
+        return None
+    name = names[int(rng.integers(len(names)))]
+    held = ["nothing"] * before + [name] * during
+    tail = [scenes[n][int(rng.integers(len(scenes[n])))] for n in held]
+    frames = np.concatenate([seq.frames, *(scene.first + np.arange(2) for scene in tail)])
+    gap = seq.seconds_per_pair / 2
+    shown = np.concatenate([seq.shown, seq.shown[-1] + gap * np.arange(1, 2 * len(tail) + 1)])
+    kind = "none" if (seq.stamps < 0).all() else "pair" if (seq.stamps[::2] == seq.stamps[1::2]).all() else "frame"
+    whole = replace(seq, frames=frames, shown=shown, stamps=_stamps(shown, kind, seq.shift), start=0.0, speed=1.0)
+    first = len(seq.frames) + 2 * before  # of the frames that show the object in the hand
+    events = [(label, (t - seq.start) / seq.speed) for label, t in shot.events]
+    events = [(label, t) for label, t in events if t < seq.shown[-1]]
+    events.append((f"grasping the {name}", float(shown[first : first + 2].mean())))
+    sample = localize(Film(frames, 1.0, tuple(events), float(shown[-1])), whole, rng, prompts)
+    return None if sample is None else replace(sample, kind="epilogue")
+
+# %% ../nbs/15b_lessons.ipynb #3dbee414
+VERBS = ("grasping", "releasing", "lifting", "inserting", "placing", "opening", "closing", "pushing", "pouring")
+COLORS = ("red", "green", "blue", "yellow")
+THINGS = ("cube", "can", "square nut", "round nut", "door handle", "door", "beaker", "cup", "fork", "toast", "chips")
+
+
+def recite(seq: Sequenced, rng: np.random.Generator, prompts: Mapping[Prompt, float]) -> Sample:
+    """Give up to six made-up events of a given transcript in the order of the question. The video does not matter."""
+    names = [f"{c} {t}" if t == "cube" else t for t in THINGS for c in (COLORS if t == "cube" else ("",))]
+    known = [f"{verb} the {name}" for verb in VERBS for name in names]
+    count = int(rng.integers(1, 7))
+    labels = [known[i] for i in rng.permutation(len(known))[:count]]
+    times = np.sort(rng.uniform(0.0, rng.uniform(5.0, 40.0), count + 1)).tolist()
+    order = rng.permutation(count).tolist()
+    prompt = choose(rng, prompts)
+    given, _, learned = target(labels, times, order).partition("<answer>")
+    return Sample(
+        seq.frames, seq.stamps, seq.seconds_per_pair, prompt.system, prompt.question([labels[i] for i in order]),
+        f"<answer>{learned}", "recite", given,
+    )

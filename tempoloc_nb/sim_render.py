@@ -115,7 +115,7 @@ def load_model(path: Path) -> Any:
             "simulate again, or render with the version that saved it"
         ) from None
 
-# %% ../nbs/16g_sim_render.ipynb #82bdaa6f
+# %% ../nbs/16g_sim_render.ipynb #24c7c42e
 class EpisodeRenderer:
     """Renders episodes of one compiled model; a context manager, because it owns an OpenGL context.
 
@@ -217,6 +217,8 @@ def open_renderer(model: Path, size: int, use: str = "") -> EpisodeRenderer:
 
 def _set_gl() -> None:
     os.environ["MUJOCO_GL"] = choose_gl()  # before mujoco is imported
+    if gpus := len(list(Path("/dev").glob("nvidia[0-9]*"))):
+        os.environ.setdefault("MUJOCO_EGL_DEVICE_ID", str(os.getpid() % gpus))  # processes share out the GPUs
 
 
 def render_pool(workers: int) -> ProcessPoolExecutor:
