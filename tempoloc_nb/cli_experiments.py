@@ -16,12 +16,16 @@ from .settings import TempolocError
 # %% auto #0
 __all__ = ['experiment']
 
-# %% ../nbs/20a_cli_experiments.ipynb #85cd40fe
+# %% ../nbs/20a_cli_experiments.ipynb #e095e38b
 def experiment(
     names: Annotated[list[str], typer.Argument(help="Names in data/experiments.toml, or all.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for NAME.jsonl and its record.")],
-    benchmark: Annotated[str, typer.Option(help="recipe, sim, or the path of a manifest or task file.")] = "sim",
-    video_root: Annotated[Path | None, typer.Option(help="Folder of the videos, where they are not shipped.")] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="A benchmark's name or path; each experiment's own by default.")
+    ] = None,
+    video_root: Annotated[
+        Path | None, typer.Option(help="Folder of the videos; of several benchmarks, one with a folder for each.")
+    ] = None,
     model: Annotated[Path | None, typer.Option(help="Folder of the model, where it is not in its place.")] = None,
     trials: Annotated[int | None, typer.Option(help="Answers a clip; the experiment's own number by default.")] = None,
     clips: Annotated[int, typer.Option(help="At most so many clips of each task; 0 is all.")] = 0,
@@ -34,19 +38,21 @@ def experiment(
     from tempoloc_nb.packing import pack_predictions, run_line
     from tempoloc_nb.tasks import load_benchmark
 
-    chosen, found = find_experiments(names), load_benchmark(benchmark)
+    chosen = find_experiments(names)
+    about = {name: load_benchmark(name) for name in dict.fromkeys(benchmark or e.benchmark for e in chosen)}
+    videos = _video_folders(video_root, list(about))
     if model and len(models := {e.model for e in chosen}) > 1:
         raise TempolocError(f"--model is for experiments with one model, not with {', '.join(sorted(models))}")
     failed = 0
     for each in chosen:
-        out = output / f"{each.name}.jsonl"
+        name, out = benchmark or each.benchmark, output / f"{each.name}.jsonl"
         summary = run_experiment(
             each,
-            found,
+            about[name],
             out,
             trials=trials,
             clips=clips,
-            video_root=video_root,
+            video_root=videos[name],
             weights=model,
             data_parallel=data_parallel,
             tensor_parallel=tensor_parallel,
@@ -60,3 +66,19 @@ def experiment(
             pack_predictions(out, pack)
     if failed:
         raise typer.Exit(1)
+
+
+def _video_folders(root: Path | None, benchmarks: list[str]) -> dict[str, Path | None]:
+    """Benchmark → the folder of its videos: `root` for one benchmark, `root/NAME` for several.
+
+    Raises `TempolocError` where one of several folders is missing.
+    """
+    if root is None or len(benchmarks) == 1:
+        return dict.fromkeys(benchmarks, root)
+    folders: dict[str, Path | None] = {name: root / name for name in benchmarks}
+    if missing := [name for name in benchmarks if not (root / name).is_dir()]:
+        raise TempolocError(
+            f"these experiments are about {' and '.join(benchmarks)}: {root} needs a folder for each, "
+            f"and has none for {', '.join(missing)}"
+        )
+    return folders

@@ -63,7 +63,7 @@ def clips(
         writer.writerows(rows)
     typer.echo(f"{output}: {len(rows)} clips")
 
-# %% ../nbs/20b_cli_sft.ipynb #eb34fa4a
+# %% ../nbs/20b_cli_sft.ipynb #cd10fe45
 @app.command()
 def train(
     config: Annotated[str, typer.Argument(help="base, sft, or a training file (TOML).")],
@@ -80,10 +80,12 @@ def train(
     """Train a model; given again, the command goes on where it stopped."""
     from dataclasses import replace
 
+    from tempoloc_nb.ranks import is_first
     from tempoloc_nb.training import load_config, train as run
 
     plan = load_config(config, seed=seed, workers=workers)
     plan = replace(plan, init=plan.init if init is None else init)
-    typer.echo(
-        str(run(plan, shots, output, validation=validation, minutes=minutes, device=device, keep=tuple(keep or ())))
-    )
+    kept = tuple(keep or ())
+    summary = run(plan, shots, output, validation=validation, minutes=minutes, device=device, keep=kept)
+    if is_first():
+        typer.echo(str(summary))

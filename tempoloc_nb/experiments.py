@@ -26,16 +26,17 @@ from .tasks import Benchmark
 
 # %% auto #0
 __all__ = ['Experiment', 'load_experiments', 'for_model', 'model_title', 'model_path', 'swapped_labels', 'asked_clips',
-           'run_experiment', 'committed', 'predictions', 'score', 'find_experiments', 'available']
+           'run_experiment', 'committed', 'predictions', 'score', 'find_experiments']
 
-# %% ../nbs/12c_experiments.ipynb #5fd505dd
+# %% ../nbs/12c_experiments.ipynb #ad552975
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """One model, asked in one way.
 
     `name` is a file's stem and `title` a table's row. `model` is a folder of `data/models`, any folder, or a hub name.
-    `fps` is the sampling rate; `trials` the answers a clip in a full run; `clips_per_task` 0 means all. `swapped`: two
-    events of each clip change places in the question.
+    `benchmark` is the benchmark that it is about, a name of `data/benchmarks`. `fps` is the sampling rate; `trials` the
+    answers a clip in a full run; `clips_per_task` 0 means all. `swapped`: two events of each clip change places in the
+    question.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Experiment:
     trials: int = 10
     swapped: bool = False
     clips_per_task: int = 0
+    benchmark: str = "sim"
 
     def __post_init__(self) -> None:
         if not self.fps > 0 or self.trials < 1 or self.clips_per_task < 0:
@@ -60,6 +62,7 @@ _VIEW = {"stamps": str, "shift": float, "content": str}
 _SAMPLING = {"temperature": float, "top_p": float, "repetition_penalty": float, "max_new_tokens": int, "seed": int}
 _OWN = {
     "model": str, "title": str, "fps": float, "prompt": str, "trials": int, "swapped": bool, "clips_per_task": int,
+    "benchmark": str,
 }  # fmt: skip
 _KEYS: Mapping[str, type] = {**_OWN, **_VIEW, **_SAMPLING}
 
@@ -258,15 +261,19 @@ def _plain(experiment: Experiment) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(asdict(experiment)))
     return plain
 
-# %% ../nbs/12c_experiments.ipynb #e093051e
+# %% ../nbs/12c_experiments.ipynb #b326df1a
 def committed(experiment: Experiment, benchmark: Benchmark) -> Path | None:
-    """The shipped predictions of an experiment; None if there are none, or it is not defined as in the study.
+    """The shipped predictions of an experiment; None if there are none, or it is not the study's.
+
+    It is not where it is defined otherwise, or is about another benchmark.
 
     Raises `TempolocError` if they were made with another definition than the experiments file has now, or are not
     complete.
     """
     path = data_dir() / "predictions" / f"{experiment.name}.jsonl.xz"
-    if experiment != load_experiments().get(experiment.name) or not path.is_file():
+    if experiment != load_experiments().get(experiment.name) or experiment.benchmark != benchmark.name:
+        return None
+    if not path.is_file():
         return None
     record = read_record(path)
     if record["settings"]["benchmark"] != benchmark.name:
@@ -322,7 +329,7 @@ def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: s
     else:
         model = [backend.name, backend.model, backend.settings()]
     asked = [
-        {k: v for k, v in _plain(experiment).items() if k not in ("name", "title", "trials")},
+        {k: v for k, v in _plain(experiment).items() if k not in ("name", "title", "trials", "benchmark")},
         asdict(load_prompt(experiment.prompt)), benchmark.name, clips, model,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
@@ -347,17 +354,3 @@ def find_experiments(names: Iterable[str]) -> tuple[Experiment, ...]:
             raise TempolocError(f"no experiment {name!r}: choose from {', '.join(known)}, or all")
         chosen |= known if name == "all" else {name: known[name]}
     return tuple(chosen.values())
-
-
-def available(experiments: Iterable[Experiment], benchmark: Benchmark, profile: str) -> tuple[Experiment, ...]:
-    """Those whose predictions are shipped for this profile or whose model is here; a line is printed for each other."""
-    publishable, found = settings().profile(profile).publishable, []
-    for experiment in experiments:
-        if not (publishable and committed(experiment, benchmark)):
-            try:
-                model_path(experiment.model)
-            except TempolocError as error:
-                print(f"{experiment.title}: left out: {error}")
-                continue
-        found.append(experiment)
-    return tuple(found)

@@ -43,7 +43,7 @@ def _code(notebook: Path) -> Iterator[ast.Module]:
         if cell["cell_type"] == "code" and "parameters" not in cell.get("metadata", {}).get("tags", []):
             yield ast.parse("".join(cell["source"]))
 
-# %% ../nbs/19c_study_plan.ipynb #fc286969
+# %% ../nbs/19c_study_plan.ipynb #ae9fc43a
 @dataclass(frozen=True, slots=True)
 class Asked:
     """An experiment of a study: read from a shipped file, asked (`job`), or left out because its model is not here."""
@@ -55,10 +55,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """What a study would do. `clips` is None for a study that asks no model."""
+    """What a study would do. `clips` is None for a study that asks no model; `why` says why a study is left out."""
 
     study: str
     state: str
+    why: str
     parameters: Mapping[str, Any]
     gpus: int
     benchmark: str | None
@@ -102,7 +103,7 @@ def plan_studies(
         values = {**default_values(notebook), **row["parameters"]}
         asked: tuple[Asked, ...] = ()
         clips, name = None, None
-        names = named_experiments(notebook) if {"model", "benchmark", "video_root"} <= set(values) else ()
+        names = named_experiments(notebook) if {"benchmark", "video_root"} <= set(values) else ()
         if names:
             name, root = str(values["benchmark"]), str(values["video_root"])
             models = Models(Report(None, profile, values), load_benchmark(name))
@@ -111,10 +112,11 @@ def plan_studies(
             clips = covered[name, root]
             asked = tuple(_ask(models, each, clips) for each in names)
         gpus = int(row["gpus"]) if asked else 0
-        made.append(StudyPlan(row["study"], row["state"], row["parameters"], gpus, name, clips, asked))
+        state, why = str(row["state"]), str(row["why"])
+        made.append(StudyPlan(row["study"], state, why, row["parameters"], gpus, name, clips, asked))
     return tuple(made)
 
-# %% ../nbs/19c_study_plan.ipynb #c93ce329
+# %% ../nbs/19c_study_plan.ipynb #cac6a610
 def _count(jobs: Sequence[Job]) -> str:
     """Requests of several jobs in words, e.g. "12 clips × 2 trials × 3 experiments = 72 answers"."""
     kinds: dict[tuple[int, int], int] = {}
@@ -137,7 +139,7 @@ def _study_lines(found: StudyPlan, there: int) -> Iterator[str]:
     given = " ".join(f"{k}={v}" for k, v in found.parameters.items())
     yield f"{found.study:24} {found.state:9}  {given}"
     if found.clips is None:
-        yield "    asks no model"
+        yield f"    left out  {found.why}" if found.why else "    asks no model"
         return
     jobs = [a.job for a in found.asked if a.job is not None]
     for model in dict.fromkeys(job.model for job in jobs):

@@ -18,7 +18,6 @@ from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.experiments import (
     asked_clips,
-    available,
     committed,
     find_experiments,
     for_model,
@@ -34,9 +33,12 @@ from tempoloc_nb.packing import device_name, measured, pack_predictions, read_re
 from tempoloc_nb.runner import Backend, Request, Response, Sampling, find_videos, row_seed
 from tempoloc_nb.settings import TempolocError, data_dir
 from tempoloc_nb.shifts import answer_shift, written_boundaries
-from tempoloc_nb.tasks import Benchmark, load_benchmark
+from tempoloc_nb.tasks import Benchmark, load_benchmark, read_manifest
+from tempoloc_nb.video import probe
 
 SIM = load_benchmark("sim")
+OWN = load_benchmark("base-tasks")
+VALIDATION = load_benchmark("validation")
 FEW = replace(SIM, clips=SIM.with_videos()[:3])
 ALL = load_experiments()
 
@@ -63,7 +65,7 @@ class Truthful:
             if r.clip in self.bad:
                 yield r, TempolocError(f"{r.clip}: no good")
                 continue
-            truth = {e.label: e.boundary for c in SIM.clips if c.clip == r.clip for e in c.events}
+            truth = {e.label: e.boundary for c in (*SIM.clips, *OWN.clips) if c.clip == r.clip for e in c.events}
             times = [truth[label] + r.view.shift for label in r.labels]
             text = "\n".join(
                 f"Event {i}: <{t:.2f}> <{t + 1:.2f}> {label}"
@@ -92,7 +94,9 @@ def rows(path: Path) -> list[dict[str, Any]]:
 def test_the_studys_experiments_are_what_their_names_say() -> None:
     assert set(ALL) == {
         "base", "base-4fps", "base-12fps", "sft", "sft-4fps", "sft-12fps", "sft-none", "sft-frame", "sft-shift5",
-        "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2",
+        "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "base-own",
+        "val-seed0", "val-seed1", "val-seed2", "val-step00900", "val-step01800", "val-step02700", "val-step03500",
+        "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-frame", "val-swapped", "val-base",
     }  # fmt: skip
     sft = ALL["sft"]
     assert (sft.fps, sft.prompt, sft.trials, sft.view) == (8, "tiny", 10, View("pair"))
@@ -106,11 +110,24 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
         "sft-shuffled": {"view": View("pair", content="shuffled")},
         "sft-swapped": {"swapped": True, "clips_per_task": 25}, "sft-seed1": {"model": "runs/sft-seed1/model"},
         "sft-seed2": {"model": "runs/sft-seed2/model"}, "sft": {},
+        "base-own": {"model": "tempoloc-tiny-base", "benchmark": "base-tasks"},
     }  # fmt: skip
+    here: dict[str, Any] = {"benchmark": "validation", "trials": 2, "model": "runs/sft/model"}
+    for name, values in {
+        "seed0": {}, "seed1": {"model": "runs/sft-seed1/model"}, "seed2": {"model": "runs/sft-seed2/model"},
+        **{f"step{n:05d}": {"model": f"runs/sft/steps/{n:05d}"} for n in (900, 1800, 2700, 3500)},
+        "4fps": {"fps": 4.0}, "12fps": {"fps": 12.0}, "recipe-prompt": {"prompt": "recipe"},
+        "greedy": {"sampling": replace(sft.sampling, temperature=0.0), "trials": 1}, "frame": {"view": View("frame")},
+        "swapped": {"swapped": True}, "base": {"model": "runs/base/model"},
+    }.items():  # fmt: skip
+        changed[f"val-{name}"] = {**here, **values}
+    assert set(changed) == set(ALL)
     for name, values in changed.items():
         wanted: Any = {"name": name, "title": ALL[name].title, **values}
         assert ALL[name] == replace(sft, **wanted)
-    assert len({e.title for e in ALL.values()}) == len(ALL)
+    assert len({(e.benchmark, e.title) for e in ALL.values()}) == len(ALL)
+    for e in ALL.values():
+        assert load_benchmark(e.benchmark).name == e.benchmark
 
 
 @pytest.mark.parametrize(
@@ -408,6 +425,10 @@ def test_other_models_and_benchmarks_are_never_read_from_what_is_shipped(data: P
     assert committed(replace(ALL["sft"], fps=4.0), FEW) is None
     assert committed(ALL["sft"], replace(FEW, name="mine")) is None
     assert committed(ALL["base"], FEW) is None
+    few = replace(OWN, clips=OWN.with_videos())
+    ship(data, "base-own", tmp_path, few)
+    assert committed(ALL["base-own"], few) is not None
+    assert committed(ALL["base-own"], replace(FEW, name="sim")) is None
 
 
 def test_shipped_predictions_must_be_what_the_definition_says(data: Path, tmp_path: Path) -> None:
@@ -427,21 +448,6 @@ def test_shipped_predictions_must_be_complete(data: Path, tmp_path: Path) -> Non
         committed(ALL["sft"], FEW)
 
 
-def test_experiments_without_model_or_answers_are_left_out_aloud(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (data / "models" / "tempoloc-tiny").mkdir(parents=True)
-    ship(data, "sft-seed1", tmp_path)
-    wanted = [ALL[name] for name in ("sft", "sft-seed1", "sft-seed2")]
-    capsys.readouterr()
-    assert [e.name for e in available(wanted, FEW, "full")] == ["sft", "sft-seed1"]
-    assert capsys.readouterr().out == (
-        "tiny SFT, seed 2: left out: the model runs/sft-seed2/model is not shipped, only what it answered: "
-        "train it, or leave it out\n"
-    )
-    assert [e.name for e in available(wanted, FEW, "quick")] == ["sft"]
-
-
 def test_a_file_of_several_runs_is_no_experiment(tmp_path: Path) -> None:
     truth = {c.clip: c.boundaries for c in FEW.clips}
     both = [row for fps in (4, 8) for row in prediction_rows(FEW, truth, "m", fps)]
@@ -457,13 +463,67 @@ def test_shipped_predictions_are_whole(name: str) -> None:
     shipped = {p.name.removesuffix(".jsonl.xz") for p in folder.glob("*.jsonl.xz")}
     assert shipped in (set(), set(ALL))
     if shipped:
-        path = committed(ALL[name], SIM)
+        asked = ALL[name]
+        benchmark = load_benchmark(asked.benchmark)
+        path = committed(asked, benchmark)
         assert path is not None
-        (run,) = evaluate(path, SIM, resamples=1).runs
-        assert run.fps == ALL[name].fps
-        clips = {len(t.demos) for t in run.tasks}
-        assert (len(run.tasks), clips) == (len(SIM.tasks), {ALL[name].clips_per_task or 100})
+        (run,) = evaluate(path, benchmark, resamples=1).runs
+        assert run.fps == asked.fps
+        wanted = replace(benchmark, clips=benchmark.head(asked.clips_per_task).clips)
+        assert {t.task: len(t.demos) for t in run.tasks} == {k: len(wanted.of_task(k)) for k in wanted.tasks}
         assert sum(p.stat().st_size for p in folder.iterdir()) < 2 * 2**20
+    if shipped and name in ("val-seed0", "val-base"):  # the weights that were chosen are those that ship
+        revisions = [
+            read_record(folder / f"{n}.jsonl.xz")["settings"]["backend_settings"]["revision"]
+            for n in (name, "sft" if name == "val-seed0" else "base")
+        ]
+        assert revisions[0] == revisions[1]
+
+
+# --- the benchmarks of these experiments ---
+
+
+def test_no_demonstration_is_in_two_splits() -> None:
+    train = read_manifest(SIM.root / "train.jsonl")
+    by_split = {"validation": VALIDATION.clips, "base": OWN.clips, "test": SIM.clips, "sft": train}
+    owners: dict[int | None, set[str]] = {}
+    for split, clips in by_split.items():
+        assert {c.split for c in clips} == {split}
+        for c in clips:
+            owners.setdefault(c.seed, set()).add(split)
+    assert None not in owners
+    assert {len(splits) for splits in owners.values()} == {1}
+
+
+def test_the_validation_split_has_its_families_and_two_arms() -> None:
+    counts = {key: (len(VALIDATION.of_task(key)), VALIDATION.of_task(key)[0].robot) for key in VALIDATION.tasks}
+    assert counts == {
+        "stack-two": (25, "Panda"), "stack-three": (25, "Panda"), "square": (25, "Panda"), "pick-place": (25, "Panda"),
+        "stack-two-kinova3": (20, "Kinova3"), "stack-three-kinova3": (25, "Kinova3"),
+        "square-kinova3": (25, "Kinova3"), "stack-three-slow": (25, "Panda"),
+    }  # fmt: skip
+    assert VALIDATION.with_videos() == ()
+
+
+def test_the_slow_clips_are_the_others_slowed_down() -> None:
+    source = {c.seed: c for c in VALIDATION.of_task("stack-three")}
+    for slow in VALIDATION.of_task("stack-three-slow"):
+        clip = source[slow.seed]
+        assert slow.labels == clip.labels
+        assert slow.boundaries == pytest.approx([2.2 * b for b in clip.boundaries], abs=1e-3)
+        assert slow.instants == pytest.approx({k: 2.2 * v for k, v in clip.instants.items()}, abs=1e-3)
+        assert clip.duration is not None
+        assert slow.duration == pytest.approx(2.2 * clip.duration, abs=0.2)  # a frame of 5 fps
+        assert (slow.fps, VALIDATION.tasks[slow.task].fps) == (5, 5)
+
+
+def test_the_base_models_own_clips_are_here_for_a_quick_run() -> None:
+    assert {key: len(OWN.of_task(key)) for key in OWN.tasks} == {"lift": 50, "door": 50}
+    shipped = OWN.with_videos()
+    assert [c.clip for c in shipped] == [c.clip for c in OWN.head(3).clips]
+    for c in shipped:
+        found = probe(c.video_path(OWN.root))
+        assert (found.fps, found.duration) == (c.fps, pytest.approx(c.duration, abs=0.01))
 
 
 # --- shifts ---
@@ -562,6 +622,29 @@ def test_the_command_says_what_failed_and_packs_nothing_of_it(fake: Truthful, tm
     assert code == 1
     assert "stack-three/000: no good" in out
     assert not (tmp_path / "p").exists()
+
+
+def test_the_command_asks_each_experiment_about_its_own_benchmark(fake: Truthful, tmp_path: Path) -> None:
+    few = ("--clips", "1", "--trials", "1")
+    assert run_command("sft", "base-own", "-o", tmp_path / "o", *few)[0] == 0
+    assert [r.task for r in fake.asked] == [*SIM.tasks, *OWN.tasks]
+    assert read_record(tmp_path / "o" / "base-own.jsonl")["settings"]["benchmark"] == "base-tasks"
+    fake.asked.clear()
+    assert run_command("base-own", "-o", tmp_path / "other", "--benchmark", "sim", *few)[0] == 0
+    assert [r.task for r in fake.asked] == list(SIM.tasks)
+
+
+def test_videos_of_several_benchmarks_have_a_folder_each(fake: Truthful, tmp_path: Path) -> None:
+    """Clips of different benchmarks share names: one folder for all would show a model the wrong videos."""
+    videos = tmp_path / "videos"
+    shutil.copytree(SIM.root / "videos" / "stack-three", videos / "sim" / "stack-three")
+    arguments = ("sft", "base-own", "-o", tmp_path / "o", "--clips", "1", "--trials", "1", "--video-root", videos)
+    with pytest.raises(TempolocError, match=r"about sim and base-tasks: .*a folder for each, and has none for base-t"):
+        run_command(*arguments)
+    assert not fake.asked
+    shutil.copytree(OWN.root / "videos" / "lift", videos / "base-tasks" / "lift")
+    assert run_command(*arguments)[0] == 0
+    assert [r.video.relative_to(videos).parts[0] for r in fake.asked] == ["sim", "base-tasks"]
 
 
 def test_one_folder_is_for_one_model(tmp_path: Path) -> None:

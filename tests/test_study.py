@@ -13,6 +13,7 @@ import pytest
 
 from tempoloc_nb import study
 from tempoloc_nb.settings import TempolocError, settings
+from tempoloc_nb.study_plan import plan_lines, plan_studies
 
 PARAMETERS = 'profile = "quick"\noutput = ""\nfactor = 2'
 BODY = """
@@ -100,6 +101,41 @@ def test_a_run_depends_on_models_videos_and_shipped_data(write_study: WriteStudy
     assert study.run_hash(path, given) == seen[-1]
     assert study.run_hash(path, {**given, "model": "nvidia/Cosmos-Reason1-7B"}) != seen[-1]
     assert study.run_hash(path, {**given, "output": "elsewhere"}) == seen[-1]
+
+
+LOGS = """
+from tempoloc_nb.curves import log_files
+log_files(logs)
+"""
+
+
+def test_a_study_of_training_logs_is_left_out_without_them(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_logs", PARAMETERS + '\nlogs = ""', LOGS)
+    write_study("02_one", PARAMETERS, BODY)
+    logs, one = study.run_studies("quick")
+    assert (logs.status, logs.error) == (
+        "left out", "no training log base.jsonl in training: `tempoloc sft` writes one",
+    )  # fmt: skip
+    assert one.status == "done"
+    for profile in ("quick", "full"):
+        assert [r["state"] for r in study.plan(profile, only=["01"])] == ["left out"]
+        (planned,) = plan_studies(profile, only=["01"])
+        assert plan_lines([planned])[1] == f"    left out  {logs.error}"
+    mine = project / "mine"
+    mine.mkdir()
+    for name in ("base.jsonl", "sft.jsonl"):
+        (mine / name).write_text("")
+    assert study.plan("quick", {"logs": str(mine)})[0]["state"] == "to run"
+    shutil.copytree(mine, project / "data" / "training")
+    assert study.run_studies("quick", only=["01"])[0].status == "done"
+
+
+def test_the_recipes_job_is_of_the_studies_of_one_model() -> None:
+    """In this repository: studies that are about our own models alone are no part of it."""
+    job = {"model": "nvidia/Cosmos-Reason1-7B", "benchmark": "recipe", "video_root": "videos"}
+    chosen = {n.stem[:2] for n in study.chosen_notebooks(job)}
+    assert {"04", "09"} <= chosen
+    assert not {"01", "02", "03", "10", "11"} & chosen
 
 
 def test_a_value_that_is_the_default_is_no_change(write_study: WriteStudy) -> None:
