@@ -619,6 +619,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'tempoloc_nb/report.py'),
                                     'tempoloc_nb.report._mre_legend': ('report.html#_mre_legend', 'tempoloc_nb/report.py'),
                                     'tempoloc_nb.report._mre_panel': ('report.html#_mre_panel', 'tempoloc_nb/report.py'),
+                                    'tempoloc_nb.report._palette_png': ('report.html#_palette_png', 'tempoloc_nb/report.py'),
                                     'tempoloc_nb.report.contact_sheet': ('report.html#contact_sheet', 'tempoloc_nb/report.py'),
                                     'tempoloc_nb.report.decimals': ('report.html#decimals', 'tempoloc_nb/report.py'),
                                     'tempoloc_nb.report.event_error_figure': ('report.html#event_error_figure', 'tempoloc_nb/report.py'),

@@ -35,7 +35,7 @@ def environment() -> dict[str, str]:
 # %% auto #0
 __all__ = ['PACKAGES', 'environment', 'file_hash', 'files_below', 'study_inputs', 'value_hash']
 
-# %% ../nbs/19b_inputs.ipynb #b22066ee
+# %% ../nbs/19b_inputs.ipynb #47f7d752
 def file_hash(path: Path) -> str:
     """SHA-256 of a file's bytes, hexadecimal. A file that was hashed before is read again only if it was touched."""
     found = path.stat()
@@ -56,7 +56,9 @@ def files_below(folder: Path, pattern: str = "*") -> list[Path]:
 def study_inputs() -> list[Path]:
     """The repository's files that every study may read: source, settings, constraints and data."""
     found = settings()
-    inputs = [*files_below(Path(tempoloc_nb.__path__[0]), "*.py"), found.root / "settings.ini"]
+    source = files_below(Path(tempoloc_nb.__path__[0]), "*.py")
+    inputs = [p for p in source if p.name != "_modidx.py"]  # nbdev's index of the notebooks runs nothing
+    inputs.append(found.root / "settings.ini")
     inputs += [*files_below(found.root / "constraints"), *found.paths.data.glob("*.toml")]
     for part in ("tasks", "benchmarks", "prompts", "predictions", "training"):
         inputs += files_below(found.paths.data / part)

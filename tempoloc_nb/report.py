@@ -93,7 +93,7 @@ def markdown_table(table: pd.DataFrame, intervals: Mapping[str, tuple[str, str]]
     body = ["| " + " | ".join(row) + " |" for row in zip(*cells.values(), strict=True)]
     return "\n".join([head, rule, *body]) + "\n"
 
-# %% ../nbs/12_report.ipynb #9a50d421
+# %% ../nbs/12_report.ipynb #c1fb78e9
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What a notebook displays of a table: rendered Markdown, with the same text as a fallback."""
@@ -183,6 +183,14 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         out = io.BytesIO()
         figure.savefig(out, format=kind, metadata=metadata, bbox_inches="tight", dpi=110)
+    return _palette_png(out) if kind == "png" else out.getvalue()
+
+
+def _palette_png(png: io.BytesIO) -> bytes:
+    """A PNG with a palette of 256 colours: a figure has few, and the file is a third."""
+    out = io.BytesIO()
+    picture = Image.open(png).convert("RGB")
+    picture.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(out, "png", optimize=True)
     return out.getvalue()
 
 # %% ../nbs/12_report.ipynb #2f3ad03e

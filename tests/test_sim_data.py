@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import lzma
 from collections import Counter
 from itertools import pairwise
 
@@ -12,7 +14,7 @@ import pytest
 from tempoloc_nb.settings import data_dir
 from tempoloc_nb.sim_benchmark import label_errors, read_signals
 from tempoloc_nb.simulate import families, find_families
-from tempoloc_nb.tasks import Clip, read_manifest
+from tempoloc_nb.tasks import Clip, load_benchmark, read_manifest
 
 ROOT = data_dir() / "benchmarks" / "sim"
 TEST_FAMILIES = tuple(f.key for f in find_families("test"))
@@ -141,3 +143,34 @@ def test_videos_decode(clips: tuple[Clip, ...], family: str) -> None:
 def test_train_labels(train: tuple[Clip, ...]) -> None:
     assert Counter(c.task for c in train) == dict.fromkeys((f.key for f in find_families("sft")), 100)
     assert all(c.video is None and c.events and c.split == "sft" for c in train)
+
+CLIPS = data_dir() / "training" / "clips.csv.xz"
+
+
+def listed_clips() -> list[dict[str, str]]:
+    with lzma.open(CLIPS, "rt", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("column", ["seed", "state", "frame"])
+def test_no_two_splits_share_a_seed_a_state_or_a_frame(column: str) -> None:
+    """Nothing that a model learns from, or is chosen by, is in the test split."""
+    owner: dict[str, str] = {}
+    rows = listed_clips()
+    assert {row["split"] for row in rows} == {"base", "sft", "validation", "test"}
+    for row in rows:
+        for name in ("first", "middle", "last") if column == "frame" else (column,):
+            assert owner.setdefault(row[name], row["split"]) == row["split"], (row["family"], row["seed"], name)
+    assert len(owner) > 0.99 * len(rows)  # the hashes tell clips apart
+
+
+def test_the_listed_clips_are_those_of_the_splits() -> None:
+    rows = listed_clips()
+    benchmark = load_benchmark("sim")
+    mine = {(row["family"], int(row["seed"])) for row in rows if row["split"] == "test"}
+    assert mine == {(c.task, c.seed) for c in benchmark.clips}
+    assert sum(row["split"] in ("base", "sft") for row in rows) >= 4000
+    known = {(f.split, f.key, f.robot): f.seeds for f in families()}
+    assert all(int(row["seed"]) in known[row["split"], row["family"], row["robot"]] for row in rows)
+    learned = {int(row["seed"]) for row in rows if row["split"] == "sft"}
+    assert {c.seed for c in read_manifest(benchmark.root / "train.jsonl")} <= learned
