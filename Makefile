@@ -37,7 +37,7 @@ check: $(VENV)/.ready
 
 test: check
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/sim
-	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS) --do-print
+	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS) --do-print  # not the studies (.notest): make study runs them
 
 test-sim: $(SIM_VENV)/.ready
 	$(SIM_BIN)/python -m pytest tests/sim
