@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['LESSONS', 'Stage', 'Batch', 'Collator', 'Lessons', 'Pixels', 'vary', 'stamp_strips']
+__all__ = ['TRIES', 'LESSONS', 'Stage', 'Batch', 'Collator', 'Lessons', 'Pixels', 'vary', 'stamp_strips']
 
-# %% ../nbs/15c_batches.ipynb #9807601d
+# %% ../nbs/15c_batches.ipynb #9269f59e
+TRIES = 10_000  # for one example: clips may be too short for the pairs wanted
 LESSONS = ("frame", "scenes", "look_up", "walk", "localize", "splice", "montage", "epilogue", "recite")
 
 
@@ -107,7 +108,7 @@ class Collator:
         grid = (2 * self.rows, 2 * self.columns)  # a token is 2×2 patches
         return Batch(ids, labels, places, frames, stamps, owner, grid, kind, seed)
 
-# %% ../nbs/15c_batches.ipynb #961073f0
+# %% ../nbs/15c_batches.ipynb #adf61a0a
 class Lessons:
     """Batch number b of a stage, the same in every process. Indexable, so that a torch `DataLoader` can read it."""
 
@@ -136,15 +137,22 @@ class Lessons:
         samples: list[Sample] = []
         longest = 0
         while True:
-            sample = self._draw(kind, pairs, rng)
-            if sample is None:
-                continue
+            sample = self._draw_one(kind, pairs, rng)
             longest = max(longest, self.collator.length(sample))
             if samples and (len(samples) + 1) * longest > self.tokens:
                 break
             samples.append(sample)
         flat = rng.random(len(samples)) < self.flat
         return self.collator(samples, kind, self.seed * 1_000_003 + number, flat.tolist())
+
+    def _draw_one(self, kind: str, pairs: int, rng: np.random.Generator) -> Sample:
+        """An example; `TempolocError` where the shots give none in many tries, which would otherwise go on for ever."""
+        for _ in range(TRIES):
+            if (sample := self._draw(kind, pairs, rng)) is not None:
+                return sample
+        raise TempolocError(
+            f"stage {self.stage.name!r}: the shots give no {kind} example of {pairs} frame pairs: change its pairs"
+        )
 
     def _draw(self, kind: str, pairs: int, rng: np.random.Generator) -> Sample | None:
         store, options = self.store, self.options

@@ -22,10 +22,13 @@ MODELS: Mapping[str, str] = {"tempoloc-tiny-base": "base", "tempoloc-tiny": "sft
 # %% auto #0
 __all__ = ['MODELS', 'split_rows', 'stage_rows', 'read_run', 'published_table', 'training_facts', 'model_card', 'write_cards']
 
-# %% ../nbs/15g_cards.ipynb #eaf2ba14
+# %% ../nbs/15g_cards.ipynb #c9693759
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+    import pandas as pd
+
+    from tempoloc_nb.report import markdown_table
+
+    return markdown_table(pd.DataFrame(rows, columns=list(head))).strip()
 
 
 def split_rows() -> list[list[Any]]:

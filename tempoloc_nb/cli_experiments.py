@@ -16,7 +16,7 @@ from .settings import TempolocError
 # %% auto #0
 __all__ = ['experiment']
 
-# %% ../nbs/20a_cli_experiments.ipynb #e095e38b
+# %% ../nbs/20a_cli_experiments.ipynb #33b86942
 def experiment(
     names: Annotated[list[str], typer.Argument(help="Names in data/experiments.toml, or all.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for NAME.jsonl and its record.")],
@@ -58,8 +58,7 @@ def experiment(
             tensor_parallel=tensor_parallel,
             progress=sys.stderr.isatty(),
         )
-        for clip, reason in summary.failed:
-            print(f"tempoloc: {reason if clip in reason else f'{clip}: {reason}'}", file=sys.stderr)
+        summary.tell_failures()
         typer.echo(run_line(out))
         failed += len(summary.failed)
         if pack and not summary.failed:

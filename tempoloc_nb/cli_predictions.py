@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the scorer is imported by the commands that need it
 # %% auto #0
 __all__ = ['localize', 'evaluation_lines', 'evaluate', 'import_recipe']
 
-# %% ../nbs/20c_cli_predictions.ipynb #8ec5e9e9
+# %% ../nbs/20c_cli_predictions.ipynb #c8c46e39
 def localize(
     output: Annotated[Path, typer.Option("--output", "-o", help="Predictions to write (JSON Lines).")],
     model: Annotated[str, typer.Option(help="Model folder or hub name, or a blind row, e.g. loo-median.")],
@@ -81,8 +81,7 @@ def localize(
         video_root=video_root,
         progress=sys.stderr.isatty(),
     )
-    for clip, reason in summary.failed:
-        print(f"tempoloc: {reason if clip in reason else f'{clip}: {reason}'}", file=sys.stderr)
+    summary.tell_failures()
     typer.echo(str(summary))
     if summary.failed:
         raise typer.Exit(1)

@@ -73,7 +73,7 @@ def choose(rng: np.random.Generator, shares: Mapping[Choice, float]) -> Choice:
     weights = np.array(list(shares.values()))
     return list(shares)[int(rng.choice(len(shares), p=weights / weights.sum()))]
 
-# %% ../nbs/15b_lessons.ipynb #5b1d8745
+# %% ../nbs/15b_lessons.ipynb #0e25cb61
 @dataclass(frozen=True, slots=True)
 class Film:
     """What is sampled: a clip, or two in a row. `rows` (F,) of the store at `rate` Hz; times are seconds."""
@@ -108,7 +108,7 @@ class Sequenced:
 
     frames: npt.NDArray[np.int64]
     shown: npt.NDArray[np.float64]  # (2N,) s, the time of each frame in the sampled video
-    stamps: npt.NDArray[np.int64]  # (2N,) hundredths, or -1
+    kind: str  # of the stamps: none, frame or pair
     seconds_per_pair: float
     start: float  # s of the film at which the video starts
     speed: float
@@ -117,8 +117,19 @@ class Sequenced:
     @property
     def labels(self) -> npt.NDArray[np.float64]:
         """(2N,) s, the time written under each frame, less the shift; what would be written, where nothing is."""
-        paired = (self.stamps[::2] == self.stamps[1::2]).all()
-        return np.array(pair_times(self.shown.tolist())) if paired else self.shown
+        return self.shown if self.kind == "frame" else np.array(pair_times(self.shown.tolist()))
+
+    @property
+    def stamps(self) -> npt.NDArray[np.int64]:
+        """(2N,) hundredths of a second under each frame, or -1."""
+        if self.kind == "none":
+            return np.full(len(self.shown), -1, dtype=np.int64)
+        return _hundredths(self.labels + self.shift)
+
+    @property
+    def instants(self) -> npt.NDArray[np.float64]:
+        """(N,) s, the mean of each pair's two frames."""
+        return np.array(pair_times(self.shown.tolist()))[::2]
 
     def written(self, instant: float) -> float:
         """The written time (s) nearest to where an instant of the film is shown."""
@@ -129,17 +140,14 @@ class Sequenced:
         """The N times by which the pairs are called: those written under their first frames."""
         return [f"{time:.2f}" for time in self.labels[::2] + self.shift]
 
+    def sample(self, kind: str, question: str, answer: str, system: str = "", given: str = "") -> Sample:
+        """An example of the lesson `kind` that shows these frames."""
+        return Sample(self.frames, self.stamps, self.seconds_per_pair, system, question, answer, kind, given)
+
 
 def _hundredths(times: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Times as they are written: with two decimals."""
     return np.array([round(float(f"{t:.2f}") * 100) for t in times], dtype=np.int64)
-
-
-def _stamps(shown: npt.NDArray[np.float64], kind: str, shift: float) -> npt.NDArray[np.int64]:
-    if kind == "none":
-        return np.full(len(shown), -1, dtype=np.int64)
-    times = np.array(pair_times(shown.tolist())) if kind == "pair" else shown
-    return _hundredths(times + shift)
 
 
 def sequence(film: Film, rng: np.random.Generator, options: LessonOptions, pairs: int) -> Sequenced | None:
@@ -178,7 +186,7 @@ def _take(
     stamps = choose(rng, options.stamps)
     late = stamps != "none" and rng.random() < options.late
     shift = float(rng.uniform(0.0, 12.0)) if late else 0.0
-    return Sequenced(film.rows[index], shown, _stamps(shown, stamps, shift), 2 / fps, start, speed, shift)
+    return Sequenced(film.rows[index], shown, stamps, 2 / fps, start, speed, shift)
 
 
 def scenes_sequence(shots: Sequence[Shot], rng: np.random.Generator, options: LessonOptions) -> Sequenced:
@@ -188,7 +196,7 @@ def scenes_sequence(shots: Sequence[Shot], rng: np.random.Generator, options: Le
     shown = np.arange(len(frames)) / fps
     shift = float(rng.uniform(0.0, 20.0)) if rng.random() < 0.6 else 0.0
     stamps = "frame" if rng.random() < 0.3 else "pair"
-    return Sequenced(frames, shown, _stamps(shown, stamps, shift), 2 / fps, 0.0, 1.0, shift)
+    return Sequenced(frames, shown, stamps, 2 / fps, 0.0, 1.0, shift)
 
 # %% ../nbs/15b_lessons.ipynb #cacf6a6d
 def _place(x: float, y: float) -> str:
@@ -209,7 +217,7 @@ def holding(store: ShotStore, shot: Shot, row: int) -> str:
     held = int(store.held[row])
     return shot.names[held] if held >= 0 else "nothing"
 
-# %% ../nbs/15b_lessons.ipynb #9714389a
+# %% ../nbs/15b_lessons.ipynb #cfb58c6b
 def look_up(
     store: ShotStore, shots: Sequence[Shot], seq: Sequenced, rng: np.random.Generator, options: LessonOptions
 ) -> Sample:
@@ -219,14 +227,14 @@ def look_up(
     written = seq.pair_labels()
     question = "Describe the frame." if n == 1 else f"Describe the frames at {', '.join(written[j] for j in chosen)}."
     lines = [f"{written[j]} {describe(store, shots[j], int(seq.frames[2 * j]))}" for j in chosen]
-    return Sample(seq.frames, seq.stamps, seq.seconds_per_pair, "", question, "\n".join(lines), "look_up")
+    return seq.sample("look_up", question, "\n".join(lines))
 
 
 def walk(store: ShotStore, shots: Sequence[Shot], seq: Sequenced) -> Sample:
     """Say for every frame pair in turn when it is and what is held."""
     held = [holding(store, shot, int(row)) for shot, row in zip(shots, seq.frames[1::2], strict=True)]
     lines = [f"{time} {name}" for time, name in zip(seq.pair_labels(), held, strict=True)]
-    return Sample(seq.frames, seq.stamps, seq.seconds_per_pair, "", "What is held?", "\n".join(lines), "walk")
+    return seq.sample("walk", "What is held?", "\n".join(lines))
 
 
 def localize(
@@ -245,10 +253,8 @@ def localize(
     order = range(keep) if rng.random() < 0.5 else rng.permutation(keep)
     prompt = choose(rng, prompts)
     labels = [label for label, _ in asked]
-    return Sample(
-        seq.frames, seq.stamps, seq.seconds_per_pair, prompt.system, prompt.question([labels[i] for i in order]),
-        target(labels, times, list(order)), "localize",
-    )
+    question = prompt.question([labels[i] for i in order])
+    return seq.sample("localize", question, target(labels, times, list(order)), prompt.system)
 
 
 def target(labels: Sequence[str], times: Sequence[float], order: Sequence[int]) -> str:
@@ -262,7 +268,7 @@ def target(labels: Sequence[str], times: Sequence[float], order: Sequence[int]) 
     ]
     return "\n".join(["<think>", *lines, "</think>", "", "<answer>", *events, "</answer>"])
 
-# %% ../nbs/15b_lessons.ipynb #69155093
+# %% ../nbs/15b_lessons.ipynb #b3250ce1
 def scenes_by_holding(store: ShotStore) -> dict[str, list[Shot]]:
     """The scenes of a store by the name of what is held, "nothing" included."""
     groups: dict[str, list[Shot]] = {}
@@ -289,15 +295,14 @@ def montage(
     shown = [name for name, n in zip(held, runs, strict=True) for _ in range(n)]
     shots = [scenes[name][int(rng.integers(len(scenes[name])))] for name in shown]
     seq = scenes_sequence(shots, rng, options)
-    times = ((seq.shown[::2] + seq.shown[1::2]) / 2)[cuts]
     events = tuple(
         (f"grasping the {name}" if name != "nothing" else f"releasing the {before}", float(t))
-        for before, name, t in zip(held, held[1:], times, strict=False)
+        for before, name, t in zip(held, held[1:], seq.instants[cuts], strict=False)
     )
     sample = localize(Film(seq.frames, 1.0, events, float(seq.shown[-1])), seq, rng, prompts)
     return None if sample is None else replace(sample, kind="montage")
 
-# %% ../nbs/15b_lessons.ipynb #241f6174
+# %% ../nbs/15b_lessons.ipynb #d95c1ff3
 def epilogue(
     shot: Shot, scenes: Mapping[str, Sequence[Shot]], rng: np.random.Generator,
     options: LessonOptions, pairs: int, prompts: Mapping[Prompt, float],
@@ -316,16 +321,15 @@ def epilogue(
     frames = np.concatenate([seq.frames, *(scene.first + np.arange(2) for scene in tail)])
     gap = seq.seconds_per_pair / 2
     shown = np.concatenate([seq.shown, seq.shown[-1] + gap * np.arange(1, 2 * len(tail) + 1)])
-    kind = "none" if (seq.stamps < 0).all() else "pair" if (seq.stamps[::2] == seq.stamps[1::2]).all() else "frame"
-    whole = replace(seq, frames=frames, shown=shown, stamps=_stamps(shown, kind, seq.shift), start=0.0, speed=1.0)
-    first = len(seq.frames) + 2 * before  # of the frames that show the object in the hand
+    whole = replace(seq, frames=frames, shown=shown, start=0.0, speed=1.0)
+    taken = len(seq.frames) // 2 + before  # the first pair that shows the object in the hand
     events = [(label, (t - seq.start) / seq.speed) for label, t in shot.events]
     events = [(label, t) for label, t in events if t < seq.shown[-1]]
-    events.append((f"grasping the {name}", float(shown[first : first + 2].mean())))
+    events.append((f"grasping the {name}", float(whole.instants[taken])))
     sample = localize(Film(frames, 1.0, tuple(events), float(shown[-1])), whole, rng, prompts)
     return None if sample is None else replace(sample, kind="epilogue")
 
-# %% ../nbs/15b_lessons.ipynb #3dbee414
+# %% ../nbs/15b_lessons.ipynb #b5d3f66f
 VERBS = ("grasping", "releasing", "lifting", "inserting", "placing", "opening", "closing", "pushing", "pouring")
 COLORS = ("red", "green", "blue", "yellow")
 THINGS = ("cube", "can", "square nut", "round nut", "door handle", "door", "beaker", "cup", "fork", "toast", "chips")
@@ -341,7 +345,5 @@ def recite(seq: Sequenced, rng: np.random.Generator, prompts: Mapping[Prompt, fl
     order = rng.permutation(count).tolist()
     prompt = choose(rng, prompts)
     given, _, learned = target(labels, times, order).partition("<answer>")
-    return Sample(
-        seq.frames, seq.stamps, seq.seconds_per_pair, prompt.system, prompt.question([labels[i] for i in order]),
-        f"<answer>{learned}", "recite", given,
-    )
+    question = prompt.question([labels[i] for i in order])
+    return seq.sample("recite", question, f"<answer>{learned}", prompt.system, given)

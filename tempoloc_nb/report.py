@@ -53,7 +53,8 @@ def house_style() -> Iterator[None]:
 
 # %% auto #0
 __all__ = ['COLOURS', 'EVENT_COLOURS', 'PNG_LIMIT', 'house_style', 'decimals', 'format_column', 'markdown_table', 'Shown',
-           'Picture', 'Report', 'render', 'mre_figure', 'event_error_figure', 'contact_sheet', 'timeline_figure']
+           'Picture', 'Report', 'render', 'interval_bars', 'mre_figure', 'event_error_figure', 'contact_sheet',
+           'timeline_figure']
 
 # %% ../nbs/12_report.ipynb #67122f09
 def decimals(values: Sequence[float]) -> int:
@@ -193,7 +194,13 @@ def _palette_png(png: io.BytesIO) -> bytes:
     picture.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(out, "png", optimize=True)
     return out.getvalue()
 
-# %% ../nbs/12_report.ipynb #2f3ad03e
+# %% ../nbs/12_report.ipynb #5210859f
+def interval_bars(table: pd.DataFrame, value: str) -> npt.NDArray[np.float64]:
+    """Lengths (2, lines) of the error bars from a column to the columns `low` and `high`."""
+    bars: npt.NDArray[np.float64] = np.array([table[value] - table["low"], table["high"] - table[value]], dtype=float)
+    return np.abs(bars)
+
+
 def mre_figure(table: pd.DataFrame, columns: int = 4) -> Figure:
     """MRE by task and predictor.
 
@@ -232,8 +239,8 @@ def _mre_panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
     colours = [COLOURS[k] for k in part["kind"]]
     axes.barh(places, part["mre_pct"], color=colours, height=0.7, zorder=2)
     if "low" in part:
-        below, above = part["mre_pct"] - part["low"], part["high"] - part["mre_pct"]
-        axes.errorbar(part["mre_pct"], places, xerr=[below, above], fmt="none", ecolor="#333333", lw=1, zorder=3)
+        bars = interval_bars(part, "mre_pct")
+        axes.errorbar(part["mre_pct"], places, xerr=bars, fmt="none", ecolor="#333333", lw=1, zorder=3)
     plate = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
     ends = part["high"].fillna(part["mre_pct"]) if "high" in part else part["mre_pct"]
     for place, value, end in zip(places, part["mre_pct"], ends, strict=True):
@@ -249,7 +256,7 @@ def _mre_panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
     axes.grid(axis="y", visible=False)
     axes.set_title(title, loc="left", fontsize=10)
 
-# %% ../nbs/12_report.ipynb #17a811c6
+# %% ../nbs/12_report.ipynb #e6030509
 def event_error_figure(table: pd.DataFrame, unit: str = "relative error (%)") -> Figure:
     """Error of each event, one panel a task, one colour a predictor.
 
@@ -266,7 +273,7 @@ def event_error_figure(table: pd.DataFrame, unit: str = "relative error (%)") ->
             for j, row in enumerate(rows):
                 mine = part[part["row"] == row].set_index("event").reindex(events)
                 x = np.arange(len(events)) + (j - (len(rows) - 1) / 2) * 0.7 / len(rows)
-                bars = [mine["value"] - mine["low"], mine["high"] - mine["value"]]
+                bars = interval_bars(mine, "value")
                 axes.errorbar(x, mine["value"], yerr=bars, fmt="o", ms=4, color=palette[row], label=row, capsize=2)
             names = [e.replace(" the ", "\nthe ") for e in events]
             axes.set_xticks(range(len(events)), names, fontsize=8, rotation=25, ha="right")
