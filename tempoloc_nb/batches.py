@@ -108,7 +108,7 @@ class Collator:
         grid = (2 * self.rows, 2 * self.columns)  # a token is 2×2 patches
         return Batch(ids, labels, places, frames, stamps, owner, grid, kind, seed)
 
-# %% ../nbs/15c_batches.ipynb #adf61a0a
+# %% ../nbs/15c_batches.ipynb #77bbfa10
 class Lessons:
     """Batch number b of a stage, the same in every process. Indexable, so that a torch `DataLoader` can read it."""
 
@@ -166,14 +166,16 @@ class Lessons:
             return epilogue(shot, self.holding, rng, options, pairs, self.prompts)
         film = film_of(shot)
         if kind == "recite":
-            return recite(window(film, rng, options, pairs), rng, self.prompts)
+            return recite(window(film, rng, options, pairs), rng, self.prompts, options)
         if kind in ("frame", "look_up"):
             return look_up(store, [shot] * pairs, window(film, rng, options, pairs), rng, options)
         joined = splice(film, film_of(self.clips[int(rng.integers(len(self.clips)))])) if kind == "splice" else film
         seq = None if joined is None else sequence(joined, rng, options, pairs)
         if joined is None or seq is None:
             return None
-        return walk(store, [shot] * pairs, seq) if kind == "walk" else localize(joined, seq, rng, self.prompts)
+        if kind == "walk":
+            return walk(store, [shot] * pairs, seq)
+        return localize(joined, seq, rng, self.prompts, options)
 
 # %% ../nbs/15c_batches.ipynb #277970c9
 class Pixels:

@@ -23,7 +23,7 @@ __all__ = ['Choice', 'WORDINGS', 'VERBS', 'COLORS', 'THINGS', 'Sample', 'LessonO
            'splice', 'Sequenced', 'sequence', 'window', 'scenes_sequence', 'describe', 'holding', 'look_up', 'walk',
            'localize', 'target', 'scenes_by_holding', 'montage', 'epilogue', 'recite']
 
-# %% ../nbs/15b_lessons.ipynb #f0823e1b
+# %% ../nbs/15b_lessons.ipynb #ee2b96c2
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One training example: frames of a `ShotStore`, the time written under each, and the conversation about them."""
@@ -52,6 +52,8 @@ class LessonOptions:
     late: float = 0.25  # share of sequences whose stamps start late
     stamps: Mapping[str, float] = field(default_factory=lambda: {"pair": 0.7, "frame": 0.25, "none": 0.05})
     queries: int = 4  # pairs to describe, at most
+    in_order: float = 0.5  # share of questions that name the events in the order of time
+    relist: bool = False  # the thinking ends with the events in the order of the question, each with its time
 
 # %% ../nbs/15b_lessons.ipynb #0c19e601
 WORDINGS: tuple[tuple[str, str], ...] = (
@@ -217,7 +219,7 @@ def holding(store: ShotStore, shot: Shot, row: int) -> str:
     held = int(store.held[row])
     return shot.names[held] if held >= 0 else "nothing"
 
-# %% ../nbs/15b_lessons.ipynb #cfb58c6b
+# %% ../nbs/15b_lessons.ipynb #b38034fb
 def look_up(
     store: ShotStore, shots: Sequence[Shot], seq: Sequenced, rng: np.random.Generator, options: LessonOptions
 ) -> Sample:
@@ -238,7 +240,7 @@ def walk(store: ShotStore, shots: Sequence[Shot], seq: Sequenced) -> Sample:
 
 
 def localize(
-    film: Film, seq: Sequenced, rng: np.random.Generator, prompts: Mapping[Prompt, float]
+    film: Film, seq: Sequenced, rng: np.random.Generator, prompts: Mapping[Prompt, float], options: LessonOptions
 ) -> Sample | None:
     """Find a random choice of the events that the sequence shows, in a random order; None if it shows none."""
     last = seq.start + float(seq.shown[-1]) * seq.speed
@@ -250,25 +252,33 @@ def localize(
     following = [t for _, t in film.events if t > asked[-1][1]]
     end = min([*following[:1], film.end]) if film.end > asked[-1][1] else last
     times = [seq.written(t) for t in [*(t for _, t in asked), min(end, last)]]
-    order = range(keep) if rng.random() < 0.5 else rng.permutation(keep)
+    order = range(keep) if rng.random() < options.in_order else rng.permutation(keep)
     prompt = choose(rng, prompts)
     labels = [label for label, _ in asked]
     question = prompt.question([labels[i] for i in order])
-    return seq.sample("localize", question, target(labels, times, list(order)), prompt.system)
+    given, learned = target(labels, times, list(order), options.relist)
+    return seq.sample("localize", question, given + learned, prompt.system)
 
 
-def target(labels: Sequence[str], times: Sequence[float], order: Sequence[int]) -> str:
-    """The answer to learn: a transcript in the order of time, then the recipe's lines in the order of the question.
+def target(
+    labels: Sequence[str], times: Sequence[float], order: Sequence[int], relist: bool = False
+) -> tuple[str, str]:
+    """The answer to learn: (a transcript in the order of time, the recipe's lines in the order of the question).
 
-    `times` (s) has one more entry than `labels`: the end of the last event.
+    `times` (s) has one more entry than `labels`: the end of the last event. With `relist` the second part begins with
+    the labels in the order of the question, each before its time. A time that stands before its label has to be found
+    by the whole of a name that is elsewhere; after the label, it can be read off the transcript word by word.
     """
-    lines = [f"{time:.2f} {label}" for label, time in zip([*labels, "end"], times, strict=True)]
-    events = [
-        f"Event {i}: <{times[k]:.2f}> <{times[k + 1]:.2f}> {labels[k]}" for i, k in enumerate(order, 1)
-    ]
-    return "\n".join(["<think>", *lines, "</think>", "", "<answer>", *events, "</answer>"])
+    told = [f"{time:.2f} {label}" for label, time in zip([*labels, "end"], times, strict=True)]
+    again = [f"{labels[k]} {times[k]:.2f}" for k in order] if relist else []
+    events = [f"Event {i}: <{times[k]:.2f}> <{times[k + 1]:.2f}> {labels[k]}" for i, k in enumerate(order, 1)]
+    rest = "\n".join([*again, "</think>", "", "<answer>", *events, "</answer>"])
+    if relist:
+        return "\n".join(["<think>", *told, ""]), rest
+    given, tag, learned = rest.partition("<answer>")
+    return "\n".join(["<think>", *told, given]), tag + learned
 
-# %% ../nbs/15b_lessons.ipynb #b3250ce1
+# %% ../nbs/15b_lessons.ipynb #24ff3125
 def scenes_by_holding(store: ShotStore) -> dict[str, list[Shot]]:
     """The scenes of a store by the name of what is held, "nothing" included."""
     groups: dict[str, list[Shot]] = {}
@@ -299,10 +309,10 @@ def montage(
         (f"grasping the {name}" if name != "nothing" else f"releasing the {before}", float(t))
         for before, name, t in zip(held, held[1:], seq.instants[cuts], strict=False)
     )
-    sample = localize(Film(seq.frames, 1.0, events, float(seq.shown[-1])), seq, rng, prompts)
+    sample = localize(Film(seq.frames, 1.0, events, float(seq.shown[-1])), seq, rng, prompts, options)
     return None if sample is None else replace(sample, kind="montage")
 
-# %% ../nbs/15b_lessons.ipynb #d95c1ff3
+# %% ../nbs/15b_lessons.ipynb #16d750ea
 def epilogue(
     shot: Shot, scenes: Mapping[str, Sequence[Shot]], rng: np.random.Generator,
     options: LessonOptions, pairs: int, prompts: Mapping[Prompt, float],
@@ -326,16 +336,18 @@ def epilogue(
     events = [(label, (t - seq.start) / seq.speed) for label, t in shot.events]
     events = [(label, t) for label, t in events if t < seq.shown[-1]]
     events.append((f"grasping the {name}", float(whole.instants[taken])))
-    sample = localize(Film(frames, 1.0, tuple(events), float(shown[-1])), whole, rng, prompts)
+    sample = localize(Film(frames, 1.0, tuple(events), float(shown[-1])), whole, rng, prompts, options)
     return None if sample is None else replace(sample, kind="epilogue")
 
-# %% ../nbs/15b_lessons.ipynb #b5d3f66f
+# %% ../nbs/15b_lessons.ipynb #8f8fccfb
 VERBS = ("grasping", "releasing", "lifting", "inserting", "placing", "opening", "closing", "pushing", "pouring")
 COLORS = ("red", "green", "blue", "yellow")
 THINGS = ("cube", "can", "square nut", "round nut", "door handle", "door", "beaker", "cup", "fork", "toast", "chips")
 
 
-def recite(seq: Sequenced, rng: np.random.Generator, prompts: Mapping[Prompt, float]) -> Sample:
+def recite(
+    seq: Sequenced, rng: np.random.Generator, prompts: Mapping[Prompt, float], options: LessonOptions
+) -> Sample:
     """Give up to six made-up events of a given transcript in the order of the question. The video does not matter."""
     names = [f"{c} {t}" if t == "cube" else t for t in THINGS for c in (COLORS if t == "cube" else ("",))]
     known = [f"{verb} the {name}" for verb in VERBS for name in names]
@@ -344,6 +356,6 @@ def recite(seq: Sequenced, rng: np.random.Generator, prompts: Mapping[Prompt, fl
     times = np.sort(rng.uniform(0.0, rng.uniform(5.0, 40.0), count + 1)).tolist()
     order = rng.permutation(count).tolist()
     prompt = choose(rng, prompts)
-    given, _, learned = target(labels, times, order).partition("<answer>")
+    given, learned = target(labels, times, order, options.relist)
     question = prompt.question([labels[i] for i in order])
-    return seq.sample("recite", question, f"<answer>{learned}", prompt.system, given)
+    return seq.sample("recite", question, learned, prompt.system, given)

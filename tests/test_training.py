@@ -23,9 +23,11 @@ from tempoloc_nb.lessons import (
     film_of,
     localize,
     montage,
+    recite,
     scenes_by_holding,
     sequence,
     splice,
+    window,
     wordings,
 )
 from tempoloc_nb.overlay import stamp, stamp_style
@@ -214,7 +216,7 @@ def test_answers_name_times_that_can_be_read(seed: int) -> None:
     seq = sequence(film, rng, options, pairs=int(rng.integers(8, 30)))
     if seq is None:
         return
-    sample = localize(film, seq, rng, wordings())
+    sample = localize(film, seq, rng, wordings(), options)
     if sample is None:
         return
     think, _, answer = sample.answer.partition("</think>")
@@ -229,6 +231,20 @@ def test_answers_name_times_that_can_be_read(seed: int) -> None:
         true = dict(EVENTS)[label]
         assert abs(float(begin) - shown_at(seq, true)) <= seq.seconds_per_pair / 2 + 0.15
     assert all(f"Event {i}: {label}." in sample.question for i, (_, _, label) in enumerate(found, 1))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_thinking_can_end_with_the_events_as_they_were_asked(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    store, options = made_up_store(), LessonOptions(in_order=0.0, relist=True)
+    seq = window(film_of(store.shots[0]), rng, options, 4)
+    sample = recite(seq, rng, {Prompt("plain", "", "{events}"): 1.0}, options)
+    asked = re.findall(r"Event \d+: (.+)\.", sample.question)
+    assert sample.given.endswith(" end\n")  # the rest is learned
+    told = dict(reversed(line.split(" ", 1)) for line in sample.given.strip().split("\n")[1:])
+    again, _, lines = sample.answer.partition("\n</think>\n")
+    assert again.split("\n") == [f"{label} {told[label]}" for label in asked]
+    assert re.findall(r"<([\d.]+)> <[\d.]+> (.+)", lines) == [(told[label], label) for label in asked]
 
 
 def test_a_splice_has_the_second_clip_after_the_first() -> None:
@@ -268,6 +284,14 @@ def test_unknown_lessons_and_missing_shots_are_named(folder: Path) -> None:
     _, processor = load(folder)
     with pytest.raises(TempolocError, match="no clips of sft, which stage 's' needs"):
         Lessons(made_up_store(), Collator(processor.tokenizer, 12), Stage("s", 1, {"walk": 1.0}, (1, 1), ("sft",)), 1)  # type: ignore[attr-defined]
+
+
+def test_shots_too_short_for_a_stage_are_told_of(folder: Path) -> None:
+    processor = import_transformers().AutoProcessor.from_pretrained(folder)
+    stage = Stage("long", 1, {"localize": 1.0}, (4000, 4000), ("base",))
+    lessons = Lessons(made_up_store(), Collator(processor.tokenizer, 12), stage, 1)  # type: ignore[attr-defined]
+    with pytest.raises(TempolocError, match="stage 'long': the shots give no localize example of 4000 frame pairs"):
+        lessons[0]
 
 
 def test_a_batch_holds_the_conversation_as_the_chat_template_writes_it(folder: Path) -> None:
