@@ -21,7 +21,7 @@ CLASSES = {
 # %% auto #0
 __all__ = ['CLASSES', 'check_folder', 'check_safetensors', 'read_json', 'folder_revision', 'load_model']
 
-# %% ../nbs/08d_checkpoints.ipynb #72b85951
+# %% ../nbs/08d_checkpoints.ipynb #42613a6b
 def check_folder(folder: Path) -> None:
     """Raise `TempolocError` naming the file that is missing or cut off in a model folder, and what to do."""
     again = "copy or download the model again"
@@ -83,8 +83,13 @@ def folder_revision(folder: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def load_model(name: str | Path, device: str, dtype: str) -> tuple[Any, Any, str]:
-    """(model, processor, revision) of a folder or hub name. Raises `TempolocError` for whatever cannot be loaded."""
+def load_model(
+    name: str | Path, device: str, dtype: str, revision: str | None = None
+) -> tuple[Any, Any, str]:
+    """(model, processor, revision) of a folder, or of a hub name at a `revision` of it.
+
+    Raises `TempolocError` for whatever cannot be loaded.
+    """
     transformers = import_transformers()
     import torch
 
@@ -92,12 +97,12 @@ def load_model(name: str | Path, device: str, dtype: str) -> tuple[Any, Any, str
     if local:
         check_folder(Path(name))
     try:
-        config = transformers.AutoConfig.from_pretrained(name)
+        config = transformers.AutoConfig.from_pretrained(name, revision=revision)
         kind = type(config).model_type  # 4.57 answers config.model_type with the language model's
         if kind in CLASSES:
             cls = getattr(transformers, CLASSES[kind])
-            model = cls.from_pretrained(name, dtype=getattr(torch, dtype)).to(device).eval()
-            processor = transformers.AutoProcessor.from_pretrained(name)
+            model = cls.from_pretrained(name, dtype=getattr(torch, dtype), revision=revision).to(device).eval()
+            processor = transformers.AutoProcessor.from_pretrained(name, revision=revision)
     except (OSError, ValueError, KeyError, AttributeError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         where = "the folder cannot be loaded" if local else "no such folder, and the hub does not give it"

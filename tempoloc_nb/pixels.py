@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['RECIPE_VISION_TOKENS', 'RECIPE_TOTAL_PIXELS', 'QWEN3_TOTAL_PIXELS', 'FRAMES_PER_TOKEN', 'MERGE', 'RULES',
-           'FrameBudget', 'recipe_budget', 'qwen25_budget', 'qwen3_budget', 'n_sampled', 'frame_budget', 'temporal_ids',
-           'budget_table', 'plot_budget']
+           'FrameBudget', 'recipe_budget', 'qwen25_budget', 'smart_resize', 'qwen3_budget', 'n_sampled', 'frame_budget',
+           'temporal_ids', 'budget_table', 'plot_budget']
 
 # %% ../nbs/02a_pixels.ipynb #5e975d78
 RECIPE_VISION_TOKENS = 8192
@@ -74,7 +74,7 @@ def _check(width: int, height: int, n_frames: int) -> None:
     if min(width, height, n_frames) < 1:
         raise TempolocError(f"{n_frames} frames of {width}×{height}: all three must be at least 1")
 
-# %% ../nbs/02a_pixels.ipynb #40055c57
+# %% ../nbs/02a_pixels.ipynb #270e5266
 def qwen25_budget(
     width: int, height: int, n_frames: int, total_pixels: float = RECIPE_TOTAL_PIXELS
 ) -> FrameBudget:
@@ -86,11 +86,11 @@ def qwen25_budget(
     _check(width, height, n_frames)
     least, most = 128 * 28**2, 768 * 28**2
     limit = max(min(most, total_pixels / n_frames * FRAMES_PER_TOKEN), int(least * 1.05))
-    w, h = _smart_resize(width, height, 28, least, limit)
+    w, h = smart_resize(width, height, 28, least, limit)
     return FrameBudget("qwen2.5-vl", n_frames, limit, w, h, 14)
 
 
-def _smart_resize(
+def smart_resize(
     width: int, height: int, factor: int, least: float, most: float, frames: int = 1, counted: int = 1
 ) -> tuple[int, int]:
     """(width, height) in multiples of `factor`, `counted` frames of them holding `least` to `most` pixels.
@@ -111,7 +111,7 @@ def _smart_resize(
         return math.ceil(width * grow / factor) * factor, math.ceil(height * grow / factor) * factor
     return w, h
 
-# %% ../nbs/02a_pixels.ipynb #6895520f
+# %% ../nbs/02a_pixels.ipynb #d7d0714a
 def qwen3_budget(
     width: int, height: int, n_frames: int, total_pixels: float = QWEN3_TOTAL_PIXELS
 ) -> FrameBudget:
@@ -123,7 +123,7 @@ def qwen3_budget(
     _check(width, height, n_frames)
     frames = max(n_frames, FRAMES_PER_TOKEN)
     counted = round(frames / FRAMES_PER_TOKEN) * FRAMES_PER_TOKEN
-    w, h = _smart_resize(width, height, 32, 4096, total_pixels, frames, counted)
+    w, h = smart_resize(width, height, 32, 4096, total_pixels, frames, counted)
     return FrameBudget("qwen3-vl", n_frames, total_pixels / n_frames, w, h, 16)
 
 # %% ../nbs/02a_pixels.ipynb #5b72b5fb

@@ -123,7 +123,7 @@ def test_import_recipe_reads_results_and_refuses_code(run: Run, tmp_path: Path) 
     ("arguments", "message"),
     [
         (["localize", "--model", "median", "-o", "p.jsonl"], "unknown blind row 'median'"),
-        (["localize", "--model", "constant", "--backend", "vllm", "-o", "p.jsonl"], "unknown backend 'vllm'"),
+        (["localize", "--model", "constant", "--backend", "vlm", "-o", "p.jsonl"], "unknown backend 'vlm'"),
         (["localize", "--model", "constant", "--benchmark", "none", "-o", "p.jsonl"], "no benchmark 'none'"),
         (["evaluate", "absent.jsonl", "--benchmark", "recipe"], "absent.jsonl"),
         (["evaluate", "absent.jsonl", "--benchmark", "recipe", "--use-start-time", "--use-end-time"], "not both"),

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import lzma
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_backend import Truthful
 from typer.testing import CliRunner
 
-from tempoloc_nb import cli_experiments, experiments, parallel
+from tempoloc_nb import cli_experiments, engines, experiments
 from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.experiments import (
@@ -30,7 +31,7 @@ from tempoloc_nb.experiments import (
 )
 from tempoloc_nb.localize import prediction_rows, write_predictions
 from tempoloc_nb.packing import device_name, measured, pack_predictions, read_record, record_path, write_record
-from tempoloc_nb.runner import Backend, Request, Response, Sampling, find_videos, row_seed
+from tempoloc_nb.runner import Backend, Sampling, find_videos
 from tempoloc_nb.settings import TempolocError, data_dir
 from tempoloc_nb.shifts import answer_shift, written_boundaries
 from tempoloc_nb.tasks import Benchmark, load_benchmark, read_manifest
@@ -41,37 +42,6 @@ OWN = load_benchmark("base-tasks")
 VALIDATION = load_benchmark("validation")
 FEW = replace(SIM, clips=SIM.with_videos()[:3])
 ALL = load_experiments()
-
-
-class Truthful:
-    """Answers the truth, later by what the stamps are late; notes what it was asked; can fail or stop."""
-
-    name, model = "fake", "truthful"
-
-    def __init__(self, bad: Sequence[str] = (), limit: int | None = None, model: str = "truthful") -> None:
-        self.bad, self.limit, self.model = bad, limit, model
-        self.asked: list[Request] = []
-
-    def settings(self) -> dict[str, Any]:
-        return {"device": "cpu"}
-
-    def stream(
-        self, requests: Sequence[Request], sampling: Sampling
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        for number, r in enumerate(requests):
-            if number == self.limit:
-                raise KeyboardInterrupt
-            self.asked.append(r)
-            if r.clip in self.bad:
-                yield r, TempolocError(f"{r.clip}: no good")
-                continue
-            truth = {e.label: e.boundary for c in (*SIM.clips, *OWN.clips) if c.clip == r.clip for e in c.events}
-            times = [truth[label] + r.view.shift for label in r.labels]
-            text = "\n".join(
-                f"Event {i}: <{t:.2f}> <{t + 1:.2f}> {label}"
-                for i, (t, label) in enumerate(zip(times, r.labels, strict=True), 1)
-            )
-            yield r, [Response(t, text, row_seed(0, r.clip, t), "stop", 90, 9, 40, r.fps, 0.5) for t in r.trials]
 
 
 @pytest.fixture
@@ -134,7 +104,7 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
     ("text", "message"),
     [
         ("a = ", "is not valid TOML"),
-        ("[extra]", r"unknown table \[extra\]; known: defaults, others, experiments"),
+        ("[extra]", r"unknown table \[extra\]; known: defaults, experiments"),
         ("[experiments.x]\nmodel = 'm'\ntitle = 't'\nfsp = 8", r"\[experiments\.x\] has the unknown key 'fsp'"),
         ("[defaults]\nfps = '8'", r"\[defaults\]: fps = '8' is not a valid float"),
         ("[experiments.x]\nmodel = 'm'\ntitle = 't'\ntrials = true", "trials = True is not a valid int"),
@@ -212,7 +182,7 @@ def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.Monke
         made.append((Path(model).name, options["title"], options["data_parallel"]))
         return Truthful(model=options["title"])
 
-    monkeypatch.setattr(parallel, "make_backend", make)
+    monkeypatch.setattr(engines, "make_backend", make)
     monkeypatch.setattr(experiments, "model_path", str)
     monkeypatch.setattr(experiments, "_loaded", {})
     for name in ("base", "base-4fps", "sft", "sft-4fps", "sft-seed1"):
@@ -227,7 +197,7 @@ def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.Monke
 
 
 def test_nothing_is_loaded_without_videos(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(parallel, "make_backend", lambda *a, **k: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(engines, "make_backend", lambda *a, **k: pytest.fail("a model was loaded"))
     with pytest.raises(TempolocError, match="60 of 60 clips have no video"):
         run_experiment(ALL["sft"], load_benchmark("recipe"), tmp_path / "p.jsonl")
 
@@ -597,7 +567,7 @@ def run_command(*arguments: str | Path) -> tuple[int, str]:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Truthful:
     backend = Truthful()
-    monkeypatch.setattr(parallel, "make_backend", lambda *a, **k: backend)
+    monkeypatch.setattr(engines, "make_backend", lambda *a, **k: backend)
     monkeypatch.setattr(experiments, "model_path", str)
     monkeypatch.setattr(experiments, "_loaded", {})
     return backend

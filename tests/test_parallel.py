@@ -16,7 +16,8 @@ from video_clips import write_clip
 
 from tempoloc_nb.backend_hf import HFBackend
 from tempoloc_nb.clip_inputs import View
-from tempoloc_nb.parallel import ParallelBackend, answer_each, make_backend
+from tempoloc_nb.engines import make_backend
+from tempoloc_nb.parallel import ParallelBackend, answer_each
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.settings import TempolocError
@@ -166,8 +167,8 @@ def test_what_cannot_be_done_is_one_clear_error(tmp_path: Path) -> None:
     ):
         with pytest.raises(TempolocError, match=message):
             make_backend("hf", qwen25(), **options)  # type: ignore[arg-type]
-    with pytest.raises(TempolocError, match="unknown backend 'vllm'"):
-        make_backend("vllm", qwen25())
+    with pytest.raises(TempolocError, match="unknown backend 'vlm'"):
+        make_backend("vlm", qwen25())
     before = {p.pid for p in multiprocessing.active_children()}
     (tmp_path / "model").mkdir()
     with pytest.raises(TempolocError, match=r"has no config\.json"):

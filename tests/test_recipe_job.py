@@ -36,12 +36,10 @@ def videos(tmp_path: Path) -> Path:
 def checkout(project: Path) -> Path:
     """A project with the zero-shot study, a profile like gpu8 but small, and short answers of other models."""
     (project / "settings.ini").write_text((ROOT / "settings.ini").read_text() + SMALL)
-    text = (ROOT / "data" / "experiments.toml").read_text()
-    start, _, end = text.partition("[others]")
-    others, _, rest = end.partition("[experiments.")
-    assert "max_new_tokens = 4096" in others
-    others = others.replace("max_new_tokens = 4096", "max_new_tokens = 10")
-    (project / "data" / "experiments.toml").write_text(f"{start}[others]{others}[experiments.{rest}")
+    shutil.copy(ROOT / "data" / "experiments.toml", project / "data")
+    text = (ROOT / "data" / "models.toml").read_text()
+    assert "max_new_tokens = 4096" in text
+    (project / "data" / "models.toml").write_text(text.replace("max_new_tokens = 4096", "max_new_tokens = 10"))
     for part in ("prompts", "fonts"):
         shutil.copytree(ROOT / "data" / part, project / "data" / part)
     shutil.copy(ROOT / "nbs" / "studies" / "04_zero_shot.ipynb", project / "nbs" / "studies")

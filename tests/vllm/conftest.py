@@ -1,0 +1,55 @@
+"""Tests against a real vLLM: `make test-vllm` runs them in an environment of their own. Nothing here is skipped
+because vLLM is missing: then they fail."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before anything imports vLLM: a small machine without network, its cores shared by engine and tests.
+for _name, _value in {
+    "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "TORCHDYNAMO_DISABLE": "1", "HF_HUB_OFFLINE": "1",
+}.items():  # fmt: skip
+    os.environ.setdefault(_name, _value)
+for _folder in (Path(__file__).resolve().parent, Path(__file__).resolve().parent.parent):
+    sys.path.insert(0, str(_folder))  # wide_models; tiny_models, video_clips
+
+from tempoloc_nb.backend_vllm import VLLMBackend, import_vllm  # noqa: E402
+from tempoloc_nb.settings import data_dir  # noqa: E402
+
+import_vllm()
+
+TRAINED = data_dir() / "models" / "tempoloc-tiny"
+
+
+@pytest.fixture(scope="session")
+def trained() -> Path:
+    """The trained model's folder."""
+    if not (TRAINED / "model.safetensors").is_file():
+        pytest.skip("data/models/tempoloc-tiny is not here: only the trained model's answers can be compared")
+    return TRAINED
+
+
+@pytest.fixture(scope="module")
+def qwen25() -> Iterator[VLLMBackend]:
+    """vLLM with an untrained Qwen2.5-VL."""
+    from wide_models import qwen25 as folder
+
+    backend = VLLMBackend(folder(), title="untrained")
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(scope="module")
+def qwen3() -> Iterator[VLLMBackend]:
+    """vLLM with an untrained Qwen3-VL."""
+    from wide_models import qwen3 as folder
+
+    backend = VLLMBackend(folder(), title="untrained")
+    yield backend
+    backend.close()
