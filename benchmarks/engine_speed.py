@@ -4,8 +4,8 @@
 
 The script is `process_video_vllm_uni.py` of nvidia-cosmos/cosmos-cookbook (scripts/examples/reason1/
 temporal_localization); its path is given here or in TEMPOLOC_RECIPE_VLLM_SCRIPT. It needs the vLLM environment of
-`make env-vllm`, or a GPU host's, with qwen-vl-utils and decord beside. Not a line of it is changed. What vLLM 0.32
-refuses is put right from outside, by wrapping two functions that it imports:
+`make env-vllm`, or a GPU host's, with qwen-vl-utils and decord beside. Not a line of it is changed. Two functions that
+it imports are wrapped from outside, the first because of vLLM 0.32, the second so that both have the same engine:
 
 - `qwen_vl_utils.process_vision_info` is called with `return_video_metadata=True`: vLLM wants the metadata of a video,
   and fails on the list of frame rates that the script passes on instead;
