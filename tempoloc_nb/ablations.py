@@ -32,7 +32,7 @@ FAMILY_MARKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#CC79A7", "^"), ("#009E73"
 # %% auto #0
 __all__ = ['FAMILY_MARKS', 'SHIFT_INTERVALS', 'DIFFERENCE_INTERVALS', 'rate_table', 'best_rate', 'rate_figure', 'plain_log',
            'long_scores', 'clock_figure', 'shift_table', 'shift_marks', 'scaled_prior_run', 'against_priors',
-           'clock_verdict', 'ignoring_run', 'followed', 'swap_table', 'swap_verdict']
+           'clock_verdict', 'ignoring_run', 'exchanges', 'followed', 'swap_table', 'swap_verdict']
 
 # %% ../nbs/12e_ablations.ipynb #aa48b61b
 def rate_table(runs: Mapping[str, Sequence[RunResult]], oracles: Sequence[RunResult]) -> pd.DataFrame:
@@ -274,7 +274,7 @@ def clock_verdict(blank: pd.DataFrame, shifts: pd.DataFrame, row: str) -> str:
 
 DIFFERENCE_INTERVALS = {"difference": ("low", "high")}
 
-# %% ../nbs/12e_ablations.ipynb #42863a7e
+# %% ../nbs/12e_ablations.ipynb #c3dfb043
 def ignoring_run(
     benchmark: Benchmark, asked: Mapping[str, Sequence[str]], *, fps: float, resamples: int, mode: Mode = "strict"
 ) -> RunResult:
@@ -290,19 +290,31 @@ def ignoring_run(
     return score_rows(part, labelled, mode=mode, resamples=resamples)
 
 
-def followed(path: Path | str, benchmark: Benchmark, asked: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Task → share (0–1) of answers in which the exchanged events are timed, and in their true order.
+def exchanges(path: Path | str, benchmark: Benchmark, asked: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """How often answers follow the question, by the places that were exchanged.
 
-    `asked` (clip → labels) is the order of the questions. An answer that recites times in the usual order has them the
-    wrong way round; one that lacks a time has not followed either.
+    One line a family and exchange: `task`, `exchanged` (places, from 1), `answers`, `followed_pct`: the share in which
+    the exchanged events are timed, and in their true order. `asked` (clip → labels) is the order of the questions. An
+    answer that recites times in the usual order has them the wrong way round; one that lacks a time has not followed
+    either.
     """
     written = written_boundaries(path, benchmark)
-    found: dict[str, list[bool]] = {}
+    rows = []
     for place, times in zip(written.clip.tolist(), written.boundary, strict=True):
         clip = benchmark.clips[place]
         moved = [i for i, (a, b) in enumerate(zip(clip.labels, asked[clip.clip], strict=True)) if a != b]
-        found.setdefault(clip.task, []).append(bool((np.diff(times[moved]) > 0).all()))
-    return {task: float(np.mean(answers)) for task, answers in found.items()}
+        places = " ↔ ".join(str(i + 1) for i in moved)
+        rows.append({"task": clip.task, "exchanged": places, "followed_pct": 100.0 * (np.diff(times[moved]) > 0).all()})
+    groups = pd.DataFrame(rows).groupby(["task", "exchanged"], sort=False)["followed_pct"]
+    table: pd.DataFrame = groups.agg(answers="size", followed_pct="mean").reset_index()
+    return table
+
+
+def followed(table: pd.DataFrame) -> dict[str, float]:
+    """Task → share (0–1) of all answers of an `exchanges` table that follow."""
+    right = (table["answers"] * table["followed_pct"] / 100).groupby(table["task"]).sum()
+    shares = right / table.groupby("task")["answers"].sum()
+    return {str(task): float(share) for task, share in shares.items()}
 
 
 def swap_table(

@@ -28,7 +28,7 @@ def consensus(
 
     typer.echo(str(combine(predictions, output, benchmark=load_benchmark(benchmark), threshold=threshold)))
 
-# %% ../nbs/20f_cli_trials.ipynb #0ed55632
+# %% ../nbs/20f_cli_trials.ipynb #9988a67a
 def refine(
     predictions: Annotated[Path, typer.Argument(help="Predictions with one answer a clip (JSON Lines).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, a line a clip.")],
@@ -48,6 +48,7 @@ def refine(
     from tempoloc_nb.engines import make_backend, way_of_asking
     from tempoloc_nb.experiments import model_path
     from tempoloc_nb.refine import refine as look_again
+    from tempoloc_nb.runner import tell_failures
     from tempoloc_nb.tasks import load_benchmark
 
     found = load_benchmark(benchmark)
@@ -74,8 +75,7 @@ def refine(
         sampling=replace(asked.sampling, temperature=temperature),
         progress=sys.stderr.isatty(),
     )
-    for name, reason in summary.failed:
-        print(f"tempoloc: {reason if name in reason else f'{name}: {reason}'}", file=sys.stderr)
+    tell_failures(summary.failed)
     typer.echo(str(summary))
     if summary.failed:
         raise typer.Exit(1)

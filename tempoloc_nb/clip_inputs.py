@@ -18,7 +18,7 @@ from .settings import TempolocError
 from .video import Frames, Image, read
 
 # %% auto #0
-__all__ = ['GREY', 'View', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'clip_inputs']
+__all__ = ['GREY', 'View', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'clip_inputs', 'pixel_limits']
 
 # %% ../nbs/08b_clip_inputs.ipynb #81dcdeb4
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def fitting_coefficient(width: int, height: int, budget: float) -> float:
     strip = BASE_BORDER * width
     return max(1.0, (strip + math.sqrt(strip**2 + 4 * budget * width * height)) / (2 * budget))
 
-# %% ../nbs/08b_clip_inputs.ipynb #b862c069
+# %% ../nbs/08b_clip_inputs.ipynb #b94ced6e
 @dataclass(frozen=True, slots=True)
 class ClipInputs:
     """What a prompt needs of a clip: an even number of `images` (n, height, width, 3), their true `times` (s).
@@ -135,3 +135,11 @@ def clip_inputs(
         else:
             images = stamp(images, times, style)
     return ClipInputs(images, frames.times, frames.fps, budget)
+
+
+def pixel_limits(processor: Any, shown: ClipInputs, total_pixels: int | None) -> dict[str, int]:
+    """The processor's `size` for this clip: pixels a frame for Qwen2.5-VL, of the whole video for Qwen3-VL."""
+    size = {k: int(v) for k, v in dict(processor.video_processor.size).items() if v is not None}
+    if not is_qwen3(processor):
+        return size | {"longest_edge": shown.budget}
+    return size | {"longest_edge": min(size["longest_edge"], total_pixels or size["longest_edge"])}

@@ -193,7 +193,7 @@ def swapped_labels(benchmark: Benchmark, per_task: int = 0, seed: int = 0) -> di
         found[clip.clip] = tuple(labels)
     return found
 
-# %% ../nbs/12c_experiments.ipynb #5737e3f3
+# %% ../nbs/12c_experiments.ipynb #d45c0bdc
 _loaded: dict[tuple[str, str, int, int], Backend] = {}  # the model that was asked last
 
 
@@ -259,7 +259,9 @@ def run_experiment(
         prompt=experiment.prompt, sampling=experiment.sampling, video_root=video_root,
         labels=swapped_labels(part, seed=experiment.sampling.seed) if experiment.swapped else None, progress=progress,
     )  # fmt: skip
-    device = device_name(str(engine.settings().get("device", "cpu")), data_parallel)
+    # Which machine a server runs on is not known here.
+    here = engine.name != "openai"
+    device = device_name(str(engine.settings().get("device", "cpu")), data_parallel) if here else "server"
     write_record(out, {**read_record(out), "experiment": _plain(experiment), "device": device, **measured(out)})
     return summary
 

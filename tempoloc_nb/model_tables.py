@@ -30,10 +30,10 @@ MEAN = "mean"  # of the families
 
 # %% auto #0
 __all__ = ['NOVELTY', 'MEAN', 'SCORE_INTERVALS', 'GAIN_INTERVALS', 'SEEN_TARGET_PCT', 'SHARE_TARGET', 'BASE_SHARE_TARGET',
-           'TARGET_INTERVALS', 'family_name', 'training_clips', 'scored_clips', 'oracle_run', 'reference_runs',
-           'score_table', 'short', 'brief', 'by_row', 'blind_verdict', 'by_family', 'family_intervals', 'p_text',
-           'paired', 'gain_table', 'gain_verdict', 'seed_table', 'best_blind_run', 'mre_limit', 'target_table',
-           'base_targets', 'verdict']
+           'TARGET_INTERVALS', 'EVENT_SCORES', 'family_name', 'training_clips', 'scored_clips', 'oracle_run',
+           'reference_runs', 'score_table', 'short', 'brief', 'by_row', 'blind_verdict', 'by_family',
+           'family_intervals', 'p_text', 'paired', 'gain_table', 'gain_verdict', 'seed_table', 'best_blind_run',
+           'mre_limit', 'target_table', 'base_targets', 'verdict', 'event_table']
 
 # %% ../nbs/12d_model_tables.ipynb #27038b4b
 def family_name(key: str) -> str:
@@ -336,3 +336,18 @@ def verdict(targets: pd.DataFrame) -> str:
         what = ", ".join(f"{t} ({'nothing' if np.isnan(v) else f'{v:.1f} %'})" for t, v in lines)
         found.append(f"  {task}: {what}")
     return "\n".join([f"{text}. Missed (measured):", *found])
+
+# %% ../nbs/12d_model_tables.ipynb #4b676c5b
+EVENT_SCORES = ("mae_s", "mre_pct", "hit@0.1s", "hit@0.25s", "hit@0.5s")
+
+
+def event_table(run: RunResult) -> pd.DataFrame:
+    """One line a family and event: mean error (s, %), and the shares (0–1) of answers within 0.1, 0.25 and 0.5 s."""
+    rows = []
+    for task in run.tasks:
+        for event in task.events:
+            names = event.label.split(" / ")
+            label = names[0] + (", ..." if len(names) > 1 else "")
+            scores = {name: event.scores[name].value for name in EVENT_SCORES}
+            rows.append({"task": family_name(task.task), "event": f"{event.index + 1}: {label}", **scores})
+    return pd.DataFrame(rows)

@@ -208,7 +208,7 @@ def test_following_a_swapped_question_is_told_from_reciting(tmp_path: Path) -> N
     exact = noisy("exact", 0.0)
     for follow in (True, False):
         asked = exchange(tmp_path / "p.jsonl", follow)
-        share = ablations.followed(tmp_path / "p.jsonl", PART, asked)
+        share = ablations.followed(ablations.exchanges(tmp_path / "p.jsonl", PART, asked))
         assert set(share.values()) == {float(follow)}
         (run,) = evaluate(tmp_path / "p.jsonl", PART, resamples=50).runs
         ignoring = ablations.ignoring_run(PART, asked, fps=8, resamples=50)

@@ -252,7 +252,7 @@ BASES = {
     "its config": ({"_name_or_path": "nvidia/Cosmos-Reason2-8B"}, None),
     "its text config": ({"text_config": {"_name_or_path": "nvidia/Cosmos-Reason2-8B"}}, None),
     "a path": ({"_name_or_path": "/data/models/Cosmos-Reason2-8B"}, None),
-    "the cache": ({"_name_or_path": "/root/hub/models--nvidia--Cosmos-Reason2-8B/snapshots/0123abc"}, None),
+    "the cache": ({"_name_or_path": "/somewhere/hub/models--nvidia--Cosmos-Reason2-8B/snapshots/0123abc"}, None),
     "its card": ({}, "---\nlicense: mit\nbase_model: nvidia/Cosmos-Reason2-8B\ntags: [a]\n---\n# Mine\n"),
     "its card, as a list": ({}, '---\nbase_model:\n  - "nvidia/Cosmos-Reason2-8B"\n---\n'),
     "its card, the config being vague": ({"_name_or_path": "out/stage1"}, "---\nbase_model: Cosmos-Reason2-8B\n---\n"),

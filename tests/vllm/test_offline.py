@@ -10,6 +10,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
+from asking import SHORT, SIM, VIDEOS, ask, requests
 from video_clips import write_clip
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
@@ -18,29 +19,10 @@ from tempoloc_nb.backend_hf import HFBackend, encode_request
 from tempoloc_nb.backend_vllm import VLLMBackend
 from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.constraints import Constraint
-from tempoloc_nb.prompts import load_prompt
-from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests, row_seed, run_backend
+from tempoloc_nb.runner import Request, Sampling, row_seed, run_backend
 from tempoloc_nb.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
 
-SIM = load_benchmark("sim").head(1)
-VIDEOS = find_videos(SIM)
-SHORT = Sampling(temperature=1.0, max_new_tokens=16)
 FOLDERS = {"qwen25": qwen25_folder, "qwen3": qwen3_folder}
-
-
-def requests(count: int = 2, trials: int = 1, fps: float = 4) -> list[Request]:
-    return plan_requests(SIM, VIDEOS, fps, trials, View("pair"), load_prompt("tiny"))[:count]
-
-
-def ask(backend: VLLMBackend, asked: list[Request], sampling: Sampling = SHORT) -> dict[str, list[Response]]:
-    """Responses by clip; raises the first error."""
-    found: dict[str, list[Response]] = {}
-    for request, answer in backend.stream(asked, sampling):
-        if isinstance(answer, TempolocError):
-            raise answer
-        found[request.clip] = answer
-    return found
 
 
 @pytest.fixture(params=list(FOLDERS))

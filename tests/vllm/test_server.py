@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from asking import SHORT, SIM, ask, requests
 from server import VLLMServer
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
@@ -21,31 +22,14 @@ from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.constraints import answer_constraint, obeys
 from tempoloc_nb.http_client import Patience
 from tempoloc_nb.prompts import load_prompt
-from tempoloc_nb.requests import Request, Response, Sampling, row_seed
+from tempoloc_nb.requests import Sampling, row_seed
 from tempoloc_nb.runner import find_videos, plan_requests, run_backend
 from tempoloc_nb.settings import TempolocError
 from tempoloc_nb.tasks import load_benchmark
 from tempoloc_nb.video import probe
 
-SIM = load_benchmark("sim").head(1)
-VIDEOS = find_videos(SIM)
-SHORT = Sampling(temperature=1.0, max_new_tokens=16)
 PATIENT = Patience(timeout=300, retries=3, first=0.5, longest=5, absence=400)
 ALL = tuple(shlex.split(serve_hint("any"))[5:])  # its options after the port
-
-
-def requests(count: int = 2, trials: int = 1, fps: float = 4) -> list[Request]:
-    return plan_requests(SIM, VIDEOS, fps, trials, View("pair"), load_prompt("tiny"))[:count]
-
-
-def ask(backend: OpenAIBackend, asked: list[Request], sampling: Sampling = SHORT) -> dict[str, list[Response]]:
-    """Responses by clip; raises the first error."""
-    found: dict[str, list[Response]] = {}
-    for request, answer in backend.stream(asked, sampling):
-        if isinstance(answer, TempolocError):
-            raise answer
-        found[request.clip] = answer
-    return found
 
 
 def serve(model: Path, tmp: pytest.TempPathFactory, *options: str) -> Iterator[VLLMServer]:
