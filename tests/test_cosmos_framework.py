@@ -1,0 +1,101 @@
+"""Our files in cosmos-framework's own hands. Needs a checkout of it: COSMOS_FRAMEWORK_SRC=FOLDER.
+
+Its loader's module imports what a training needs (boto3, CUDA), so the functions that read a file are taken out of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import io
+import json
+import os
+import random
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tempoloc_nb import cosmos_jsonl
+from tempoloc_nb.caption_prompts import PROMPT_FOLDERS, rewrite_prompts
+from tempoloc_nb.cosmos_jsonl import export_cosmos
+from tempoloc_nb.timed_captions import caption_prompt
+
+SOURCE = Path(os.environ.get("COSMOS_FRAMEWORK_SRC", "")) / "cosmos_framework"
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("COSMOS_FRAMEWORK_SRC"), reason="COSMOS_FRAMEWORK_SRC names no checkout of cosmos-framework"
+)
+
+
+class Log:
+    """Their log, which says what is left out."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def info(self, line: str, **options: Any) -> None:
+        self.lines.append(line)
+
+    warning = info
+
+
+@pytest.fixture(scope="module")
+def captions() -> dict[str, Any]:
+    pytest.importorskip("pydantic")
+    return runpy.run_path(str(SOURCE / "inference" / "structured_caption.py"))
+
+
+@pytest.fixture(scope="module")
+def loader(captions: dict[str, Any]) -> dict[str, Any]:
+    folder = SOURCE / "data" / "generator" / "local_datasets"
+    wanted = ("_load_sft_metadata_from_s3", "_select_caption", "get_aspect_ratio")
+    found = [
+        node
+        for name in ("helper.py", "sft_dataset.py")
+        for node in ast.parse((folder / name).read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name in wanted
+    ]
+    assert len(found) == len(wanted)
+    space: dict[str, Any] = {"io": io, "json": json, "gzip": gzip, "os": os, "Path": Path, "random": random}
+    space |= {"log": Log(), "CAPTION_TYPES": [], "CAPTION_TYPES_AND_WEIGHTS": {}}
+    space |= {k: captions[k] for k in ("CAPTION_JSON_KEY", "caption_json_to_prompt")}
+    exec(compile(ast.Module(found, []), "sft_dataset", "exec"), space)
+    return space
+
+
+def test_their_loader_takes_every_line(tmp_path: Path, loader: dict[str, Any], captions: dict[str, Any]) -> None:
+    done = export_cosmos("sim", tmp_path / "t.jsonl", copy_videos=True)
+    found = loader["_load_sft_metadata_from_s3"](None, str(done.output), 61)
+    assert len(found) == done.kept == 58
+    for record in found:
+        assert Path(record["vision_path"]).is_file()
+        (window,) = record["t2w_windows"]
+        key, text, structured = loader["_select_caption"](window)
+        assert (key, structured) == ("caption_json", True)
+        assert text == caption_prompt(window["caption_json"])
+        model = captions["StructuredCaption"].model_validate(window["caption_json"])
+        assert model.model_dump(exclude_none=True, mode="json") == window["caption_json"]
+
+
+def test_their_loader_leaves_out_what_we_leave_out(
+    tmp_path: Path, loader: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = export_cosmos("sim", tmp_path / "t.jsonl")
+    kept = {json.loads(line)["uuid"] for line in ours.output.read_text().splitlines()}
+    monkeypatch.setattr(cosmos_jsonl, "FEWEST", 1)
+    everything = export_cosmos("sim", tmp_path / "all.jsonl")
+    theirs = {r["uuid"] for r in loader["_load_sft_metadata_from_s3"](None, str(everything.output), 61)}
+    assert everything.kept == ours.kept + 2
+    assert theirs == kept
+
+
+def test_prompts_are_theirs(tmp_path: Path, captions: dict[str, Any]) -> None:
+    caption = {"background_setting": "a café", "actions": [{"time": "0:01-0:02", "description": "an arm stirs"}]}
+    for folder in (*PROMPT_FOLDERS, "captions/ep0"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "captions" / "ep0" / "caption.json").write_text(json.dumps(caption))
+    for folder in PROMPT_FOLDERS:
+        (tmp_path / folder / "ep0.json").write_text(json.dumps({"prompt": "An arm stirs."}))
+    for path in rewrite_prompts(tmp_path).changed:
+        assert json.loads(path.read_text())["prompt"] == captions["caption_json_to_prompt"](caption)
