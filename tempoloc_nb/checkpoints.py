@@ -20,9 +20,9 @@ CLASSES = {
 }  # fmt: skip
 
 # %% auto #0
-__all__ = ['CLASSES', 'check_folder', 'check_safetensors', 'read_json', 'folder_revision', 'load_model']
+__all__ = ['CLASSES', 'check_folder', 'check_safetensors', 'read_json', 'model_title', 'folder_revision', 'load_model']
 
-# %% ../nbs/08d_checkpoints.ipynb #496fee24
+# %% ../nbs/08d_checkpoints.ipynb #4a206ce6
 def check_folder(folder: Path) -> None:
     """Raise `TempolocError` naming the file that is missing or cut off in a model folder, and what to do."""
     again = "copy or download the model again"
@@ -67,6 +67,12 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise TempolocError(f"{path} holds no JSON object: copy or download the model again")
     return found
+
+
+def model_title(model: str | Path) -> str:
+    """A model's name in tables: the last part of its path or hub name, or the one before a folder named `model`."""
+    path = Path(model)
+    return path.parent.name if path.name == "model" and path.parent.name else path.name
 
 
 def folder_revision(folder: Path) -> str:

@@ -94,7 +94,7 @@ def import_(
     name = [options.pop(key) for key in ("source", "output", "format")][-1]
     typer.echo(str(import_dataset(source, output, name, **options)))
 
-# %% ../nbs/20h_cli_interchange.ipynb #56ab67ef
+# %% ../nbs/20h_cli_interchange.ipynb #4e0d0b9e
 @app.command()
 def caption(
     source: Annotated[str, typer.Argument(help="A video, a folder of videos, a JSONL with vision_path, a manifest.")],
@@ -120,11 +120,13 @@ def caption(
 
     from tempoloc_nb.captions import CaptionOptions, caption_videos, caption_videos_of
     from tempoloc_nb.http_client import Patience
+    from tempoloc_nb.interchange import writing
 
     options = CaptionOptions(fps=fps, rules=rules, total_pixels=total_pixels, attempts=attempts, prompts=prompts)
     options = replace(options, sampling=replace(options.sampling, temperature=temperature, seed=seed))
     videos = caption_videos_of(source, video_root)
-    with tqdm(total=len(videos), unit="video", desc="captions", disable=not sys.stderr.isatty()) as bar:
+    bar = tqdm(total=len(videos), unit="video", desc="captions", disable=not sys.stderr.isatty())
+    with writing(output), bar:
         done = caption_videos(
             videos, output, server, model=model, options=options, folder=media, concurrency=concurrency,
             patience=Patience(timeout=timeout), done=bar.update,
@@ -144,8 +146,10 @@ def caption_prompts(
 ) -> None:
     """Replace the prompts of a validation set by structured captions."""
     from tempoloc_nb.caption_prompts import rewrite_prompts
+    from tempoloc_nb.interchange import writing
 
-    done = rewrite_prompts(folder, captions, dry_run=dry_run)
+    with writing(folder):
+        done = rewrite_prompts(folder, captions, dry_run=dry_run)
     for path in done.changed if dry_run else ():
         typer.echo(f"{path.parent.name}/{path.name}")
     typer.echo(str(done))

@@ -47,12 +47,12 @@ class Source:
     system: str | None = None
     stamped: bool = False
 
-# %% ../nbs/13b_dataset_sources.ipynb #2504f9e7
+# %% ../nbs/13b_dataset_sources.ipynb #2fc17d2b
 # Written by `simulate`, by corrections, and by the importers of other formats; `demonstration` is read by `splits`.
 PROVENANCE = frozenset(
     (
         *("demonstration", "idle", "instant_names", "styles", "corrections", PLACEHOLDER),
-        *("vision_path", "demo", "signals", "control_rate"),
+        *("vision_path", "demo", "signals", "control_rate", "episode_index", "camera", "instruction"),
     )
 )
 
@@ -74,6 +74,8 @@ def _problem(clip: Clip, videos: Collection[str]) -> tuple[str, str] | None:
     """Why a clip of a manifest cannot be used, if so."""
     if clip.extra.get(PLACEHOLDER):
         return "no truth", "its boundaries are placeholders that wait for a person's"
+    if not clip.events:
+        return "no truth", "it has no events"
     return None if clip.clip in videos else ("no video", f"{clip.video or 'its video'} is not here")
 
 

@@ -40,10 +40,10 @@ def family_name(key: str) -> str:
     """A task's key, and for a simulated family what is new in it."""
     return f"{key} ({NOVELTY[key]})" if key in NOVELTY else key
 
-# %% ../nbs/12d_model_tables.ipynb #03ae5174
+# %% ../nbs/12d_model_tables.ipynb #e46ef5ee
 def training_clips(benchmark: Benchmark) -> tuple[Clip, ...]:
     """The training demonstrations' truth beside a benchmark's manifest; none where there is no such file."""
-    path = benchmark.root / "train.jsonl"
+    path = benchmark.root / "train.jsonl.xz"
     return read_manifest(path) if path.is_file() else ()
 
 

@@ -96,7 +96,7 @@ def label_errors(clip: Clip, signals: Signals) -> list[float]:
     events = [(str(name), boundary) for name, boundary in zip(names, clip.boundaries, strict=True)]
     return agreement(events, signals.estimates(), SIGNAL_HZ)
 
-# %% ../nbs/16i_sim_benchmark.ipynb #b7e64abd
+# %% ../nbs/16i_sim_benchmark.ipynb #caa88683
 def _compact(clip: Clip, videos: int) -> Clip:
     shipped = clip.video if int(clip.name) < videos else None
     extra = {k: v for k, v in clip.extra.items() if k in ("idle", "instant_names")}
@@ -114,7 +114,7 @@ def build_benchmark(
 ) -> list[SimulationSummary]:
     """Simulate the test families (`clips` each, the first `videos` rendered) and SFT labels, and write them to `out`.
 
-    Writes `manifest.jsonl`, `videos/`, `signals.npz` and `train.jsonl` (events of `labels` clips of each SFT family).
+    Writes `manifest.jsonl`, `videos/`, `signals.npz` and `train.jsonl.xz`: events of `labels` clips of each SFT family.
     """
     work, out = Path(work), Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -135,5 +135,5 @@ def build_benchmark(
     write_signals(out / "signals.npz", episodes)
     write_manifest(out / "manifest.jsonl", test)
     train = [_compact(clip, 0) for clip in read_manifest(work / "sft" / "manifest.jsonl")]
-    write_manifest(out / "train.jsonl", train)
+    write_manifest(out / "train.jsonl.xz", train)
     return summaries

@@ -254,6 +254,8 @@ def test_other_settings_need_another_folder(videos: dict[str, Path], tmp_path: P
         run(server, one, tmp_path / "c")
         with pytest.raises(TempolocError, match=r"were made with fps 2\.0, not 4\.0: choose another folder"):
             run(server, videos, tmp_path / "c", options=CaptionOptions(fps=4.0))
+        with pytest.raises(TempolocError, match=r"were made with fps 2\.0, not 4\.0"):  # also when all is done
+            run(server, one, tmp_path / "c", options=CaptionOptions(fps=4.0))
         with pytest.raises(TempolocError, match=r"has no model other: it serves describer"):
             run(server, videos, tmp_path / "c", model="other")
     assert sorted(p.name for p in (tmp_path / "c").iterdir()) == ["ep0", "run.json"]

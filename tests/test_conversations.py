@@ -85,6 +85,12 @@ def test_a_true_end_goes_before_the_next_boundary() -> None:
     )
 
 
+def test_a_true_end_that_is_the_boundary_says_nothing_of_what_follows() -> None:
+    clip = replace(CUBE, events=(Event("a", 1.0, 0.2, 1.0), Event("b", 3.0, 1.0, 3.0)))
+    assert [(e.start, e.end) for e in answer_events(clip, 6.0)] == [(1.0, 3.0), (3.0, 6.0)]
+    assert [(e.start, e.end) for e in answer_events(clip, 6.0, "end")] == [(0.0, 1.0), (1.0, 3.0)]
+
+
 def test_times_are_those_of_the_source() -> None:
     bridge = replace(CUBE, fps=5.0, label_fps=30.0, events=(Event("a", 0.5), Event("b", 1.0)), duration=8.0)
     assert [e.boundary for e in make(bridge).events] == [3.0, 6.0]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tempoloc_nb.consensus import Combined, CombinedEvent
 from tempoloc_nb.corrections import (
     PLACEHOLDER,
+    Change,
     export_csv,
     import_csv,
     moved_clips,
@@ -77,9 +78,7 @@ def test_a_change_moves_the_intervals_that_touch_it_and_says_who_when_and_why(ta
         }],
     }  # fmt: skip
     assert done.clips[1:] == CLIPS[1:]
-    assert done.rows() == [
-        {"clip": "stack/0", "label": "release", "old": 2.5, "new": 2.75, "seconds": 0.25, "why": "fingers open"}
-    ]
+    assert done.changes == (Change("stack/0", "release", 2.5, 2.75, "fingers open"),)
     assert str(done) == "1 boundaries of 1 clips changed; 3 of 3 clips read; moved by up to 0.250 s"
     write_manifest(tmp_path / "m.jsonl", done.clips)
     assert read_manifest(tmp_path / "m.jsonl") == done.clips
@@ -97,11 +96,12 @@ def test_times_are_of_the_video_also_where_labels_were_counted_otherwise(table: 
     assert import_vtt(CLIPS, subtitles, who="me").clips[2].boundaries == (0.7, 1.5)
 
 
-def test_spreadsheets_may_write_semicolons_commas_and_a_mark(table: Path) -> None:
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_spreadsheets_may_write_semicolons_tabs_commas_and_a_mark(separator: str, table: Path) -> None:
     rows = list(csv.reader(table.open()))
     rows[1][2] = "1.3"
-    lines = [";".join(c.replace(".", ",") if i in (2, 3) else f'"{c}"' for i, c in enumerate(row)) for row in rows]
-    table.write_bytes(b"\xef\xbb\xbf" + "\r\n".join([*lines, ";;;;;;", ""]).encode())
+    lines = [separator.join(c.replace(".", ",") if i in (2, 3) else f'"{c}"' for i, c in enumerate(r)) for r in rows]
+    table.write_bytes(b"\xef\xbb\xbf" + "\r\n".join([*lines, separator * 6, ""]).encode())
     assert import_csv(CLIPS, table, who="me").clips[0].boundaries == (1.3, 2.5, 4.0)
 
 
@@ -144,10 +144,13 @@ def test_an_unknown_clip_and_nobody_are_refused(table: Path, tmp_path: Path) -> 
         import_csv((B, SLOW), table, who="me")
     with pytest.raises(TempolocError, match="say who"):
         import_csv(CLIPS, table, who=" ")
-    with pytest.raises(TempolocError, match=r"cannot read no.csv: No such file"):
+    with pytest.raises(TempolocError, match=r"cannot read the corrections file .*no.csv: No such file"):
         import_csv(CLIPS, tmp_path / "no.csv", who="me")
     table.write_bytes(b"clip,label,boundary\n\xff")
-    with pytest.raises(TempolocError, match=r"cannot read labels.csv: not UTF-8"):
+    with pytest.raises(TempolocError, match=r"labels.csv is no UTF-8 text, byte 20"):
+        import_csv(CLIPS, table, who="me")
+    table.write_text('clip,label,boundary\n"' + "x" * 140_000)
+    with pytest.raises(TempolocError, match=r"labels.csv:2 is no line of a table: field larger"):
         import_csv(CLIPS, table, who="me")
 
 
@@ -191,7 +194,7 @@ def test_without_its_note_a_file_is_the_clip_of_its_path(subtitles: Path) -> Non
     path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("NOTE")))
     edit(path, "--> 00:00:02.000", "--> 00:00:02.250")
     assert import_vtt(CLIPS, subtitles, who="me").clips[1].boundaries == (1.0, 2.25)
-    with pytest.raises(TempolocError, match=r"holds no .vtt file"):
+    with pytest.raises(TempolocError, match=r"none is no folder that holds .vtt files"):
         import_vtt(CLIPS, subtitles / "none", who="me")
 
 
@@ -212,7 +215,7 @@ def test_a_models_answers_replace_the_manifests_and_say_so(tmp_path: Path) -> No
     (entry,) = done.clips[2].extra["corrections"]
     assert entry["from"] == "m at 8 fps, median of 5"
     assert entry["changed"] == [{"label": "lift", "new": 2.4}]
-    assert done.rows()[0]["seconds"] is None
+    assert done.changes[0].seconds is None
 
 
 def test_answers_that_cannot_be_exported(tmp_path: Path) -> None:

@@ -135,6 +135,13 @@ def test_stamped_once_and_as_told(clips: Path) -> None:
     assert build(clips, replace(done, stamps="pair")).summary["stamped"] is True
 
 
+def test_labels_in_another_base_want_the_rate_of_their_video(clips: Path) -> None:
+    edit(clips, 0, fps=5.0, label_fps=30.0, events=[{"label": "grasping the cube", "boundary": 0.2}])
+    assert "converted for 5 fps and its video runs at 30: correct its fps" in refused(clips)
+    edit(clips, 0, label_fps=None)
+    assert build(clips).summary["kept"] == 6  # seconds of the video need no rate
+
+
 def test_stamps_in_another_time_base(clips: Path) -> None:
     edit(clips, 0, label_fps=60.0, events=[{"label": "grasping the cube", "boundary": 0.5}])
     assert "labels count at 60 fps and its video runs at 30" in refused(clips, replace(LATER, stamping="done"))
@@ -149,7 +156,7 @@ def test_every_clip_left_out_is_counted(clips: Path) -> None:
     (clips / "videos/0.mp4").unlink()
     (clips / "videos/1.mp4").write_bytes(b"no video")
     write_audio(clips / "sound.mp4").replace(clips / "videos/2.mp4")
-    edit(clips, 3, events=[{"label": "grasping the cube", "boundary": 2.5}])
+    edit(clips, 3, events=[{"label": "grasping the cube", "boundary": 1.5, "end": 2.5}])
     edit(clips, 4, events=[{"label": "grasping at <0.9>", "boundary": 0.9}])
     assert refused(clips).startswith(
         "5 of 6 samples cannot be used (--drop leaves them out): mug/0: videos/0.mp4 is not"
@@ -268,6 +275,9 @@ def test_fields_of_a_manifest(clips: Path) -> None:
     assert build(clips, allowed=["durration"]).summary["kept"] == 6
     edit(clips, 1, placeholder=True)
     with pytest.raises(TempolocError, match="mug/1: its boundaries are placeholders"):
+        build(clips, name="more", allowed=["durration"])
+    edit(clips, 1, placeholder=False, events=[])
+    with pytest.raises(TempolocError, match="mug/1: it has no events"):
         build(clips, name="more", allowed=["durration"])
 
 
@@ -467,6 +477,8 @@ def test_build_and_stats(clips: Path, tmp_path: Path) -> None:
     shown = tempoloc("stats", out, "--figure", tmp_path / "f.png").output
     assert shown.splitlines()[0].split()[:3] == ["split", "task", "clips"]
     assert (tmp_path / "f.png").stat().st_size > 1000
+    failed = tempoloc("stats", out, "--figure", tmp_path / "none/f.png")
+    assert str(failed.exception).startswith(f"cannot write {tmp_path}/none/f.png: No such file")
     told = json.loads(tempoloc("stats", out, "--json", "--split", "train").output)
     assert sum(row["clips"] for row in told) == 3
     assert told[0]["frames"] == {"least": 8, "median": 8, "most": 8}
@@ -479,6 +491,7 @@ def test_build_and_stats(clips: Path, tmp_path: Path) -> None:
         ["--manifest", "sim", "--recipe-videos", "v", "--recipe-pickle", "p"],
         ["--recipe-videos", "v"],
         ["--recipe-pickle", "p"],
+        ["--recipe-videos", "v", "--recipe-pickle", "p", "--allow", "mine"],
         ["--manifest", "no-such-benchmark"],
         ["--manifest", "sim", "--fps", "0"],
         ["--manifest", "sim", "--digits", "9"],
@@ -495,6 +508,7 @@ def test_one_line_for_bad_options(arguments: list[str], tmp_path: Path) -> None:
 
 def test_stats_of_nothing(tmp_path: Path) -> None:
     assert "no such dataset" in str(tempoloc("stats", tmp_path / "none").exception)
+    assert "not as f.jpg" in str(tempoloc("stats", tmp_path, "--figure", "f.jpg").exception)
     with pytest.raises(TempolocError, match="no samples"):
         dataset_stats([])
 

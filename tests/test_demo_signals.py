@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tempoloc_nb import demo_signals, sim_states
 from tempoloc_nb.corrections import with_placeholders
 from tempoloc_nb.demo_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
-from tempoloc_nb.demo_signals import demo_of, keep_backup, read_signals, signal_clips, write_signals
+from tempoloc_nb.demo_signals import demo_of, read_signals, signal_clips, write_signals
 from tempoloc_nb.settings import TempolocError
 from tempoloc_nb.sim_families import families
 from tempoloc_nb.sim_render import SavedEpisode
@@ -338,17 +338,6 @@ def test_the_rule_is_mimicgens(data: st.DataObject, count: int, length: int) -> 
     except TempolocError:
         accepted = False
     assert accepted == mimicgen_accepts(steps, length, offsets)
-
-
-@given(st.integers(1, 400), st.sampled_from([10, 20, 30, 50, 12.5]))
-def test_a_step_survives_as_seconds(step: int, rate: float) -> None:
-    assert round(step / rate * rate) == step
-
-
-def test_keep_backup_needs_no_hdf5(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("one")
-    assert keep_backup(path).read_text() == "one"
 
 
 def test_without_h5py_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

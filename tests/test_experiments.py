@@ -454,7 +454,7 @@ def test_shipped_predictions_are_whole(name: str) -> None:
 
 
 def test_no_demonstration_is_in_two_splits() -> None:
-    train = read_manifest(SIM.root / "train.jsonl")
+    train = read_manifest(SIM.root / "train.jsonl.xz")
     by_split = {"validation": VALIDATION.clips, "base": OWN.clips, "test": SIM.clips, "sft": train}
     owners: dict[int | None, set[str]] = {}
     for split, clips in by_split.items():

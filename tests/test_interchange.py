@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from video_clips import write_clip
 
 from tempoloc_nb import interchange
+from tempoloc_nb.corrections import with_placeholders
 from tempoloc_nb.cosmos_jsonl import export_cosmos, import_cosmos, read_cosmos
 from tempoloc_nb.interchange import (
     FORMATS,
@@ -23,6 +24,7 @@ from tempoloc_nb.interchange import (
     options_of,
     parse_object,
     read_jsonl,
+    relative_path,
     write_jsonl,
 )
 from tempoloc_nb.settings import TempolocError
@@ -97,8 +99,8 @@ def test_a_needed_option_and_a_missing_side_are_named(
     with pytest.raises(TempolocError, match="odd cannot be imported: choose one of cosmos"):
         import_dataset(source, tmp_path / "x", "odd")
 
-    def write(source: Path, output: Path, *, who: str) -> interchange.Report:
-        return interchange.Report(output, len(who))
+    def write(source: Path, output: Path, *, who: str) -> interchange.Converted:
+        return interchange.Converted(output, len(who))
 
     monkeypatch.setattr(interchange, "write_imported", write)
     with pytest.raises(TempolocError, match="the format odd needs --who"):
@@ -122,6 +124,7 @@ def test_the_source_is_not_overwritten(source: Path) -> None:
     [
         ("{", r"x\.jsonl:2 is not JSON: "), ("[1]", r"x\.jsonl:2 is no JSON object: \[1\]"),
         ("[" * 100_000, r"x\.jsonl:2 is nested too deep"), ("nan", r"x\.jsonl:2 is not JSON"),
+        ('{"a": NaN}', r"x\.jsonl:2 is not JSON: NaN"), ('{"a": ' + "1" * 5000, r"x\.jsonl:2 is not JSON: "),
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named(line: str, message: str, tmp_path: Path) -> None:
@@ -312,6 +315,32 @@ def test_a_damaged_video_is_left_out_and_named(source: Path, tmp_path: Path) -> 
     assert "cannot be read as video" in said
 
 
+def test_what_nobody_labelled_is_no_caption(source: Path, tmp_path: Path) -> None:
+    bare = with_placeholders(mug("a", duration=3.0), ["grasping the mug"])
+    late = mug("b", (0.75, 2.5))  # of 2.2 s
+    empty, good = mug("c", (), video="videos/a.mp4"), mug("d", video="videos/a.mp4")
+    write_manifest(tmp_path / "manifest.jsonl", [bare, late, empty, good])
+    (tmp_path / "mug.toml").write_text(TASK)
+    done = export_cosmos(tmp_path, tmp_path / "t.jsonl", video_root=source)
+    assert done.kept == 1
+    assert done.dropped == {
+        "neither boundaries nor a caption": ["mug/a", "mug/c"], "boundary after the video": ["mug/b"]
+    }  # fmt: skip
+    caption(tmp_path / "c", "mug__a", None, "An arm takes a mug.")
+    done = export_cosmos(tmp_path, tmp_path / "t.jsonl", video_root=source, captions=tmp_path / "c")
+    assert rows(done.output)[0]["t2w_windows"][0]["caption"] == "An arm takes a mug."
+    assert "actions" not in json.dumps(rows(done.output)[0])
+
+
+def test_two_clips_of_one_uuid_are_refused(source: Path, tmp_path: Path) -> None:
+    twins = [mug("x", clip=f"mug/{name}", video="videos/a.mp4") for name in ("a/b", "a__b")]
+    write_manifest(tmp_path / "manifest.jsonl", twins)
+    (tmp_path / "mug.toml").write_text(TASK)
+    with pytest.raises(TempolocError, match="mug/a__b: mug__a__b stands in mug/a/b already"):
+        export_cosmos(tmp_path, tmp_path / "t.jsonl", video_root=source)
+    assert not (tmp_path / "t.jsonl").exists()
+
+
 # --- captions ---
 
 
@@ -444,6 +473,29 @@ def test_a_known_task_must_fit(tmp_path: Path) -> None:
     assert load_benchmark(done.output).clips[0].boundaries == (3.0,)
 
 
+@pytest.mark.parametrize("task", ["../tray", "a/b", ".tray", "", "a b"])
+def test_a_task_that_cannot_name_a_file(task: str, tmp_path: Path) -> None:
+    path = tmp_path / "in" / "x.jsonl"
+    write_jsonl(path, [line(window(GRASP), tempoloc={"task": task, "clip": f"{task}/ep0"})])
+    with pytest.raises(TempolocError, match=r"cannot be called|does not say which task"):
+        import_cosmos(path, tmp_path / "in" / "m.jsonl")
+    assert [p.name for p in tmp_path.rglob("*")] == ["in", "x.jsonl"]
+
+
+def test_any_label_survives_in_a_new_task(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    label = 'Würfel 😀 "greifen" \\ hier'
+    write_jsonl(path, [line(window(("0:01-0:03", label)))])
+    import_cosmos(path, tmp_path / "m.jsonl", task="tray")
+    assert load_benchmark(tmp_path / "m.jsonl").tasks["tray"].events == (label,)
+
+
+def test_a_link_keeps_its_name(tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "a.mp4").symlink_to(tmp_path / "blobs" / "123")
+    assert relative_path(tmp_path / "a.mp4", tmp_path / "out") == "../a.mp4"
+
+
 def test_a_video_elsewhere_is_remembered(tmp_path: Path) -> None:
     (clip,) = read(tmp_path, line(window(GRASP), vision_path="s3://bucket/ep0.mp4"))
     assert (clip.video, clip.extra) == (None, {"vision_path": "s3://bucket/ep0.mp4"})
@@ -459,6 +511,8 @@ def test_a_video_elsewhere_is_remembered(tmp_path: Path) -> None:
         (line(window(GRASP), uuid=3), "uuid must be str, not '3'"),
         (line(window(GRASP), uuid="x", duration="9"), "duration must be int or float, not '9'"),
         (line(window(GRASP), uuid="x", duration=True), "duration must be int or float"),
+        (line(window(GRASP), uuid="x", duration=-1.0), "duration must be above 0, not -1.0"),
+        (line(window(GRASP), uuid="x", framerate=0), "fps must be above 0, not 0"),
         (line(window(GRASP), uuid="x", t2w_windows={}), "t2w_windows must be list"),
         (line("w", uuid="x"), "window 1 must be an object"),  # type: ignore[arg-type]
         (line(window(LIFT, GRASP), uuid="x"), "boundaries must increase"),

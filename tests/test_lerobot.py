@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.corrections import PLACEHOLDER, with_placeholders
+from tempoloc_nb.dataset_sources import from_manifest
 from tempoloc_nb.lerobot import LANGUAGE, REST, parquet, read_lerobot
 from tempoloc_nb.lerobot_subtasks import spans_of, write_lerobot_subtasks
 from tempoloc_nb.settings import TempolocError
@@ -85,6 +86,15 @@ def test_some_episodes_another_name_and_events_to_be_found(annotated: Path, tmp_
     assert [p.name for p in (tmp_path / "out" / "videos" / "tea").iterdir()] == ["episode_000001.mp4"]
     with pytest.raises(TempolocError, match="cups has no episode 7; it has 3"):
         read_lerobot(annotated, tmp_path / "out", episodes=[1, 7])
+
+
+def test_the_clips_can_be_built_into_a_dataset(annotated: Path, tmp_path: Path) -> None:
+    read_lerobot(annotated, tmp_path / "out")
+    assert [c.problem for c in from_manifest(tmp_path / "out").candidates] == [None] * 3
+    with pytest.raises(TempolocError, match="out holds a manifest already: choose another folder"):
+        read_lerobot(annotated, tmp_path / "out")
+    with pytest.raises(TempolocError, match=r"a task cannot be called '\.\./cups'"):
+        read_lerobot(annotated, tmp_path / "out", task="../cups")
 
 
 def test_without_annotations_there_are_no_events(plain: Path, tmp_path: Path) -> None:
@@ -215,6 +225,12 @@ def test_folders_that_are_no_such_dataset(plain: Path, tmp_path: Path) -> None:
     edit_info(plain, features={k: v for k, v in features.items() if k != CAMERA})
     with pytest.raises(TempolocError, match="cups has no video"):
         read_lerobot(plain, tmp_path / "o")
+    edit_info(plain, features=features, data_path="data/{episode_chunk}.parquet")
+    with pytest.raises(TempolocError, match=r"has the path 'data/\{episode_chunk\}.parquet', which is not LeRobot's"):
+        read_lerobot(plain, tmp_path / "o2")
+    edit_info(plain, fps=0)
+    with pytest.raises(TempolocError, match=r"cups/meta/info.json is not LeRobot's: its fps is 0"):
+        read_lerobot(plain, tmp_path / "o2")
     (plain / "meta" / "info.json").write_text("{}")
     with pytest.raises(TempolocError, match=r"cups/meta/info.json is not LeRobot's"):
         read_lerobot(plain, tmp_path / "o")

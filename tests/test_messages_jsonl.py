@@ -66,8 +66,12 @@ def test_samples_come_back(style: str, split: str, dataset: Path, tmp_path: Path
     assert ("convention" in summary, "system" in summary) == (True, split == "validation")
 
 
-def test_the_folder_of_one_split_is_a_source_too(dataset: Path, tmp_path: Path) -> None:
-    done = export_messages(dataset / "train", tmp_path / "m.jsonl")
+@pytest.mark.parametrize("there", [False, True])
+def test_the_folder_of_one_split_is_a_source_too(
+    there: bool, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(dataset / "train" if there else tmp_path)
+    done = export_messages("." if there else dataset / "train", tmp_path / "m.jsonl", split="train")
     for row in rows(done.output):
         assert (tmp_path / row["videos"][0]).resolve().is_file()
     import_messages(done.output, tmp_path / "back")
@@ -207,6 +211,7 @@ PARTS = [{"type": "video", "video": "v.mp4"}, {"type": "text", "text": QUESTION}
         (turns(("user", QUESTION + "\nThe first is at 0:01."), ("assistant", ANSWER)), "the question holds the time"),
         (theirs(tempoloc=[]), "tempoloc must be dict"),
         (theirs(tempoloc={"fps": "8"}), "fps must be int or float"),
+        (theirs(tempoloc={"fps": -8}), "fps must be a positive rate"),
         (theirs(tempoloc={"stamps": "often"}), "stamps must be one of recipe, pair, none, not 'often'"),
         (theirs(tempoloc={"convention": "middle"}), "convention must be one of start, end"),
         (theirs(tempoloc={"events": 3}), "its tempoloc events are none"),
@@ -235,6 +240,16 @@ def test_an_answer_that_was_edited_is_noticed(dataset: Path, tmp_path: Path) -> 
     done.output.write_text("".join(json.dumps(r) + "\n" for r in changed))
     import_messages(done.output, tmp_path / "back")
     assert read_samples(tmp_path / "back")[0].events[0].boundary == 0.81
+
+
+def test_what_is_said_of_a_video_is_what_it_is(dataset: Path, tmp_path: Path) -> None:
+    done = export_messages(dataset, tmp_path / "m.jsonl", split="train")
+    (changed, *_) = rows(done.output)
+    write_clip(tmp_path / "v.mp4", 90, seed=9)  # another video in its place
+    done.output.write_text(json.dumps(changed | {"videos": ["v.mp4"]}) + "\n")
+    import_messages(done.output, tmp_path / "back")
+    (found,) = read_samples(tmp_path / "back")
+    assert (found.duration, found.video_sha256) == (3.0, video_hash(tmp_path / "v.mp4"))
 
 
 def test_what_lines_do_not_say_must_be_told(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def clips() -> tuple[Clip, ...]:
 
 @pytest.fixture(scope="module")
 def train() -> tuple[Clip, ...]:
-    return read_manifest(ROOT / "train.jsonl")
+    return read_manifest(ROOT / "train.jsonl.xz")
 
 
 def of(clips: tuple[Clip, ...], family: str) -> list[Clip]:
@@ -173,4 +173,4 @@ def test_the_listed_clips_are_those_of_the_splits() -> None:
     known = {(f.split, f.key, f.robot): f.seeds for f in families()}
     assert all(int(row["seed"]) in known[row["split"], row["family"], row["robot"]] for row in rows)
     learned = {int(row["seed"]) for row in rows if row["split"] == "sft"}
-    assert {c.seed for c in read_manifest(benchmark.root / "train.jsonl")} <= learned
+    assert {c.seed for c in read_manifest(benchmark.root / "train.jsonl.xz")} <= learned

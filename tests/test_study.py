@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb import study
+from tempoloc_nb import publishing, study
 from tempoloc_nb.settings import TempolocError, settings
 from tempoloc_nb.study_plan import plan_lines, plan_studies
 
@@ -223,21 +223,21 @@ def test_a_profile_that_needs_gpus_is_refused_without_them(
 def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, project: Path) -> None:
     path = write_study("01_one", PARAMETERS, BODY, FIGURE)
     with pytest.raises(TempolocError, match="too small to publish"):
-        study.publish("quick")
+        publishing.publish("quick")
     with pytest.raises(TempolocError, match="01_one has no finished full run"):
-        study.publish("full")
+        publishing.publish("full")
     study.run_studies("full")
-    assert study.publish("full") == ["01_one"]
+    assert publishing.publish("full") == ["01_one"]
     published = json.loads(path.read_text())
     record = json.loads((project / "data" / "results" / "01_one" / "run.json").read_text())
     assert published["metadata"]["tempoloc"]["results"] == record["results"]
     assert published["cells"][1]["outputs"]
-    assert (project / "figures" / "01_one" / "line.png").is_file()
+    assert (project / "figures" / "01_one" / "line.svg").is_file()
     # Outputs are not code: the run is still the run of this notebook.
     assert study.plan("full")[0]["state"] == "unchanged"
     path.write_text(path.read_text().replace("[factor]", "[factor + 1]"))
     with pytest.raises(TempolocError, match="has no finished full run"):
-        study.publish("full")
+        publishing.publish("full")
 
 
 def test_published_results_are_of_one_run() -> None:

@@ -15,7 +15,7 @@ SIM = load_benchmark("sim")
 
 @pytest.fixture(scope="module")
 def simulated() -> pd.DataFrame:
-    train = read_manifest(SIM.root / "train.jsonl")
+    train = read_manifest(SIM.root / "train.jsonl.xz")
     return blind_scores(SIM, fps=8, resamples=50, train=train)
 
 
