@@ -251,7 +251,7 @@ def preset_rows(models: Iterable[ModelInfo], *presets: str) -> list[dict[str, An
         for p in found.values()
     ]  # fmt: skip
 
-# %% ../nbs/06_models.ipynb #9faf515a
+# %% ../nbs/06_models.ipynb #13b537d5
 _CACHED = re.compile(r"models--([^/\\]+?)--([^/\\]+)")  # of a hub model in the Hugging Face cache
 
 
@@ -262,7 +262,9 @@ def _part(config: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _named_bases(folder: Path, config: Mapping[str, Any]) -> list[str]:
-    """The names that a folder gives for what it was made from, the surest first."""
+    """The names that a folder gives for what it was made from, the surest first; a model of ours is itself."""
+    if folder.resolve().parent == (data_dir() / "models").resolve():
+        return [folder.resolve().name]
     names = [config.get("_name_or_path"), _part(config, "text_config").get("_name_or_path")]
     card = folder / "README.md"
     if card.is_file():
