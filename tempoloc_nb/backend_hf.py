@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['Encoded', 'encode_request', 'pick', 'draws', 'collate_prompts', 'generate_tokens', 'HFBackend']
+__all__ = ['Encoded', 'encode_request', 'pick', 'draws', 'collate_prompts', 'generate_tokens', 'end_tokens', 'HFBackend']
 
 # %% ../nbs/08_backend_hf.ipynb #13df2eb3
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,13 @@ def generate_tokens(
         found: npt.NDArray[np.int64] = torch.stack(steps, dim=1).cpu().numpy()
     return found
 
-# %% ../nbs/08_backend_hf.ipynb #9f100a12
+# %% ../nbs/08_backend_hf.ipynb #663f1556
+def end_tokens(model: Any, processor: Any) -> list[int]:
+    """The tokens at which a model stops."""
+    ends = model.generation_config.eos_token_id or processor.tokenizer.eos_token_id
+    return [ends] if isinstance(ends, int) else list(ends)
+
+
 class HFBackend:
     """Answers requests with transformers. See `runner.Backend`.
 
@@ -239,8 +245,7 @@ class HFBackend:
         self.batch = batch
         self.total_pixels, self.stock = total_pixels, stock_positions
         tokenizer = self.processor.tokenizer
-        ends = self.net.generation_config.eos_token_id or tokenizer.eos_token_id
-        self.ends = [ends] if isinstance(ends, int) else list(ends)
+        self.ends = end_tokens(self.net, self.processor)
         self.pad = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.ends[0])
         self._grammars: Grammars | None = None  # made for the first request with a constraint
 
@@ -323,7 +328,7 @@ class HFBackend:
                 return encoded
             return replace(encoded, grammar=self._grammars.compile(request.constraint))
         except TempolocError as error:
-            return clip_error(request, error)
+            return clip_error(request.clip, error)
 
     def _answer(
         self, batch: Sequence[Encoded], sampling: Sampling

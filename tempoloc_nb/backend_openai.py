@@ -210,7 +210,7 @@ class OpenAIBackend:
                 yield found
             run.result()
 
-# %% ../nbs/10_backend_openai.ipynb #1c89906b
+# %% ../nbs/10_backend_openai.ipynb #9303620f
 class _Run:
     """One call of `stream`: what its tasks share. Lives in one event loop."""
 
@@ -352,7 +352,7 @@ class _Run:
 
 def _named(request: Request, error: Exception) -> TempolocError:
     """An error as its clip's; what ends a run stays what it is."""
-    return error if isinstance(error, UnreachableError) else clip_error(request, error)
+    return error if isinstance(error, UnreachableError) else clip_error(request.clip, error)
 
 
 def _whole(request: Request, answers: Sequence[Response | TempolocError]) -> Iterator[Pair | Exception]:

@@ -48,7 +48,7 @@ def video_metadata(shown: ClipInputs, qwen3: bool) -> dict[str, Any]:
         times = {"fps": float(shown.fps), "frames_indices": list(range(n)), "total_num_frames": n}
     return {**times, "duration": n / shown.fps, "do_sample_frames": False}
 
-# %% ../nbs/09_backend_vllm.ipynb #9ca8df7f
+# %% ../nbs/09_backend_vllm.ipynb #425424ec
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A clip ready for the engine: its `prompt`, and what must become of the frames."""
@@ -65,7 +65,7 @@ def show(request: Request, processor: Any, total_pixels: int | None = None) -> S
     try:
         shown = clip_inputs(request.video, processor, request.fps, request.view, total_pixels)
     except TempolocError as error:
-        raise clip_error(request, error) from None
+        raise clip_error(request.clip, error) from None
     size = pixel_limits(processor, shown, total_pixels)
     n, height, width, _ = shown.images.shape
     patches = processor.video_processor.get_num_of_video_patches(n, height, width, {"size": size})
@@ -220,7 +220,7 @@ class _Engine:
         if gone:
             self.core.abort_request(gone)
 
-# %% ../nbs/09_backend_vllm.ipynb #b4854a1b
+# %% ../nbs/09_backend_vllm.ipynb #e8c9f5b5
 class VLLMBackend:
     """Answers requests with a vLLM engine in this machine. See `runner.Backend`.
 
@@ -323,7 +323,7 @@ class VLLMBackend:
                         except dead:
                             raise
                         except Exception as error:  # one clip's, and no reason to stop
-                            yield request, clip_error(request, error)
+                            yield request, clip_error(request.clip, error)
                     elif engine.running:
                         yield from engine.step()
                     else:

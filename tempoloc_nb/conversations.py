@@ -28,9 +28,9 @@ PLACEHOLDER = "<video>"  # where the video stands in the text of `messages`
 # %% auto #0
 __all__ = ['Stamps', 'PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'answer_of', 'check_question', 'sample_of',
            'inside', 'to_row', 'from_row', 'chat_messages', 'import_datasets', 'sample_features', 'save_samples',
-           'load_samples', 'read_samples']
+           'dataset_place', 'has_split', 'load_samples', 'read_samples']
 
-# %% ../nbs/13_conversations.ipynb #8b129f70
+# %% ../nbs/13_conversations.ipynb #44c09575
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One row of a conversations dataset. Times are seconds of the source's PTS.
@@ -95,12 +95,16 @@ class Sample:
         return [self.video]
 
     @property
+    def shown(self) -> Literal["frame", "pair", "none"]:
+        """The stamps that the model sees, as `clip_inputs.View` names them."""
+        return "frame" if self.stamps == "recipe" else self.stamps
+
+    @property
     def view(self) -> View:
         """How to show the file's frames: with the stamps that are not in it yet."""
         from tempoloc_nb.clip_inputs import View
 
-        shown: dict[Stamps, Literal["frame", "pair", "none"]] = {"recipe": "frame", "pair": "pair", "none": "none"}
-        return View("none" if self.stamped else shown[self.stamps])
+        return View("none" if self.stamped else self.shown)
 
 # %% ../nbs/13_conversations.ipynb #da062fa1
 def answer_events(clip: Clip, duration: float, convention: BoundaryIs = "start") -> tuple[Event, ...]:
@@ -225,7 +229,7 @@ def chat_messages(sample: Sample, root: Path | str, **video_options: Any) -> lis
             turn["content"] = [video if part["type"] == "video" else part for part in turn["content"]]
     return turns
 
-# %% ../nbs/13_conversations.ipynb #5a10617d
+# %% ../nbs/13_conversations.ipynb #fed353c6
 def import_datasets() -> Any:
     """The `datasets` library; raises `TempolocError` that says how to install it."""
     try:
@@ -265,6 +269,24 @@ def save_samples(samples: Iterable[Sample], folder: Path | str) -> dict[str, int
         if not bars:
             datasets.enable_progress_bars()
     return {name: len(found) for name, found in rows.items()}
+
+
+def dataset_place(path: Path | str) -> tuple[Path, str | None]:
+    """(dataset's folder, split) of what `custom.dataset.path` names: a dataset, or the folder of one of its splits.
+
+    The split is None for a whole dataset. Raises `TempolocError` if there is no such folder.
+    """
+    folder = Path(path).expanduser().resolve()
+    if not folder.is_dir():
+        raise TempolocError(f"{path}: no such dataset; make one (tempoloc dataset build), or --set custom.dataset.path")
+    if not (folder / "dataset_dict.json").is_file() and (folder.parent / "dataset_dict.json").is_file():
+        return folder.parent, folder.name
+    return folder, None
+
+
+def has_split(root: Path, name: str) -> bool:
+    """Whether a dataset's folder has a split."""
+    return (root / name / "state.json").is_file()
 
 
 def load_samples(folder: Path | str) -> Any:

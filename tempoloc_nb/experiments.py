@@ -126,7 +126,7 @@ def load_experiments(path: Path | None = None) -> dict[str, Experiment]:
             raise TempolocError(f"{where}: {error}") from None
     return found
 
-# %% ../nbs/12c_experiments.ipynb #242c937e
+# %% ../nbs/12c_experiments.ipynb #5a8de0c7
 def for_model(experiment: Experiment, model: str | None = None, *, fps: float | None = None) -> Experiment:
     """The experiment with another model or frame rate; None or "" leaves them as they are.
 
@@ -141,11 +141,13 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     changed = replace(changed, model=model, title=model_title(model) + suffix)
     own, info = _own_models(), find_model(model)
     ours = model in own or (info is not None and info.base in own)
-    if ours and (info is None or info.folder is None or read_way(info.folder) is None):
+    way = read_way(info.folder) if ours and info is not None and info.folder is not None else None
+    if ours and way is None:
         return changed
-    asked = info.card if ours and info is not None else load_registry().presets["study"]
+    study = load_registry().presets["study"]
+    asked = way or study
     view = replace(experiment.view, stamps=asked.stamps) if experiment.view.stamps == "pair" else experiment.view
-    sampling = experiment.sampling if ours else asked.sampling
+    sampling = experiment.sampling if ours else study.sampling
     return replace(changed, view=view, prompt=asked.prompt, sampling=sampling)
 
 

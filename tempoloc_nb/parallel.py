@@ -24,7 +24,7 @@ from .settings import TempolocError
 # %% auto #0
 __all__ = ['Answer', 'answer_each', 'ParallelBackend']
 
-# %% ../nbs/08e_parallel.ipynb #a036d804
+# %% ../nbs/08e_parallel.ipynb #20af5414
 Answer = list[Response] | TempolocError
 
 
@@ -36,7 +36,7 @@ def answer_each(backend: Backend, requests: Sequence[Request], sampling: Samplin
             yield index.pop(id(request)), answer
     except Exception as error:
         if len(requests) == 1:
-            yield 0, clip_error(requests[0], error)
+            yield 0, clip_error(requests[0].clip, error)
             return
         for i in index.values():
             for _, answer in answer_each(backend, [requests[i]], sampling):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['ALONE', 'share', 'Ranks', 'is_first', 'joined', 'scattered']
+__all__ = ['ALONE', 'share', 'Ranks', 'process_place', 'is_first', 'joined', 'scattered']
 
 # %% ../nbs/15f_ranks.ipynb #d730c57a
 def share(batch: Batch, rank: int, world: int) -> tuple[Batch, list[int], float]:
@@ -42,7 +42,7 @@ def share(batch: Batch, rank: int, world: int) -> tuple[Batch, list[int], float]
     )
     return own, np.flatnonzero(mine[::2]).tolist(), weight
 
-# %% ../nbs/15f_ranks.ipynb #fec63411
+# %% ../nbs/15f_ranks.ipynb #79b5cb06
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """The processes of a run: this is number `rank` of `world`; `sharded` where each keeps a part of the weights."""
@@ -120,11 +120,16 @@ class Ranks:
 ALONE = Ranks()
 
 
+def process_place() -> tuple[int, int]:
+    """(number of this process, processes of the run), as torchrun and accelerate tell them; (0, 1) without either."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def is_first() -> bool:
     """Whether this process is the first that a launcher started, or was started by none."""
-    return os.environ.get("RANK", "0") == "0"
+    return process_place()[0] == 0
 
-# %% ../nbs/15f_ranks.ipynb #0eb8c5f6
+# %% ../nbs/15f_ranks.ipynb #2ddcf9c9
 @contextmanager
 def joined(device: str) -> Iterator[tuple[Ranks, str]]:
     """(the processes that a launcher started, this one's device): a process by itself where none did.
@@ -134,7 +139,7 @@ def joined(device: str) -> Iterator[tuple[Ranks, str]]:
     weights in float32, as in one process. At the end all wait for the first; let no trainer outlive the block. Raises
     `TempolocError` for DeepSpeed and Megatron-LM, and where there are fewer GPUs than processes.
     """
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    _, world = process_place()
     if world == 1:
         yield ALONE, device
         return

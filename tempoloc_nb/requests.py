@@ -24,7 +24,7 @@ from .tasks import Benchmark
 __all__ = ['Sampling', 'Request', 'Response', 'Backend', 'reason', 'clip_error', 'row_seed', 'video_hash', 'request_id',
            'view_name', 'response_row', 'plan_requests', 'VideoHashes', 'Unanswered']
 
-# %% ../nbs/07e_requests.ipynb #086a2173
+# %% ../nbs/07e_requests.ipynb #2d7ed87a
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How text is drawn. `temperature` 0 is greedy; `repetition_penalty` 1 is none (the recipe's is 1.15)."""
@@ -98,10 +98,10 @@ def reason(error: BaseException) -> str:
     return said if said == name else f"{name}: {said}"
 
 
-def clip_error(request: Request, error: BaseException) -> TempolocError:
+def clip_error(clip: str, error: BaseException) -> TempolocError:
     """Why a clip has no answer, in a line that names it."""
     told = reason(error)
-    return TempolocError(told if request.clip in told else f"{request.clip}: {told}")
+    return TempolocError(told if clip in told else f"{clip}: {told}")
 
 
 def row_seed(seed: int, clip: str, trial: int) -> int:

@@ -61,8 +61,8 @@ class Event:
 
 # %% auto #0
 __all__ = ['BoundaryIs', 'PLACEHOLDER', 'Interval', 'Event', 'intervals_from_boundaries', 'boundary_of', 'Task', 'read_task',
-           'load_task', 'list_tasks', 'Clip', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest',
-           'Benchmark', 'load_benchmark']
+           'load_task', 'list_tasks', 'Clip', 'check_labelled', 'clip_from_dict', 'clip_to_dict', 'read_manifest',
+           'write_manifest', 'Benchmark', 'load_benchmark']
 
 # %% ../nbs/01_tasks.ipynb #b911e1f5
 def intervals_from_boundaries(
@@ -199,7 +199,7 @@ def list_tasks(group: str = "*") -> tuple[Task, ...]:
     """The shipped tasks of a group (`recipe`, `mimicgen`, `sim`; all by default), sorted by key."""
     return tuple(read_task(p) for p in sorted((data_dir() / "tasks").glob(f"{group}/*.toml")))
 
-# %% ../nbs/01_tasks.ipynb #7b3339a6
+# %% ../nbs/01_tasks.ipynb #61593bc2
 @dataclass(frozen=True, slots=True)
 class Clip:
     """One demonstration: where its video is, and the truth.
@@ -262,6 +262,12 @@ class Clip:
 
 _CLIP_KEYS = tuple(Clip.__dataclass_fields__)
 _EVENT_KEYS = tuple(Event.__dataclass_fields__)
+
+
+def check_labelled(clip: Clip) -> None:
+    """Raise `TempolocError` if the clip's boundaries are placeholders."""
+    if clip.extra.get(PLACEHOLDER):
+        raise TempolocError(f"{clip.clip} has placeholders for boundaries: find or label them first")
 
 
 def clip_from_dict(values: Mapping[str, Any], where: str) -> Clip:

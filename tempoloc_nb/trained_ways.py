@@ -61,12 +61,11 @@ def _check(values: dict[str, Any], path: Path) -> None:
 # %% auto #0
 __all__ = ['WAY', 'Stamps', 'TrainedWay', 'write_way', 'read_way', 'way_of']
 
-# %% ../nbs/06c_trained_ways.ipynb #b0c969d5
+# %% ../nbs/06c_trained_ways.ipynb #7ae65d96
 def way_of(sample: Sample) -> TrainedWay | None:
     """How a sample asks; None if its words are none of the prompts of `prompts.list_prompts`."""
-    shown: Stamps = "frame" if sample.stamps == "recipe" else sample.stamps
     for name in list_prompts():
         prompt = load_prompt(name)
         if (prompt.system, prompt.question(sample.labels)) == (sample.system, sample.question):
-            return TrainedWay(sample.fps, name, shown, sample.convention)
+            return TrainedWay(sample.fps, name, sample.shown, sample.convention)
     return None

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tempoloc_nb.consensus import Combined, CombinedEvent
 from tempoloc_nb.corrections import (
-    PLACEHOLDER,
     Change,
     export_csv,
     import_csv,
@@ -22,7 +21,7 @@ from tempoloc_nb.corrections import (
 )
 from tempoloc_nb.settings import TempolocError
 from tempoloc_nb.subtitles import export_vtt, import_vtt
-from tempoloc_nb.tasks import Clip, Event, read_manifest, write_manifest
+from tempoloc_nb.tasks import PLACEHOLDER, Clip, Event, read_manifest, write_manifest
 
 WHEN = datetime(2026, 1, 2, tzinfo=UTC)
 A = Clip(

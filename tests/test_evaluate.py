@@ -24,7 +24,7 @@ from tempoloc_nb.evaluate import Evaluation, compare, evaluate
 from tempoloc_nb.predictions import line_of
 from tempoloc_nb.recipe_io import import_recipe
 from tempoloc_nb.settings import TempolocError
-from tempoloc_nb.tasks import Benchmark, Clip, Event, Task, load_benchmark
+from tempoloc_nb.tasks import PLACEHOLDER, Benchmark, Clip, Event, Task, load_benchmark
 
 LABELS = ("grasp", "lift", "release")
 TRUTH = (2.0, 5.0, 6.0)
@@ -688,3 +688,9 @@ def test_errors_in_frames(tmp_path: Path) -> None:
     answer |= {"text": "Event 1: <4.2> <7.2> grasping the cube\nEvent 2: <7.2> <9.0> releasing the cube"}
     for mode in ("strict", "recipe"):  # 0.6 s of the source are 3 frames, and so are 0.1 s of the label base
         assert values(score(tmp_path, [answer], bridge, mode), "mae_frames") == pytest.approx([3.0])
+
+
+def test_clips_that_nobody_has_labelled_are_not_scored(tmp_path: Path) -> None:
+    blank = replace(clip("1"), extra={PLACEHOLDER: True})
+    with pytest.raises(TempolocError, match="toy/1 has placeholders for boundaries: find or label them first"):
+        score(tmp_path, [row(text((2, 5), (5, 6), (6, 8)))], toy(clip("0"), blank))

@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 import tiny_models
 
 from tempoloc_nb import finetune as engine
-from tempoloc_nb.backend_hf import HFBackend, encode_request
+from tempoloc_nb.backend_hf import HFBackend, encode_request, end_tokens
 from tempoloc_nb.checkpoints import load_model
 from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.conversations import Sample, sample_of, save_samples
@@ -31,7 +31,6 @@ from tempoloc_nb.finetune_inputs import (
     answer_ids,
     answer_loss,
     collate,
-    end_tokens,
     fitting,
     read_data,
     set_frame_pixels,
@@ -553,3 +552,14 @@ def test_the_command_says_what_is_wrong_in_one_line(
     told = capsys.readouterr().err
     assert told.startswith("tempoloc: cannot read the fine-tuning file")
     assert len(told.splitlines()) == 1
+
+
+def test_a_log_line_cut_by_a_kill_does_not_stop_the_run_that_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    first = engine.Journal(log, 0)
+    for step in (1, 2):
+        first.add(step, 9, {"loss": 1.5})
+    log.write_text(log.read_text() + '{"step": 3, "lo')
+    assert [line["step"] for line in engine.Journal(log, 2).lines] == [1, 2]
+    assert log.read_text().count("\n") == 2
+    assert log.read_text().endswith("}\n")

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tempoloc_nb.corrections import PLACEHOLDER, with_placeholders
+from tempoloc_nb.corrections import with_placeholders
 from tempoloc_nb.dataset_sources import from_manifest
 from tempoloc_nb.lerobot import LANGUAGE, REST, parquet, read_lerobot
 from tempoloc_nb.lerobot_subtasks import spans_of, write_lerobot_subtasks
 from tempoloc_nb.settings import TempolocError
-from tempoloc_nb.tasks import Clip, Event, load_benchmark, read_manifest
+from tempoloc_nb.tasks import PLACEHOLDER, Clip, Event, load_benchmark, read_manifest
 from tempoloc_nb.video import encode, probe, read
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra data)")

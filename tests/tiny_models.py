@@ -38,6 +38,28 @@ def qwen25() -> Path:
     return out
 
 
+QWEN3_ROPE = {"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}
+
+
+def qwen3_config(ids: dict[str, int], context: int = 4096, **rope: Any) -> Any:
+    """A small Qwen3-VL's config; transformers 4.57 names the rotary settings `rope_scaling`, 5 `rope_parameters`."""
+    text = {
+        "vocab_size": 704, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": context,
+        "bos_token_id": ids["<|endoftext|>"], "eos_token_id": ids["<|im_end|>"], "tie_word_embeddings": True, **rope,
+    }  # fmt: skip
+    vision = {
+        "depth": 2, "hidden_size": 48, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64,
+        "patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2, "num_position_embeddings": 64,
+        "deepstack_visual_indexes": [0],
+    }  # fmt: skip
+    return import_transformers().Qwen3VLConfig(
+        text_config=text, vision_config=vision, tie_word_embeddings=True, image_token_id=ids["<|image_pad|>"],
+        video_token_id=ids["<|video_pad|>"], vision_start_token_id=ids["<|vision_start|>"],
+        vision_end_token_id=ids["<|vision_end|>"],
+    )  # fmt: skip
+
+
 @cache
 def qwen3() -> Path:
     """A small Qwen3-VL folder, one a process."""
@@ -47,24 +69,7 @@ def qwen3() -> Path:
     out = Path(mkdtemp(prefix="tempoloc-qwen3-"))
     tokenizer = train_tokenizer(corpus(), 700)
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS}
-    text = {
-        "vocab_size": 704, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 4096,
-        "rope_parameters": {
-            "rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True, "rope_theta": 5e6,
-        },
-        "bos_token_id": ids["<|endoftext|>"], "eos_token_id": ids["<|im_end|>"], "tie_word_embeddings": True,
-    }  # fmt: skip
-    vision = {
-        "depth": 2, "hidden_size": 48, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64,
-        "patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2, "num_position_embeddings": 64,
-        "deepstack_visual_indexes": [0],
-    }  # fmt: skip
-    config = transformers.Qwen3VLConfig(
-        text_config=text, vision_config=vision, tie_word_embeddings=True, image_token_id=ids["<|image_pad|>"],
-        video_token_id=ids["<|video_pad|>"], vision_start_token_id=ids["<|vision_start|>"],
-        vision_end_token_id=ids["<|vision_end|>"],
-    )  # fmt: skip
+    config = qwen3_config(ids, rope_parameters={**QWEN3_ROPE, "rope_theta": 5e6})
     torch.manual_seed(2)
     model = louder(transformers.Qwen3VLForConditionalGeneration(config))
     model.generation_config.eos_token_id = ids["<|im_end|>"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import transformers
+from tiny_models import QWEN3_ROPE, qwen3_config
 
 from tempoloc_nb.tiny import CHAT_TEMPLATE, SPECIAL_TOKENS, TinyShape, corpus, tiny_config, train_tokenizer
 
@@ -41,22 +42,7 @@ def qwen3(folder: Path) -> Path:
     """A dense Qwen3-VL."""
     words = tokenizer()
     ids = {token: words.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS}
-    text = {
-        "vocab_size": 704, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 8192,
-        "rope_scaling": {"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True},
-        "bos_token_id": ids["<|endoftext|>"], "eos_token_id": ids["<|im_end|>"], "tie_word_embeddings": True,
-    }  # fmt: skip
-    vision = {
-        "depth": 2, "hidden_size": 48, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64,
-        "patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2, "num_position_embeddings": 64,
-        "deepstack_visual_indexes": [0],
-    }  # fmt: skip
-    config = transformers.Qwen3VLConfig(
-        text_config=text, vision_config=vision, tie_word_embeddings=True, image_token_id=ids["<|image_pad|>"],
-        video_token_id=ids["<|video_pad|>"], vision_start_token_id=ids["<|vision_start|>"],
-        vision_end_token_id=ids["<|vision_end|>"],
-    )  # fmt: skip
+    config = qwen3_config(ids, context=8192, rope_scaling=QWEN3_ROPE)
     sides = {"patch_size": 16, "merge_size": 2, "temporal_patch_size": 2}
     transformers.Qwen3VLProcessor(
         image_processor=transformers.Qwen2VLImageProcessor(**sides), tokenizer=words,
