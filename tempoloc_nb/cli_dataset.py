@@ -18,7 +18,7 @@ app = typer.Typer(name="dataset", help="Build and inspect training data.", no_ar
 # %% auto #0
 __all__ = ['app', 'build', 'stats']
 
-# %% ../nbs/20g_cli_dataset.ipynb #bef986ab
+# %% ../nbs/20g_cli_dataset.ipynb #ad914681
 @app.command()
 def build(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the dataset, which must not be there yet.")],
@@ -38,7 +38,7 @@ def build(
         Literal["write", "done", "later"] | None,
         typer.Option(
             help="write: into stamped copies (default of a manifest); done: the videos have them (of the recipe's);"
-            " later: on the sampled frames, by who reads them."
+            " later: on the sampled frames, by whoever reads them."
         ),
     ] = None,
     prompt: Annotated[str, typer.Option(help="Prompt by name or folder, the one to be used at inference.")] = "recipe",

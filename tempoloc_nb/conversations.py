@@ -106,7 +106,7 @@ class Sample:
 
         return View("none" if self.stamped else self.shown)
 
-# %% ../nbs/13_conversations.ipynb #da062fa1
+# %% ../nbs/13_conversations.ipynb #551c7199
 def answer_events(clip: Clip, duration: float, convention: BoundaryIs = "start") -> tuple[Event, ...]:
     """The clip's events with the intervals (s, source PTS) that its answer writes; `duration` is the video's (s)."""
     times, scale = clip.source_boundaries, clip.label_scale
@@ -123,7 +123,7 @@ def after_the_end(clip: Clip, duration: float) -> str:
     """What of the clip's truth lies after the end of its video (s), more than rounding explains; "" if nothing does."""
     times = [max(e.boundary, e.end or 0.0) * clip.label_scale for e in clip.events]
     last = max(times, default=0.0)
-    return f"{last:.3f} s; the video has {duration:.3f} s" if last > duration + ROUNDING else ""
+    return f"an event is at {last:.3f} s; the video has {duration:.3f} s" if last > duration + ROUNDING else ""
 
 
 def answer_of(events: Iterable[Event], digits: int = 2) -> str:

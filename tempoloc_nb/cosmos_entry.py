@@ -49,10 +49,13 @@ def dataset_of(config: Any, split: str = "train") -> ConversationDataset:
         raise TempolocError("the configuration lacks custom.dataset.path")
     return ConversationDataset(path, split, custom.get("vision", {}))
 
-# %% ../nbs/15k_cosmos_entry.ipynb #5dd102bd
+# %% ../nbs/15k_cosmos_entry.ipynb #7d5beadc
 def validation_of(config: Any) -> ConversationDataset | None:
     """The validation split, or None where `validation.enable` is false."""
-    return dataset_of(config, "validation") if config.validation.enable else None
+    if not config.validation.enable:
+        return None
+    found = dataset_of(config, "validation")
+    return ConversationDataset(found.root, "validation", found.vision)  # also where the path names another split
 
 
 def main() -> None:

@@ -37,13 +37,13 @@ Made = TypeVar("Made")
 # %% auto #0
 __all__ = ['Item', 'Made', 'BuildOptions', 'Seen', 'Dropped', 'Draft', 'look_at', 'Built', 'build_dataset']
 
-# %% ../nbs/13c_dataset_build.ipynb #5fbf9a5b
+# %% ../nbs/13c_dataset_build.ipynb #13c69441
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """How a dataset is built.
 
     `stamping`: "write" puts stamped copies into the dataset, "done" takes videos that are stamped already, "later"
-    leaves it to who reads them. `convention` None is what the tasks declare; `digits` None what the source has.
+    leaves it to whoever reads them. `convention` None is what the tasks declare; `digits` None what the source has.
     `split` is a plan of `splits.read_plan`, `demonstration` the field that tells demonstrations. Videos of more than
     `max_bytes` are left out, and with `drop` all that cannot be used; without it, the first such clip is an error.
     `check_frames` decodes every frame; `link` links videos instead of copying them.

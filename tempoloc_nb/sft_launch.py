@@ -133,7 +133,7 @@ def end_run(process: subprocess.Popen[bytes], name: str, grace: float) -> None:
     process.wait()
     _ended(process, name, 5)
 
-# %% ../nbs/15j_sft_launch.ipynb #31bd2497
+# %% ../nbs/15j_sft_launch.ipynb #0b2898c3
 @dataclass(frozen=True, slots=True)
 class Run:
     """How a run ended: `outcome` is "finished", "incomplete", "failed" or "interrupted"."""
@@ -230,6 +230,19 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def _heard_by_children() -> Iterator[None]:
+    """A process started within hears SIGINT, also where this one ignores it: in the background of a script."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def launch(
     config: Path | str, engine: str = "cosmos-rl", *, cosmos: Path | str | None = None, folder: Path | None = None,
     grace: float = 30.0, echo: Callable[[str], None] = print, report: Callable[[Progress], None] | None = None,
@@ -279,10 +292,11 @@ def _run(
     name, began = f"{folder.name}-{os.getpid()}", time.monotonic()
     with _terminable():
         try:
-            process = subprocess.Popen(
-                command.arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-                env={**os.environ, **command.variables, RUN: name},
-            )  # fmt: skip
+            with _heard_by_children():
+                process = subprocess.Popen(
+                    command.arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                    env={**os.environ, **command.variables, RUN: name},
+                )  # fmt: skip
         except OSError as error:
             raise TempolocError(f"{command.arguments[0]} cannot be started: {error.strerror}") from None
         assert process.stdout is not None

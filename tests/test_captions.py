@@ -137,7 +137,7 @@ def test_what_is_finished_is_kept_and_what_failed_is_tried_again(videos: dict[st
 
 
 def test_a_half_written_folder_is_made_again(videos: dict[str, Path], tmp_path: Path) -> None:
-    half, dead = tmp_path / "c" / "ep0", tmp_path / "c" / ".ep0.part"
+    half, dead = tmp_path / "c" / "ep0", tmp_path / "c" / "ep0.part"
     for folder in (half, dead):
         folder.mkdir(parents=True)
         (folder / "caption.txt").write_text("half of a capt")

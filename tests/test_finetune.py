@@ -554,6 +554,16 @@ def test_the_command_says_what_is_wrong_in_one_line(
     assert len(told.splitlines()) == 1
 
 
+def test_a_damaged_record_is_one_line(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text('{"engine": "transf')
+    path = write_config(tmp_path / "sft.toml", dataset, tmp_path / "run", tiny_models.qwen25())
+    assert engine.main([str(path), "--device", "cpu"]) == 1
+    told = capsys.readouterr().err
+    assert "run.json is not JSON" in told
+    assert len(told.splitlines()) == 1
+
+
 def test_a_log_line_cut_by_a_kill_does_not_stop_the_run_that_goes_on(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     first = engine.Journal(log, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from dataclasses import replace
@@ -267,8 +268,27 @@ def test_a_full_folder_is_not_written_into(dataset: Path, tmp_path: Path) -> Non
     done = export_messages(dataset, tmp_path / "m.jsonl", split="train")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("x")
-    with pytest.raises(TempolocError, match="is not empty: choose another folder"):
+    with pytest.raises(TempolocError, match="exists: remove it or give another name"):
         import_messages(done.output, tmp_path / "full")
+
+
+def test_a_disk_that_is_full_leaves_nothing(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = export_messages(dataset, tmp_path / "m.jsonl", split="train")
+    copied: list[Path] = []
+
+    def copy(video: Path, target: Path) -> None:
+        copied.append(target)
+        target.write_bytes(b"half")
+        if len(copied) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+
+    monkeypatch.setattr("tempoloc_nb.messages_jsonl.shutil.copyfile", copy)
+    with pytest.raises(TempolocError, match=r"cannot write .*: No space left on device"):
+        import_dataset(done.output, tmp_path / "back", "messages")
+    assert len(copied) == 2
+    assert not list(tmp_path.glob("back*"))
 
 
 @pytest.mark.parametrize("clip", ["mug/../../x", "/x", "mug/a\\b", "../x"])

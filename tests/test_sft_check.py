@@ -143,13 +143,38 @@ def test_a_rate_above_the_sources_is_the_sources(tmp_path: Path) -> None:
     assert errors(report_on(tmp_path, good(tmp_path / "set"))) == {}
 
 
+def test_validation_samples_are_measured_where_they_are_used(
+    tmp_path: Path, dataset: tuple[Path, list[Sample]]
+) -> None:
+    """The longest clip is the one to validate on, and the only one that does not fit."""
+    flat = make_config(changes=good(dataset[0]))
+    data, _ = data_facts(flat)
+    sizes = lengths_of(data, model_facts(flat), flat).total
+    longest = sizes.index(max(sizes))
+    folder = tmp_path / "set"
+    parts = ["validation" if i == longest else "train" for i in range(len(sizes))]
+    save_samples([replace(s, split=p) for s, p in zip(data.samples, parts, strict=True)], folder)
+    (folder / "videos").symlink_to(dataset[0] / "videos")
+
+    tight = good(folder) | {"policy.model_max_length": max(sizes) - 1}
+    assert errors(report_on(tmp_path, tight)) == {}  # cosmos-rl does not validate unless it is told to
+    for path in (folder, folder / "train"):
+        found = errors(report_on(tmp_path, tight | {"custom.dataset.path": str(path), "validation.enable": True}))
+        assert found.keys() == {"policy.model_max_length"}
+        assert found["policy.model_max_length"].startswith("1 of 1 validation samples are longer than")
+    ours = good(folder) | {"policy.model_max_length": 100}
+    write_config(tmp_path / "own.toml", make_config("transformers", changes=ours))  # which validates where it can
+    said = [f.message for f in check_config(tmp_path / "own.toml", "transformers").findings]
+    assert any(m.startswith("1 of 1 validation samples are longer than 100") for m in said)
+
+
 def test_mixed_conventions_and_missing_videos(tmp_path: Path, dataset: tuple[Path, list[Sample]]) -> None:
     samples = [replace(s, convention="end" if i else "start") for i, s in enumerate(dataset[1])]
     folder = tmp_path / "set"
     save_samples(samples, folder)
     (folder / "videos").mkdir()
     shutil.copy(dataset[0] / samples[0].video, folder / samples[0].video)
-    said = [f.message for f in data_facts(make_config(changes=good(folder))).findings]
+    said = [f.message for f in data_facts(make_config(changes=good(folder)))[0].findings]
     assert any("disagree on the boundary" in m for m in said)
     assert any("2 of 3 videos cannot be read" in m and Path(samples[1].video).name in m for m in said)
 
@@ -163,7 +188,7 @@ def test_validation_needs_its_split(tmp_path: Path) -> None:
 def test_a_split_folder_is_a_dataset_too(dataset: tuple[Path, list[Sample]]) -> None:
     """The recipe's own script needs the folder of the split."""
     flat = make_config(changes={"custom.dataset.path": str(dataset[0] / "validation")})
-    found = data_facts(flat)
+    found, _ = data_facts(flat)
     assert [s.clip for s in found.samples] == [dataset[1][-1].clip]
     assert found.findings == ()
 
@@ -181,7 +206,7 @@ def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Pat
     changes = {"custom.dataset.path": str(tmp_path / "set"), "policy.model_name_or_path": str(folder)}
     flat = make_config("transformers", changes=changes)
     facts = model_facts(flat, "transformers")
-    counted = lengths_of(data_facts(flat, "transformers"), facts, flat, "transformers")
+    counted = lengths_of(data_facts(flat, "transformers")[0], facts, flat, "transformers")
     transformers = import_transformers()
     processor = transformers.AutoProcessor.from_pretrained(folder)
     model = transformers.AutoModelForImageTextToText.from_pretrained(folder)

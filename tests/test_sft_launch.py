@@ -127,14 +127,20 @@ def test_what_is_left_after_the_end_is_ended(tmp_path: Path) -> None:
     assert run_processes(f"{run.folder.name}-{os.getpid()}") == []
 
 
-def interrupted(tmp_path: Path, body: str, grace: float, *signals: signal.Signals) -> tuple[int, str, float, int]:
-    """Send signals to a launch that has taken its first step: exit status, output, seconds until the end, its id."""
+def interrupted(
+    tmp_path: Path, body: str, grace: float, *signals: signal.Signals, hears: bool = True
+) -> tuple[int, str, float, int]:
+    """Send signals to a launch that has taken its first step: exit status, output, seconds until the end, its id.
+
+    Unless it `hears` SIGINT it ignores that from its start, as what a script starts in the background does.
+    """
     env = stand_in(tmp_path, body)
     code = "import sys; from tempoloc_nb.cli_sft_jobs import app; app(sys.argv[1:])"
     line = ["launch", str(tmp_path / "sft.toml"), "--cosmos", str(env), "--grace", str(grace)]
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+        [sys.executable, "-c", code, *line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL if hears else signal.SIG_IGN),
+    )  # fmt: skip
     assert process.stdout is not None
     said = ""
     while "Step: 1/5" not in said:
@@ -180,8 +186,10 @@ def test_another_replica_may_go_on(tmp_path: Path) -> None:
 
 
 @linux
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_lets_the_training_save(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "hears"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)]
+)
+def test_an_interrupt_lets_the_training_save(tmp_path: Path, number: signal.Signals, hears: bool) -> None:
     """It ends by itself, and what it says meanwhile, more than a pipe holds, is in the log."""
     status, _, seconds, pid = interrupted(tmp_path, """\
         try:
@@ -191,7 +199,7 @@ def test_an_interrupt_lets_the_training_save(tmp_path: Path, number: signal.Sign
             print("saving " * 30000)
             print("saved")
             sys.exit(0)
-        """, 40, number)  # fmt: skip
+        """, 40, number, hears=hears)  # fmt: skip
     told = record(tmp_path / "out")
     assert (status, told["outcome"], told["status"]) == (130, "interrupted", 0)
     assert seconds < 30

@@ -66,7 +66,7 @@ def test_the_check_counts_the_packers_tokens(
     packer: Any, model: Path, dataset: tuple[Path, list[Sample]], vision: dict[str, Any]
 ) -> None:
     flat, config = config_of(dataset[0], model, **vision)
-    counted = lengths_of(data_facts(flat), model_facts(flat), flat)
+    counted = lengths_of(data_facts(flat)[0], model_facts(flat), flat)
     found = dataset_of(config)
     assert counted.total == tuple(len(packer.sft_process_sample(found[i])["input_ids"]) for i in range(len(found)))
 
@@ -117,6 +117,9 @@ def test_validation_is_the_validation_split_where_it_is_asked_for(
     found = validation_of(on)
     assert found is not None
     assert [found[0][-1]["content"]] == [dataset[1][-1].answer]
+    split = validation_of(config_of(dataset[0] / "train", model, **{"validation.enable": True})[1])
+    assert split is not None
+    assert [split[0][-1]["content"], len(split)] == [dataset[1][-1].answer, 1]
 
 
 def test_a_wrong_path_or_split_is_one_line(model: Path, dataset: tuple[Path, list[Sample]], tmp_path: Path) -> None:
