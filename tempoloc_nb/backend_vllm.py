@@ -30,7 +30,7 @@ from .runtime import import_transformers
 from .settings import TempolocError
 
 # %% auto #0
-__all__ = ['video_metadata', 'Shown', 'show', 'import_vllm', 'sampling_params', 'VLLMBackend']
+__all__ = ['video_metadata', 'Shown', 'show', 'import_vllm', 'sampling_params', 'engine_arguments', 'VLLMBackend']
 
 # %% ../nbs/09_backend_vllm.ipynb #856016ee
 def video_metadata(shown: ClipInputs, qwen3: bool) -> dict[str, Any]:
@@ -220,7 +220,21 @@ class _Engine:
         if gone:
             self.core.abort_request(gone)
 
-# %% ../nbs/09_backend_vllm.ipynb #e8c9f5b5
+# %% ../nbs/09_backend_vllm.ipynb #53ddc86e
+def engine_arguments(
+    processor: Any, on_cpu: bool, tensor_parallel: int, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a vLLM engine is started with, beside its model; `options` replace anything."""
+    arguments = {
+        "tensor_parallel_size": tensor_parallel, "enforce_eager": on_cpu,
+        "limit_mm_per_prompt": {"image": 0, "video": 1},
+        "mm_processor_cache_gb": 0.5,  # a clip's trials follow each other: few are kept
+        "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
+        **({} if _one_normalization(processor) else {"mm_device_do_normalize": False}), **options,
+    }  # fmt: skip
+    return {**arguments, "dtype": arguments.get("dtype") or ("float32" if on_cpu else "auto")}
+
+
 class VLLMBackend:
     """Answers requests with a vLLM engine in this machine. See `runner.Backend`.
 
@@ -243,16 +257,10 @@ class VLLMBackend:
         if local:
             check_folder(Path(model))
         on_cpu = importlib.import_module("vllm.platforms").current_platform.is_cpu()
-        arguments = {
-            "dtype": dtype or ("float32" if on_cpu else "auto"), "tensor_parallel_size": tensor_parallel,
-            "max_model_len": max_model_len, "revision": revision,
-            "limit_mm_per_prompt": {"image": 0, "video": 1}, "enforce_eager": on_cpu,
-            "mm_processor_cache_gb": 0.5, **(options or {}),  # a clip's trials follow each other: few are kept
-        }  # fmt: skip
+        given = {"dtype": dtype, "max_model_len": max_model_len, "revision": revision, **(options or {})}
         try:
             self.processor = import_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
-            if not _one_normalization(self.processor):
-                arguments["mm_device_do_normalize"] = False
+            arguments = engine_arguments(self.processor, on_cpu, tensor_parallel, given)
             before = set(multiprocessing.active_children())
             self.llm = self._vllm.LLM(model=str(model), **arguments)
             self._processes = [p for p in multiprocessing.active_children() if p not in before]

@@ -22,12 +22,12 @@ if TYPE_CHECKING:  # the scorer is imported by the commands that need it
 # %% auto #0
 __all__ = ['localize', 'evaluation_lines', 'evaluate', 'import_recipe']
 
-# %% ../nbs/20c_cli_predictions.ipynb #31d49cfa
+# %% ../nbs/20c_cli_predictions.ipynb #c2f1b8ec
 def localize(
     output: Annotated[Path, typer.Option("--output", "-o", help="Predictions to write (JSON Lines).")],
     model: Annotated[str, typer.Option(help="Model folder or hub name, or a blind row, e.g. loo-median.")],
     benchmark: Annotated[str, typer.Option(help="recipe, sim, or the path of a manifest or task file.")] = "recipe",
-    backend: Annotated[str | None, typer.Option(help="hf, vllm, openai or blind; hf for a model.")] = None,
+    backend: Annotated[str | None, typer.Option(help="hf, vllm, openai, ray or blind; hf for a model.")] = None,
     video_root: Annotated[Path | None, typer.Option(help="Folder of the videos, where they are not shipped.")] = None,
     trials: Annotated[int, typer.Option(help="Answers a clip.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of all trials.")] = 0,
@@ -50,6 +50,9 @@ def localize(
     tensor_parallel: Annotated[int, typer.Option(help="GPUs that share a copy; hf needs 1.")] = 1,
     server: Annotated[list[str] | None, typer.Option(help="URL of a server (openai); repeatable.")] = None,
     media: Annotated[Path | None, typer.Option(help="Folder that the servers may read; else videos are sent.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Requests at once per server (openai), engine (ray).")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds that one answer may take (openai).")] = None,
+    retries: Annotated[int | None, typer.Option(help="Further tries of a request that failed (openai).")] = None,
     train: Annotated[Path | None, typer.Option(help="Manifest of training clips, for the train-median row.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be asked, and load nothing.")] = False,
 ) -> None:
@@ -67,6 +70,7 @@ def localize(
         typer.echo(_localize_blind(found, model, fps or settings().study.fps, output, train))
         return
     check_backend(engine, data_parallel, tensor_parallel)
+    options = _engine_options(engine, batch, concurrency, timeout, retries)
     asked = way_of_asking(model, preset)
     rate = fps or asked.fps
     view = View(stamps or asked.stamps, shift, content)  # type: ignore[arg-type]  # checked by View
@@ -85,8 +89,7 @@ def localize(
             typer.echo(line)
         return
     find_videos(found, video_root)  # loading a model can take minutes: say first what is missing
-    options: dict[str, Any] = {"total_pixels": total_pixels or asked.total_pixels}
-    options |= {"batch": batch} if engine == "hf" else {}
+    options |= {"total_pixels": total_pixels or asked.total_pixels}
     summary = run_backend(
         make_backend(
             engine,
@@ -114,6 +117,28 @@ def localize(
     typer.echo(str(summary))
     if summary.failed:
         raise typer.Exit(1)
+
+
+def _engine_options(
+    engine: str, batch: int | None, concurrency: int | None, timeout: float | None, retries: int | None
+) -> dict[str, Any]:
+    """The options that are one engine's own; raises `TempolocError` for those of another."""
+    from tempoloc_nb.http_client import Patience
+
+    options: dict[str, Any] = {"batch": batch} if engine == "hf" else {}
+    if concurrency is not None:
+        if engine not in ("openai", "ray"):
+            raise TempolocError(f"--concurrency is for the backends openai and ray, not {engine}: leave it out")
+        if concurrency < 1:
+            raise TempolocError(f"--concurrency must be 1 or more, got {concurrency}")
+        options["concurrency"] = concurrency
+    patience: dict[str, Any] = {"timeout": timeout, "retries": retries}
+    patience = {k: v for k, v in patience.items() if v is not None}
+    if patience:
+        if engine != "openai":
+            raise TempolocError(f"--{next(iter(patience))} is for the backend openai, not {engine}: leave it out")
+        options["patience"] = Patience(**patience)
+    return options
 
 
 def _names_a_model(name: str) -> bool:

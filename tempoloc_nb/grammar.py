@@ -30,7 +30,7 @@ def import_xgrammar() -> Any:
 # %% auto #0
 __all__ = ['CACHE_BYTES', 'import_xgrammar', 'Grammars', 'Guide']
 
-# %% ../nbs/08f_grammar.ipynb #ac1aa7e6
+# %% ../nbs/08f_grammar.ipynb #da081a46
 CACHE_BYTES = 256 * 2**20
 """Memory for compiled constraints, some 50 to 120 kB each for a vocabulary of 150,000; the oldest go first."""
 
@@ -46,12 +46,12 @@ class Grammars:
     def compile(self, constraint: Constraint) -> Any:
         """The constraint as `Guide` takes it; threads may share one. Raises `TempolocError` if it cannot be read.
 
-        JSON is written as `json.dumps` does, on one line: with free spacing a model could write spaces for ever.
+        JSON is written without white space: with free spacing a model could write spaces for ever.
         """
         try:
             if constraint.kind == "regex":
                 return self._compiler.compile_regex(constraint.text)
-            return self._compiler.compile_json_schema(constraint.text, any_whitespace=False)
+            return self._compiler.compile_json_schema(constraint.text, any_whitespace=False, separators=(",", ":"))
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[-1]
             raise TempolocError(f"the {constraint.kind} constraint cannot be compiled: {reason}") from None

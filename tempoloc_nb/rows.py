@@ -67,7 +67,7 @@ def index_truth(benchmark: Benchmark, clips: Sequence[Clip]) -> Truth:
         tuple(t.boundary_is for t in tasks),
     )
 
-# %% ../nbs/11d_rows.ipynb #ffbdd2ae
+# %% ../nbs/11d_rows.ipynb #439bf46a
 _NEEDED: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
     ("clip", str, "a text"),
     ("task", str, "a text"),
@@ -99,6 +99,7 @@ def _is_plain(row: Any) -> bool:
         and "time_base" not in row
         and "boundary_is" not in row
         and "labels" not in row
+        and "form" not in row
     )
 
 
@@ -115,7 +116,8 @@ def check_row(row: Any) -> None:
             raise TempolocError(f"has {key} = {row[key]!r}, which is not {what}")
     if not 0 < row["fps"] < 1e6 or not 0 <= row["trial"] < 2**63:
         raise TempolocError(f"has fps = {row['fps']}, trial = {row['trial']}: fps must be above 0, trial 0 or more")
-    for key, choices in (("time_base", ("source", "label")), ("boundary_is", ("start", "end", None))):
+    choices_of = {"time_base": ("source", "label"), "boundary_is": ("start", "end", None), "form": ("lines", "json")}
+    for key, choices in choices_of.items():
         if key in row and row[key] not in choices:
             raise TempolocError(f"has {key} = {row[key]!r}; it must be {choices[0]!r} or {choices[1]!r}")
     labels = row.get("labels", [])

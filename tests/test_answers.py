@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +101,45 @@ def test_compliant(name: str) -> None:
 )
 def test_not_compliant(name: str) -> None:
     assert not parse_answer(DIALECTS[name], LABELS).compliant
+
+
+ASKED_JSON: list[dict[str, object]] = [{"event": i, "label": label, "start": a, "end": b} for i, a, b, label in EVENTS]
+CARD = [{"start": str(a), "end": f"{b}s", "caption": f"Event {i}: {label}."} for i, a, b, label in EVENTS]
+JSON_FORMS = {
+    "ours": json.dumps({"events": ASKED_JSON}), "compact": json.dumps({"events": ASKED_JSON}, separators=(",", ":")),
+    "spread": json.dumps({"events": ASKED_JSON}, indent=2), "array": json.dumps(ASKED_JSON), "card": json.dumps(CARD),
+    "fenced": f"```json\n{json.dumps(CARD)}\n```", "thought": f"<think>{{}} hm</think>\n\n{json.dumps(CARD)}",
+    "tagged": f"<answer>\n{json.dumps(ASKED_JSON)}\n</answer>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JSON_FORMS)
+def test_json_is_compliant_where_it_was_asked_for(name: str) -> None:
+    plain, asked = (parse_answer(JSON_FORMS[name], LABELS, 12.0, form=form) for form in ("lines", "json"))
+    assert [(e.start, e.end) for e in asked.events] == WANTED
+    assert asked.compliant
+    assert plain == replace(asked, compliant=False)
+
+
+def test_what_is_not_the_json_that_was_asked_for() -> None:
+    whole = json.dumps({"events": ASKED_JSON})
+    first, second, third = ASKED_JSON
+    wrong = [
+        whole[:-1], whole + "\nThat is all.", "Here: " + whole, whole + whole, '"x"', "3", "", "[]", "{}", "[" * 50_000,
+        *map(json.dumps, (
+            [first, second], [second, first, third], [*ASKED_JSON, third], [DIALECTS["asked"]],
+            [*ASKED_JSON, {**third, "event": 4, "label": "waving"}], [{**e, "label": "moving"} for e in ASKED_JSON],
+            [first, second, {**third, "end": None}], [first, second, {**third, "start": "soon"}],
+        )),
+        *(DIALECTS[name] for name in ("asked", "tagged", "table", "one line")),
+    ]  # fmt: skip
+    for text in wrong:
+        answer = parse_answer(text, LABELS, form="json")
+        assert not answer.compliant, text
+        assert answer == replace(parse_answer(text, LABELS), compliant=False)
+    reversed_times = json.dumps([first, second, {**third, "start": 9, "end": 8}])
+    answer = parse_answer(reversed_times, LABELS, form="json")
+    assert (answer.compliant, answer.events[-1].status) == (True, "reversed")  # as among lines: in form, and wrong
 
 
 @pytest.mark.parametrize(
@@ -216,7 +257,7 @@ def test_span(text: str, span: tuple[float | None, float | None]) -> None:
 def test_quick_ways_read_what_the_general_way_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [t for name, t in DIALECTS.items() if "json" not in name]
     quick = [parse_answer(t, LABELS, 12.0).events for t in texts]
-    monkeypatch.setattr("tempoloc_nb.answers._match_asked", lambda text, labels: (None, False))
+    monkeypatch.setattr("tempoloc_nb.answers._asked_form", lambda labels: re.compile("(?!)"))
     monkeypatch.setattr(dialects, "_PLAIN_LINE", re.compile(r"(?!)"))
     for text, events in zip(texts, quick, strict=True):
         slow = parse_answer(text, LABELS, 12.0).events
@@ -247,7 +288,7 @@ def test_quick_ways_read_what_the_general_way_reads(monkeypatch: pytest.MonkeyPa
     ids=lambda t: repr(t[:8]),
 )
 def test_hostile_texts_end(text: str) -> None:
-    assert len(parse_answer(text, LABELS, 12.0).events) == 3
+    assert len(parse_answer(text, LABELS, 12.0, form="json").events) == 3
 
 
 def test_repair_counts_and_fixes() -> None:

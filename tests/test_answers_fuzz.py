@@ -8,7 +8,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_answers import ASKED, DIALECTS, LABELS
+from test_answers import ASKED, DIALECTS, JSON_FORMS, LABELS
 
 from tempoloc_nb import dialects
 from tempoloc_nb.answers import ROUNDING, STATUSES, Answer, parse_answer, repair
@@ -104,11 +104,11 @@ def mutate(text: str, rng: random.Random) -> str:
 
 def test_a_hundred_thousand_mutated_texts() -> None:
     rng = random.Random(20261121)
-    seeds = list(DIALECTS.values())
+    seeds = [*DIALECTS.values(), *JSON_FORMS.values()]
     read = 0
     for number in range(MUTATED):
         text = mutate(seeds[number % len(seeds)], rng)
-        answer = parse_answer(text, LABELS, DURATION)
+        answer = parse_answer(text, LABELS, DURATION, form="json" if number % 3 else "lines")
         check(answer, text)
         read += sum(e.usable for e in answer.events)
         if number % 10 == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_server import FakeServer
 from tiny_models import qwen25
 from video_clips import write_audio, write_clip
 
 from tempoloc_nb.cli import join_parameters, main, read_override
+from tempoloc_nb.served_video import video_rules
 from tempoloc_nb.settings import data_dir
 from tempoloc_nb.tasks import load_benchmark, write_manifest
 from tempoloc_nb.video import encode, probe
@@ -283,6 +286,44 @@ def test_gpus_that_are_not_there_are_one_clear_line(run: Run, tmp_path: Path, tw
         code, _, err = run("localize", "--model", qwen25(), "--benchmark", manifest, *QUICK, *options, "-o", out)
         assert code == 1
         assert message in one_line(err)
+
+
+def test_a_server_is_asked_as_patiently_as_told(run: Run, tmp_path: Path, two_clips: Path) -> None:
+    """Without retries, a trial is lost to one fault; the others are kept."""
+    ask = ("localize", "--model", qwen25(), "--benchmark", two_clips / "manifest.jsonl", *QUICK, "--trials", 4)
+    for name, options, faults, message in (
+        ("one", ("--concurrency", 1), [], None), ("fault", ("--retries", 0), ["500"], "HTTP 500"),
+        ("slow", ("--timeout", 1, "--retries", 0), ["slow 3"], "1 s"),
+    ):  # fmt: skip
+        out = tmp_path / f"{name}.jsonl"
+        with FakeServer(qwen25().name, rules=video_rules(qwen25()), faults=faults, delay=0.05) as server:
+            code, _, err = run(*ask, "--backend", "openai", "--server", server.url, *options, "-o", out)
+        if message is None:
+            assert (code, err, server.most, len(server.bodies)) == (0, "", 1, 8)
+        else:
+            assert code == 1
+            assert re.search(rf"1 of 4 trials failed: .*{message}", err), err
+            assert (len(server.bodies), len(out.read_text().splitlines())) == (8, 7)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--concurrency", 4), "--concurrency is for the backends openai and ray, not hf"),
+        (("--timeout", 4), "--timeout is for the backend openai, not hf"),
+        (("--backend", "vllm", "--retries", 4), "--retries is for the backend openai, not vllm"),
+        (("--backend", "ray", "--concurrency", 0), "--concurrency must be 1 or more"),
+        (("--backend", "openai", "--timeout", 0), "waits must be positive"),
+    ],
+)
+def test_patience_is_for_servers(
+    run: Run, tmp_path: Path, two_clips: Path, options: Sequence[object], message: str
+) -> None:
+    manifest, out = two_clips / "manifest.jsonl", tmp_path / "p.jsonl"
+    code, _, err = run("localize", "--model", qwen25(), "--benchmark", manifest, *options, "-o", out)
+    assert code == 1
+    assert message in one_line(err)
+    assert not out.exists()
 
 
 def test_a_plan_asks_nothing(run: Run, tmp_path: Path, two_clips: Path) -> None:

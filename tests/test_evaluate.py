@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb import predictions
@@ -569,6 +569,20 @@ def test_swapped_answers_score_as_unswapped_ones(tmp_path: Path, mode: str) -> N
         assert values(score(tmp_path, [{k: v for k, v in turned.items() if k != "labels"}]), "compliance") == [0.0]
 
 
+def test_json_is_in_form_where_it_was_asked_for(tmp_path: Path) -> None:
+    spans = zip(LABELS, TRUTH, strict=True)
+    events = [{"event": i, "label": label, "start": t, "end": t + 1} for i, (label, t) in enumerate(spans, 1)]
+    lines, answer = asked_text(LABELS, TRUTH), json.dumps({"events": events})
+    for told, form, compliance in (
+        (answer, "json", 1.0), (answer, "lines", 0.0), (answer, None, 0.0),
+        (lines, "json", 0.0), (lines, "lines", 1.0), (lines, None, 1.0),
+    ):  # fmt: skip
+        rows = [row(told, **({"form": form} if form else {}))]
+        assert values(score(tmp_path, rows), "mae_s", "compliance", "recall") == [0.0, compliance, 1.0]
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:1 has form = 'xml'; it must be 'lines' or 'json'"):
+        score(tmp_path, [row(lines, form="xml")])
+
+
 @pytest.mark.parametrize("mode", ["strict", "recipe"])
 def test_answers_that_ignore_the_swap_are_penalized(tmp_path: Path, mode: str) -> None:
     """Times in their usual order under the exchanged names; the recipe's rule goes by place alone."""
@@ -586,6 +600,7 @@ def test_the_recipes_rule_goes_by_place(tmp_path: Path) -> None:
     assert values(score(tmp_path, [answer], None, "recipe"), "mae_s") == pytest.approx([2.0])
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_no_permutation_changes_a_score(data: st.DataObject) -> None:
     """All scores, also of missing, late and disordered events, and for clips that have a label twice."""

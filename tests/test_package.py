@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVY = ("torch", "vllm", "transformers", "datasets", "robosuite", "mujoco", "h5py", "pandas", "matplotlib", "IPython")
+HEAVY = (
+    "torch", "vllm", "ray", "transformers", "datasets", "robosuite", "mujoco", "h5py", "pandas", "matplotlib",
+    "IPython",
+)  # fmt: skip
 PLOTTING = {
     "ablations",
     "curves",

@@ -20,7 +20,7 @@ from tempoloc_nb.clip_videos import find_videos
 from tempoloc_nb.constraints import answer_constraint
 from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.ledger import read_keys
-from tempoloc_nb.packing import read_record
+from tempoloc_nb.packing import pack_predictions, read_record, read_rows
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import (
     Request,
@@ -120,6 +120,17 @@ def test_other_events_can_be_asked_for(tmp_path: Path) -> None:
     assert backend.asked[0].labels == swapped
     found = {row["clip"]: row.get("labels") for row in rows(out)}
     assert found == {clip.clip: list(swapped)} | {c.clip: None for c in FEW.clips[1:]}
+
+
+def test_rows_say_that_json_was_asked_for(tmp_path: Path) -> None:
+    for prompt, constraint, form in (
+        ("tiny", None, None), ("recipe-json", None, "json"), ("tiny", "json", "json"), ("card-json", "regex", None),
+    ):  # fmt: skip
+        out = tmp_path / f"{prompt}-{constraint}.jsonl"
+        run_backend(Truthful(), FEW, out, fps=8, prompt=prompt, constraint=constraint)  # type: ignore[arg-type]
+        assert {row.get("form") for row in rows(out)} == {form}
+        packed = pack_predictions(out, tmp_path / "packed")
+        assert {row.get("form") for row in read_rows(packed)} == {form}
 
 
 def test_an_id_changes_with_what_changes_the_answer(tmp_path: Path) -> None:

@@ -3,21 +3,16 @@ because vLLM is missing: then they fail."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-# Before anything imports vLLM: a small machine without network, its cores shared by engine and tests.
-for _name, _value in {
-    "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "TORCHDYNAMO_DISABLE": "1", "HF_HUB_OFFLINE": "1",
-}.items():  # fmt: skip
-    os.environ.setdefault(_name, _value)
 for _folder in (Path(__file__).resolve().parent, Path(__file__).resolve().parent.parent):
     sys.path.insert(0, str(_folder))  # wide_models; tiny_models, video_clips
+
+import small_machine  # noqa: E402, F401
 
 from tempoloc_nb.backend_vllm import VLLMBackend, import_vllm  # noqa: E402
 from tempoloc_nb.settings import data_dir  # noqa: E402

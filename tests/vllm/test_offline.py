@@ -18,7 +18,7 @@ from wide_models import qwen25 as qwen25_folder
 from tempoloc_nb.backend_hf import HFBackend, encode_request
 from tempoloc_nb.backend_vllm import VLLMBackend
 from tempoloc_nb.clip_inputs import View
-from tempoloc_nb.constraints import Constraint
+from tempoloc_nb.constraints import Constraint, answer_constraint
 from tempoloc_nb.runner import Request, Sampling, row_seed, run_backend
 from tempoloc_nb.settings import TempolocError
 
@@ -121,6 +121,15 @@ def test_structure_is_kept(backend: VLLMBackend) -> None:
     assert not any(re.fullmatch(pattern, r.text) for r in found[plain.clip])
 
 
+def test_json_has_no_white_space_to_babble(backend: VLLMBackend) -> None:
+    (request,) = requests(1, trials=5)
+    asked = replace(request, constraint=answer_constraint("json", request.labels, 9.0))
+    for response in ask(backend, [asked], Sampling(temperature=1.0, max_new_tokens=300))[request.clip]:
+        assert response.text.startswith('{"events":[{"event":1,"label":"')
+        assert not re.search(r"\s", re.sub(r'"[^"]*"', "", response.text)), response.text
+    assert backend.settings()["options"] == {}  # ids of requests stay what they were
+
+
 def test_bad_clips_are_named_and_the_others_answered(qwen25: VLLMBackend, tmp_path: Path) -> None:
     good, broken, long, odd, last = [*requests(4), replace(requests(1)[0], clip="last")]
     cut_off = tmp_path / "cut-off.mp4"
@@ -132,7 +141,7 @@ def test_bad_clips_are_named_and_the_others_answered(qwen25: VLLMBackend, tmp_pa
     ]  # fmt: skip
     found = {request.clip: answer for request, answer in qwen25.stream(asked, SHORT)}
     assert len(found) == 5
-    for clip, part in {broken.clip: "cut-off.mp4", long.clip: "4096", odd.clip: "invalid regex"}.items():
+    for clip, part in {broken.clip: "cut-off.mp4", long.clip: "4096", odd.clip: "Regex parsing error"}.items():
         error = found[clip]
         assert isinstance(error, TempolocError), clip
         assert str(error).startswith(clip)
