@@ -28,20 +28,24 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['TRIES', 'LESSONS', 'Stage', 'Batch', 'Collator', 'Lessons', 'Pixels', 'vary', 'stamp_strips']
 
-# %% ../nbs/15c_batches.ipynb #9269f59e
+# %% ../nbs/15c_batches.ipynb #153af7bf
 TRIES = 10_000  # for one example: clips may be too short for the pairs wanted
 LESSONS = ("frame", "scenes", "look_up", "walk", "localize", "splice", "montage", "epilogue", "recite")
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`steps` batches with lessons drawn by their shares; `pairs` are the fewest and most frame pairs."""
+    """`steps` batches with lessons drawn by their shares; `pairs` are the fewest and most frame pairs.
+
+    With `restart` the optimizer and the learning-rate curve begin anew: all that is taken over is the weights.
+    """
 
     name: str
     steps: int
     lessons: Mapping[str, float]  # shares of LESSONS
     pairs: tuple[int, int]
     splits: tuple[str, ...] = ("base",)  # clips of these; scenes are of the base
+    restart: bool = False
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.lessons) - set(LESSONS)):

@@ -139,7 +139,7 @@ def _mark_stages(axes: Axes, stages: list[tuple[str, int]]) -> None:
             axes.axvline(begin, color="#555555", lw=1, ls=":")
         begin = end
 
-# %% ../nbs/12g_curves.ipynb #1b5a992a
+# %% ../nbs/12g_curves.ipynb #3e67784c
 SHIPPED_WEIGHTS = "runs/sft/model"  # what ships as tempoloc-tiny
 VALIDATION_SCORES = {"loss": "loss (nats per token)", "mean_s": "mean error of a time, given the truth before it (s)"}
 
@@ -168,15 +168,20 @@ def validation_figure(validations: pd.DataFrame, lesson: str = "localize") -> Fi
     return figure
 
 
+def _asks_as_sft(experiment: Experiment) -> bool:
+    """Whether an experiment asks its weights on the validation split as `sft` asks the shipped on the test split."""
+    own = {k: getattr(experiment, k) for k in ("name", "title", "model", "benchmark", "trials", "clips_per_task")}
+    return replace(load_experiments()["sft"], **own) == experiment
+
+
 def is_shipped(experiment: Experiment) -> bool:
     """Whether an experiment asks the shipped weights on the validation split as `sft` asks them on the test split."""
-    own = {k: getattr(experiment, k) for k in ("name", "title", "model", "benchmark", "trials", "clips_per_task")}
-    return experiment.model == SHIPPED_WEIGHTS and replace(load_experiments()["sft"], **own) == experiment
+    return experiment.model == SHIPPED_WEIGHTS and _asks_as_sft(experiment)
 
 
 def checkpoint_steps() -> dict[str, int]:
     """Experiment → the training step of its weights: models kept while training, and the one at its end."""
-    declared = load_experiments()
+    declared = {name: e for name, e in load_experiments().items() if _asks_as_sft(e)}
     final = Path(SHIPPED_WEIGHTS)
     kept = {n: Path(e.model) for n, e in declared.items() if Path(e.model).parent == final.with_name("steps")}
     steps = {name: int(path.name) for name, path in kept.items()}

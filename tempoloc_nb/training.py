@@ -29,14 +29,18 @@ from .tiny import build_tiny
 # %% auto #0
 __all__ = ['LESSON_WORDS', 'VALIDATED', 'TrainConfig', 'load_config', 'start_model', 'TrainSummary', 'Validation', 'train']
 
-# %% ../nbs/15e_training.ipynb #e610f548
+# %% ../nbs/15e_training.ipynb #9d7d74dc
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """A training file: options, and the model folder to start from ("" for an untrained tiny model)."""
+    """A training file: options, and the model folder to start from ("" for an untrained tiny model).
+
+    `begin` is the step that this model is at: 0, or one at which a stage restarts.
+    """
 
     name: str
     init: str
     options: TrainOptions
+    begin: int = 0
 
 
 def _read_table(kind: Any, values: Mapping[str, Any], where: str) -> Any:
@@ -96,7 +100,7 @@ def start_model(config: TrainConfig, out: Path) -> tuple[Any, Any]:
     model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
     return model, transformers.AutoProcessor.from_pretrained(folder)
 
-# %% ../nbs/15e_training.ipynb #48f6c73f
+# %% ../nbs/15e_training.ipynb #8895d026
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
     """What a call of `train` did: the `model` folder once all `steps` are done, else None."""
@@ -158,9 +162,13 @@ def train(
     Where a launcher started several processes, all make this call with the same folders, which all can read, and the
     first writes and validates. For that it gathers sharded weights, so its GPU must have room for the whole model.
     Another number of processes may go on with a run. Raises `TempolocError` if there are no shots, if `out` belongs
-    to a run with other options, and what `ranks.joined` raises.
+    to a run with other options, if no stage restarts at `config.begin`, and what `ranks.joined` raises.
     """
     import torch
+
+    if config.begin not in config.options.restarts:
+        steps = ", ".join(map(str, config.options.restarts))
+        raise TempolocError(f"{config.name} cannot begin at step {config.begin}: its curve begins at {steps}")
 
     began = time.monotonic()
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -182,7 +190,7 @@ def _write_record(config: TrainConfig, out: Path, device: str, step: int, second
     calls = json.loads(path.read_text(encoding="utf-8"))["calls"] if path.exists() else []
     record = {
         "config": config.name, "seed": config.options.seed, "device": device, "versions": versions(),
-        "calls": [*calls, {"to_step": step, "seconds": round(seconds, 1)}],
+        "begin": config.begin, "calls": [*calls, {"to_step": step, "seconds": round(seconds, 1)}],
     }  # fmt: skip
     write_json(path, record)
 
@@ -218,5 +226,6 @@ def _start(config: TrainConfig, shots: Path, out: Path, ranks: Ranks, device: st
     if ranks.first:
         ranks.agree(True)
     trainer = Trainer(model, processor, store, out, config.options, device=device, frames=frames, ranks=ranks)
+    trainer.step = config.begin
     trainer.resume()
     return trainer

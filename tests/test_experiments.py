@@ -60,12 +60,15 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 # --- definitions ---
 
+CHECKPOINTS = (900, 1800, 2700, 3500, 4600, 5700, 6800, 7900)
+
 
 def test_the_studys_experiments_are_what_their_names_say() -> None:
     assert set(ALL) == {
         "base", "base-4fps", "base-12fps", "sft", "sft-4fps", "sft-12fps", "sft-none", "sft-frame", "sft-shift5",
         "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "base-own",
         "val-seed0", "val-seed1", "val-seed2", "val-step00900", "val-step01800", "val-step02700", "val-step03500",
+        "val-step04600", "val-step04600-swapped", "val-step05700", "val-step06800", "val-step07900",
         "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-frame", "val-swapped", "val-base",
     }  # fmt: skip
     sft = ALL["sft"]
@@ -85,7 +88,8 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
     here: dict[str, Any] = {"benchmark": "validation", "trials": 2, "model": "runs/sft/model"}
     for name, values in {
         "seed0": {}, "seed1": {"model": "runs/sft-seed1/model"}, "seed2": {"model": "runs/sft-seed2/model"},
-        **{f"step{n:05d}": {"model": f"runs/sft/steps/{n:05d}"} for n in (900, 1800, 2700, 3500)},
+        **{f"step{n:05d}": {"model": f"runs/sft/steps/{n:05d}"} for n in CHECKPOINTS},
+        "step04600-swapped": {"model": "runs/sft/steps/04600", "swapped": True},
         "4fps": {"fps": 4.0}, "12fps": {"fps": 12.0}, "recipe-prompt": {"prompt": "recipe"},
         "greedy": {"sampling": replace(sft.sampling, temperature=0.0), "trials": 1}, "frame": {"view": View("frame")},
         "swapped": {"swapped": True}, "base": {"model": "runs/base/model"},

@@ -312,6 +312,7 @@ def validation_run(sigma: float, seed: int = 0) -> RunResult:
 def test_checkpoints_are_ordered_by_step_and_split_by_arm() -> None:
     steps = curves.checkpoint_steps()
     assert steps["val-step00900"] == 900
+    assert "val-step04600-swapped" not in steps  # asked in another way than the others
     assert max(steps, key=lambda name: steps[name]) == "val-seed0"
     runs = {"val-seed0": validation_run(0.3), "val-step00900": validation_run(0.1), "val-greedy": validation_run(0.9)}
     table = curves.checkpoint_table(runs, VALIDATION)

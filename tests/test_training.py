@@ -37,6 +37,8 @@ from tempoloc_nb.settings import TempolocError
 from tempoloc_nb.sft import Trainer, TrainOptions
 from tempoloc_nb.shots import MAX_OBJECTS, Shot, ShotStore, load_shots, write_part
 from tempoloc_nb.tiny import TinyShape, build_tiny
+from tempoloc_nb.training import TrainConfig
+from tempoloc_nb.training import train as run_training
 
 SMALL = TinyShape(
     hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vision_hidden=64, vision_layers=2, vision_heads=2,
@@ -77,6 +79,7 @@ OPTIONS = TrainOptions(
     (
         Stage("frame", 3, {"frame": 1.0}, (1, 1)),
         Stage("clips", 6, {"walk": 0.3, "localize": 0.5, "scenes": 0.2}, (4, 10)),
+        Stage("again", 3, {"localize": 1.0}, (4, 10), restart=True),
     ),
     tokens=900,
     warmup=2,
@@ -126,6 +129,39 @@ def test_a_run_killed_three_times_ends_bit_equal(folder: Path, tmp_path: Path) -
     start, _ = load(folder)
     changed = [not torch.equal(whole[n], w) for n, w in start.state_dict().items()]  # type: ignore[attr-defined]
     assert all(changed)
+
+
+def test_a_restart_takes_over_the_weights_alone(folder: Path, tmp_path: Path) -> None:
+    import torch
+
+    begin = OPTIONS.restarts[1]
+    store = made_up_store()
+    whole = Trainer(*load(folder), store, tmp_path / "whole", OPTIONS)
+    whole.run(lambda t: t.step == begin and bool(t.export("float32", tmp_path / "kept").is_file()), every=1)
+    later = Trainer(*load(tmp_path / "kept"), store, tmp_path / "later", OPTIONS)
+    later.step = begin
+    later.run(every=1)
+    same = later.model.state_dict()
+    assert all(torch.equal(same[name], w) for name, w in whole.model.state_dict().items())
+    lines = [json.loads(line) for line in later.log.read_text().splitlines()]
+    assert [(line["step"], line["stage"]) for line in lines] == [(step, "again") for step in (10, 11, 12)]
+
+
+def test_the_learning_rate_begins_again_where_a_stage_restarts() -> None:
+    stages = [Stage(name, 10, {"walk": 1.0}, (4, 10), restart=name == "b") for name in "abc"]
+    options = TrainOptions(tuple(stages), lr=1.0, floor=0.1, warmup=2)
+    assert options.restarts == (0, 10)
+    rates = [options.rate(step) for step in range(options.steps)]
+    assert rates[:3] == [0.5, 1.0, 1.0]
+    assert rates[10:13] == [0.5, 1.0, 1.0]
+    assert rates[9] == pytest.approx(0.1, abs=0.04)
+    assert rates[20] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + np.cos(np.pi * 8 / 18)))  # c goes on with b's curve
+
+
+def test_a_run_begins_only_where_its_curve_does(folder: Path, tmp_path: Path) -> None:
+    config = TrainConfig("mine", str(folder), OPTIONS, begin=4)
+    with pytest.raises(TempolocError, match="mine cannot begin at step 4: its curve begins at 0, 9"):
+        run_training(config, tmp_path, tmp_path / "out")
 
 
 def test_a_checkpoint_of_other_options_is_refused(folder: Path, tmp_path: Path) -> None:
