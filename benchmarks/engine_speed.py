@@ -268,9 +268,10 @@ def report(
     rows = table(script, ours, AutoTokenizer.from_pretrained(arguments.model))
     for row in rows:
         print(", ".join(f"{k} {v}" for k, v in row.items()))
-    ratio = rows[1]["answers_a_second"] / rows[0]["answers_a_second"]
+    ratio, token_ratio = (rows[1][key] / rows[0][key] for key in ("answers_a_second", "tokens_a_second"))
     overhead = ours["seconds"] / ours["inside"] - 1
     print(f"clips·trials a second: {ratio:.1f} times the recipe's script (target {TARGETS['speed']})")
+    print(f"tokens a second: {token_ratio:.1f} times, which counts where one writes shorter answers than the other")
     print(f"runner: {overhead:.2%} beside the engine's time (target {TARGETS['overhead']})")
     if memory:
         print("memory: " + ", ".join(f"{mb} MB after {n}" for n, mb in zip(*memory.values(), strict=True)))
@@ -282,7 +283,8 @@ def report(
                    "load": round(os.getloadavg()[0], 1), "versions": {p: version(p) for p in packages}},
             "settings": {k: getattr(arguments, k) for k in ("dtype", "clips", "trials", "fps", "max_tokens")}
             | {"model": Path(arguments.model).name},
-            "rows": rows, "ratio": round(ratio, 2), "runner_overhead": round(overhead, 5), "memory": memory,
+            "rows": rows, "ratio": round(ratio, 2), "token_ratio": round(token_ratio, 2),
+            "runner_overhead": round(overhead, 5), "memory": memory,
         }  # fmt: skip
         arguments.output.write_text(json.dumps(found, indent=1) + "\n")
 
