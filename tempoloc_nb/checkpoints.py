@@ -20,9 +20,10 @@ CLASSES = {
 }  # fmt: skip
 
 # %% auto #0
-__all__ = ['CLASSES', 'check_folder', 'check_safetensors', 'read_json', 'model_title', 'folder_revision', 'load_model']
+__all__ = ['CLASSES', 'check_folder', 'check_safetensors', 'read_json', 'model_title', 'folder_revision', 'model_revision',
+           'load_model']
 
-# %% ../nbs/08d_checkpoints.ipynb #4a206ce6
+# %% ../nbs/08d_checkpoints.ipynb #0b3d9903
 def check_folder(folder: Path) -> None:
     """Raise `TempolocError` naming the file that is missing or cut off in a model folder, and what to do."""
     again = "copy or download the model again"
@@ -90,6 +91,12 @@ def folder_revision(folder: Path) -> str:
     return digest.hexdigest()[:12]
 
 
+def model_revision(model: str | Path, config: Any) -> str:
+    """What tells this model from others of its name: a folder's digest, or the commit that its hub `config` is of."""
+    local = Path(model).is_dir()
+    return folder_revision(Path(model)) if local else str(getattr(config, "_commit_hash", None) or "unknown")
+
+
 def load_model(
     name: str | Path, device: str, dtype: str, revision: str | None = None
 ) -> tuple[Any, Any, str]:
@@ -115,5 +122,4 @@ def load_model(
         raise TempolocError(f"{name}: {where}: {first_line(error)}") from error
     if kind not in CLASSES:
         raise TempolocError(f"{name}: model type {kind!r} is none of {', '.join(CLASSES)}")
-    revision = folder_revision(Path(name)) if local else str(getattr(config, "_commit_hash", None) or "unknown")
-    return model, processor, revision
+    return model, processor, model_revision(name, config)

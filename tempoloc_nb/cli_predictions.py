@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the scorer is imported by the commands that need it
 # %% auto #0
 __all__ = ['localize', 'evaluation_lines', 'evaluate', 'import_recipe']
 
-# %% ../nbs/20c_cli_predictions.ipynb #c2f1b8ec
+# %% ../nbs/20c_cli_predictions.ipynb #3b671eb3
 def localize(
     output: Annotated[Path, typer.Option("--output", "-o", help="Predictions to write (JSON Lines).")],
     model: Annotated[str, typer.Option(help="Model folder or hub name, or a blind row, e.g. loo-median.")],
@@ -123,8 +123,6 @@ def _engine_options(
     engine: str, batch: int | None, concurrency: int | None, timeout: float | None, retries: int | None
 ) -> dict[str, Any]:
     """The options that are one engine's own; raises `TempolocError` for those of another."""
-    from tempoloc_nb.http_client import Patience
-
     options: dict[str, Any] = {"batch": batch} if engine == "hf" else {}
     if concurrency is not None:
         if engine not in ("openai", "ray"):
@@ -137,6 +135,8 @@ def _engine_options(
     if patience:
         if engine != "openai":
             raise TempolocError(f"--{next(iter(patience))} is for the backend openai, not {engine}: leave it out")
+        from tempoloc_nb.http_client import Patience
+
         options["patience"] = Patience(**patience)
     return options
 

@@ -16,17 +16,18 @@ from .settings import TempolocError
 # %% auto #0
 __all__ = ['ConversationDataset', 'dataset_of', 'validation_of', 'main']
 
-# %% ../nbs/15k_cosmos_entry.ipynb #e75f7119
+# %% ../nbs/15k_cosmos_entry.ipynb #974c2ed7
 class ConversationDataset:
     """The conversations of one split, each a list of messages for cosmos-rl's packers."""
 
-    def __init__(self, path: Path | str, split: str, vision: Mapping[str, Any]) -> None:
-        """Open a dataset; `split` is used where `path` names a whole one.
+    def __init__(self, path: Path | str, split: str | None, vision: Mapping[str, Any]) -> None:
+        """Open a split of the dataset at `path`; None is the split that `path` names, or train.
 
         Raises `TempolocError` if it has no such split.
         """
         self.root, named = dataset_place(path)
-        found = load_samples(self.root / named if named else self.root)
+        split = split or named or "train"
+        found = load_samples(self.root / split if split == named else self.root)
         if isinstance(found, dict):
             if split not in found:
                 raise TempolocError(f"{self.root} has no split {split!r}, only {', '.join(found)}")
@@ -41,7 +42,7 @@ class ConversationDataset:
         return chat_messages(from_row(self.rows[index]), self.root, **self.vision)
 
 
-def dataset_of(config: Any, split: str = "train") -> ConversationDataset:
+def dataset_of(config: Any, split: str | None = None) -> ConversationDataset:
     """The dataset that a cosmos-rl `Config` names: `[custom.dataset] path`, `[custom.vision]`."""
     custom = config.custom
     path = custom.get("dataset", {}).get("path")
@@ -49,13 +50,10 @@ def dataset_of(config: Any, split: str = "train") -> ConversationDataset:
         raise TempolocError("the configuration lacks custom.dataset.path")
     return ConversationDataset(path, split, custom.get("vision", {}))
 
-# %% ../nbs/15k_cosmos_entry.ipynb #7d5beadc
+# %% ../nbs/15k_cosmos_entry.ipynb #5dd102bd
 def validation_of(config: Any) -> ConversationDataset | None:
     """The validation split, or None where `validation.enable` is false."""
-    if not config.validation.enable:
-        return None
-    found = dataset_of(config, "validation")
-    return ConversationDataset(found.root, "validation", found.vision)  # also where the path names another split
+    return dataset_of(config, "validation") if config.validation.enable else None
 
 
 def main() -> None:

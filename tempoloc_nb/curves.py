@@ -139,7 +139,7 @@ def _mark_stages(axes: Axes, stages: list[tuple[str, int]]) -> None:
             axes.axvline(begin, color="#555555", lw=1, ls=":")
         begin = end
 
-# %% ../nbs/12g_curves.ipynb #3e67784c
+# %% ../nbs/12g_curves.ipynb #6d811844
 SHIPPED_WEIGHTS = "runs/sft/model"  # what ships as tempoloc-tiny
 VALIDATION_SCORES = {"loss": "loss (nats per token)", "mean_s": "mean error of a time, given the truth before it (s)"}
 
@@ -168,25 +168,24 @@ def validation_figure(validations: pd.DataFrame, lesson: str = "localize") -> Fi
     return figure
 
 
-def _asks_as_sft(experiment: Experiment) -> bool:
+def _asks_as(sft: Experiment, experiment: Experiment) -> bool:
     """Whether an experiment asks its weights on the validation split as `sft` asks the shipped on the test split."""
     own = {k: getattr(experiment, k) for k in ("name", "title", "model", "benchmark", "trials", "clips_per_task")}
-    return replace(load_experiments()["sft"], **own) == experiment
+    return replace(sft, **own) == experiment
 
 
 def is_shipped(experiment: Experiment) -> bool:
     """Whether an experiment asks the shipped weights on the validation split as `sft` asks them on the test split."""
-    return experiment.model == SHIPPED_WEIGHTS and _asks_as_sft(experiment)
+    return experiment.model == SHIPPED_WEIGHTS and _asks_as(load_experiments()["sft"], experiment)
 
 
 def checkpoint_steps() -> dict[str, int]:
     """Experiment → the training step of its weights: models kept while training, and the one at its end."""
-    declared = {name: e for name, e in load_experiments().items() if _asks_as_sft(e)}
-    final = Path(SHIPPED_WEIGHTS)
-    kept = {n: Path(e.model) for n, e in declared.items() if Path(e.model).parent == final.with_name("steps")}
-    steps = {name: int(path.name) for name, path in kept.items()}
+    declared, final = load_experiments(), Path(SHIPPED_WEIGHTS)
+    weights = {name: Path(e.model) for name, e in declared.items() if _asks_as(declared["sft"], e)}
     total = load_config(final.parent.name).options.steps
-    return {**steps, **{name: total for name, e in declared.items() if is_shipped(e)}}
+    steps = {name: int(path.name) for name, path in weights.items() if path.parent == final.with_name("steps")}
+    return steps | {name: total for name, path in weights.items() if path == final}
 
 
 def checkpoint_table(runs: Mapping[str, RunResult], benchmark: Benchmark) -> pd.DataFrame:

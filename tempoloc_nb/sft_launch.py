@@ -133,7 +133,7 @@ def end_run(process: subprocess.Popen[bytes], name: str, grace: float) -> None:
     process.wait()
     _ended(process, name, 5)
 
-# %% ../nbs/15j_sft_launch.ipynb #0b2898c3
+# %% ../nbs/15j_sft_launch.ipynb #25238113
 @dataclass(frozen=True, slots=True)
 class Run:
     """How a run ended: `outcome` is "finished", "incomplete", "failed" or "interrupted"."""
@@ -214,33 +214,16 @@ def _outcome(status: int, last: Progress | None, counts: bool) -> str:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Within, SIGTERM (a scheduler's, or `kill`) is an interrupt, as Ctrl-C is."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
+def _interrupted_by(number: signal.Signals) -> Iterator[None]:
+    """Within, a signal is an interrupt, as Ctrl-C is; only the main thread can say so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    before = signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _heard_by_children() -> Iterator[None]:
-    """A process started within hears SIGINT, also where this one ignores it: in the background of a script."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(number, before)
 
 
 def launch(
@@ -290,9 +273,9 @@ def _run(
     `counts`: the run tells of its steps. `alone`: it cannot go on without a process that failed.
     """
     name, began = f"{folder.name}-{os.getpid()}", time.monotonic()
-    with _terminable():
+    with _interrupted_by(signal.SIGTERM):  # a scheduler's, or `kill`
         try:
-            with _heard_by_children():
+            with _interrupted_by(signal.SIGINT):  # or the child ignored it, too, in the background of a script
                 process = subprocess.Popen(
                     command.arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
                     env={**os.environ, **command.variables, RUN: name},
