@@ -40,10 +40,20 @@ def readme_from_index() -> str:
 def module_names() -> dict[str, list[str]]:
     """Notebook names by the module that they declare with `default_exp`."""
     found: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "nbs").glob("*.ipynb")):
+    nbs = ROOT / "nbs"
+    for path in sorted(nbs.rglob("*.ipynb")):
+        if ".ipynb_checkpoints" in path.parts:
+            continue
         for name in re.findall(r'"#\| *default_exp +([\w.]+)', path.read_text(encoding="utf-8")):
-            found.setdefault(name, []).append(path.name)
+            found.setdefault(name, []).append(path.relative_to(nbs).as_posix())
     return found
+
+
+def modules_here() -> set[str]:
+    """Exported modules by their dotted names; a package's own module is `package.__init__`."""
+    package = ROOT / "tempoloc_nb"
+    paths = [p.relative_to(package) for p in package.rglob("*.py")]
+    return {".".join(p.with_suffix("").parts) for p in paths} - {"__init__", "_modidx"}
 
 
 def problems() -> list[str]:
@@ -53,9 +63,9 @@ def problems() -> list[str]:
     for name, notebooks in declared.items():
         if len(notebooks) > 1:
             found.append(f"{' and '.join(notebooks)} both export {name}: one would overwrite the other")
-    modules = {p.stem for p in (ROOT / "tempoloc_nb").glob("*.py")} - {"__init__", "_modidx"}
-    found += [f"tempoloc_nb/{m}.py has no notebook" for m in sorted(modules - set(declared))]
-    found += [f"{declared[m][0]} was never exported" for m in sorted(set(declared) - modules)]
+    modules = modules_here()
+    found += [f"tempoloc_nb/{m.replace('.', '/')}.py has no notebook" for m in sorted(modules - set(declared))]
+    found += [f"{declared[m][0]} was never exported" for m in sorted(set(declared) - modules - {"__init__"})]
     readme = readme_from_index()
     if (ROOT / "README.md").read_text(encoding="utf-8") != readme:
         found.append("README.md differs from nbs/index.ipynb: run `make readme`")
@@ -75,7 +85,7 @@ def export_differences() -> list[str]:
             program = Path(sys.executable).parent / command
             subprocess.run([str(program)], cwd=copy, check=True, capture_output=True)
         changed = []
-        for part, pattern in (("nbs", "**/*.ipynb"), ("tempoloc_nb", "*.py")):
+        for part, pattern in (("nbs", "**/*.ipynb"), ("tempoloc_nb", "**/*.py")):
             paths = {p.relative_to(copy) for p in (copy / part).glob(pattern) if ".ipynb_checkpoints" not in p.parts}
             for path in sorted(paths):
                 original = ROOT / path
