@@ -19,8 +19,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from tempoloc_nb.files import write_json
-from tempoloc_nb.settings import data_dir
+from tempoloc_nb.core.files import write_json
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.tasks import load_benchmark, write_manifest
 
 SAMPLES = 3644

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests
-from tempoloc_nb.settings import data_dir, settings
+from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.tasks import load_benchmark
 
 TARGETS = {"seconds a clip, one trial": 4.0, "peak memory, GB": 1.5}
@@ -32,7 +32,7 @@ def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, floa
     from tempoloc_nb.backend_hf import HFBackend
     from tempoloc_nb.clip_inputs import View
     from tempoloc_nb.prompts import load_prompt
-    from tempoloc_nb.settings import TempolocError
+    from tempoloc_nb.core.settings import TempolocError
 
     torch.set_num_threads(threads)
     backend = HFBackend(model, device="cpu")

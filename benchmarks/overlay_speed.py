@@ -34,7 +34,7 @@ import av
 import numpy as np
 
 from tempoloc_nb.overlay import OverlayOptions, stamp_video
-from tempoloc_nb.settings import data_dir
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.video import probe, video_frames
 
 OPTIONS = OverlayOptions(fps=8, coefficient=1.5)  # the recipe's border and font

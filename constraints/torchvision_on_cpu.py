@@ -3,7 +3,7 @@
 `make env-vllm` puts this file and a .pth that imports it into site-packages. torchvision's compiled part cannot load
 there, and its Python part then stops because two operators were never declared. vLLM resizes with torchvision and never
 calls them, so they are declared, at the moment when somebody imports torchvision: in vLLM's own processes as well,
-which is why `tempoloc_nb.runtime`, which does the same, is not enough.
+which is why `tempoloc_nb.core.optional`, which does the same, is not enough.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from .clip_inputs import clip_inputs, is_qwen3, pixel_limits
 from .grammar import Grammars, Guide
 from .positions import mrope_positions, stock_positions
 from .requests import Request, Response, Sampling, clip_error, row_seed
-from .runtime import import_transformers
-from .settings import TempolocError
+from .core.optional import import_transformers
+from .core.settings import TempolocError
 from .vision_attention import use_batched_vision_attention
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from tempoloc_nb.served_video import (
     video_rules,
     write_video,
 )
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 if TYPE_CHECKING:
     import anyio

@@ -26,10 +26,10 @@ from typing import Any
 
 from .backend_vllm import Shown, engine_arguments, import_vllm, show
 from .checkpoints import check_folder, model_revision, model_title
-from .files import first_line
+from .core.files import first_line
 from .requests import Request, Response, Sampling, clip_error, row_seed
-from .runtime import import_transformers
-from .settings import TempolocError
+from .core.optional import import_transformers
+from .core.settings import TempolocError
 
 # %% auto #0
 __all__ = ['ERROR', 'request_row', 'trial_rows', 'ask_row', 'answer_row', 'read_answer', 'RayBackend']

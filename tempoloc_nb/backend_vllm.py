@@ -24,10 +24,10 @@ import numpy as np
 
 from .checkpoints import check_folder, model_revision, model_title
 from .clip_inputs import ClipInputs, clip_inputs, is_qwen3, pixel_limits
-from .files import first_line
+from .core.files import first_line
 from .requests import Request, Response, Sampling, clip_error, row_seed
-from .runtime import import_transformers
-from .settings import TempolocError
+from .core.optional import import_transformers
+from .core.settings import TempolocError
 
 # %% auto #0
 __all__ = ['video_metadata', 'Shown', 'show', 'import_vllm', 'sampling_params', 'engine_arguments', 'VLLMBackend']

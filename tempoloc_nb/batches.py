@@ -18,8 +18,8 @@ from tempoloc_nb.lessons import (
     scenes_sequence, sequence, splice, walk, window, wordings,
 )
 from .positions import positions
-from .runtime import import_torchvision
-from .settings import TempolocError
+from .core.optional import import_torchvision
+from .core.settings import TempolocError
 from .shots import ShotStore
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from .clip_videos import first_names
-from .files import write_json
+from .core.files import write_json
 from .interchange import need, parse_object, read_text
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .timed_captions import caption_prompt
 
 PROMPT_FOLDERS = ("inference_prompt", "inference_prompt_i2v", "inference_prompt_v2v")

@@ -19,7 +19,7 @@ from typing import Any
 from .backend_openai import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
 from .clip_inputs import View
 from .clip_videos import find_videos, missing_message
-from .files import first_line, folder_or_nothing, write_json
+from .core.files import first_line, folder_or_nothing, write_json
 from .http_client import Client, Patience, RefusedError, UnreachableError, base_url, get_json
 from .interchange import check_unique, need, read_jsonl, read_object, read_text, relative_path
 from .ledger import only_process
@@ -27,7 +27,7 @@ from .overlay import SUFFIXES
 from .prompts import Prompt, prompt_folder
 from .requests import Request, Sampling, row_seed
 from .served_video import VideoRules, video_rules, write_video
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Benchmark, load_benchmark
 from .timed_captions import media_fields, read_range, uuid_of
 from .video import probe

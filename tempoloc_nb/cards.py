@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .files import all_or_nothing
-from .settings import TempolocError, data_dir
+from .core.files import all_or_nothing
+from .core.settings import TempolocError, data_dir
 from .training import TrainConfig, load_config
 
 MODELS: Mapping[str, str] = {"tempoloc-tiny-base": "base", "tempoloc-tiny": "sft"}  # model → its training run

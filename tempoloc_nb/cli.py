@@ -24,7 +24,7 @@ from tempoloc_nb import (
     cli_sft_jobs,
     cli_trials,
 )
-from .settings import TempolocError, settings
+from .core.settings import TempolocError, settings
 
 app = typer.Typer(
     name="tempoloc",

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 app = typer.Typer(name="dataset", help="Build and inspect training data.", no_args_is_help=True)
 
@@ -64,7 +64,7 @@ def build(
     """Write conversations, their videos and a summary."""
     from tempoloc_nb.dataset_build import BuildOptions, build_dataset
     from tempoloc_nb.dataset_sources import Source, from_manifest, from_recipe
-    from tempoloc_nb.settings import settings
+    from tempoloc_nb.core.settings import settings
 
     if (manifest is None) == (recipe_videos is None) or (recipe_videos is None) != (recipe_pickle is None):
         raise TempolocError("give either --manifest, or --recipe-videos with --recipe-pickle")
@@ -99,7 +99,7 @@ def stats(
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
     from tempoloc_nb.conversations import read_samples
     from tempoloc_nb.dataset_stats import dataset_stats, stats_figure, stats_json, stats_text
-    from tempoloc_nb.files import all_or_nothing
+    from tempoloc_nb.core.files import all_or_nothing
     from tempoloc_nb.interchange import writing
 
     if figure is not None and figure.suffix not in (".png", ".svg"):

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 # %% auto #0
 __all__ = ['experiment']

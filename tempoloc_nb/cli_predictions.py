@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .settings import TempolocError, settings
+from .core.settings import TempolocError, settings
 
 if TYPE_CHECKING:  # the scorer is imported by the commands that need it
     from tempoloc_nb.evaluate import Evaluation

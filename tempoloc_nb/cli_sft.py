@@ -48,7 +48,7 @@ def clips(
     """List every clip with its seed and hashes of its start state and of three frames."""
     import csv
 
-    from tempoloc_nb.files import all_or_nothing
+    from tempoloc_nb.core.files import all_or_nothing
     from tempoloc_nb.prepare import list_clips
 
     rows = list_clips(roots, workers)

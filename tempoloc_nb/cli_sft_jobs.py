@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 app = typer.Typer(no_args_is_help=True)
 

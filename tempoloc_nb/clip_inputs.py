@@ -14,7 +14,7 @@ import numpy as np
 
 from .overlay import BASE_BORDER, pair_times, stamp, stamp_style
 from .pixels import FRAMES_PER_TOKEN
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .video import Frames, Image, read
 
 # %% auto #0

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .overlay import SUFFIXES
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Benchmark, Task
 
 

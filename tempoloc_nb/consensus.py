@@ -20,7 +20,7 @@ from .pixels import FRAMES_PER_TOKEN
 from .predictions import Trials, read_trials
 from .rows import index_truth
 from .runner import versions
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Benchmark, BoundaryIs, Clip
 
 if TYPE_CHECKING:  # figures need the study's packages

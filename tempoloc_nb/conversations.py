@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .answers import ROUNDING
-from .files import first_line
+from .core.files import first_line
 from .prompts import Prompt, load_prompt
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import BoundaryIs, Clip, Event, Interval, intervals_from_boundaries
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .files import all_or_nothing
+from .core.files import all_or_nothing
 from .interchange import read_text, relative_path
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import PLACEHOLDER, Clip, Event
 
 if TYPE_CHECKING:

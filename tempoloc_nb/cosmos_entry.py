@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .conversations import chat_messages, dataset_place, from_row, load_samples
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 # %% auto #0
 __all__ = ['ConversationDataset', 'dataset_of', 'validation_of', 'main']

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from .clip_videos import first_names, videos_here
 from .conversations import after_the_end
-from .files import write_json
+from .core.files import write_json
 from tempoloc_nb.interchange import (
     Converted,
     check_unique,
@@ -30,7 +30,7 @@ from tempoloc_nb.interchange import (
     write_jsonl,
 )
 from .overlay import SUFFIXES
-from .settings import TempolocError
+from .core.settings import TempolocError
 from tempoloc_nb.tasks import (
     PLACEHOLDER,
     BoundaryIs,

@@ -23,7 +23,7 @@ from .evaluate import RunResult
 from .experiments import Experiment, load_experiments
 from .model_tables import mre_limit
 from .report import COLOURS, house_style, interval_bars
-from .settings import TempolocError, data_dir
+from .core.settings import TempolocError, data_dir
 from .tasks import Benchmark
 from .training import load_config
 

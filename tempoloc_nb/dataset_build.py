@@ -21,12 +21,12 @@ from tqdm import tqdm
 
 from .conversations import Sample, Stamps, after_the_end, import_datasets, inside, sample_of, save_samples
 from .dataset_sources import Candidate, Source
-from .files import first_line, write_json
+from .core.files import first_line, write_json
 from .interchange import writing
 from .overlay import OverlayOptions, stamp_video
 from .prompts import Prompt, load_prompt
 from .requests import video_hash
-from .settings import TempolocError, settings
+from .core.settings import TempolocError, settings
 from .splits import assign, demonstration_of, group, read_plan
 from .tasks import BoundaryIs, Clip
 from .video import open_video, probe, video_frames

@@ -15,7 +15,7 @@ from typing import Any
 from .clip_videos import videos_here
 from .overlay import SUFFIXES
 from .recipe_io import read_plain_pickle
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import PLACEHOLDER, BoundaryIs, Clip, Event, Task, list_tasks, load_benchmark
 
 # %% auto #0

@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from .conversations import Sample
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from typing import Any
 
 from .models import PRESETS, Preset, find_model, load_registry
 from .runner import Backend
-from .settings import TempolocError, settings
+from .core.settings import TempolocError, settings
 
 ENGINES = ("hf", "vllm", "openai", "ray")
 SERVERS = "TEMPOLOC_SERVERS"

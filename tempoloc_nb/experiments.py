@@ -17,13 +17,13 @@ from typing import Any
 from .checkpoints import model_title
 from .clip_inputs import View
 from .evaluate import RESAMPLES, RunResult, evaluate
-from .files import read_toml
+from .core.files import read_toml
 from .models import find_model, load_registry
 from .packing import device_name, measured, read_record, write_record
 from .prompts import load_prompt
 from .rows import Mode
 from .runner import Backend, RunSummary, Sampling, find_videos, missing_message, row_seed, run_backend
-from .settings import TempolocError, data_dir, settings
+from .core.settings import TempolocError, data_dir, settings
 from .tasks import Benchmark
 from .trained_ways import read_way
 

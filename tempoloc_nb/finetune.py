@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .files import whole_lines, write_json
+from .core.files import whole_lines, write_json
 from .backend_hf import end_tokens
 from .checkpoints import load_model, model_title
 from .conversations import Sample
@@ -28,8 +28,8 @@ from .interchange import read_object
 from .packing import device_name
 from .ranks import is_first, process_place
 from .runner import versions
-from .runtime import import_transformers
-from .settings import TempolocError, settings
+from .core.optional import import_transformers
+from .core.settings import TempolocError, settings
 from .trained_ways import way_of
 
 # %% auto #0

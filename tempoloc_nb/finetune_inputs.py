@@ -24,7 +24,7 @@ from .finetune_config import FinetuneConfig
 from .prompts import Prompt
 from .ranks import process_place
 from .requests import Request, clip_error
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .constraints import Constraint
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ import tempoloc_nb
 from .checkpoints import folder_revision
 from .experiments import model_path
 from .planning import cached_snapshot
-from .settings import TempolocError, settings
+from .core.settings import TempolocError, settings
 
 # Versions that are noted with a run; another version may draw other pixels or round otherwise.
 PACKAGES = ("av", "matplotlib", "numpy", "pandas", "papermill", "pillow", "seaborn", "torch", "transformers")

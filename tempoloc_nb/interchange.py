@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from .clip_videos import first_names
-from .files import all_or_nothing
-from .settings import TempolocError
+from .core.files import all_or_nothing
+from .core.settings import TempolocError
 from .tasks import BoundaryIs, Clip, Task, load_task, write_manifest
 
 Value = TypeVar("Value")

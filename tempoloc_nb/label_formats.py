@@ -12,7 +12,7 @@ from typing import Literal
 
 from .clip_videos import first_names
 from .interchange import Converted, write_imported
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Benchmark, load_benchmark, write_manifest
 
 # %% auto #0

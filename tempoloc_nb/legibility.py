@@ -32,7 +32,7 @@ from tempoloc_nb.overlay import (
     video_style,
 )
 from .pixels import RULES, FrameBudget
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .video import Image, probe, read, sample_indices
 
 if TYPE_CHECKING:

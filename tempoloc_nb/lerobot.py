@@ -18,9 +18,9 @@ import numpy as np
 from tqdm import tqdm
 
 from .corrections import with_placeholders
-from .files import first_line
+from .core.files import first_line
 from .interchange import check_task_name, write_task
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Clip, Event, write_manifest
 from .video import Image, encode, nearest, probe, video_frames
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import __version__
-from .files import folder_or_nothing, write_json
+from .core.files import folder_or_nothing, write_json
 from tempoloc_nb.lerobot import (
     LANGUAGE,
     REST,
@@ -31,7 +31,7 @@ from tempoloc_nb.lerobot import (
     read_episodes,
     read_info,
 )
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Clip, check_labelled
 
 Annotation = Literal["language", "index"]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .files import all_or_nothing
-from .settings import TempolocError
+from .core.files import all_or_nothing
+from .core.settings import TempolocError
 from .tasks import Benchmark, Clip, Task, intervals_from_boundaries
 
 Array = npt.NDArray[np.float64]

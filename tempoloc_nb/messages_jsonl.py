@@ -25,7 +25,7 @@ from tempoloc_nb.conversations import (
     save_samples,
     to_row,
 )
-from .files import folder_or_nothing, write_json
+from .core.files import folder_or_nothing, write_json
 from tempoloc_nb.interchange import (
     Converted,
     check_unique,
@@ -36,7 +36,7 @@ from tempoloc_nb.interchange import (
     write_jsonl,
 )
 from .requests import video_hash
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import BoundaryIs, Event
 from .video import probe
 

@@ -15,7 +15,7 @@ from .bootstrap import Estimate
 from .evaluate import Comparison, RunResult, Scores, compare
 from .localize import oracle_predictions
 from .rows import Mode
-from .settings import TempolocError, settings
+from .core.settings import TempolocError, settings
 from .tables import blind_answers, by_task, oracle_name, score_boundaries
 from .tasks import Benchmark, Clip, read_manifest
 

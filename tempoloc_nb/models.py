@@ -16,9 +16,9 @@ from typing import Any, get_args
 
 from .checkpoints import check_safetensors, read_json
 from .clip_inputs import View
-from .files import read_toml
+from .core.files import read_toml
 from .runner import Sampling
-from .settings import TempolocError, data_dir
+from .core.settings import TempolocError, data_dir
 from .tasks import BoundaryIs
 from .trained_ways import Stamps, read_way
 

@@ -30,7 +30,7 @@ from PIL import ImageDraw, ImageFont
 from tqdm import tqdm
 
 from .pixels import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
-from .settings import TempolocError, data_dir
+from .core.settings import TempolocError, data_dir
 from .video import Image, VideoInfo, VideoWriter, nearest, probe, sample_indices, video_frames
 
 # %% auto #0

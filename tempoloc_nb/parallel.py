@@ -18,8 +18,8 @@ from typing import Any
 
 from .backend_hf import HFBackend
 from .requests import Backend, Request, Response, Sampling, clip_error, reason
-from .runtime import import_transformers
-from .settings import TempolocError
+from .core.optional import import_transformers
+from .core.settings import TempolocError
 
 # %% auto #0
 __all__ = ['Answer', 'answer_each', 'ParallelBackend']

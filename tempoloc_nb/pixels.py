@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 if TYPE_CHECKING:
     import pandas as pd

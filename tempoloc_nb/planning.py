@@ -18,7 +18,7 @@ from .checkpoints import check_folder, read_json
 from .models import count_parameters, find_model
 from .clip_videos import first_names, videos_here
 from .pixels import FRAMES_PER_TOKEN
-from .settings import settings
+from .core.settings import settings
 from .tasks import Benchmark, Clip
 
 # %% auto #0

@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .answers import STATUSES, parse_answer
-from .files import COMPRESSED, open_packed
+from .core.files import COMPRESSED, open_packed
 from .metrics import Bools, Floats
 from .prompts import Form
 from .recipe_io import parse_recipe
 from .rows import Mode, Reading, Truth, boundary_side, check_row, find_clip, places
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import BoundaryIs
 
 Ints = npt.NDArray[np.int64]

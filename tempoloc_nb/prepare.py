@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .shots import MAX_OBJECTS, Shot, write_part
 from .sim_render import EpisodeRenderer, SavedEpisode, load_episode, open_renderer, render_pool
 

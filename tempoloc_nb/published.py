@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from .settings import data_dir
+from .core.settings import data_dir
 
 # The rows of the recipe's tables and the tasks behind each; AgiBot's row is the mean over its four tasks.
 ROWS: dict[str, tuple[str, ...]] = {

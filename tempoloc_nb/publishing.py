@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .files import write_json
-from .settings import TempolocError, settings
+from .core.files import write_json
+from .core.settings import TempolocError, settings
 from .study import left_out, read_notebook, read_record, run_hash, study_notebooks
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .batches import Batch
-from .settings import TempolocError
+from .core.settings import TempolocError
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .files import all_or_nothing, first_line
-from .settings import TempolocError
+from .core.files import all_or_nothing, first_line
+from .core.settings import TempolocError
 from .tasks import Task
 
 # %% auto #0

@@ -23,7 +23,7 @@ from .packing import read_record, read_rows, record_path, write_record
 from .pixels import FRAMES_PER_TOKEN
 from .prompts import Prompt
 from .runner import Backend, RunSummary, find_videos, run_backend, versions
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Benchmark, BoundaryIs, Clip, Event
 from .video import Image, VideoInfo, decode, encode, probe
 

@@ -25,7 +25,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from PIL import Image
 
-from .settings import Profile, TempolocError, settings
+from .core.settings import Profile, TempolocError, settings
 
 # Okabe and Ito's palette: distinct for colour-blind readers and in grey print.
 COLOURS = {"model": "#0072B2", "blind": "#999999", "oracle": "#009E73", "truth": "#000000", "target": "#D55E00"}

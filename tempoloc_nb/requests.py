@@ -14,10 +14,10 @@ from typing import Any, Protocol, overload
 
 from .clip_inputs import View
 from .constraints import Constraint
-from .files import first_line
+from .core.files import first_line
 from .ledger import Keys
 from .prompts import Form, Prompt
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Benchmark
 
 # %% auto #0

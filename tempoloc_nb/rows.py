@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Benchmark, BoundaryIs, Clip, Task
 
 Mode = Literal["strict", "recipe"]

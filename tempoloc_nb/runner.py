@@ -37,7 +37,7 @@ from tempoloc_nb.requests import (
     response_row,
     row_seed,
 )
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Benchmark
 from .video import probe
 

@@ -25,7 +25,7 @@ from tempoloc_nb.metrics import (
 )
 from .predictions import Ints, Trials
 from .rows import Mode, clip_length
-from .settings import Scoring, TempolocError
+from .core.settings import Scoring, TempolocError
 from .tasks import Clip, Task
 
 PER_TRIAL = ("worst_s", "compliance", "order_violations", "extra_events")  # scores that no single event has

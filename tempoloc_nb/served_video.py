@@ -18,7 +18,7 @@ from .checkpoints import read_json
 from .clip_inputs import clip_inputs
 from .pixels import FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, smart_resize
 from .requests import Request
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .video import Image, encode
 
 Family = Literal["qwen2_5_vl", "qwen3_vl"]

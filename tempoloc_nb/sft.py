@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .batches import Batch, Collator, Lessons, Pixels, Stage
-from .files import all_or_nothing, whole_lines
+from .core.files import all_or_nothing, whole_lines
 from .lessons import LessonOptions
 from .ranks import ALONE, Ranks, scattered
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .shots import ShotStore
 from .tiny import save_model_folder
 from .vision_attention import use_batched_vision_attention

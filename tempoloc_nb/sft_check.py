@@ -19,7 +19,7 @@ from .conversations import Sample, dataset_place, has_split, read_samples
 from .cosmos_env import VARIABLE, ask, cosmos_python
 from .models import ModelInfo, find_model
 from .planning import gpu_count
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .sft_config import engine_of, known_keys, load_presets, read_config_file
 from tempoloc_nb.sft_costs import (
     Resizing, Shape, conversation_text, estimate_tokens, memory, processor_limits, schedule, shape_of, text_counter,

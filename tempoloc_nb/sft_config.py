@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .files import all_or_nothing, read_toml
-from .settings import TempolocError, data_dir, settings
+from .core.files import all_or_nothing, read_toml
+from .core.settings import TempolocError, data_dir, settings
 
 ENGINES = ("cosmos-rl", "transformers")
 

@@ -23,8 +23,8 @@ from typing import IO, Any
 
 import tempoloc_nb
 from .cosmos_env import VARIABLE, ask, cosmos_python, cosmos_variables
-from .files import write_json
-from .settings import TempolocError
+from .core.files import write_json
+from .core.settings import TempolocError
 from .sft_config import engine_of, nest, read_config_file
 
 # %% auto #0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .prompts import load_prompt
-from .settings import settings
+from .core.settings import settings
 from .sft_config import config_problems
 from tempoloc_nb.sft_costs import (
     RECIPE_EXAMPLE,

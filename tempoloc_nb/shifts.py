@@ -14,7 +14,7 @@ from .bootstrap import Estimate, draws, sample_quantile, sample_ratio
 from .metrics import Floats
 from .predictions import Ints, read_trials
 from .rows import index_truth
-from .settings import TempolocError, settings
+from .core.settings import TempolocError, settings
 from .tasks import Benchmark
 
 # %% auto #0

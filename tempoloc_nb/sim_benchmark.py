@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from .files import all_or_nothing
-from .settings import TempolocError
+from .core.files import all_or_nothing
+from .core.settings import TempolocError
 from .sim_policy import Floats
 from .sim_render import load_episode
 from .sim_truth import agreement, estimate_instants

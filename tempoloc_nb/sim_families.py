@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .sim_policy import Timing
 from .sim_tasks import SCRIPTS, Script
 

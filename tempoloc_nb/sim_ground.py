@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .sim_policy import Floats
 from .sim_render import SavedEpisode
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .sim_episode import rotation_vector
 from .sim_ground import Gripper, Ints, find_gripper, has
 from .sim_policy import Floats

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .files import all_or_nothing
-from .settings import TempolocError
+from .core.files import all_or_nothing
+from .core.settings import TempolocError
 from .sim_policy import Floats
 
 # %% auto #0

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .sim_policy import Floats
 
 # %% auto #0

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .files import all_or_nothing
-from .settings import TempolocError
+from .core.files import all_or_nothing
+from .core.settings import TempolocError
 from .sim_families import Family
 from .sim_render import SavedEpisode, load_episode
 from .sim_scene import ENVIRONMENTS, environment_options

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from .files import all_or_nothing
-from .settings import TempolocError
+from .core.files import all_or_nothing
+from .core.settings import TempolocError
 from .sim_episode import Episode, EpisodeFailed
 from .sim_families import Family, families, find_families
 from tempoloc_nb.sim_render import (

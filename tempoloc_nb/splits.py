@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Clip
 
 # %% auto #0

@@ -17,11 +17,11 @@ from typing import Any
 
 from .curves import log_files
 from .experiments import model_path, zero_shot_model
-from .files import write_json
+from .core.files import write_json
 from .inputs import environment, file_hash, files_below, study_inputs, value_hash
 from .planning import gpu_count
 from .report import Report
-from .settings import TempolocError, settings
+from .core.settings import TempolocError, settings
 
 OWN_PARAMETERS = ("profile", "output")
 

@@ -15,7 +15,7 @@ from typing import Any
 from .experiments import Experiment, clip_limit, committed, load_experiments, model_path
 from .planning import Coverage, Job, assumption, coverage, format_hours, gpu_count, size_line
 from .report import Report
-from .settings import Profile, TempolocError, settings
+from .core.settings import Profile, TempolocError, settings
 from .study import chosen_notebooks, default_values, plan
 from .study_runs import Models
 from .tasks import Benchmark, load_benchmark

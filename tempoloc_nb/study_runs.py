@@ -34,7 +34,7 @@ from .packing import read_rows
 from .report import PNG_LIMIT, Report, contact_sheet, render, timeline_figure
 from .rows import Mode
 from .runner import find_videos
-from .settings import TempolocError, settings
+from .core.settings import TempolocError, settings
 from .shifts import written_boundaries
 from .tasks import Benchmark, Clip
 from .video import probe, read

@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from .corrections import MANIFEST, Corrections, Proposal, Row, apply_rows, proposals
-from .files import all_or_nothing
+from .core.files import all_or_nothing
 from .interchange import read_text
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import Clip
 
 if TYPE_CHECKING:

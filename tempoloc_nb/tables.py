@@ -26,7 +26,7 @@ from tempoloc_nb.localize import (
 )
 from .published import ROWS, published_results
 from .rows import Mode
-from .settings import settings
+from .core.settings import settings
 from .tasks import Benchmark, Clip, load_benchmark
 
 Groups = Mapping[str, tuple[str, ...]]

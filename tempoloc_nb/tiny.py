@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from .prompts import load_prompt
-from .runtime import import_transformers
-from .settings import TempolocError
+from .core.optional import import_transformers
+from .core.settings import TempolocError
 from .tasks import list_tasks
 
 # %% auto #0

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 
 from .checkpoints import read_json
 from .conversations import Sample
-from .files import write_json
+from .core.files import write_json
 from .prompts import list_prompts, load_prompt
-from .settings import TempolocError
+from .core.settings import TempolocError
 from .tasks import BoundaryIs
 
 WAY = "tempoloc.json"

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from .batches import Lessons, Pixels, Stage
-from .files import read_toml, write_json
+from .core.files import read_toml, write_json
 from .lessons import LessonOptions
 from .packing import device_name
 from .ranks import Ranks, joined
 from .runner import versions
-from .runtime import import_transformers
-from .settings import TempolocError, data_dir
+from .core.optional import import_transformers
+from .core.settings import TempolocError, data_dir
 from .sft import Trainer, TrainOptions, validate
 from .shots import ARRAYS, ShotStore, load_shots
 from .tiny import build_tiny

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .runtime import import_transformers
+from .core.optional import import_transformers
 
 if TYPE_CHECKING:
     import torch

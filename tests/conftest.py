@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tempoloc_nb import settings as settings_module
+from tempoloc_nb.core import settings as settings_module
 
 ROOT = Path(__file__).resolve().parent.parent
 

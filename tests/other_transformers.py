@@ -8,7 +8,7 @@ from tempoloc_nb.backend_hf import HFBackend
 from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests
-from tempoloc_nb.runtime import import_transformers
+from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.tasks import load_benchmark
 
 transformers = import_transformers()

@@ -52,7 +52,7 @@ def module_names() -> dict[str, list[str]]:
 def modules_here() -> set[str]:
     """Exported modules by their dotted names; a package's own module is `package.__init__`."""
     package = ROOT / "tempoloc_nb"
-    paths = [p.relative_to(package) for p in package.rglob("*.py")]
+    paths = [p.relative_to(package) for p in package.rglob("*.py") if p.stat().st_size]  # nbdev makes empty __init__
     return {".".join(p.with_suffix("").parts) for p in paths} - {"__init__", "_modidx"}
 
 

@@ -20,8 +20,8 @@ from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.positions import mrope_positions, stock_positions
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Request, Sampling, find_videos, plan_requests, run_backend
-from tempoloc_nb.runtime import import_transformers
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.optional import import_transformers
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import Benchmark, load_benchmark
 
 transformers = import_transformers()

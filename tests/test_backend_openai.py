@@ -26,7 +26,7 @@ from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import Backend, Request, Response, Sampling, row_seed
 from tempoloc_nb.runner import run_backend
 from tempoloc_nb.served_video import VideoRules, around_patches, pairs_read, video_rules, write_video
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import load_benchmark
 from tempoloc_nb.video import probe, read
 

@@ -17,7 +17,7 @@ from tempoloc_nb.constraints import Constraint
 from tempoloc_nb.engines import check_backend
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import Request, Response, Sampling, row_seed
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 
 ENDS = frozenset({2})
 ANSWERED: dict[str, Any] = {

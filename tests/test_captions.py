@@ -25,7 +25,7 @@ from tempoloc_nb.captions import (
 )
 from tempoloc_nb.http_client import Patience, UnreachableError
 from tempoloc_nb.requests import Sampling
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import load_benchmark
 from tempoloc_nb.video import probe
 

@@ -19,7 +19,7 @@ from video_clips import scene, write_clip
 
 from tempoloc_nb.cli_interchange import app
 from tempoloc_nb.interchange import FORMATS
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import Clip, Event, load_benchmark, write_manifest
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,8 +13,8 @@ from video_clips import broken_files, write_clip
 
 from tempoloc_nb.clip_inputs import View, clip_inputs, fitting_coefficient, frame_pixels
 from tempoloc_nb.pixels import qwen3_budget, qwen25_budget
-from tempoloc_nb.runtime import import_transformers
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.optional import import_transformers
+from tempoloc_nb.core.settings import TempolocError
 
 
 def small(longest: int = 112 * 140) -> Any:

@@ -19,7 +19,7 @@ from tempoloc_nb.corrections import (
     proposals,
     with_placeholders,
 )
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.subtitles import export_vtt, import_vtt
 from tempoloc_nb.tasks import PLACEHOLDER, Clip, Event, read_manifest, write_manifest
 

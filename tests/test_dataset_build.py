@@ -25,7 +25,7 @@ from tempoloc_nb.dataset_stats import dataset_stats, stats_figure, stats_text
 from tempoloc_nb.overlay import OverlayOptions, stamp_video
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import video_hash
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import Clip, Event, write_manifest
 from tempoloc_nb.video import decode, probe, read
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.splits import assign, check_leaks, demonstration_of, group, read_plan
 from tempoloc_nb.tasks import Clip, Event
 

@@ -20,7 +20,7 @@ from tempoloc_nb import demo_signals, sim_states
 from tempoloc_nb.corrections import with_placeholders
 from tempoloc_nb.demo_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
 from tempoloc_nb.demo_signals import demo_of, read_signals, signal_clips, write_signals
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sim_families import families
 from tempoloc_nb.sim_render import SavedEpisode
 from tempoloc_nb.tasks import Clip, Event

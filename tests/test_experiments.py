@@ -32,7 +32,7 @@ from tempoloc_nb.experiments import (
 from tempoloc_nb.localize import prediction_rows, write_predictions
 from tempoloc_nb.packing import device_name, measured, pack_predictions, read_record, record_path, write_record
 from tempoloc_nb.runner import Backend, Sampling, find_videos
-from tempoloc_nb.settings import TempolocError, data_dir
+from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.shifts import answer_shift, written_boundaries
 from tempoloc_nb.tasks import Benchmark, load_benchmark, read_manifest
 from tempoloc_nb.video import probe

@@ -39,8 +39,8 @@ from tempoloc_nb.finetune_model import base_name, freeze, save_folder, shape_of,
 from tempoloc_nb.models import find_model
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import Request
-from tempoloc_nb.runtime import import_transformers
-from tempoloc_nb.settings import TempolocError, data_dir
+from tempoloc_nb.core.optional import import_transformers
+from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.tasks import load_benchmark, write_manifest
 
 SIM = load_benchmark("sim")

@@ -25,8 +25,8 @@ from tempoloc_nb.localize import answer_text
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import asked_form
 from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests
-from tempoloc_nb.runtime import import_transformers
-from tempoloc_nb.settings import TempolocError, data_dir
+from tempoloc_nb.core.optional import import_transformers
+from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.tasks import load_benchmark
 
 import_transformers()

@@ -27,7 +27,7 @@ from tempoloc_nb.interchange import (
     relative_path,
     write_jsonl,
 )
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import Clip, Event, Interval, load_benchmark, write_manifest
 from tempoloc_nb.timed_captions import (
     actions_text,

@@ -16,7 +16,7 @@ from tempoloc_nb.corrections import with_placeholders
 from tempoloc_nb.dataset_sources import from_manifest
 from tempoloc_nb.lerobot import LANGUAGE, REST, parquet, read_lerobot
 from tempoloc_nb.lerobot_subtasks import spans_of, write_lerobot_subtasks
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import PLACEHOLDER, Clip, Event, load_benchmark, read_manifest
 from tempoloc_nb.video import encode, probe, read
 

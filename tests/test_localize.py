@@ -17,7 +17,7 @@ from tempoloc_nb.localize import (
     prediction_rows,
     write_predictions,
 )
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import Benchmark, Clip, Event, Task, load_benchmark
 
 RECIPE = load_benchmark("recipe")

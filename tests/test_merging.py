@@ -20,7 +20,7 @@ from tempoloc_nb.ledger import only_process, read_errors
 from tempoloc_nb.merging import merge
 from tempoloc_nb.packing import read_record, record_path, write_record
 from tempoloc_nb.runner import run_backend, shard_of
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 
 FEW = replace(SIM, clips=SIM.with_videos()[:12])
 

@@ -19,7 +19,7 @@ from tempoloc_nb import model_tables as mt
 from tempoloc_nb.evaluate import RunResult, evaluate
 from tempoloc_nb.localize import blind_predictions, prediction_rows, write_predictions
 from tempoloc_nb.report import Report, render
-from tempoloc_nb.settings import TempolocError, settings
+from tempoloc_nb.core.settings import TempolocError, settings
 from tempoloc_nb.shifts import answer_shift
 from tempoloc_nb.tables import score_boundaries
 from tempoloc_nb.tasks import Benchmark, load_benchmark

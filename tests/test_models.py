@@ -16,7 +16,7 @@ from tiny_models import qwen3, qwen25
 from typer.testing import CliRunner
 
 from tempoloc_nb import cli_models
-from tempoloc_nb import settings as settings_module
+from tempoloc_nb.core import settings as settings_module
 from tempoloc_nb.answers import parse_answer
 from tempoloc_nb.backend_openai import ALL_FRAMES
 from tempoloc_nb.checkpoints import load_model
@@ -36,8 +36,8 @@ from tempoloc_nb.models import (
 from tempoloc_nb.pixels import RECIPE_TOTAL_PIXELS, RULES
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Sampling
-from tempoloc_nb.runtime import import_transformers
-from tempoloc_nb.settings import TempolocError, data_dir, settings
+from tempoloc_nb.core.optional import import_transformers
+from tempoloc_nb.core.settings import TempolocError, data_dir, settings
 
 REGISTRY = load_registry()
 MODELS = REGISTRY.models

@@ -17,7 +17,7 @@ from video_clips import broken_files, scene, write_audio, write_clip
 
 from tempoloc_nb import legibility, overlay, video
 from tempoloc_nb.overlay import OverlayOptions, StampStyle, stamp, stamp_style
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 
 RECIPE = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}
 

@@ -18,7 +18,7 @@ from video_clips import write_clip
 from tempoloc_nb import planning, study_plan
 from tempoloc_nb.checkpoints import load_model
 from tempoloc_nb.planning import coverage, estimate_hours, format_hours, model_size, plan_localize
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.study_plan import plan_lines, plan_studies
 from tempoloc_nb.tasks import load_benchmark
 

@@ -13,7 +13,7 @@ from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
 from tempoloc_nb import study
-from tempoloc_nb.settings import load_settings
+from tempoloc_nb.core.settings import load_settings
 from tempoloc_nb.study_plan import plan_lines, plan_studies
 
 ROOT = Path(__file__).resolve().parent.parent

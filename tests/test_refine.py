@@ -19,7 +19,7 @@ from tempoloc_nb.packing import read_record, write_record
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.refine import find_window, keep_order, move_events, refine
 from tempoloc_nb.runner import Request, Response, Sampling
-from tempoloc_nb.settings import TempolocError, data_dir
+from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.tasks import Benchmark, BoundaryIs, load_benchmark
 from tempoloc_nb.video import encode, probe, read
 

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tempoloc_nb.report import Report, contact_sheet, event_error_figure, mre_figure, render, timeline_figure
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 
 MRE = pd.DataFrame(
     {

@@ -33,7 +33,7 @@ from tempoloc_nb.requests import (
     view_name,
 )
 from tempoloc_nb.runner import check_shard, read_shard, run_backend, shard_of, shard_path
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import Benchmark, load_benchmark
 from tempoloc_nb.video import probe
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.settings import Settings, TempolocError, load_settings, settings
+from tempoloc_nb.core.settings import Settings, TempolocError, load_settings, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "settings.ini").read_text()

@@ -18,7 +18,7 @@ from tempoloc_nb import sft_check
 from tempoloc_nb.cli_sft_jobs import app
 from tempoloc_nb.conversations import Sample, save_samples
 from tempoloc_nb.cosmos_env import VARIABLE, cosmos_python
-from tempoloc_nb.settings import TempolocError, data_dir
+from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.sft_check import Report, check_config, data_facts, lengths_of, model_facts
 from tempoloc_nb.sft_config import make_config, write_config
 from tempoloc_nb.sft_costs import Resizing, Shape, lora_parameters, memory, schedule, vision_tokens
@@ -199,7 +199,7 @@ def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Pat
     """Token for token for Qwen2.5-VL; for Qwen3-VL, whose written times are counted at nine a pair, within a tenth."""
     from tempoloc_nb.backend_hf import end_tokens
     from tempoloc_nb.finetune_inputs import Examples
-    from tempoloc_nb.runtime import import_transformers
+    from tempoloc_nb.core.optional import import_transformers
 
     folder = make()
     samples = make_dataset(tmp_path / "set", 3, stamps=stamps)[:-1]
@@ -263,7 +263,7 @@ def test_memory_by_hand() -> None:
 def test_lora_counts_what_peft_adds() -> None:
     """The number of trained parameters, against adapters that peft adds to a real model."""
     peft = pytest.importorskip("peft", reason="peft is not installed: LoRA's parameters are not compared")
-    from tempoloc_nb.runtime import import_transformers
+    from tempoloc_nb.core.optional import import_transformers
     from tempoloc_nb.sft_costs import shape_of
 
     folder = tiny_models.qwen25()

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from tempoloc_nb.cli_sft_jobs import app
 from tempoloc_nb.finetune_config import read_config
-from tempoloc_nb.settings import TempolocError, settings
+from tempoloc_nb.core.settings import TempolocError, settings
 from tempoloc_nb.sft_config import (
     ENGINES,
     config_problems,

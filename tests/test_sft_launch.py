@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from tempoloc_nb.cli_sft_jobs import app
 from tempoloc_nb.cosmos_env import VARIABLE
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sft_config import make_config, nest, write_config
 from tempoloc_nb.sft_launch import Progress, launch, launch_command, read_progress, run_processes
 

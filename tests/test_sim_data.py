@@ -11,7 +11,7 @@ import av
 import numpy as np
 import pytest
 
-from tempoloc_nb.settings import data_dir
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sim_benchmark import label_errors, read_signals
 from tempoloc_nb.simulate import families, find_families
 from tempoloc_nb.tasks import Clip, load_benchmark, read_manifest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import (
     Clip,
     Event,

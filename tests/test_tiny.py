@@ -16,8 +16,8 @@ from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.positions import mrope_positions
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests
-from tempoloc_nb.runtime import import_transformers
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.optional import import_transformers
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import load_benchmark
 from tempoloc_nb.tiny import TinyShape, build_tiny, save_model_folder, tiny_config, tiny_processor, train_tokenizer
 

@@ -32,8 +32,8 @@ from tempoloc_nb.lessons import (
 )
 from tempoloc_nb.overlay import stamp, stamp_style
 from tempoloc_nb.prompts import Prompt
-from tempoloc_nb.runtime import import_transformers
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.optional import import_transformers
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sft import Trainer, TrainOptions
 from tempoloc_nb.shots import MAX_OBJECTS, Shot, ShotStore, load_shots, write_part
 from tempoloc_nb.tiny import TinyShape, build_tiny

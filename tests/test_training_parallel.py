@@ -21,7 +21,7 @@ from tempoloc_nb import batches, training
 from tempoloc_nb.batches import Collator, Lessons, Stage
 from tempoloc_nb.cli import main
 from tempoloc_nb.ranks import joined, share
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sft import Trainer, TrainOptions
 from tempoloc_nb.shots import ARRAYS, write_part
 from tempoloc_nb.tiny import build_tiny

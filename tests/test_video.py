@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from video_clips import broken_files, scene, write_clip
 
 from tempoloc_nb import pixels, video
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 
 NTSC = [i * 1001 for i in range(48)]
 UNEVEN = [0, 10, 20, 30, 60, 90, 95, 100, 200, 300]

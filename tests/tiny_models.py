@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tempoloc_nb.runtime import import_transformers
+from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.tiny import SPECIAL_TOKENS, TinyShape, build_tiny, corpus, train_tokenizer
 
 SMALL = TinyShape(

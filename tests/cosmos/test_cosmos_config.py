@@ -11,7 +11,7 @@ import pytest
 from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.cosmos_env import ask, config_keys
-from tempoloc_nb.settings import data_dir
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sft_check import check_config
 from tempoloc_nb.sft_config import config_problems, load_presets, make_config, nest, write_config
 

@@ -13,7 +13,7 @@ from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.conversations import Sample
 from tempoloc_nb.cosmos_entry import dataset_of, validation_of
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sft_check import data_facts, lengths_of, model_facts
 from tempoloc_nb.sft_config import make_config, nest
 

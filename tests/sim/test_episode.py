@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb import simulate
-from tempoloc_nb.settings import TempolocError, data_dir
+from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.sim_episode import EpisodeFailed
 from tempoloc_nb.sim_plays import PLAYS
 from tempoloc_nb.sim_render import EpisodeRenderer, SavedEpisode

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sim_episode import EpisodeFailed
 from tempoloc_nb.sim_ground import find_gripper, find_things, image_points, inside, label_episode
 from tempoloc_nb.sim_policy import Floats

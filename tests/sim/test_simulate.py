@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb import simulate
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sim_render import choose_gl, load_episode, write_video
 from tempoloc_nb.simulate import EpisodeFailed, SimulationSummary, find_families, render_episodes, simulate_clips
 from tempoloc_nb.tasks import read_manifest

@@ -6,7 +6,7 @@ from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.clip_videos import find_videos
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import Backend, Request, Response, Sampling, plan_requests
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import load_benchmark
 
 SIM = load_benchmark("sim").head(1)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tempoloc_nb.http_client import wait_until_ready
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 
 # A seeded request whose prompt is read in parts ends vLLM's CPU engine ("CPU Generator does not use offset").
 WHOLE_PROMPTS = ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]

@@ -20,7 +20,7 @@ from tempoloc_nb.backend_vllm import VLLMBackend
 from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.constraints import Constraint, answer_constraint
 from tempoloc_nb.runner import Request, Sampling, row_seed, run_backend
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 
 FOLDERS = {"qwen25": qwen25_folder, "qwen3": qwen3_folder}
 

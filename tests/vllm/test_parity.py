@@ -13,7 +13,7 @@ from tempoloc_nb.backend_vllm import VLLMBackend
 from tempoloc_nb.clip_inputs import View
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Backend, Request, Response, Sampling, find_videos, plan_requests
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import load_benchmark
 
 FPS = 8.0

@@ -24,7 +24,7 @@ from tempoloc_nb.http_client import Patience
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import Sampling, row_seed
 from tempoloc_nb.runner import find_videos, plan_requests, run_backend
-from tempoloc_nb.settings import TempolocError
+from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import load_benchmark
 from tempoloc_nb.video import probe
 

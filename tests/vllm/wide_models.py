@@ -12,7 +12,7 @@ from typing import Any
 from tiny_models import SMALL, louder
 from tiny_models import qwen3 as narrow_qwen3
 
-from tempoloc_nb.runtime import import_transformers
+from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.tiny import build_tiny
 
 
