@@ -40,7 +40,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tempoloc_nb.overlay import OverlayOptions, stamp_video
+from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 from tempoloc_nb.prompts import Prompt
 from tempoloc_nb.recipe_io import read_plain_pickle
 from tempoloc_nb.runner import Request, Sampling, find_videos, run_backend

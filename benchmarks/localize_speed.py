@@ -30,7 +30,7 @@ def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, floa
     import torch
 
     from tempoloc_nb.backend_hf import HFBackend
-    from tempoloc_nb.clip_inputs import View
+    from tempoloc_nb.video.view import View
     from tempoloc_nb.prompts import load_prompt
     from tempoloc_nb.core.settings import TempolocError
 

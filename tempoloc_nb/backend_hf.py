@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .checkpoints import load_model, model_title
-from .clip_inputs import clip_inputs, is_qwen3, pixel_limits
+from .video.view import clip_inputs, is_qwen3, pixel_limits
 from .grammar import Grammars, Guide
 from .positions import mrope_positions, stock_positions
 from .requests import Request, Response, Sampling, clip_error, row_seed

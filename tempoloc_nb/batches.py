@@ -253,7 +253,7 @@ def stamp_strips(width: int, seconds: int = 80) -> npt.NDArray[np.uint8]:
     import_torchvision()
     from torchvision.transforms.v2 import functional
 
-    from tempoloc_nb.overlay import draw_stamp, stamp_style, stamp_text
+    from tempoloc_nb.video.overlay import draw_stamp, stamp_style, stamp_text
 
     source = 256
     style = stamp_style(source, source, 1, total_pixels=width * width)

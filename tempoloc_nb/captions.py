@@ -17,20 +17,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from .backend_openai import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
-from .clip_inputs import View
+from .video.view import View
 from .clip_videos import find_videos, missing_message
 from .core.files import first_line, folder_or_nothing, write_json
 from .http_client import Client, Patience, RefusedError, UnreachableError, base_url, get_json
 from .interchange import check_unique, need, read_jsonl, read_object, read_text, relative_path
 from .ledger import only_process
-from .overlay import SUFFIXES
+from .video.overlay import SUFFIXES
 from .prompts import Prompt, prompt_folder
 from .requests import Request, Sampling, row_seed
 from .served_video import VideoRules, video_rules, write_video
 from .core.settings import TempolocError
 from .tasks import Benchmark, load_benchmark
 from .timed_captions import media_fields, read_range, uuid_of
-from .video import probe
+from .video.files import probe
 
 # %% auto #0
 __all__ = ['FILES', 'caption_videos_of', 'scene_schema', 'read_scene', 'read_narrative', 'CaptionOptions', 'CaptionSummary',

@@ -113,7 +113,7 @@ def overlay(
     force: Annotated[bool, typer.Option("--force", help="Stamp again what is up to date.")] = False,
 ) -> None:
     """Write each frame's time under it."""
-    from tempoloc_nb.overlay import OverlayOptions, overlay_videos
+    from tempoloc_nb.video.overlay import OverlayOptions, overlay_videos
 
     options = OverlayOptions(
         fps=settings().study.fps if fps is None else fps,

@@ -57,7 +57,7 @@ def localize(
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be asked, and load nothing.")] = False,
 ) -> None:
     """Write predictions for every clip of a benchmark; what the output has already is not asked again."""
-    from tempoloc_nb.clip_inputs import View
+    from tempoloc_nb.video.view import View
     from tempoloc_nb.engines import check_backend, make_backend, way_of_asking
     from tempoloc_nb.experiments import model_path
     from tempoloc_nb.planning import plan_localize

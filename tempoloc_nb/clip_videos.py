@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .overlay import SUFFIXES
+from .video.overlay import SUFFIXES
 from .core.settings import TempolocError
 from .tasks import Benchmark, Task
 

@@ -16,7 +16,7 @@ from .answers import Answer
 from .localize import write_predictions
 from .metrics import Bools, Floats, breaks_order
 from .packing import read_record, record_path, write_record
-from .pixels import FRAMES_PER_TOKEN
+from .video.budget import FRAMES_PER_TOKEN
 from .predictions import Trials, read_trials
 from .rows import index_truth
 from .runner import versions

@@ -20,7 +20,7 @@ from .core.settings import TempolocError
 from .tasks import BoundaryIs, Clip, Event, Interval, intervals_from_boundaries
 
 if TYPE_CHECKING:
-    from tempoloc_nb.clip_inputs import View
+    from tempoloc_nb.video.view import View
 
 Stamps = Literal["recipe", "pair", "none"]
 PLACEHOLDER = "<video>"  # where the video stands in the text of `messages`
@@ -102,7 +102,7 @@ class Sample:
     @property
     def view(self) -> View:
         """How to show the file's frames: with the stamps that are not in it yet."""
-        from tempoloc_nb.clip_inputs import View
+        from tempoloc_nb.video.view import View
 
         return View("none" if self.stamped else self.shown)
 

@@ -29,7 +29,7 @@ from tempoloc_nb.interchange import (
     write_imported,
     write_jsonl,
 )
-from .overlay import SUFFIXES
+from .video.overlay import SUFFIXES
 from .core.settings import TempolocError
 from tempoloc_nb.tasks import (
     PLACEHOLDER,
@@ -50,7 +50,7 @@ from tempoloc_nb.timed_captions import (
     read_text_actions,
     uuid_of,
 )
-from .video import VideoInfo, probe
+from .video.files import VideoInfo, probe
 
 # %% auto #0
 __all__ = ['LONGEST', 'FEWEST', 'least_frames', 'left_out', 'Item', 'write_items', 'export_cosmos', 'Found', 'read_cosmos',

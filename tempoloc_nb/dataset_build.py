@@ -23,13 +23,13 @@ from .conversations import Sample, Stamps, after_the_end, import_datasets, insid
 from .dataset_sources import Candidate, Source
 from .core.files import first_line, write_json
 from .interchange import writing
-from .overlay import OverlayOptions, stamp_video
+from .video.overlay import OverlayOptions, stamp_video
 from .prompts import Prompt, load_prompt
 from .requests import video_hash
 from .core.settings import TempolocError, settings
 from .splits import assign, demonstration_of, group, read_plan
 from .tasks import BoundaryIs, Clip
-from .video import open_video, probe, video_frames
+from .video.files import open_video, probe, video_frames
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .clip_videos import videos_here
-from .overlay import SUFFIXES
+from .video.overlay import SUFFIXES
 from .recipe_io import read_plain_pickle
 from .core.settings import TempolocError
 from .tasks import PLACEHOLDER, BoundaryIs, Clip, Event, Task, list_tasks, load_benchmark

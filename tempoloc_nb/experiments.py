@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .checkpoints import model_title
-from .clip_inputs import View
+from .video.view import View
 from .evaluate import RESAMPLES, RunResult, evaluate
 from .core.files import read_toml
 from .models import find_model, load_registry

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .backend_hf import Encoded, collate_prompts, encode_request
-from .clip_inputs import is_qwen3
+from .video.view import is_qwen3
 from .conversations import Sample, dataset_place, has_split, read_samples, to_row
 from .finetune_config import FinetuneConfig
 from .prompts import Prompt

@@ -22,7 +22,7 @@ from .core.files import first_line
 from .interchange import check_task_name, write_task
 from .core.settings import TempolocError
 from .tasks import Clip, Event, write_manifest
-from .video import Image, encode, nearest, probe, video_frames
+from .video.files import Image, encode, nearest, probe, video_frames
 
 SUBTASK_INDEX, LANGUAGE = "subtask_index", "language_persistent"  # the columns of both of LeRobot's annotations
 REST = "finishing the task"  # what a written annotation calls the time after the last event

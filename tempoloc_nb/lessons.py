@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .overlay import pair_times
+from .video.overlay import pair_times
 from .prompts import Prompt, load_prompt
 from .shots import Shot, ShotStore
 

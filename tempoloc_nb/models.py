@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from .checkpoints import check_safetensors, read_json
-from .clip_inputs import View
+from .video.view import View
 from .core.files import read_toml
 from .runner import Sampling
 from .core.settings import TempolocError, data_dir

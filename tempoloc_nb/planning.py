@@ -17,7 +17,7 @@ from pathlib import Path
 from .checkpoints import check_folder, read_json
 from .models import count_parameters, find_model
 from .clip_videos import first_names, videos_here
-from .pixels import FRAMES_PER_TOKEN
+from .video.budget import FRAMES_PER_TOKEN
 from .core.settings import settings
 from .tasks import Benchmark, Clip
 

@@ -20,12 +20,12 @@ from .answers import parse_answer
 from .consensus import Combined, CombinedEvent, combine_answers, combine_trials
 from .localize import write_predictions
 from .packing import read_record, read_rows, record_path, write_record
-from .pixels import FRAMES_PER_TOKEN
+from .video.budget import FRAMES_PER_TOKEN
 from .prompts import Prompt
 from .runner import Backend, RunSummary, find_videos, run_backend, versions
 from .core.settings import TempolocError
 from .tasks import Benchmark, BoundaryIs, Clip, Event
-from .video import Image, VideoInfo, decode, encode, probe
+from .video.files import Image, VideoInfo, decode, encode, probe
 
 # %% auto #0
 __all__ = ['LEAST_FRAMES', 'NEARLY_LOSSLESS', 'OUTCOMES', 'Window', 'find_window', 'cut_windows', 'read_window', 'keep_order',

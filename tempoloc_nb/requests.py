@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, overload
 
-from .clip_inputs import View
+from .video.view import View
 from .constraints import Constraint
 from .core.files import first_line
 from .ledger import Keys

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from tqdm import tqdm
 
-from .clip_inputs import View
+from .video.view import View
 from .clip_videos import find_videos, missing_message
 from .constraints import answer_constraint
 from .ledger import Ledger, only_process
@@ -39,7 +39,7 @@ from tempoloc_nb.requests import (
 )
 from .core.settings import TempolocError
 from .tasks import Benchmark
-from .video import probe
+from .video.files import probe
 
 # Names that callers may take from here.
 _all_ = [

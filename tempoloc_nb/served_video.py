@@ -15,11 +15,11 @@ import numpy as np
 from PIL import Image as Picture
 
 from .checkpoints import read_json
-from .clip_inputs import clip_inputs
-from .pixels import FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, smart_resize
+from .video.view import clip_inputs
+from .video.budget import FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, smart_resize
 from .requests import Request
 from .core.settings import TempolocError
-from .video import Image, encode
+from .video.files import Image, encode
 
 Family = Literal["qwen2_5_vl", "qwen3_vl"]
 

@@ -28,7 +28,7 @@ from tempoloc_nb.sft_costs import (
 from tempoloc_nb.sft_rules import (
     Evaluation, Finding, division_findings, example_findings, gpu_findings, key_findings, ordered, vision_findings,
 )  # fmt: skip
-from .video import probe
+from .video.files import probe
 
 # %% auto #0
 __all__ = ['ModelFacts', 'cached_model', 'model_facts', 'DataFacts', 'data_facts', 'sample_findings', 'evaluation_findings',

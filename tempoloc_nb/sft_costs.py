@@ -13,10 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from .checkpoints import read_json
-from .clip_inputs import fitting_coefficient
-from .overlay import stamp_style
-from tempoloc_nb.pixels import (
-    FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, RECIPE_TOTAL_PIXELS, n_sampled, qwen3_budget, recipe_budget,
+from .video.view import fitting_coefficient
+from .video.overlay import stamp_style
+from tempoloc_nb.video.budget import (
+    FRAMES_PER_TOKEN,
+    MERGE,
+    QWEN3_TOTAL_PIXELS,
+    RECIPE_TOTAL_PIXELS,
+    n_sampled,
+    qwen3_budget,
+    recipe_budget,
     smart_resize,
 )  # fmt: skip
 

@@ -37,7 +37,7 @@ from .runner import find_videos
 from .core.settings import TempolocError, settings
 from .shifts import written_boundaries
 from .tasks import Benchmark, Clip
-from .video import probe, read
+from .video.files import probe, read
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 from .conversations import answer_events
 from .interchange import read_object, read_text
 from .tasks import BoundaryIs, Clip, Interval
-from .video import VideoInfo
+from .video.files import VideoInfo
 
 # %% auto #0
 __all__ = ['clock', 'read_range', 'event_actions', 'actions_text', 'read_text_actions', 'uuid_of', 'media_fields',

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tempoloc_nb.video import Image, encode
+from tempoloc_nb.video.files import Image, encode
 
 FPS = 10
 CAMERA = "observation.images.front"

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from tempoloc_nb.backend_hf import HFBackend
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests
 from tempoloc_nb.core.optional import import_transformers

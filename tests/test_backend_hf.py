@@ -16,7 +16,7 @@ from video_clips import write_audio, write_clip
 
 from tempoloc_nb import vision_attention
 from tempoloc_nb.backend_hf import HFBackend, encode_request, generate_tokens, pick
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.positions import mrope_positions, stock_positions
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Request, Sampling, find_videos, plan_requests, run_backend

@@ -19,7 +19,7 @@ from video_clips import write_clip
 
 from tempoloc_nb import http_client
 from tempoloc_nb.backend_openai import OpenAIBackend, constraint_body, read_reply
-from tempoloc_nb.clip_inputs import View, clip_inputs
+from tempoloc_nb.video.view import View, clip_inputs
 from tempoloc_nb.constraints import Constraint
 from tempoloc_nb.http_client import Patience, UnreachableError, base_url, get_json, retry_after, wait_until_ready
 from tempoloc_nb.prompts import load_prompt
@@ -28,7 +28,7 @@ from tempoloc_nb.runner import run_backend
 from tempoloc_nb.served_video import VideoRules, around_patches, pairs_read, video_rules, write_video
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import load_benchmark
-from tempoloc_nb.video import probe, read
+from tempoloc_nb.video.files import probe, read
 
 QUICK = Patience(timeout=30.0, retries=3, first=0.02, longest=0.1, absence=20.0)
 SECRET = "sk-very-secret-93f1"

@@ -12,7 +12,7 @@ from tiny_models import qwen25
 from video_clips import write_clip
 
 from tempoloc_nb.backend_ray import ERROR, RayBackend, ask_row, read_answer, request_row, trial_rows
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.constraints import Constraint
 from tempoloc_nb.engines import check_backend
 from tempoloc_nb.prompts import load_prompt

@@ -21,7 +21,7 @@ from tempoloc_nb.cli import join_parameters, main, read_override
 from tempoloc_nb.served_video import video_rules
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.tasks import load_benchmark, write_manifest
-from tempoloc_nb.video import encode, probe
+from tempoloc_nb.video.files import encode, probe
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.answers import parse_answer
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.conversations import (
     Sample,
     answer_events,

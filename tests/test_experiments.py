@@ -15,7 +15,7 @@ from fake_backend import Truthful
 from typer.testing import CliRunner
 
 from tempoloc_nb import cli_experiments, engines, experiments
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.experiments import (
     asked_clips,
@@ -35,7 +35,7 @@ from tempoloc_nb.runner import Backend, Sampling, find_videos
 from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.shifts import answer_shift, written_boundaries
 from tempoloc_nb.tasks import Benchmark, load_benchmark, read_manifest
-from tempoloc_nb.video import probe
+from tempoloc_nb.video.files import probe
 
 SIM = load_benchmark("sim")
 OWN = load_benchmark("base-tasks")

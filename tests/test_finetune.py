@@ -23,7 +23,7 @@ import tiny_models
 from tempoloc_nb import finetune as engine
 from tempoloc_nb.backend_hf import HFBackend, encode_request, end_tokens
 from tempoloc_nb.checkpoints import load_model
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.conversations import Sample, sample_of, save_samples
 from tempoloc_nb.finetune_config import FIXED, FinetuneConfig, read_config
 from tempoloc_nb.finetune_inputs import (

@@ -18,7 +18,7 @@ from tiny_models import qwen3, qwen25
 from tempoloc_nb import backend_hf
 from tempoloc_nb.answers import parse_answer, repair
 from tempoloc_nb.backend_hf import HFBackend
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.constraints import Constraint, answer_constraint, obeys
 from tempoloc_nb.grammar import Grammars, Guide
 from tempoloc_nb.localize import answer_text

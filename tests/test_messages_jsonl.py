@@ -18,7 +18,7 @@ from tempoloc_nb.messages_jsonl import export_messages, import_messages, message
 from tempoloc_nb.requests import video_hash
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import Clip, Event
-from tempoloc_nb.video import probe
+from tempoloc_nb.video.files import probe
 
 datasets = pytest.importorskip("datasets", reason="needs the extra `data`")
 LABELS = ("grasping the mug", "releasing the mug")

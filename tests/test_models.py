@@ -20,7 +20,7 @@ from tempoloc_nb.core import settings as settings_module
 from tempoloc_nb.answers import parse_answer
 from tempoloc_nb.backend_openai import ALL_FRAMES
 from tempoloc_nb.checkpoints import load_model
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.experiments import load_experiments
 from tempoloc_nb.models import (
     ModelInfo,
@@ -33,7 +33,7 @@ from tempoloc_nb.models import (
     serve_arguments,
     serve_line,
 )
-from tempoloc_nb.pixels import RECIPE_TOTAL_PIXELS, RULES
+from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS, RULES
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Sampling
 from tempoloc_nb.core.optional import import_transformers

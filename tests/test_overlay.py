@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 from video_clips import broken_files, scene, write_audio, write_clip
 
-from tempoloc_nb import legibility, overlay, video
-from tempoloc_nb.overlay import OverlayOptions, StampStyle, stamp, stamp_style
+from tempoloc_nb.video import legibility, overlay, files as video
+from tempoloc_nb.video.overlay import OverlayOptions, StampStyle, stamp, stamp_style
 from tempoloc_nb.core.settings import TempolocError
 
 RECIPE = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}

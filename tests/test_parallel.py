@@ -15,7 +15,7 @@ from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
 from tempoloc_nb.backend_hf import HFBackend
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.engines import make_backend
 from tempoloc_nb.parallel import ParallelBackend, answer_each
 from tempoloc_nb.prompts import load_prompt

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.consensus import Combined, CombinedEvent
 from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.localize import prediction_rows, write_predictions
@@ -21,7 +21,7 @@ from tempoloc_nb.refine import find_window, keep_order, move_events, refine
 from tempoloc_nb.runner import Request, Response, Sampling
 from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.tasks import Benchmark, BoundaryIs, load_benchmark
-from tempoloc_nb.video import encode, probe, read
+from tempoloc_nb.video.files import encode, probe, read
 
 SIM = load_benchmark("sim")
 FEW = replace(SIM, clips=SIM.with_videos()[:2])

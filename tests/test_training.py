@@ -30,7 +30,7 @@ from tempoloc_nb.lessons import (
     window,
     wordings,
 )
-from tempoloc_nb.overlay import stamp, stamp_style
+from tempoloc_nb.video.overlay import stamp, stamp_style
 from tempoloc_nb.prompts import Prompt
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from video_clips import broken_files, scene, write_clip
 
-from tempoloc_nb import pixels, video
+from tempoloc_nb.video import budget as pixels, files as video
 from tempoloc_nb.core.settings import TempolocError
 
 NTSC = [i * 1001 for i in range(48)]

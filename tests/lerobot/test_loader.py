@@ -18,7 +18,7 @@ from tempoloc_nb.corrections import export_csv, import_csv
 from tempoloc_nb.lerobot import REST, read_lerobot
 from tempoloc_nb.lerobot_subtasks import write_lerobot_subtasks
 from tempoloc_nb.tasks import Clip
-from tempoloc_nb.video import probe, read
+from tempoloc_nb.video.files import probe, read
 
 LENGTHS = (23, 31, 17)
 LABELS = ["grasping the cup", "releasing the cup"]

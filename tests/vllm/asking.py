@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.clip_videos import find_videos
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import Backend, Request, Response, Sampling, plan_requests

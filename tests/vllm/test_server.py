@@ -18,7 +18,7 @@ from wide_models import qwen25 as qwen25_folder
 
 from tempoloc_nb.backend_hf import HFBackend, encode_request
 from tempoloc_nb.backend_openai import OpenAIBackend, serve_hint
-from tempoloc_nb.clip_inputs import View
+from tempoloc_nb.video.view import View
 from tempoloc_nb.constraints import answer_constraint, obeys
 from tempoloc_nb.http_client import Patience
 from tempoloc_nb.prompts import load_prompt
@@ -26,7 +26,7 @@ from tempoloc_nb.requests import Sampling, row_seed
 from tempoloc_nb.runner import find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tasks import load_benchmark
-from tempoloc_nb.video import probe
+from tempoloc_nb.video.files import probe
 
 PATIENT = Patience(timeout=300, retries=3, first=0.5, longest=5, absence=400)
 ALL = tuple(shlex.split(serve_hint("any"))[5:])  # its options after the port
