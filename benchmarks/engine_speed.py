@@ -45,7 +45,7 @@ from tempoloc_nb.prompts import Prompt
 from tempoloc_nb.recipe_io import read_plain_pickle
 from tempoloc_nb.runner import Request, Sampling, find_videos, run_backend
 from tempoloc_nb.core.settings import data_dir, settings
-from tempoloc_nb.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
 
 TASK, PROMPT = "stack-three", "cube"  # the recipe's question about these clips
 CPU = {

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests
 from tempoloc_nb.core.settings import data_dir, settings
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 TARGETS = {"seconds a clip, one trial": 4.0, "peak memory, GB": 1.5}
 

@@ -34,7 +34,7 @@ from tempoloc_nb.ledger import read_keys
 from tempoloc_nb.localize import answer_text
 from tempoloc_nb.requests import Request, Response, Sampling, row_seed
 from tempoloc_nb.runner import run_backend
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 from tempoloc_nb.video.files import encode
 
 TRIALS = 10

@@ -24,7 +24,7 @@ from .report import COLOURS, house_style, interval_bars
 from .rows import Mode
 from .shifts import Shift, written_boundaries
 from .tables import by_task, score_boundaries, score_rows
-from .tasks import Benchmark, Clip
+from .clips.tasks import Benchmark, Clip
 
 # One mark a family, in the benchmark's order; told apart without colour too.
 FAMILY_MARKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#CC79A7", "^"), ("#009E73", "D"), ("#E69F00", "v"))

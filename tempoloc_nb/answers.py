@@ -14,7 +14,7 @@ from typing import Literal
 
 from .dialects import Entry, read_entries, read_number
 from .prompts import Form
-from .tasks import BoundaryIs
+from .clips.tasks import BoundaryIs
 
 Status = Literal["ok", "missing", "malformed", "out of range", "reversed", "duplicate"]
 STATUSES: tuple[Status, ...] = ("ok", "missing", "malformed", "out of range", "reversed", "duplicate")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .clip_videos import first_names
+from .clips.videos import first_names
 from .core.files import write_json
 from .interchange import need, parse_object, read_text
 from .core.settings import TempolocError

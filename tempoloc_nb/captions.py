@@ -18,7 +18,7 @@ from typing import Any
 
 from .backend_openai import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
 from .video.view import View
-from .clip_videos import find_videos, missing_message
+from .clips.videos import find_videos, missing_message
 from .core.files import first_line, folder_or_nothing, write_json
 from .http_client import Client, Patience, RefusedError, UnreachableError, base_url, get_json
 from .interchange import check_unique, need, read_jsonl, read_object, read_text, relative_path
@@ -28,7 +28,7 @@ from .prompts import Prompt, prompt_folder
 from .requests import Request, Sampling, row_seed
 from .served_video import VideoRules, video_rules, write_video
 from .core.settings import TempolocError
-from .tasks import Benchmark, load_benchmark
+from .clips.tasks import Benchmark, load_benchmark
 from .timed_captions import media_fields, read_range, uuid_of
 from .video.files import probe
 

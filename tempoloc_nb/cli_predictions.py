@@ -17,7 +17,7 @@ from .core.settings import TempolocError, settings
 
 if TYPE_CHECKING:  # the scorer is imported by the commands that need it
     from tempoloc_nb.evaluate import Evaluation
-    from tempoloc_nb.tasks import Benchmark, BoundaryIs
+    from tempoloc_nb.clips.tasks import Benchmark, BoundaryIs
 
 # %% auto #0
 __all__ = ['localize', 'evaluation_lines', 'evaluate', 'import_recipe']
@@ -62,7 +62,7 @@ def localize(
     from tempoloc_nb.experiments import model_path
     from tempoloc_nb.planning import plan_localize
     from tempoloc_nb.runner import find_videos, read_shard, run_backend
-    from tempoloc_nb.tasks import load_benchmark
+    from tempoloc_nb.clips.tasks import load_benchmark
 
     found = load_benchmark(benchmark)
     engine = backend or ("hf" if _names_a_model(model) else "blind")
@@ -152,7 +152,7 @@ def _names_a_model(name: str) -> bool:
 def _localize_blind(benchmark: Benchmark, row: str, fps: float, output: Path, train: Path | None) -> str:
     """Write a blind row's predictions; returns a line about them."""
     from tempoloc_nb.localize import blind_predictions, prediction_rows, write_predictions
-    from tempoloc_nb.tasks import read_manifest
+    from tempoloc_nb.clips.tasks import read_manifest
 
     answers = blind_predictions(benchmark, row, read_manifest(train) if train else ())
     written = write_predictions(output, prediction_rows(benchmark, answers, f"blind/{row}", fps))
@@ -205,7 +205,7 @@ def evaluate(
 ) -> None:
     """Score predictions against the truth."""
     from tempoloc_nb import evaluate as scorer
-    from tempoloc_nb.tasks import load_benchmark
+    from tempoloc_nb.clips.tasks import load_benchmark
 
     if use_start_time and use_end_time:
         raise TempolocError("choose --use-start-time or --use-end-time, not both")
@@ -236,7 +236,7 @@ def import_recipe(
 ) -> None:
     """Read the recipe's result pickles, safely."""
     from tempoloc_nb.recipe_io import import_recipe as read_results
-    from tempoloc_nb.tasks import load_task
+    from tempoloc_nb.clips.tasks import load_task
 
     done = read_results(results_dir, load_task(task), output, model)
     typer.echo(f"{output}: {done.rows} predictions from {done.files} files, {done.empty} of them empty")

@@ -24,7 +24,7 @@ def consensus(
 ) -> None:
     """Combine the trials of each clip: median boundaries, their spread, and a confidence."""
     from tempoloc_nb.consensus import combine
-    from tempoloc_nb.tasks import load_benchmark
+    from tempoloc_nb.clips.tasks import load_benchmark
 
     typer.echo(str(combine(predictions, output, benchmark=load_benchmark(benchmark), threshold=threshold)))
 
@@ -49,7 +49,7 @@ def refine(
     from tempoloc_nb.experiments import model_path
     from tempoloc_nb.refine import refine as look_again
     from tempoloc_nb.runner import tell_failures
-    from tempoloc_nb.tasks import load_benchmark
+    from tempoloc_nb.clips.tasks import load_benchmark
 
     found = load_benchmark(benchmark)
     asked = way_of_asking(model)

@@ -21,7 +21,7 @@ from .predictions import Trials, read_trials
 from .rows import index_truth
 from .runner import versions
 from .core.settings import TempolocError
-from .tasks import Benchmark, BoundaryIs, Clip
+from .clips.tasks import Benchmark, BoundaryIs, Clip
 
 if TYPE_CHECKING:  # figures need the study's packages
     from matplotlib.figure import Figure

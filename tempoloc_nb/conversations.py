@@ -17,7 +17,7 @@ from .answers import ROUNDING
 from .core.files import first_line
 from .prompts import Prompt, load_prompt
 from .core.settings import TempolocError
-from .tasks import BoundaryIs, Clip, Event, Interval, intervals_from_boundaries
+from .clips.tasks import BoundaryIs, Clip, Event, Interval, intervals_from_boundaries
 
 if TYPE_CHECKING:
     from tempoloc_nb.video.view import View

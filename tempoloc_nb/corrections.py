@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .core.files import all_or_nothing
 from .interchange import read_text, relative_path
 from .core.settings import TempolocError
-from .tasks import PLACEHOLDER, Clip, Event
+from .clips.tasks import PLACEHOLDER, Clip, Event
 
 if TYPE_CHECKING:
     from tempoloc_nb.consensus import Combined

@@ -15,7 +15,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from .clip_videos import first_names, videos_here
+from .clips.videos import first_names, videos_here
 from .conversations import after_the_end
 from .core.files import write_json
 from tempoloc_nb.interchange import (
@@ -31,7 +31,7 @@ from tempoloc_nb.interchange import (
 )
 from .video.overlay import SUFFIXES
 from .core.settings import TempolocError
-from tempoloc_nb.tasks import (
+from tempoloc_nb.clips.tasks import (
     PLACEHOLDER,
     BoundaryIs,
     Clip,

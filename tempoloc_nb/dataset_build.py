@@ -28,7 +28,7 @@ from .prompts import Prompt, load_prompt
 from .requests import video_hash
 from .core.settings import TempolocError, settings
 from .splits import assign, demonstration_of, group, read_plan
-from .tasks import BoundaryIs, Clip
+from .clips.tasks import BoundaryIs, Clip
 from .video.files import open_video, probe, video_frames
 
 Item = TypeVar("Item")

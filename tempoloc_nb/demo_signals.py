@@ -24,7 +24,7 @@ from . import __version__
 from .demo_rules import SIGNALS, Layout, Offsets, check_order, natural, rise_of, signal_of
 from .core.files import all_or_nothing
 from .core.settings import TempolocError
-from .tasks import Clip, Event, check_labelled
+from .clips.tasks import Clip, Event, check_labelled
 
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
 

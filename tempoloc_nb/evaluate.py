@@ -28,7 +28,7 @@ from .predictions import Ints, Trials, read_trials
 from .rows import Mode, TimeBase, index_truth
 from .scores import DemoScores, TaskTruth, f1_parts, score_demos, score_samples, score_trials, task_truth
 from .core.settings import Scoring, TempolocError, settings
-from .tasks import Benchmark, BoundaryIs, Clip, Task, check_labelled
+from .clips.tasks import Benchmark, BoundaryIs, Clip, Task, check_labelled
 
 RESAMPLES = 1000
 

@@ -24,7 +24,7 @@ from .prompts import load_prompt
 from .rows import Mode
 from .runner import Backend, RunSummary, Sampling, find_videos, missing_message, row_seed, run_backend
 from .core.settings import TempolocError, data_dir, settings
-from .tasks import Benchmark
+from .clips.tasks import Benchmark
 from .trained_ways import read_way
 
 # %% auto #0

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from .clip_videos import first_names
+from .clips.videos import first_names
 from .core.files import all_or_nothing
 from .core.settings import TempolocError
-from .tasks import BoundaryIs, Clip, Task, load_task, write_manifest
+from .clips.tasks import BoundaryIs, Clip, Task, load_task, write_manifest
 
 Value = TypeVar("Value")
 

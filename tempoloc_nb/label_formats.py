@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from .clip_videos import first_names
+from .clips.videos import first_names
 from .interchange import Converted, write_imported
 from .core.settings import TempolocError
-from .tasks import Benchmark, load_benchmark, write_manifest
+from .clips.tasks import Benchmark, load_benchmark, write_manifest
 
 # %% auto #0
 __all__ = ['export_csv', 'export_vtt', 'import_csv', 'import_vtt', 'export_lerobot', 'import_lerobot', 'export_hdf5',

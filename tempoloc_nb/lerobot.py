@@ -21,7 +21,7 @@ from .corrections import with_placeholders
 from .core.files import first_line
 from .interchange import check_task_name, write_task
 from .core.settings import TempolocError
-from .tasks import Clip, Event, write_manifest
+from .clips.tasks import Clip, Event, write_manifest
 from .video.files import Image, encode, nearest, probe, video_frames
 
 SUBTASK_INDEX, LANGUAGE = "subtask_index", "language_persistent"  # the columns of both of LeRobot's annotations

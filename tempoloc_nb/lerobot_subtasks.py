@@ -32,7 +32,7 @@ from tempoloc_nb.lerobot import (
     read_info,
 )
 from .core.settings import TempolocError
-from .tasks import Clip, check_labelled
+from .clips.tasks import Clip, check_labelled
 
 Annotation = Literal["language", "index"]
 

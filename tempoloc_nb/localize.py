@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .core.files import all_or_nothing
 from .core.settings import TempolocError
-from .tasks import Benchmark, Clip, Task, intervals_from_boundaries
+from .clips.tasks import Benchmark, Clip, Task, intervals_from_boundaries
 
 Array = npt.NDArray[np.float64]
 # Predicted boundaries (s, in the base in which the clip was annotated) by clip id.

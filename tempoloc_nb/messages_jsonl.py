@@ -37,7 +37,7 @@ from tempoloc_nb.interchange import (
 )
 from .requests import video_hash
 from .core.settings import TempolocError
-from .tasks import BoundaryIs, Event
+from .clips.tasks import BoundaryIs, Event
 from .video.files import probe
 
 Style = Literal["llama-factory", "trl"]

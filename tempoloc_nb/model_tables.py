@@ -17,7 +17,7 @@ from .localize import oracle_predictions
 from .rows import Mode
 from .core.settings import TempolocError, settings
 from .tables import blind_answers, by_task, oracle_name, score_boundaries
-from .tasks import Benchmark, Clip, read_manifest
+from .clips.tasks import Benchmark, Clip, read_manifest
 
 # What a fine-tuned model has not seen in a simulated family, for tables.
 NOVELTY = {

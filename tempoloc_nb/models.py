@@ -19,7 +19,7 @@ from .video.view import View
 from .core.files import read_toml
 from .runner import Sampling
 from .core.settings import TempolocError, data_dir
-from .tasks import BoundaryIs
+from .clips.tasks import BoundaryIs
 from .trained_ways import Stamps, read_way
 
 PRESETS = ("recipe", "card")

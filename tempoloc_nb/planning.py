@@ -16,10 +16,10 @@ from pathlib import Path
 
 from .checkpoints import check_folder, read_json
 from .models import count_parameters, find_model
-from .clip_videos import first_names, videos_here
+from .clips.videos import first_names, videos_here
 from .video.budget import FRAMES_PER_TOKEN
 from .core.settings import settings
-from .tasks import Benchmark, Clip
+from .clips.tasks import Benchmark, Clip
 
 # %% auto #0
 __all__ = ['GPU', 'CPU', 'ANSWER_TOKENS', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'cached_snapshot', 'model_size', 'Speed',

@@ -27,7 +27,7 @@ from .prompts import Form
 from .recipe_io import parse_recipe
 from .rows import Mode, Reading, Truth, boundary_side, check_row, find_clip, places
 from .core.settings import TempolocError
-from .tasks import BoundaryIs
+from .clips.tasks import BoundaryIs
 
 Ints = npt.NDArray[np.int64]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from .core.files import all_or_nothing, first_line
 from .core.settings import TempolocError
-from .tasks import Task
+from .clips.tasks import Task
 
 # %% auto #0
 __all__ = ['MAX_BYTES', 'MAX_OPCODES', 'MAX_EXPANDED', 'parse_recipe', 'read_plain_pickle', 'Imported', 'import_recipe']

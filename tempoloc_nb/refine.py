@@ -24,7 +24,7 @@ from .video.budget import FRAMES_PER_TOKEN
 from .prompts import Prompt
 from .runner import Backend, RunSummary, find_videos, run_backend, versions
 from .core.settings import TempolocError
-from .tasks import Benchmark, BoundaryIs, Clip, Event
+from .clips.tasks import Benchmark, BoundaryIs, Clip, Event
 from .video.files import Image, VideoInfo, decode, encode, probe
 
 # %% auto #0

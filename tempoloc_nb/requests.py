@@ -18,7 +18,7 @@ from .core.files import first_line
 from .ledger import Keys
 from .prompts import Form, Prompt
 from .core.settings import TempolocError
-from .tasks import Benchmark
+from .clips.tasks import Benchmark
 
 # %% auto #0
 __all__ = ['Sampling', 'Request', 'Response', 'Backend', 'reason', 'clip_error', 'row_seed', 'video_hash', 'request_id',

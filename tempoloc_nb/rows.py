@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .core.settings import TempolocError
-from .tasks import Benchmark, BoundaryIs, Clip, Task
+from .clips.tasks import Benchmark, BoundaryIs, Clip, Task
 
 Mode = Literal["strict", "recipe"]
 TimeBase = Literal["source", "label"]

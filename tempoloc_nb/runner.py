@@ -20,7 +20,7 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from .video.view import View
-from .clip_videos import find_videos, missing_message
+from .clips.videos import find_videos, missing_message
 from .constraints import answer_constraint
 from .ledger import Ledger, only_process
 from .packing import read_record, record_path, write_record
@@ -38,7 +38,7 @@ from tempoloc_nb.requests import (
     row_seed,
 )
 from .core.settings import TempolocError
-from .tasks import Benchmark
+from .clips.tasks import Benchmark
 from .video.files import probe
 
 # Names that callers may take from here.

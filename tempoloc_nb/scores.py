@@ -26,7 +26,7 @@ from tempoloc_nb.metrics import (
 from .predictions import Ints, Trials
 from .rows import Mode, clip_length
 from .core.settings import Scoring, TempolocError
-from .tasks import Clip, Task
+from .clips.tasks import Clip, Task
 
 PER_TRIAL = ("worst_s", "compliance", "order_violations", "extra_events")  # scores that no single event has
 HIT_FRAMES = (1, 2, 5)  # hits are counted within this many frames of the source

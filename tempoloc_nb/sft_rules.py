@@ -22,7 +22,7 @@ from tempoloc_nb.sft_costs import (
     vision_section,
     vision_tokens,
 )
-from .tasks import BoundaryIs
+from .clips.tasks import BoundaryIs
 
 Severity = Literal["error", "warning", "note"]
 RANKS: tuple[Severity, ...] = ("error", "warning", "note")

@@ -15,7 +15,7 @@ from .metrics import Floats
 from .predictions import Ints, read_trials
 from .rows import index_truth
 from .core.settings import TempolocError, settings
-from .tasks import Benchmark
+from .clips.tasks import Benchmark
 
 # %% auto #0
 __all__ = ['Written', 'written_boundaries', 'Shift', 'answer_shift']

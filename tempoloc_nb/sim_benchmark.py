@@ -19,7 +19,7 @@ from .sim_policy import Floats
 from .sim_render import load_episode
 from .sim_truth import agreement, estimate_instants
 from .simulate import SimulationSummary, find_families, simulate_clips
-from .tasks import Clip, read_manifest, write_manifest
+from .clips.tasks import Clip, read_manifest, write_manifest
 
 # %% auto #0
 __all__ = ['APERTURE_UNIT', 'VELOCITY_UNIT', 'SIGNAL_HZ', 'Signals', 'named_objects', 'write_signals', 'read_signals',

@@ -30,7 +30,7 @@ from .sim_scene import ROBOTS, Dresser, make_environment
 from .sim_plays import LAG, PLAYS, Director, insertions
 from .sim_tasks import lay_out, task_objects
 from .sim_truth import find_instants, idle_share
-from .tasks import Clip, Event, load_task, read_manifest, write_manifest
+from .clips.tasks import Clip, Event, load_task, read_manifest, write_manifest
 
 # %% auto #0
 __all__ = ['MAX_IDLE', 'RATE', 'simulate_episode', 'SimulationSummary', 'simulate_clips', 'clip_of', 'render_episodes',

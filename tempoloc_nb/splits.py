@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .core.settings import TempolocError
-from .tasks import Clip
+from .clips.tasks import Clip
 
 # %% auto #0
 __all__ = ['demonstration_of', 'field_of', 'group', 'SplitPlan', 'check_name', 'read_plan', 'assign', 'check_leaks']

@@ -18,7 +18,7 @@ from .report import Report
 from .core.settings import Profile, TempolocError, settings
 from .study import chosen_notebooks, default_values, plan
 from .study_runs import Models
-from .tasks import Benchmark, load_benchmark
+from .clips.tasks import Benchmark, load_benchmark
 
 # %% auto #0
 __all__ = ['named_experiments', 'Asked', 'StudyPlan', 'plan_studies', 'plan_lines']

@@ -36,7 +36,7 @@ from .rows import Mode
 from .runner import find_videos
 from .core.settings import TempolocError, settings
 from .shifts import written_boundaries
-from .tasks import Benchmark, Clip
+from .clips.tasks import Benchmark, Clip
 from .video.files import probe, read
 
 

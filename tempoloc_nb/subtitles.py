@@ -18,7 +18,7 @@ from .corrections import MANIFEST, Corrections, Proposal, Row, apply_rows, propo
 from .core.files import all_or_nothing
 from .interchange import read_text
 from .core.settings import TempolocError
-from .tasks import Clip
+from .clips.tasks import Clip
 
 if TYPE_CHECKING:
     from tempoloc_nb.consensus import Combined

@@ -27,7 +27,7 @@ from tempoloc_nb.localize import (
 from .published import ROWS, published_results
 from .rows import Mode
 from .core.settings import settings
-from .tasks import Benchmark, Clip, load_benchmark
+from .clips.tasks import Benchmark, Clip, load_benchmark
 
 Groups = Mapping[str, tuple[str, ...]]
 # The columns of our tables that are an estimate, and those of its interval.

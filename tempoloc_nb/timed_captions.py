@@ -14,7 +14,7 @@ from typing import Any
 
 from .conversations import answer_events
 from .interchange import read_object, read_text
-from .tasks import BoundaryIs, Clip, Interval
+from .clips.tasks import BoundaryIs, Clip, Interval
 from .video.files import VideoInfo
 
 # %% auto #0

@@ -15,7 +15,7 @@ from typing import Any
 from .prompts import load_prompt
 from .core.optional import import_transformers
 from .core.settings import TempolocError
-from .tasks import list_tasks
+from .clips.tasks import list_tasks
 
 # %% auto #0
 __all__ = ['FRAME_PIXELS', 'SPECIAL_TOKENS', 'CHAT_TEMPLATE', 'CORPUS_PROMPTS', 'TinyShape', 'corpus', 'train_tokenizer',

@@ -14,7 +14,7 @@ from .conversations import Sample
 from .core.files import write_json
 from .prompts import list_prompts, load_prompt
 from .core.settings import TempolocError
-from .tasks import BoundaryIs
+from .clips.tasks import BoundaryIs
 
 WAY = "tempoloc.json"
 Stamps = Literal["none", "frame", "pair"]  # what a model may be trained on; see `clip_inputs.View`

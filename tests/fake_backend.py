@@ -12,7 +12,7 @@ from typing import Any
 from tempoloc_nb.requests import Request, Response, Sampling, row_seed
 from tempoloc_nb.runner import run_backend
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 SIM = load_benchmark("sim")
 BASE = load_benchmark("base-tasks")

@@ -9,7 +9,7 @@ from tempoloc_nb.video.view import View
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 transformers = import_transformers()
 import torch  # noqa: E402

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tempoloc_nb.conversations import Sample, sample_of, save_samples
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 
 def make_dataset(folder: Path, n: int = 2, changes: dict[str, Any] | None = None, **options: Any) -> list[Sample]:

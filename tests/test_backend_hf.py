@@ -22,7 +22,7 @@ from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Request, Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
 
 transformers = import_transformers()
 import torch  # noqa: E402

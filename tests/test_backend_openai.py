@@ -27,7 +27,7 @@ from tempoloc_nb.requests import Backend, Request, Response, Sampling, row_seed
 from tempoloc_nb.runner import run_backend
 from tempoloc_nb.served_video import VideoRules, around_patches, pairs_read, video_rules, write_video
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 from tempoloc_nb.video.files import probe, read
 
 QUICK = Patience(timeout=30.0, retries=3, first=0.02, longest=0.1, absence=20.0)

@@ -26,7 +26,7 @@ from tempoloc_nb.captions import (
 from tempoloc_nb.http_client import Patience, UnreachableError
 from tempoloc_nb.requests import Sampling
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 from tempoloc_nb.video.files import probe
 
 QUICK = Patience(timeout=10.0, retries=2, first=0.02, longest=0.1, absence=2.0)

@@ -20,7 +20,7 @@ from video_clips import scene, write_clip
 from tempoloc_nb.cli_interchange import app
 from tempoloc_nb.interchange import FORMATS
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import Clip, Event, load_benchmark, write_manifest
+from tempoloc_nb.clips.tasks import Clip, Event, load_benchmark, write_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 TASK = 'key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\nfps = 30.0\ntitle = "Mugs"\n'

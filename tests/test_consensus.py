@@ -27,7 +27,7 @@ from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.localize import answer_text
 from tempoloc_nb.packing import pack_predictions, read_record, write_record
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.tasks import Benchmark, Clip, load_benchmark
 
 SIM = load_benchmark("sim")
 FEW = replace(SIM, clips=SIM.with_videos()[:4])

@@ -17,7 +17,7 @@ from tempoloc_nb.constraints import Constraint, answer_constraint, obeys, time_r
 from tempoloc_nb.localize import answer_text
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 LABELS = ["grasping the red cube", "releasing the red cube", "grasping the blue cube"]
 DURATIONS = [

@@ -30,7 +30,7 @@ from tempoloc_nb.conversations import (
 from tempoloc_nb.prompts import list_prompts, load_prompt
 from tempoloc_nb.recipe_io import parse_recipe
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import Clip, Event
+from tempoloc_nb.clips.tasks import Clip, Event
 
 datasets = pytest.importorskip("datasets", reason="needs tempoloc_nb[data]")
 

@@ -21,7 +21,7 @@ from tempoloc_nb.corrections import (
 )
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.subtitles import export_vtt, import_vtt
-from tempoloc_nb.tasks import PLACEHOLDER, Clip, Event, read_manifest, write_manifest
+from tempoloc_nb.clips.tasks import PLACEHOLDER, Clip, Event, read_manifest, write_manifest
 
 WHEN = datetime(2026, 1, 2, tzinfo=UTC)
 A = Clip(

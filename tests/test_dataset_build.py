@@ -26,7 +26,7 @@ from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import video_hash
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import Clip, Event, write_manifest
+from tempoloc_nb.clips.tasks import Clip, Event, write_manifest
 from tempoloc_nb.video.files import decode, probe, read
 
 datasets = pytest.importorskip("datasets", reason="needs tempoloc_nb[data]")

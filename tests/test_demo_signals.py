@@ -23,7 +23,7 @@ from tempoloc_nb.demo_signals import demo_of, read_signals, signal_clips, write_
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sim_families import families
 from tempoloc_nb.sim_render import SavedEpisode
-from tempoloc_nb.tasks import Clip, Event
+from tempoloc_nb.clips.tasks import Clip, Event
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
 

@@ -24,7 +24,7 @@ from tempoloc_nb.evaluate import Evaluation, compare, evaluate
 from tempoloc_nb.predictions import line_of
 from tempoloc_nb.recipe_io import import_recipe
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import PLACEHOLDER, Benchmark, Clip, Event, Task, load_benchmark
+from tempoloc_nb.clips.tasks import PLACEHOLDER, Benchmark, Clip, Event, Task, load_benchmark
 
 LABELS = ("grasp", "lift", "release")
 TRUTH = (2.0, 5.0, 6.0)

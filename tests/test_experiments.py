@@ -34,7 +34,7 @@ from tempoloc_nb.packing import device_name, measured, pack_predictions, read_re
 from tempoloc_nb.runner import Backend, Sampling, find_videos
 from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.shifts import answer_shift, written_boundaries
-from tempoloc_nb.tasks import Benchmark, load_benchmark, read_manifest
+from tempoloc_nb.clips.tasks import Benchmark, load_benchmark, read_manifest
 from tempoloc_nb.video.files import probe
 
 SIM = load_benchmark("sim")

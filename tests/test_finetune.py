@@ -41,7 +41,7 @@ from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import Request
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError, data_dir
-from tempoloc_nb.tasks import load_benchmark, write_manifest
+from tempoloc_nb.clips.tasks import load_benchmark, write_manifest
 
 SIM = load_benchmark("sim")
 CLIPS = [c for c in SIM.clips if c.video is not None]

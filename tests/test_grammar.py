@@ -27,7 +27,7 @@ from tempoloc_nb.requests import asked_form
 from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError, data_dir
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 import_transformers()
 import torch  # noqa: E402

@@ -28,7 +28,7 @@ from tempoloc_nb.interchange import (
     write_jsonl,
 )
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import Clip, Event, Interval, load_benchmark, write_manifest
+from tempoloc_nb.clips.tasks import Clip, Event, Interval, load_benchmark, write_manifest
 from tempoloc_nb.timed_captions import (
     actions_text,
     caption_prompt,

@@ -25,7 +25,7 @@ from tempoloc_nb import ledger
 from tempoloc_nb.ledger import Disk, Keys, Ledger, RowFile, errors_path, only_process, read_errors, read_keys
 from tempoloc_nb.runner import run_backend
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 SHIPPED = replace(load_benchmark("sim"), clips=load_benchmark("sim").with_videos())
 FEW = replace(SHIPPED, clips=SHIPPED.clips[:6])

@@ -17,7 +17,7 @@ from tempoloc_nb.dataset_sources import from_manifest
 from tempoloc_nb.lerobot import LANGUAGE, REST, parquet, read_lerobot
 from tempoloc_nb.lerobot_subtasks import spans_of, write_lerobot_subtasks
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import PLACEHOLDER, Clip, Event, load_benchmark, read_manifest
+from tempoloc_nb.clips.tasks import PLACEHOLDER, Clip, Event, load_benchmark, read_manifest
 from tempoloc_nb.video.files import encode, probe, read
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra data)")

@@ -18,7 +18,7 @@ from tempoloc_nb.localize import (
     write_predictions,
 )
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import Benchmark, Clip, Event, Task, load_benchmark
+from tempoloc_nb.clips.tasks import Benchmark, Clip, Event, Task, load_benchmark
 
 RECIPE = load_benchmark("recipe")
 

@@ -30,7 +30,7 @@ from tempoloc_nb.metrics import (
     tiou,
     worst_error,
 )
-from tempoloc_nb.tasks import Interval
+from tempoloc_nb.clips.tasks import Interval
 
 seconds = st.floats(0, 10).map(lambda t: round(t, 2))
 maybe = seconds | st.just(math.nan)

@@ -22,7 +22,7 @@ from tempoloc_nb.report import Report, render
 from tempoloc_nb.core.settings import TempolocError, settings
 from tempoloc_nb.shifts import answer_shift
 from tempoloc_nb.tables import score_boundaries
-from tempoloc_nb.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
 from tempoloc_nb.video.files import encode
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,7 +21,7 @@ from tempoloc_nb.parallel import ParallelBackend, answer_each
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 SIM = load_benchmark("sim").head(2)
 DRAWN = Sampling(temperature=0.8, max_new_tokens=10, seed=3)

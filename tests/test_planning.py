@@ -20,7 +20,7 @@ from tempoloc_nb.checkpoints import load_model
 from tempoloc_nb.planning import coverage, estimate_hours, format_hours, model_size, plan_localize
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.study_plan import plan_lines, plan_studies
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = load_benchmark("recipe")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tempoloc_nb import recipe_io
 from tempoloc_nb.recipe_io import import_recipe, parse_recipe, read_plain_pickle
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_task
+from tempoloc_nb.clips.tasks import load_task
 
 ANSWER = "<answer>\nEvent 1: <0.6> <1.1> grasping the cube\nEvent 2: <1.1> <1.5> releasing the cube\n</answer>"
 

@@ -20,7 +20,7 @@ from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.refine import find_window, keep_order, move_events, refine
 from tempoloc_nb.runner import Request, Response, Sampling
 from tempoloc_nb.core.settings import TempolocError, data_dir
-from tempoloc_nb.tasks import Benchmark, BoundaryIs, load_benchmark
+from tempoloc_nb.clips.tasks import Benchmark, BoundaryIs, load_benchmark
 from tempoloc_nb.video.files import encode, probe, read
 
 SIM = load_benchmark("sim")

@@ -16,7 +16,7 @@ from fake_backend import Truthful
 
 from tempoloc_nb import requests, runner
 from tempoloc_nb.video.view import View
-from tempoloc_nb.clip_videos import find_videos
+from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.constraints import answer_constraint
 from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.ledger import read_keys
@@ -34,7 +34,7 @@ from tempoloc_nb.requests import (
 )
 from tempoloc_nb.runner import check_shard, read_shard, run_backend, shard_of, shard_path
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
 from tempoloc_nb.video.files import probe
 
 SIM = load_benchmark("sim")

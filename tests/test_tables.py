@@ -7,7 +7,7 @@ import pytest
 
 from tempoloc_nb.published import ROWS, claims_table, improvement_table
 from tempoloc_nb.tables import best_blind, blind_scores, family_table, with_published
-from tempoloc_nb.tasks import load_benchmark, read_manifest
+from tempoloc_nb.clips.tasks import load_benchmark, read_manifest
 
 RECIPE = load_benchmark("recipe")
 SIM = load_benchmark("sim")

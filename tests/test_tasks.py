@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import (
+from tempoloc_nb.clips.tasks import (
     Clip,
     Event,
     Interval,

@@ -17,7 +17,7 @@ import pytest
 from tempoloc_nb.corrections import export_csv, import_csv
 from tempoloc_nb.lerobot import REST, read_lerobot
 from tempoloc_nb.lerobot_subtasks import write_lerobot_subtasks
-from tempoloc_nb.tasks import Clip
+from tempoloc_nb.clips.tasks import Clip
 from tempoloc_nb.video.files import probe, read
 
 LENGTHS = (23, 31, 17)

@@ -30,7 +30,7 @@ from tempoloc_nb.engines import make_backend
 from tempoloc_nb.requests import Response, Sampling
 from tempoloc_nb.runner import run_backend
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 LAPTOP = {"num_cpus": 4, "object_store_memory": 300_000_000}
 SMALL = {"max_num_seqs": 16, "mm_processor_cache_gb": 0.2}

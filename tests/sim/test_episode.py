@@ -17,7 +17,7 @@ from tempoloc_nb.sim_render import EpisodeRenderer, SavedEpisode
 from tempoloc_nb.sim_scene import make_environment
 from tempoloc_nb.sim_truth import agreement, estimate_instants
 from tempoloc_nb.simulate import Family, families, find_families, simulate_episode
-from tempoloc_nb.tasks import read_manifest
+from tempoloc_nb.clips.tasks import read_manifest
 
 ARMS = [(task, "Panda") for task in PLAYS] + [
     ("stack-three", "UR5e"),

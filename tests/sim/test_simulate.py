@@ -17,7 +17,7 @@ from tempoloc_nb import simulate
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sim_render import choose_gl, load_episode, write_video
 from tempoloc_nb.simulate import EpisodeFailed, SimulationSummary, find_families, render_episodes, simulate_clips
-from tempoloc_nb.tasks import read_manifest
+from tempoloc_nb.clips.tasks import read_manifest
 
 FAMILY = find_families("sft", "stack-two")[0]
 

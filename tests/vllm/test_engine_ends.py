@@ -16,7 +16,7 @@ from tempoloc_nb.video.view import View
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 
 def children(parent: int) -> list[int]:

@@ -14,7 +14,7 @@ from tempoloc_nb.video.view import View
 from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.runner import Backend, Request, Response, Sampling, find_videos, plan_requests
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 
 FPS = 8.0
 GREEDY = Sampling(temperature=0.0, max_new_tokens=400)

@@ -25,7 +25,7 @@ from tempoloc_nb.prompts import load_prompt
 from tempoloc_nb.requests import Sampling, row_seed
 from tempoloc_nb.runner import find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.tasks import load_benchmark
+from tempoloc_nb.clips.tasks import load_benchmark
 from tempoloc_nb.video.files import probe
 
 PATIENT = Patience(timeout=300, retries=3, first=0.5, longest=5, absence=400)
