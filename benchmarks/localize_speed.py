@@ -31,7 +31,7 @@ def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, floa
 
     from tempoloc_nb.backend_hf import HFBackend
     from tempoloc_nb.video.view import View
-    from tempoloc_nb.prompts import load_prompt
+    from tempoloc_nb.prompting.prompts import load_prompt
     from tempoloc_nb.core.settings import TempolocError
 
     torch.set_num_threads(threads)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from .checkpoints import model_title
-from .constraints import Constraint, obeys
+from .prompting.constraints import Constraint, obeys
 from tempoloc_nb.http_client import (
     Client,
     Patience,

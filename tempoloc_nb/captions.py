@@ -24,7 +24,7 @@ from .http_client import Client, Patience, RefusedError, UnreachableError, base_
 from .interchange import check_unique, need, read_jsonl, read_object, read_text, relative_path
 from .ledger import only_process
 from .video.overlay import SUFFIXES
-from .prompts import Prompt, prompt_folder
+from .prompting.prompts import Prompt, prompt_folder
 from .requests import Request, Sampling, row_seed
 from .served_video import VideoRules, video_rules, write_video
 from .core.settings import TempolocError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .answers import Answer
+from .prompting.answers import Answer
 from .localize import write_predictions
 from .metrics import Bools, Floats, breaks_order
 from .packing import read_record, record_path, write_record

@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from .answers import ROUNDING
+from .prompting.answers import ROUNDING
 from .core.files import first_line
-from .prompts import Prompt, load_prompt
+from .prompting.prompts import Prompt, load_prompt
 from .core.settings import TempolocError
 from .clips.tasks import BoundaryIs, Clip, Event, Interval, intervals_from_boundaries
 

@@ -24,7 +24,7 @@ from .dataset_sources import Candidate, Source
 from .core.files import first_line, write_json
 from .interchange import writing
 from .video.overlay import OverlayOptions, stamp_video
-from .prompts import Prompt, load_prompt
+from .prompting.prompts import Prompt, load_prompt
 from .requests import video_hash
 from .core.settings import TempolocError, settings
 from .splits import assign, demonstration_of, group, read_plan

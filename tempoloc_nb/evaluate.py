@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .answers import STATUSES
+from .prompting.answers import STATUSES
 from tempoloc_nb.bootstrap import (
     Estimate,
     Sampled,

@@ -20,7 +20,7 @@ from .evaluate import RESAMPLES, RunResult, evaluate
 from .core.files import read_toml
 from .models import find_model, load_registry
 from .packing import device_name, measured, read_record, write_record
-from .prompts import load_prompt
+from .prompting.prompts import load_prompt
 from .rows import Mode
 from .runner import Backend, RunSummary, Sampling, find_videos, missing_message, row_seed, run_backend
 from .core.settings import TempolocError, data_dir, settings

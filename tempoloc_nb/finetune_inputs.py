@@ -21,7 +21,7 @@ from .backend_hf import Encoded, collate_prompts, encode_request
 from .video.view import is_qwen3
 from .conversations import Sample, dataset_place, has_split, read_samples, to_row
 from .finetune_config import FinetuneConfig
-from .prompts import Prompt
+from .prompting.prompts import Prompt
 from .ranks import process_place
 from .requests import Request, clip_error
 from .core.settings import TempolocError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .constraints import Constraint
+from .prompting.constraints import Constraint
 from .core.settings import TempolocError
 
 if TYPE_CHECKING:

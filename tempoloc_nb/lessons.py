@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .video.overlay import pair_times
-from .prompts import Prompt, load_prompt
+from .prompting.prompts import Prompt, load_prompt
 from .shots import Shot, ShotStore
 
 Choice = TypeVar("Choice")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from .answers import parse_answer
+from .prompting.answers import parse_answer
 from tempoloc_nb.conversations import (
     PLACEHOLDER,
     Sample,

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .answers import STATUSES, parse_answer
+from .prompting.answers import STATUSES, parse_answer
 from .core.files import COMPRESSED, open_packed
 from .metrics import Bools, Floats
-from .prompts import Form
+from .prompting.prompts import Form
 from .recipe_io import parse_recipe
 from .rows import Mode, Reading, Truth, boundary_side, check_row, find_clip, places
 from .core.settings import TempolocError

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from .answers import parse_answer
+from .prompting.answers import parse_answer
 from .consensus import Combined, CombinedEvent, combine_answers, combine_trials
 from .localize import write_predictions
 from .packing import read_record, read_rows, record_path, write_record
 from .video.budget import FRAMES_PER_TOKEN
-from .prompts import Prompt
+from .prompting.prompts import Prompt
 from .runner import Backend, RunSummary, find_videos, run_backend, versions
 from .core.settings import TempolocError
 from .clips.tasks import Benchmark, BoundaryIs, Clip, Event

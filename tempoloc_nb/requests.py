@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol, overload
 
 from .video.view import View
-from .constraints import Constraint
+from .prompting.constraints import Constraint
 from .core.files import first_line
 from .ledger import Keys
-from .prompts import Form, Prompt
+from .prompting.prompts import Form, Prompt
 from .core.settings import TempolocError
 from .clips.tasks import Benchmark
 

@@ -21,10 +21,10 @@ from tqdm import tqdm
 
 from .video.view import View
 from .clips.videos import find_videos, missing_message
-from .constraints import answer_constraint
+from .prompting.constraints import answer_constraint
 from .ledger import Ledger, only_process
 from .packing import read_record, record_path, write_record
-from .prompts import Prompt, load_prompt
+from .prompting.prompts import Prompt, load_prompt
 from tempoloc_nb.requests import (
     Backend,
     Request,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .answers import STATUSES
+from .prompting.answers import STATUSES
 from .bootstrap import Sampled, mean_of_columns, sample_columns, sample_quantile, sample_ratio
 from tempoloc_nb.metrics import (
     Bools,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .prompts import load_prompt
+from .prompting.prompts import load_prompt
 from .core.settings import settings
 from .sft_config import config_problems
 from tempoloc_nb.sft_costs import (

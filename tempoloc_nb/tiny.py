@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .prompts import load_prompt
+from .prompting.prompts import load_prompt
 from .core.optional import import_transformers
 from .core.settings import TempolocError
 from .clips.tasks import list_tasks

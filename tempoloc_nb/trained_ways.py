@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from .checkpoints import read_json
 from .conversations import Sample
 from .core.files import write_json
-from .prompts import list_prompts, load_prompt
+from .prompting.prompts import list_prompts, load_prompt
 from .core.settings import TempolocError
 from .clips.tasks import BoundaryIs
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from tempoloc_nb import dialects
-from tempoloc_nb.answers import MAX_CHARS, Repairs, parse_answer, repair
-from tempoloc_nb.dialects import match_label, read_span
+from tempoloc_nb.prompting import dialects
+from tempoloc_nb.prompting.answers import MAX_CHARS, Repairs, parse_answer, repair
+from tempoloc_nb.prompting.dialects import match_label, read_span
 
 LABELS = ("grasping the red cube", "releasing the red cube", "grasping the green cube")
 WANTED = [(1.7, 5.8), (5.8, 7.9), (7.9, 10.6)]
@@ -257,7 +257,7 @@ def test_span(text: str, span: tuple[float | None, float | None]) -> None:
 def test_quick_ways_read_what_the_general_way_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [t for name, t in DIALECTS.items() if "json" not in name]
     quick = [parse_answer(t, LABELS, 12.0).events for t in texts]
-    monkeypatch.setattr("tempoloc_nb.answers._asked_form", lambda labels: re.compile("(?!)"))
+    monkeypatch.setattr("tempoloc_nb.prompting.answers._asked_form", lambda labels: re.compile("(?!)"))
     monkeypatch.setattr(dialects, "_PLAIN_LINE", re.compile(r"(?!)"))
     for text, events in zip(texts, quick, strict=True):
         slow = parse_answer(text, LABELS, 12.0).events

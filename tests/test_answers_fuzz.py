@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_answers import ASKED, DIALECTS, JSON_FORMS, LABELS
 
-from tempoloc_nb import dialects
-from tempoloc_nb.answers import ROUNDING, STATUSES, Answer, parse_answer, repair
+from tempoloc_nb.prompting import dialects
+from tempoloc_nb.prompting.answers import ROUNDING, STATUSES, Answer, parse_answer, repair
 from tempoloc_nb.recipe_io import parse_recipe
 
 MUTATED = 100_000

@@ -18,7 +18,7 @@ from tempoloc_nb import vision_attention
 from tempoloc_nb.backend_hf import HFBackend, encode_request, generate_tokens, pick
 from tempoloc_nb.video.view import View
 from tempoloc_nb.positions import mrope_positions, stock_positions
-from tempoloc_nb.prompts import load_prompt
+from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Request, Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tempoloc_nb.answers import parse_answer
+from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.consensus import (
     Combined,
     combine,

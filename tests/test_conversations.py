@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tempoloc_nb.answers import parse_answer
+from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.video.view import View
 from tempoloc_nb.conversations import (
     Sample,
@@ -27,7 +27,7 @@ from tempoloc_nb.conversations import (
     save_samples,
     to_row,
 )
-from tempoloc_nb.prompts import list_prompts, load_prompt
+from tempoloc_nb.prompting.prompts import list_prompts, load_prompt
 from tempoloc_nb.recipe_io import parse_recipe
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Clip, Event

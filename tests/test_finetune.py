@@ -37,7 +37,7 @@ from tempoloc_nb.finetune_inputs import (
 )
 from tempoloc_nb.finetune_model import base_name, freeze, save_folder, shape_of, start_model
 from tempoloc_nb.models import find_model
-from tempoloc_nb.prompts import load_prompt
+from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.requests import Request
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError, data_dir

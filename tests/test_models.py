@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from tempoloc_nb import cli_models
 from tempoloc_nb.core import settings as settings_module
-from tempoloc_nb.answers import parse_answer
+from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.backend_openai import ALL_FRAMES
 from tempoloc_nb.checkpoints import load_model
 from tempoloc_nb.video.view import View
@@ -34,7 +34,7 @@ from tempoloc_nb.models import (
     serve_line,
 )
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS, RULES
-from tempoloc_nb.prompts import load_prompt
+from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Sampling
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError, data_dir, settings

@@ -18,7 +18,7 @@ from tempoloc_nb.backend_hf import HFBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.engines import make_backend
 from tempoloc_nb.parallel import ParallelBackend, answer_each
-from tempoloc_nb.prompts import load_prompt
+from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark

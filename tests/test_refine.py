@@ -16,7 +16,7 @@ from tempoloc_nb.consensus import Combined, CombinedEvent
 from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.localize import prediction_rows, write_predictions
 from tempoloc_nb.packing import read_record, write_record
-from tempoloc_nb.prompts import load_prompt
+from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.refine import find_window, keep_order, move_events, refine
 from tempoloc_nb.runner import Request, Response, Sampling
 from tempoloc_nb.core.settings import TempolocError, data_dir

@@ -17,11 +17,11 @@ from fake_backend import Truthful
 from tempoloc_nb import requests, runner
 from tempoloc_nb.video.view import View
 from tempoloc_nb.clips.videos import find_videos
-from tempoloc_nb.constraints import answer_constraint
+from tempoloc_nb.prompting.constraints import answer_constraint
 from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.ledger import read_keys
 from tempoloc_nb.packing import pack_predictions, read_record, read_rows
-from tempoloc_nb.prompts import load_prompt
+from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.requests import (
     Request,
     Response,

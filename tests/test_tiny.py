@@ -14,7 +14,7 @@ from tiny_models import clip_pixels, qwen25
 from tempoloc_nb.backend_hf import HFBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.positions import mrope_positions
-from tempoloc_nb.prompts import load_prompt
+from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError

@@ -31,7 +31,7 @@ from tempoloc_nb.lessons import (
     wordings,
 )
 from tempoloc_nb.video.overlay import stamp, stamp_style
-from tempoloc_nb.prompts import Prompt
+from tempoloc_nb.prompting.prompts import Prompt
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sft import Trainer, TrainOptions

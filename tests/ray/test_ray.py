@@ -25,7 +25,7 @@ from wide_models import qwen3, qwen25
 from tempoloc_nb.backend_ray import RayBackend
 from tempoloc_nb.backend_vllm import VLLMBackend
 from tempoloc_nb.video.view import View
-from tempoloc_nb.constraints import Constraint
+from tempoloc_nb.prompting.constraints import Constraint
 from tempoloc_nb.engines import make_backend
 from tempoloc_nb.requests import Response, Sampling
 from tempoloc_nb.runner import run_backend

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tempoloc_nb.answers import parse_answer
+from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.backend_hf import HFBackend
 from tempoloc_nb.backend_vllm import VLLMBackend
 from tempoloc_nb.video.view import View
-from tempoloc_nb.prompts import load_prompt
+from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Backend, Request, Response, Sampling, find_videos, plan_requests
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark

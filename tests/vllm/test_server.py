@@ -19,9 +19,9 @@ from wide_models import qwen25 as qwen25_folder
 from tempoloc_nb.backend_hf import HFBackend, encode_request
 from tempoloc_nb.backend_openai import OpenAIBackend, serve_hint
 from tempoloc_nb.video.view import View
-from tempoloc_nb.constraints import answer_constraint, obeys
+from tempoloc_nb.prompting.constraints import answer_constraint, obeys
 from tempoloc_nb.http_client import Patience
-from tempoloc_nb.prompts import load_prompt
+from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.requests import Sampling, row_seed
 from tempoloc_nb.runner import find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
