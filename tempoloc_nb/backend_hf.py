@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .checkpoints import load_model, model_title
+from .models.checkpoints import load_model, model_title
 from .video.view import clip_inputs, is_qwen3, pixel_limits
 from .grammar import Grammars, Guide
 from .positions import mrope_positions, stock_positions

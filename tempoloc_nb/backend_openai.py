@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from .checkpoints import model_title
+from .models.checkpoints import model_title
 from .prompting.constraints import Constraint, obeys
 from tempoloc_nb.http_client import (
     Client,

@@ -25,7 +25,7 @@ from signal import SIGKILL
 from typing import Any
 
 from .backend_vllm import Shown, engine_arguments, import_vllm, show
-from .checkpoints import check_folder, model_revision, model_title
+from .models.checkpoints import check_folder, model_revision, model_title
 from .core.files import first_line
 from .requests import Request, Response, Sampling, clip_error, row_seed
 from .core.optional import import_transformers

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .checkpoints import check_folder, model_revision, model_title
+from .models.checkpoints import check_folder, model_revision, model_title
 from .video.view import ClipInputs, clip_inputs, is_qwen3, pixel_limits
 from .core.files import first_line
 from .requests import Request, Response, Sampling, clip_error, row_seed

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .models import PRESETS, Preset, find_model, load_registry
+from .models.registry import PRESETS, Preset, find_model, load_registry
 from .runner import Backend
 from .core.settings import TempolocError, settings
 

@@ -14,18 +14,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .checkpoints import model_title
+from .models.checkpoints import model_title
 from .video.view import View
 from .evaluate import RESAMPLES, RunResult, evaluate
 from .core.files import read_toml
-from .models import find_model, load_registry
+from .models.registry import find_model, load_registry
 from .packing import device_name, measured, read_record, write_record
 from .prompting.prompts import load_prompt
 from .rows import Mode
 from .runner import Backend, RunSummary, Sampling, find_videos, missing_message, row_seed, run_backend
 from .core.settings import TempolocError, data_dir, settings
 from .clips.tasks import Benchmark
-from .trained_ways import read_way
+from .models.trained import read_way
 
 # %% auto #0
 __all__ = ['Experiment', 'load_experiments', 'for_model', 'zero_shot_model', 'model_path', 'swapped_labels', 'clip_limit',
@@ -331,7 +331,7 @@ def predictions(
 
 def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: str | Backend) -> str:
     """8 hexadecimal digits of what is asked of which model."""
-    from tempoloc_nb.checkpoints import folder_revision
+    from tempoloc_nb.models.checkpoints import folder_revision
 
     if isinstance(backend, str):
         folder = Path(model_path(experiment.model))

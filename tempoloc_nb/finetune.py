@@ -17,7 +17,7 @@ from typing import Any
 
 from .core.files import whole_lines, write_json
 from .backend_hf import end_tokens
-from .checkpoints import load_model, model_title
+from .models.checkpoints import load_model, model_title
 from .conversations import Sample
 from .finetune_config import FinetuneConfig, read_config
 from tempoloc_nb.finetune_inputs import (
@@ -30,7 +30,7 @@ from .ranks import is_first, process_place
 from .runner import versions
 from .core.optional import import_transformers
 from .core.settings import TempolocError, settings
-from .trained_ways import way_of
+from .models.trained import way_of
 
 # %% auto #0
 __all__ = ['FinetuneSummary', 'training_arguments', 'Journal', 'last_checkpoint', 'learner', 'make_trainer', 'open_record',

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .checkpoints import load_model, read_json
+from .models.checkpoints import load_model, read_json
 from .experiments import model_path
 from .core.files import all_or_nothing, first_line
 from .finetune_config import FinetuneConfig
 from .finetune_inputs import set_frame_pixels
-from .models import find_model
+from .models.registry import find_model
 from .core.optional import import_transformers
 from .core.settings import TempolocError
-from .trained_ways import WAY, TrainedWay, write_way
+from .models.trained import WAY, TrainedWay, write_way
 from .vision_attention import use_batched_vision_attention
 
 # %% auto #0

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import tempoloc_nb
-from .checkpoints import folder_revision
+from .models.checkpoints import folder_revision
 from .experiments import model_path
-from .planning import cached_snapshot
+from .models.estimate import cached_snapshot
 from .core.settings import TempolocError, settings
 
 # Versions that are noted with a run; another version may draw other pixels or round otherwise.

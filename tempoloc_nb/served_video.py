@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image as Picture
 
-from .checkpoints import read_json
+from .models.checkpoints import read_json
 from .video.view import clip_inputs
 from .video.budget import FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, smart_resize
 from .requests import Request

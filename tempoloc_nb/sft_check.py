@@ -17,8 +17,8 @@ from typing import Any
 
 from .conversations import Sample, dataset_place, has_split, read_samples
 from .cosmos_env import VARIABLE, ask, cosmos_python
-from .models import ModelInfo, find_model
-from .planning import gpu_count
+from .models.registry import ModelInfo, find_model
+from .models.estimate import gpu_count
 from .core.settings import TempolocError
 from .sft_config import engine_of, known_keys, load_presets, read_config_file
 from tempoloc_nb.sft_costs import (

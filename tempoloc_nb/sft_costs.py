@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .checkpoints import read_json
+from .models.checkpoints import read_json
 from .video.view import fitting_coefficient
 from .video.overlay import stamp_style
 from tempoloc_nb.video.budget import (

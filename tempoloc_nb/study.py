@@ -19,7 +19,7 @@ from .curves import log_files
 from .experiments import model_path, zero_shot_model
 from .core.files import write_json
 from .inputs import environment, file_hash, files_below, study_inputs, value_hash
-from .planning import gpu_count
+from .models.estimate import gpu_count
 from .report import Report
 from .core.settings import TempolocError, settings
 

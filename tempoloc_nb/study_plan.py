@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .experiments import Experiment, clip_limit, committed, load_experiments, model_path
-from .planning import Coverage, Job, assumption, coverage, format_hours, gpu_count, size_line
+from .models.estimate import Coverage, Job, assumption, coverage, format_hours, gpu_count, size_line
 from .report import Report
 from .core.settings import Profile, TempolocError, settings
 from .study import chosen_notebooks, default_values, plan

@@ -19,10 +19,10 @@ from tempoloc_nb import cli_models
 from tempoloc_nb.core import settings as settings_module
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.backend_openai import ALL_FRAMES
-from tempoloc_nb.checkpoints import load_model
+from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.video.view import View
 from tempoloc_nb.experiments import load_experiments
-from tempoloc_nb.models import (
+from tempoloc_nb.models.registry import (
     ModelInfo,
     find_model,
     get_model,

@@ -10,9 +10,9 @@ import pytest
 from tiny_models import qwen25
 
 from tempoloc_nb.experiments import for_model, load_experiments
-from tempoloc_nb.models import recognise
+from tempoloc_nb.models.registry import recognise
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.trained_ways import TrainedWay, read_way, write_way
+from tempoloc_nb.models.trained import TrainedWay, read_way, write_way
 
 WAY = TrainedWay(4, "recipe", "frame", "end")
 
