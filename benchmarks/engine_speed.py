@@ -150,7 +150,7 @@ class Timed:
 
 
 def make_backend(arguments: argparse.Namespace) -> Any:
-    from tempoloc_nb.backend_vllm import VLLMBackend
+    from tempoloc_nb.engines.vllm_offline import VLLMBackend
 
     return VLLMBackend(
         arguments.model, dtype=arguments.dtype, total_pixels=settings().pixels.total_pixels,

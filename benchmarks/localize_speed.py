@@ -29,7 +29,7 @@ def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, floa
     began = time.monotonic()
     import torch
 
-    from tempoloc_nb.backend_hf import HFBackend
+    from tempoloc_nb.engines.hf import HFBackend
     from tempoloc_nb.video.view import View
     from tempoloc_nb.prompting.prompts import load_prompt
     from tempoloc_nb.core.settings import TempolocError

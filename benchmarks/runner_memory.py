@@ -32,7 +32,7 @@ import numpy as np
 
 from tempoloc_nb.ledger import read_keys
 from tempoloc_nb.localize import answer_text
-from tempoloc_nb.requests import Request, Response, Sampling, row_seed
+from tempoloc_nb.engines.protocol import Request, Response, Sampling, row_seed
 from tempoloc_nb.runner import run_backend
 from tempoloc_nb.clips.tasks import load_benchmark
 from tempoloc_nb.video.files import encode
@@ -86,7 +86,7 @@ def engine_mb() -> float:
 
 def measure_engine(clips: int, model: str) -> dict[str, float | int]:
     """Ask a vLLM engine about `clips` clips, once each, in two tokens."""
-    from tempoloc_nb.backend_vllm import VLLMBackend
+    from tempoloc_nb.engines.vllm_offline import VLLMBackend
 
     sim = load_benchmark("sim")
     frames = np.random.default_rng(0).integers(0, 256, (8, 112, 112, 3), dtype=np.uint8)

@@ -17,7 +17,7 @@ from tempoloc_nb.lessons import (
     LessonOptions, Sample, choose, epilogue, film_of, localize, look_up, montage, recite, scenes_by_holding,
     scenes_sequence, sequence, splice, walk, window, wordings,
 )
-from .positions import positions
+from .engines.positions import positions
 from .core.optional import import_torchvision
 from .core.settings import TempolocError
 from .shots import ShotStore

@@ -16,17 +16,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from .backend_openai import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
+from .engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
 from .video.view import View
 from .clips.videos import find_videos, missing_message
 from .core.files import first_line, folder_or_nothing, write_json
-from .http_client import Client, Patience, RefusedError, UnreachableError, base_url, get_json
+from .engines.http import Client, Patience, RefusedError, UnreachableError, base_url, get_json
 from .interchange import check_unique, need, read_jsonl, read_object, read_text, relative_path
 from .ledger import only_process
 from .video.overlay import SUFFIXES
 from .prompting.prompts import Prompt, prompt_folder
-from .requests import Request, Sampling, row_seed
-from .served_video import VideoRules, video_rules, write_video
+from .engines.protocol import Request, Sampling, row_seed
+from .engines.served_video import VideoRules, video_rules, write_video
 from .core.settings import TempolocError
 from .clips.tasks import Benchmark, load_benchmark
 from .timed_captions import media_fields, read_range, uuid_of

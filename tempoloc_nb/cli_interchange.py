@@ -119,7 +119,7 @@ def caption(
     from tqdm import tqdm
 
     from tempoloc_nb.captions import CaptionOptions, caption_videos, caption_videos_of
-    from tempoloc_nb.http_client import Patience
+    from tempoloc_nb.engines.http import Patience
     from tempoloc_nb.interchange import writing
 
     options = CaptionOptions(fps=fps, rules=rules, total_pixels=total_pixels, attempts=attempts, prompts=prompts)

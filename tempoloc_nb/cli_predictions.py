@@ -58,7 +58,7 @@ def localize(
 ) -> None:
     """Write predictions for every clip of a benchmark; what the output has already is not asked again."""
     from tempoloc_nb.video.view import View
-    from tempoloc_nb.engines import check_backend, make_backend, way_of_asking
+    from tempoloc_nb.engines.make import check_backend, make_backend, way_of_asking
     from tempoloc_nb.experiments import model_path
     from tempoloc_nb.models.estimate import plan_localize
     from tempoloc_nb.runner import find_videos, read_shard, run_backend
@@ -135,7 +135,7 @@ def _engine_options(
     if patience:
         if engine != "openai":
             raise TempolocError(f"--{next(iter(patience))} is for the backend openai, not {engine}: leave it out")
-        from tempoloc_nb.http_client import Patience
+        from tempoloc_nb.engines.http import Patience
 
         options["patience"] = Patience(**patience)
     return options

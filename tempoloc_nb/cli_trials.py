@@ -45,7 +45,7 @@ def refine(
     media: Annotated[Path | None, typer.Option(help="Folder that the servers may read; windows wait there.")] = None,
 ) -> None:
     """Ask again around each boundary, with more frames a second."""
-    from tempoloc_nb.engines import make_backend, way_of_asking
+    from tempoloc_nb.engines.make import make_backend, way_of_asking
     from tempoloc_nb.experiments import model_path
     from tempoloc_nb.refine import refine as look_again
     from tempoloc_nb.runner import tell_failures

@@ -25,7 +25,7 @@ from .core.files import first_line, write_json
 from .interchange import writing
 from .video.overlay import OverlayOptions, stamp_video
 from .prompting.prompts import Prompt, load_prompt
-from .requests import video_hash
+from .engines.protocol import video_hash
 from .core.settings import TempolocError, settings
 from .splits import assign, demonstration_of, group, read_plan
 from .clips.tasks import BoundaryIs, Clip

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .core.files import whole_lines, write_json
-from .backend_hf import end_tokens
+from .engines.hf import end_tokens
 from .models.checkpoints import load_model, model_title
 from .conversations import Sample
 from .finetune_config import FinetuneConfig, read_config

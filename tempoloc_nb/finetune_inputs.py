@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .backend_hf import Encoded, collate_prompts, encode_request
+from .engines.hf import Encoded, collate_prompts, encode_request
 from .video.view import is_qwen3
 from .conversations import Sample, dataset_place, has_split, read_samples, to_row
 from .finetune_config import FinetuneConfig
 from .prompting.prompts import Prompt
 from .ranks import process_place
-from .requests import Request, clip_error
+from .engines.protocol import Request, clip_error
 from .core.settings import TempolocError
 
 if TYPE_CHECKING:

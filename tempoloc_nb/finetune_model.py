@@ -22,7 +22,7 @@ from .models.registry import find_model
 from .core.optional import import_transformers
 from .core.settings import TempolocError
 from .models.trained import WAY, TrainedWay, write_way
-from .vision_attention import use_batched_vision_attention
+from .engines.vision_attention import use_batched_vision_attention
 
 # %% auto #0
 __all__ = ['source_folder', 'start_model', 'bare', 'shape_of', 'freeze', 'trainable', 'add_lora', 'save_folder', 'base_name']

@@ -35,7 +35,7 @@ from tempoloc_nb.interchange import (
     relative_path,
     write_jsonl,
 )
-from .requests import video_hash
+from .engines.protocol import video_hash
 from .core.settings import TempolocError
 from .clips.tasks import BoundaryIs, Event
 from .video.files import probe

@@ -25,7 +25,7 @@ from .prompting.constraints import answer_constraint
 from .ledger import Ledger, only_process
 from .packing import read_record, record_path, write_record
 from .prompting.prompts import Prompt, load_prompt
-from tempoloc_nb.requests import (
+from tempoloc_nb.engines.protocol import (
     Backend,
     Request,
     Response,

@@ -26,7 +26,7 @@ from .ranks import ALONE, Ranks, scattered
 from .core.settings import TempolocError
 from .shots import ShotStore
 from .tiny import save_model_folder
-from .vision_attention import use_batched_vision_attention
+from .engines.vision_attention import use_batched_vision_attention
 
 if TYPE_CHECKING:
     import torch

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from tempoloc_nb.backend_hf import HFBackend
+from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests

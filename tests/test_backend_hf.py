@@ -14,10 +14,10 @@ import pytest
 from tiny_models import qwen3, qwen25
 from video_clips import write_audio, write_clip
 
-from tempoloc_nb import vision_attention
-from tempoloc_nb.backend_hf import HFBackend, encode_request, generate_tokens, pick
+from tempoloc_nb.engines import vision_attention
+from tempoloc_nb.engines.hf import HFBackend, encode_request, generate_tokens, pick
 from tempoloc_nb.video.view import View
-from tempoloc_nb.positions import mrope_positions, stock_positions
+from tempoloc_nb.engines.positions import mrope_positions, stock_positions
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Request, Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.optional import import_transformers

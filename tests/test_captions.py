@@ -23,8 +23,8 @@ from tempoloc_nb.captions import (
     read_scene,
     scene_schema,
 )
-from tempoloc_nb.http_client import Patience, UnreachableError
-from tempoloc_nb.requests import Sampling
+from tempoloc_nb.engines.http import Patience, UnreachableError
+from tempoloc_nb.engines.protocol import Sampling
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
 from tempoloc_nb.video.files import probe

@@ -24,7 +24,7 @@ from tempoloc_nb.dataset_sources import Source, from_manifest, from_recipe, read
 from tempoloc_nb.dataset_stats import dataset_stats, stats_figure, stats_text
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.requests import video_hash
+from tempoloc_nb.engines.protocol import video_hash
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Clip, Event, write_manifest
 from tempoloc_nb.video.files import decode, probe, read

@@ -14,7 +14,8 @@ import pytest
 from fake_backend import Truthful
 from typer.testing import CliRunner
 
-from tempoloc_nb import cli_experiments, engines, experiments
+from tempoloc_nb import cli_experiments, experiments
+from tempoloc_nb.engines import make as engines
 from tempoloc_nb.video.view import View
 from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.experiments import (

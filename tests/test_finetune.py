@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 import tiny_models
 
 from tempoloc_nb import finetune as engine
-from tempoloc_nb.backend_hf import HFBackend, encode_request, end_tokens
+from tempoloc_nb.engines.hf import HFBackend, encode_request, end_tokens
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.video.view import View
 from tempoloc_nb.conversations import Sample, sample_of, save_samples
@@ -38,7 +38,7 @@ from tempoloc_nb.finetune_inputs import (
 from tempoloc_nb.finetune_model import base_name, freeze, save_folder, shape_of, start_model
 from tempoloc_nb.models.registry import find_model
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.requests import Request
+from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.clips.tasks import load_benchmark, write_manifest

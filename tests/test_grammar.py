@@ -15,15 +15,15 @@ import pytest
 from test_constraints import DURATIONS, HARD, as_json, numbers
 from tiny_models import qwen3, qwen25
 
-from tempoloc_nb import backend_hf
+from tempoloc_nb.engines import hf as backend_hf
 from tempoloc_nb.prompting.answers import parse_answer, repair
-from tempoloc_nb.backend_hf import HFBackend
+from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.constraints import Constraint, answer_constraint, obeys
-from tempoloc_nb.grammar import Grammars, Guide
+from tempoloc_nb.engines.grammar import Grammars, Guide
 from tempoloc_nb.localize import answer_text
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.requests import asked_form
+from tempoloc_nb.engines.protocol import asked_form
 from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError, data_dir

@@ -15,7 +15,7 @@ from video_clips import write_clip
 from tempoloc_nb.conversations import Sample, read_samples, sample_of, save_samples
 from tempoloc_nb.interchange import export_dataset, import_dataset
 from tempoloc_nb.messages_jsonl import export_messages, import_messages, message_row, read_turns
-from tempoloc_nb.requests import video_hash
+from tempoloc_nb.engines.protocol import video_hash
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Clip, Event
 from tempoloc_nb.video.files import probe

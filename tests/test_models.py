@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from tempoloc_nb import cli_models
 from tempoloc_nb.core import settings as settings_module
 from tempoloc_nb.prompting.answers import parse_answer
-from tempoloc_nb.backend_openai import ALL_FRAMES
+from tempoloc_nb.engines.server import ALL_FRAMES
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.video.view import View
 from tempoloc_nb.experiments import load_experiments

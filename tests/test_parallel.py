@@ -14,10 +14,10 @@ import pytest
 from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
-from tempoloc_nb.backend_hf import HFBackend
+from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.video.view import View
-from tempoloc_nb.engines import make_backend
-from tempoloc_nb.parallel import ParallelBackend, answer_each
+from tempoloc_nb.engines.make import make_backend
+from tempoloc_nb.engines.copies import ParallelBackend, answer_each
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError

@@ -297,7 +297,7 @@ def test_bad_input_is_refused(few: Benchmark, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["tempoloc-tiny", "random"])
 def test_a_real_model_takes_a_second_look(tmp_path: Path, folder: str) -> None:
-    from tempoloc_nb.backend_hf import HFBackend
+    from tempoloc_nb.engines.hf import HFBackend
 
     path = data_dir() / "models" / folder
     if folder == "random":

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from fake_backend import Truthful
 
-from tempoloc_nb import requests, runner
+from tempoloc_nb import runner
+from tempoloc_nb.engines import protocol as requests
 from tempoloc_nb.video.view import View
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.prompting.constraints import answer_constraint
@@ -22,7 +23,7 @@ from tempoloc_nb.evaluate import evaluate
 from tempoloc_nb.ledger import read_keys
 from tempoloc_nb.packing import pack_predictions, read_record, read_rows
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.requests import (
+from tempoloc_nb.engines.protocol import (
     Request,
     Response,
     Sampling,

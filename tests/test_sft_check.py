@@ -197,7 +197,7 @@ def test_a_split_folder_is_a_dataset_too(dataset: tuple[Path, list[Sample]]) -> 
 @pytest.mark.parametrize("make", [tiny_models.qwen25, tiny_models.qwen3])
 def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Path, make: Any, stamps: str) -> None:
     """Token for token for Qwen2.5-VL; for Qwen3-VL, whose written times are counted at nine a pair, within a tenth."""
-    from tempoloc_nb.backend_hf import end_tokens
+    from tempoloc_nb.engines.hf import end_tokens
     from tempoloc_nb.finetune_inputs import Examples
     from tempoloc_nb.core.optional import import_transformers
 

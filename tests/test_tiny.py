@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from tiny_models import clip_pixels, qwen25
 
-from tempoloc_nb.backend_hf import HFBackend
+from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.video.view import View
-from tempoloc_nb.positions import mrope_positions
+from tempoloc_nb.engines.positions import mrope_positions
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests
 from tempoloc_nb.core.optional import import_transformers

@@ -22,12 +22,12 @@ from asking import SHORT, ask, requests
 from safetensors.torch import load_file, save_file
 from wide_models import qwen3, qwen25
 
-from tempoloc_nb.backend_ray import RayBackend
-from tempoloc_nb.backend_vllm import VLLMBackend
+from tempoloc_nb.engines.ray_cluster import RayBackend
+from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.constraints import Constraint
-from tempoloc_nb.engines import make_backend
-from tempoloc_nb.requests import Response, Sampling
+from tempoloc_nb.engines.make import make_backend
+from tempoloc_nb.engines.protocol import Response, Sampling
 from tempoloc_nb.runner import run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark

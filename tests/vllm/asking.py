@@ -5,7 +5,7 @@ from __future__ import annotations
 from tempoloc_nb.video.view import View
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.requests import Backend, Request, Response, Sampling, plan_requests
+from tempoloc_nb.engines.protocol import Backend, Request, Response, Sampling, plan_requests
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
 

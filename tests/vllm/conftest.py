@@ -14,7 +14,7 @@ for _folder in (Path(__file__).resolve().parent, Path(__file__).resolve().parent
 
 import small_machine  # noqa: E402, F401
 
-from tempoloc_nb.backend_vllm import VLLMBackend, import_vllm  # noqa: E402
+from tempoloc_nb.engines.vllm_offline import VLLMBackend, import_vllm  # noqa: E402
 from tempoloc_nb.core.settings import data_dir  # noqa: E402
 
 import_vllm()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from asking import requests, texts
 from wide_models import qwen25
 
-from tempoloc_nb.engines import make_backend
-from tempoloc_nb.parallel import ParallelBackend
+from tempoloc_nb.engines.make import make_backend
+from tempoloc_nb.engines.copies import ParallelBackend
 
 
 def test_two_copies_answer_as_one_does() -> None:

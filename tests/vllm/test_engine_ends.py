@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from wide_models import qwen25 as folder
 
-from tempoloc_nb.backend_vllm import VLLMBackend
+from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Sampling, find_videos, plan_requests, run_backend

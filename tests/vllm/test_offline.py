@@ -15,8 +15,8 @@ from video_clips import write_clip
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
 
-from tempoloc_nb.backend_hf import HFBackend, encode_request
-from tempoloc_nb.backend_vllm import VLLMBackend
+from tempoloc_nb.engines.hf import HFBackend, encode_request
+from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.constraints import Constraint, answer_constraint
 from tempoloc_nb.runner import Request, Sampling, row_seed, run_backend

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tempoloc_nb.prompting.answers import parse_answer
-from tempoloc_nb.backend_hf import HFBackend
-from tempoloc_nb.backend_vllm import VLLMBackend
+from tempoloc_nb.engines.hf import HFBackend
+from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.runner import Backend, Request, Response, Sampling, find_videos, plan_requests

@@ -16,13 +16,13 @@ from server import VLLMServer
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
 
-from tempoloc_nb.backend_hf import HFBackend, encode_request
-from tempoloc_nb.backend_openai import OpenAIBackend, serve_hint
+from tempoloc_nb.engines.hf import HFBackend, encode_request
+from tempoloc_nb.engines.server import OpenAIBackend, serve_hint
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.constraints import answer_constraint, obeys
-from tempoloc_nb.http_client import Patience
+from tempoloc_nb.engines.http import Patience
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.requests import Sampling, row_seed
+from tempoloc_nb.engines.protocol import Sampling, row_seed
 from tempoloc_nb.runner import find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
