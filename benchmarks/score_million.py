@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tempoloc_nb.evaluate import evaluate
+from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.clips.tasks import Benchmark, Clip, Event, list_tasks, load_benchmark, write_manifest
 
 LIMIT_S, LIMIT_GB = 60.0, 2.0

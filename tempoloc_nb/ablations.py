@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from .evaluate import RunResult
+from .scoring.evaluation import RunResult
 from .localize import clip_duration, prediction_rows, train_median
 from .model_tables import MEAN, family_name, mre_limit, p_text, paired, score_table
 from .report import COLOURS, house_style, interval_bars
-from .rows import Mode
-from .shifts import Shift, written_boundaries
+from .scoring.rows import Mode
+from .scoring.answer_shift import Shift, written_boundaries
 from .tables import by_task, score_boundaries, score_rows
 from .clips.tasks import Benchmark, Clip
 

@@ -16,7 +16,7 @@ import typer
 from .core.settings import TempolocError, settings
 
 if TYPE_CHECKING:  # the scorer is imported by the commands that need it
-    from tempoloc_nb.evaluate import Evaluation
+    from tempoloc_nb.scoring.evaluation import Evaluation
     from tempoloc_nb.clips.tasks import Benchmark, BoundaryIs
 
 # %% auto #0
@@ -204,7 +204,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
     """Score predictions against the truth."""
-    from tempoloc_nb import evaluate as scorer
+    from tempoloc_nb.scoring import evaluation as scorer
     from tempoloc_nb.clips.tasks import load_benchmark
 
     if use_start_time and use_end_time:

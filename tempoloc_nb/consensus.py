@@ -14,11 +14,11 @@ import numpy as np
 
 from .prompting.answers import Answer
 from .localize import write_predictions
-from .metrics import Bools, Floats, breaks_order
+from .scoring.metrics import Bools, Floats, breaks_order
 from .packing import read_record, record_path, write_record
 from .video.budget import FRAMES_PER_TOKEN
-from .predictions import Trials, read_trials
-from .rows import index_truth
+from .scoring.predictions import Trials, read_trials
+from .scoring.rows import index_truth
 from .runner import versions
 from .core.settings import TempolocError
 from .clips.tasks import Benchmark, BoundaryIs, Clip

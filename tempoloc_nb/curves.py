@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from .ablations import plain_log
-from .evaluate import RunResult
+from .scoring.evaluation import RunResult
 from .experiments import Experiment, load_experiments
 from .model_tables import mre_limit
 from .report import COLOURS, house_style, interval_bars

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .bootstrap import Estimate
-from .evaluate import Comparison, RunResult, Scores, compare
+from .scoring.intervals import Estimate
+from .scoring.evaluation import Comparison, RunResult, Scores, compare
 from .localize import oracle_predictions
-from .rows import Mode
+from .scoring.rows import Mode
 from .core.settings import TempolocError, settings
 from .tables import blind_answers, by_task, oracle_name, score_boundaries
 from .clips.tasks import Benchmark, Clip, read_manifest

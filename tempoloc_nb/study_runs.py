@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from .ablations import ignoring_run, scaled_prior_run
-from .evaluate import RunResult
+from .scoring.evaluation import RunResult
 from tempoloc_nb.experiments import (
     Experiment,
     committed,
@@ -32,10 +32,10 @@ from .localize import TRAIN_ROW, write_predictions
 from .model_tables import reference_runs, scored_clips, training_clips
 from .packing import read_rows
 from .report import PNG_LIMIT, Report, contact_sheet, render, timeline_figure
-from .rows import Mode
+from .scoring.rows import Mode
 from .runner import find_videos
 from .core.settings import TempolocError, settings
-from .shifts import written_boundaries
+from .scoring.answer_shift import written_boundaries
 from .clips.tasks import Benchmark, Clip
 from .video.files import probe, read
 

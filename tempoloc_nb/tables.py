@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .evaluate import RunResult, TaskResult, evaluate
+from .scoring.evaluation import RunResult, TaskResult, evaluate
 from tempoloc_nb.localize import (
     BLIND_ROWS,
     TRAIN_ROW,
@@ -25,7 +25,7 @@ from tempoloc_nb.localize import (
     write_predictions,
 )
 from .published import ROWS, published_results
-from .rows import Mode
+from .scoring.rows import Mode
 from .core.settings import settings
 from .clips.tasks import Benchmark, Clip, load_benchmark
 

@@ -23,7 +23,7 @@ from tempoloc_nb.consensus import (
     risk_coverage,
     risk_coverage_figure,
 )
-from tempoloc_nb.evaluate import evaluate
+from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.localize import answer_text
 from tempoloc_nb.packing import pack_predictions, read_record, write_record
 from tempoloc_nb.core.settings import TempolocError

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from tempoloc_nb import cli_experiments, experiments
 from tempoloc_nb.engines import make as engines
 from tempoloc_nb.video.view import View
-from tempoloc_nb.evaluate import evaluate
+from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.experiments import (
     asked_clips,
     committed,
@@ -34,7 +34,7 @@ from tempoloc_nb.localize import prediction_rows, write_predictions
 from tempoloc_nb.packing import device_name, measured, pack_predictions, read_record, record_path, write_record
 from tempoloc_nb.runner import Backend, Sampling, find_videos
 from tempoloc_nb.core.settings import TempolocError, data_dir
-from tempoloc_nb.shifts import answer_shift, written_boundaries
+from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark, read_manifest
 from tempoloc_nb.video.files import probe
 

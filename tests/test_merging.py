@@ -15,7 +15,7 @@ from fake_backend import SIM, Truthful
 from typer.testing import CliRunner
 
 from tempoloc_nb import cli_merge, merging
-from tempoloc_nb.evaluate import evaluate
+from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.ledger import only_process, read_errors
 from tempoloc_nb.merging import merge
 from tempoloc_nb.packing import read_record, record_path, write_record

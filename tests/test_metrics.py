@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tempoloc_nb.bootstrap import (
+from tempoloc_nb.scoring.intervals import (
     Estimate,
     Sampled,
     draws,
@@ -21,7 +21,7 @@ from tempoloc_nb.bootstrap import (
     sample_ratio,
     sign_flip_p,
 )
-from tempoloc_nb.metrics import (
+from tempoloc_nb.scoring.metrics import (
     breaks_order,
     mean_by,
     recipe_window,

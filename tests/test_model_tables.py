@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 
 from tempoloc_nb import ablations, curves, study_runs
 from tempoloc_nb import model_tables as mt
-from tempoloc_nb.evaluate import RunResult, evaluate
+from tempoloc_nb.scoring.evaluation import RunResult, evaluate
 from tempoloc_nb.localize import blind_predictions, prediction_rows, write_predictions
 from tempoloc_nb.report import Report, render
 from tempoloc_nb.core.settings import TempolocError, settings
-from tempoloc_nb.shifts import answer_shift
+from tempoloc_nb.scoring.answer_shift import answer_shift
 from tempoloc_nb.tables import score_boundaries
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
 from tempoloc_nb.video.files import encode
@@ -132,7 +132,7 @@ def test_targets_are_met_only_by_what_meets_them(references: dict[str, RunResult
 
 
 def test_an_answer_out_of_form_misses_form_and_recall(references: dict[str, RunResult], tmp_path: Path) -> None:
-    from tempoloc_nb.evaluate import evaluate
+    from tempoloc_nb.scoring.evaluation import evaluate
 
     path = tmp_path / "p.jsonl"
     rows = list(prediction_rows(PART, {c.clip: c.boundaries for c in PART.clips}, "m", 8))
@@ -203,7 +203,7 @@ def exchange(path: Path, follow: bool) -> dict[str, tuple[str, ...]]:
 
 
 def test_following_a_swapped_question_is_told_from_reciting(tmp_path: Path) -> None:
-    from tempoloc_nb.evaluate import evaluate
+    from tempoloc_nb.scoring.evaluation import evaluate
 
     exact = noisy("exact", 0.0)
     for follow in (True, False):

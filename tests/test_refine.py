@@ -13,7 +13,7 @@ import pytest
 
 from tempoloc_nb.video.view import View
 from tempoloc_nb.consensus import Combined, CombinedEvent
-from tempoloc_nb.evaluate import evaluate
+from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.localize import prediction_rows, write_predictions
 from tempoloc_nb.packing import read_record, write_record
 from tempoloc_nb.prompting.prompts import load_prompt

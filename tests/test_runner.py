@@ -19,7 +19,7 @@ from tempoloc_nb.engines import protocol as requests
 from tempoloc_nb.video.view import View
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.prompting.constraints import answer_constraint
-from tempoloc_nb.evaluate import evaluate
+from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.ledger import read_keys
 from tempoloc_nb.packing import pack_predictions, read_record, read_rows
 from tempoloc_nb.prompting.prompts import load_prompt
