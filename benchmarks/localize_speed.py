@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from tempoloc_nb.runner import Sampling, find_videos, plan_requests
+from tempoloc_nb.inference.run import Sampling, find_videos, plan_requests
 from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.clips.tasks import load_benchmark
 

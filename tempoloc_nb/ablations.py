@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from .scoring.evaluation import RunResult
-from .localize import clip_duration, prediction_rows, train_median
+from .inference.no_video import clip_duration, prediction_rows, train_median
 from .model_tables import MEAN, family_name, mre_limit, p_text, paired, score_table
 from .report import COLOURS, house_style, interval_bars
 from .scoring.rows import Mode

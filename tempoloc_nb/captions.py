@@ -22,7 +22,7 @@ from .clips.videos import find_videos, missing_message
 from .core.files import first_line, folder_or_nothing, write_json
 from .engines.http import Client, Patience, RefusedError, UnreachableError, base_url, get_json
 from .interchange import check_unique, need, read_jsonl, read_object, read_text, relative_path
-from .ledger import only_process
+from .inference.ledger import only_process
 from .video.overlay import SUFFIXES
 from .prompting.prompts import Prompt, prompt_folder
 from .engines.protocol import Request, Sampling, row_seed

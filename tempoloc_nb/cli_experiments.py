@@ -35,7 +35,7 @@ def experiment(
 ) -> None:
     """Ask the models of the study's experiments; what the output has already is not asked again."""
     from tempoloc_nb.experiments import find_experiments, run_experiment
-    from tempoloc_nb.packing import pack_predictions, run_line
+    from tempoloc_nb.inference.pack import pack_predictions, run_line
     from tempoloc_nb.clips.tasks import load_benchmark
 
     chosen = find_experiments(names)

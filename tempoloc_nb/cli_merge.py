@@ -20,7 +20,7 @@ def merge(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; if it exists, it is merged too.")],
 ) -> None:
     """Make one prediction file of several, each trial once; exit status 1 if shards or answers are missing."""
-    from tempoloc_nb.merging import merge as merge_files
+    from tempoloc_nb.inference.merge import merge as merge_files
 
     summary = merge_files(predictions, output)
     for line in summary.incomplete:

@@ -61,7 +61,7 @@ def localize(
     from tempoloc_nb.engines.make import check_backend, make_backend, way_of_asking
     from tempoloc_nb.experiments import model_path
     from tempoloc_nb.models.estimate import plan_localize
-    from tempoloc_nb.runner import find_videos, read_shard, run_backend
+    from tempoloc_nb.inference.run import find_videos, read_shard, run_backend
     from tempoloc_nb.clips.tasks import load_benchmark
 
     found = load_benchmark(benchmark)
@@ -151,7 +151,7 @@ def _names_a_model(name: str) -> bool:
 
 def _localize_blind(benchmark: Benchmark, row: str, fps: float, output: Path, train: Path | None) -> str:
     """Write a blind row's predictions; returns a line about them."""
-    from tempoloc_nb.localize import blind_predictions, prediction_rows, write_predictions
+    from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
     from tempoloc_nb.clips.tasks import read_manifest
 
     answers = blind_predictions(benchmark, row, read_manifest(train) if train else ())

@@ -20,7 +20,7 @@ from .core.settings import TempolocError
 from .clips.tasks import PLACEHOLDER, Clip, Event
 
 if TYPE_CHECKING:
-    from tempoloc_nb.consensus import Combined
+    from tempoloc_nb.inference.consensus import Combined
 
 COLUMNS = ("clip", "label", "boundary", "proposed", "by", "confidence", "why")
 MANIFEST = "manifest"  # who proposed a boundary that the manifest holds

@@ -19,10 +19,10 @@ from .video.view import View
 from .scoring.evaluation import RESAMPLES, RunResult, evaluate
 from .core.files import read_toml
 from .models.registry import find_model, load_registry
-from .packing import device_name, measured, read_record, write_record
+from .inference.pack import device_name, measured, read_record, write_record
 from .prompting.prompts import load_prompt
 from .scoring.rows import Mode
-from .runner import Backend, RunSummary, Sampling, find_videos, missing_message, row_seed, run_backend
+from .inference.run import Backend, RunSummary, Sampling, find_videos, missing_message, row_seed, run_backend
 from .core.settings import TempolocError, data_dir, settings
 from .clips.tasks import Benchmark
 from .models.trained import read_way

@@ -25,9 +25,9 @@ from tempoloc_nb.finetune_inputs import (
 )
 from .finetune_model import base_name, save_folder, shape_of, source_folder, start_model, trainable
 from .interchange import read_object
-from .packing import device_name
+from .inference.pack import device_name
 from .ranks import is_first, process_place
-from .runner import versions
+from .inference.run import versions
 from .core.optional import import_transformers
 from .core.settings import TempolocError, settings
 from .models.trained import way_of

@@ -24,7 +24,7 @@ def _export_labels(
     source: Path | str, output: Path, predictions: Sequence[Path], write: Callable[..., object]
 ) -> Converted:
     """Write a manifest's boundaries, or the median of a model's trials, with `write`."""
-    from tempoloc_nb.consensus import combine_trials
+    from tempoloc_nb.inference.consensus import combine_trials
 
     benchmark = load_benchmark(source)
     combined = combine_trials(list(predictions), benchmark) if predictions else ()

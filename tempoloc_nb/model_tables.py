@@ -13,7 +13,7 @@ import pandas as pd
 
 from .scoring.intervals import Estimate
 from .scoring.evaluation import Comparison, RunResult, Scores, compare
-from .localize import oracle_predictions
+from .inference.no_video import oracle_predictions
 from .scoring.rows import Mode
 from .core.settings import TempolocError, settings
 from .tables import blind_answers, by_task, oracle_name, score_boundaries

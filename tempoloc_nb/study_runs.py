@@ -28,12 +28,12 @@ from tempoloc_nb.experiments import (
     swapped_labels,
     zero_shot_model,
 )
-from .localize import TRAIN_ROW, write_predictions
+from .inference.no_video import TRAIN_ROW, write_predictions
 from .model_tables import reference_runs, scored_clips, training_clips
-from .packing import read_rows
+from .inference.pack import read_rows
 from .report import PNG_LIMIT, Report, contact_sheet, render, timeline_figure
 from .scoring.rows import Mode
-from .runner import find_videos
+from .inference.run import find_videos
 from .core.settings import TempolocError, settings
 from .scoring.answer_shift import written_boundaries
 from .clips.tasks import Benchmark, Clip

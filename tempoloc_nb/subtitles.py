@@ -21,7 +21,7 @@ from .core.settings import TempolocError
 from .clips.tasks import Clip
 
 if TYPE_CHECKING:
-    from tempoloc_nb.consensus import Combined
+    from tempoloc_nb.inference.consensus import Combined
 
 # %% auto #0
 __all__ = ['export_vtt', 'read_vtt', 'import_vtt']

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from .scoring.evaluation import RunResult, TaskResult, evaluate
-from tempoloc_nb.localize import (
+from tempoloc_nb.inference.no_video import (
     BLIND_ROWS,
     TRAIN_ROW,
     Predictions,

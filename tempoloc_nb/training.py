@@ -17,9 +17,9 @@ import numpy as np
 from .batches import Lessons, Pixels, Stage
 from .core.files import read_toml, write_json
 from .lessons import LessonOptions
-from .packing import device_name
+from .inference.pack import device_name
 from .ranks import Ranks, joined
-from .runner import versions
+from .inference.run import versions
 from .core.optional import import_transformers
 from .core.settings import TempolocError, data_dir
 from .sft import Trainer, TrainOptions, validate

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tempoloc_nb.engines.protocol import Request, Response, Sampling, row_seed
-from tempoloc_nb.runner import run_backend
+from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
 

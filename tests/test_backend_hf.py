@@ -19,7 +19,7 @@ from tempoloc_nb.engines.hf import HFBackend, encode_request, generate_tokens, p
 from tempoloc_nb.video.view import View
 from tempoloc_nb.engines.positions import mrope_positions, stock_positions
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.runner import Request, Sampling, find_videos, plan_requests, run_backend
+from tempoloc_nb.inference.run import Request, Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.prompting.answers import parse_answer
-from tempoloc_nb.consensus import (
+from tempoloc_nb.inference.consensus import (
     Combined,
     combine,
     combine_answers,
@@ -24,8 +24,8 @@ from tempoloc_nb.consensus import (
     risk_coverage_figure,
 )
 from tempoloc_nb.scoring.evaluation import evaluate
-from tempoloc_nb.localize import answer_text
-from tempoloc_nb.packing import pack_predictions, read_record, write_record
+from tempoloc_nb.inference.no_video import answer_text
+from tempoloc_nb.inference.pack import pack_predictions, read_record, write_record
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Benchmark, Clip, load_benchmark
 

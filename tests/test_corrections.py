@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tempoloc_nb.consensus import Combined, CombinedEvent
+from tempoloc_nb.inference.consensus import Combined, CombinedEvent
 from tempoloc_nb.corrections import (
     Change,
     export_csv,

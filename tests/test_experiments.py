@@ -30,9 +30,9 @@ from tempoloc_nb.experiments import (
     score,
     swapped_labels,
 )
-from tempoloc_nb.localize import prediction_rows, write_predictions
-from tempoloc_nb.packing import device_name, measured, pack_predictions, read_record, record_path, write_record
-from tempoloc_nb.runner import Backend, Sampling, find_videos
+from tempoloc_nb.inference.no_video import prediction_rows, write_predictions
+from tempoloc_nb.inference.pack import device_name, measured, pack_predictions, read_record, record_path, write_record
+from tempoloc_nb.inference.run import Backend, Sampling, find_videos
 from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark, read_manifest

@@ -21,10 +21,10 @@ from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.constraints import Constraint, answer_constraint, obeys
 from tempoloc_nb.engines.grammar import Grammars, Guide
-from tempoloc_nb.localize import answer_text
+from tempoloc_nb.inference.no_video import answer_text
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.engines.protocol import asked_form
-from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests
+from tempoloc_nb.inference.run import Request, Response, Sampling, find_videos, plan_requests
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.clips.tasks import load_benchmark

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 from fake_backend import Truthful
 
-from tempoloc_nb import ledger
-from tempoloc_nb.ledger import Disk, Keys, Ledger, RowFile, errors_path, only_process, read_errors, read_keys
-from tempoloc_nb.runner import run_backend
+from tempoloc_nb.inference import ledger
+from tempoloc_nb.inference.ledger import Disk, Keys, Ledger, RowFile, errors_path, only_process, read_errors, read_keys
+from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempoloc_nb.localize import (
+from tempoloc_nb.inference.no_video import (
     BLIND_ROWS,
     TRAIN_ROW,
     blind_predictions,

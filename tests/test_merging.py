@@ -14,12 +14,13 @@ import typer
 from fake_backend import SIM, Truthful
 from typer.testing import CliRunner
 
-from tempoloc_nb import cli_merge, merging
+from tempoloc_nb import cli_merge
+from tempoloc_nb.inference import merge as merging
 from tempoloc_nb.scoring.evaluation import evaluate
-from tempoloc_nb.ledger import only_process, read_errors
-from tempoloc_nb.merging import merge
-from tempoloc_nb.packing import read_record, record_path, write_record
-from tempoloc_nb.runner import run_backend, shard_of
+from tempoloc_nb.inference.ledger import only_process, read_errors
+from tempoloc_nb.inference.merge import merge
+from tempoloc_nb.inference.pack import read_record, record_path, write_record
+from tempoloc_nb.inference.run import run_backend, shard_of
 from tempoloc_nb.core.settings import TempolocError
 
 FEW = replace(SIM, clips=SIM.with_videos()[:12])

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from tempoloc_nb import ablations, curves, study_runs
 from tempoloc_nb import model_tables as mt
 from tempoloc_nb.scoring.evaluation import RunResult, evaluate
-from tempoloc_nb.localize import blind_predictions, prediction_rows, write_predictions
+from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
 from tempoloc_nb.report import Report, render
 from tempoloc_nb.core.settings import TempolocError, settings
 from tempoloc_nb.scoring.answer_shift import answer_shift

@@ -35,7 +35,7 @@ from tempoloc_nb.models.registry import (
 )
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS, RULES
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.runner import Sampling
+from tempoloc_nb.inference.run import Sampling
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError, data_dir, settings
 

@@ -19,7 +19,7 @@ from tempoloc_nb.video.view import View
 from tempoloc_nb.engines.make import make_backend
 from tempoloc_nb.engines.copies import ParallelBackend, answer_each
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.runner import Request, Response, Sampling, find_videos, plan_requests, run_backend
+from tempoloc_nb.inference.run import Request, Response, Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from fake_backend import Truthful
 
-from tempoloc_nb import runner
+from tempoloc_nb.inference import run as runner
 from tempoloc_nb.engines import protocol as requests
 from tempoloc_nb.video.view import View
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.prompting.constraints import answer_constraint
 from tempoloc_nb.scoring.evaluation import evaluate
-from tempoloc_nb.ledger import read_keys
-from tempoloc_nb.packing import pack_predictions, read_record, read_rows
+from tempoloc_nb.inference.ledger import read_keys
+from tempoloc_nb.inference.pack import pack_predictions, read_record, read_rows
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.engines.protocol import (
     Request,
@@ -33,7 +33,7 @@ from tempoloc_nb.engines.protocol import (
     request_id,
     view_name,
 )
-from tempoloc_nb.runner import check_shard, read_shard, run_backend, shard_of, shard_path
+from tempoloc_nb.inference.run import check_shard, read_shard, run_backend, shard_of, shard_path
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
 from tempoloc_nb.video.files import probe

@@ -15,7 +15,7 @@ from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.engines.positions import mrope_positions
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.runner import Sampling, find_videos, plan_requests
+from tempoloc_nb.inference.run import Sampling, find_videos, plan_requests
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..models.registry import PRESETS, Preset, find_model, load_registry
-from ..runner import Backend
+from ..inference.run import Backend
 from ..core.settings import TempolocError, settings
 
 ENGINES = ("hf", "vllm", "openai", "ray")

@@ -15,7 +15,7 @@ from typing import Any, Protocol, overload
 from ..video.view import View
 from ..prompting.constraints import Constraint
 from ..core.files import first_line
-from ..ledger import Keys
+from ..inference.ledger import Keys
 from ..prompting.prompts import Form, Prompt
 from ..core.settings import TempolocError
 from ..clips.tasks import Benchmark

@@ -17,7 +17,7 @@ from typing import Any, get_args
 from .checkpoints import check_safetensors, read_json
 from ..video.view import View
 from ..core.files import read_toml
-from ..runner import Sampling
+from ..inference.run import Sampling
 from ..core.settings import TempolocError, data_dir
 from ..clips.tasks import BoundaryIs
 from .trained import Stamps, read_way

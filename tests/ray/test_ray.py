@@ -28,7 +28,7 @@ from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.constraints import Constraint
 from tempoloc_nb.engines.make import make_backend
 from tempoloc_nb.engines.protocol import Response, Sampling
-from tempoloc_nb.runner import run_backend
+from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
 

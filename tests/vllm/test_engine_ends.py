@@ -14,7 +14,7 @@ from wide_models import qwen25 as folder
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.runner import Sampling, find_videos, plan_requests, run_backend
+from tempoloc_nb.inference.run import Sampling, find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
 

@@ -19,7 +19,7 @@ from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.video.view import View
 from tempoloc_nb.prompting.constraints import Constraint, answer_constraint
-from tempoloc_nb.runner import Request, Sampling, row_seed, run_backend
+from tempoloc_nb.inference.run import Request, Sampling, row_seed, run_backend
 from tempoloc_nb.core.settings import TempolocError
 
 FOLDERS = {"qwen25": qwen25_folder, "qwen3": qwen3_folder}

@@ -23,7 +23,7 @@ from tempoloc_nb.prompting.constraints import answer_constraint, obeys
 from tempoloc_nb.engines.http import Patience
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.engines.protocol import Sampling, row_seed
-from tempoloc_nb.runner import find_videos, plan_requests, run_backend
+from tempoloc_nb.inference.run import find_videos, plan_requests, run_backend
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
 from tempoloc_nb.video.files import probe
