@@ -62,8 +62,8 @@ def build(
     allow: Annotated[list[str] | None, typer.Option(help="A field of your own in the manifest; repeatable.")] = None,
 ) -> None:
     """Write conversations, their videos and a summary."""
-    from tempoloc_nb.dataset_build import BuildOptions, build_dataset
-    from tempoloc_nb.dataset_sources import Source, from_manifest, from_recipe
+    from tempoloc_nb.data.build import BuildOptions, build_dataset
+    from tempoloc_nb.data.sources import Source, from_manifest, from_recipe
     from tempoloc_nb.core.settings import settings
 
     if (manifest is None) == (recipe_videos is None) or (recipe_videos is None) != (recipe_pickle is None):
@@ -97,8 +97,8 @@ def stats(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
-    from tempoloc_nb.conversations import read_samples
-    from tempoloc_nb.dataset_stats import dataset_stats, stats_figure, stats_json, stats_text
+    from tempoloc_nb.data.sample import read_samples
+    from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_json, stats_text
     from tempoloc_nb.core.files import all_or_nothing
     from tempoloc_nb.interchange import writing
 

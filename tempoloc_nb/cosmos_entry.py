@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .conversations import chat_messages, dataset_place, from_row, load_samples
+from .data.sample import chat_messages, dataset_place, from_row, load_samples
 from .core.settings import TempolocError
 
 # %% auto #0

@@ -16,7 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 from .clips.videos import first_names, videos_here
-from .conversations import after_the_end
+from .data.sample import after_the_end
 from .core.files import write_json
 from tempoloc_nb.interchange import (
     Converted,

@@ -18,7 +18,7 @@ from typing import Any
 from .core.files import whole_lines, write_json
 from .engines.hf import end_tokens
 from .models.checkpoints import load_model, model_title
-from .conversations import Sample
+from .data.sample import Sample
 from .finetune_config import FinetuneConfig, read_config
 from tempoloc_nb.finetune_inputs import (
     Data, Examples, answer_loss, collate, fitting, read_data,

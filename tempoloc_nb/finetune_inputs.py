@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from .engines.hf import Encoded, collate_prompts, encode_request
 from .video.view import is_qwen3
-from .conversations import Sample, dataset_place, has_split, read_samples, to_row
+from .data.sample import Sample, dataset_place, has_split, read_samples, to_row
 from .finetune_config import FinetuneConfig
 from .prompting.prompts import Prompt
 from .ranks import process_place

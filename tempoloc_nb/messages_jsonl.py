@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .prompting.answers import parse_answer
-from tempoloc_nb.conversations import (
+from tempoloc_nb.data.sample import (
     PLACEHOLDER,
     Sample,
     Stamps,

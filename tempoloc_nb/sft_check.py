@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .conversations import Sample, dataset_place, has_split, read_samples
+from .data.sample import Sample, dataset_place, has_split, read_samples
 from .cosmos_env import VARIABLE, ask, cosmos_python
 from .models.registry import ModelInfo, find_model
 from .models.estimate import gpu_count

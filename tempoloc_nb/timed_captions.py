@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .conversations import answer_events
+from .data.sample import answer_events
 from .interchange import read_object, read_text
 from .clips.tasks import BoundaryIs, Clip, Interval
 from .video.files import VideoInfo

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tempoloc_nb.conversations import Sample, sample_of, save_samples
+from tempoloc_nb.data.sample import Sample, sample_of, save_samples
 from tempoloc_nb.clips.tasks import load_benchmark
 
 

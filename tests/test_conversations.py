@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.video.view import View
-from tempoloc_nb.conversations import (
+from tempoloc_nb.data.sample import (
     Sample,
     answer_events,
     answer_of,

@@ -17,11 +17,12 @@ import pytest
 from typer.testing import CliRunner
 from video_clips import write_audio, write_clip
 
-from tempoloc_nb import cli_dataset, dataset_build
-from tempoloc_nb.conversations import Sample, chat_messages, read_samples
-from tempoloc_nb.dataset_build import BuildOptions, Built, build_dataset, look_at
-from tempoloc_nb.dataset_sources import Source, from_manifest, from_recipe, read_response
-from tempoloc_nb.dataset_stats import dataset_stats, stats_figure, stats_text
+from tempoloc_nb import cli_dataset
+from tempoloc_nb.data import build as dataset_build
+from tempoloc_nb.data.sample import Sample, chat_messages, read_samples
+from tempoloc_nb.data.build import BuildOptions, Built, build_dataset, look_at
+from tempoloc_nb.data.sources import Source, from_manifest, from_recipe, read_response
+from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_text
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.engines.protocol import video_hash

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.splits import assign, check_leaks, demonstration_of, group, read_plan
+from tempoloc_nb.data.splits import assign, check_leaks, demonstration_of, group, read_plan
 from tempoloc_nb.clips.tasks import Clip, Event
 
 EVENTS = (Event("a", 1.0),)

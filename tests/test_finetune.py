@@ -24,7 +24,7 @@ from tempoloc_nb import finetune as engine
 from tempoloc_nb.engines.hf import HFBackend, encode_request, end_tokens
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.video.view import View
-from tempoloc_nb.conversations import Sample, sample_of, save_samples
+from tempoloc_nb.data.sample import Sample, sample_of, save_samples
 from tempoloc_nb.finetune_config import FIXED, FinetuneConfig, read_config
 from tempoloc_nb.finetune_inputs import (
     Examples,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.corrections import with_placeholders
-from tempoloc_nb.dataset_sources import from_manifest
+from tempoloc_nb.data.sources import from_manifest
 from tempoloc_nb.lerobot import LANGUAGE, REST, parquet, read_lerobot
 from tempoloc_nb.lerobot_subtasks import spans_of, write_lerobot_subtasks
 from tempoloc_nb.core.settings import TempolocError

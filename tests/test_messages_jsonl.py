@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from video_clips import write_clip
 
-from tempoloc_nb.conversations import Sample, read_samples, sample_of, save_samples
+from tempoloc_nb.data.sample import Sample, read_samples, sample_of, save_samples
 from tempoloc_nb.interchange import export_dataset, import_dataset
 from tempoloc_nb.messages_jsonl import export_messages, import_messages, message_row, read_turns
 from tempoloc_nb.engines.protocol import video_hash

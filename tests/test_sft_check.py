@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from tempoloc_nb import sft_check
 from tempoloc_nb.cli_sft_jobs import app
-from tempoloc_nb.conversations import Sample, save_samples
+from tempoloc_nb.data.sample import Sample, save_samples
 from tempoloc_nb.cosmos_env import VARIABLE, cosmos_python
 from tempoloc_nb.core.settings import TempolocError, data_dir
 from tempoloc_nb.sft_check import Report, check_config, data_facts, lengths_of, model_facts

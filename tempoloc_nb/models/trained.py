@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .checkpoints import read_json
-from ..conversations import Sample
+from ..data.sample import Sample
 from ..core.files import write_json
 from ..prompting.prompts import list_prompts, load_prompt
 from ..core.settings import TempolocError

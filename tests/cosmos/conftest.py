@@ -17,7 +17,7 @@ for _folder in (Path(__file__).resolve().parent, Path(__file__).resolve().parent
 import packed_models  # noqa: E402
 from sft_data import make_dataset  # noqa: E402
 
-from tempoloc_nb.conversations import Sample  # noqa: E402
+from tempoloc_nb.data.sample import Sample  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from cosmos_rl.dispatcher.data.packer import HFVLMDataPacker, Qwen2_5_VLM_DataPa
 from cosmos_rl.dispatcher.data.packer.base import BaseDataPacker
 from cosmos_rl.policy.config import Config
 
-from tempoloc_nb.conversations import Sample
+from tempoloc_nb.data.sample import Sample
 from tempoloc_nb.cosmos_entry import dataset_of, validation_of
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.sft_check import data_facts, lengths_of, model_facts
