@@ -100,7 +100,7 @@ def stats(
     from tempoloc_nb.data.sample import read_samples
     from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_json, stats_text
     from tempoloc_nb.core.files import all_or_nothing
-    from tempoloc_nb.interchange import writing
+    from tempoloc_nb.formats.convert import writing
 
     if figure is not None and figure.suffix not in (".png", ".svg"):
         raise TempolocError(f"a figure is written as .png or .svg, not as {figure.name}")

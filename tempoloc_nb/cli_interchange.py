@@ -52,7 +52,7 @@ def export(
 ) -> None:
     """Write clips, conversations or captions in another format."""
     options = dict(locals())
-    from tempoloc_nb.interchange import export_dataset
+    from tempoloc_nb.formats.convert import export_dataset
 
     name = [options.pop(key) for key in ("source", "output", "format")][-1]
     typer.echo(str(export_dataset(source, output, name, **options)))
@@ -89,7 +89,7 @@ def import_(
 ) -> None:
     """Read clips or conversations from another format."""
     options = dict(locals())
-    from tempoloc_nb.interchange import import_dataset
+    from tempoloc_nb.formats.convert import import_dataset
 
     name = [options.pop(key) for key in ("source", "output", "format")][-1]
     typer.echo(str(import_dataset(source, output, name, **options)))
@@ -118,9 +118,9 @@ def caption(
 
     from tqdm import tqdm
 
-    from tempoloc_nb.captions import CaptionOptions, caption_videos, caption_videos_of
+    from tempoloc_nb.formats.captions import CaptionOptions, caption_videos, caption_videos_of
     from tempoloc_nb.engines.http import Patience
-    from tempoloc_nb.interchange import writing
+    from tempoloc_nb.formats.convert import writing
 
     options = CaptionOptions(fps=fps, rules=rules, total_pixels=total_pixels, attempts=attempts, prompts=prompts)
     options = replace(options, sampling=replace(options.sampling, temperature=temperature, seed=seed))
@@ -145,8 +145,8 @@ def caption_prompts(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be changed, and change nothing.")] = False,
 ) -> None:
     """Replace the prompts of a validation set by structured captions."""
-    from tempoloc_nb.caption_prompts import rewrite_prompts
-    from tempoloc_nb.interchange import writing
+    from tempoloc_nb.formats.caption_prompts import rewrite_prompts
+    from tempoloc_nb.formats.convert import writing
 
     with writing(folder):
         done = rewrite_prompts(folder, captions, dry_run=dry_run)

@@ -235,7 +235,7 @@ def import_recipe(
     model: Annotated[str | None, typer.Option(help="Name of the model, where the files do not have it.")] = None,
 ) -> None:
     """Read the recipe's result pickles, safely."""
-    from tempoloc_nb.recipe_io import import_recipe as read_results
+    from tempoloc_nb.formats.recipe import import_recipe as read_results
     from tempoloc_nb.clips.tasks import load_task
 
     done = read_results(results_dir, load_task(task), output, model)

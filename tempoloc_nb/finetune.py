@@ -24,7 +24,7 @@ from tempoloc_nb.finetune_inputs import (
     Data, Examples, answer_loss, collate, fitting, read_data,
 )
 from .finetune_model import base_name, save_folder, shape_of, source_folder, start_model, trainable
-from .interchange import read_object
+from .formats.convert import read_object
 from .inference.pack import device_name
 from .ranks import is_first, process_place
 from .inference.run import versions

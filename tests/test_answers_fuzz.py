@@ -12,7 +12,7 @@ from test_answers import ASKED, DIALECTS, JSON_FORMS, LABELS
 
 from tempoloc_nb.prompting import dialects
 from tempoloc_nb.prompting.answers import ROUNDING, STATUSES, Answer, parse_answer, repair
-from tempoloc_nb.recipe_io import parse_recipe
+from tempoloc_nb.formats.recipe import parse_recipe
 
 MUTATED = 100_000
 DURATION = 12.0

@@ -13,8 +13,8 @@ import pytest
 from caption_server import DENSE, SCENE, CaptionServer
 from video_clips import write_clip
 
-from tempoloc_nb import captions
-from tempoloc_nb.captions import (
+from tempoloc_nb.formats import captions
+from tempoloc_nb.formats.captions import (
     FILES,
     CaptionOptions,
     caption_videos,

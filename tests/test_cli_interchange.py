@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from video_clips import scene, write_clip
 
 from tempoloc_nb.cli_interchange import app
-from tempoloc_nb.interchange import FORMATS
+from tempoloc_nb.formats.convert import FORMATS
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Clip, Event, load_benchmark, write_manifest
 

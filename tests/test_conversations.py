@@ -28,7 +28,7 @@ from tempoloc_nb.data.sample import (
     to_row,
 )
 from tempoloc_nb.prompting.prompts import list_prompts, load_prompt
-from tempoloc_nb.recipe_io import parse_recipe
+from tempoloc_nb.formats.recipe import parse_recipe
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Clip, Event
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from tempoloc_nb import cosmos_jsonl
-from tempoloc_nb.caption_prompts import PROMPT_FOLDERS, rewrite_prompts
-from tempoloc_nb.cosmos_jsonl import export_cosmos
-from tempoloc_nb.timed_captions import caption_prompt
+from tempoloc_nb.formats import cosmos as cosmos_jsonl
+from tempoloc_nb.formats.caption_prompts import PROMPT_FOLDERS, rewrite_prompts
+from tempoloc_nb.formats.cosmos import export_cosmos
+from tempoloc_nb.formats.timed_captions import caption_prompt
 
 SOURCE = Path(os.environ.get("COSMOS_FRAMEWORK_SRC", "")) / "cosmos_framework"
 pytestmark = pytest.mark.skipif(

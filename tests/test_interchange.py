@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from video_clips import write_clip
 
-from tempoloc_nb import interchange
-from tempoloc_nb.corrections import with_placeholders
-from tempoloc_nb.cosmos_jsonl import export_cosmos, import_cosmos, read_cosmos
-from tempoloc_nb.interchange import (
+from tempoloc_nb.formats import convert as interchange
+from tempoloc_nb.formats.csv import with_placeholders
+from tempoloc_nb.formats.cosmos import export_cosmos, import_cosmos, read_cosmos
+from tempoloc_nb.formats.convert import (
     FORMATS,
     export_dataset,
     import_dataset,
@@ -29,7 +29,7 @@ from tempoloc_nb.interchange import (
 )
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Clip, Event, Interval, load_benchmark, write_manifest
-from tempoloc_nb.timed_captions import (
+from tempoloc_nb.formats.timed_captions import (
     actions_text,
     caption_prompt,
     clock,

@@ -13,8 +13,8 @@ import pytest
 from video_clips import write_clip
 
 from tempoloc_nb.data.sample import Sample, read_samples, sample_of, save_samples
-from tempoloc_nb.interchange import export_dataset, import_dataset
-from tempoloc_nb.messages_jsonl import export_messages, import_messages, message_row, read_turns
+from tempoloc_nb.formats.convert import export_dataset, import_dataset
+from tempoloc_nb.formats.messages import export_messages, import_messages, message_row, read_turns
 from tempoloc_nb.engines.protocol import video_hash
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Clip, Event
@@ -284,7 +284,7 @@ def test_a_disk_that_is_full_leaves_nothing(
         if len(copied) == 2:
             raise OSError(errno.ENOSPC, "No space left on device", str(target))
 
-    monkeypatch.setattr("tempoloc_nb.messages_jsonl.shutil.copyfile", copy)
+    monkeypatch.setattr("tempoloc_nb.formats.messages.shutil.copyfile", copy)
     with pytest.raises(TempolocError, match=r"cannot write .*: No space left on device"):
         import_dataset(done.output, tmp_path / "back", "messages")
     assert len(copied) == 2

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tempoloc_nb import recipe_io
-from tempoloc_nb.recipe_io import import_recipe, parse_recipe, read_plain_pickle
+from tempoloc_nb.formats import recipe as recipe_io
+from tempoloc_nb.formats.recipe import import_recipe, parse_recipe, read_plain_pickle
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_task
 

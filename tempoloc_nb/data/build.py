@@ -22,7 +22,7 @@ from tqdm import tqdm
 from .sample import Sample, Stamps, after_the_end, import_datasets, inside, sample_of, save_samples
 from .sources import Candidate, Source
 from ..core.files import first_line, write_json
-from ..interchange import writing
+from ..formats.convert import writing
 from ..video.overlay import OverlayOptions, stamp_video
 from ..prompting.prompts import Prompt, load_prompt
 from ..engines.protocol import video_hash

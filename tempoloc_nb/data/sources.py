@@ -14,7 +14,7 @@ from typing import Any
 
 from ..clips.videos import videos_here
 from ..video.overlay import SUFFIXES
-from ..recipe_io import read_plain_pickle
+from ..formats.recipe import read_plain_pickle
 from ..core.settings import TempolocError
 from ..clips.tasks import PLACEHOLDER, BoundaryIs, Clip, Event, Task, list_tasks, load_benchmark
 

@@ -24,7 +24,7 @@ from ..prompting.answers import STATUSES, parse_answer
 from ..core.files import COMPRESSED, open_packed
 from .metrics import Bools, Floats
 from ..prompting.prompts import Form
-from ..recipe_io import parse_recipe
+from ..formats.recipe import parse_recipe
 from .rows import Mode, Reading, Truth, boundary_side, check_row, find_clip, places
 from ..core.settings import TempolocError
 from ..clips.tasks import BoundaryIs
