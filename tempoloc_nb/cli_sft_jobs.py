@@ -37,7 +37,7 @@ def config(
     list_: Annotated[bool, typer.Option("--list", help="List the presets, and write nothing.")] = False,
 ) -> None:
     """Write a training file; without options, the recipe's mimicgen_sft.toml with its vision section."""
-    from tempoloc_nb.sft_config import load_presets, make_config, read_override, to_toml, write_config
+    from tempoloc_nb.finetuning.config import load_presets, make_config, read_override, to_toml, write_config
 
     if list_:
         for found in load_presets().presets.values():
@@ -69,8 +69,8 @@ def check(
     """Find what would stop or spoil a training, and estimate its cost; exit status 1 if there are errors."""
     from tqdm import tqdm
 
-    from tempoloc_nb.sft_check import check_config
-    from tempoloc_nb.sft_rules import Evaluation
+    from tempoloc_nb.finetuning.check import check_config
+    from tempoloc_nb.finetuning.rules import Evaluation
 
     if eval_convention not in ("start", "end"):
         raise TempolocError(f"--eval-convention {eval_convention}: choose start or end")
@@ -106,7 +106,7 @@ def launch(
     """Train in a process of its own; Ctrl-C ends all of it."""
     from tqdm import tqdm
 
-    from tempoloc_nb.sft_launch import Progress, launch as start, launch_command
+    from tempoloc_nb.finetuning.launch import Progress, launch as start, launch_command
 
     if dry_run:
         typer.echo(str(launch_command(file, engine, cosmos)))

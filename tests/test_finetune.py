@@ -20,13 +20,13 @@ pytest.importorskip("transformers")
 
 import tiny_models
 
-from tempoloc_nb import finetune as engine
+from tempoloc_nb.finetuning import train as engine
 from tempoloc_nb.engines.hf import HFBackend, encode_request, end_tokens
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.video.view import View
 from tempoloc_nb.data.sample import Sample, sample_of, save_samples
-from tempoloc_nb.finetune_config import FIXED, FinetuneConfig, read_config
-from tempoloc_nb.finetune_inputs import (
+from tempoloc_nb.finetuning.finetune_config import FIXED, FinetuneConfig, read_config
+from tempoloc_nb.finetuning.examples import (
     Examples,
     answer_ids,
     answer_loss,
@@ -35,7 +35,7 @@ from tempoloc_nb.finetune_inputs import (
     read_data,
     set_frame_pixels,
 )
-from tempoloc_nb.finetune_model import base_name, freeze, save_folder, shape_of, start_model
+from tempoloc_nb.finetuning.weights import base_name, freeze, save_folder, shape_of, start_model
 from tempoloc_nb.models.registry import find_model
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.engines.protocol import Request
@@ -369,7 +369,7 @@ def test_lora_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr("tempoloc_nb.finetune_model.importlib", SimpleNamespace(import_module=missing))
+    monkeypatch.setattr("tempoloc_nb.finetuning.weights.importlib", SimpleNamespace(import_module=missing))
     with pytest.raises(TempolocError, match=r"needs peft: pip install 'tempoloc_nb\[lora\]'"):
         start_model(FinetuneConfig(Path("d"), str(tiny_models.qwen25()), lora_rank=4), "cpu")
 
@@ -529,7 +529,7 @@ def test_two_processes_train_one_model(dataset: Path, tmp_path: Path) -> None:
         "train.max_num_steps = 3\npolicy.parallelism.dp_replicate_size = 2",
     )  # fmt: skip
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
-    alone = [sys.executable, "-m", "tempoloc_nb.finetune", str(path), "--device", "cpu"]
+    alone = [sys.executable, "-m", "tempoloc_nb.finetuning.train", str(path), "--device", "cpu"]
     told = subprocess.run(alone, capture_output=True, text=True, env=environment, check=False)
     assert told.returncode == 1
     assert "asks for 2 processes and there are 1: start torchrun --nproc-per-node 2" in told.stderr

@@ -14,15 +14,15 @@ import tiny_models
 from sft_data import make_dataset
 from typer.testing import CliRunner
 
-from tempoloc_nb import sft_check
+from tempoloc_nb.finetuning import check as sft_check
 from tempoloc_nb.cli_sft_jobs import app
 from tempoloc_nb.data.sample import Sample, save_samples
-from tempoloc_nb.cosmos_env import VARIABLE, cosmos_python
+from tempoloc_nb.finetuning.cosmos.env import VARIABLE, cosmos_python
 from tempoloc_nb.core.settings import TempolocError, data_dir
-from tempoloc_nb.sft_check import Report, check_config, data_facts, lengths_of, model_facts
-from tempoloc_nb.sft_config import make_config, write_config
-from tempoloc_nb.sft_costs import Resizing, Shape, lora_parameters, memory, schedule, vision_tokens
-from tempoloc_nb.sft_rules import Evaluation, Finding, division_findings, key_findings, vision_findings
+from tempoloc_nb.finetuning.check import Report, check_config, data_facts, lengths_of, model_facts
+from tempoloc_nb.finetuning.config import make_config, write_config
+from tempoloc_nb.finetuning.costs import Resizing, Shape, lora_parameters, memory, schedule, vision_tokens
+from tempoloc_nb.finetuning.rules import Evaluation, Finding, division_findings, key_findings, vision_findings
 
 
 @pytest.fixture(autouse=True)
@@ -198,7 +198,7 @@ def test_a_split_folder_is_a_dataset_too(dataset: tuple[Path, list[Sample]]) -> 
 def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Path, make: Any, stamps: str) -> None:
     """Token for token for Qwen2.5-VL; for Qwen3-VL, whose written times are counted at nine a pair, within a tenth."""
     from tempoloc_nb.engines.hf import end_tokens
-    from tempoloc_nb.finetune_inputs import Examples
+    from tempoloc_nb.finetuning.examples import Examples
     from tempoloc_nb.core.optional import import_transformers
 
     folder = make()
@@ -264,7 +264,7 @@ def test_lora_counts_what_peft_adds() -> None:
     """The number of trained parameters, against adapters that peft adds to a real model."""
     peft = pytest.importorskip("peft", reason="peft is not installed: LoRA's parameters are not compared")
     from tempoloc_nb.core.optional import import_transformers
-    from tempoloc_nb.sft_costs import shape_of
+    from tempoloc_nb.finetuning.costs import shape_of
 
     folder = tiny_models.qwen25()
     model = import_transformers().AutoModelForImageTextToText.from_pretrained(folder)

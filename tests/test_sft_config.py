@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli_sft_jobs import app
-from tempoloc_nb.finetune_config import read_config
+from tempoloc_nb.finetuning.finetune_config import read_config
 from tempoloc_nb.core.settings import TempolocError, settings
-from tempoloc_nb.sft_config import (
+from tempoloc_nb.finetuning.config import (
     ENGINES,
     config_problems,
     flatten,

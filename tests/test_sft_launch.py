@@ -17,10 +17,10 @@ from sft_data import make_dataset
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli_sft_jobs import app
-from tempoloc_nb.cosmos_env import VARIABLE
+from tempoloc_nb.finetuning.cosmos.env import VARIABLE
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.sft_config import make_config, nest, write_config
-from tempoloc_nb.sft_launch import Progress, launch, launch_command, read_progress, run_processes
+from tempoloc_nb.finetuning.config import make_config, nest, write_config
+from tempoloc_nb.finetuning.launch import Progress, launch, launch_command, read_progress, run_processes
 
 linux = pytest.mark.skipif(not Path("/proc/self/environ").is_file(), reason="processes are found through /proc")
 
@@ -67,7 +67,7 @@ def test_a_run_is_followed_and_recorded(tmp_path: Path) -> None:
     run = launch(tmp_path / "sft.toml", cosmos=env, echo=lines.append, report=steps.append)
     assert (run.outcome, run.status, run.progress) == ("finished", 0, Progress(5, 5, 0.2))
     assert [s.step for s in steps] == [1, 2, 3, 4, 5]
-    arguments = ["--config", str(tmp_path / "sft.toml"), "tempoloc_nb.cosmos_entry"]
+    arguments = ["--config", str(tmp_path / "sft.toml"), "tempoloc_nb.finetuning.cosmos.entry"]
     assert f"1 {env / 'bin'} {arguments}" in lines
     assert (run.folder / "log.txt").read_text().splitlines() == lines
     assert run.folder.parent == tmp_path / "out" / "launches"
@@ -245,7 +245,7 @@ def test_several_gpus_of_the_engine_transformers_are_several_processes(tmp_path:
     write_config(tmp_path / "a.toml", make_config("transformers", changes=changes))
     arguments = launch_command(tmp_path / "a.toml", "transformers").arguments
     assert arguments[1:5] == ("-m", "torch.distributed.run", "--nproc-per-node", "4")
-    assert arguments[-3:] == ("-m", "tempoloc_nb.finetune", str(tmp_path / "a.toml"))
+    assert arguments[-3:] == ("-m", "tempoloc_nb.finetuning.train", str(tmp_path / "a.toml"))
 
 
 def test_what_cannot_be_started(tmp_path: Path) -> None:

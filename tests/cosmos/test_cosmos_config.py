@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from cosmos_rl.policy.config import Config
 
-from tempoloc_nb.cosmos_env import ask, config_keys
+from tempoloc_nb.finetuning.cosmos.env import ask, config_keys
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.sft_check import check_config
-from tempoloc_nb.sft_config import config_problems, load_presets, make_config, nest, write_config
+from tempoloc_nb.finetuning.check import check_config
+from tempoloc_nb.finetuning.config import config_problems, load_presets, make_config, nest, write_config
 
 PRESETS = [p.name for p in load_presets().presets.values() if "cosmos-rl" in p.engines]
 
 
 def test_the_key_list_is_that_of_the_installed_version() -> None:
-    """Written anew by: python -m tempoloc_nb.cosmos_env keys"""
+    """Written anew by: python -m tempoloc_nb.finetuning.cosmos.env keys"""
     shipped = json.loads((data_dir() / "sft" / "cosmos_rl_keys.json").read_text())
     found = ask(Path(sys.executable), "keys")
     assert shipped["cosmos_rl"] == found["cosmos_rl"]

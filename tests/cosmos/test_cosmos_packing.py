@@ -12,10 +12,10 @@ from cosmos_rl.dispatcher.data.packer.base import BaseDataPacker
 from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.data.sample import Sample
-from tempoloc_nb.cosmos_entry import dataset_of, validation_of
+from tempoloc_nb.finetuning.cosmos.entry import dataset_of, validation_of
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.sft_check import data_facts, lengths_of, model_facts
-from tempoloc_nb.sft_config import make_config, nest
+from tempoloc_nb.finetuning.check import data_facts, lengths_of, model_facts
+from tempoloc_nb.finetuning.config import make_config, nest
 
 IGNORED = -100
 
