@@ -77,8 +77,8 @@ def simulate(
     """Make demonstrations with exact ground truth."""
     from tqdm import tqdm
 
-    from tempoloc_nb.sim_families import Family, find_families
-    from tempoloc_nb.simulate import simulate_clips
+    from tempoloc_nb.sim.families import Family, find_families
+    from tempoloc_nb.sim.make import simulate_clips
 
     chosen = find_families(split, task) if split else (Family(task, task, "own", robot, first_seed=seed),)
     for family in chosen:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from .core.settings import TempolocError
 from .shots import MAX_OBJECTS, Shot, write_part
-from .sim_render import EpisodeRenderer, SavedEpisode, load_episode, open_renderer, render_pool
+from .sim.render import EpisodeRenderer, SavedEpisode, load_episode, open_renderer, render_pool
 
 # %% auto #0
 __all__ = ['RENDERED', 'SIZE', 'RATE', 'SCENE_RATE', 'REPAINTED', 'SCENE_SHARES', 'SCENES_A_PART', 'PartJob', 'shrink', 'repaint',
@@ -92,7 +92,7 @@ def _clip_shot(episode: SavedEpisode, labels: Any, first: int, name: str) -> Sho
 
 
 def _clips(job: PartJob, renderer: EpisodeRenderer) -> tuple[list[Shot], list[Any], list[Any]]:
-    from tempoloc_nb.sim_ground import label_episode
+    from tempoloc_nb.sim.labels import label_episode
 
     shots: list[Shot] = []
     frames: list[npt.NDArray[np.uint8]] = []
@@ -115,7 +115,7 @@ def _perhaps_repainted(model: Any, episode: SavedEpisode, rng: np.random.Generat
 
 
 def _scenes(job: PartJob, renderer: EpisodeRenderer) -> tuple[list[Shot], list[Any], list[Any]]:
-    from tempoloc_nb.sim_random import random_scenes
+    from tempoloc_nb.sim.random_scenes import random_scenes
 
     shots: list[Shot] = []
     frames: list[npt.NDArray[np.uint8]] = []

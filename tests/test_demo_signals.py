@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tempoloc_nb import sim_states
+from tempoloc_nb.sim import states as sim_states
 from tempoloc_nb.formats import hdf5 as demo_signals
 from tempoloc_nb.formats.csv import with_placeholders
 from tempoloc_nb.formats.hdf5_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
 from tempoloc_nb.formats.hdf5 import demo_of, read_signals, signal_clips, write_signals
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.sim_families import families
-from tempoloc_nb.sim_render import SavedEpisode
+from tempoloc_nb.sim.families import families
+from tempoloc_nb.sim.render import SavedEpisode
 from tempoloc_nb.clips.tasks import Clip, Event
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")

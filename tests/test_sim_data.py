@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.sim_benchmark import label_errors, read_signals
-from tempoloc_nb.simulate import families, find_families
+from tempoloc_nb.sim.benchmark import label_errors, read_signals
+from tempoloc_nb.sim.make import families, find_families
 from tempoloc_nb.clips.tasks import Clip, load_benchmark, read_manifest
 
 ROOT = data_dir() / "benchmarks" / "sim"

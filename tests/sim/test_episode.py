@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tempoloc_nb import simulate
+from tempoloc_nb.sim import make as simulate
 from tempoloc_nb.core.settings import TempolocError, data_dir
-from tempoloc_nb.sim_episode import EpisodeFailed
-from tempoloc_nb.sim_plays import PLAYS
-from tempoloc_nb.sim_render import EpisodeRenderer, SavedEpisode
-from tempoloc_nb.sim_scene import make_environment
-from tempoloc_nb.sim_truth import agreement, estimate_instants
-from tempoloc_nb.simulate import Family, families, find_families, simulate_episode
+from tempoloc_nb.sim.episode import EpisodeFailed
+from tempoloc_nb.sim.plays import PLAYS
+from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
+from tempoloc_nb.sim.scene import make_environment
+from tempoloc_nb.sim.truth import agreement, estimate_instants
+from tempoloc_nb.sim.make import Family, families, find_families, simulate_episode
 from tempoloc_nb.clips.tasks import read_manifest
 
 ARMS = [(task, "Panda") for task in PLAYS] + [

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.sim_episode import EpisodeFailed
-from tempoloc_nb.sim_ground import find_gripper, find_things, image_points, inside, label_episode
-from tempoloc_nb.sim_policy import Floats
-from tempoloc_nb.sim_random import Scene, find_shape, random_scenes
-from tempoloc_nb.sim_reach import HOME, find_arm, spin
-from tempoloc_nb.sim_render import EpisodeRenderer, SavedEpisode
-from tempoloc_nb.sim_scene import Dresser, make_environment
-from tempoloc_nb.simulate import find_families, simulate_episode
+from tempoloc_nb.sim.episode import EpisodeFailed
+from tempoloc_nb.sim.labels import find_gripper, find_things, image_points, inside, label_episode
+from tempoloc_nb.sim.motion import Floats
+from tempoloc_nb.sim.random_scenes import Scene, find_shape, random_scenes
+from tempoloc_nb.sim.arm import HOME, find_arm, spin
+from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
+from tempoloc_nb.sim.scene import Dresser, make_environment
+from tempoloc_nb.sim.make import find_families, simulate_episode
 
 PAINT = {"red cube": (0, (1, 2)), "green cube": (1, (0, 2)), "blue cube": (2, (0, 1))}  # channel, the others
 

@@ -13,10 +13,10 @@ import h5py
 import numpy as np
 import pytest
 
-from tempoloc_nb import simulate
+from tempoloc_nb.sim import make as simulate
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.sim_render import choose_gl, load_episode, write_video
-from tempoloc_nb.simulate import EpisodeFailed, SimulationSummary, find_families, render_episodes, simulate_clips
+from tempoloc_nb.sim.render import choose_gl, load_episode, write_video
+from tempoloc_nb.sim.make import EpisodeFailed, SimulationSummary, find_families, render_episodes, simulate_clips
 from tempoloc_nb.clips.tasks import read_manifest
 
 FAMILY = find_families("sft", "stack-two")[0]
