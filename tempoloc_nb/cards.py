@@ -15,7 +15,7 @@ from typing import Any
 
 from .core.files import all_or_nothing
 from .core.settings import TempolocError, data_dir
-from .training import TrainConfig, load_config
+from .tiny.run import TrainConfig, load_config
 
 MODELS: Mapping[str, str] = {"tempoloc-tiny-base": "base", "tempoloc-tiny": "sft"}  # model → its training run
 

@@ -29,7 +29,7 @@ def prepare(
 
     from tqdm import tqdm
 
-    from tempoloc_nb.prepare import episode_jobs, make_parts, scene_jobs
+    from tempoloc_nb.tiny.prepare import episode_jobs, make_parts, scene_jobs
 
     jobs = scene_jobs(roots[0] / "models", output, scenes) if scenes else []
     for root in roots:
@@ -49,7 +49,7 @@ def clips(
     import csv
 
     from tempoloc_nb.core.files import all_or_nothing
-    from tempoloc_nb.prepare import list_clips
+    from tempoloc_nb.tiny.prepare import list_clips
 
     rows = list_clips(roots, workers)
     with all_or_nothing(output) as partial, partial.open("w", encoding="utf-8", newline="") as file:
@@ -76,8 +76,8 @@ def train(
     """Train a model; given again, the command goes on where it stopped."""
     from dataclasses import replace
 
-    from tempoloc_nb.ranks import is_first
-    from tempoloc_nb.training import load_config, train as run
+    from tempoloc_nb.tiny.processes import is_first
+    from tempoloc_nb.tiny.run import load_config, train as run
 
     plan = load_config(config, seed=seed, workers=workers)
     plan = replace(plan, init=plan.init if init is None else init, begin=begin)

@@ -25,7 +25,7 @@ from .model_tables import mre_limit
 from .report import COLOURS, house_style, interval_bars
 from .core.settings import TempolocError, data_dir
 from .clips.tasks import Benchmark
-from .training import load_config
+from .tiny.run import load_config
 
 LOGS = ("base.jsonl", "sft.jsonl")  # of the trainings of the zero-shot and of the fine-tuned model
 

@@ -9,7 +9,7 @@ import pytest
 
 from tempoloc_nb.cards import MODELS, model_card, published_table, read_run, split_rows, stage_rows
 from tempoloc_nb.core.settings import TempolocError, data_dir, settings
-from tempoloc_nb.training import load_config
+from tempoloc_nb.tiny.run import load_config
 
 
 def test_splits_are_counted_by_family() -> None:

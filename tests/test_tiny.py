@@ -19,7 +19,14 @@ from tempoloc_nb.inference.run import Sampling, find_videos, plan_requests
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.tiny import TinyShape, build_tiny, save_model_folder, tiny_config, tiny_processor, train_tokenizer
+from tempoloc_nb.tiny.architecture import (
+    TinyShape,
+    build_tiny,
+    save_model_folder,
+    tiny_config,
+    tiny_processor,
+    train_tokenizer,
+)
 
 TEXT = "Event 1: <12.34> <5.60> grasping the red cube\n\nEvent 12: <0.07> <199.99>\n \n 3.5s\n<|im_end|>\n"
 OTHER = Path(__file__).with_name("other_transformers.py")

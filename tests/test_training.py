@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempoloc_nb.batches import Batch, Collator, Lessons, Pixels, Stage
-from tempoloc_nb.lessons import (
+from tempoloc_nb.tiny.batches import Batch, Collator, Lessons, Pixels, Stage
+from tempoloc_nb.tiny.tasks import (
     Film,
     LessonOptions,
     Sample,
@@ -34,11 +34,11 @@ from tempoloc_nb.video.overlay import stamp, stamp_style
 from tempoloc_nb.prompting.prompts import Prompt
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.sft import Trainer, TrainOptions
-from tempoloc_nb.shots import MAX_OBJECTS, Shot, ShotStore, load_shots, write_part
-from tempoloc_nb.tiny import TinyShape, build_tiny
-from tempoloc_nb.training import TrainConfig
-from tempoloc_nb.training import train as run_training
+from tempoloc_nb.tiny.trainer import Trainer, TrainOptions
+from tempoloc_nb.tiny.frame_store import MAX_OBJECTS, Shot, ShotStore, load_shots, write_part
+from tempoloc_nb.tiny.architecture import TinyShape, build_tiny
+from tempoloc_nb.tiny.run import TrainConfig
+from tempoloc_nb.tiny.run import train as run_training
 
 SMALL = TinyShape(
     hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vision_hidden=64, vision_layers=2, vision_heads=2,

@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 from test_training import SMALL, load, made_up_store
 
-from tempoloc_nb import batches, training
-from tempoloc_nb.batches import Collator, Lessons, Stage
+from tempoloc_nb.tiny import batches, run as training
+from tempoloc_nb.tiny.batches import Collator, Lessons, Stage
 from tempoloc_nb.cli import main
-from tempoloc_nb.ranks import joined, share
+from tempoloc_nb.tiny.processes import joined, share
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.sft import Trainer, TrainOptions
-from tempoloc_nb.shots import ARRAYS, write_part
-from tempoloc_nb.tiny import build_tiny
-from tempoloc_nb.training import Validation
+from tempoloc_nb.tiny.trainer import Trainer, TrainOptions
+from tempoloc_nb.tiny.frame_store import ARRAYS, write_part
+from tempoloc_nb.tiny.architecture import build_tiny
+from tempoloc_nb.tiny.run import Validation
 
 LESSONS = {"walk": 0.4, "localize": 0.6}
 STAGES = (Stage("frame", 2, {"frame": 1.0}, (1, 1)), Stage("clips", 4, LESSONS, (4, 10)))

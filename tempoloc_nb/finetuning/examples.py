@@ -22,7 +22,7 @@ from ..video.view import is_qwen3
 from ..data.sample import Sample, dataset_place, has_split, read_samples, to_row
 from .finetune_config import FinetuneConfig
 from ..prompting.prompts import Prompt
-from ..ranks import process_place
+from ..tiny.processes import process_place
 from ..engines.protocol import Request, clip_error
 from ..core.settings import TempolocError
 

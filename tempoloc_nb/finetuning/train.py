@@ -24,7 +24,7 @@ from .examples import Data, Examples, answer_loss, collate, fitting, read_data
 from .weights import base_name, save_folder, shape_of, source_folder, start_model, trainable
 from ..formats.convert import read_object
 from ..inference.pack import device_name
-from ..ranks import is_first, process_place
+from ..tiny.processes import is_first, process_place
 from ..inference.run import versions
 from ..core.optional import import_transformers
 from ..core.settings import TempolocError, settings
