@@ -172,17 +172,17 @@ def study(
     ] = False,
 ) -> None:
     """Regenerate every table and figure."""
-    from tempoloc_nb import study as runner
+    from tempoloc_nb.study import runner
 
     overrides = {name: read_override(value) for name, _, value in (p.partition("=") for p in parameter or [])}
     if plan:
-        from tempoloc_nb.study_plan import plan_lines, plan_studies
+        from tempoloc_nb.study.plan import plan_lines, plan_studies
 
         for line in plan_lines(plan_studies(profile, overrides, only or [])):
             typer.echo(line)
         return
     if publish:
-        from tempoloc_nb.publishing import publish as publish_runs
+        from tempoloc_nb.study.publish import publish as publish_runs
 
         typer.echo(f"published: {', '.join(publish_runs(profile))}")
         return

@@ -108,7 +108,7 @@ def stats(
     rows = dataset_stats(samples)
     typer.echo(stats_json(rows) if as_json else stats_text(rows))
     if figure is not None:
-        from tempoloc_nb.report import render
+        from tempoloc_nb.study.report import render
 
         with writing(figure), all_or_nothing(figure) as partial:
             partial.write_bytes(render(stats_figure(samples), "png" if figure.suffix == ".png" else "svg"))

@@ -59,7 +59,7 @@ def localize(
     """Write predictions for every clip of a benchmark; what the output has already is not asked again."""
     from tempoloc_nb.video.view import View
     from tempoloc_nb.engines.make import check_backend, make_backend, way_of_asking
-    from tempoloc_nb.experiments import model_path
+    from tempoloc_nb.study.experiments import model_path
     from tempoloc_nb.models.estimate import plan_localize
     from tempoloc_nb.inference.run import find_videos, read_shard, run_backend
     from tempoloc_nb.clips.tasks import load_benchmark
@@ -143,7 +143,7 @@ def _engine_options(
 
 def _names_a_model(name: str) -> bool:
     """Whether a name is a folder's, a hub model's or one of the list's; else it is a blind row's."""
-    from tempoloc_nb.experiments import model_path
+    from tempoloc_nb.study.experiments import model_path
     from tempoloc_nb.models.registry import find_model
 
     return "/" in name or Path(model_path(name)).is_dir() or find_model(name) is not None

@@ -46,7 +46,7 @@ def refine(
 ) -> None:
     """Ask again around each boundary, with more frames a second."""
     from tempoloc_nb.engines.make import make_backend, way_of_asking
-    from tempoloc_nb.experiments import model_path
+    from tempoloc_nb.study.experiments import model_path
     from tempoloc_nb.inference.refine import refine as look_again
     from tempoloc_nb.inference.run import tell_failures
     from tempoloc_nb.clips.tasks import load_benchmark

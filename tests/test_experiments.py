@@ -14,11 +14,12 @@ import pytest
 from fake_backend import Truthful
 from typer.testing import CliRunner
 
-from tempoloc_nb import cli_experiments, experiments
+from tempoloc_nb import cli_experiments
+from tempoloc_nb.study import experiments
 from tempoloc_nb.engines import make as engines
 from tempoloc_nb.video.view import View
 from tempoloc_nb.scoring.evaluation import evaluate
-from tempoloc_nb.experiments import (
+from tempoloc_nb.study.experiments import (
     asked_clips,
     committed,
     find_experiments,

@@ -14,14 +14,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from tempoloc_nb import ablations, curves, study_runs
-from tempoloc_nb import model_tables as mt
+from tempoloc_nb.study import ablations, curves, models as study_runs
+from tempoloc_nb.study import targets as mt
 from tempoloc_nb.scoring.evaluation import RunResult, evaluate
 from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
-from tempoloc_nb.report import Report, render
+from tempoloc_nb.study.report import Report, render
 from tempoloc_nb.core.settings import TempolocError, settings
 from tempoloc_nb.scoring.answer_shift import answer_shift
-from tempoloc_nb.tables import score_boundaries
+from tempoloc_nb.study.tables import score_boundaries
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
 from tempoloc_nb.video.files import encode
 
@@ -434,7 +434,7 @@ STUDIES = sorted((ROOT / "nbs" / "studies").glob("*.ipynb"))
 
 @pytest.mark.parametrize("path", [p for p in STUDIES if p.stem[:2] >= "04"], ids=lambda p: p.stem)
 def test_a_study_defines_no_function_and_takes_the_shared_parameters(path: Path) -> None:
-    from tempoloc_nb.study import notebook_parameters
+    from tempoloc_nb.study.runner import notebook_parameters
 
     cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
     assert not any(line.startswith(("def ", "class ")) for c in cells for line in "".join(c["source"]).splitlines())

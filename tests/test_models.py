@@ -21,7 +21,7 @@ from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.engines.server import ALL_FRAMES
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.video.view import View
-from tempoloc_nb.experiments import load_experiments
+from tempoloc_nb.study.experiments import load_experiments
 from tempoloc_nb.models.registry import (
     ModelInfo,
     find_model,

@@ -15,12 +15,12 @@ import pytest
 from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
-from tempoloc_nb import study_plan
+from tempoloc_nb.study import plan as study_plan
 from tempoloc_nb.models import estimate as planning
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.estimate import coverage, estimate_hours, format_hours, model_size, plan_localize
 from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.study_plan import plan_lines, plan_studies
+from tempoloc_nb.study.plan import plan_lines, plan_studies
 from tempoloc_nb.clips.tasks import load_benchmark
 
 ROOT = Path(__file__).resolve().parent.parent

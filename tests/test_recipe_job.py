@@ -12,9 +12,9 @@ import pytest
 from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
-from tempoloc_nb import study
+from tempoloc_nb.study import runner as study
 from tempoloc_nb.core.settings import load_settings
-from tempoloc_nb.study_plan import plan_lines, plan_studies
+from tempoloc_nb.study.plan import plan_lines, plan_studies
 
 ROOT = Path(__file__).resolve().parent.parent
 VIDEOS = ("cube_stacking_demo0.mp4", "cube_stacking_demo2.mp4", "more/nut_pouring_demo1.mp4")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb import publishing, study
+from tempoloc_nb.study import publish as publishing, runner as study
 from tempoloc_nb.core.settings import TempolocError, settings
-from tempoloc_nb.study_plan import plan_lines, plan_studies
+from tempoloc_nb.study.plan import plan_lines, plan_studies
 
 PARAMETERS = 'profile = "quick"\noutput = ""\nfactor = 2'
 BODY = """

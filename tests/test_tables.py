@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from tempoloc_nb.published import ROWS, claims_table, improvement_table
-from tempoloc_nb.tables import best_blind, blind_scores, family_table, with_published
+from tempoloc_nb.study.published import ROWS, claims_table, improvement_table
+from tempoloc_nb.study.tables import best_blind, blind_scores, family_table, with_published
 from tempoloc_nb.clips.tasks import load_benchmark, read_manifest
 
 RECIPE = load_benchmark("recipe")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..models.checkpoints import load_model, read_json
-from ..experiments import model_path
+from ..study.experiments import model_path
 from ..core.files import all_or_nothing, first_line
 from .finetune_config import FinetuneConfig
 from .examples import set_frame_pixels

@@ -270,7 +270,7 @@ def risk_coverage_figure(curves: Mapping[str, Sequence[RiskPoint]]) -> Figure:
     import seaborn as sns
     from matplotlib.figure import Figure
 
-    from tempoloc_nb.report import COLOURS, house_style
+    from tempoloc_nb.study.report import COLOURS, house_style
 
     palette = iter(sns.color_palette("colorblind", len(curves)))
     with house_style():

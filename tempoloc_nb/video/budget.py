@@ -202,7 +202,7 @@ def plot_budget(table: pd.DataFrame) -> Figure:
     import seaborn as sns
     from matplotlib.figure import Figure
 
-    from tempoloc_nb.report import house_style
+    from tempoloc_nb.study.report import house_style
 
     shown = table.assign(pairs_per_id=table["pairs"] / table["temporal_ids"])
     shown["duration (s)"] = table["duration_s"].map("{:g}".format)

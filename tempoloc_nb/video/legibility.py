@@ -260,7 +260,7 @@ def plot_sweep(table: pd.DataFrame) -> Figure:
     import seaborn as sns
     from matplotlib.figure import Figure
 
-    from tempoloc_nb.report import house_style
+    from tempoloc_nb.study.report import house_style
 
     with house_style():
         figure = Figure(figsize=(5.5, 3.2), layout="constrained")
