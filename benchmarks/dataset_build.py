@@ -25,7 +25,7 @@ from tempoloc_nb.clips.tasks import load_benchmark, write_manifest
 
 SAMPLES = 3644
 TARGET_S = 120.0
-RUN = "import sys; from tempoloc_nb.cli_dataset import app; app(sys.argv[1:])"
+RUN = "import sys; from tempoloc_nb.cli.data import app; app(sys.argv[1:])"
 
 
 def make_clips(folder: Path, count: int) -> Path:

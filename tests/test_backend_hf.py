@@ -331,7 +331,7 @@ def test_the_recipes_clips_and_settings_run_end_to_end(backend: HFBackend, tmp_p
 
 
 def test_the_command_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tempoloc_nb.cli import main
+    from tempoloc_nb.cli.main import main
 
     cube(tmp_path, 1)
     out = tmp_path / "p.jsonl"

@@ -17,7 +17,7 @@ from caption_server import CaptionServer
 from typer.testing import CliRunner
 from video_clips import scene, write_clip
 
-from tempoloc_nb.cli_interchange import app
+from tempoloc_nb.cli.interchange import app
 from tempoloc_nb.formats.convert import FORMATS
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.clips.tasks import Clip, Event, load_benchmark, write_manifest
@@ -131,7 +131,7 @@ def test_failures_are_listed_and_the_status_says_so(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     for i in range(3):
         write_clip(tmp_path / f"v{i}.mp4", 20)
-    code = f"from tempoloc_nb.cli_interchange import app; app({['caption', str(tmp_path), '-o', str(tmp_path / 'c')]!r}"
+    code = f"from tempoloc_nb.cli.interchange import app; app({['caption', str(tmp_path), '-o', str(tmp_path / 'c')]!r}"
     with CaptionServer(lambda body, number: "hang" if number >= 2 else "") as server:
         arguments = f" + ['--server', {server.url!r}, '--concurrency', '1'])"
         job = subprocess.Popen([sys.executable, "-c", code + arguments], cwd=ROOT, stderr=subprocess.DEVNULL)

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 from video_clips import write_audio, write_clip
 
-from tempoloc_nb import cli_dataset
+from tempoloc_nb.cli import data as cli_dataset
 from tempoloc_nb.data import build as dataset_build
 from tempoloc_nb.data.sample import Sample, chat_messages, read_samples
 from tempoloc_nb.data.build import BuildOptions, Built, build_dataset, look_at

@@ -14,7 +14,7 @@ import pytest
 from fake_backend import Truthful
 from typer.testing import CliRunner
 
-from tempoloc_nb import cli_experiments
+from tempoloc_nb.cli import study as cli_experiments
 from tempoloc_nb.study import experiments
 from tempoloc_nb.engines import make as engines
 from tempoloc_nb.video.view import View

@@ -490,7 +490,7 @@ def test_frozen_weights_stay_and_all_others_change(dataset: Path, tmp_path: Path
 def test_a_trained_folder_is_evaluated_by_its_path(
     trained: tuple[Path, engine.FinetuneSummary], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tempoloc_nb.cli import main
+    from tempoloc_nb.cli.main import main
 
     manifest = tmp_path / "bench" / "manifest.jsonl"
     manifest.parent.mkdir()

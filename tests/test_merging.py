@@ -14,7 +14,7 @@ import typer
 from fake_backend import SIM, Truthful
 from typer.testing import CliRunner
 
-from tempoloc_nb import cli_merge
+from tempoloc_nb.cli import merge as cli_merge
 from tempoloc_nb.inference import merge as merging
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.inference.ledger import only_process, read_errors

@@ -15,7 +15,7 @@ import pytest
 from tiny_models import qwen3, qwen25
 from typer.testing import CliRunner
 
-from tempoloc_nb import cli_models
+from tempoloc_nb.cli import models as cli_models
 from tempoloc_nb.core import settings as settings_module
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.engines.server import ALL_FRAMES

@@ -235,7 +235,7 @@ def test_a_full_plan_reads_what_is_shipped(write_study: Callable[..., Path], who
 )
 def test_a_plan_imports_neither_torch_nor_transformers(arguments: list[str]) -> None:
     code = (
-        "import sys\nfrom tempoloc_nb.cli import main\ntry:\n    main(sys.argv[1:])\nfinally:\n"
+        "import sys\nfrom tempoloc_nb.cli.main import main\ntry:\n    main(sys.argv[1:])\nfinally:\n"
         "    print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run(

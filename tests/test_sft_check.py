@@ -15,7 +15,7 @@ from sft_data import make_dataset
 from typer.testing import CliRunner
 
 from tempoloc_nb.finetuning import check as sft_check
-from tempoloc_nb.cli_sft_jobs import app
+from tempoloc_nb.cli.finetune import app
 from tempoloc_nb.data.sample import Sample, save_samples
 from tempoloc_nb.finetuning.cosmos.env import VARIABLE, cosmos_python
 from tempoloc_nb.core.settings import TempolocError, data_dir

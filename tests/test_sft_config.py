@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tempoloc_nb.cli_sft_jobs import app
+from tempoloc_nb.cli.finetune import app
 from tempoloc_nb.finetuning.finetune_config import read_config
 from tempoloc_nb.core.settings import TempolocError, settings
 from tempoloc_nb.finetuning.config import (

@@ -16,7 +16,7 @@ import tiny_models
 from sft_data import make_dataset
 from typer.testing import CliRunner
 
-from tempoloc_nb.cli_sft_jobs import app
+from tempoloc_nb.cli.finetune import app
 from tempoloc_nb.finetuning.cosmos.env import VARIABLE
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.finetuning.config import make_config, nest, write_config
@@ -135,7 +135,7 @@ def interrupted(
     Unless it `hears` SIGINT it ignores that from its start, as what a script starts in the background does.
     """
     env = stand_in(tmp_path, body)
-    code = "import sys; from tempoloc_nb.cli_sft_jobs import app; app(sys.argv[1:])"
+    code = "import sys; from tempoloc_nb.cli.finetune import app; app(sys.argv[1:])"
     line = ["launch", str(tmp_path / "sft.toml"), "--cosmos", str(env), "--grace", str(grace)]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

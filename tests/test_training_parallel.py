@@ -19,7 +19,7 @@ from test_training import SMALL, load, made_up_store
 
 from tempoloc_nb.tiny import batches, run as training
 from tempoloc_nb.tiny.batches import Collator, Lessons, Stage
-from tempoloc_nb.cli import main
+from tempoloc_nb.cli.main import main
 from tempoloc_nb.tiny.processes import joined, share
 from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.tiny.trainer import Trainer, TrainOptions
