@@ -92,23 +92,23 @@ check: $(VENV)/.ready
 	$(BIN)/python tests/sync.py
 
 test: check
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/sim --ignore=tests/vllm --ignore=tests/ray --ignore=tests/cosmos --ignore=tests/lerobot
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/environments
 	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS) --do-print  # not the studies (.notest): make study runs them
 
 test-sim: $(SIM_VENV)/.ready
-	$(SIM_BIN)/python -m pytest tests/sim
+	$(SIM_BIN)/python -m pytest tests/environments/sim
 
 test-vllm: $(VLLM_VENV)/.ready
-	$(VLLM_BIN)/python -m pytest tests/vllm
+	$(VLLM_BIN)/python -m pytest tests/environments/vllm
 
 test-cosmos-rl: $(COSMOS_VENV)/.ready
-	$(COSMOS_BIN)/python -m pytest tests/cosmos
+	$(COSMOS_BIN)/python -m pytest tests/environments/cosmos
 
 test-lerobot: $(VENV)/.ready $(LEROBOT_VENV)/.ready
-	LEROBOT_PYTHON=$(LEROBOT_VENV)/bin/python $(BIN)/python -m pytest tests/lerobot
+	LEROBOT_PYTHON=$(LEROBOT_VENV)/bin/python $(BIN)/python -m pytest tests/environments/lerobot
 
 test-ray: $(VLLM_VENV)/.ray
-	$(VLLM_BIN)/python -m pytest tests/ray
+	$(VLLM_BIN)/python -m pytest tests/environments/ray
 
 lab: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[lab]'

@@ -19,9 +19,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from tempoloc_nb.clips.tasks import load_benchmark, write_manifest
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.clips.tasks import load_benchmark, write_manifest
 
 SAMPLES = 3644
 TARGET_S = 120.0

@@ -17,9 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from tempoloc_nb.inference.run import Sampling, find_videos, plan_requests
-from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.core.settings import data_dir, settings
+from tempoloc_nb.inference.run import Sampling, find_videos, plan_requests
 
 TARGETS = {"seconds a clip, one trial": 4.0, "peak memory, GB": 1.5}
 
@@ -29,10 +29,10 @@ def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, floa
     began = time.monotonic()
     import torch
 
-    from tempoloc_nb.engines.hf import HFBackend
-    from tempoloc_nb.video.view import View
-    from tempoloc_nb.prompting.prompts import load_prompt
     from tempoloc_nb.core.settings import TempolocError
+    from tempoloc_nb.engines.hf import HFBackend
+    from tempoloc_nb.prompting.prompts import load_prompt
+    from tempoloc_nb.video.view import View
 
     torch.set_num_threads(threads)
     backend = HFBackend(model, device="cpu")

@@ -33,9 +33,9 @@ from pathlib import Path
 import av
 import numpy as np
 
-from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.video.files import probe, video_frames
+from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 
 OPTIONS = OverlayOptions(fps=8, coefficient=1.5)  # the recipe's border and font
 CORES = 2
@@ -52,7 +52,7 @@ class OverlayConfig:
 '''
 OURS = f"""
 import sys
-from tempoloc_nb.overlay import OverlayOptions, overlay_videos
+from tempoloc_nb.video.overlay import OverlayOptions, overlay_videos
 summary = overlay_videos(sys.argv[1], sys.argv[2], OverlayOptions(**{asdict(OPTIONS)}), workers={CORES})
 sys.exit(bool(summary.failed))
 """

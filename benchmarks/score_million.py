@@ -21,8 +21,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.clips.tasks import Benchmark, Clip, Event, list_tasks, load_benchmark, write_manifest
+from tempoloc_nb.scoring.evaluation import evaluate
 
 LIMIT_S, LIMIT_GB = 60.0, 2.0
 MODELS, RATES = ("model-a", "model-b", "model-c", "model-d"), (4, 8, 12)

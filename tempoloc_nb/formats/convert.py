@@ -220,12 +220,12 @@ class Format:
 FORMATS: dict[str, Format] = {
     f.name: f
     for f in (
-        Format("cosmos", "cosmos-framework JSONL", "cosmos_jsonl:export_cosmos", "cosmos_jsonl:import_cosmos"),
-        Format("messages", "messages JSONL", "messages_jsonl:export_messages", "messages_jsonl:import_messages"),
-        Format("csv", "a table to correct", "label_formats:export_csv", "label_formats:import_csv"),
-        Format("vtt", "subtitles to correct", "label_formats:export_vtt", "label_formats:import_vtt"),
-        Format("lerobot", "LeRobot v3 datasets", "label_formats:export_lerobot", "label_formats:import_lerobot"),
-        Format("hdf5", "MimicGen and Isaac Lab files", "label_formats:export_hdf5", "label_formats:import_hdf5"),
+        Format("cosmos", "cosmos-framework JSONL", "formats.cosmos:export_cosmos", "formats.cosmos:import_cosmos"),
+        Format("messages", "messages JSONL", "formats.messages:export_messages", "formats.messages:import_messages"),
+        Format("csv", "a table to correct", "formats.label_formats:export_csv", "formats.label_formats:import_csv"),
+        Format("vtt", "subtitles to correct", "formats.label_formats:export_vtt", "formats.label_formats:import_vtt"),
+        Format("lerobot", "LeRobot v3 datasets", "formats.label_formats:export_lerobot", "formats.label_formats:import_lerobot"),
+        Format("hdf5", "MimicGen and Isaac Lab files", "formats.label_formats:export_hdf5", "formats.label_formats:import_hdf5"),
     )
 }
 

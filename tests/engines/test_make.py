@@ -1,0 +1,40 @@
+"""A model of the list, taken from the hub's cache at the revision that the list names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from inspect import signature
+from pathlib import Path
+from shutil import copytree
+
+from tiny_models import qwen25
+
+from tempoloc_nb.engines.vllm_offline import VLLMBackend
+from tempoloc_nb.models.registry import find_model
+
+HUB = "nvidia/Cosmos-Reason1-7B"
+ASK = f"""
+from tempoloc_nb.engines.make import make_backend
+print("revision", make_backend("hf", {HUB!r}, device="cpu").settings()["revision"])
+"""
+
+
+def test_a_hub_model_is_loaded_at_the_revision_of_the_list(tmp_path: Path) -> None:
+    info = find_model(HUB)
+    assert info is not None
+    assert info.revision is not None
+    kept = tmp_path / f"models--{HUB.replace('/', '--')}"
+    copytree(qwen25(), kept / "snapshots" / info.revision)
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text("0" * 40)  # the hub has moved on: this snapshot is not here
+    offline = {"HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    said = subprocess.run(
+        [sys.executable, "-c", ASK], env={**os.environ, **offline}, capture_output=True, text=True, check=False
+    )
+    assert said.stdout.splitlines()[-1:] == [f"revision {info.revision}"], said.stderr
+
+
+def test_every_engine_that_loads_a_model_takes_its_revision() -> None:
+    assert "revision" in signature(VLLMBackend).parameters

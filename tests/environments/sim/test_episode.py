@@ -1,0 +1,152 @@
+"""Single simulated demonstrations: they succeed, are reproducible, and their labels are where things happen."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tempoloc_nb.clips.tasks import read_manifest
+from tempoloc_nb.core.settings import TempolocError, data_dir
+from tempoloc_nb.sim import make as simulate
+from tempoloc_nb.sim.episode import EpisodeFailed
+from tempoloc_nb.sim.make import Family, families, find_families, simulate_episode
+from tempoloc_nb.sim.plays import PLAYS
+from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
+from tempoloc_nb.sim.scene import make_environment
+from tempoloc_nb.sim.truth import agreement, estimate_instants
+
+ARMS = [(task, "Panda") for task in PLAYS] + [
+    ("stack-three", "UR5e"),
+    ("stack-three", "Kinova3"),
+    ("square", "Kinova3"),
+    ("pick-place", "Kinova3"),
+]
+
+
+@cache
+def some_family(task: str, robot: str) -> Family:
+    known = [f for f in families() if f.task == task and f.robot == robot and f.timing is None]
+    return known[0] if known else Family(task, task, "own", robot, first_seed=900_000_000)
+
+
+@cache
+def first_success(family: Family, tries: int = 5) -> SavedEpisode:
+    for seed in family.seeds[:tries]:
+        try:
+            return simulate_episode(family, seed)
+        except EpisodeFailed:
+            continue
+    raise AssertionError(f"{family.task} with {family.robot}: none of {tries} demonstrations succeeded")
+
+
+def label_errors(episode: SavedEpisode) -> list[float]:
+    """Frames between each grasp, release or insertion label and what aperture and velocity suggest."""
+    estimates = {
+        name: estimate_instants(episode.aperture.astype(float), episode.velocity[:, k].astype(float))
+        for k, name in enumerate(episode.meta["objects"])
+    }
+    named = [name for _, name in episode.meta["labels"] if name.split(":")[0] in ("grasp", "release", "insert")]
+    return agreement([(name, episode.meta["instants"][name]) for name in named], estimates)
+
+
+@pytest.mark.parametrize(("task", "robot"), ARMS)
+def test_demonstrations_succeed(task: str, robot: str) -> None:
+    episode = first_success(some_family(task, robot))
+    instants = episode.meta["instants"]
+    times = [instants[name] for _, name in episode.meta["labels"]]
+    assert times == sorted(times)
+    assert instants["onset"] < times[0]
+    assert times[-1] <= instants["success"] <= episode.meta["length"]
+    assert episode.meta["idle"] <= simulate.MAX_IDLE
+    assert len(episode.qpos) == int(episode.meta["length"] * simulate.RATE + 1e-6) + 1
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_came_before() -> None:
+    family = some_family("stack-three", "Panda")
+    first = simulate_episode(family, family.first_seed)
+    with pytest.raises(EpisodeFailed, match="grasp"):
+        simulate_episode(family, family.first_seed + 1, gripper_delay=30.0)  # never closes in time
+    again = simulate_episode(family, family.first_seed)
+    assert first.qpos.tobytes() == again.qpos.tobytes()
+    assert all(first.looks[k].tobytes() == again.looks[k].tobytes() for k in first.looks)
+    assert first.meta == again.meta
+
+
+def test_a_shipped_clip_comes_from_its_seed() -> None:
+    clip = next(
+        c for c in read_manifest(data_dir() / "benchmarks" / "sim" / "manifest.jsonl") if c.task == "stack-three"
+    )
+    assert clip.seed is not None
+    episode = simulate_episode(find_families("test", "stack-three")[0], clip.seed)
+    assert [label for label, _ in episode.meta["labels"]] == list(clip.labels)
+    made = [episode.meta["instants"][name] for _, name in episode.meta["labels"]]
+    np.testing.assert_allclose(made, clip.boundaries, atol=0.1)  # contacts may differ a little between processors
+
+
+def test_labels_follow_the_gripper_command() -> None:
+    family = some_family("stack-two", "Panda")
+    seed = first_success(family).meta["seed"]
+    plain, late = simulate_episode(family, seed), simulate_episode(family, seed, gripper_delay=0.2)
+    moved = {k: late.meta["instants"][k] - plain.meta["instants"][k] for k in plain.meta["instants"]}
+    assert moved["close:cubeA"] == pytest.approx(0.2, abs=1e-6)
+    assert moved["grasp:cubeA"] == pytest.approx(0.2, abs=0.02)
+    assert moved["release:cubeA"] == pytest.approx(moved["open:cubeA"], abs=0.05)
+    assert moved["open:cubeA"] > 0.15
+    assert max(label_errors(plain) + label_errors(late)) <= 2.0  # and the independent signals move along
+
+
+@pytest.mark.parametrize(
+    ("task", "robot"), [("stack-three", "Panda"), ("stack-three", "UR5e"), ("nut-assembly", "Panda")]
+)
+def test_labels_agree_with_signals_without_contacts(task: str, robot: str) -> None:
+    assert max(label_errors(first_success(some_family(task, robot)))) <= 2.0
+
+
+def test_what_robosuite_calls_a_grasp_is_recorded_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[bool, bool]] = []
+    act = simulate.Episode.act
+
+    def checked(self: Any, step: Any, turn_by: Any) -> None:
+        gripper = self.env.robots[0].gripper
+        for name, thing in self.things.items():
+            seen.append((bool(self.env._check_grasp(gripper, thing)), self.holds(name)))
+        act(self, step, turn_by)
+
+    monkeypatch.setattr(simulate.Episode, "act", checked)
+    family = some_family("stack-three", "Panda")
+    simulate_episode(family, first_success(family).meta["seed"])
+    assert sum(theirs for theirs, _ in seen) > 20
+    assert all(ours for theirs, ours in seen if theirs), "both pads touch, so both fingers do"
+    missed = sum(ours and not theirs for theirs, ours in seen)
+    assert missed < 0.5 * sum(ours for _, ours in seen)  # the pads' contact flickers during a firm grasp
+
+
+def test_splits_share_no_seed_state_or_frame() -> None:
+    chosen = [
+        ("sft", "stack-three"),
+        ("validation", "stack-three"),
+        ("test", "stack-three"),
+        ("test", "stack-three-5fps"),
+    ]
+    states, pictures, seeds = [], [], []
+    for split, key in chosen:
+        family = find_families(split, key)[0]
+        episode = first_success(family)
+        model = simulate._workshop(family.task, family.robot)[0].sim.model._model
+        with EpisodeRenderer(model, 64) as renderer:
+            frame = next(renderer.frames(episode, simulate.RATE))
+        seeds.append(episode.meta["seed"])
+        states.append(hashlib.sha256(episode.qpos[0].tobytes()).hexdigest())
+        pictures.append(hashlib.sha256(frame.tobytes()).hexdigest())
+    assert len(set(seeds)) == len(set(states)) == len(set(pictures)) == len(chosen)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(TempolocError, match="unknown task 'juggle': choose one of lift"):
+        make_environment("juggle", "Panda")
+    with pytest.raises(TempolocError, match="unknown robot 'Sawyer'"):
+        make_environment("lift", "Sawyer")

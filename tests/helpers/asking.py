@@ -1,0 +1,34 @@
+"""What the suites of the engines ask, and the answers by clip."""
+
+from __future__ import annotations
+
+from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.videos import find_videos
+from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.engines.protocol import Backend, Request, Response, Sampling, plan_requests
+from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.video.view import View
+
+SIM = load_benchmark("sim").head(1)
+VIDEOS = find_videos(SIM)
+SHORT = Sampling(temperature=1.0, max_new_tokens=16)
+
+
+def requests(count: int = 2, trials: int = 1, fps: float = 4) -> list[Request]:
+    """The first clips' requests, one clip a family."""
+    return plan_requests(SIM, VIDEOS, fps, trials, View("pair"), load_prompt("tiny"))[:count]
+
+
+def ask(backend: Backend, asked: list[Request], sampling: Sampling = SHORT) -> dict[str, list[Response]]:
+    """Responses by clip; raises the first error."""
+    found: dict[str, list[Response]] = {}
+    for request, answer in backend.stream(asked, sampling):
+        if isinstance(answer, TempolocError):
+            raise answer
+        found[request.clip] = answer
+    return found
+
+
+def texts(backend: Backend, asked: list[Request]) -> dict[str, list[str]]:
+    """Answers' texts by clip."""
+    return {clip: [r.text for r in answer] for clip, answer in ask(backend, asked).items()}

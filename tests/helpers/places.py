@@ -1,0 +1,8 @@
+"""Where the repository and the tests' helpers are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HELPERS = Path(__file__).resolve().parent
+ROOT = HELPERS.parent.parent

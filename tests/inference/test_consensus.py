@@ -1,0 +1,241 @@
+"""Many trials become one answer, and what it says of itself is true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tempoloc_nb.clips.tasks import Benchmark, Clip, load_benchmark
+from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.inference.consensus import (
+    Combined,
+    combine,
+    combine_answers,
+    combine_events,
+    combine_trials,
+    risk_coverage,
+    risk_coverage_figure,
+)
+from tempoloc_nb.inference.no_video import answer_text
+from tempoloc_nb.inference.pack import pack_predictions, read_record, write_record
+from tempoloc_nb.prompting.answers import parse_answer
+from tempoloc_nb.scoring.evaluation import evaluate
+
+SIM = load_benchmark("sim")
+FEW = replace(SIM, clips=SIM.with_videos()[:4])
+CLIP = FEW.clips[0]
+NAN = float("nan")
+
+
+def line(clip: Clip, trial: int, text: str, **more: Any) -> dict[str, Any]:
+    row = {"clip": clip.clip, "task": clip.task, "model": "m", "fps": 8, "trial": trial, "text": text}
+    return row | more
+
+
+def shifted(clip: Clip, by: float) -> str:
+    return answer_text(clip.labels, [b + by for b in clip.boundaries], clip.duration or 99.0, digits=4)
+
+
+def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def one(boundaries: list[float], others: list[float] | None = None, pair: float = 0.25, side: Any = "start") -> Any:
+    columns = [np.array(c, dtype=float)[:, None] for c in (boundaries, others or [NAN] * len(boundaries))]
+    return combine_events(["e"], columns[0], columns[1], pair, side)[0]
+
+
+def test_median_spread_and_confidence() -> None:
+    event = one([1.0, 1.2, 1.4, 9.0], [2.0, 2.0, 3.0, NAN])
+    assert (event.boundary, event.other, event.given) == (pytest.approx(1.3), 2.0, 4)
+    assert event.spread_s == pytest.approx((0.3 + 0.1 + 0.1 + 7.7) / 4)
+    assert event.confidence == 2 / 4  # 1.0 is 0.3 s away, more than a pair
+    assert one([1.0, 1.25]).confidence == 1.0
+    single = one([2.0])
+    assert (single.boundary, single.confidence, single.spread_s) == (2.0, 1.0, 0.0)
+
+
+def test_an_event_of_fewer_than_half_of_the_trials_is_missing() -> None:
+    assert one([1.0, 1.0, NAN, NAN]).boundary == 1.0
+    assert one([1.0, 1.0, NAN, NAN]).confidence == 0.5  # silent trials do not agree
+    for times in ([1.0, 1.0, NAN, NAN, NAN], [NAN]):
+        event = one(times)
+        assert (event.boundary, event.other, event.spread_s, event.confidence) == (None, None, None, 0.0)
+
+
+def test_an_interval_stays_one() -> None:
+    assert one([1.0, 5.0, 5.0], [2.0, NAN, NAN]).other == 5.0
+    assert one([5.0, 1.0, 1.0], [4.0, NAN, NAN], side="end").other == 1.0
+
+
+def test_unusable_times_are_no_votes() -> None:
+    texts = ["Event 1: <1.0> <2.0> a", "Event 1: <3.0> <2.0> a", "Event 1: <99.0> <99.5> a", "Event 1: <1.1> a"]
+    (event,) = combine_answers([parse_answer(t, ["a"], 5.0) for t in texts], 0.25)
+    assert (event.given, event.boundary, event.other) == (2, pytest.approx(1.05), 2.0)
+    (end,) = combine_answers([parse_answer(t, ["a"], 5.0, "end") for t in texts[:1]], 0.25, "end")
+    assert (end.boundary, end.other) == (2.0, 1.0)
+    with pytest.raises(TempolocError, match="no answers"):
+        combine_answers([], 0.25)
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 30), min_size=3, max_size=3).map(sorted), min_size=1, max_size=9),
+    st.floats(0.01, 2),
+)
+def test_medians_of_ordered_trials_are_ordered(trials: list[list[float]], pair: float) -> None:
+    times = np.array(trials)
+    events = combine_events("abc", times, np.full_like(times, NAN), pair)
+    found = [e.boundary for e in events if e.boundary is not None]
+    assert found == sorted(found)
+    assert len(found) == 3
+    assert all(0 <= e.confidence <= 1 for e in events)
+
+
+def test_files_and_answers_are_combined_alike(tmp_path: Path) -> None:
+    texts = [shifted(CLIP, by) for by in (0.0, 0.1, 0.9)]
+    texts[1] = texts[1].replace("Event 2", "Nothing").replace(CLIP.labels[1], "else")
+    file = write(tmp_path / "p.jsonl", [line(CLIP, t, text) for t, text in enumerate(texts)])
+    (found,) = combine_trials(file, FEW)
+    answers = [parse_answer(t, CLIP.labels, CLIP.duration) for t in texts]
+    assert found.events == combine_answers(answers, 2 / 8)
+    assert [e.given for e in found.events] == [3, 2, 3]
+
+
+def test_trials_asked_in_another_order_are_sorted_back(tmp_path: Path) -> None:
+    turned = list(reversed(CLIP.labels))
+    text = "\n".join(f"Event {i}: <{t:.3f}> <9> {label}" for i, (label, t) in
+                     enumerate(zip(turned, reversed(CLIP.boundaries), strict=True), 1))  # fmt: skip
+    (found,) = combine_trials(write(tmp_path / "p.jsonl", [line(CLIP, 0, text, labels=turned)]), FEW)
+    assert [e.boundary for e in found.events] == pytest.approx(CLIP.boundaries)
+
+
+def test_a_pair_is_no_shorter_than_the_source_allows(tmp_path: Path) -> None:
+    slow = replace(CLIP, fps=5.0)
+    rows = [line(slow, t, shifted(slow, by), fps=30) for t, by in enumerate((0.0, 0.0, 0.3))]
+    (found,) = combine_trials(write(tmp_path / "p.jsonl", rows), replace(FEW, clips=(slow,)))
+    assert found.events[0].confidence == 1.0  # 2 / 5 s, not 2 / 30
+
+
+def scattered(clips: Iterable[Clip], trials: int = 5) -> list[dict[str, Any]]:
+    """The last clip's trials disagree; the others' agree and are right."""
+    found = list(clips)
+    return [line(c, t, shifted(c, 0.7 * t * (c is found[-1]))) for c in found for t in range(trials)]
+
+
+def test_combine_writes_what_evaluate_reads(tmp_path: Path) -> None:
+    file = write(tmp_path / "p.jsonl", scattered(FEW.clips))
+    write_record(file, {"settings": {"prompt": "asked"}, "experiment": {}})
+    done = combine(file, tmp_path / "new" / "c.jsonl", benchmark=FEW)
+    assert (done.clips, done.trials, done.events, done.missing, done.abstained) == (4, 20, 12, 0, 0)
+    rows = [json.loads(text) for text in done.output.read_text().splitlines()]
+    assert {"confidence", "spread_s", "trials", "abstained"} <= set(rows[0])
+    assert rows[0]["confidence"] == [1.0, 1.0, 1.0]
+    assert rows[-1]["confidence"] == [0.2, 0.2, 0.2]
+    run = evaluate(done.output, FEW, resamples=10).run("m/median")
+    expected = (3 * 0.0 + 1.4) / 4
+    assert run.scores["mae_s"].value == pytest.approx(expected, abs=2e-3)
+    assert run.scores["compliance"].value == 1.0
+    assert run.scores["miou"].value is not None
+    record = read_record(done.output)["settings"]
+    assert record["prompt"] == "asked"
+    assert record["combined"]["from"] == "p.jsonl"
+    assert pack_predictions(done.output, tmp_path / "packed").is_file()
+
+
+def test_abstained_events_are_left_out_and_cost(tmp_path: Path) -> None:
+    file = write(tmp_path / "p.jsonl", scattered(FEW.clips))
+    done = combine(file, tmp_path / "c.jsonl", benchmark=FEW, threshold=0.5)
+    assert done.abstained == 3
+    last = json.loads(done.output.read_text().splitlines()[-1])
+    assert last["abstained"] == [True, True, True]
+    assert last["text"] == "<answer>\n</answer>"
+    assert last["boundary_s"] == pytest.approx([b + 1.4 for b in FEW.clips[-1].boundaries], abs=1e-3)
+    combine(file, tmp_path / "all.jsonl", benchmark=FEW)
+    careful, whole = (evaluate(tmp_path / n, FEW, resamples=10).runs[0].scores for n in ("c.jsonl", "all.jsonl"))
+    assert careful["mae_s"].value > whole["mae_s"].value
+    assert careful["usable"].value == 0.75
+
+
+def test_left_out_events_keep_the_others_numbers(tmp_path: Path) -> None:
+    same = replace(CLIP, events=tuple(replace(e, label="pushing") for e in CLIP.events))
+    texts = []
+    for by in (0.0, 0.6, 1.2):
+        b = [same.boundaries[0] + by, same.boundaries[1], same.boundaries[2]]
+        texts.append(answer_text(same.labels, b, 9.0, digits=3))
+    bench = replace(FEW, clips=(same,))
+    file = write(tmp_path / "p.jsonl", [line(same, t, text) for t, text in enumerate(texts)])
+    done = combine(file, tmp_path / "c.jsonl", benchmark=bench, threshold=0.5)
+    text = json.loads(done.output.read_text())["text"]
+    assert [e.boundary() for e in parse_answer(text, same.labels).events] == [None, *same.boundaries[1:]]
+
+
+def test_runs_in_one_file_stay_apart(tmp_path: Path) -> None:
+    rows = [line(CLIP, t, shifted(CLIP, 0.0), model=m, fps=f) for m in "ab" for f in (4, 8) for t in range(2)]
+    found = combine_trials(write(tmp_path / "p.jsonl", rows), FEW)
+    assert sorted((c.model, c.fps, c.trials) for c in found) == [("a", 4, 2), ("a", 8, 2), ("b", 4, 2), ("b", 8, 2)]
+
+
+def test_disordered_medians_are_counted(tmp_path: Path) -> None:
+    text = f"Event 1: <6.0> <6.5> {CLIP.labels[0]}\nEvent 2: <2.0> <6.5> {CLIP.labels[1]}"
+    done = combine(write(tmp_path / "p.jsonl", [line(CLIP, 0, text)]), tmp_path / "c.jsonl", benchmark=FEW)
+    assert (done.disordered, done.missing) == (1, 1)
+    assert "1 missing, 0 abstained from, 1 out of order" in str(done)
+
+
+def test_a_told_side_is_kept_for_the_scorer(tmp_path: Path) -> None:
+    file = write(tmp_path / "p.jsonl", [line(CLIP, 0, shifted(CLIP, 0.0))])
+    done = combine(file, tmp_path / "c.jsonl", benchmark=FEW, boundary_is="end")
+    row = json.loads(done.output.read_text())
+    assert row["boundary_is"] == "end"
+    assert row["boundary_s"][0] == pytest.approx(CLIP.boundaries[1], abs=1e-3)
+    with pytest.raises(TempolocError, match="--use-end-time"):
+        evaluate(done.output, FEW, resamples=10)
+
+
+@pytest.mark.parametrize(
+    ("out", "threshold", "said"),
+    [("p.jsonl", 0.0, "another .jsonl"), ("c.json", 0.0, "another .jsonl"), ("c.jsonl", 1.5, "0 to 1")],
+)
+def test_bad_input_is_refused(tmp_path: Path, out: str, threshold: float, said: str) -> None:
+    file = write(tmp_path / "p.jsonl", [line(CLIP, 0, shifted(CLIP, 0.0))])
+    with pytest.raises(TempolocError, match=said):
+        combine(file, tmp_path / out, benchmark=FEW, threshold=threshold)
+
+
+def combined(tmp_path: Path, benchmark: Benchmark) -> list[Combined]:
+    return combine_trials(write(tmp_path / "p.jsonl", scattered(benchmark.clips)), benchmark)
+
+
+def test_risk_falls_where_doubt_is_left_out(tmp_path: Path) -> None:
+    found = combined(tmp_path, FEW)
+    for by in ("confidence", "spread", "error"):
+        points = risk_coverage(found, FEW, by)  # type: ignore[arg-type]
+        assert (points[0].coverage, points[0].kept) == (0.75, 9)
+        assert points[0].mae_s == pytest.approx(0, abs=1e-3)
+        assert (points[-1].coverage, points[-1].mae_s) == (1.0, pytest.approx(0.35, abs=1e-3))
+    assert [p.threshold for p in risk_coverage(found, FEW)] == [1.0, 0.2]
+
+
+def test_missing_events_are_never_covered(tmp_path: Path) -> None:
+    rows = [line(CLIP, 0, shifted(CLIP, 0.0)), line(FEW.clips[1], 0, "no idea")]
+    found = combine_trials(write(tmp_path / "p.jsonl", rows), FEW)
+    assert [(p.coverage, p.kept) for p in risk_coverage(found, FEW)] == [(0.5, 3)]
+    with pytest.raises(TempolocError, match="nothing to keep"):
+        risk_coverage(found[1:], FEW)
+
+
+def test_the_figure_has_a_line_a_curve(tmp_path: Path) -> None:
+    found = combined(tmp_path, FEW)
+    curves = {"agreement": risk_coverage(found, FEW), "best possible": risk_coverage(found, FEW, "error")}
+    axes = risk_coverage_figure(curves).axes[0]
+    assert [str(a.get_label()) for a in axes.lines] == ["agreement", "best possible", "kept at random"]
+    assert list(axes.lines[0].get_xdata()) == [75.0, 100.0]  # type: ignore[arg-type]

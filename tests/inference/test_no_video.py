@@ -1,0 +1,137 @@
+"""Blind rows: never the clip's own truth, FACTS' figures on the recipe's ground truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tempoloc_nb.clips.tasks import Benchmark, Clip, Event, Task, load_benchmark
+from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.inference.no_video import (
+    BLIND_ROWS,
+    TRAIN_ROW,
+    blind_predictions,
+    clip_duration,
+    oracle_predictions,
+    prediction_rows,
+    write_predictions,
+)
+
+RECIPE = load_benchmark("recipe")
+
+
+def score(task: str, row: str) -> tuple[float, float]:
+    """Mean absolute (s) and relative (%) error of a blind row, per event then over events."""
+    answers = blind_predictions(RECIPE, row)
+    clips = RECIPE.of_task(task)
+    error = np.abs(np.array([answers[c.clip] for c in clips]) - np.array([c.boundaries for c in clips]))
+    relative = error / np.array([c.subtask_durations for c in clips])
+    return float(error.mean(axis=0).mean()), float(100 * relative.mean(axis=0).mean())
+
+
+@pytest.mark.parametrize(
+    ("task", "mae", "mre"),
+    [
+        ("cube", 0.513, 34.0),
+        ("nut", 0.190, 8.9),
+        ("bridge", 0.109, 19.1),
+        ("toaster", 0.734, 35.9),
+        ("chips", 1.223, 18.8),
+        ("fork", 0.794, 22.6),
+        ("cup", 0.501, 14.3),
+    ],
+)
+def test_leave_one_out_median_on_the_recipes_truth(task: str, mae: float, mre: float) -> None:
+    found = score(task, "loo-median")
+    assert found[0] == pytest.approx(mae, abs=0.0006)
+    assert found[1] == pytest.approx(mre, abs=0.06)
+
+
+def test_leave_one_out_mean_on_the_recipes_truth() -> None:
+    assert score("cube", "loo-mean")[1] == pytest.approx(29.1, abs=0.06)
+    assert score("nut", "loo-mean")[1] == pytest.approx(7.9, abs=0.06)
+    assert score("bridge", "loo-mean")[1] == pytest.approx(17.9, abs=0.06)
+    agibot = [score(t, "loo-mean")[1] for t in ("toaster", "chips", "fork", "cup")]
+    assert np.mean(agibot) == pytest.approx(23.4, abs=0.06)
+
+
+def test_one_second_two_seconds_is_the_published_bridge_row() -> None:
+    mae, mre = score("bridge", "constant")
+    assert round(mae, 3) == 0.560
+    assert round(mre, 1) == 109.7
+
+
+def simulated(n: int = 6) -> Benchmark:
+    rng = np.random.default_rng(0)
+    clips = []
+    for i in range(n):
+        times = np.cumsum(rng.uniform(0.5, 2.0, 3))
+        events = tuple(Event(f"event {j}", float(t)) for j, t in enumerate(times))
+        clips.append(Clip(f"t/{i}", "t", events, fps=30.0, duration=float(times[-1] + rng.uniform(0.2, 1))))
+    return Benchmark("t", Path(), {"t": Task("t", ("event 0", "event 1", "event 2"))}, tuple(clips))
+
+
+@pytest.mark.parametrize("row", [*BLIND_ROWS, TRAIN_ROW])
+def test_no_row_sees_its_own_clip(row: str) -> None:
+    """Changing one clip's truth must not change that clip's own answer."""
+    benchmark = simulated()
+    train = simulated(4).clips
+    first = benchmark.clips[0]
+    moved = replace(first, events=tuple(replace(e, boundary=e.boundary * 0.5) for e in first.events))
+    changed = replace(benchmark, clips=(moved, *benchmark.clips[1:]))
+    before, after = blind_predictions(benchmark, row, train), blind_predictions(changed, row, train)
+    assert before["t/0"] == after["t/0"]
+    assert len(before) == len(benchmark.clips)
+    if row.startswith("loo"):
+        assert any(before[c] != after[c] for c in before)
+
+
+def test_rows_that_lack_their_input_answer_nothing() -> None:
+    alone = simulated(1)
+    for row in ("loo-median", "loo-mean", "loo-median-scaled", "loo-ridge", TRAIN_ROW):
+        assert blind_predictions(alone, row) == {}
+    assert set(c.split("/")[0] for c in blind_predictions(RECIPE, "uniform")) == {"toaster", "fork", "cup"}
+
+
+def test_an_unknown_row_lists_the_known() -> None:
+    with pytest.raises(TempolocError, match="loo-median"):
+        blind_predictions(RECIPE, "median")
+
+
+def test_train_row_prefers_the_same_task() -> None:
+    other = Clip("u/0", "u", tuple(Event(f"event {j}", 50.0 + j) for j in range(3)))
+    same = Clip("t/9", "t", tuple(Event(f"event {j}", 1.0 + j) for j in range(3)))
+    benchmark = simulated(2)
+    assert blind_predictions(benchmark, TRAIN_ROW, [other, same])["t/0"] == (1.0, 2.0, 3.0)
+    assert blind_predictions(benchmark, TRAIN_ROW, [other])["t/0"] == (50.0, 51.0, 52.0)
+    family = replace(benchmark, tasks={"t-5fps": benchmark.tasks["t"]})
+    family = replace(family, clips=tuple(replace(c, task="t-5fps", clip=f"t-5fps/{c.name}") for c in benchmark.clips))
+    assert blind_predictions(family, TRAIN_ROW, [other, same])["t-5fps/0"] == (1.0, 2.0, 3.0)
+
+
+@pytest.mark.parametrize("fps", [4.0, 8.0, 12.0])
+def test_the_oracle_is_within_one_frame_of_the_truth(fps: float) -> None:
+    answers = oracle_predictions(RECIPE, fps)
+    for clip in RECIPE.clips:
+        frame = 1.0 / min(fps, clip.fps or fps) / clip.label_scale
+        for found, truth in zip(answers[clip.clip], clip.boundaries, strict=True):
+            assert abs(found - truth) <= frame + 1e-9
+            pair = (found / frame - 0.5) / 2
+            assert pair == pytest.approx(round(pair), abs=1e-6)
+
+
+def test_durations_known_only_where_published() -> None:
+    tasks = RECIPE.tasks
+    assert clip_duration(RECIPE.of_task("fork")[0], tasks["fork"]) == pytest.approx(451 / 30)
+    assert clip_duration(RECIPE.of_task("cube")[0], tasks["cube"]) is None
+
+
+def test_predictions_are_written_whole(tmp_path: Path) -> None:
+    rows = list(prediction_rows(RECIPE, blind_predictions(RECIPE, "constant"), "blind/constant", 8))
+    path = tmp_path / "p.jsonl"
+    assert write_predictions(path, rows) == 60
+    assert len(path.read_text().splitlines()) == 60
+    assert not list(tmp_path.glob("*.part"))

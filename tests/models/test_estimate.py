@@ -1,0 +1,247 @@
+"""A plan names what is there, what is missing and about how long it takes, and loads no model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import ROOT
+from tiny_models import qwen3, qwen25
+from video_clips import write_clip
+
+from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.models import estimate as planning
+from tempoloc_nb.models.checkpoints import load_model
+from tempoloc_nb.models.estimate import coverage, estimate_hours, format_hours, model_size, plan_localize
+from tempoloc_nb.study import plan as study_plan
+from tempoloc_nb.study.plan import plan_lines, plan_studies
+
+RECIPE = load_benchmark("recipe")
+SIM = load_benchmark("sim")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "active"),
+    [
+        ("nvidia/Cosmos-Reason1-7B", 8.29, 8.29),
+        ("Qwen/Qwen2.5-VL-72B-Instruct", 72, 72),
+        ("Qwen/Qwen3-VL-30B-A3B-Instruct", 31.1, 3.89),
+        ("Qwen/Qwen3-VL-235B-A22B-Thinking-FP8", 235, 22),
+        ("someone/model-0.5b", 0.5, 0.5),
+        ("someone/gpt4B2", None, None),
+        ("someone/B52", None, None),
+    ],
+)
+def test_sizes_by_name(name: str, parameters: float | None, active: float | None) -> None:
+    size = model_size(name)
+    assert (size is None) == (parameters is None)
+    if size is not None:
+        assert (size.parameters / 1e9, size.active / 1e9) == pytest.approx((parameters, active), rel=2e-3)
+
+
+@pytest.mark.parametrize("make", [qwen25, qwen3])
+def test_sizes_of_folders_are_those_of_the_loaded_model(make: Callable[[], Path]) -> None:
+    model, _, _ = load_model(make(), "cpu", "float32")
+    size = model_size(make())
+    assert size is not None
+    assert size.parameters == size.active == sum(p.numel() for p in model.parameters())
+    assert size.layers == model.config.text_config.num_hidden_layers
+
+
+def test_a_mixture_of_experts_uses_a_part(tmp_path: Path) -> None:
+    """By hand: 2 layers of 4 experts with 3 matrices of 8 × 16, of which 1 is used, and 100 other parameters."""
+    folder = shutil.copytree(qwen3(), tmp_path / "moe")
+    text = {
+        "hidden_size": 8, "moe_intermediate_size": 16, "num_hidden_layers": 2, "num_experts": 4,
+        "num_experts_per_tok": 1,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps({"model_type": "qwen3_vl_moe", "text_config": text}))
+    each = 3 * 8 * 16 * 2
+    header = json.dumps({"w": {"dtype": "I8", "shape": [4 * each + 100], "data_offsets": [0, 4 * each + 100]}}).encode()
+    weights = len(header).to_bytes(8, "little") + header + bytes(4 * each + 100)
+    (folder / "model.safetensors").write_bytes(weights)
+    size = model_size(folder)
+    assert size is not None
+    assert (size.parameters, size.active) == (4 * each + 100, each + 100)
+
+
+def test_a_cached_hub_model_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = tmp_path / "hub" / "models--someone--surprise" / "snapshots" / "abc123"
+    shutil.copytree(qwen25(), snapshot)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    found, folder = model_size("someone/surprise"), model_size(qwen25())
+    assert found == folder
+    assert model_size("someone/other") is None
+
+
+def test_a_damaged_folder_is_named_before_anything_runs(tmp_path: Path) -> None:
+    folder = shutil.copytree(qwen25(), tmp_path / "model")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(TempolocError, match=r"model\.safetensors is damaged"):
+        plan_localize(str(folder), RECIPE, None, 1, 8, 1)
+
+
+def test_clips_found_and_missing(tmp_path: Path) -> None:
+    write_clip(tmp_path / "cube_stacking_demo3.mp4", 4, (64, 64))
+    found = coverage(RECIPE, tmp_path)
+    assert found.found == ("cube/3",)
+    assert len(found.missing) == 59
+    assert f"1 of 60 clips found in {tmp_path}; missing: cube/0, cube/1, cube/2 and 56 more" in str(found)
+    assert coverage(RECIPE, tmp_path / "absent").found == ()
+    assert "which is no folder" in str(coverage(RECIPE, tmp_path / "absent"))
+    whole = coverage(replace(SIM, clips=SIM.with_videos()))
+    assert (len(whole.found), whole.missing) == (60, ())
+    assert "missing" not in str(whole)
+
+
+def test_estimates_grow_as_they_should() -> None:
+    small, large = model_size("a/b-7B"), model_size("a/b-70B")
+    assert small is not None
+    assert large is not None
+    hours = estimate_hours(small, RECIPE.clips, 10, 8, 1)
+    assert 0.01 < hours < 1
+    assert estimate_hours(large, RECIPE.clips, 10, 8, 1) > hours
+    assert estimate_hours(small, RECIPE.clips, 20, 8, 1) > hours
+    assert estimate_hours(small, RECIPE.clips, 10, 8, 8) < hours / 4
+    assert estimate_hours(small, RECIPE.clips, 10, 8, 0) > hours
+    assert [format_hours(h) for h in (None, 0, 0.01, 0.5, 3.24)] == [
+        "unknown, as is the model's size", "about 0 min", "about 1 min", "about 30 min", "about 3.2 h",
+    ]  # fmt: skip
+
+
+def test_the_video_is_counted_by_the_models_own_budget() -> None:
+    tiny = model_size(qwen25())
+    assert tiny is not None
+    assert tiny.frame_tokens == 20
+    clip = replace(SIM.clips[0], duration=8.5)
+    assert planning.video_tokens(tiny, [clip], 8) == 34 * 20
+    assert planning.video_tokens(tiny, [clip], 4) == 17 * 20
+    assert planning.video_tokens(tiny, [replace(clip, duration=None)], 8) == 8192
+    assert planning.video_tokens(tiny, [replace(clip, duration=1000.0)], 8) == 8192
+
+
+@pytest.mark.parametrize(
+    ("visible", "count"), [(None, 4), ("0,1", 2), ("3", 1), ("", 0), ("-1", 0), ("0,1,2,3,4,5", 4)]
+)
+def test_gpus_are_counted_as_torch_sees_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, count: int
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nfor i in 0 1 2 3; do echo \"GPU $i: NVIDIA (UUID: x)\"; done\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert planning.gpu_count() == count
+
+
+def test_a_plan_for_localize(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "gpu_count", lambda: 2)
+    text = "\n".join(plan_localize("someone/surprise", RECIPE, "absent", 10, 8, 8))
+    unknown = "unknown, as is the model's size; estimated"
+    for part in ("of unknown size", "8 needed, 2 found", "60 clips × 10 trials = 600 answers", unknown):
+        assert part in text
+
+
+PARAMETERS = """profile = "quick"
+output = ""
+benchmark = "sim"
+model = "tempoloc-tiny"
+base = "tempoloc-tiny-base"
+backend = "hf"
+video_root = ""
+tensor_parallel = 1
+data_parallel = 0"""
+
+
+@pytest.fixture
+def whole_project(project: Path) -> Path:
+    """A project with the simulated benchmark, its experiments and two untrained models."""
+    for name in ("experiments.toml", "models.toml"):
+        shutil.copy(ROOT / "data" / name, project / "data")
+    shutil.copytree(ROOT / "data" / "benchmarks" / "sim", project / "data" / "benchmarks" / "sim")
+    shutil.copytree(ROOT / "data" / "prompts", project / "data" / "prompts")
+    for name in ("tempoloc-tiny", "tempoloc-tiny-base"):
+        shutil.copytree(qwen25(), project / "data" / "models" / name)
+    return project
+
+
+def test_a_study_names_its_experiments(write_study: Callable[..., Path], whole_project: Path) -> None:
+    path = write_study("01_a", PARAMETERS, 'models.run("base")', 'x = {"a": "sft-blank"}\nmodels.run(x["a"])')
+    assert study_plan.named_experiments(path) == ("base", "sft-blank")
+    path = write_study("02_b", PARAMETERS, 'for n in ("sft",): models.rates(n)')
+    assert study_plan.named_experiments(path) == ("sft", "sft-4fps", "sft-12fps")
+
+
+def test_a_plan_for_studies(
+    write_study: Callable[..., Path], whole_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_study("01_none", 'profile = "quick"\noutput = ""', 'x = "base"')
+    write_study("02_base", PARAMETERS, 'models.run("base")')
+    write_study("03_both", PARAMETERS, 'models.run("base"), models.run("sft"), models.run("sft-seed1")')
+    none, base, both = plan_studies("quick")
+    assert (none.clips, none.asked) == (None, ())
+    assert base.clips is not None
+    assert len(base.clips.found) == 60
+    (asked,) = base.asked
+    assert asked.job is not None
+    assert (len(asked.job.clips), asked.job.trials, asked.job.answers) == (12, 2, 24)
+    assert [a.why for a in both.asked][:2] == ["asked", "asked"]
+    text = "\n".join(plan_lines((none, base, both)))
+    assert "together, each experiment asked once: 12 clips × 2 trials × 2 experiments = 48 answers" in text
+    assert "left out  sft-seed1: the model runs/sft-seed1/model is not shipped" in text
+    assert "estimated, not measured: CPU" in text
+    monkeypatch.setattr(study_plan, "gpu_count", lambda: 4)
+    job: dict[str, Any] = {"model": "nvidia/Cosmos-Reason1-7B", "benchmark": "recipe", "video_root": "mine"}
+    (recipe,) = plan_studies("gpu8", job, ["base"])
+    assert recipe.gpus == 8
+    text = "\n".join(plan_lines((recipe,)))
+    for part in (
+        "model     nvidia/Cosmos-Reason1-7B, 8.29 G parameters by the list of models: 16.6 GB in bfloat16 on each GPU",
+        "recipe: 0 of 60 clips found in mine, which is no folder; missing: cube/0, cube/1, cube/2 and 57 more",
+        "GPUs      8 needed, 4 found", "60 clips × 10 trials = 600 answers", "estimated, not measured: GPU",
+        "This machine has 4 GPUs, 8 are needed",
+    ):  # fmt: skip
+        assert part in text, part
+    (recipe,) = plan_studies("gpu8", {**job, "data_parallel": 4}, ["base"])
+    assert "will not start" not in "\n".join(plan_lines((recipe,)))
+
+
+def test_a_full_plan_reads_what_is_shipped(write_study: Callable[..., Path], whole_project: Path) -> None:
+    write_study("02_base", PARAMETERS, 'models.run("base")')
+    (asked,) = plan_studies("full")[0].asked
+    assert asked.job is not None
+    assert asked.job.answers == 4000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["study", "--plan"],
+        ["study", "--plan", "--profile", "gpu8", "-p", "model", "a/b-7B", "-p", "benchmark", "recipe"],
+        ["localize", "--plan", "--model", "a/b-7B", "--benchmark", "recipe", "-o", "p.jsonl"],
+    ],
+)
+def test_a_plan_imports_neither_torch_nor_transformers(arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom tempoloc_nb.cli.main import main\ntry:\n    main(sys.argv[1:])\nfinally:\n"
+        "    print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+    shipped = (ROOT / "data" / "models" / "tempoloc-tiny").is_dir()
+    assert ("answers" if shipped or "--model" in arguments or "model" in arguments else "left out") in done.stdout

@@ -1,0 +1,66 @@
+"""A folder that training leaves says how it is asked, and is asked so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from tiny_models import qwen25
+
+from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.models.registry import recognise
+from tempoloc_nb.models.trained import TrainedWay, read_way, write_way
+from tempoloc_nb.study.experiments import for_model, load_experiments
+
+WAY = TrainedWay(4, "recipe", "frame", "end")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = copytree(qwen25(), tmp_path / "mine")
+    (made / "README.md").write_text("---\nbase_model: tempoloc-tiny\n---\n", encoding="utf-8")
+    return made
+
+
+def test_a_trained_folder_is_asked_as_in_training(folder: Path) -> None:
+    before = recognise(folder)
+    assert (before.card.prompt, before.stamps, before.boundary_is) == ("tiny", "pair", "start")
+    write_way(folder, WAY)
+    info = recognise(folder)
+    assert (info.card.fps, info.card.prompt, info.card.stamps, info.boundary_is) == (4, "recipe", "frame", "end")
+    assert info.base == "tempoloc-tiny"
+    assert info.card.sampling == before.card.sampling
+
+
+def test_studies_ask_it_so_too(folder: Path) -> None:
+    declared = load_experiments()["sft"]
+    plain = for_model(declared, str(folder))
+    assert (plain.prompt, plain.view.stamps) == (declared.prompt, declared.view.stamps)
+    write_way(folder, WAY)
+    asked = for_model(declared, str(folder))
+    assert (asked.prompt, asked.view.stamps, asked.fps) == ("recipe", "frame", declared.fps)
+    assert asked.sampling == declared.sampling
+    unstamped = for_model(load_experiments()["sft-none"], str(folder))
+    assert unstamped.view == load_experiments()["sft-none"].view  # what an ablation shows is its own
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"fps": 0}, "fps is 0"),
+        ({"fps": "8"}, "fps is '8'"),
+        ({"prompt": "mine"}, "no prompt 'mine'"),
+        ({"stamps": "empty"}, "stamps is 'empty'"),
+        ({"boundary_is": "middle"}, "boundary_is is 'middle'"),
+        ({"speed": 1}, "it should have fps, prompt, stamps, boundary_is"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(folder: Path, change: dict[str, object], said: str) -> None:
+    write_way(folder, WAY)
+    path = folder / "tempoloc.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(TempolocError, match=r"tempoloc\.json") as error:
+        read_way(folder)
+    assert said in str(error.value)

@@ -1,0 +1,161 @@
+"""Whatever a model writes, `parse_answer` and `parse_recipe` answer, and their answers keep their promises."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from answer_texts import ASKED, DIALECTS, JSON_FORMS, LABELS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tempoloc_nb.formats.recipe import parse_recipe
+from tempoloc_nb.prompting import dialects
+from tempoloc_nb.prompting.answers import ROUNDING, STATUSES, Answer, parse_answer, repair
+
+MUTATED = 100_000
+DURATION = 12.0
+PIECES = [
+    "<",
+    ">",
+    "<1.2>",
+    "<3.4s>",
+    " - ",
+    "Event 2: ",
+    "event",
+    "1",
+    "9",
+    ".",
+    ":",
+    "00:",
+    "-",
+    "|",
+    "\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    '"',
+    ",",
+    "<answer>",
+    "</answer>",
+    "<think>",
+    "</think>",
+    "```json\n",
+    "null",
+    "NaN",
+    "1e999",
+    "grasping",
+    "the red cube",
+    "start",
+    "end",
+    "\x00",
+    "\ud800",
+    "٣",
+    "é",
+    "\r\n",
+    "\u2028",
+    " " * 40,
+    "9" * 40,
+    "- ",
+    "**",
+    ";",
+    "%",
+    "'",
+]
+
+
+def check(answer: Answer, text: str) -> None:
+    assert len(answer.events) == len(LABELS), repr(text)
+    for index, (event, label) in enumerate(zip(answer.events, LABELS, strict=True)):
+        assert (event.index, event.label) == (index, label)
+        assert event.status in STATUSES
+        assert (event.start is None) == (event.status in ("missing", "malformed")), repr(text)
+        if event.usable:
+            boundary = event.boundary()
+            assert boundary is not None
+            assert 0 <= boundary <= DURATION + ROUNDING, repr(text)
+            assert event.end is None or boundary <= event.end, repr(text)
+    if answer.compliant:
+        assert answer.complete
+
+
+def mutate(text: str, rng: random.Random) -> str:
+    """One to six edits: cut, repeat, move, replace or insert a piece."""
+    for _ in range(rng.randint(1, 6)):
+        a = rng.randrange(len(text) + 1)
+        b = min(len(text), a + rng.randrange(1, 30))
+        kind = rng.randrange(6)
+        if kind == 0:
+            text = text[:a] + text[b:]
+        elif kind == 1:
+            text = text[:b] + text[a:]
+        elif kind == 2:
+            text = text[:a] + rng.choice(PIECES) + text[a:]
+        elif kind == 3:
+            text = text[:a] + rng.choice(PIECES) + text[b:]
+        elif kind == 4:
+            text = text[b:] + text[a:b] + text[:a]
+        elif rng.random() < 0.2:
+            text = text[:a]
+    return text
+
+
+def test_a_hundred_thousand_mutated_texts() -> None:
+    rng = random.Random(20261121)
+    seeds = [*DIALECTS.values(), *JSON_FORMS.values()]
+    read = 0
+    for number in range(MUTATED):
+        text = mutate(seeds[number % len(seeds)], rng)
+        answer = parse_answer(text, LABELS, DURATION, form="json" if number % 3 else "lines")
+        check(answer, text)
+        read += sum(e.usable for e in answer.events)
+        if number % 10 == 0:
+            fixed, _ = repair(answer, DURATION, fps=30)
+            times = [e.start for e in fixed.events if e.start is not None]
+            assert times == sorted(times), repr(text)
+            assert all(0 <= t <= DURATION for t in times), repr(text)
+            parse_recipe(text, len(LABELS))
+    assert read > MUTATED  # most of what was written is still read: more than one event in three
+
+
+def test_the_quick_line_pattern_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(3)
+    seeds = [text for name, text in DIALECTS.items() if "json" not in name]
+    texts = [mutate(seeds[number % len(seeds)], rng) for number in range(10_000)]
+
+    def read() -> list[list[tuple[object, ...]]]:
+        answers = (parse_answer(t, LABELS, DURATION) for t in texts)
+        return [[(e.start, e.end, e.status, e.labelled) for e in a.events] for a in answers]
+
+    quick = read()
+    monkeypatch.setattr(dialects, "_PLAIN_LINE", re.compile(r"(?!)"))
+    for text, one, other in zip(texts, quick, read(), strict=True):
+        assert one == other, repr(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=400))
+def test_any_text(text: str) -> None:
+    check(parse_answer(text, LABELS, DURATION), text)
+    parse_recipe(text, 3)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from([*PIECES, *ASKED.split(" ")]), max_size=60))
+def test_any_mixture_of_pieces(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    check(parse_answer(text, LABELS, DURATION), text)
+    parse_recipe(text, 3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(0, 12, width=32).map(lambda t: round(t, 2)), min_size=6, max_size=6).map(sorted),
+    st.permutations(range(3)),
+)
+def test_what_is_written_is_read(times: list[float], order: list[int]) -> None:
+    lines = [f"Event {i + 1}: <{times[2 * i]:.2f}> - <{times[2 * i + 1]:.2f}> {LABELS[i]}" for i in order]
+    answer = parse_answer("\n".join(lines), LABELS, DURATION)
+    assert [t for e in answer.events for t in (e.start, e.end)] == times

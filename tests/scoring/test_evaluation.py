@@ -1,0 +1,711 @@
+"""Scores of prediction files: the recipe's numbers, strict costs, conventions, and errors that name the line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import pickle
+import random
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tempoloc_nb.clips.tasks import PLACEHOLDER, Benchmark, Clip, Event, Task, load_benchmark
+from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.formats.recipe import import_recipe
+from tempoloc_nb.scoring import predictions
+from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
+from tempoloc_nb.scoring.predictions import line_of
+
+LABELS = ("grasp", "lift", "release")
+TRUTH = (2.0, 5.0, 6.0)
+TASK = Task("toy", LABELS, fps=30.0)
+
+
+def toy(*clips: Clip) -> Benchmark:
+    return Benchmark("toy", Path(), {"toy": TASK}, clips or (clip("0"),))
+
+
+def clip(name: str, boundaries: Sequence[float] = TRUTH, duration: float | None = 10.0, **kwargs: Any) -> Clip:
+    events = tuple(Event(label, b) for label, b in zip(LABELS, boundaries, strict=True))
+    return replace(Clip(f"toy/{name}", "toy", events, fps=30.0, duration=duration), **kwargs)
+
+
+def text(*spans: tuple[float, float] | None) -> str:
+    lines = [f"Event {i}: <{s[0]}> <{s[1]}> {LABELS[i - 1]}" for i, s in enumerate(spans, 1) if s]
+    return "<answer>\n" + "\n".join(lines) + "\n</answer>"
+
+
+def row(answer: str, name: str = "0", **kwargs: Any) -> dict[str, Any]:
+    return {"clip": name, "task": "toy", "model": "m", "fps": 8, "trial": 0, "text": answer, **kwargs}
+
+
+def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+    return path
+
+
+def score(
+    tmp_path: Path, rows: Iterable[dict[str, Any]], benchmark: Benchmark | None = None, *args: Any, **kw: Any
+) -> Evaluation:
+    return evaluate(write(tmp_path / "p.jsonl", rows), benchmark or toy(), *args, resamples=50, **kw)
+
+
+def values(evaluation: Evaluation, *names: str) -> list[float | None]:
+    (run,) = evaluation.runs
+    return [run.tasks[0].scores[n].value for n in names]
+
+
+# --- strict mode ---
+
+GOOD = ((2.1, 5.0), (4.8, 6.0), (6.0, 10.0))
+STRICT = {
+    "good": (text(*GOOD), [0.1, 0.2, 0.0]),
+    "missing": (text(GOOD[0], None, GOOD[2]), [0.1, 5.0, 0.0]),
+    "nothing": ("", [8.0, 5.0, 6.0]),
+    "malformed": (text(*GOOD).replace("<4.8>", "<x>"), [0.1, 5.0, 0.0]),
+    "reversed": (text(GOOD[0], (4.8, 4.0), GOOD[2]), [0.1, 5.0, 0.0]),
+    "out of range": (text(GOOD[0], GOOD[1], (10.2, 11.0)), [0.1, 0.2, 6.0]),
+    "negative": (text((-1.0, 2.0), *GOOD[1:]), [8.0, 0.2, 0.0]),
+    "order": (text(GOOD[0], (7.0, 8.0), (6.0, 9.0)), [0.1, 2.0, 6.0]),
+    "order after a gap": (text((3.0, 4.0), None, (2.5, 3.0)), [1.0, 5.0, 6.0]),
+    "equal boundaries": (text((5.0, 5.0), (5.0, 6.0), (6.0, 7.0)), [3.0, 0.0, 0.0]),
+    "duplicate": (text(*GOOD).replace("</answer>", "Event 1: <9.0> <9.9> grasp\n</answer>"), [0.1, 0.2, 0.0]),
+    "late end": (text(*GOOD[:2], (6.0, 99.0)), [0.1, 0.2, 0.0]),
+    "units and clock": ("Event 1: 2.1 s - 5.0 s\nEvent 2: 00:04.80 - 00:06.00\nEvent 3: <6.0s>", [0.1, 0.2, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_strict_costs(tmp_path: Path, name: str) -> None:
+    answer, errors = STRICT[name]
+    (run,) = score(tmp_path, [row(answer)]).runs
+    result = run.tasks[0]
+    assert [e.scores["mae_s"].value for e in result.events] == pytest.approx(errors)
+    assert result.scores["mae_s"].value == pytest.approx(np.mean(errors))
+    assert result.scores["mre_pct"].value == pytest.approx(100 * np.mean(np.array(errors) / [2, 3, 1]))
+    assert result.scores["worst_s"].value == pytest.approx(max(errors))
+    assert result.demos[0].worst_event == int(np.argmax(errors))
+
+
+def test_no_failure_is_better_than_any_answer_within_the_clip(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    nothing = values(score(tmp_path, [row("")]), "mae_s", "mre_pct")
+    for _ in range(30):
+        times = sorted(rng.uniform(0, 10) for _ in range(3))
+        found = values(score(tmp_path, [row(text(*((t, 10.0) for t in times)))]), "mae_s", "mre_pct")
+        assert all(a is not None and b is not None and a <= b for a, b in zip(found, nothing, strict=True))
+
+
+def test_trials_then_demonstrations_then_events(tmp_path: Path) -> None:
+    benchmark = toy(clip("0"), clip("1"))
+    shifted = [text(*((a + s, 10.0) for a in TRUTH)) for s in (0.1, 0.3, 0.6)]
+    rows = [row(shifted[0]), row(shifted[1], trial=1), row(shifted[2], "1")]
+    assert values(score(tmp_path, rows, benchmark), "mae_s", "bias_s") == pytest.approx([(0.2 + 0.6) / 2] * 2)
+    (run,) = score(tmp_path, rows, benchmark).runs
+    assert [(d.clip, d.trials, d.scored) for d in run.tasks[0].demos] == [("toy/0", 2, 2), ("toy/1", 1, 1)]
+    assert run.tasks[0].demos[0].scores["mae_s"] == pytest.approx(0.2)
+
+
+def test_rates(tmp_path: Path) -> None:
+    answers = [
+        text(*GOOD),
+        text(GOOD[0], None, GOOD[2]),
+        text(GOOD[0], (7.0, 8.0), (6.0, 9.0)),
+        "Event 9: <1.0> <2.0> waving",
+    ]
+    evaluation = score(tmp_path, [row(a, trial=i) for i, a in enumerate(answers)])
+    names = ("compliance", "recall", "labelled", "usable", "order_violations", "extra_events")
+    assert values(evaluation, *names) == pytest.approx([2 / 4, 8 / 12, 8 / 12, 7 / 12, 1 / 4, 1 / 4])
+    assert evaluation.runs[0].tasks[0].statuses == {
+        "ok": 8,
+        "missing": 4,
+        "malformed": 0,
+        "out of range": 0,
+        "reversed": 0,
+        "duplicate": 0,
+        "dropped": 0,
+    }
+
+
+def test_hits(tmp_path: Path) -> None:
+    answer = text((2.1, 5.0), (5.25, 6.0), (6.26, 10.0))
+    found = score(tmp_path, [row(answer)]).runs[0].tasks[0].scores
+    hits = {name: found[name].value for name in found if name.startswith("hit@")}
+    # errors 0.1, 0.25 and 0.26 s; the recipe's window at 8 fps is 0.25625 s; a frame is 1/30 s
+    third = pytest.approx(1 / 3)
+    assert hits == {
+        "hit@recipe": pytest.approx(2 / 3),
+        "hit@0.1s": third,
+        "hit@0.25s": pytest.approx(2 / 3),
+        "hit@0.5s": 1.0,
+        "hit@1f": 0.0,
+        "hit@2f": 0.0,
+        "hit@5f": third,
+    }
+
+
+def test_a_penalty_is_never_a_hit(tmp_path: Path) -> None:
+    benchmark = toy(clip("0", (0.1, 0.2, 0.3), duration=0.4))
+    assert values(score(tmp_path, [row("")], benchmark), "hit@0.5s", "mae_s") == pytest.approx(
+        [0.0, np.mean([0.3, 0.2, 0.3])]
+    )
+
+
+def test_quantiles_pool_trials_and_events(tmp_path: Path) -> None:
+    shifts = (0.1, 0.2, 0.3, 0.9)
+    rows = [row(text(*((a + s, 10.0) for a in TRUTH)), trial=i) for i, s in enumerate(shifts)]
+    assert values(score(tmp_path, rows), "p50_s", "p90_s") == pytest.approx([0.2, 0.9])
+
+
+def test_tiou_only_where_the_truth_has_intervals(tmp_path: Path) -> None:
+    answer = text(*GOOD)
+    assert values(score(tmp_path, [row(answer)]), "miou", "R@0.3", "R@0.5", "R@0.7") == [None] * 4
+    events = tuple(Event(label, b, b, b + 2) for label, b in zip(LABELS, TRUTH, strict=True))
+    both = toy(replace(clip("0"), events=events), clip("1"))
+    rows = [row(answer), row(answer, "1"), row("", trial=1)]
+    ious = np.array([1.9 / 3.0, 1.0 / 2.2, 2.0 / 4.0])
+    found = values(score(tmp_path, rows, both), "miou", "R@0.3", "R@0.5", "R@0.7")
+    assert found == pytest.approx([ious.mean() / 2, 1 / 2, 1 / 3, 0.0])
+
+
+def test_segmental_f1(tmp_path: Path) -> None:
+    # segments 0-4, 4-5, 5-6 against 0-2, 2-5, 5-6: IoU 0.5, 1/3, 1
+    rows = [row(text((4.0, 5.0), (5.0, 6.0), (6.0, 10.0)))]
+    assert values(score(tmp_path, rows), "F1@10", "F1@25", "F1@50") == pytest.approx([1.0, 1.0, 2 / 3])
+    assert values(score(tmp_path, [row("")]), "F1@10") == [0.0]
+
+
+def test_success(tmp_path: Path) -> None:
+    good, far = text(*GOOD), text((4.0, 5.0), (4.8, 6.0), (6.0, 9.0))
+    benchmark = toy(clip("0"), clip("1"))
+
+    def verdict(*rows: dict[str, Any]) -> bool:
+        return score(tmp_path, rows, benchmark).runs[0].success
+
+    assert verdict(row(good), row(good, "1"))
+    assert not verdict(row(good))  # clip 1 has no answer
+    assert not verdict(row(far), row(far, "1"))
+    many = [row(good, n, trial=t) for n in "01" for t in range(200)]
+    missed = row(text(GOOD[0], GOOD[1], None), trial=200)
+    assert not verdict(*many, missed)
+    assert verdict(*many)
+
+
+def test_unscored_clips_are_named(tmp_path: Path) -> None:
+    assert score(tmp_path, [row("")], toy(clip("0"), clip("1"))).runs[0].tasks[0].unscored == ("toy/1",)
+
+
+def test_strict_needs_a_length(tmp_path: Path) -> None:
+    benchmark = toy(clip("0", duration=None))
+    with pytest.raises(TempolocError, match="length of toy/0"):
+        score(tmp_path, [row(text(*GOOD))], benchmark)
+    assert values(score(tmp_path, [row(text(*GOOD))], benchmark, "recipe"), "mae_s") == pytest.approx([0.1])
+    from_task = replace(benchmark, tasks={"toy": replace(TASK, frames=(200, 300))})
+    assert values(score(tmp_path, [row("")], from_task), "mae_s") == pytest.approx([np.mean([8, 5, 6])])
+
+
+def test_clips_with_fewer_events(tmp_path: Path) -> None:
+    short = replace(clip("1"), events=clip("1").events[:2])
+    rows = [row(text(*((a + 0.3, 9.0) for a in TRUTH))), row(text((2.5, 5.0), (5.1, 6.0)), "1")]
+    evaluation = score(tmp_path, rows, toy(clip("0"), short))
+    assert [e.scores["mae_s"].value for e in evaluation.runs[0].tasks[0].events] == pytest.approx([0.4, 0.2, 0.3])
+    assert values(evaluation, "mae_s", "recall") == pytest.approx([0.3, 1.0])
+
+
+# --- recipe mode ---
+
+
+def recipes_scorer(
+    results: dict[str, list[Any]], truth: dict[str, list[float]], fps: int, use_end: bool
+) -> tuple[np.ndarray, ...]:
+    """Mean error (s, %) and hit rate of each event, by the rules the recipe states, and how many trials it dropped."""
+    seconds, percent, hits, dropped = [], [], [], 0
+    for demo, gt in truth.items():
+        rows = []
+        for answer in results.get(demo, []):
+            answer = (answer[0] if answer else "") if isinstance(answer, list) else answer
+            tagged = re.search(r"<answer>(.*?)</answer>", answer or "", re.DOTALL | re.IGNORECASE)
+            lines = [x for x in (tagged.group(1) if tagged else answer or "").split("\n") if "Event" in x]
+            pairs = [re.findall(r"<([+-]?\d*\.?\d+)>", x)[:2] for x in lines]
+            if len(pairs) == len(gt) and all(len(p) == 2 for p in pairs):
+                rows.append([float(p[use_end]) for p in pairs])
+            else:
+                dropped += 1
+        if rows:
+            error = np.abs(np.array(rows) - gt)
+            seconds.append(error.mean(axis=0))
+            percent.append((error / np.diff(gt, prepend=0) * 100).mean(axis=0))
+            hits.append((error < 4.1 * (1 / fps) / 2).mean(axis=0))
+    return np.mean(seconds, axis=0), np.mean(percent, axis=0), np.mean(hits, axis=0), np.array(dropped)
+
+
+def noisy_answer(gt: Sequence[float], labels: Sequence[str], rng: random.Random) -> Any:
+    """An answer as models write them, sometimes one that the recipe drops."""
+    times = [round(b + rng.gauss(0, 0.3), 2) for b in [*gt, gt[-1] + 1]]
+    lines = [f"Event {i + 1}: <{times[i]}> <{times[i + 1]}> {label}" for i, label in enumerate(labels)]
+    kind = rng.randrange(12)
+    if kind == 0:
+        return None
+    if kind == 1:
+        lines.pop()
+    elif kind == 2:
+        lines[0] = lines[0].replace(">", "s>")
+    elif kind == 3:
+        lines.append("Event 9: more")
+    elif kind == 4:
+        rng.shuffle(lines)
+    answer = "\n".join(lines)
+    if kind > 5:
+        answer = f"<think>\nEvent 1: <0.0> <1.0>\n</think>\n<answer>\n{answer}\n</answer>"
+    return [answer] if kind == 5 else answer
+
+
+@pytest.mark.parametrize("key", ["cube", "nut", "bridge", "toaster", "chips", "fork", "cup"])
+@pytest.mark.parametrize("use_end", [False, True])
+def test_recipe_mode_is_the_recipe(tmp_path: Path, key: str, use_end: bool) -> None:
+    benchmark, rng = load_benchmark("recipe"), random.Random(key)
+    clips = benchmark.of_task(key)
+    truth = {c.name: list(c.boundaries) for c in clips}
+    results = {c.name: [noisy_answer(c.boundaries, c.labels, rng) for _ in range(10)] for c in clips}
+    for name, texts in results.items():
+        stem = f"demo{name}" if name.isdigit() else name
+        (tmp_path / f"results_{stem}.pkl").write_bytes(pickle.dumps({"fps8": texts, "model": "m"}))
+    import_recipe(tmp_path, benchmark.tasks[key], tmp_path / "p.jsonl")
+    found = evaluate(tmp_path / "p.jsonl", benchmark, "recipe", boundary_is="end" if use_end else "start", resamples=50)
+    (result,) = found.runs[0].tasks
+    seconds, percent, hits, dropped = recipes_scorer(results, truth, 8, use_end)
+    assert dropped > 0
+    assert result.dropped == dropped == result.statuses["dropped"] / len(clips[0].events)
+    for name, wanted in (("mae_s", seconds), ("mre_pct", percent), ("hit@recipe", hits)):
+        assert [e.scores[name].value for e in result.events] == pytest.approx(wanted)
+        assert result.scores[name].value == pytest.approx(wanted.mean())
+
+
+def test_recipe_mode_pays_for_failing_and_strict_mode_does_not(tmp_path: Path) -> None:
+    bad = text((4.0, 5.0), (7.0, 8.0), (8.0, 9.0))
+    rows = [row(text(*GOOD)), row(bad, trial=1)]
+    dropped = [rows[0], row("I cannot tell", trial=1)]
+    worse, better = (values(score(tmp_path, r, None, "recipe"), "mae_s")[0] for r in (rows, dropped))
+    assert worse is not None
+    assert better is not None
+    assert better < worse
+    worse, better = (values(score(tmp_path, r), "mae_s")[0] for r in (dropped, rows))
+    assert worse is not None
+    assert better is not None
+    assert better < worse
+
+
+def test_recipe_mode_with_nothing_to_score(tmp_path: Path) -> None:
+    evaluation = score(tmp_path, [row("?")], None, "recipe")
+    assert values(evaluation, "mae_s", "p50_s", "compliance", "recall") == [None, None, 0.0, 0.0]
+    assert not evaluation.runs[0].success
+    assert evaluation.runs[0].tasks[0].unscored == ("toy/0",)
+
+
+# --- time bases ---
+
+
+def test_time_bases(tmp_path: Path) -> None:
+    """BridgeData: stamped as if at 30 fps, shot at 5 fps. One answer in either base is one answer."""
+    benchmark = load_benchmark("recipe")
+    labels, base = benchmark.tasks["bridge"].events, {"clip": "0", "task": "bridge", "model": "m", "fps": 8}
+    answer = "Event 1: <{:.1f}> <{:.1f}> " + labels[0] + "\nEvent 2: <{:.1f}> <{:.1f}> " + labels[1]
+    rows = [
+        {**base, "trial": 0, "text": answer.format(0.7, 1.2, 1.2, 1.5), "time_base": "label"},
+        {**base, "trial": 1, "text": answer.format(4.2, 7.2, 7.2, 9.0), "time_base": "source"},
+        {**base, "trial": 2, "text": answer.format(4.2, 7.2, 7.2, 9.0)},
+    ]  # the truth is 0.6 and 1.1 s in the label base
+    for chosen in rows:
+        strict = score(tmp_path, [chosen], benchmark)
+        recipe = score(tmp_path, [chosen], benchmark, "recipe")
+        assert (strict.time_base, recipe.time_base) == ("source", "label")
+        assert values(strict, "mae_s", "mre_pct") == pytest.approx([0.6, 100 * (0.1 / 0.6 + 0.1 / 0.5) / 2])
+        assert values(recipe, "mae_s", "mre_pct") == pytest.approx([0.1, 100 * (0.1 / 0.6 + 0.1 / 0.5) / 2])
+    wrong = score(tmp_path, [{**rows[1], "time_base": "label"}], benchmark)
+    assert wrong.runs[0].tasks[0].statuses["out of range"] == 2  # 4.2 s in a clip of 47 frames, 1.57 s in that base
+
+
+# --- the boundary convention ---
+
+
+def test_convention_of_a_row(tmp_path: Path) -> None:
+    rows = [row(text((0.0, 2.0), (2.0, 5.0), (5.0, 6.0)), boundary_is="end")]
+    with pytest.raises(TempolocError, match=r"p\.jsonl:1 answers with the boundary as the end.*--use-end-time"):
+        score(tmp_path, rows)
+    assert values(score(tmp_path, rows, boundary_is="end"), "mae_s") == [0.0]
+    assert values(score(tmp_path, rows, boundary_is="start"), "mae_s") != [0.0]
+    ends = replace(toy(), tasks={"toy": replace(TASK, boundary_is="end")})
+    assert values(score(tmp_path, rows, ends), "mae_s") == [0.0]
+
+
+def test_convention_of_run_json(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"boundary_is": "end"}')
+    with pytest.raises(TempolocError, match="--use-end-time"):
+        score(tmp_path, [row(text(*GOOD))])
+    assert score(tmp_path, [row(text(*GOOD), boundary_is="start")]).runs  # the row knows better
+    (tmp_path / "run.json").write_text('{"boundary_is": "middle"}')
+    with pytest.raises(TempolocError, match=r"run\.json beside p\.jsonl has boundary_is = 'middle'"):
+        score(tmp_path, [row(text(*GOOD))])
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(TempolocError, match=r"cannot read run\.json"):
+        score(tmp_path, [row(text(*GOOD))])
+
+
+# --- lines that cannot be scored ---
+
+BAD_ROWS = {
+    "unknown clip": (row("", "9"), "is about the clip '9' of task 'toy'"),
+    "unknown task": ({**row(""), "task": "kitchen"}, "of task 'kitchen'"),
+    "two tasks": ({**row(""), "clip": "toy/0", "task": "kitchen"}, "gives the task 'kitchen' for the clip toy/0"),
+    "no trial": ({k: v for k, v in row("").items() if k != "trial"}, "lacks 'trial'"),
+    "fps as text": (row("", fps="8"), "fps = '8'"),
+    "fps zero": (row("", fps=0), "fps must be above 0"),
+    "fps true": (row("", fps=True), "fps = True"),
+    "trial below zero": (row("", trial=-1), "trial 0 or more"),
+    "huge trial": (row("", trial=2**70), "trial 0 or more"),
+    "trial 1.5": (row("", trial=1.5), "trial = 1.5"),
+    "no text": (row("", text=None), "text = None"),
+    "odd base": (row("", time_base="frames"), "time_base = 'frames'"),
+    "odd convention": (row("", boundary_is="middle"), "boundary_is = 'middle'"),
+    "a list": ([1], "is not a JSON object"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_rows_are_named(tmp_path: Path, name: str) -> None:
+    bad, message = BAD_ROWS[name]
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:3 ") as caught:
+        score(tmp_path, [row("", trial=1), row("", trial=2), bad])  # type: ignore[list-item]
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_json_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(json.dumps(row("")) + '\n{"clip": \n' + json.dumps(row("", trial=1)) + "\n")
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:2 is not JSON"):
+        evaluate(path, toy())
+    path.write_bytes(json.dumps(row("")).encode() + b"\n\xff\xfe\n")
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:2 is not JSON"):
+        evaluate(path, toy())
+
+
+def test_a_cut_off_last_line_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(json.dumps(row(text(*GOOD))) + "\n" + json.dumps(row("", trial=1))[:-9])
+    found = evaluate(path, toy(), resamples=10)
+    assert (found.truncated, found.runs[0].tasks[0].trials) == (1, 1)
+    path.write_text(json.dumps(row(text(*GOOD))))  # whole, only without its line break
+    found = evaluate(path, toy(), resamples=10)
+    assert (found.truncated, found.runs[0].tasks[0].trials) == (0, 1)
+
+
+def test_repeated_trials_are_refused(tmp_path: Path) -> None:
+    rows = [row(""), row("", trial=1), row("", model="n"), row("", fps=4), row("again", clip="toy/0")]
+    with pytest.raises(TempolocError, match=r"p\.jsonl:5 repeats p\.jsonl:1: clip toy/0, model m, fps 8, trial 0"):
+        score(tmp_path, rows)
+    one, two = write(tmp_path / "a.jsonl", rows[:1]), write(tmp_path / "b.jsonl", rows[1:2] + rows[:1])
+    with pytest.raises(TempolocError, match=r"b\.jsonl:2 repeats a\.jsonl:1"):
+        evaluate([one, two], toy())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "no prediction file"), ("", "is empty"), ("\n\n", "no row is about")]
+)
+def test_files_without_predictions(tmp_path: Path, content: str | None, message: str) -> None:
+    path = tmp_path / "p.jsonl"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(TempolocError, match=message):
+        evaluate(path, toy())
+
+
+def test_other_tasks_of_the_benchmark_are_left_out(tmp_path: Path) -> None:
+    benchmark = load_benchmark("recipe")
+    base = {"model": "m", "fps": 8, "trial": 0, "text": ""}
+    rows = [{**base, "clip": "0", "task": "nut"}, {**base, "clip": "cube/0", "task": "cube"}]
+    assert [t.task for t in score(tmp_path, rows, benchmark).runs[0].tasks] == ["nut", "cube"]
+    assert [t.task for t in score(tmp_path, rows, benchmark, task="cube").runs[0].tasks] == ["cube"]
+    with pytest.raises(TempolocError, match="no row is about"):
+        score(tmp_path, rows, benchmark, task="cup")
+    with pytest.raises(TempolocError, match="no task 'kitchen'"):
+        score(tmp_path, rows, benchmark, task="kitchen")
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(TempolocError, match="unknown mode 'fair'"):
+        score(tmp_path, [row("")], None, "fair")
+    with pytest.raises(TempolocError, match="resamples = 0"):
+        evaluate(write(tmp_path / "p.jsonl", [row("")]), toy(), resamples=0)
+
+
+# --- pieces, output, comparison ---
+
+
+def many_rows(count: int = 300) -> list[dict[str, Any]]:
+    rng = random.Random(1)
+    rows = []
+    for i in range(count):
+        times = [max(0.0, b + rng.gauss(0, 0.5)) for b in TRUTH]
+        rows.append(
+            row(
+                text(*((round(t, 2), 9.9) for t in times)),
+                str(i % 5),
+                trial=i // 10,
+                model="mn"[i // 5 % 2],
+                note="é" * (i % 7),
+            )
+        )
+    return rows
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_pieces_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    benchmark = toy(*(clip(str(i)) for i in range(5)))
+    path = write(tmp_path / "p.jsonl", many_rows())
+    whole = evaluate(path, benchmark, resamples=50)
+    for size in (997, 20_000) if workers == 1 else (20_000,):
+        monkeypatch.setattr(predictions, "CHUNK_BYTES", size)
+        assert evaluate(path, benchmark, resamples=50, workers=workers) == whole
+    split = [write(tmp_path / "a.jsonl", many_rows()[:100]), write(tmp_path / "b.jsonl", many_rows()[100:])]
+    assert evaluate(split, benchmark, resamples=50) == whole
+
+
+def test_every_line_is_read_once_whatever_the_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "p.jsonl", many_rows(20))
+    for size in range(1, 700, 13):
+        monkeypatch.setattr(predictions, "CHUNK_BYTES", size)
+        assert (
+            sum(
+                t.trials
+                for r in evaluate(path, toy(*(clip(str(i)) for i in range(5))), resamples=2).runs
+                for t in r.tasks
+            )
+            == 20
+        )
+
+
+def test_line_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b"aaa\nbb\n\ncccc\n")
+    monkeypatch.setattr(predictions, "CHUNK_BYTES", 2)
+    assert [line_of(path, n) for n in (0, 4, 7, 8)] == [1, 2, 3, 4]
+
+
+def test_json_says_everything(tmp_path: Path) -> None:
+    evaluation = score(tmp_path, many_rows(), toy(*(clip(str(i)) for i in range(5))))
+    found = json.loads(evaluation.to_json())
+    assert found["runs"][0]["tasks"][0]["scores"]["miou"] == {"value": None, "low": None, "high": None}
+    assert found["runs"][1]["tasks"][0]["demos"][0]["clip"] == "toy/0"
+    assert found == json.loads(json.dumps(evaluation.to_dict()))
+
+
+def test_same_seed_same_intervals(tmp_path: Path) -> None:
+    benchmark = toy(*(clip(str(i)) for i in range(5)))
+    one, same, other = (score(tmp_path, many_rows(), benchmark, seed=s) for s in (1, 1, 2))
+    assert one == same
+    assert one.runs[0].scores["mae_s"] != other.runs[0].scores["mae_s"]
+    assert one.runs[0].scores["mae_s"].value == other.runs[0].scores["mae_s"].value
+    estimate = one.runs[0].scores["mae_s"]
+    assert estimate.low is not None
+    assert estimate.value is not None
+    assert estimate.high is not None
+    assert estimate.low < estimate.value < estimate.high
+
+
+def test_run_is_found_by_model_and_rate(tmp_path: Path) -> None:
+    evaluation = score(tmp_path, [row(""), row("", fps=4), row("", model="n")])
+    assert evaluation.run("n").fps == 8
+    assert evaluation.run("m", 4).fps == 4
+    with pytest.raises(TempolocError, match="2 runs of the model 'm': choose one of m at 8 fps, m at 4 fps"):
+        evaluation.run("m")
+
+
+def test_compare_pairs_demonstrations(tmp_path: Path) -> None:
+    benchmark = toy(*(clip(str(i)) for i in range(6)))
+    shifts = [0.2, 0.3, 0.1, 0.4, 0.3, 0.2]
+    a = [row(text(*((t + s, 9.9) for t in TRUTH)), str(i)) for i, s in enumerate(shifts)]
+    b = [row(text(*((t + 0.1, 9.9) for t in TRUTH)), str(i), model="n") for i in range(5)]
+    evaluation = score(tmp_path, a + b, benchmark)
+    one, every = compare(evaluation.run("m"), evaluation.run("n"), "mae_s")
+    assert (one.task, every.task, one.demos) == ("toy", "", 5)
+    assert (one.a, one.b) == pytest.approx((0.26, 0.1))
+    assert one.difference.value == pytest.approx(0.16)
+    assert one.difference == every.difference
+    assert one.p == 4 / 2**5  # all flips of the four differences that are not 0: all + and all −, twice
+    back = compare(evaluation.run("n"), evaluation.run("m"), "mae_s")[0]
+    assert back.difference.value == pytest.approx(-0.16)
+    with pytest.raises(TempolocError, match="share no demonstration with the score 'miou'"):
+        compare(evaluation.run("m"), evaluation.run("n"), "miou")
+
+
+# --- events asked in another order ---
+
+
+def asked_text(labels: Sequence[str], times: Sequence[float]) -> str:
+    lines = [f"Event {i}: <{t}> <{t + 1}> {label}" for i, (label, t) in enumerate(zip(labels, times, strict=True), 1)]
+    return "<answer>\n" + "\n".join(lines) + "\n</answer>"
+
+
+@pytest.mark.parametrize("mode", ["strict", "recipe"])
+def test_swapped_answers_score_as_unswapped_ones(tmp_path: Path, mode: str) -> None:
+    times = dict(zip(LABELS, (2.1, 4.8, 6.0), strict=True))
+    swapped = ("release", "lift", "grasp")
+    plain = score(tmp_path, [row(asked_text(LABELS, list(times.values())))], None, mode)
+    turned = row(asked_text(swapped, [times[label] for label in swapped]), labels=list(swapped))
+    assert score(tmp_path, [turned], None, mode) == plain
+    assert values(plain, "mae_s", "compliance", "recall") == pytest.approx([0.1, 1.0, 1.0])
+    if mode == "strict":  # without `labels` these are named right, but not in the form asked for
+        assert values(score(tmp_path, [{k: v for k, v in turned.items() if k != "labels"}]), "compliance") == [0.0]
+
+
+def test_json_is_in_form_where_it_was_asked_for(tmp_path: Path) -> None:
+    spans = zip(LABELS, TRUTH, strict=True)
+    events = [{"event": i, "label": label, "start": t, "end": t + 1} for i, (label, t) in enumerate(spans, 1)]
+    lines, answer = asked_text(LABELS, TRUTH), json.dumps({"events": events})
+    for told, form, compliance in (
+        (answer, "json", 1.0), (answer, "lines", 0.0), (answer, None, 0.0),
+        (lines, "json", 0.0), (lines, "lines", 1.0), (lines, None, 1.0),
+    ):  # fmt: skip
+        rows = [row(told, **({"form": form} if form else {}))]
+        assert values(score(tmp_path, rows), "mae_s", "compliance", "recall") == [0.0, compliance, 1.0]
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:1 has form = 'xml'; it must be 'lines' or 'json'"):
+        score(tmp_path, [row(lines, form="xml")])
+
+
+@pytest.mark.parametrize("mode", ["strict", "recipe"])
+def test_answers_that_ignore_the_swap_are_penalized(tmp_path: Path, mode: str) -> None:
+    """Times in their usual order under the exchanged names; the recipe's rule goes by place alone."""
+    swapped = ("release", "lift", "grasp")
+    found = score(tmp_path, [row(asked_text(swapped, TRUTH), labels=list(swapped))], None, mode)
+    errors = [e.scores["mae_s"].value for e in found.runs[0].tasks[0].events]
+    # grasp at 6 s; in strict mode lift (5 s) and release (2 s) then break the order: max(5, 5) and max(6, 4)
+    assert errors == pytest.approx([4.0, 5.0, 6.0] if mode == "strict" else [4.0, 0.0, 4.0])
+
+
+def test_the_recipes_rule_goes_by_place(tmp_path: Path) -> None:
+    """An answer with the usual names and times to a swapped question: named right, at the wrong places."""
+    answer = row(asked_text(LABELS, TRUTH), labels=["lift", "grasp", "release"])
+    assert values(score(tmp_path, [answer]), "mae_s", "compliance") == [0.0, 0.0]
+    assert values(score(tmp_path, [answer], None, "recipe"), "mae_s") == pytest.approx([2.0])
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_no_permutation_changes_a_score(data: st.DataObject) -> None:
+    """All scores, also of missing, late and disordered events, and for clips that have a label twice."""
+    labels = data.draw(st.lists(st.sampled_from(["grasp", "lift", "release", "push", "wipe"]), min_size=2, max_size=5))
+    boundaries = [1.0 + i for i in range(len(labels))]
+    events = tuple(Event(label, b) for label, b in zip(labels, boundaries, strict=True))
+    benchmark = toy(Clip("toy/0", "toy", events, fps=30.0, duration=8.0))
+    distinct = len(set(labels)) == len(labels)
+    some = st.one_of(st.floats(0, 9).map(lambda t: round(t, 2)), st.none())
+    times = data.draw(st.lists(some if distinct else some.filter(lambda t: t is not None),
+                               min_size=len(labels), max_size=len(labels)))  # fmt: skip
+    order = data.draw(st.permutations(range(len(labels))))
+    if not distinct:  # occurrences of one label keep their order
+        order = [sorted(j for j in order if labels[j] == labels[i])[
+            [j for j in order if labels[j] == labels[i]].index(i)] for i in order]  # fmt: skip
+
+    def answer(places: Sequence[int]) -> str:
+        lines = [
+            f"Event {n}: <{times[i]}> <{round(times[i] + 1, 2)}> {labels[i]}"
+            for n, i in enumerate(places, 1)
+            if times[i] is not None
+        ]
+        return "<answer>\n" + "\n".join(lines) + "\n</answer>"
+
+    with tempfile.TemporaryDirectory() as folder:
+        for mode in ("strict", "recipe"):
+            plain = score(Path(folder), [row(answer(range(len(labels))))], benchmark, mode)
+            turned = row(answer(order), labels=[labels[i] for i in order])
+            assert score(Path(folder), [turned], benchmark, mode) == plain
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["grasp", "lift"], "asks for 'grasp', 'lift'; labels must be those of toy/0 in another order: 'grasp'"),
+        (["grasp", "lift", "lift"], "asks for 'grasp', 'lift', 'lift'"),
+        (["grasp", "lift", "release", "push"], "'push'; labels must be those"),
+        (["Grasp", "lift", "release"], "asks for 'Grasp'"),
+        ([], "asks for nothing"),
+        ("grasp", "has labels = 'grasp', which is not a list of texts"),
+        (None, "has labels = None"),
+        ([1, 2, 3], r"has labels = \[1, 2, 3\]"),
+    ],
+)
+def test_labels_must_be_the_clips_own(tmp_path: Path, labels: Any, message: str) -> None:
+    for mode in ("strict", "recipe"):
+        with pytest.raises(TempolocError, match=rf"^p\.jsonl:2 .*{message}"):
+            score(tmp_path, [row("", trial=1), row("", labels=labels)], None, mode)
+
+
+# --- compressed files ---
+
+
+@pytest.mark.parametrize(("suffix", "opened"), [(".xz", lzma.open), (".gz", gzip.open)])
+def test_compressed_files_are_read_alike(
+    tmp_path: Path, suffix: str, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = toy(*(clip(str(i)) for i in range(5)))
+    plain = write(tmp_path / "p.jsonl", many_rows())
+    whole = evaluate(plain, benchmark, resamples=50)
+    packed = tmp_path / f"p.jsonl{suffix}"
+    with opened(packed, "wb") as out:
+        out.write(plain.read_bytes())
+    assert packed.stat().st_size < plain.stat().st_size / 2
+    monkeypatch.setattr(predictions, "CHUNK_BYTES", 997)
+    assert evaluate(packed, benchmark, resamples=50) == whole
+    other = write(tmp_path / "q.jsonl", [{**r, "model": r["model"] * 2} for r in many_rows(20)])
+    assert [r.model for r in evaluate([packed, other], benchmark, resamples=5).runs] == ["m", "n", "mm", "nn"]
+
+
+@pytest.mark.parametrize(("suffix", "opened"), [(".xz", lzma.open), (".gz", gzip.open)])
+def test_errors_in_compressed_files_name_the_line(tmp_path: Path, suffix: str, opened: Any) -> None:
+    packed = tmp_path / f"p.jsonl{suffix}"
+
+    def pack(*rows: dict[str, Any]) -> None:
+        with opened(packed, "wt") as out:
+            out.write("".join(json.dumps(r) + "\n" for r in rows))
+
+    pack(row(""), row("", trial=1), row("", "9"))
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl\{suffix}:3 is about the clip '9'"):
+        evaluate(packed, toy())
+    pack(row(""), row("", trial=1), row(""))
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl\{suffix}:3 repeats p\.jsonl\{suffix}:1"):
+        evaluate(packed, toy())
+    pack(*(row(text(*GOOD), trial=i) for i in range(2000)))
+    packed.write_bytes(packed.read_bytes()[:-60])
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl\{suffix} is damaged or cut off"):
+        evaluate(packed, toy())
+    packed.write_bytes(b"no archive at all")
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl\{suffix} is damaged or cut off"):
+        evaluate(packed, toy())
+
+
+def test_errors_in_frames(tmp_path: Path) -> None:
+    assert values(score(tmp_path, [row(text(*GOOD))]), "mae_frames") == pytest.approx([30 * 0.1])
+    unknown = toy(clip("0", fps=None))
+    assert values(score(tmp_path, [row(text(*GOOD))], unknown), "mae_frames") == [None]
+    bridge = load_benchmark("recipe")  # 5 fps; the truth 0.6 and 1.1 s was stamped as if at 30 fps
+    answer = {"clip": "0", "task": "bridge", "model": "m", "fps": 8, "trial": 0}
+    answer |= {"text": "Event 1: <4.2> <7.2> grasping the cube\nEvent 2: <7.2> <9.0> releasing the cube"}
+    for mode in ("strict", "recipe"):  # 0.6 s of the source are 3 frames, and so are 0.1 s of the label base
+        assert values(score(tmp_path, [answer], bridge, mode), "mae_frames") == pytest.approx([3.0])
+
+
+def test_clips_that_nobody_has_labelled_are_not_scored(tmp_path: Path) -> None:
+    blank = replace(clip("1"), extra={PLACEHOLDER: True})
+    with pytest.raises(TempolocError, match="toy/1 has placeholders for boundaries: find or label them first"):
+        score(tmp_path, [row(text((2, 5), (5, 6), (6, 8)))], toy(clip("0"), blank))

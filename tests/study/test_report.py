@@ -1,0 +1,89 @@
+"""Tables and figures: readable text, the same bytes each time, nothing too large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.study.report import Report, contact_sheet, event_error_figure, mre_figure, render, timeline_figure
+
+MRE = pd.DataFrame(
+    {
+        "task": ["cube", "cube", "nut"],
+        "row": ["loo-median", "model", "model"],
+        "kind": ["blind", "model", "model"],
+        "mre_pct": [34.0, 20.0, 15.0],
+        "low": [30.0, 15.0, 10.0],
+        "high": [40.0, 25.0, 20.0],
+    }
+)
+EVENTS = pd.DataFrame(
+    {
+        "task": ["cube", "cube"],
+        "event": ["grasping the cube", "releasing the cube"],
+        "row": ["model", "model"],
+        "value": [20.0, 10.0],
+        "low": [15.0, 8.0],
+        "high": [25.0, 13.0],
+    }
+)
+FRAMES = [np.full((32, 48, 3), v, np.uint8) for v in (0, 90, 200)]
+
+
+def timeline() -> Figure:
+    return timeline_figure(FRAMES, 3.0, ["grasp", "release"], {"truth": [0.5, 2.0], "model": [0.6, float("nan")]})
+
+
+@pytest.mark.parametrize("make", [lambda: mre_figure(MRE), lambda: event_error_figure(EVENTS), timeline])
+def test_figures_are_the_same_bytes_each_time(make: Callable[[], Figure]) -> None:
+    for kind in ("png", "svg"):
+        first = render(make(), kind)  # type: ignore[arg-type]
+        assert first == render(make(), kind)  # type: ignore[arg-type]
+        assert len(first) > 5000
+
+
+def test_a_figure_that_is_too_large_is_refused() -> None:
+    figure = Figure(figsize=(12, 8))
+    noise = np.random.default_rng(0).integers(0, 255, (800, 1200, 3), np.uint8)
+    figure.subplots().imshow(noise)
+    with pytest.raises(TempolocError, match=r"noise is \d+ kB as PNG; make it smaller than 200 kB"):
+        Report(None, "full").figure(figure, "noise")
+
+
+def test_a_reader_keeps_their_own_style() -> None:
+    before = dict(mpl.rcParams)
+    render(mre_figure(MRE), "png")
+    assert dict(mpl.rcParams) == before
+
+
+def test_tables_are_written_twice_the_same(tmp_path: Path) -> None:
+    table = pd.DataFrame({"task": ["a|b", "c"], "value": [1 / 3, float("nan")], "ok": [True, False]})
+    texts = []
+    for name in ("one", "two"):
+        shown = Report(tmp_path / name, "full").table(table, "t")
+        texts.append((tmp_path / name / "tables" / "t.md").read_text())
+        assert texts[-1] == shown.text
+    assert texts[0] == texts[1]
+    assert texts[0].splitlines()[2:] == ["| a\\|b | 0.333 | yes |", "| c | – | no |"]
+    assert (tmp_path / "one" / "tables" / "t.csv").read_text() == "task,value,ok\na|b,0.333333,True\nc,,False\n"
+
+
+def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = Report(None, "quick")
+    report.table(pd.DataFrame({"a": [1]}), "t")
+    report.figure(mre_figure(MRE), "f")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_contact_sheet_scales_and_joins() -> None:
+    assert contact_sheet(FRAMES, height=16).shape == (16, 72, 3)
+    with pytest.raises(TempolocError, match="at least one frame"):
+        contact_sheet([])

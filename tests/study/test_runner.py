@@ -1,0 +1,273 @@
+"""The study runner: parameters refused, failures reported, unchanged runs skipped, results published."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from tempoloc_nb.core.settings import TempolocError, settings
+from tempoloc_nb.study import publish as publishing
+from tempoloc_nb.study import runner as study
+from tempoloc_nb.study.plan import plan_lines, plan_studies
+
+PARAMETERS = 'profile = "quick"\noutput = ""\nfactor = 2'
+BODY = """
+import pandas as pd
+from tempoloc_nb.study.runner import start
+report = start(profile, output, factor=factor)
+report.table(pd.DataFrame({"factor": [factor]}), "factor")
+"""
+FIGURE = """
+from matplotlib.figure import Figure
+figure = Figure()
+figure.subplots().plot([0, factor])
+_ = report.figure(figure, "line")
+"""
+WriteStudy = Callable[..., Path]
+
+
+def test_a_run_keeps_everything_together(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_one", PARAMETERS, BODY, FIGURE)
+    (run,) = study.run_studies("quick", {"factor": 3})
+    assert run.status == "done"
+    folder = project / "runs" / "quick" / "01_one"
+    record = json.loads((folder / "run.json").read_text())
+    assert record["parameters"] == {"profile": "quick", "factor": 3}
+    assert set(record["results"]) == {
+        "tables/factor.csv", "tables/factor.md", "figures/line.svg", "figures/line.png", "figures/line.json",
+    }  # fmt: skip
+    assert (folder / "tables" / "factor.csv").read_text() == "factor\n3\n"
+    assert "QUICK" in (folder / "tables" / "factor.md").read_text()
+    assert json.loads((folder / "figures" / "line.json").read_text()) == {"factor": 3, "profile": "quick"}
+    index = (project / "runs" / "quick" / "index.html").read_text()
+    assert "01_one/notebook.html" in index
+    assert "01_one/figures/line.png" in index
+    assert str(project) not in (folder / "notebook.ipynb").read_text()
+
+
+def test_an_unchanged_run_is_skipped_and_a_changed_one_is_not(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_one", PARAMETERS, BODY)
+    assert [r.status for r in study.run_studies("quick")] == ["done"]
+    assert [r.status for r in study.run_studies("quick")] == ["unchanged"]
+    assert study.plan("quick")[0]["state"] == "unchanged"
+    assert study.plan("quick", {"factor": 5})[0]["state"] == "to run"
+    assert [r.status for r in study.run_studies("quick", {"factor": 5})] == ["done"]
+    task = project / "data" / "tasks" / "recipe" / "cube.toml"
+    task.write_text(task.read_text() + "# a changed input\n")
+    assert study.plan("quick", {"factor": 5})[0]["state"] == "to run"
+    write_study("01_one", PARAMETERS, BODY + "\n# a changed notebook")
+    assert [r.status for r in study.run_studies("quick", {"factor": 5})] == ["done"]
+
+
+MODEL = """
+model = "tempoloc-tiny"
+video_root = ""
+"""
+
+
+def test_a_run_depends_on_models_videos_and_shipped_data(write_study: WriteStudy, project: Path) -> None:
+    path = write_study("01_one", PARAMETERS + MODEL, BODY)
+    folder, videos = project / "data" / "models" / "tempoloc-tiny", project / "videos"
+    for name in ("experiments.toml", "predictions/a.jsonl.xz", "training/a.jsonl", "models/tempoloc-tiny/config.json"):
+        (project / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "data" / "experiments.toml", project / "data")
+    (project / "constraints").mkdir()
+    videos.mkdir()
+    changes: list[tuple[Path, bytes]] = [
+        (folder / "config.json", b"{}"), (folder / "config.json", b'{"model_type": ""}'),
+        (folder / "model.safetensors", bytes(20_000_000)),
+        (folder / "model.safetensors", bytes(10_000_000) + b"1" + bytes(9_999_999)),
+        (project / "data" / "predictions" / "a.jsonl.xz", b"a"), (project / "data" / "training" / "a.jsonl", b"a"),
+        (project / "data" / "experiments.toml", (ROOT / "data" / "experiments.toml").read_bytes() + b"# more\n"),
+        (project / "constraints" / "core.txt", b"torch==2"), (videos / "a.mp4", b"a"),
+        (project / "settings.ini", (project / "settings.ini").read_bytes() + b"# more\n"),
+    ]  # fmt: skip
+    given = {"video_root": str(videos)}
+    seen = [study.run_hash(path, given)]
+    for changed, content in changes:
+        changed.write_bytes(content)
+        seen.append(study.run_hash(path, given))
+    assert len(set(seen)) == len(changes) + 1
+    # A copy of the same content is the same input, whenever it was written.
+    os.utime(changes[-1][0], (0, 0))
+    shutil.copy(folder / "model.safetensors", project / "again")
+    (project / "again").replace(folder / "model.safetensors")
+    assert study.run_hash(path, given) == seen[-1]
+    assert study.run_hash(path, {**given, "model": "nvidia/Cosmos-Reason1-7B"}) != seen[-1]
+    assert study.run_hash(path, {**given, "output": "elsewhere"}) == seen[-1]
+
+
+LOGS = """
+from tempoloc_nb.study.curves import log_files
+log_files(logs)
+"""
+
+
+def test_a_study_of_training_logs_is_left_out_without_them(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_logs", PARAMETERS + '\nlogs = ""', LOGS)
+    write_study("02_one", PARAMETERS, BODY)
+    logs, one = study.run_studies("quick")
+    assert (logs.status, logs.error) == (
+        "left out", "no training log base.jsonl in training: `tempoloc sft` writes one",
+    )  # fmt: skip
+    assert one.status == "done"
+    for profile in ("quick", "full"):
+        assert [r["state"] for r in study.plan(profile, only=["01"])] == ["left out"]
+        (planned,) = plan_studies(profile, only=["01"])
+        assert plan_lines([planned])[1] == f"    left out  {logs.error}"
+    mine = project / "mine"
+    mine.mkdir()
+    for name in ("base.jsonl", "sft.jsonl"):
+        (mine / name).write_text("")
+    assert study.plan("quick", {"logs": str(mine)})[0]["state"] == "to run"
+    shutil.copytree(mine, project / "data" / "training")
+    assert study.run_studies("quick", only=["01"])[0].status == "done"
+
+
+def test_the_recipes_job_is_of_the_studies_of_one_model() -> None:
+    """In this repository: studies that are about our own models alone are no part of it."""
+    job = {"model": "nvidia/Cosmos-Reason1-7B", "benchmark": "recipe", "video_root": "videos"}
+    chosen = {n.stem[:2] for n in study.chosen_notebooks(job)}
+    assert {"04", "09"} <= chosen
+    assert not {"01", "02", "03", "10", "11"} & chosen
+
+
+def test_a_value_that_is_the_default_is_no_change(write_study: WriteStudy) -> None:
+    path = write_study("01_one", PARAMETERS, BODY)
+    assert study.run_hash(path, {"factor": 2}) == study.run_hash(path, {})
+
+
+def test_a_run_says_how_long_it_took(
+    write_study: WriteStudy, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study("01_one", PARAMETERS, BODY)
+    study.run_studies("quick")
+    said = capsys.readouterr().out
+    assert re.fullmatch(r"01_one: done in \d+ s\n1 studies: 1 done, in \d+ s\n", said)
+    study.run_studies("quick")
+    again = capsys.readouterr().out
+    assert re.fullmatch(r"01_one: unchanged since a run of \d+ s\n1 studies: 1 unchanged, in 0 s\n", again)
+
+
+def test_a_failed_notebook_names_its_cell_and_the_others_go_on(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_bad", PARAMETERS, "x = 1", "raise ValueError('no clips here')")
+    write_study("02_good", PARAMETERS, BODY)
+    bad, good = study.run_studies("quick")
+    assert (bad.status, bad.cell, bad.error) == ("failed", 3, "ValueError: no clips here")
+    assert good.status == "done"
+    assert "no clips here" in (project / "runs" / "quick" / "index.html").read_text()
+    assert study.plan("quick", only=["01"])[0]["state"] == "to run"
+
+
+def test_a_notebook_without_parameters_is_refused_before_anything_runs(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_good", PARAMETERS, BODY)
+    write_study("02_untagged", PARAMETERS, BODY, tags=())
+    with pytest.raises(TempolocError, match=r"02_untagged\.ipynb has 0 cells tagged"):
+        study.run_studies("quick")
+    assert not (project / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [('output = ""', "lacks 'profile'"), ('profile = "quick"', "lacks 'output'")],
+)
+def test_the_runners_own_parameters_must_be_there(write_study: WriteStudy, cell: str, message: str) -> None:
+    write_study("01_one", cell, BODY)
+    with pytest.raises(TempolocError, match=message):
+        study.run_studies("quick")
+
+
+def test_unknown_parameters_profiles_and_studies_are_refused(write_study: WriteStudy) -> None:
+    write_study("01_one", PARAMETERS, BODY)
+    with pytest.raises(TempolocError, match="unknown parameter 'facter': the chosen studies know factor"):
+        study.run_studies("quick", {"facter": 3})
+    with pytest.raises(TempolocError, match="use --profile"):
+        study.run_studies("quick", {"profile": "full"})
+    with pytest.raises(TempolocError, match="unknown profile"):
+        study.run_studies("huge")
+    with pytest.raises(TempolocError, match="choose from 01_one"):
+        study.run_studies("quick", only=["09"])
+
+
+def test_a_run_with_overrides_is_of_the_studies_that_know_them(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_plain", PARAMETERS, BODY)
+    write_study("02_more", PARAMETERS + "\nmore = 1", BODY)
+    write_study("03_other", PARAMETERS + "\nother = 1", BODY)
+    assert [r["study"] for r in study.plan("quick")] == ["01_plain", "02_more", "03_other"]
+    assert [r.study for r in study.run_studies("quick", {"factor": 3, "more": 2})] == ["02_more"]
+    assert [r["study"] for r in study.plan("quick", {"other": 2})] == ["03_other"]
+    with pytest.raises(TempolocError, match="no study knows more and other together"):
+        study.run_studies("quick", {"more": 2, "other": 2})
+
+
+def test_a_profile_that_needs_gpus_is_refused_without_them(
+    write_study: WriteStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_study("01_one", PARAMETERS, BODY)
+    monkeypatch.setattr(study, "gpu_count", lambda: 2)
+    with pytest.raises(TempolocError, match="needs 8 GPUs, found 2"):
+        study.run_studies("gpu8")
+    assert study.plan("gpu8")[0]["gpus"] == 8
+    with pytest.raises(TempolocError, match="use -p data_parallel 2"):
+        study.run_studies("gpu8")
+    write_study("01_one", PARAMETERS + "\ndata_parallel = 0", BODY)
+    assert [r.status for r in study.run_studies("gpu8", {"data_parallel": 2})] == ["done"]
+
+
+def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, project: Path) -> None:
+    path = write_study("01_one", PARAMETERS, BODY, FIGURE)
+    with pytest.raises(TempolocError, match="too small to publish"):
+        publishing.publish("quick")
+    with pytest.raises(TempolocError, match="01_one has no finished full run"):
+        publishing.publish("full")
+    study.run_studies("full")
+    assert publishing.publish("full") == ["01_one"]
+    published = json.loads(path.read_text())
+    record = json.loads((project / "data" / "results" / "01_one" / "run.json").read_text())
+    assert published["metadata"]["tempoloc"]["results"] == record["results"]
+    assert published["cells"][1]["outputs"]
+    assert (project / "figures" / "01_one" / "line.svg").is_file()
+    # Outputs are not code: the run is still the run of this notebook.
+    assert study.plan("full")[0]["state"] == "unchanged"
+    path.write_text(path.read_text().replace("[factor]", "[factor + 1]"))
+    with pytest.raises(TempolocError, match="has no finished full run"):
+        publishing.publish("full")
+
+
+def test_published_results_are_of_one_run() -> None:
+    """In this repository: notebook outputs, tables and figures carry the same parameters and hashes."""
+    paths = settings().paths
+    notebooks = study.study_notebooks()
+    there = [n for n in notebooks if not study.left_out(n, "full", {})]
+    left = [n.stem for n in notebooks if n not in there]
+    print(f"{len(left)} studies have no model here, and are not published: {', '.join(left) or '-'}")
+    assert {"01_published_results", "02_simulated_benchmark", "03_overlay_and_pixels"} <= {n.stem for n in there}
+    assert all("tempoloc" not in json.loads(n.read_text())["metadata"] for n in notebooks if n not in there)
+    for notebook in there:
+        note = json.loads(notebook.read_text())["metadata"]["tempoloc"]
+        record = json.loads((paths.results / notebook.stem / "run.json").read_text())
+        assert note == {"parameters": record["parameters"], "results": record["results"]}
+        assert settings().profile(note["parameters"]["profile"]).publishable
+        for name, digest in note["results"].items():
+            part, file = name.split("/", 1)
+            folder = paths.results if part == "tables" else paths.figures
+            assert study.file_hash(folder / notebook.stem / file) == digest, name
+        listed = {n.split("/", 1)[1] for n in note["results"]} | {"run.json"}
+        there = {p.name for folder in (paths.results, paths.figures) for p in (folder / notebook.stem).glob("*")}
+        assert there == listed
+
+
+def test_study_notebooks_define_no_functions() -> None:
+    for notebook in study.study_notebooks():
+        for cell in json.loads(notebook.read_text())["cells"]:
+            if cell["cell_type"] == "code":
+                source = "".join(cell["source"])
+                assert not any(line.startswith(("def ", "class ")) for line in source.splitlines())
+                assert "#| export" not in source

@@ -1,0 +1,57 @@
+"""The tables of the studies: the benchmark is not answerable blind, the oracle is far better, claims are computed."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from tempoloc_nb.clips.tasks import load_benchmark, read_manifest
+from tempoloc_nb.study.published import ROWS, claims_table, improvement_table
+from tempoloc_nb.study.tables import best_blind, blind_scores, family_table, with_published
+
+RECIPE = load_benchmark("recipe")
+SIM = load_benchmark("sim")
+
+
+@pytest.fixture(scope="module")
+def simulated() -> pd.DataFrame:
+    train = read_manifest(SIM.root / "train.jsonl.xz")
+    return blind_scores(SIM, fps=8, resamples=50, train=train)
+
+
+def test_the_simulated_benchmark_is_the_designed_one() -> None:
+    assert {key: len(SIM.of_task(key)) for key in SIM.tasks} == {
+        "stack-three": 100, "stack-three-ur5e": 100, "stack-three-5fps": 100, "nut-assembly": 100,
+    }  # fmt: skip
+    assert len(SIM.with_videos()) == 60
+
+
+@pytest.mark.parametrize("family", ["stack-three", "stack-three-ur5e", "stack-three-5fps", "nut-assembly"])
+def test_no_blind_row_answers_the_simulated_benchmark(simulated: pd.DataFrame, family: str) -> None:
+    part = simulated[simulated["task"] == family]
+    blind = part[part["kind"] == "blind"]
+    assert len(blind) == 7
+    assert blind["mre_pct"].min() > 25
+    (oracle,) = part.loc[part["kind"] == "oracle", "mre_pct"]
+    assert oracle < 8
+
+
+def test_families_keep_the_pace_of_the_recipes_tasks() -> None:
+    table = family_table(SIM)
+    for ratios in table["ratio to the mirrored"]:
+        assert all(0.8 <= float(r) <= 1.25 for r in str(ratios).split(" / "))
+    assert (table["idle, worst clip (%)"] <= 20).all()
+
+
+def test_published_models_against_blind_rows() -> None:
+    scores = blind_scores(RECIPE, fps=8, resamples=50, mode="recipe", groups=ROWS)
+    best = best_blind(with_published(scores)).set_index("task")
+    better = {task: str(names).split(", ") for task, names in best["models better than it"].items()}
+    assert better["cube"] == ["Qwen3-VL-235B-A22B", "Cosmos-Reason1-7B-SFT"]
+    assert better["nut"] == better["bridge"] == better["agibot"] == ["none"]
+
+
+def test_what_the_recipe_states_and_what_it_does_not() -> None:
+    assert list(improvement_table()["agrees"]) == [True, True, True, False]
+    claims = claims_table(len(RECIPE.clips)).set_index("claim")["agrees"]
+    assert [c for c, agrees in claims.items() if not agrees] == ["change agibot", "reduction, real", "Bridge videos"]
