@@ -41,10 +41,13 @@ from pathlib import Path
 from typing import Any
 
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.videos import find_videos
+from tempoloc_nb.core.pickles import read_plain_pickle
 from tempoloc_nb.core.settings import data_dir, settings
-from tempoloc_nb.formats.recipe import read_plain_pickle
-from tempoloc_nb.inference.run import Request, Sampling, find_videos, run_backend
+from tempoloc_nb.engines.protocol import Request
+from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.prompts import Prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 
 TASK, PROMPT = "stack-three", "cube"  # the recipe's question about these clips

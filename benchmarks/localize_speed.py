@@ -18,8 +18,10 @@ import time
 from pathlib import Path
 
 from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.settings import data_dir, settings
-from tempoloc_nb.inference.run import Sampling, find_videos, plan_requests
+from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.prompting.sampling import Sampling
 
 TARGETS = {"seconds a clip, one trial": 4.0, "peak memory, GB": 1.5}
 
@@ -29,7 +31,7 @@ def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, floa
     began = time.monotonic()
     import torch
 
-    from tempoloc_nb.core.settings import TempolocError
+    from tempoloc_nb.core.errors import TempolocError
     from tempoloc_nb.engines.hf import HFBackend
     from tempoloc_nb.prompting.prompts import load_prompt
     from tempoloc_nb.video.view import View

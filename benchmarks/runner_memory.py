@@ -31,10 +31,11 @@ from typing import Any
 import numpy as np
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.engines.protocol import Request, Response, Sampling, row_seed
+from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.inference.ledger import read_keys
 from tempoloc_nb.inference.no_video import answer_text
 from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.files import encode
 
 TRIALS = 10

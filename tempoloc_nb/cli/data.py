@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 
 app = typer.Typer(name="dataset", help="Build and inspect training data.", no_args_is_help=True)
 
@@ -62,9 +62,9 @@ def build(
     allow: Annotated[list[str] | None, typer.Option(help="A field of your own in the manifest; repeatable.")] = None,
 ) -> None:
     """Write conversations, their videos and a summary."""
+    from tempoloc_nb.core.settings import settings
     from tempoloc_nb.data.build import BuildOptions, build_dataset
     from tempoloc_nb.data.sources import Source, from_manifest, from_recipe
-    from tempoloc_nb.core.settings import settings
 
     if (manifest is None) == (recipe_videos is None) or (recipe_videos is None) != (recipe_pickle is None):
         raise TempolocError("give either --manifest, or --recipe-videos with --recipe-pickle")
@@ -97,10 +97,9 @@ def stats(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
+    from tempoloc_nb.core.files import all_or_nothing, writing
     from tempoloc_nb.data.sample import read_samples
     from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_json, stats_text
-    from tempoloc_nb.core.files import all_or_nothing
-    from tempoloc_nb.formats.convert import writing
 
     if figure is not None and figure.suffix not in (".png", ".svg"):
         raise TempolocError(f"a figure is written as .png or .svg, not as {figure.name}")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -106,7 +106,8 @@ def launch(
     """Train in a process of its own; Ctrl-C ends all of it."""
     from tqdm import tqdm
 
-    from tempoloc_nb.finetuning.launch import Progress, launch as start, launch_command
+    from tempoloc_nb.finetuning.launch import Progress, launch_command
+    from tempoloc_nb.finetuning.launch import launch as start
 
     if dry_run:
         typer.echo(str(launch_command(file, engine, cosmos)))

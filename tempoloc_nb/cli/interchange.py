@@ -118,9 +118,9 @@ def caption(
 
     from tqdm import tqdm
 
-    from tempoloc_nb.formats.captions import CaptionOptions, caption_videos, caption_videos_of
+    from tempoloc_nb.core.files import writing
     from tempoloc_nb.engines.http import Patience
-    from tempoloc_nb.formats.convert import writing
+    from tempoloc_nb.formats.captions import CaptionOptions, caption_videos, caption_videos_of
 
     options = CaptionOptions(fps=fps, rules=rules, total_pixels=total_pixels, attempts=attempts, prompts=prompts)
     options = replace(options, sampling=replace(options.sampling, temperature=temperature, seed=seed))
@@ -145,8 +145,8 @@ def caption_prompts(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be changed, and change nothing.")] = False,
 ) -> None:
     """Replace the prompts of a validation set by structured captions."""
+    from tempoloc_nb.core.files import writing
     from tempoloc_nb.formats.caption_prompts import rewrite_prompts
-    from tempoloc_nb.formats.convert import writing
 
     with writing(folder):
         done = rewrite_prompts(folder, captions, dry_run=dry_run)

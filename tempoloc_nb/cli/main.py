@@ -15,16 +15,33 @@ import typer
 
 from tempoloc_nb.cli import (
     data as cli_dataset,
-    study as cli_experiments,
-    interchange as cli_interchange,
-    merge as cli_merge,
-    models as cli_models,
-    predictions as cli_predictions,
-    tiny as cli_sft,
+)
+from tempoloc_nb.cli import (
     finetune as cli_sft_jobs,
+)
+from tempoloc_nb.cli import (
+    interchange as cli_interchange,
+)
+from tempoloc_nb.cli import (
+    merge as cli_merge,
+)
+from tempoloc_nb.cli import (
+    models as cli_models,
+)
+from tempoloc_nb.cli import (
+    predictions as cli_predictions,
+)
+from tempoloc_nb.cli import (
+    study as cli_experiments,
+)
+from tempoloc_nb.cli import (
+    tiny as cli_sft,
+)
+from tempoloc_nb.cli import (
     trials as cli_trials,
 )
-from ..core.settings import TempolocError, settings
+from ..core.errors import TempolocError
+from ..core.settings import settings
 
 app = typer.Typer(
     name="tempoloc",

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.settings import TempolocError, settings
+from ..core.errors import TempolocError
+from ..core.settings import settings
 
 if TYPE_CHECKING:  # the scorer is imported by the commands that need it
-    from tempoloc_nb.scoring.evaluation import Evaluation
     from tempoloc_nb.clips.tasks import Benchmark, BoundaryIs
+    from tempoloc_nb.scoring.evaluation import Evaluation
 
 # %% auto #0
 __all__ = ['localize', 'evaluation_lines', 'evaluate', 'import_recipe']
@@ -57,12 +58,13 @@ def localize(
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be asked, and load nothing.")] = False,
 ) -> None:
     """Write predictions for every clip of a benchmark; what the output has already is not asked again."""
-    from tempoloc_nb.video.view import View
-    from tempoloc_nb.engines.make import check_backend, make_backend, way_of_asking
-    from tempoloc_nb.study.experiments import model_path
-    from tempoloc_nb.models.estimate import plan_localize
-    from tempoloc_nb.inference.run import find_videos, read_shard, run_backend
     from tempoloc_nb.clips.tasks import load_benchmark
+    from tempoloc_nb.clips.videos import find_videos
+    from tempoloc_nb.engines.make import check_backend, make_backend, way_of_asking
+    from tempoloc_nb.inference.run import read_shard, run_backend
+    from tempoloc_nb.models.estimate import plan_localize
+    from tempoloc_nb.models.locate import model_path
+    from tempoloc_nb.video.view import View
 
     found = load_benchmark(benchmark)
     engine = backend or ("hf" if _names_a_model(model) else "blind")
@@ -143,7 +145,7 @@ def _engine_options(
 
 def _names_a_model(name: str) -> bool:
     """Whether a name is a folder's, a hub model's or one of the list's; else it is a blind row's."""
-    from tempoloc_nb.study.experiments import model_path
+    from tempoloc_nb.models.locate import model_path
     from tempoloc_nb.models.registry import find_model
 
     return "/" in name or Path(model_path(name)).is_dir() or find_model(name) is not None
@@ -151,8 +153,8 @@ def _names_a_model(name: str) -> bool:
 
 def _localize_blind(benchmark: Benchmark, row: str, fps: float, output: Path, train: Path | None) -> str:
     """Write a blind row's predictions; returns a line about them."""
-    from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
     from tempoloc_nb.clips.tasks import read_manifest
+    from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
 
     answers = blind_predictions(benchmark, row, read_manifest(train) if train else ())
     written = write_predictions(output, prediction_rows(benchmark, answers, f"blind/{row}", fps))
@@ -204,8 +206,8 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
     """Score predictions against the truth."""
-    from tempoloc_nb.scoring import evaluation as scorer
     from tempoloc_nb.clips.tasks import load_benchmark
+    from tempoloc_nb.scoring import evaluation as scorer
 
     if use_start_time and use_end_time:
         raise TempolocError("choose --use-start-time or --use-end-time, not both")
@@ -235,8 +237,8 @@ def import_recipe(
     model: Annotated[str | None, typer.Option(help="Name of the model, where the files do not have it.")] = None,
 ) -> None:
     """Read the recipe's result pickles, safely."""
-    from tempoloc_nb.formats.recipe import import_recipe as read_results
     from tempoloc_nb.clips.tasks import load_task
+    from tempoloc_nb.formats.recipe import import_recipe as read_results
 
     done = read_results(results_dir, load_task(task), output, model)
     typer.echo(f"{output}: {done.rows} predictions from {done.files} files, {done.empty} of them empty")

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 
 # %% auto #0
 __all__ = ['experiment']
@@ -34,9 +34,9 @@ def experiment(
     pack: Annotated[Path | None, typer.Option(help="Folder for the packed copies (.jsonl.xz).")] = None,
 ) -> None:
     """Ask the models of the study's experiments; what the output has already is not asked again."""
-    from tempoloc_nb.study.experiments import find_experiments, run_experiment
-    from tempoloc_nb.inference.pack import pack_predictions, run_line
     from tempoloc_nb.clips.tasks import load_benchmark
+    from tempoloc_nb.inference.pack import pack_predictions, run_line
+    from tempoloc_nb.study.experiments import find_experiments, run_experiment
 
     chosen = find_experiments(names)
     about = {name: load_benchmark(name) for name in dict.fromkeys(benchmark or e.benchmark for e in chosen)}

@@ -76,8 +76,9 @@ def train(
     """Train a model; given again, the command goes on where it stopped."""
     from dataclasses import replace
 
-    from tempoloc_nb.tiny.processes import is_first
-    from tempoloc_nb.tiny.run import load_config, train as run
+    from tempoloc_nb.core.machine import is_first
+    from tempoloc_nb.tiny.run import load_config
+    from tempoloc_nb.tiny.run import train as run
 
     plan = load_config(config, seed=seed, workers=workers)
     plan = replace(plan, init=plan.init if init is None else init, begin=begin)

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, open_packed, read_toml
-from ..core.settings import TempolocError, data_dir
+from ..core.settings import data_dir
 
 # Which of an answer's two numbers is the boundary; the recipe's answers, and ours, say "start".
 BoundaryIs = Literal["start", "end"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..video.overlay import SUFFIXES
-from ..core.settings import TempolocError
 from .tasks import Benchmark, Task
+from ..core.errors import TempolocError
+from ..video.overlay import SUFFIXES
 
 
 def videos_here(benchmark: Benchmark, video_root: Path | str | None = None) -> dict[str, Path]:

@@ -11,12 +11,14 @@ import lzma
 import shutil
 import tomllib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn, TypeVar
 
-from .settings import TempolocError
+from .errors import TempolocError
+
+Value = TypeVar("Value")
 
 
 @contextmanager
@@ -84,5 +86,77 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 # %% auto #0
-__all__ = ['COMPRESSED', 'all_or_nothing', 'folder_or_nothing', 'write_json', 'open_packed', 'read_toml', 'whole_lines',
-           'first_line']
+__all__ = ['Value', 'COMPRESSED', 'all_or_nothing', 'folder_or_nothing', 'write_json', 'open_packed', 'read_toml', 'whole_lines',
+           'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl', 'need']
+
+# %% ../../nbs/10_core/20_files.ipynb #b2c2bff2
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A `TempolocError` in place of an `OSError`: the disk is full, say, or `path` is no place to write."""
+    try:
+        yield
+    except OSError as error:
+        at = error.filename2 or error.filename
+        where = "" if at is None or str(at) == str(path) else f" ({at})"
+        raise TempolocError(f"cannot write {path}: {error.strerror or error}{where}") from None
+
+
+def _not_finite(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def parse_object(text: str, where: str) -> dict[str, Any]:
+    """A JSON object; raises `TempolocError` that names `where`."""
+    try:
+        found = json.loads(text, parse_constant=_not_finite)
+    except json.JSONDecodeError as error:
+        raise TempolocError(f"{where} is not JSON: {error.msg}, column {error.colno}") from None
+    except ValueError as error:  # NaN, or an integer of thousands of digits
+        raise TempolocError(f"{where} is not JSON: {error}") from None
+    except RecursionError:
+        raise TempolocError(f"{where} is nested too deep") from None
+    if not isinstance(found, dict):
+        raise TempolocError(f"{where} is no JSON object: {text.strip()[:40]}")
+    return found
+
+
+def read_text(path: Path, what: str) -> str:
+    """A UTF-8 text; raises `TempolocError` that says which `what` file cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise TempolocError(f"cannot read the {what} file {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TempolocError(f"{path} is no UTF-8 text, byte {error.start}") from None
+
+
+def read_object(path: Path, what: str) -> dict[str, Any]:
+    """The JSON object in a file; raises `TempolocError` that names it."""
+    return parse_object(read_text(path, what), str(path))
+
+
+def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dict[str, Any]]]:
+    """("name:line", object) of each line; empty lines are passed over. Raises `TempolocError` naming the line."""
+    path = Path(path)
+    for number, line in enumerate(read_text(path, what).split("\n"), 1):
+        if line.strip():
+            yield f"{path.name}:{number}", parse_object(line, f"{path.name}:{number}")
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON Lines, all or nothing; folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with all_or_nothing(path) as partial, partial.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def need(row: Mapping[str, Any], key: str, kind: type[Value] | tuple[type[Value], ...], where: str) -> Value:
+    """A row's value of a type; raises `TempolocError` where it is missing or another."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if key not in row:
+        raise TempolocError(f"{where} lacks {key!r}")
+    value = row[key]
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join(k.__name__ for k in kinds)
+        raise TempolocError(f"{where}: {key} must be {wanted}, not {str(value)[:40]!r}")
+    return value

@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .settings import TempolocError
+from .errors import TempolocError
 
 # %% auto #0
 __all__ = ['import_torchvision', 'import_transformers']

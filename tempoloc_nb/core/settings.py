@@ -13,17 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tempoloc_nb
-
-
-class TempolocError(ValueError):
-    """Bad input from a person: the message is one line that names the thing and the way out.
-
-    The command line prints it without a traceback and exits with status 1.
-    """
+from .errors import TempolocError
 
 # %% auto #0
-__all__ = ['TempolocError', 'Paths', 'StudyDefaults', 'Scoring', 'Pixels', 'Profile', 'Settings', 'load_settings',
-           'settings_path', 'settings', 'data_dir']
+__all__ = ['Paths', 'StudyDefaults', 'Scoring', 'Pixels', 'Profile', 'Settings', 'load_settings', 'settings_path', 'settings',
+           'data_dir']
 
 # %% ../../nbs/10_core/10_settings.ipynb #f870d63e
 @dataclass(frozen=True, slots=True)

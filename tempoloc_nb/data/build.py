@@ -19,17 +19,17 @@ from typing import Any, Literal, TypeVar
 
 from tqdm import tqdm
 
+from ..clips.tasks import BoundaryIs, Clip
+from ..core.errors import TempolocError
+from ..core.files import first_line, write_json, writing
+from ..core.provenance import file_hash
+from ..core.settings import settings
 from .sample import Sample, Stamps, after_the_end, import_datasets, inside, sample_of, save_samples
 from .sources import Candidate, Source
-from ..core.files import first_line, write_json
-from ..formats.convert import writing
-from ..video.overlay import OverlayOptions, stamp_video
-from ..prompting.prompts import Prompt, load_prompt
-from ..engines.protocol import video_hash
-from ..core.settings import TempolocError, settings
 from .splits import assign, demonstration_of, group, read_plan
-from ..clips.tasks import BoundaryIs, Clip
+from ..prompting.prompts import Prompt, load_prompt
 from ..video.files import open_video, probe, video_frames
+from ..video.overlay import OverlayOptions, stamp_video
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -129,7 +129,7 @@ def look_at(path: Path, check_frames: bool = False) -> Seen:
     except json.JSONDecodeError:
         record = None
     overlay = record if isinstance(record, dict) and "overlay" in record else {}
-    return Seen(info.duration, info.fps, path.stat().st_size, video_hash(path), digest.hexdigest(), overlay)
+    return Seen(info.duration, info.fps, path.stat().st_size, file_hash(path), digest.hexdigest(), overlay)
 
 # %% ../../nbs/50_data/40_build.ipynb #bcf9c5c8
 def _stamp_fault(seen: Seen, options: BuildOptions) -> str:
@@ -227,7 +227,7 @@ def _place(draft: Draft, folder: Path, options: BuildOptions, stop: threading.Ev
             stamp_video(draft.path, target, how, stop=stop)
         except TempolocError as error:
             return Dropped(draft.clip.clip, "video cannot be stamped", _said(error, draft.path))
-        return replace(draft, sample=replace(draft.sample, video_sha256=video_hash(target)))
+        return replace(draft, sample=replace(draft.sample, video_sha256=file_hash(target)))
     target.unlink(missing_ok=True)
     if options.link:
         target.symlink_to(os.path.relpath(draft.path.resolve(), target.parent.resolve()))

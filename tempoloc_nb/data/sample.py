@@ -13,11 +13,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ..prompting.answers import ROUNDING
-from ..core.files import first_line
-from ..prompting.prompts import Prompt, load_prompt
-from ..core.settings import TempolocError
 from ..clips.tasks import BoundaryIs, Clip, Event, Interval, intervals_from_boundaries
+from ..core.errors import TempolocError
+from ..core.files import first_line
+from ..prompting.answers import ROUNDING
+from ..prompting.prompts import Prompt, load_prompt
 
 if TYPE_CHECKING:
     from tempoloc_nb.video.view import View

@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..clips.videos import videos_here
-from ..video.overlay import SUFFIXES
-from ..formats.recipe import read_plain_pickle
-from ..core.settings import TempolocError
 from ..clips.tasks import PLACEHOLDER, BoundaryIs, Clip, Event, Task, list_tasks, load_benchmark
+from ..clips.videos import videos_here
+from ..core.errors import TempolocError
+from ..core.pickles import read_plain_pickle
+from ..video.overlay import SUFFIXES
 
 # %% auto #0
 __all__ = ['PROVENANCE', 'Candidate', 'Source', 'from_manifest', 'read_response', 'from_recipe']

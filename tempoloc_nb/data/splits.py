@@ -12,8 +12,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.settings import TempolocError
 from ..clips.tasks import Clip
+from ..core.errors import TempolocError
 
 # %% auto #0
 __all__ = ['demonstration_of', 'field_of', 'group', 'SplitPlan', 'check_name', 'read_plan', 'assign', 'check_leaks']

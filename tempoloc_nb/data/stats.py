@@ -14,8 +14,8 @@ from random import Random
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import TempolocError
 from .sample import Sample
-from ..core.settings import TempolocError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +96,7 @@ def stats_figure(samples: Sequence[Sample]) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from tempoloc_nb.study.report import house_style
+    from tempoloc_nb.core.plots import house_style
 
     tasks = list(dict.fromkeys(s.task for s in samples))
     splits = list(dict.fromkeys(s.split for s in samples))

@@ -16,10 +16,11 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from .hf import HFBackend
-from .protocol import Backend, Request, Response, Sampling, clip_error, reason
+from ..core.errors import TempolocError
 from ..core.optional import import_transformers
-from ..core.settings import TempolocError
+from .hf import HFBackend
+from .protocol import Backend, Request, Response, clip_error, reason
+from ..prompting.sampling import Sampling
 
 # %% auto #0
 __all__ = ['Answer', 'answer_each', 'ParallelBackend']

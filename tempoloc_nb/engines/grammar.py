@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.errors import TempolocError
 from ..prompting.constraints import Constraint
-from ..core.settings import TempolocError
 
 if TYPE_CHECKING:
     import torch

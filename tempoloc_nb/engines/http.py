@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 
 if TYPE_CHECKING:
     import anyio

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import TempolocError
+from ..core.settings import settings
+from .protocol import Backend
 from ..models.registry import PRESETS, Preset, find_model, load_registry
-from ..inference.run import Backend
-from ..core.settings import TempolocError, settings
 
 ENGINES = ("hf", "vllm", "openai", "ray")
 SERVERS = "TEMPOLOC_SERVERS"

@@ -6,44 +6,22 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import Any, Protocol
 
-from ..video.view import View
-from ..prompting.constraints import Constraint
+from ..core.errors import TempolocError
 from ..core.files import first_line
-from ..inference.ledger import Keys
-from ..prompting.prompts import Form, Prompt
-from ..core.settings import TempolocError
-from ..clips.tasks import Benchmark
+from ..prompting.constraints import Constraint
+from ..prompting.prompts import Prompt
+from ..prompting.sampling import Sampling
+from ..video.view import View
 
 # %% auto #0
-__all__ = ['Sampling', 'Request', 'Response', 'Backend', 'reason', 'clip_error', 'row_seed', 'video_hash', 'request_id',
-           'view_name', 'asked_form', 'response_row', 'plan_requests', 'VideoHashes', 'Unanswered']
+__all__ = ['Request', 'Response', 'Backend', 'reason', 'clip_error', 'row_seed']
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #2d7ed87a
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How text is drawn. `temperature` 0 is greedy; `repetition_penalty` 1 is none (the recipe's is 1.15)."""
-
-    temperature: float = 0.6
-    top_p: float = 0.95
-    repetition_penalty: float = 1.0
-    max_new_tokens: int = 1024
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.repetition_penalty <= 0:
-            raise TempolocError(
-                f"sampling needs temperature ≥ 0, 0 < top_p ≤ 1 and repetition_penalty > 0, got {self}"
-            )
-        if self.max_new_tokens < 1:
-            raise TempolocError(f"max_new_tokens must be 1 or more, got {self.max_new_tokens}")
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """One clip's question. `trials` are the numbers of the answers wanted; `fps` is the sampling rate asked for."""
@@ -108,141 +86,3 @@ def row_seed(seed: int, clip: str, trial: int) -> int:
     """Seed of one trial of one clip: the same in every batch, run and setting."""
     digest = hashlib.sha256(f"{seed}/{clip}/{trial}".encode()).digest()
     return int.from_bytes(digest[:4], "big")
-
-# %% ../../nbs/35_engines/10_protocol.ipynb #d4b74a53
-def video_hash(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def request_id(
-    request: Request, settings: Mapping[str, Any], sampling: Sampling, content: str | None = None
-) -> str:
-    """16 hexadecimal digits that identify what determines the answers, the video's content included.
-
-    `content` is the video's `video_hash`, where it is known.
-    """
-    asked = {
-        "video": content or video_hash(request.video),
-        "prompt": [request.prompt.system, request.prompt.question(request.labels)],
-        "fps": request.fps, "view": asdict(request.view), "sampling": asdict(sampling), "backend": dict(settings),
-        "clip": request.clip,
-    }  # fmt: skip
-    if request.constraint is not None:
-        asked["constraint"] = asdict(request.constraint)
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def view_name(view: View) -> str:
-    """A view in a word: its stamps, and what is unusual."""
-    parts: list[str] = [view.stamps]
-    parts += [f"shift{view.shift:+g}"] if view.shift else []
-    parts += [view.content] if view.content != "video" else []
-    return "-".join(parts)
-
-
-def asked_form(request: Request) -> Form:
-    """The form in which a request wants its answers: the constraint's, else the prompt's."""
-    if request.constraint is not None:
-        return "json" if request.constraint.kind == "json" else "lines"
-    return request.prompt.form
-
-
-def response_row(request: Request, response: Response, backend: Backend, swapped: bool) -> dict[str, Any]:
-    """One line of the predictions file."""
-    row: dict[str, Any] = {
-        "clip": request.clip, "task": request.task, "model": backend.model, "fps": request.fps,
-        "trial": response.trial, "text": response.text, "request_id": request.id, "backend": backend.name,
-        "view": view_name(request.view), "prompt": request.prompt.name,
-    }  # fmt: skip
-    row |= {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(response).items()}
-    row |= {"form": "json"} if asked_form(request) == "json" else {}
-    return row | ({"labels": list(request.labels)} if swapped else {})
-
-# %% ../../nbs/35_engines/10_protocol.ipynb #6740572f
-def plan_requests(
-    benchmark: Benchmark, videos: Mapping[str, Path], fps: float, trials: int, view: View, prompt: Prompt,
-    labels: Mapping[str, Sequence[str]] | None = None,
-) -> list[Request]:
-    """A request for each clip that has a video. `labels` replaces the events asked for, by clip."""
-    asked, numbers = labels or {}, tuple(range(trials))
-    return [
-        Request(c.clip, c.task, videos[c.clip], tuple(asked.get(c.clip, c.labels)), prompt, fps, view, numbers)
-        for c in benchmark.clips
-        if c.clip in videos
-    ]
-
-# %% ../../nbs/35_engines/10_protocol.ipynb #21731935
-class VideoHashes:
-    """SHA-256 of videos, each file read once as long as its size and time of change stay."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Path, int, int], str] = {}
-
-    def __call__(self, path: Path) -> str:
-        state = path.stat()
-        key = (path, state.st_size, state.st_mtime_ns)
-        if key not in self._known:
-            self._known[key] = video_hash(path)
-        return self._known[key]
-
-
-class Unanswered(Sequence[Request]):
-    """The requests that still have trials to ask for, completed as they are iterated over.
-
-    `len` and indexing complete all of them. `kept` counts the trials passed over because `keys` has them. `failed`
-    holds the requests that could not be completed, with the reason; `open` those taken and not yet answered, by id.
-    """
-
-    def __init__(self, planned: Iterable[Request], complete: Callable[[Request], Request], keys: Keys) -> None:
-        self._source, self._complete, self._keys = iter(planned), complete, keys
-        self._taken: list[Request] = []
-        self.kept = 0
-        self.failed: list[tuple[Request, str]] = []
-        self.open: dict[str, Request] = {}
-
-    def _take(self) -> bool:
-        """Complete one more request; False if there is none."""
-        for planned in self._source:
-            try:
-                request = self._complete(planned)
-            except (TempolocError, OSError) as error:
-                reason = str(error) if isinstance(error, TempolocError) else f"{planned.video}: {error.strerror}"
-                self.failed.append((planned, reason if planned.clip in reason else f"{planned.clip}: {reason}"))
-                continue
-            done = self._keys.trials_of(request.id)
-            left = tuple(t for t in request.trials if t not in done)
-            self.kept += len(request.trials) - len(left)
-            if left:
-                self._taken.append(replace(request, trials=left))
-                self.open[request.id] = self._taken[-1]
-                return True
-        return False
-
-    def __iter__(self) -> Iterator[Request]:
-        place = 0
-        while place < len(self._taken) or self._take():
-            yield self._taken[place]
-            place += 1
-
-    def _take_all(self) -> None:
-        while self._take():
-            pass
-
-    def __len__(self) -> int:
-        self._take_all()
-        return len(self._taken)
-
-    @overload
-    def __getitem__(self, index: int) -> Request: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Request]: ...
-    def __getitem__(self, index: int | slice) -> Request | list[Request]:
-        self._take_all()
-        return self._taken[index]
-
-    def answered(self, request: Request) -> None:
-        """Note an answer; raises `TempolocError` if that was not asked, or is answered already."""
-        if self.open.pop(request.id, None) is None:
-            raise TempolocError(f"the back end answered {request.clip} twice, or without being asked")

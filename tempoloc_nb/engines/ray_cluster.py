@@ -24,12 +24,13 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
+from ..core.errors import TempolocError
+from ..core.files import first_line
+from ..core.optional import import_transformers
+from .protocol import Request, Response, clip_error, row_seed
 from .vllm_offline import Shown, engine_arguments, import_vllm, show
 from ..models.checkpoints import check_folder, model_revision, model_title
-from ..core.files import first_line
-from .protocol import Request, Response, Sampling, clip_error, row_seed
-from ..core.optional import import_transformers
-from ..core.settings import TempolocError
+from ..prompting.sampling import Sampling
 
 # %% auto #0
 __all__ = ['ERROR', 'request_row', 'trial_rows', 'ask_row', 'answer_row', 'read_answer', 'RayBackend']

@@ -14,12 +14,12 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image as Picture
 
-from ..models.checkpoints import read_json
-from ..video.view import clip_inputs
-from ..video.budget import FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, smart_resize
+from ..core.errors import TempolocError
 from .protocol import Request
-from ..core.settings import TempolocError
+from ..models.checkpoints import read_json
+from ..video.budget import FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image, encode
+from ..video.view import clip_inputs
 
 Family = Literal["qwen2_5_vl", "qwen3_vl"]
 

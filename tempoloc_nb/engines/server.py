@@ -15,8 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ..models.checkpoints import model_title
-from ..prompting.constraints import Constraint, obeys
+from ..core.errors import TempolocError
 from tempoloc_nb.engines.http import (
     Client,
     Patience,
@@ -27,7 +26,7 @@ from tempoloc_nb.engines.http import (
     import_httpx,
     read_key,
 )
-from .protocol import Request, Response, Sampling, clip_error, row_seed
+from .protocol import Request, Response, clip_error, row_seed
 from tempoloc_nb.engines.served_video import (
     CODEC,
     FRAME_EDGES,
@@ -39,7 +38,9 @@ from tempoloc_nb.engines.served_video import (
     video_rules,
     write_video,
 )
-from ..core.settings import TempolocError
+from ..models.checkpoints import model_title
+from ..prompting.constraints import Constraint, obeys
+from ..prompting.sampling import Sampling
 
 if TYPE_CHECKING:
     import anyio

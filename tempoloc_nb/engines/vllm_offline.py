@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from ..models.checkpoints import check_folder, model_revision, model_title
-from ..video.view import ClipInputs, clip_inputs, is_qwen3, pixel_limits
+from ..core.errors import TempolocError
 from ..core.files import first_line
-from .protocol import Request, Response, Sampling, clip_error, row_seed
 from ..core.optional import import_transformers
-from ..core.settings import TempolocError
+from .protocol import Request, Response, clip_error, row_seed
+from ..models.checkpoints import check_folder, model_revision, model_title
+from ..prompting.sampling import Sampling
+from ..video.view import ClipInputs, clip_inputs, is_qwen3, pixel_limits
 
 # %% auto #0
 __all__ = ['video_metadata', 'Shown', 'show', 'import_vllm', 'sampling_params', 'engine_arguments', 'VLLMBackend']

@@ -15,12 +15,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import TempolocError
 from ..data.sample import Sample, dataset_place, has_split, read_samples
-from .cosmos.env import VARIABLE, ask, cosmos_python
-from ..models.registry import ModelInfo, find_model
-from ..models.estimate import gpu_count
-from ..core.settings import TempolocError
 from .config import engine_of, known_keys, load_presets, read_config_file
+from .cosmos.env import VARIABLE, ask, cosmos_python
 from tempoloc_nb.finetuning.costs import (
     Resizing,
     Shape,
@@ -44,6 +42,8 @@ from tempoloc_nb.finetuning.rules import (
     ordered,
     vision_findings,
 )  # fmt: skip
+from ..models.estimate import gpu_count
+from ..models.registry import ModelInfo, find_model
 from ..video.files import probe
 
 # %% auto #0

@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, read_toml
-from ..core.settings import TempolocError, data_dir, settings
+from ..core.settings import data_dir, settings
 
 ENGINES = ("cosmos-rl", "transformers")
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ..models.checkpoints import read_json
-from ..video.view import fitting_coefficient
-from ..video.overlay import stamp_style
 from tempoloc_nb.video.budget import (
     FRAMES_PER_TOKEN,
     MERGE,
@@ -25,6 +23,8 @@ from tempoloc_nb.video.budget import (
     recipe_budget,
     smart_resize,
 )  # fmt: skip
+from ..video.overlay import stamp_style
+from ..video.view import fitting_coefficient
 
 # %% auto #0
 __all__ = ['RECIPE_EXAMPLE', 'Resizing', 'processor_limits', 'vision_section', 'vision_tokens', 'recipe_tokens',

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..engines.hf import Encoded, collate_prompts, encode_request
-from ..video.view import is_qwen3
+from ..core.errors import TempolocError
+from ..core.machine import process_place
 from ..data.sample import Sample, dataset_place, has_split, read_samples, to_row
+from ..engines.hf import Encoded, collate_prompts, encode_request
+from ..engines.protocol import Request, clip_error
 from .finetune_config import FinetuneConfig
 from ..prompting.prompts import Prompt
-from ..tiny.processes import process_place
-from ..engines.protocol import Request, clip_error
-from ..core.settings import TempolocError
+from ..video.view import is_qwen3
 
 if TYPE_CHECKING:
     import torch

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from ..core.errors import TempolocError
 from ..core.files import read_toml
-from ..core.settings import TempolocError
 from .config import flatten
 
 # %% auto #0

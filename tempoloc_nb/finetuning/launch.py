@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import tempoloc_nb
-from .cosmos.env import VARIABLE, ask, cosmos_python, cosmos_variables
+from ..core.errors import TempolocError
 from ..core.files import write_json
-from ..core.settings import TempolocError
 from .config import engine_of, nest, read_config_file
+from .cosmos.env import VARIABLE, ask, cosmos_python, cosmos_variables
 
 # %% auto #0
 __all__ = ['RUN', 'Command', 'launch_command', 'Progress', 'read_progress', 'run_processes', 'end_run', 'Run', 'run_folder',
@@ -60,7 +60,8 @@ def launch_command(config: Path, engine: str = "cosmos-rl", cosmos: Path | str |
     shards, copies = (flat.get(f"policy.parallelism.dp_{name}_size", 1) for name in ("shard", "replicate"))
     several = max(1, shards) * copies
     start = ["-m", "torch.distributed.run", "--nproc-per-node", str(several)] if several > 1 else []
-    return Command((sys.executable, *start, "-m", "tempoloc_nb.finetuning.train", str(config)), {"PYTHONUNBUFFERED": "1"})
+    run = (sys.executable, *start, "-m", "tempoloc_nb.finetuning.train", str(config))
+    return Command(run, {"PYTHONUNBUFFERED": "1"})
 
 # %% ../../nbs/60_finetuning/60_launch.ipynb #7e340de9
 _STEP = re.compile(r"\bstep:? (\d+)(?:/| of )(\d+)\b", re.IGNORECASE)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..prompting.prompts import load_prompt
+from ..clips.tasks import BoundaryIs
 from ..core.settings import settings
 from .config import config_problems
 from tempoloc_nb.finetuning.costs import (
@@ -22,7 +22,7 @@ from tempoloc_nb.finetuning.costs import (
     vision_section,
     vision_tokens,
 )
-from ..clips.tasks import BoundaryIs
+from ..prompting.prompts import load_prompt
 
 Severity = Literal["error", "warning", "note"]
 RANKS: tuple[Severity, ...] = ("error", "warning", "note")

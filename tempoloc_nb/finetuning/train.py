@@ -15,19 +15,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.files import whole_lines, write_json
-from ..engines.hf import end_tokens
-from ..models.checkpoints import load_model, model_title
-from ..data.sample import Sample
-from .finetune_config import FinetuneConfig, read_config
-from .examples import Data, Examples, answer_loss, collate, fitting, read_data
-from .weights import base_name, save_folder, shape_of, source_folder, start_model, trainable
-from ..formats.convert import read_object
-from ..inference.pack import device_name
-from ..tiny.processes import is_first, process_place
-from ..inference.run import versions
+from ..core.errors import TempolocError
+from ..core.files import read_object, whole_lines, write_json
+from ..core.machine import is_first, process_place
 from ..core.optional import import_transformers
-from ..core.settings import TempolocError, settings
+from ..core.provenance import versions
+from ..core.settings import settings
+from ..data.sample import Sample
+from ..engines.hf import end_tokens
+from .examples import Data, Examples, answer_loss, collate, fitting, read_data
+from .finetune_config import FinetuneConfig, read_config
+from .weights import base_name, save_folder, shape_of, source_folder, start_model, trainable
+from ..inference.pack import device_name
+from ..models.checkpoints import load_model, model_title
 from ..models.trained import way_of
 
 # %% auto #0

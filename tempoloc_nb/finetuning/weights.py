@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..models.checkpoints import load_model, read_json
-from ..study.experiments import model_path
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, first_line
-from .finetune_config import FinetuneConfig
-from .examples import set_frame_pixels
-from ..models.registry import find_model
 from ..core.optional import import_transformers
-from ..core.settings import TempolocError
-from ..models.trained import WAY, TrainedWay, write_way
 from ..engines.vision_attention import use_batched_vision_attention
+from .examples import set_frame_pixels
+from .finetune_config import FinetuneConfig
+from ..models.checkpoints import load_model, read_json
+from ..models.locate import model_path
+from ..models.registry import find_model
+from ..models.trained import WAY, TrainedWay, write_way
 
 # %% auto #0
 __all__ = ['source_folder', 'start_model', 'bare', 'shape_of', 'freeze', 'trainable', 'add_lora', 'save_folder', 'base_name']

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..clips.videos import first_names
-from ..core.files import write_json
-from .convert import need, parse_object, read_text
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
+from ..core.files import need, parse_object, read_text, write_json
 from .timed_captions import caption_prompt
 
 PROMPT_FOLDERS = ("inference_prompt", "inference_prompt_i2v", "inference_prompt_v2v")

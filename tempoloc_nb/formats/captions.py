@@ -16,21 +16,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
-from ..video.view import View
-from ..clips.videos import find_videos, missing_message
-from ..core.files import first_line, folder_or_nothing, write_json
-from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url, get_json
-from .convert import check_unique, need, read_jsonl, read_object, read_text, relative_path
-from ..inference.ledger import only_process
-from ..video.overlay import SUFFIXES
-from ..prompting.prompts import Prompt, prompt_folder
-from ..engines.protocol import Request, Sampling, row_seed
-from ..engines.served_video import VideoRules, video_rules, write_video
-from ..core.settings import TempolocError
 from ..clips.tasks import Benchmark, load_benchmark
+from ..clips.videos import find_videos, missing_message
+from ..core.errors import TempolocError
+from ..core.files import first_line, folder_or_nothing, need, read_jsonl, read_object, read_text, write_json
+from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url, get_json
+from ..engines.protocol import Request, row_seed
+from ..engines.served_video import VideoRules, video_rules, write_video
+from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
+from .convert import check_unique, relative_path
 from .timed_captions import media_fields, read_range, uuid_of
+from ..inference.ledger import only_process
+from ..prompting.prompts import Prompt, prompt_folder
+from ..prompting.sampling import Sampling
 from ..video.files import probe
+from ..video.overlay import SUFFIXES
+from ..video.view import View
 
 # %% auto #0
 __all__ = ['FILES', 'caption_videos_of', 'scene_schema', 'read_scene', 'read_narrative', 'CaptionOptions', 'CaptionSummary',

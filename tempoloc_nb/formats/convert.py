@@ -10,23 +10,19 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
-from ..clips.videos import first_names
-from ..core.files import all_or_nothing
-from ..core.settings import TempolocError
 from ..clips.tasks import BoundaryIs, Clip, Task, load_task, write_manifest
-
-Value = TypeVar("Value")
+from ..clips.videos import first_names
+from ..core.errors import TempolocError
+from ..core.files import all_or_nothing, writing
 
 # %% auto #0
-__all__ = ['Value', 'FORMATS', 'Converted', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl',
-           'need', 'relative_path', 'check_unique', 'check_task_name', 'write_task', 'write_tasks', 'write_imported',
-           'Format', 'find_format', 'options_of', 'export_dataset', 'import_dataset']
+__all__ = ['FORMATS', 'Converted', 'relative_path', 'check_unique', 'check_task_name', 'write_task', 'write_tasks',
+           'write_imported', 'Format', 'find_format', 'options_of', 'export_dataset', 'import_dataset']
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6f8e2f83
 @dataclass(frozen=True, slots=True)
@@ -42,78 +38,6 @@ class Converted:
     def __str__(self) -> str:
         reasons = [f"{len(names)} left out, {reason} ({first_names(names)})" for reason, names in self.dropped.items()]
         return "; ".join([f"{self.output}: {self.kept} {self.what}", *reasons, *self.notes])
-
-# %% ../../nbs/55_formats/10_convert.ipynb #b2c2bff2
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """A `TempolocError` in place of an `OSError`: the disk is full, say, or `path` is no place to write."""
-    try:
-        yield
-    except OSError as error:
-        at = error.filename2 or error.filename
-        where = "" if at is None or str(at) == str(path) else f" ({at})"
-        raise TempolocError(f"cannot write {path}: {error.strerror or error}{where}") from None
-
-
-def _not_finite(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
-
-
-def parse_object(text: str, where: str) -> dict[str, Any]:
-    """A JSON object; raises `TempolocError` that names `where`."""
-    try:
-        found = json.loads(text, parse_constant=_not_finite)
-    except json.JSONDecodeError as error:
-        raise TempolocError(f"{where} is not JSON: {error.msg}, column {error.colno}") from None
-    except ValueError as error:  # NaN, or an integer of thousands of digits
-        raise TempolocError(f"{where} is not JSON: {error}") from None
-    except RecursionError:
-        raise TempolocError(f"{where} is nested too deep") from None
-    if not isinstance(found, dict):
-        raise TempolocError(f"{where} is no JSON object: {text.strip()[:40]}")
-    return found
-
-
-def read_text(path: Path, what: str) -> str:
-    """A UTF-8 text; raises `TempolocError` that says which `what` file cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise TempolocError(f"cannot read the {what} file {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise TempolocError(f"{path} is no UTF-8 text, byte {error.start}") from None
-
-
-def read_object(path: Path, what: str) -> dict[str, Any]:
-    """The JSON object in a file; raises `TempolocError` that names it."""
-    return parse_object(read_text(path, what), str(path))
-
-
-def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dict[str, Any]]]:
-    """("name:line", object) of each line; empty lines are passed over. Raises `TempolocError` naming the line."""
-    path = Path(path)
-    for number, line in enumerate(read_text(path, what).split("\n"), 1):
-        if line.strip():
-            yield f"{path.name}:{number}", parse_object(line, f"{path.name}:{number}")
-
-
-def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write JSON Lines, all or nothing; folders are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with all_or_nothing(path) as partial, partial.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def need(row: Mapping[str, Any], key: str, kind: type[Value] | tuple[type[Value], ...], where: str) -> Value:
-    """A row's value of a type; raises `TempolocError` where it is missing or another."""
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    if key not in row:
-        raise TempolocError(f"{where} lacks {key!r}")
-    value = row[key]
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        wanted = " or ".join(k.__name__ for k in kinds)
-        raise TempolocError(f"{where}: {key} must be {wanted}, not {str(value)[:40]!r}")
-    return value
 
 # %% ../../nbs/55_formats/10_convert.ipynb #1578971d
 def relative_path(path: Path, folder: Path) -> str:
@@ -213,19 +137,19 @@ class Format:
             able = [f.name for f in FORMATS.values() if (f.write if side == "write" else f.read)]
             raise TempolocError(f"{self.name} cannot be {way}: choose one of {', '.join(able)}")
         module, name = found.split(":")
-        function: Callable[..., Converted] = getattr(importlib.import_module(f"tempoloc_nb.{module}"), name)
+        function: Callable[..., Converted] = getattr(importlib.import_module(f"tempoloc_nb.formats.{module}"), name)
         return function
 
 
 FORMATS: dict[str, Format] = {
     f.name: f
     for f in (
-        Format("cosmos", "cosmos-framework JSONL", "formats.cosmos:export_cosmos", "formats.cosmos:import_cosmos"),
-        Format("messages", "messages JSONL", "formats.messages:export_messages", "formats.messages:import_messages"),
-        Format("csv", "a table to correct", "formats.label_formats:export_csv", "formats.label_formats:import_csv"),
-        Format("vtt", "subtitles to correct", "formats.label_formats:export_vtt", "formats.label_formats:import_vtt"),
-        Format("lerobot", "LeRobot v3 datasets", "formats.label_formats:export_lerobot", "formats.label_formats:import_lerobot"),
-        Format("hdf5", "MimicGen and Isaac Lab files", "formats.label_formats:export_hdf5", "formats.label_formats:import_hdf5"),
+        Format("cosmos", "cosmos-framework JSONL", "cosmos:export_cosmos", "cosmos:import_cosmos"),
+        Format("messages", "messages JSONL", "messages:export_messages", "messages:import_messages"),
+        Format("csv", "a table to correct", "label_formats:export_csv", "label_formats:import_csv"),
+        Format("vtt", "subtitles to correct", "label_formats:export_vtt", "label_formats:import_vtt"),
+        Format("lerobot", "LeRobot v3 datasets", "label_formats:export_lerobot", "label_formats:import_lerobot"),
+        Format("hdf5", "MimicGen and Isaac Lab files", "label_formats:export_hdf5", "label_formats:import_hdf5"),
     )
 }
 

@@ -15,22 +15,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..clips.videos import first_names, videos_here
-from ..data.sample import after_the_end
-from ..core.files import write_json
-from tempoloc_nb.formats.convert import (
-    Converted,
-    check_unique,
-    need,
-    parse_object,
-    read_jsonl,
-    read_object,
-    relative_path,
-    write_imported,
-    write_jsonl,
-)
-from ..video.overlay import SUFFIXES
-from ..core.settings import TempolocError
 from tempoloc_nb.clips.tasks import (
     PLACEHOLDER,
     BoundaryIs,
@@ -41,6 +25,11 @@ from tempoloc_nb.clips.tasks import (
     clip_to_dict,
     load_benchmark,
 )
+from ..clips.videos import first_names, videos_here
+from ..core.errors import TempolocError
+from ..core.files import need, parse_object, read_jsonl, read_object, write_json, write_jsonl
+from ..data.sample import after_the_end
+from .convert import Converted, check_unique, relative_path, write_imported
 from tempoloc_nb.formats.timed_captions import (
     actions_text,
     event_actions,
@@ -51,6 +40,7 @@ from tempoloc_nb.formats.timed_captions import (
     uuid_of,
 )
 from ..video.files import VideoInfo, probe
+from ..video.overlay import SUFFIXES
 
 # %% auto #0
 __all__ = ['LONGEST', 'FEWEST', 'least_frames', 'left_out', 'Item', 'write_items', 'export_cosmos', 'Found', 'read_cosmos',

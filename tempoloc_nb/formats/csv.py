@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.files import all_or_nothing
-from .convert import read_text, relative_path
-from ..core.settings import TempolocError
 from ..clips.tasks import PLACEHOLDER, Clip, Event
+from ..core.errors import TempolocError
+from ..core.files import all_or_nothing, read_text
+from .convert import relative_path
 
 if TYPE_CHECKING:
     from tempoloc_nb.inference.consensus import Combined

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from .hdf5_rules import SIGNALS, Layout, Offsets, check_order, natural, rise_of, signal_of
-from ..core.files import all_or_nothing
-from ..core.settings import TempolocError
 from ..clips.tasks import Clip, Event, check_labelled
+from ..core.errors import TempolocError
+from ..core.files import all_or_nothing
+from .hdf5_rules import SIGNALS, Layout, Offsets, check_order, natural, rise_of, signal_of
 
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
 

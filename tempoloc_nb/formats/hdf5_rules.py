@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 
 Layout = Literal["mimicgen", "isaaclab"]
 # Where each keeps its signals in a demonstration's group, and the type that its own annotation tool writes.

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from ..clips.videos import first_names
-from .convert import Converted, write_imported
-from ..core.settings import TempolocError
 from ..clips.tasks import Benchmark, load_benchmark, write_manifest
+from ..clips.videos import first_names
+from ..core.errors import TempolocError
+from .convert import Converted, write_imported
 
 # %% auto #0
 __all__ = ['export_csv', 'export_vtt', 'import_csv', 'import_vtt', 'export_lerobot', 'import_lerobot', 'export_hdf5',
@@ -121,8 +121,8 @@ def export_hdf5(
     Signals and their offsets are those of a MimicGen configuration (`task_spec`), or `signal`s with offsets of zero.
     Raises `TempolocError` unless one of the two is given.
     """
-    from tempoloc_nb.formats.hdf5_rules import read_task_spec
     from tempoloc_nb.formats.hdf5 import write_signals
+    from tempoloc_nb.formats.hdf5_rules import read_task_spec
 
     if bool(signal) == (task_spec is not None):
         raise TempolocError("say the signals in order: either --signal for each, or --task-spec, MimicGen's JSON")

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from .csv import with_placeholders
+from ..clips.tasks import Clip, Event, write_manifest
+from ..core.errors import TempolocError
 from ..core.files import first_line
 from .convert import check_task_name, write_task
-from ..core.settings import TempolocError
-from ..clips.tasks import Clip, Event, write_manifest
+from .csv import with_placeholders
 from ..video.files import Image, encode, nearest, probe, video_frames
 
 SUBTASK_INDEX, LANGUAGE = "subtask_index", "language_persistent"  # the columns of both of LeRobot's annotations

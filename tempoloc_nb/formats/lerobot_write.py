@@ -19,6 +19,8 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import __version__
+from ..clips.tasks import Clip, check_labelled
+from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, write_json
 from tempoloc_nb.formats.lerobot_read import (
     LANGUAGE,
@@ -31,8 +33,6 @@ from tempoloc_nb.formats.lerobot_read import (
     read_episodes,
     read_info,
 )
-from ..core.settings import TempolocError
-from ..clips.tasks import Clip, check_labelled
 
 Annotation = Literal["language", "index"]
 

@@ -14,7 +14,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ..prompting.answers import parse_answer
+from ..clips.tasks import BoundaryIs, Event
+from ..core.errors import TempolocError
+from ..core.files import folder_or_nothing, need, read_jsonl, read_object, write_json, write_jsonl
+from ..core.provenance import file_hash
 from tempoloc_nb.data.sample import (
     PLACEHOLDER,
     Sample,
@@ -25,19 +28,8 @@ from tempoloc_nb.data.sample import (
     save_samples,
     to_row,
 )
-from ..core.files import folder_or_nothing, write_json
-from tempoloc_nb.formats.convert import (
-    Converted,
-    check_unique,
-    need,
-    read_jsonl,
-    read_object,
-    relative_path,
-    write_jsonl,
-)
-from ..engines.protocol import video_hash
-from ..core.settings import TempolocError
-from ..clips.tasks import BoundaryIs, Event
+from .convert import Converted, check_unique, relative_path
+from ..prompting.answers import parse_answer
 from ..video.files import probe
 
 Style = Literal["llama-factory", "trl"]
@@ -182,7 +174,7 @@ def _told(own: Mapping[str, Any], told: Defaults, video: Path, where: str) -> di
     guessed = {
         "task": task, "clip": f"{task}/{video.stem}", "split": told.split, "source_fps": info.fps, "stamped": False,
         "fps": min(told.fps or info.fps, info.fps), "duration": info.duration, "stamps": told.stamps,
-        "convention": told.convention, "source": "", "video_sha256": video_hash(video),
+        "convention": told.convention, "source": "", "video_sha256": file_hash(video),
     }  # fmt: skip
     made = guessed | found
     for name, known in (("stamps", get_args(Stamps)), ("convention", get_args(BoundaryIs))):

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..data.sample import answer_events
-from .convert import read_object, read_text
 from ..clips.tasks import BoundaryIs, Clip, Interval
+from ..core.files import read_object, read_text
+from ..data.sample import answer_events
 from ..video.files import VideoInfo
 
 # %% auto #0

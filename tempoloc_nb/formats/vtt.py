@@ -14,11 +14,10 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from .csv import MANIFEST, Corrections, Proposal, Row, apply_rows, proposals
-from ..core.files import all_or_nothing
-from .convert import read_text
-from ..core.settings import TempolocError
 from ..clips.tasks import Clip
+from ..core.errors import TempolocError
+from ..core.files import all_or_nothing, read_text
+from .csv import MANIFEST, Corrections, Proposal, Row, apply_rows, proposals
 
 if TYPE_CHECKING:
     from tempoloc_nb.inference.consensus import Combined

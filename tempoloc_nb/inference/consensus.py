@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..prompting.answers import Answer
+from ..clips.tasks import Benchmark, BoundaryIs, Clip
+from ..core.errors import TempolocError
+from ..core.provenance import versions
 from .no_video import write_predictions
-from ..scoring.metrics import Bools, Floats, breaks_order
 from .pack import read_record, record_path, write_record
-from ..video.budget import FRAMES_PER_TOKEN
+from ..prompting.answers import Answer
+from ..scoring.metrics import Bools, Floats, breaks_order
 from ..scoring.predictions import Trials, read_trials
 from ..scoring.rows import index_truth
-from .run import versions
-from ..core.settings import TempolocError
-from ..clips.tasks import Benchmark, BoundaryIs, Clip
+from ..video.budget import FRAMES_PER_TOKEN
 
 if TYPE_CHECKING:  # figures need the study's packages
     from matplotlib.figure import Figure
@@ -270,7 +270,7 @@ def risk_coverage_figure(curves: Mapping[str, Sequence[RiskPoint]]) -> Figure:
     import seaborn as sns
     from matplotlib.figure import Figure
 
-    from tempoloc_nb.study.report import COLOURS, house_style
+    from tempoloc_nb.core.plots import COLOURS, house_style
 
     palette = iter(sns.color_palette("colorblind", len(curves)))
     with house_style():

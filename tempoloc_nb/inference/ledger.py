@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from ..core.settings import TempolocError
 
 # %% auto #0
 __all__ = ['disk', 'SYNC_S', 'whole_rows', 'row_key', 'Keys', 'read_keys', 'Disk', 'RowFile', 'only_process', 'errors_path',

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 from .ledger import Keys, errors_path, only_process, read_errors, row_key, whole_rows
 from .pack import read_record, write_record
-from ..core.settings import TempolocError
 
 # %% auto #0
 __all__ = ['MergeSummary', 'merge']

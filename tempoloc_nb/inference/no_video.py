@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.files import all_or_nothing
-from ..core.settings import TempolocError
 from ..clips.tasks import Benchmark, Clip, Task, intervals_from_boundaries
+from ..core.errors import TempolocError
+from ..core.files import all_or_nothing
 
 Array = npt.NDArray[np.float64]
 # Predicted boundaries (s, in the base in which the clip was annotated) by clip id.

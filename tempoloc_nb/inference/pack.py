@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, open_packed, write_json
-from ..core.settings import TempolocError
 
 KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of a row, in this order
 COUNTED = ("prompt_tokens", "vision_tokens", "completion_tokens")

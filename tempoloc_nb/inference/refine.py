@@ -16,15 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from ..prompting.answers import parse_answer
+from ..clips.tasks import Benchmark, BoundaryIs, Clip, Event
+from ..clips.videos import find_videos
+from ..core.errors import TempolocError
+from ..core.provenance import versions
+from ..engines.protocol import Backend
 from .consensus import Combined, CombinedEvent, combine_answers, combine_trials
 from .no_video import write_predictions
 from .pack import read_record, read_rows, record_path, write_record
-from ..video.budget import FRAMES_PER_TOKEN
+from .run import RunSummary, run_backend
+from ..prompting.answers import parse_answer
 from ..prompting.prompts import Prompt
-from .run import Backend, RunSummary, find_videos, run_backend, versions
-from ..core.settings import TempolocError
-from ..clips.tasks import Benchmark, BoundaryIs, Clip, Event
+from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import Image, VideoInfo, decode, encode, probe
 
 # %% auto #0

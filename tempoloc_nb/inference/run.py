@@ -6,51 +6,41 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 from tqdm import tqdm
 
-from ..video.view import View
+from ..clips.tasks import Benchmark
 from ..clips.videos import find_videos, missing_message
-from ..prompting.constraints import answer_constraint
+from ..core.errors import TempolocError
+from ..engines.protocol import Backend, Request, Response, row_seed
 from .ledger import Ledger, only_process
 from .pack import read_record, record_path, write_record
+from .requests import Unanswered, plan_requests, request_id, response_row
+from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import Prompt, load_prompt
-from tempoloc_nb.engines.protocol import (
-    Backend,
-    Request,
-    Response,
-    Sampling,
-    Unanswered,
-    VideoHashes,
-    plan_requests,
-    request_id,
-    response_row,
-    row_seed,
-)
-from ..core.settings import TempolocError
-from ..clips.tasks import Benchmark
+from ..prompting.sampling import Sampling
 from ..video.files import probe
+from ..video.view import View
 
 # Names that callers may take from here.
 _all_ = [
     "Backend", "Request", "Response", "Sampling", "find_videos", "missing_message", "plan_requests", "request_id",
     "row_seed",
 ]  # fmt: skip
+from ..core.provenance import versions
 
 # %% auto #0
-__all__ = ['tell_failures', 'RunSummary', 'read_shard', 'check_shard', 'shard_of', 'shard_path', 'versions', 'run_backend',
-           'Backend', 'Request', 'Response', 'Sampling', 'find_videos', 'missing_message', 'plan_requests',
-           'request_id', 'row_seed']
+__all__ = ['tell_failures', 'RunSummary', 'read_shard', 'check_shard', 'shard_of', 'shard_path', 'run_backend', 'Backend',
+           'Request', 'Response', 'Sampling', 'find_videos', 'missing_message', 'plan_requests', 'request_id',
+           'row_seed']
 
 # %% ../../nbs/45_inference/20_run.ipynb #20e45a86
 def tell_failures(failed: Iterable[tuple[str, str]]) -> None:
@@ -205,17 +195,6 @@ def _write_record(
     }  # fmt: skip
     write_record(out, whole | ({"shard": list(shard)} if shard else {}))
 
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that answers depend on, where they are installed."""
-    found = {"python": platform.python_version()}
-    for name in ("tempoloc_nb", "av", "numpy", "pillow", "tokenizers", "torch", "torchvision", "transformers", "vllm"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
 # %% ../../nbs/45_inference/20_run.ipynb #9ad2af7c
 def run_backend(
     backend: Backend, benchmark: Benchmark, out: Path | str, *, fps: float, trials: int = 1, view: View | None = None,
@@ -286,13 +265,12 @@ def _completer(
     constraint: Literal["regex", "json"] | None, think: bool, settings: Mapping[str, Any], sampling: Sampling
 ) -> Callable[[Request], Request]:
     """What gives a planned request its constraint, if there is to be one, and its id."""
-    hashes = VideoHashes()
 
     def complete(request: Request) -> Request:
         if constraint is not None:
             duration = probe(request.video).duration
             request = replace(request, constraint=answer_constraint(constraint, request.labels, duration, think=think))
-        return replace(request, id=request_id(request, settings, sampling, hashes(request.video)))
+        return replace(request, id=request_id(request, settings, sampling))
 
     return complete
 

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.optional import import_transformers
-from ..core.settings import TempolocError
 
 CLASSES = {
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration", "qwen3_vl": "Qwen3VLForConditionalGeneration",

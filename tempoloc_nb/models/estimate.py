@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .checkpoints import check_folder, read_json
-from .registry import count_parameters, find_model
-from ..clips.videos import first_names, videos_here
-from ..video.budget import FRAMES_PER_TOKEN
-from ..core.settings import settings
 from ..clips.tasks import Benchmark, Clip
+from ..clips.videos import first_names, videos_here
+from ..core.settings import settings
+from .checkpoints import check_folder, read_json
+from .locate import cached_snapshot
+from .registry import count_parameters, find_model
+from ..video.budget import FRAMES_PER_TOKEN
 
 # %% auto #0
-__all__ = ['GPU', 'CPU', 'ANSWER_TOKENS', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'cached_snapshot', 'model_size', 'Speed',
-           'video_tokens', 'estimate_hours', 'assumption', 'format_hours', 'gpu_count', 'Job', 'size_line',
-           'plan_localize']
+__all__ = ['GPU', 'CPU', 'ANSWER_TOKENS', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'model_size', 'Speed', 'video_tokens',
+           'estimate_hours', 'assumption', 'format_hours', 'gpu_count', 'Job', 'size_line', 'plan_localize']
 
 # %% ../../nbs/30_models/40_estimate.ipynb #1961fc39
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,6 @@ class ModelSize:
     source: str
     layers: int | None = None
     frame_tokens: int | None = None
-
-
-def cached_snapshot(name: str) -> Path | None:
-    """The folder of a hub model in this machine's Hugging Face cache, if its weights are there."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    found = (hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json")
-    folders = [p.parent for p in found if any(p.parent.glob("*.safetensors"))]
-    return max(folders, key=lambda p: p.stat().st_mtime, default=None)
 
 
 def model_size(name: str | Path) -> ModelSize | None:

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from .checkpoints import check_safetensors, read_json
-from ..video.view import View
-from ..core.files import read_toml
-from ..inference.run import Sampling
-from ..core.settings import TempolocError, data_dir
 from ..clips.tasks import BoundaryIs
+from ..core.errors import TempolocError
+from ..core.files import read_toml
+from ..core.settings import data_dir
+from .checkpoints import check_safetensors, read_json
 from .trained import Stamps, read_way
+from ..prompting.sampling import Sampling
+from ..video.view import View
 
 PRESETS = ("recipe", "card")
 

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from .checkpoints import read_json
-from ..data.sample import Sample
-from ..core.files import write_json
-from ..prompting.prompts import list_prompts, load_prompt
-from ..core.settings import TempolocError
 from ..clips.tasks import BoundaryIs
+from ..core.errors import TempolocError
+from ..core.files import write_json
+from ..data.sample import Sample
+from .checkpoints import read_json
+from ..prompting.prompts import list_prompts, load_prompt
 
 WAY = "tempoloc.json"
 Stamps = Literal["none", "frame", "pair"]  # what a model may be trained on; see `clip_inputs.View`

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from ..clips.tasks import BoundaryIs
 from .dialects import Entry, read_entries, read_number
 from .prompts import Form
-from ..clips.tasks import BoundaryIs
 
 Status = Literal["ok", "missing", "malformed", "out of range", "reversed", "duplicate"]
 STATUSES: tuple[Status, ...] = ("ok", "missing", "malformed", "out of range", "reversed", "duplicate")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 
 Kind = Literal["regex", "json"]
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.settings import TempolocError, data_dir
+from ..core.errors import TempolocError
+from ..core.settings import data_dir
 
 # %% auto #0
 __all__ = ['Form', 'Prompt', 'prompt_folder', 'list_prompts', 'load_prompt']

@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..clips.tasks import Benchmark, BoundaryIs, Clip, Task, check_labelled
+from ..core.errors import TempolocError
+from ..core.settings import Scoring, settings
 from ..prompting.answers import STATUSES
 from .intervals import Estimate, Sampled, draws, mean_of, row_means, sample_mean, sign_flip_p
 from .metrics import Bools, Floats
@@ -27,8 +30,6 @@ from tempoloc_nb.scoring.scores import (
     score_trials,
     task_truth,
 )
-from ..core.settings import Scoring, TempolocError, settings
-from ..clips.tasks import Benchmark, BoundaryIs, Clip, Task, check_labelled
 
 RESAMPLES = 1000
 

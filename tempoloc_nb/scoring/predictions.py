@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..prompting.answers import STATUSES, parse_answer
-from ..core.files import COMPRESSED, open_packed
-from .metrics import Bools, Floats
-from ..prompting.prompts import Form
-from ..formats.recipe import parse_recipe
-from .rows import Mode, Reading, Truth, boundary_side, check_row, find_clip, places
-from ..core.settings import TempolocError
 from ..clips.tasks import BoundaryIs
+from ..core.errors import TempolocError
+from ..core.files import COMPRESSED, open_packed
+from ..prompting.answers import STATUSES, parse_answer
+from ..prompting.prompts import Form
+from ..prompting.recipe_rule import parse_recipe
+from .metrics import Bools, Floats
+from .rows import Mode, Reading, Truth, boundary_side, check_row, find_clip, places
 
 Ints = npt.NDArray[np.int64]
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..core.settings import TempolocError
 from ..clips.tasks import Benchmark, BoundaryIs, Clip, Task
+from ..core.errors import TempolocError
 
 Mode = Literal["strict", "recipe"]
 TimeBase = Literal["source", "label"]

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..clips.tasks import Clip, Task
+from ..core.errors import TempolocError
+from ..core.settings import Scoring
 from ..prompting.answers import STATUSES
 from .intervals import Sampled, mean_of_columns, sample_columns, sample_quantile, sample_ratio
 from tempoloc_nb.scoring.metrics import (
@@ -25,8 +28,6 @@ from tempoloc_nb.scoring.metrics import (
 )
 from .predictions import Ints, Trials
 from .rows import Mode, clip_length
-from ..core.settings import Scoring, TempolocError
-from ..clips.tasks import Clip, Task
 
 PER_TRIAL = ("worst_s", "compliance", "order_violations", "extra_events")  # scores that no single event has
 HIT_FRAMES = (1, 2, 5)  # hits are counted within this many frames of the source

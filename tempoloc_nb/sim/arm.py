@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 from .episode import rotation_vector
 from .labels import Gripper, Ints, find_gripper, has
 from .motion import Floats

@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ..clips.tasks import Clip, read_manifest, write_manifest
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from ..core.settings import TempolocError
+from .families import find_families
+from .make import SimulationSummary, simulate_clips
 from .motion import Floats
 from .render import load_episode
 from .truth import agreement, estimate_instants
-from .make import SimulationSummary, find_families, simulate_clips
-from ..clips.tasks import Clip, read_manifest, write_manifest
 
 # %% auto #0
 __all__ = ['APERTURE_UNIT', 'VELOCITY_UNIT', 'SIGNAL_HZ', 'Signals', 'named_objects', 'write_signals', 'read_signals',

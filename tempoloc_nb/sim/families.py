@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 from .motion import Timing
 from .tasks import SCRIPTS, Script
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 from .motion import Floats
 from .render import SavedEpisode
 

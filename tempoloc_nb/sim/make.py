@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from ..clips.tasks import Clip, Event, load_task, read_manifest, write_manifest
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from ..core.settings import TempolocError
 from .episode import Episode, EpisodeFailed
 from .families import Family, families, find_families
+from .plays import LAG, PLAYS, Director, insertions
 from tempoloc_nb.sim.render import (
     SavedEpisode,
     choose_gl,
@@ -33,10 +35,8 @@ from tempoloc_nb.sim.render import (
     save_model,
 )
 from .scene import ROBOTS, Dresser, make_environment
-from .plays import LAG, PLAYS, Director, insertions
 from .tasks import lay_out, task_objects
 from .truth import find_instants, idle_share
-from ..clips.tasks import Clip, Event, load_task, read_manifest, write_manifest
 
 # %% auto #0
 __all__ = ['MAX_IDLE', 'RATE', 'simulate_episode', 'SimulationSummary', 'simulate_clips', 'clip_of', 'render_episodes',

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from .arm import HOME, find_arm, spin, yawed
 from .episode import down, forward
 from .labels import FrameLabels, find_things, has, label_states
 from .motion import Floats
-from .arm import HOME, find_arm, spin, yawed
 from .render import SavedEpisode
 from .scene import Dresser, Looks
 

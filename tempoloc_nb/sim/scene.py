@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 from .motion import Floats
 
 # %% auto #0

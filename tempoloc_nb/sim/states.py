@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from ..core.settings import TempolocError
 from .families import Family
 from .render import SavedEpisode, load_episode
 from .scene import ENVIRONMENTS, environment_options

@@ -17,14 +17,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from ..scoring.evaluation import RunResult
-from ..inference.no_video import clip_duration, prediction_rows, train_median
-from .targets import MEAN, family_name, mre_limit, p_text, paired, score_table
-from .report import COLOURS, house_style, interval_bars
-from ..scoring.rows import Mode
-from ..scoring.answer_shift import Shift, written_boundaries
-from .tables import by_task, score_boundaries, score_rows
 from ..clips.tasks import Benchmark, Clip
+from ..core.plots import COLOURS, house_style
+from ..inference.no_video import clip_duration, prediction_rows, train_median
+from ..scoring.answer_shift import Shift, written_boundaries
+from ..scoring.evaluation import RunResult
+from ..scoring.rows import Mode
+from .report import interval_bars
+from .tables import by_task, score_boundaries, score_rows
+from .targets import MEAN, family_name, mre_limit, p_text, paired, score_table
 
 # One mark a family, in the benchmark's order; told apart without colour too.
 FAMILY_MARKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#CC79A7", "^"), ("#009E73", "D"), ("#E69F00", "v"))

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from ..core.settings import TempolocError, data_dir
+from ..core.settings import data_dir
 from ..tiny.run import TrainConfig, load_config
 
 MODELS: Mapping[str, str] = {"tempoloc-tiny-base": "base", "tempoloc-tiny": "sft"}  # model → its training run

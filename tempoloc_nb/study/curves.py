@@ -18,13 +18,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .ablations import plain_log
-from ..scoring.evaluation import RunResult
-from .experiments import Experiment, load_experiments
-from .targets import mre_limit
-from .report import COLOURS, house_style, interval_bars
-from ..core.settings import TempolocError, data_dir
 from ..clips.tasks import Benchmark
+from ..core.errors import TempolocError
+from ..core.plots import COLOURS, house_style
+from ..core.settings import data_dir
+from ..scoring.evaluation import RunResult
+from .ablations import plain_log
+from .experiments import Experiment, load_experiments
+from .report import interval_bars
+from .targets import mre_limit
 from ..tiny.run import load_config
 
 LOGS = ("base.jsonl", "sft.jsonl")  # of the trainings of the zero-shot and of the fine-tuned model

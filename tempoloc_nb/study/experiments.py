@@ -14,22 +14,27 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..models.checkpoints import model_title
-from ..video.view import View
-from ..scoring.evaluation import RESAMPLES, RunResult, evaluate
-from ..core.files import read_toml
-from ..models.registry import find_model, load_registry
-from ..inference.pack import device_name, measured, read_record, write_record
-from ..prompting.prompts import load_prompt
-from ..scoring.rows import Mode
-from ..inference.run import Backend, RunSummary, Sampling, find_videos, missing_message, row_seed, run_backend
-from ..core.settings import TempolocError, data_dir, settings
 from ..clips.tasks import Benchmark
+from ..clips.videos import find_videos, missing_message
+from ..core.errors import TempolocError
+from ..core.files import read_toml
+from ..core.settings import data_dir, settings
+from ..engines.protocol import Backend, row_seed
+from ..inference.pack import device_name, measured, read_record, write_record
+from ..inference.run import RunSummary, run_backend
+from ..models.checkpoints import model_title
+from ..models.locate import model_path
+from ..models.registry import find_model, load_registry
 from ..models.trained import read_way
+from ..prompting.prompts import load_prompt
+from ..prompting.sampling import Sampling
+from ..scoring.evaluation import RESAMPLES, RunResult, evaluate
+from ..scoring.rows import Mode
+from ..video.view import View
 
 # %% auto #0
-__all__ = ['Experiment', 'load_experiments', 'for_model', 'zero_shot_model', 'model_path', 'swapped_labels', 'clip_limit',
-           'asked_clips', 'run_experiment', 'committed', 'predictions', 'score', 'find_experiments']
+__all__ = ['Experiment', 'load_experiments', 'for_model', 'zero_shot_model', 'swapped_labels', 'clip_limit', 'asked_clips',
+           'run_experiment', 'committed', 'predictions', 'score', 'find_experiments']
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
@@ -161,21 +166,6 @@ def zero_shot_model(model: str, base: str) -> str:
     declared = load_experiments()
     own = {declared[name].model for name in ("base", "sft")}
     return model if model not in own and base == declared["base"].model else base
-
-
-def model_path(name: str) -> str:
-    """The folder of a model: `data/models/NAME`, NAME itself, or NAME in the repository; else NAME, a hub name.
-
-    Raises `TempolocError` for one of the study's own models that is not here.
-    """
-    for folder in (data_dir() / "models" / name, Path(name), settings().root / name):
-        if name and folder.is_dir():
-            return str(folder)
-    if name in _own_models():
-        if name.startswith("runs/"):
-            raise TempolocError(f"the model {name} is not shipped, only what it answered: train it, or leave it out")
-        raise TempolocError(f"the model {name} is not in {data_dir() / 'models'}: it comes with the study's repository")
-    return name
 
 # %% ../../nbs/85_study/70_experiments.ipynb #23897de1
 def swapped_labels(benchmark: Benchmark, per_task: int = 0, seed: int = 0) -> dict[str, tuple[str, ...]]:

@@ -5,54 +5,20 @@
 # %% ../../nbs/85_study/100_inputs.ipynb #2fce4867
 from __future__ import annotations
 
-import hashlib
-import platform
-from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import tempoloc_nb
+from ..core.errors import TempolocError
+from ..core.provenance import file_hash, files_below
+from ..core.settings import settings
 from ..models.checkpoints import folder_revision
-from .experiments import model_path
-from ..models.estimate import cached_snapshot
-from ..core.settings import TempolocError, settings
-
-# Versions that are noted with a run; another version may draw other pixels or round otherwise.
-PACKAGES = ("av", "matplotlib", "numpy", "pandas", "papermill", "pillow", "seaborn", "torch", "transformers")
-
-
-def environment() -> dict[str, str]:
-    """Versions of Python and of the packages that shape results, and the machine's kind."""
-    found = {"python": platform.python_version(), "machine": platform.machine(), "tempoloc_nb": tempoloc_nb.__version__}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+from ..models.locate import cached_snapshot, model_path
 
 # %% auto #0
-__all__ = ['PACKAGES', 'environment', 'file_hash', 'files_below', 'study_inputs', 'value_hash']
+__all__ = ['study_inputs', 'value_hash']
 
 # %% ../../nbs/85_study/100_inputs.ipynb #47f7d752
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file's bytes, hexadecimal. A file that was hashed before is read again only if it was touched."""
-    found = path.stat()
-    return _content_hash(path.resolve(), found.st_size, found.st_mtime_ns)
-
-
-@lru_cache(maxsize=4096)
-def _content_hash(path: Path, size: int, modified: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def files_below(folder: Path, pattern: str = "*") -> list[Path]:
-    """The files in a folder and below, in order; none if it is not there."""
-    return sorted(p for p in folder.rglob(pattern) if p.is_file() and "__pycache__" not in p.parts)
-
-
 def study_inputs() -> list[Path]:
     """The repository's files that every study may read: source, settings, constraints and data."""
     found = settings()

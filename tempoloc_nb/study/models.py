@@ -15,28 +15,29 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from .ablations import ignoring_run, scaled_prior_run
+from ..clips.tasks import Benchmark, Clip
+from ..clips.videos import find_videos
+from ..core.errors import TempolocError
+from ..core.settings import settings
+from ..inference.no_video import TRAIN_ROW, write_predictions
+from ..inference.pack import read_rows
+from ..models.locate import model_path
+from ..scoring.answer_shift import written_boundaries
 from ..scoring.evaluation import RunResult
+from ..scoring.rows import Mode
+from .ablations import ignoring_run, scaled_prior_run
 from tempoloc_nb.study.experiments import (
     Experiment,
     committed,
     for_model,
     load_experiments,
-    model_path,
     predictions,
     score,
     swapped_labels,
     zero_shot_model,
 )
-from ..inference.no_video import TRAIN_ROW, write_predictions
-from .targets import reference_runs, scored_clips, training_clips
-from ..inference.pack import read_rows
 from .report import PNG_LIMIT, Report, contact_sheet, render, timeline_figure
-from ..scoring.rows import Mode
-from ..inference.run import find_videos
-from ..core.settings import TempolocError, settings
-from ..scoring.answer_shift import written_boundaries
-from ..clips.tasks import Benchmark, Clip
+from .targets import reference_runs, scored_clips, training_clips
 from ..video.files import probe, read
 
 

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .experiments import Experiment, clip_limit, committed, load_experiments, model_path
-from ..models.estimate import Coverage, Job, assumption, coverage, format_hours, gpu_count, size_line
-from .report import Report
-from ..core.settings import Profile, TempolocError, settings
-from .runner import chosen_notebooks, default_values, plan
-from .models import Models
 from ..clips.tasks import Benchmark, load_benchmark
+from ..core.errors import TempolocError
+from ..core.settings import Profile, settings
+from ..models.estimate import Coverage, Job, assumption, coverage, format_hours, gpu_count, size_line
+from ..models.locate import model_path
+from .experiments import Experiment, clip_limit, committed, load_experiments
+from .models import Models
+from .report import Report
+from .runner import chosen_notebooks, default_values, plan
 
 # %% auto #0
 __all__ = ['named_experiments', 'Asked', 'StudyPlan', 'plan_studies', 'plan_lines']

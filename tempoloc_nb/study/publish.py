@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import TempolocError
 from ..core.files import write_json
-from ..core.settings import TempolocError, settings
+from ..core.settings import settings
 from .runner import left_out, read_notebook, read_record, run_hash, study_notebooks
 
 

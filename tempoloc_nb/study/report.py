@@ -8,13 +8,11 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -25,37 +23,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from PIL import Image
 
-from ..core.settings import Profile, TempolocError, settings
+from ..core.errors import TempolocError
+from ..core.settings import Profile, settings
 
-# Okabe and Ito's palette: distinct for colour-blind readers and in grey print.
-COLOURS = {"model": "#0072B2", "blind": "#999999", "oracle": "#009E73", "truth": "#000000", "target": "#D55E00"}
-# Colours of events in a timeline: none is the colour of an object that an event may name (red, green, blue).
-EVENT_COLOURS = ("#7B3FA0", "#DE8F05", "#444444", "#CC79A7", "#8C6D31", "#17A2A2")
 PNG_LIMIT = 200_000
 
-
-@contextmanager
-def house_style() -> Iterator[None]:
-    """The look of every figure, and what makes its bytes repeatable; restores the reader's own settings."""
-    look: Any = {
-        **sns.axes_style("whitegrid"),
-        **sns.plotting_context("notebook", font_scale=0.85),
-        "svg.hashsalt": "tempoloc_nb",
-        "svg.fonttype": "none",
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans", "Verdana"],  # an SVG holds text: Verdana is as wide
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "legend.frameon": False,
-    }
-    with mpl.rc_context(look):
-        yield
+from ..core.plots import COLOURS, EVENT_COLOURS, house_style
 
 # %% auto #0
-__all__ = ['COLOURS', 'EVENT_COLOURS', 'PNG_LIMIT', 'house_style', 'decimals', 'format_column', 'markdown_table', 'Shown',
-           'Picture', 'Report', 'render', 'interval_bars', 'mre_figure', 'event_error_figure', 'contact_sheet',
-           'timeline_figure']
+__all__ = ['PNG_LIMIT', 'decimals', 'format_column', 'markdown_table', 'Shown', 'Picture', 'Report', 'render', 'interval_bars',
+           'mre_figure', 'event_error_figure', 'contact_sheet', 'timeline_figure']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def decimals(values: Sequence[float]) -> int:

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .curves import log_files
-from .experiments import model_path, zero_shot_model
+from ..core.errors import TempolocError
 from ..core.files import write_json
-from .inputs import environment, file_hash, files_below, study_inputs, value_hash
+from ..core.provenance import environment, file_hash, files_below
+from ..core.settings import settings
 from ..models.estimate import gpu_count
+from ..models.locate import model_path
+from .curves import log_files
+from .experiments import zero_shot_model
+from .inputs import study_inputs, value_hash
 from .report import Report
-from ..core.settings import TempolocError, settings
 
 OWN_PARAMETERS = ("profile", "output")
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..scoring.evaluation import RunResult, TaskResult, evaluate
+from ..clips.tasks import Benchmark, Clip, load_benchmark
+from ..core.settings import settings
 from tempoloc_nb.inference.no_video import (
     BLIND_ROWS,
     TRAIN_ROW,
@@ -24,10 +25,9 @@ from tempoloc_nb.inference.no_video import (
     prediction_rows,
     write_predictions,
 )
-from .published import ROWS, published_results
+from ..scoring.evaluation import RunResult, TaskResult, evaluate
 from ..scoring.rows import Mode
-from ..core.settings import settings
-from ..clips.tasks import Benchmark, Clip, load_benchmark
+from .published import ROWS, published_results
 
 Groups = Mapping[str, tuple[str, ...]]
 # The columns of our tables that are an estimate, and those of its interval.

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..prompting.prompts import load_prompt
-from ..core.optional import import_transformers
-from ..core.settings import TempolocError
 from ..clips.tasks import list_tasks
+from ..core.errors import TempolocError
+from ..core.optional import import_transformers
+from ..prompting.prompts import load_prompt
 
 # %% auto #0
 __all__ = ['FRAME_PIXELS', 'SPECIAL_TOKENS', 'CHAT_TEMPLATE', 'CORPUS_PROMPTS', 'TinyShape', 'corpus', 'train_tokenizer',

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core.errors import TempolocError
+from ..core.optional import import_torchvision
+from ..engines.positions import positions
+from .frame_store import ShotStore
 from tempoloc_nb.tiny.tasks import (
     LessonOptions,
     Sample,
@@ -31,10 +35,6 @@ from tempoloc_nb.tiny.tasks import (
     window,
     wordings,
 )
-from ..engines.positions import positions
-from ..core.optional import import_torchvision
-from ..core.settings import TempolocError
-from .frame_store import ShotStore
 
 if TYPE_CHECKING:
     import torch

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from ..core.settings import TempolocError
 
 # %% auto #0
 __all__ = ['MAX_OBJECTS', 'ARRAYS', 'Shot', 'ShotStore', 'write_part', 'load_shots']

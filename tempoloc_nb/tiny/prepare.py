@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.settings import TempolocError
-from .frame_store import MAX_OBJECTS, Shot, write_part
+from ..core.errors import TempolocError
 from ..sim.render import EpisodeRenderer, SavedEpisode, load_episode, open_renderer, render_pool
+from .frame_store import MAX_OBJECTS, Shot, write_part
 
 # %% auto #0
 __all__ = ['RENDERED', 'SIZE', 'RATE', 'SCENE_RATE', 'REPAINTED', 'SCENE_SHARES', 'SCENES_A_PART', 'PartJob', 'shrink', 'repaint',

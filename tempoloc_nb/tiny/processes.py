@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.errors import TempolocError
 from .batches import Batch
-from ..core.settings import TempolocError
 
 if TYPE_CHECKING:
     import torch
+from ..core.machine import process_place
 
 # %% auto #0
-__all__ = ['ALONE', 'share', 'Ranks', 'process_place', 'is_first', 'joined', 'scattered']
+__all__ = ['ALONE', 'share', 'Ranks', 'joined', 'scattered']
 
 # %% ../../nbs/70_tiny/80_processes.ipynb #d730c57a
 def share(batch: Batch, rank: int, world: int) -> tuple[Batch, list[int], float]:
@@ -118,16 +119,6 @@ class Ranks:
 
 
 ALONE = Ranks()
-
-
-def process_place() -> tuple[int, int]:
-    """(number of this process, processes of the run), as torchrun and accelerate tell them; (0, 1) without either."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def is_first() -> bool:
-    """Whether this process is the first that a launcher started, or was started by none."""
-    return process_place()[0] == 0
 
 # %% ../../nbs/70_tiny/80_processes.ipynb #2ddcf9c9
 @contextmanager

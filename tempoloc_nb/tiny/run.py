@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from .batches import Lessons, Pixels, Stage
+from ..core.errors import TempolocError
 from ..core.files import read_toml, write_json
-from .tasks import LessonOptions
-from ..inference.pack import device_name
-from .processes import Ranks, joined
-from ..inference.run import versions
 from ..core.optional import import_transformers
-from ..core.settings import TempolocError, data_dir
-from .trainer import Trainer, TrainOptions, validate
-from .frame_store import ARRAYS, ShotStore, load_shots
+from ..core.provenance import versions
+from ..core.settings import data_dir
+from ..inference.pack import device_name
 from .architecture import build_tiny
+from .batches import Lessons, Pixels, Stage
+from .frame_store import ARRAYS, ShotStore, load_shots
+from .processes import Ranks, joined
+from .tasks import LessonOptions
+from .trainer import Trainer, TrainOptions, validate
 
 # %% auto #0
 __all__ = ['LESSON_WORDS', 'VALIDATED', 'TrainConfig', 'load_config', 'start_model', 'TrainSummary', 'Validation', 'train']

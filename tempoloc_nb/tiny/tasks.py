@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..video.overlay import pair_times
 from ..prompting.prompts import Prompt, load_prompt
 from .frame_store import Shot, ShotStore
+from ..video.overlay import pair_times
 
 Choice = TypeVar("Choice")
 

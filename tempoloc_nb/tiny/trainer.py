@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .batches import Batch, Collator, Lessons, Pixels, Stage
+from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, whole_lines
-from .tasks import LessonOptions
-from .processes import ALONE, Ranks, scattered
-from ..core.settings import TempolocError
-from .frame_store import ShotStore
-from .architecture import save_model_folder
 from ..engines.vision_attention import use_batched_vision_attention
+from .architecture import save_model_folder
+from .batches import Batch, Collator, Lessons, Pixels, Stage
+from .frame_store import ShotStore
+from .processes import ALONE, Ranks, scattered
+from .tasks import LessonOptions
 
 if TYPE_CHECKING:
     import torch

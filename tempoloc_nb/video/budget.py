@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,7 +202,7 @@ def plot_budget(table: pd.DataFrame) -> Figure:
     import seaborn as sns
     from matplotlib.figure import Figure
 
-    from tempoloc_nb.study.report import house_style
+    from tempoloc_nb.core.plots import house_style
 
     shown = table.assign(pairs_per_id=table["pairs"] / table["temporal_ids"])
     shown["duration (s)"] = table["duration_s"].map("{:g}".format)

@@ -25,7 +25,7 @@ from av.container import InputContainer
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from ..core.settings import TempolocError
+from ..core.errors import TempolocError
 
 Image = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 

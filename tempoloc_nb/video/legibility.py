@@ -18,6 +18,9 @@ import numpy.typing as npt
 from PIL import Image as Picture
 from PIL import ImageDraw
 
+from ..core.errors import TempolocError
+from .budget import RULES, FrameBudget
+from .files import Image, probe, read, sample_indices
 from tempoloc_nb.video.overlay import (
     GLYPHS,
     RECIPE_COEFFICIENTS,
@@ -31,9 +34,6 @@ from tempoloc_nb.video.overlay import (
     stamp_video,
     video_style,
 )
-from .budget import RULES, FrameBudget
-from ..core.settings import TempolocError
-from .files import Image, probe, read, sample_indices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -260,7 +260,7 @@ def plot_sweep(table: pd.DataFrame) -> Figure:
     import seaborn as sns
     from matplotlib.figure import Figure
 
-    from tempoloc_nb.study.report import house_style
+    from tempoloc_nb.core.plots import house_style
 
     with house_style():
         figure = Figure(figsize=(5.5, 3.2), layout="constrained")

@@ -29,8 +29,9 @@ from PIL import Image as Picture
 from PIL import ImageDraw, ImageFont
 from tqdm import tqdm
 
+from ..core.errors import TempolocError
+from ..core.settings import data_dir
 from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
-from ..core.settings import TempolocError, data_dir
 from .files import Image, VideoInfo, VideoWriter, nearest, probe, sample_indices, video_frames
 
 # %% auto #0

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .overlay import BASE_BORDER, pair_times, stamp, stamp_style
+from ..core.errors import TempolocError
 from .budget import FRAMES_PER_TOKEN
-from ..core.settings import TempolocError
 from .files import Frames, Image, read
+from .overlay import BASE_BORDER, pair_times, stamp, stamp_style
 
 # %% auto #0
 __all__ = ['GREY', 'View', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'clip_inputs', 'pixel_limits']

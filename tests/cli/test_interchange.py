@@ -20,7 +20,7 @@ from video_clips import scene, write_clip
 
 from tempoloc_nb.cli.interchange import app
 from tempoloc_nb.clips.tasks import Clip, Event, load_benchmark, write_manifest
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import FORMATS
 
 TASK = 'key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\nfps = 30.0\ntitle = "Mugs"\n'

@@ -20,7 +20,7 @@ from tempoloc_nb.clips.tasks import (
     read_task,
     write_manifest,
 )
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 
 GOOD = {"clip": "mug/1", "task": "mug", "video": None, "events": [{"label": "grasping the mug", "boundary": 1.5}]}
 

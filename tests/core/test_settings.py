@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from tempoloc_nb.core.settings import Settings, TempolocError, load_settings, settings
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import Settings, load_settings, settings
 
 TEXT = (ROOT / "settings.ini").read_text()
 

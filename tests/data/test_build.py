@@ -19,13 +19,13 @@ from video_clips import write_audio, write_clip
 
 from tempoloc_nb.cli import data as cli_dataset
 from tempoloc_nb.clips.tasks import Clip, Event, write_manifest
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.provenance import file_hash
 from tempoloc_nb.data import build as dataset_build
 from tempoloc_nb.data.build import BuildOptions, Built, build_dataset, look_at
 from tempoloc_nb.data.sample import Sample, chat_messages, read_samples
 from tempoloc_nb.data.sources import Source, from_manifest, from_recipe, read_response
 from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_text
-from tempoloc_nb.engines.protocol import video_hash
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.video.files import decode, probe, read
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
@@ -119,7 +119,7 @@ def test_videos_are_stamped_as_inference_stamps(clips: Path, stamps: Any) -> Non
     stamp_video(clips / "videos/0.mp4", target, OverlayOptions(fps=4, pairs=stamps == "pair"))
     assert first.stamped
     assert first.view.stamps == "none"
-    assert first.video_sha256 == video_hash(stamped)
+    assert first.video_sha256 == file_hash(stamped)
     assert stamped.read_bytes() == target.read_bytes()
     assert read(stamped, 4).images.shape[1] > 96
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import Clip, Event
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.sample import (
     Sample,
     answer_events,
@@ -27,9 +27,9 @@ from tempoloc_nb.data.sample import (
     save_samples,
     to_row,
 )
-from tempoloc_nb.formats.recipe import parse_recipe
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.prompting.prompts import list_prompts, load_prompt
+from tempoloc_nb.prompting.recipe_rule import parse_recipe
 from tempoloc_nb.video.view import View
 
 datasets = pytest.importorskip("datasets", reason="needs tempoloc_nb[data]")

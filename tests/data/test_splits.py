@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import Clip, Event
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.splits import assign, check_leaks, demonstration_of, group, read_plan
 
 EVENTS = (Event("a", 1.0),)

@@ -15,12 +15,16 @@ from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.clips.videos import find_videos
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.copies import ParallelBackend, answer_each
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.make import make_backend
-from tempoloc_nb.inference.run import Request, Response, Sampling, find_videos, plan_requests, run_backend
+from tempoloc_nb.engines.protocol import Request, Response
+from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 SIM = load_benchmark("sim").head(2)

@@ -16,17 +16,20 @@ from hard_answers import DURATIONS, HARD, as_json, numbers
 from tiny_models import qwen3, qwen25
 
 from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.videos import find_videos
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.core.settings import TempolocError, data_dir
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines import hf as backend_hf
 from tempoloc_nb.engines.grammar import Grammars, Guide
 from tempoloc_nb.engines.hf import HFBackend
-from tempoloc_nb.engines.protocol import asked_form
+from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.no_video import answer_text
-from tempoloc_nb.inference.run import Request, Response, Sampling, find_videos, plan_requests
+from tempoloc_nb.inference.requests import asked_form, plan_requests
 from tempoloc_nb.prompting.answers import parse_answer, repair
 from tempoloc_nb.prompting.constraints import Constraint, answer_constraint, obeys
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 import_transformers()

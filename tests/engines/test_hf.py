@@ -15,13 +15,17 @@ from tiny_models import qwen3, qwen25
 from video_clips import write_audio, write_clip
 
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.videos import find_videos
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.engines import vision_attention
 from tempoloc_nb.engines.hf import HFBackend, encode_request, generate_tokens, pick
 from tempoloc_nb.engines.positions import mrope_positions, stock_positions
-from tempoloc_nb.inference.run import Request, Sampling, find_videos, plan_requests, run_backend
+from tempoloc_nb.engines.protocol import Request
+from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 transformers = import_transformers()

@@ -18,15 +18,16 @@ from fake_server import RULES, FakeServer
 from video_clips import write_clip
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import http as http_client
 from tempoloc_nb.engines.http import Patience, UnreachableError, base_url, get_json, retry_after, wait_until_ready
-from tempoloc_nb.engines.protocol import Backend, Request, Response, Sampling, row_seed
+from tempoloc_nb.engines.protocol import Backend, Request, Response, row_seed
 from tempoloc_nb.engines.served_video import VideoRules, around_patches, pairs_read, video_rules, write_video
 from tempoloc_nb.engines.server import OpenAIBackend, constraint_body, read_reply
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.constraints import Constraint
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.files import probe, read
 from tempoloc_nb.video.view import View, clip_inputs
 

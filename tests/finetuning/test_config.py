@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli.finetune import app
-from tempoloc_nb.core.settings import TempolocError, settings
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import settings
 from tempoloc_nb.finetuning.config import (
     ENGINES,
     config_problems,

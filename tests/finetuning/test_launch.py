@@ -17,7 +17,7 @@ from sft_data import make_dataset
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli.finetune import app
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.finetuning.config import make_config, nest, write_config
 from tempoloc_nb.finetuning.cosmos.env import VARIABLE
 from tempoloc_nb.finetuning.launch import Progress, launch, launch_command, read_progress, run_processes

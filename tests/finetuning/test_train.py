@@ -22,8 +22,9 @@ import tiny_models
 from places import ROOT
 
 from tempoloc_nb.clips.tasks import load_benchmark, write_manifest
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.core.settings import TempolocError, data_dir
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.data.sample import Sample, sample_of, save_samples
 from tempoloc_nb.engines.hf import HFBackend, encode_request, end_tokens
 from tempoloc_nb.engines.protocol import Request

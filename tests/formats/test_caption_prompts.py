@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.caption_prompts import PROMPT_FOLDERS, rewrite_prompts
 
 CAPTION = {"background_setting": "a café", "actions": [{"time": "0:01-0:02", "description": "an arm stirs"}], "fps": 5}

@@ -14,9 +14,8 @@ from caption_server import DENSE, SCENE, CaptionServer
 from video_clips import write_clip
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.http import Patience, UnreachableError
-from tempoloc_nb.engines.protocol import Sampling
 from tempoloc_nb.formats import captions
 from tempoloc_nb.formats.captions import (
     FILES,
@@ -27,6 +26,7 @@ from tempoloc_nb.formats.captions import (
     read_scene,
     scene_schema,
 )
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.files import probe
 
 QUICK = Patience(timeout=10.0, retries=2, first=0.02, longest=0.1, absence=2.0)

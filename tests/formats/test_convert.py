@@ -15,18 +15,10 @@ from hypothesis import strategies as st
 from video_clips import write_clip
 
 from tempoloc_nb.clips.tasks import Clip, Event, Interval, load_benchmark, write_manifest
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import parse_object, read_jsonl, write_jsonl
 from tempoloc_nb.formats import convert as interchange
-from tempoloc_nb.formats.convert import (
-    FORMATS,
-    export_dataset,
-    import_dataset,
-    options_of,
-    parse_object,
-    read_jsonl,
-    relative_path,
-    write_jsonl,
-)
+from tempoloc_nb.formats.convert import FORMATS, export_dataset, import_dataset, options_of, relative_path
 from tempoloc_nb.formats.cosmos import export_cosmos, import_cosmos, read_cosmos
 from tempoloc_nb.formats.csv import with_placeholders
 from tempoloc_nb.formats.timed_captions import (
@@ -94,7 +86,7 @@ def test_unknown_formats_and_options_are_named(tmp_path: Path, source: Path) -> 
 def test_a_needed_option_and_a_missing_side_are_named(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    odd = interchange.Format("odd", "a format that is only written", "formats.convert:write_imported")
+    odd = interchange.Format("odd", "a format that is only written", "convert:write_imported")
     monkeypatch.setitem(FORMATS, "odd", odd)
     with pytest.raises(TempolocError, match="odd cannot be imported: choose one of cosmos"):
         import_dataset(source, tmp_path / "x", "odd")

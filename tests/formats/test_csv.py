@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import PLACEHOLDER, Clip, Event, read_manifest, write_manifest
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.csv import Change, export_csv, import_csv, moved_clips, proposals, with_placeholders
 from tempoloc_nb.formats.vtt import export_vtt, import_vtt
 from tempoloc_nb.inference.consensus import Combined, CombinedEvent

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import Clip, Event
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats import hdf5 as demo_signals
 from tempoloc_nb.formats.csv import with_placeholders
 from tempoloc_nb.formats.hdf5 import demo_of, read_signals, signal_clips, write_signals

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.tasks import PLACEHOLDER, Clip, Event, load_benchmark, read_manifest
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.sources import from_manifest
 from tempoloc_nb.formats.csv import with_placeholders
 from tempoloc_nb.formats.lerobot_read import LANGUAGE, REST, parquet, read_lerobot
@@ -179,7 +179,8 @@ def test_where_to_write(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             write_lerobot_subtasks(plain, clips_of(), out)
     with pytest.raises(TempolocError, match="unknown annotation 'both'"):
         write_lerobot_subtasks(plain, clips_of(), tmp_path / "new", annotation="both")  # type: ignore[arg-type]
-    monkeypatch.setattr("tempoloc_nb.formats.lerobot_write._write_rows", lambda *a: (_ for _ in ()).throw(OSError("full")))
+    full = "tempoloc_nb.formats.lerobot_write._write_rows"
+    monkeypatch.setattr(full, lambda *a: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         write_lerobot_subtasks(plain, clips_of(), tmp_path / "new")
     assert [p.name for p in tmp_path.iterdir()] == ["cups"]

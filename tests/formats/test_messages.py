@@ -13,9 +13,9 @@ import pytest
 from video_clips import write_clip
 
 from tempoloc_nb.clips.tasks import Clip, Event
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.provenance import file_hash
 from tempoloc_nb.data.sample import Sample, read_samples, sample_of, save_samples
-from tempoloc_nb.engines.protocol import video_hash
 from tempoloc_nb.formats.convert import export_dataset, import_dataset
 from tempoloc_nb.formats.messages import export_messages, import_messages, message_row, read_turns
 from tempoloc_nb.video.files import probe
@@ -31,7 +31,7 @@ def sample(folder: Path, name: str, times: tuple[float, ...], split: str = "trai
     info = probe(path)
     events = tuple(Event(label, t) for label, t in zip(LABELS, times, strict=True))
     clip = Clip(f"mug/{name}", "mug", events, video, 30.0, duration=info.duration, source="ours")
-    told: dict[str, Any] = {"prompt": "recipe", "stamps": "pair", "video_sha256": video_hash(path)} | changes
+    told: dict[str, Any] = {"prompt": "recipe", "stamps": "pair", "video_sha256": file_hash(path)} | changes
     return sample_of(clip, video=video, fps=8, split=split, source_fps=info.fps, **told)
 
 
@@ -60,7 +60,7 @@ def test_samples_come_back(style: str, split: str, dataset: Path, tmp_path: Path
     assert back.kept == done.kept
     assert read_samples(tmp_path / "back", split) == read_samples(dataset, split)
     for found in read_samples(tmp_path / "back"):
-        assert video_hash(tmp_path / "back" / found.video) == found.video_sha256
+        assert file_hash(tmp_path / "back" / found.video) == found.video_sha256
     summary = json.loads((tmp_path / "back" / "summary.json").read_text())
     assert (summary["kept"], summary["dropped"], summary["tasks"]) == (done.kept, {}, {"mug": done.kept})
     assert (summary["splits"], summary["source"], summary["fps"]) == ({split: done.kept}, "m.jsonl", 8.0)
@@ -250,7 +250,7 @@ def test_what_is_said_of_a_video_is_what_it_is(dataset: Path, tmp_path: Path) ->
     done.output.write_text(json.dumps(changed | {"videos": ["v.mp4"]}) + "\n")
     import_messages(done.output, tmp_path / "back")
     (found,) = read_samples(tmp_path / "back")
-    assert (found.duration, found.video_sha256) == (3.0, video_hash(tmp_path / "v.mp4"))
+    assert (found.duration, found.video_sha256) == (3.0, file_hash(tmp_path / "v.mp4"))
 
 
 def test_what_lines_do_not_say_must_be_told(tmp_path: Path) -> None:

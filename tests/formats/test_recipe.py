@@ -16,9 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import load_task
-from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.formats import recipe as recipe_io
-from tempoloc_nb.formats.recipe import import_recipe, parse_recipe, read_plain_pickle
+from tempoloc_nb.core import pickles
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.pickles import read_plain_pickle
+from tempoloc_nb.formats.recipe import import_recipe
+from tempoloc_nb.prompting.recipe_rule import parse_recipe
 
 ANSWER = "<answer>\nEvent 1: <0.6> <1.1> grasping the cube\nEvent 2: <1.1> <1.5> releasing the cube\n</answer>"
 
@@ -107,7 +109,7 @@ def test_objects_are_refused(tmp_path: Path, name: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("name", "word"), [("GLOBAL", "builtins print"), ("STACK_GLOBAL", "builtins"), ("numpy number", "numpy")]
+    ("name", "word"), [("GLOBAL", "builtins.print"), ("STACK_GLOBAL", "builtins"), ("numpy number", "numpy")]
 )
 def test_the_object_is_named(tmp_path: Path, name: str, word: str) -> None:
     with pytest.raises(TempolocError, match=word):
@@ -140,8 +142,6 @@ BROKEN = {
     "no end": proto(b"]"),
     "empty": b"",
     "not a pickle": b"hello",
-    "a stack of two": proto(b"]]."),
-    "a mark left": proto(b"(]."),
     "no mark": proto(b"]e."),
     "tuple of nothing": proto(b"\x87."),
     "pop through a mark": proto(b"](\x85."),
@@ -163,10 +163,10 @@ def test_bombs_and_broken_files_are_refused(tmp_path: Path, name: str) -> None:
 
 def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = pickle.dumps(list(range(100)))
-    monkeypatch.setattr(recipe_io, "MAX_OPCODES", 50)
+    monkeypatch.setattr(pickles, "MAX_OPCODES", 50)
     with pytest.raises(TempolocError, match="more than 50 opcodes"):
         read(tmp_path, data)
-    monkeypatch.setattr(recipe_io, "MAX_BYTES", 60)
+    monkeypatch.setattr(pickles, "MAX_BYTES", 60)
     with pytest.raises(TempolocError, match="more than the 60"):
         read(tmp_path, data)
 

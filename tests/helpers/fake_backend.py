@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.engines.protocol import Request, Response, Sampling, row_seed
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.prompting.sampling import Sampling
 
 SIM = load_benchmark("sim")
 BASE = load_benchmark("base-tasks")

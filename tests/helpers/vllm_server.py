@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.http import wait_until_ready
 
 # A seeded request whose prompt is read in parts ends vLLM's CPU engine ("CPU Generator does not use offset").

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import Benchmark, Clip, load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.consensus import (
     Combined,
     combine,

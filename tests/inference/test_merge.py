@@ -15,7 +15,7 @@ from fake_backend import SIM, Truthful
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli import merge as cli_merge
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference import merge as merging
 from tempoloc_nb.inference.ledger import only_process, read_errors
 from tempoloc_nb.inference.merge import merge

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.tasks import Benchmark, Clip, Event, Task, load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.no_video import (
     BLIND_ROWS,
     TRAIN_ROW,

@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.tasks import Benchmark, BoundaryIs, load_benchmark
-from tempoloc_nb.core.settings import TempolocError, data_dir
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.consensus import Combined, CombinedEvent
 from tempoloc_nb.inference.no_video import prediction_rows, write_predictions
 from tempoloc_nb.inference.pack import read_record, write_record
 from tempoloc_nb.inference.refine import find_window, keep_order, move_events, refine
-from tempoloc_nb.inference.run import Request, Response, Sampling
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.video.files import encode, probe, read
 from tempoloc_nb.video.view import View

@@ -16,24 +16,18 @@ from fake_backend import Truthful
 
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
-from tempoloc_nb.core.settings import TempolocError
-from tempoloc_nb.engines import protocol as requests
-from tempoloc_nb.engines.protocol import (
-    Request,
-    Response,
-    Sampling,
-    Unanswered,
-    VideoHashes,
-    plan_requests,
-    request_id,
-    view_name,
-)
+from tempoloc_nb.core import provenance
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines.protocol import Request, Response
+from tempoloc_nb.inference import requests
 from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.ledger import read_keys
 from tempoloc_nb.inference.pack import pack_predictions, read_record, read_rows
+from tempoloc_nb.inference.requests import Unanswered, plan_requests, request_id, view_name
 from tempoloc_nb.inference.run import check_shard, read_shard, run_backend, shard_of, shard_path
 from tempoloc_nb.prompting.constraints import answer_constraint
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View
@@ -274,47 +268,49 @@ def test_a_run_reads_each_video_once_and_only_when_it_is_asked_about(
     source = FEW.clips[0].video_path(SIM.root)
     shutil.copy(source, shared / "one.mp4")
     clips = tuple(replace(c, video="one.mp4") for c in FEW.clips)
-    read: list[Path] = []
-    real = requests.video_hash
+    read: list[str] = []
+    real = hashlib.file_digest
 
-    def video_hash(path: Path) -> str:
-        read.append(path)
-        return real(path)
+    def digest(file: Any, name: str) -> Any:
+        read.append(file.name)
+        return real(file, name)
 
-    monkeypatch.setattr(requests, "video_hash", video_hash)
+    monkeypatch.setattr(provenance.hashlib, "file_digest", digest)
+    provenance._content_hash.cache_clear()
     one = replace(FEW, clips=clips, root=shared)
     assert run_backend(Truthful(), one, tmp_path / "p.jsonl", fps=8).written == 4
     assert len(read) == 1
     read.clear()
+    provenance._content_hash.cache_clear()
     with pytest.raises(KeyboardInterrupt):
         run_backend(Truthful(limit=1), FEW, tmp_path / "q.jsonl", fps=8)
     assert len(read) <= 2
 
 
 def test_a_video_that_changes_during_a_run_is_read_again(tmp_path: Path) -> None:
-    video, hashes = tmp_path / "a.mp4", VideoHashes()
+    video = tmp_path / "a.mp4"
     video.write_bytes(b"one")
-    first = hashes(video)
+    first = provenance.file_hash(video)
     video.write_bytes(b"longer")
-    assert hashes(video) != first
+    assert provenance.file_hash(video) != first
 
 
 def test_a_video_that_cannot_be_read_is_a_failure_of_its_clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, bad = requests.video_hash, FEW.clips[2]
+    real, bad = requests.file_hash, FEW.clips[2]
 
-    def video_hash(path: Path) -> str:
+    def file_hash(path: Path) -> str:
         if path == bad.video_path(SIM.root):
             raise PermissionError(13, "Permission denied")
         return real(path)
 
-    monkeypatch.setattr(requests, "video_hash", video_hash)
+    monkeypatch.setattr(requests, "file_hash", file_hash)
     out = tmp_path / "p.jsonl"
     summary = run_backend(Truthful(), FEW, out, fps=8)
     assert (summary.written, [clip for clip, _ in summary.failed]) == (3, [bad.clip])
     assert summary.failed[0][1] == f"{bad.video_path(SIM.root)}: Permission denied"  # which has the clip's name
     (error,) = rows(tmp_path / "p.errors.jsonl")
     assert (error["clip"], error["trials"]) == (bad.clip, [0])
-    monkeypatch.setattr(requests, "video_hash", real)
+    monkeypatch.setattr(requests, "file_hash", real)
     assert run_backend(Truthful(), FEW, out, fps=8).written == 1
     assert not (tmp_path / "p.errors.jsonl").exists()
 

@@ -17,7 +17,7 @@ from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.models import estimate as planning
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.estimate import coverage, estimate_hours, format_hours, model_size, plan_localize

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 from tempoloc_nb.cli import models as cli_models
 from tempoloc_nb.core import settings as settings_module
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.core.settings import TempolocError, data_dir, settings
+from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.engines.server import ALL_FRAMES
-from tempoloc_nb.inference.run import Sampling
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.registry import (
     ModelInfo,
@@ -36,6 +36,7 @@ from tempoloc_nb.models.registry import (
 )
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.study.experiments import load_experiments
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS, RULES
 from tempoloc_nb.video.view import View

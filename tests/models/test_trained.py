@@ -9,7 +9,7 @@ from shutil import copytree
 import pytest
 from tiny_models import qwen25
 
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.models.registry import recognise
 from tempoloc_nb.models.trained import TrainedWay, read_way, write_way
 from tempoloc_nb.study.experiments import for_model, load_experiments

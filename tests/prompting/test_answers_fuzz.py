@@ -10,9 +10,9 @@ from answer_texts import ASKED, DIALECTS, JSON_FORMS, LABELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tempoloc_nb.formats.recipe import parse_recipe
 from tempoloc_nb.prompting import dialects
 from tempoloc_nb.prompting.answers import ROUNDING, STATUSES, Answer, parse_answer, repair
+from tempoloc_nb.prompting.recipe_rule import parse_recipe
 
 MUTATED = 100_000
 DURATION = 12.0

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import PLACEHOLDER, Benchmark, Clip, Event, Task, load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.recipe import import_recipe
 from tempoloc_nb.scoring import predictions
 from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate

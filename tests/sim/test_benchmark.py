@@ -14,7 +14,7 @@ import pytest
 from tempoloc_nb.clips.tasks import Clip, load_benchmark, read_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sim.benchmark import label_errors, read_signals
-from tempoloc_nb.sim.make import families, find_families
+from tempoloc_nb.sim.families import families, find_families
 
 ROOT = data_dir() / "benchmarks" / "sim"
 TEST_FAMILIES = tuple(f.key for f in find_families("test"))

@@ -16,11 +16,15 @@ from typer.testing import CliRunner
 
 from tempoloc_nb.cli import study as cli_experiments
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark, read_manifest
-from tempoloc_nb.core.settings import TempolocError, data_dir
+from tempoloc_nb.clips.videos import find_videos
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines import make as engines
+from tempoloc_nb.engines.protocol import Backend
 from tempoloc_nb.inference.no_video import prediction_rows, write_predictions
 from tempoloc_nb.inference.pack import device_name, measured, pack_predictions, read_record, record_path, write_record
-from tempoloc_nb.inference.run import Backend, Sampling, find_videos
+from tempoloc_nb.models.locate import model_path
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.study import experiments
@@ -30,7 +34,6 @@ from tempoloc_nb.study.experiments import (
     find_experiments,
     for_model,
     load_experiments,
-    model_path,
     predictions,
     run_experiment,
     score,

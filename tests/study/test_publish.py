@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.core.settings import TempolocError, data_dir, settings
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.study.cards import MODELS, model_card, published_table, read_run, split_rows, stage_rows
 from tempoloc_nb.tiny.run import load_config
 

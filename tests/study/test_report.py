@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.study.report import Report, contact_sheet, event_error_figure, mre_figure, render, timeline_figure
 
 MRE = pd.DataFrame(

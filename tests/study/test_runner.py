@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from tempoloc_nb.core.settings import TempolocError, settings
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study import publish as publishing
 from tempoloc_nb.study import runner as study
 from tempoloc_nb.study.plan import plan_lines, plan_studies

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from places import ROOT
 
 from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
-from tempoloc_nb.core.settings import TempolocError, settings
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import settings
 from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
 from tempoloc_nb.scoring.answer_shift import answer_shift
 from tempoloc_nb.scoring.evaluation import RunResult, evaluate

@@ -19,7 +19,7 @@ from places import HELPERS
 from training_store import SMALL, load, made_up_store
 
 from tempoloc_nb.cli.main import main
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.tiny import batches
 from tempoloc_nb.tiny import run as training
 from tempoloc_nb.tiny.architecture import build_tiny
@@ -87,7 +87,8 @@ def launch(function: str, *arguments: str) -> str:
     """Output of a function of this file run in two processes, as `torchrun` and `accelerate launch` start them."""
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "--no-python"]
     code = (
-        f"import sys, torch; from pathlib import Path; sys.path[:0] = [{str(HELPERS)!r}, {str(Path(__file__).parent)!r}];"
+        "import sys, torch; from pathlib import Path;"
+        f"sys.path[:0] = [{str(HELPERS)!r}, {str(Path(__file__).parent)!r}];"
         f"torch.set_num_threads(1); import test_processes as t; t.{function}(*map(Path, sys.argv[1:]))"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

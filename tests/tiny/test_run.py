@@ -16,8 +16,8 @@ import pytest
 from places import HELPERS
 from training_store import EVENTS, OPTIONS, SMALL, load, made_up_store
 
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.prompting.prompts import Prompt
 from tempoloc_nb.tiny.architecture import build_tiny
 from tempoloc_nb.tiny.batches import Batch, Collator, Lessons, Pixels, Stage

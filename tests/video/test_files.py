@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from video_clips import broken_files, scene, write_clip
 
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.video import budget as pixels
 from tempoloc_nb.video import files as video
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 from video_clips import broken_files, scene, write_audio, write_clip
 
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.video import files as video
 from tempoloc_nb.video import legibility, overlay
 from tempoloc_nb.video.overlay import OverlayOptions, StampStyle, stamp, stamp_style

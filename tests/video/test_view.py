@@ -11,8 +11,8 @@ import pytest
 from tiny_models import qwen3, qwen25
 from video_clips import broken_files, write_clip
 
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.core.settings import TempolocError
 from tempoloc_nb.video.budget import qwen3_budget, qwen25_budget
 from tempoloc_nb.video.view import View, clip_inputs, fitting_coefficient, frame_pixels
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...core.errors import TempolocError
 from ...data.sample import chat_messages, dataset_place, from_row, load_samples
-from ...core.settings import TempolocError
 
 # %% auto #0
 __all__ = ['ConversationDataset', 'dataset_of', 'validation_of', 'main']

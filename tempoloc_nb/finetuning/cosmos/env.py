@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
+from ...core.errors import TempolocError
 from ...core.files import first_line
-from ...core.settings import TempolocError
 
 VARIABLE = "TEMPOLOC_COSMOS_RL"  # the environment variable that names its Python
 MARK = "tempoloc-answer:"  # cosmos-rl prints while it is imported: the answer's line starts with this

@@ -11,7 +11,7 @@ from cosmos_rl.dispatcher.data.packer import HFVLMDataPacker, Qwen2_5_VLM_DataPa
 from cosmos_rl.dispatcher.data.packer.base import BaseDataPacker
 from cosmos_rl.policy.config import Config
 
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.sample import Sample
 from tempoloc_nb.finetuning.check import data_facts, lengths_of, model_facts
 from tempoloc_nb.finetuning.config import make_config, nest

@@ -23,13 +23,14 @@ from safetensors.torch import load_file, save_file
 from wide_models import qwen3, qwen25
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.make import make_backend
-from tempoloc_nb.engines.protocol import Response, Sampling
+from tempoloc_nb.engines.protocol import Response
 from tempoloc_nb.engines.ray_cluster import RayBackend
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.constraints import Constraint
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 LAPTOP = {"num_cpus": 4, "object_store_memory": 300_000_000}

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.tasks import read_manifest
-from tempoloc_nb.core.settings import TempolocError, data_dir
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sim import make as simulate
 from tempoloc_nb.sim.episode import EpisodeFailed
-from tempoloc_nb.sim.make import Family, families, find_families, simulate_episode
+from tempoloc_nb.sim.families import Family, families, find_families
+from tempoloc_nb.sim.make import simulate_episode
 from tempoloc_nb.sim.plays import PLAYS
 from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
 from tempoloc_nb.sim.scene import make_environment

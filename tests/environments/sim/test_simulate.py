@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.tasks import read_manifest
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.sim import make as simulate
-from tempoloc_nb.sim.make import EpisodeFailed, SimulationSummary, find_families, render_episodes, simulate_clips
+from tempoloc_nb.sim.episode import EpisodeFailed
+from tempoloc_nb.sim.families import find_families
+from tempoloc_nb.sim.make import SimulationSummary, render_episodes, simulate_clips
 from tempoloc_nb.sim.render import choose_gl, load_episode, write_video
 
 FAMILY = find_families("sft", "stack-two")[0]

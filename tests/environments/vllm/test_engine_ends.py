@@ -12,10 +12,13 @@ import pytest
 from wide_models import qwen25 as folder
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.clips.videos import find_videos
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
-from tempoloc_nb.inference.run import Sampling, find_videos, plan_requests, run_backend
+from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 

@@ -15,11 +15,13 @@ from video_clips import write_clip
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
 
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend, encode_request
+from tempoloc_nb.engines.protocol import Request, row_seed
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
-from tempoloc_nb.inference.run import Request, Sampling, row_seed, run_backend
+from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.constraints import Constraint, answer_constraint
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 FOLDERS = {"qwen25": qwen25_folder, "qwen3": qwen3_folder}

@@ -8,12 +8,15 @@ import pytest
 import torch
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.clips.videos import find_videos
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend
+from tempoloc_nb.engines.protocol import Backend, Request, Response
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
-from tempoloc_nb.inference.run import Backend, Request, Response, Sampling, find_videos, plan_requests
+from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 FPS = 8.0

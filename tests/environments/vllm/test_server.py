@@ -17,14 +17,17 @@ from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
 
 from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.core.settings import TempolocError
+from tempoloc_nb.clips.videos import find_videos
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.http import Patience
-from tempoloc_nb.engines.protocol import Sampling, row_seed
+from tempoloc_nb.engines.protocol import row_seed
 from tempoloc_nb.engines.server import OpenAIBackend, serve_hint
-from tempoloc_nb.inference.run import find_videos, plan_requests, run_backend
+from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.constraints import answer_constraint, obeys
 from tempoloc_nb.prompting.prompts import load_prompt
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View
 
