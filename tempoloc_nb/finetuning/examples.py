@@ -28,10 +28,13 @@ from ..video.view import is_qwen3
 
 if TYPE_CHECKING:
     import torch
+from ..data.sample import Sample
+from ..models.trained import TrainedWay
+from ..prompting.prompts import list_prompts, load_prompt
 
 # %% auto #0
 __all__ = ['sample_request', 'Example', 'answer_ids', 'with_answer', 'Examples', 'collate', 'answer_loss', 'set_frame_pixels',
-           'Data', 'read_data', 'measure', 'fitting']
+           'Data', 'read_data', 'measure', 'fitting', 'way_of']
 
 # %% ../../nbs/60_finetuning/100_examples.ipynb #078332b0
 def sample_request(sample: Sample, root: Path) -> Request:
@@ -231,3 +234,12 @@ def fitting(examples: Examples, limit: int, overlong: str) -> tuple[Examples, di
         )
     examples.samples = kept
     return examples, long
+
+# %% ../../nbs/60_finetuning/100_examples.ipynb #7ae65d96
+def way_of(sample: Sample) -> TrainedWay | None:
+    """How a sample asks; None if its words are none of the prompts of `prompts.list_prompts`."""
+    for name in list_prompts():
+        prompt = load_prompt(name)
+        if (prompt.system, prompt.question(sample.labels)) == (sample.system, sample.question):
+            return TrainedWay(sample.fps, name, sample.shown, sample.convention)
+    return None

@@ -12,9 +12,8 @@ from typing import Any, Literal, get_args
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_json
-from ..data.sample import Sample
 from .checkpoints import read_json
-from ..prompting.prompts import list_prompts, load_prompt
+from ..prompting.prompts import list_prompts
 
 WAY = "tempoloc.json"
 Stamps = Literal["none", "frame", "pair"]  # what a model may be trained on; see `clip_inputs.View`
@@ -59,13 +58,4 @@ def _check(values: dict[str, Any], path: Path) -> None:
             raise TempolocError(f"{path}: {name} is {values[name]!r}; it should be {' or '.join(known)}")
 
 # %% auto #0
-__all__ = ['WAY', 'Stamps', 'TrainedWay', 'write_way', 'read_way', 'way_of']
-
-# %% ../../nbs/30_models/30_trained.ipynb #7ae65d96
-def way_of(sample: Sample) -> TrainedWay | None:
-    """How a sample asks; None if its words are none of the prompts of `prompts.list_prompts`."""
-    for name in list_prompts():
-        prompt = load_prompt(name)
-        if (prompt.system, prompt.question(sample.labels)) == (sample.system, sample.question):
-            return TrainedWay(sample.fps, name, sample.shown, sample.convention)
-    return None
+__all__ = ['WAY', 'Stamps', 'TrainedWay', 'write_way', 'read_way']
