@@ -5,12 +5,23 @@
 # %% ../../nbs/10_core/05_errors.ipynb #538f8ddd
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class TempolocError(ValueError):
-    """Bad input from a person: the message is one line that names the thing and the way out.
+    """Bad input from a person: a line for each fault that names the thing and the way out.
 
     The command line prints it without a traceback and exits with status 1.
     """
 
 # %% auto #0
-__all__ = ['TempolocError']
+__all__ = ['TempolocError', 'unknown']
+
+# %% ../../nbs/10_core/05_errors.ipynb #6af868d7
+def unknown(what: str, name: object, known: Iterable[str], way: str = "") -> TempolocError:
+    """A `TempolocError` for a `what` called `name` that is none of `known`; `way` says what else could be given."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return TempolocError(f"unknown {what} {name!r}: {meant}choose one of {', '.join(names)}{f', {way}' if way else ''}")

@@ -23,14 +23,12 @@ from ..data.sample import Sample, dataset_place, has_split, read_samples, to_row
 from ..engines.hf import Encoded, collate_prompts, encode_request
 from ..engines.protocol import Request, clip_error
 from .finetune_config import FinetuneConfig
-from ..prompting.prompts import Prompt
+from ..models.trained import TrainedWay
+from ..prompting.prompts import Prompt, list_prompts, load_prompt
 from ..video.view import is_qwen3
 
 if TYPE_CHECKING:
     import torch
-from ..data.sample import Sample
-from ..models.trained import TrainedWay
-from ..prompting.prompts import list_prompts, load_prompt
 
 # %% auto #0
 __all__ = ['sample_request', 'Example', 'answer_ids', 'with_answer', 'Examples', 'collate', 'answer_loss', 'set_frame_pixels',
