@@ -19,7 +19,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from tempoloc_nb.clips.tasks import load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.core.settings import data_dir
 

@@ -40,7 +40,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.pickles import read_plain_pickle
 from tempoloc_nb.core.settings import data_dir, settings

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.inference.requests import plan_requests

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.inference.ledger import read_keys
 from tempoloc_nb.inference.no_video import answer_text

@@ -21,7 +21,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tempoloc_nb.clips.tasks import Benchmark, Clip, Event, list_tasks, load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark, write_manifest
+from tempoloc_nb.clips.tasks import Event, list_tasks
 from tempoloc_nb.scoring.evaluation import evaluate
 
 LIMIT_S, LIMIT_GB = 60.0, 2.0

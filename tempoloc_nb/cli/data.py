@@ -98,8 +98,8 @@ def stats(
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
     from tempoloc_nb.core.files import all_or_nothing, writing
-    from tempoloc_nb.data.sample import read_samples
     from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_json, stats_text
+    from tempoloc_nb.data.store import read_samples
 
     if figure is not None and figure.suffix not in (".png", ".svg"):
         raise TempolocError(f"a figure is written as .png or .svg, not as {figure.name}")

@@ -33,7 +33,8 @@ def table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:
     """All that is known of a model, and how to serve it."""
-    from tempoloc_nb.models.registry import model_rows, preset_rows, serve_line
+    from tempoloc_nb.models.registry import model_rows, preset_rows
+    from tempoloc_nb.models.serve import serve_line
 
     facts = {
         **model_rows([info])[0], "loaded from": info.path, "revision": info.revision or f"none: {info.no_revision}",
@@ -52,7 +53,8 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
     """Say which models are known, what they are, and how to ask and serve them."""
-    from tempoloc_nb.models.registry import get_model, load_registry, model_rows, serve_line
+    from tempoloc_nb.models.registry import get_model, load_registry, model_rows
+    from tempoloc_nb.models.serve import serve_line
 
     chosen = [get_model(name)] if name else list(load_registry().models.values())
     if as_json:

@@ -17,7 +17,8 @@ from ..core.errors import TempolocError
 from ..core.settings import settings
 
 if TYPE_CHECKING:  # the scorer is imported by the commands that need it
-    from tempoloc_nb.clips.tasks import Benchmark, BoundaryIs
+    from tempoloc_nb.clips.manifest import Benchmark
+    from tempoloc_nb.clips.tasks import BoundaryIs
     from tempoloc_nb.scoring.evaluation import Evaluation
 
 # %% auto #0
@@ -58,7 +59,7 @@ def localize(
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be asked, and load nothing.")] = False,
 ) -> None:
     """Write predictions for every clip of a benchmark; what the output has already is not asked again."""
-    from tempoloc_nb.clips.tasks import load_benchmark
+    from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.clips.videos import find_videos
     from tempoloc_nb.engines.make import check_backend, make_backend, way_of_asking
     from tempoloc_nb.inference.run import read_shard, run_backend
@@ -153,7 +154,7 @@ def _names_a_model(name: str) -> bool:
 
 def _localize_blind(benchmark: Benchmark, row: str, fps: float, output: Path, train: Path | None) -> str:
     """Write a blind row's predictions; returns a line about them."""
-    from tempoloc_nb.clips.tasks import read_manifest
+    from tempoloc_nb.clips.manifest import read_manifest
     from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
 
     answers = blind_predictions(benchmark, row, read_manifest(train) if train else ())
@@ -206,7 +207,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
     """Score predictions against the truth."""
-    from tempoloc_nb.clips.tasks import load_benchmark
+    from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.scoring import evaluation as scorer
 
     if use_start_time and use_end_time:

@@ -34,7 +34,7 @@ def experiment(
     pack: Annotated[Path | None, typer.Option(help="Folder for the packed copies (.jsonl.xz).")] = None,
 ) -> None:
     """Ask the models of the study's experiments; what the output has already is not asked again."""
-    from tempoloc_nb.clips.tasks import load_benchmark
+    from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.pack import pack_predictions, run_line
     from tempoloc_nb.study.experiments import find_experiments, run_experiment
 

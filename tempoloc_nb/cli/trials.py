@@ -23,7 +23,7 @@ def consensus(
     threshold: Annotated[float, typer.Option(help="Least confidence, 0 to 1; events below it are left out.")] = 0.0,
 ) -> None:
     """Combine the trials of each clip: median boundaries, their spread, and a confidence."""
-    from tempoloc_nb.clips.tasks import load_benchmark
+    from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.consensus import combine
 
     typer.echo(str(combine(predictions, output, benchmark=load_benchmark(benchmark), threshold=threshold)))
@@ -45,7 +45,7 @@ def refine(
     media: Annotated[Path | None, typer.Option(help="Folder that the servers may read; windows wait there.")] = None,
 ) -> None:
     """Ask again around each boundary, with more frames a second."""
-    from tempoloc_nb.clips.tasks import load_benchmark
+    from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.engines.make import make_backend, way_of_asking
     from tempoloc_nb.inference.refine import refine as look_again
     from tempoloc_nb.inference.run import tell_failures

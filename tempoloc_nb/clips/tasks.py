@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 import itertools
-import json
-import lzma
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, open_packed, read_toml
+from ..core.files import read_toml
 from ..core.settings import data_dir
 
 # Which of an answer's two numbers is the boundary; the recipe's answers, and ours, say "start".
@@ -62,8 +60,7 @@ class Event:
 
 # %% auto #0
 __all__ = ['BoundaryIs', 'PLACEHOLDER', 'Interval', 'Event', 'intervals_from_boundaries', 'boundary_of', 'Task', 'read_task',
-           'load_task', 'list_tasks', 'Clip', 'check_labelled', 'clip_from_dict', 'clip_to_dict', 'read_manifest',
-           'write_manifest', 'Benchmark', 'load_benchmark']
+           'load_task', 'list_tasks']
 
 # %% ../../nbs/20_clips/10_tasks.ipynb #b911e1f5
 def intervals_from_boundaries(
@@ -199,206 +196,3 @@ def load_task(name: str | Path) -> Task:
 def list_tasks(group: str = "*") -> tuple[Task, ...]:
     """The shipped tasks of a group (`recipe`, `mimicgen`, `sim`; all by default), sorted by key."""
     return tuple(read_task(p) for p in sorted((data_dir() / "tasks").glob(f"{group}/*.toml")))
-
-# %% ../../nbs/20_clips/10_tasks.ipynb #61593bc2
-@dataclass(frozen=True, slots=True)
-class Clip:
-    """One demonstration: where its video is, and the truth.
-
-    Boundaries are seconds of the source's PTS, unless `label_fps` says that frames were counted at another rate than
-    the source's `fps`: then a boundary is frame / `label_fps`, and `source_boundaries` converts. `video` is relative
-    to the manifest, None where the user supplies it. `instants` are raw simulator instants (s) by name.
-    """
-
-    clip: str
-    task: str
-    events: tuple[Event, ...]
-    video: str | None = None
-    fps: float | None = None
-    label_fps: float | None = None
-    duration: float | None = None
-    source: str = ""
-    seed: int | None = None
-    robot: str | None = None
-    split: str | None = None
-    instants: Mapping[str, float] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The clip's name within its task."""
-        return self.clip.removeprefix(f"{self.task}/")
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The events' labels, in order."""
-        return tuple(e.label for e in self.events)
-
-    @property
-    def boundaries(self) -> tuple[float, ...]:
-        """The events' boundaries (s), in the base in which they were annotated."""
-        return tuple(e.boundary for e in self.events)
-
-    @property
-    def label_scale(self) -> float:
-        """Source seconds per annotated second: `label_fps / fps`, 1 where both are the same or unknown."""
-        return self.label_fps / self.fps if self.label_fps and self.fps else 1.0
-
-    @property
-    def source_boundaries(self) -> tuple[float, ...]:
-        """The events' boundaries in seconds of the source's PTS."""
-        return tuple(b * self.label_scale for b in self.boundaries)
-
-    @property
-    def subtask_durations(self) -> tuple[float, ...]:
-        """b[i] − b[i−1] with b[−1] = 0 (s, annotated base): what the recipe's relative error is relative to."""
-        return tuple(b - a for a, b in zip((0.0, *self.boundaries[:-1]), self.boundaries, strict=True))
-
-    def video_path(self, root: Path) -> Path:
-        """The absolute path of the video; raises `TempolocError` where the manifest has none."""
-        if self.video is None:
-            raise TempolocError(f"clip {self.clip} has no video here: give the folder that holds it (video_root)")
-        return root / self.video
-
-
-_CLIP_KEYS = tuple(Clip.__dataclass_fields__)
-_EVENT_KEYS = tuple(Event.__dataclass_fields__)
-
-
-def check_labelled(clip: Clip) -> None:
-    """Raise `TempolocError` if the clip's boundaries are placeholders."""
-    if clip.extra.get(PLACEHOLDER):
-        raise TempolocError(f"{clip.clip} has placeholders for boundaries: find or label them first")
-
-
-def clip_from_dict(values: Mapping[str, Any], where: str) -> Clip:
-    """One manifest line as a `Clip`; unknown keys are kept in `extra`. Raises `TempolocError` naming `where`."""
-    try:
-        events = tuple(Event(**e) for e in values["events"])
-        known = {k: v for k, v in values.items() if k in _CLIP_KEYS and k not in ("events", "extra")}
-        clip = Clip(events=events, extra={k: v for k, v in values.items() if k not in _CLIP_KEYS}, **known)
-    except KeyError as error:
-        raise TempolocError(f"{where} lacks {error.args[0]!r}") from None
-    except TypeError:
-        raise TempolocError(
-            f"{where} is not a clip: it needs clip, task and events, a list of {{{', '.join(_EVENT_KEYS)}}}"
-        ) from None
-    _check_boundaries(clip.boundaries, clip.labels, f"{where}, clip {clip.clip}")
-    if not clip.clip.startswith(f"{clip.task}/"):
-        raise TempolocError(f"{where}: the clip id {clip.clip!r} must start with its task, {clip.task}/")
-    return clip
-
-
-def clip_to_dict(clip: Clip) -> dict[str, Any]:
-    """A `Clip` as one manifest line; keys that say nothing are left out, except `video`."""
-    events = [{k: getattr(e, k) for k in _EVENT_KEYS if getattr(e, k) is not None} for e in clip.events]
-    values = {k: getattr(clip, k) for k in _CLIP_KEYS if k not in ("events", "extra")}
-    kept = {k: v for k, v in values.items() if k == "video" or v not in (None, "", {})}
-    return {**kept, "events": events, **clip.extra}
-
-
-def read_manifest(path: str | Path) -> tuple[Clip, ...]:
-    """Read a manifest (JSON Lines); raises `TempolocError` naming the line that is wrong."""
-    path = Path(path)
-    try:
-        with open_packed(path) as source:
-            lines = source.read().decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TempolocError(f"cannot read the manifest {path.name}: {getattr(error, 'strerror', error)}") from None
-    clips = []
-    for number, line in enumerate(lines, 1):
-        where = f"{path.name}:{number}"
-        try:
-            clips.append(clip_from_dict(json.loads(line), where))
-        except json.JSONDecodeError as error:
-            raise TempolocError(f"{where} is not JSON: {error.msg}") from None
-    seen: set[str] = set()
-    for clip in clips:
-        if clip.clip in seen:
-            raise TempolocError(f"{path.name} has the clip {clip.clip} twice; clip ids must be unique")
-        seen.add(clip.clip)
-    return tuple(clips)
-
-
-def write_manifest(path: str | Path, clips: Iterable[Clip]) -> None:
-    """Write a manifest, all or nothing, compressed if its name ends in `.xz`."""
-    path = Path(path)
-    data = "".join(json.dumps(clip_to_dict(c), ensure_ascii=False) + "\n" for c in clips).encode()
-    with all_or_nothing(path) as partial:
-        partial.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
-
-# %% ../../nbs/20_clips/10_tasks.ipynb #5dbe6a8b
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to."""
-
-    name: str
-    root: Path
-    tasks: Mapping[str, Task]
-    clips: tuple[Clip, ...]
-
-    def of_task(self, key: str) -> tuple[Clip, ...]:
-        """The clips of one task; raises `TempolocError` for a task that is not in the benchmark."""
-        if key not in self.tasks:
-            raise TempolocError(f"{self.name} has no task {key!r}: choose one of {', '.join(self.tasks)}")
-        return tuple(c for c in self.clips if c.task == key)
-
-    def head(self, count: int) -> Benchmark:
-        """The first `count` clips of each task; all of them for 0."""
-        if count == 0:
-            return self
-        kept = tuple(c for key in self.tasks for c in self.of_task(key)[:count])
-        return replace(self, clips=kept)
-
-    def only(self, clips: Collection[str]) -> Benchmark:
-        """These clips alone, of all tasks."""
-        return replace(self, clips=tuple(c for c in self.clips if c.clip in clips))
-
-    def with_videos(self) -> tuple[Clip, ...]:
-        """The clips whose video is here."""
-        return tuple(c for c in self.clips if c.video is not None and c.video_path(self.root).is_file())
-
-
-def _tasks_of(clips: Iterable[Clip], folder: Path) -> Iterator[Task]:
-    """The tasks of a manifest's clips: a TOML file beside the manifest, else a shipped one."""
-    for key in dict.fromkeys(c.task for c in clips):
-        own = folder / f"{key}.toml"
-        yield read_task(own) if own.is_file() else load_task(key)
-
-
-def _from_task_file(task: Task, root: Path) -> Benchmark:
-    """A benchmark of the demonstrations whose boundaries stand in the task file itself."""
-    if not task.boundaries:
-        raise TempolocError(f"the task {task.key} has no [boundaries]: add the true boundaries of a demonstration")
-    clips = tuple(
-        Clip(
-            clip=f"{task.key}/{name}",
-            task=task.key,
-            events=tuple(Event(label, t) for label, t in zip(task.events, times, strict=True)),
-            fps=task.fps,
-            label_fps=task.label_fps,
-            source=task.source,
-        )
-        for name, times in task.boundaries.items()
-    )
-    return Benchmark(task.key, root, {task.key: task}, clips)
-
-
-def load_benchmark(name: str | Path) -> Benchmark:
-    """A benchmark by name (`recipe`, `sim`), by a manifest's or its folder's path, or by a task file's path.
-
-    Raises `TempolocError` if there is no such benchmark or one of its files is wrong.
-    """
-    path = Path(name)
-    if path.suffix == ".toml":
-        return _from_task_file(read_task(path), path.parent)
-    shipped = data_dir() / "benchmarks" / str(name)
-    folder = shipped if shipped.is_dir() else path
-    named = (folder / "manifest.jsonl", folder / "manifest.jsonl.xz")
-    manifest = next((p for p in named if p.is_file()), folder)
-    if not manifest.is_file():
-        names = ", ".join(sorted(p.parent.name for p in (data_dir() / "benchmarks").glob("*/manifest.jsonl*")))
-        raise TempolocError(f"no benchmark {str(name)!r}: choose one of {names}, or a manifest.jsonl or .toml file")
-    clips = read_manifest(manifest)
-    tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}
-    return Benchmark(manifest.parent.name, manifest.parent, tasks, clips)

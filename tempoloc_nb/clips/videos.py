@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .tasks import Benchmark, Task
+from .manifest import Benchmark
+from .tasks import Task
 from ..core.errors import TempolocError
 from ..video.overlay import SUFFIXES
 

@@ -19,14 +19,16 @@ from typing import Any, Literal, TypeVar
 
 from tqdm import tqdm
 
-from ..clips.tasks import BoundaryIs, Clip
+from ..clips.manifest import Clip
+from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import first_line, write_json, writing
 from ..core.provenance import file_hash
 from ..core.settings import settings
-from .sample import Sample, Stamps, after_the_end, import_datasets, inside, sample_of, save_samples
+from .sample import Sample, Stamps, after_the_end, inside, sample_of
 from .sources import Candidate, Source
 from .splits import assign, demonstration_of, group, read_plan
+from .store import import_datasets, save_samples
 from ..prompting.prompts import Prompt, load_prompt
 from ..video.files import open_video, probe, video_frames
 from ..video.overlay import OverlayOptions, stamp_video

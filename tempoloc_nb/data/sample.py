@@ -5,7 +5,6 @@
 # %% ../../nbs/50_data/10_sample.ipynb #d5f0bbec
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +12,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ..clips.tasks import BoundaryIs, Clip, Event, Interval, intervals_from_boundaries
+from ..clips.manifest import Clip
+from ..clips.tasks import BoundaryIs, Event, Interval, intervals_from_boundaries
 from ..core.errors import TempolocError
-from ..core.files import first_line
 from ..prompting.answers import ROUNDING
 from ..prompting.prompts import Prompt, load_prompt
 
@@ -27,8 +26,7 @@ PLACEHOLDER = "<video>"  # where the video stands in the text of `messages`
 
 # %% auto #0
 __all__ = ['Stamps', 'PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'answer_of', 'check_question', 'sample_of',
-           'inside', 'to_row', 'from_row', 'chat_messages', 'import_datasets', 'sample_features', 'save_samples',
-           'dataset_place', 'has_split', 'load_samples', 'read_samples']
+           'inside', 'to_row', 'from_row', 'chat_messages']
 
 # %% ../../nbs/50_data/10_sample.ipynb #44c09575
 @dataclass(frozen=True, slots=True)
@@ -228,83 +226,3 @@ def chat_messages(sample: Sample, root: Path | str, **video_options: Any) -> lis
         if turn["role"] == "user":
             turn["content"] = [video if part["type"] == "video" else part for part in turn["content"]]
     return turns
-
-# %% ../../nbs/50_data/10_sample.ipynb #fed353c6
-def import_datasets() -> Any:
-    """The `datasets` library; raises `TempolocError` that says how to install it."""
-    try:
-        return importlib.import_module("datasets")
-    except ModuleNotFoundError as error:
-        raise TempolocError(f"{error.name} is not installed: pip install 'tempoloc_nb[data]'") from None
-
-
-def sample_features() -> Any:
-    """The columns of a dataset, with their types."""
-    datasets = import_datasets()
-    text, number = datasets.Value("string"), datasets.Value("float64")
-    special = {
-        **dict.fromkeys(("fps", "source_fps", "duration"), number),
-        "stamped": datasets.Value("bool"),
-        "events": [{"label": text, "boundary": number, "start": number, "end": number}],
-    }
-    columns = {f.name: special.get(f.name, text) for f in fields(Sample)}
-    return datasets.Features({**columns, "messages": [{"role": text, "content": text}], "videos": [text]})
-
-
-def save_samples(samples: Iterable[Sample], folder: Path | str) -> dict[str, int]:
-    """Write a split for each word in the samples' `split` below `folder`; returns their sizes."""
-    datasets = import_datasets()
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for sample in samples:
-        rows.setdefault(sample.split, []).append(to_row(sample))
-    if not rows:
-        raise TempolocError("no samples to write: a dataset needs at least one")
-    features = sample_features()
-    splits = {name: datasets.Dataset.from_list(found, features=features) for name, found in rows.items()}
-    bars = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        datasets.DatasetDict(splits).save_to_disk(str(folder))
-    finally:
-        if not bars:
-            datasets.enable_progress_bars()
-    return {name: len(found) for name, found in rows.items()}
-
-
-def dataset_place(path: Path | str) -> tuple[Path, str | None]:
-    """(dataset's folder, split) of what `custom.dataset.path` names: a dataset, or the folder of one of its splits.
-
-    The split is None for a whole dataset. Raises `TempolocError` if there is no such folder.
-    """
-    folder = Path(path).expanduser().resolve()
-    if not folder.is_dir():
-        raise TempolocError(f"{path}: no such dataset; make one (tempoloc dataset build), or --set custom.dataset.path")
-    if not (folder / "dataset_dict.json").is_file() and (folder.parent / "dataset_dict.json").is_file():
-        return folder.parent, folder.name
-    return folder, None
-
-
-def has_split(root: Path, name: str) -> bool:
-    """Whether a dataset's folder has a split."""
-    return (root / name / "state.json").is_file()
-
-
-def load_samples(folder: Path | str) -> Any:
-    """What `datasets` loads: a `DatasetDict` for a dataset's folder, a `Dataset` for that of one split."""
-    datasets = import_datasets()
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise TempolocError(f"{folder}: no such dataset; make one: tempoloc dataset build")
-    try:
-        return datasets.load_from_disk(str(folder))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TempolocError(f"{folder} is not a dataset that can be loaded: {first_line(error)}") from None
-
-
-def read_samples(folder: Path | str, split: str | None = None) -> list[Sample]:
-    """The samples of a dataset's folder, of one split or of all; raises `TempolocError` for an unknown split."""
-    found = load_samples(folder)
-    splits: dict[str, Any] = dict(found) if isinstance(found, dict) else {Path(folder).resolve().name: found}
-    if split is not None and split not in splits:
-        raise TempolocError(f"{Path(folder).name} has no split {split!r}: choose one of {', '.join(splits)}")
-    return [from_row(row) for name, rows in splits.items() if split in (None, name) for row in rows]

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..clips.tasks import PLACEHOLDER, BoundaryIs, Clip, Event, Task, list_tasks, load_benchmark
+from ..clips.manifest import Clip, load_benchmark
+from ..clips.tasks import PLACEHOLDER, BoundaryIs, Event, Task, list_tasks
 from ..clips.videos import videos_here
 from ..core.errors import TempolocError
 from ..core.pickles import read_plain_pickle

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..clips.tasks import Clip
+from ..clips.manifest import Clip
 from ..core.errors import TempolocError
 
 # %% auto #0

@@ -18,9 +18,8 @@ import numpy.typing as npt
 from ..core.errors import TempolocError
 from ..core.optional import import_transformers
 from .grammar import Grammars, Guide
-from .positions import mrope_positions, stock_positions
 from .protocol import Request, Response, clip_error, row_seed
-from .vision_attention import use_batched_vision_attention
+from .qwen import mrope_positions, stock_positions, use_batched_vision_attention
 from ..models.checkpoints import load_model, model_title
 from ..prompting.sampling import Sampling
 from ..video.view import clip_inputs, is_qwen3, pixel_limits

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
-from ..data.sample import Sample, dataset_place, has_split, read_samples
+from ..data.sample import Sample
+from ..data.store import dataset_place, has_split, read_samples
 from .config import engine_of, known_keys, load_presets, read_config_file
 from .cosmos.env import VARIABLE, ask, cosmos_python
 from tempoloc_nb.finetuning.costs import (
@@ -395,7 +396,7 @@ def _once(findings: Iterable[Finding]) -> list[Finding]:
 
 def _transformers_findings(path: Path) -> Iterator[Finding]:
     """What the engine transformers does not do."""
-    from tempoloc_nb.finetuning.finetune_config import read_config
+    from tempoloc_nb.finetuning.config import read_config
 
     try:
         read_config(path)

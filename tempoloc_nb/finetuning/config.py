@@ -28,9 +28,9 @@ def engine_of(name: str) -> str:
     return name
 
 # %% auto #0
-__all__ = ['ENGINES', 'CUSTOM_KEYS', 'engine_of', 'flatten', 'nest', 'KeyList', 'known_keys', 'read_value', 'read_override',
-           'Preset', 'Presets', 'load_presets', 'make_config', 'to_toml', 'write_config', 'read_config_file',
-           'config_problems']
+__all__ = ['ENGINES', 'CUSTOM_KEYS', 'FIXED', 'IGNORED', 'engine_of', 'flatten', 'nest', 'KeyList', 'known_keys', 'read_value',
+           'read_override', 'Preset', 'Presets', 'load_presets', 'make_config', 'to_toml', 'write_config',
+           'read_config_file', 'config_problems', 'FinetuneConfig', 'read_config']
 
 # %% ../../nbs/60_finetuning/10_config.ipynb #f2a755de
 def flatten(table: Mapping[str, Any], tables: Iterable[str] = (), at: str = "") -> dict[str, Any]:
@@ -245,3 +245,183 @@ def config_problems(flat: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         problem = known_keys().problem(key, value)
         if problem:
             yield key, problem
+
+# %% ../../nbs/60_finetuning/10_config.ipynb #a2edd210
+import types
+from dataclasses import asdict, dataclass, field, fields
+from typing import Union, get_args, get_origin, get_type_hints
+
+from .config import flatten
+
+# %% ../../nbs/60_finetuning/10_config.ipynb #7a682402
+def _key(name: str, *default: Any) -> Any:
+    """A field of the file's key `name`; without a default, the file must have it."""
+    return field(metadata={"key": name}, **({"default": default[0]} if default else {}))
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneConfig:
+    """A fine-tuning run. Lengths are in tokens, frequencies in optimizer steps, pixels as the model sees them.
+
+    A step learns from `batch` samples a process, `mini_batch` of them at a time. `fps` None leaves the rate to the
+    dataset. `min_pixels` and `max_pixels` are of a frame, `total_pixels` of all frames of a clip. `overlong` says what
+    becomes of samples longer than `max_length`: "error", or "drop". `validate` None: if the dataset has the split.
+    """
+
+    dataset: Path = _key("custom.dataset.path")  # noqa: RUF009
+    model: str = _key("policy.model_name_or_path")
+    overlong: str = _key("custom.dataset.overlong", "error")
+    fps: float | None = _key("custom.vision.fps", None)
+    min_pixels: int | None = _key("custom.vision.min_pixels", None)
+    max_pixels: int | None = _key("custom.vision.max_pixels", None)
+    total_pixels: int | None = _key("custom.vision.total_pixels", None)
+    output: Path = _key("train.output_dir", Path("outputs"))  # noqa: RUF009
+    epochs: int = _key("train.epoch", 1)
+    max_steps: int | None = _key("train.max_num_steps", None)
+    batch: int = _key("train.train_batch_per_replica", 8)
+    lr: float = _key("train.optm_lr", 1e-6)
+    weight_decay: float = _key("train.optm_weight_decay", 0.01)
+    betas: tuple[float, ...] = _key("train.optm_betas", (0.9, 0.999))
+    epsilon: float = _key("train.epsilon", 1e-6)
+    warmup: int = _key("train.optm_warmup_steps", 20)
+    warmup_from: float = _key("train.optm_warmup_start_factor", 0.0)
+    decay: str = _key("train.optm_decay_type", "none")
+    decay_share: float | None = _key("train.optm_decay_ratio", None)
+    floor: float = _key("train.optm_min_lr_factor", 0.0)
+    clip: float = _key("train.optm_grad_norm_clip", 1.0)
+    weights_dtype: str = _key("train.master_dtype", "float32")
+    dtype: str | None = _key("train.param_dtype", None)
+    seed: int = _key("train.seed", 42)
+    mini_batch: int = _key("train.train_policy.mini_batch", 2)
+    data_seed: int = _key("train.train_policy.dataloader_seed", 0)
+    workers: int = _key("train.train_policy.dataloader_num_workers", 0)
+    checkpoints: bool = _key("train.ckpt.enable_checkpoint", False)
+    save_every: int = _key("train.ckpt.save_freq", 20)
+    keep: int = _key("train.ckpt.max_keep", 5)
+    revision: str | None = _key("policy.model_revision", None)
+    max_length: int = _key("policy.model_max_length", 4096)
+    gradient_checkpointing: bool = _key("policy.model_gradient_checkpointing", True)
+    freeze: tuple[str, ...] = _key("policy.freeze_pattern", ())
+    lora_rank: int = _key("policy.lora.r", 0)
+    lora_alpha: float = _key("policy.lora.lora_alpha", 8.0)
+    lora_dropout: float = _key("policy.lora.lora_dropout", 0.0)
+    lora_modules: tuple[str, ...] | str = _key("policy.lora.target_modules", "all-linear")
+    shards: int = _key("policy.parallelism.dp_shard_size", 1)
+    replicas: int = _key("policy.parallelism.dp_replicate_size", 1)
+    validate: bool | None = _key("validation.enable", None)
+    validate_before: bool = _key("validation.val_before_train", True)
+    validate_every: int = _key("validation.freq", 20)
+    validation_batch: int = _key("validation.batch_size", 1)
+    log_every: int = _key("logging.log_interval", 1)
+
+    @property
+    def accumulation(self) -> int:
+        """Passes a step."""
+        return self.batch // self.mini_batch
+
+    def rate(self, step: int, steps: int) -> float:
+        """The factor of the learning rate at a step, 0 to `steps` - 1: warm-up, the whole rate, decay.
+
+        Source: `build_lr_schedulers` of cosmos-rl 0.4.7, so that a file means the same curve in both engines.
+        """
+        warmup = min(self.warmup, steps)
+        if step < warmup:
+            return 1.0 if warmup == 1 else self.warmup_from + (1 - self.warmup_from) * step / (warmup - 1)
+        decay = steps - warmup
+        if self.decay_share is not None:
+            decay = min(decay, round(steps * self.decay_share))
+        done = (step - (steps - decay)) / decay if decay else 0.0  # 0 at the first step that decays
+        shape = {"none": 0.0, "linear": done, "sqrt": math.sqrt(max(0.0, done))}
+        left = 0.5 * (1 + math.cos(math.pi * done)) if self.decay == "cosine" else 1 - shape[self.decay]
+        return self.floor + (1 - self.floor) * left if done > 0 else 1.0
+
+# %% ../../nbs/60_finetuning/10_config.ipynb #be74fd48
+FIXED: Mapping[str, tuple[Any, ...]] = {
+    "train.compile": (False,), "train.optm_name": ("AdamW",), "train.resume": (True,), "train.ema_enable": (False,),
+    "train.fsdp_offload": (False,), "train.sequence_packing": (False,), "train.deterministic": (False,),
+    "train.train_policy.type": ("sft",), "train.train_policy.conversation_column_name": ("conversations",),
+    "train.train_policy.dataloader_shuffle": (True,), "train.train_policy.dataloader_drop_last": (False,),
+    "train.ckpt.export_safetensors": (True, False), "train.ckpt.save_mode": ("sync", "async"),
+    "train.ckpt.upload_hf": (False,), "train.ckpt.upload_s3": (False,),
+    "policy.parallelism.tp_size": (1,), "policy.parallelism.cp_size": (1,), "policy.parallelism.pp_size": (1,),
+    "policy.parallelism.ep_size": (1,), "policy.parallelism.n_init_replicas": (1,),
+    "policy.lora.lora_names": (["default"],), "policy.lora.use_rslora": (False,), "logging.logger": (["console"], []),
+}  # fmt: skip
+IGNORED = ("logging.project_name", "logging.experiment_name", "logging.group_name", "redis")  # names and ports
+_CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "overlong": ("error", "drop"), "decay": ("none", "linear", "sqrt", "cosine"),
+    "dtype": ("float32", "bfloat16", None), "weights_dtype": ("float32", "bfloat16"),
+}  # fmt: skip
+_NOT_NEGATIVE = ("lr", "weight_decay", "warmup", "seed", "data_seed", "workers", "lora_rank", "lora_dropout", "epsilon",
+                 "warmup_from", "decay_share", "floor")  # fmt: skip
+
+
+def _value(value: Any, hint: Any, where: str) -> Any:
+    """A TOML value as its field has it; `TempolocError` for another type."""
+    if get_origin(hint) in (Union, types.UnionType):
+        kinds = [h for h in get_args(hint) if h is not type(None)]
+        hint = next((h for h in kinds if isinstance(value, list) == (get_origin(h) is tuple)), kinds[0])
+    if get_origin(hint) is tuple:
+        if isinstance(value, list):
+            return tuple(_value(v, get_args(hint)[0], where) for v in value)
+    elif hint is Path and isinstance(value, str):
+        return Path(value)
+    elif hint is float and type(value) is int:
+        return float(value)
+    elif type(value) is hint:
+        return value
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
+    raise TempolocError(f"{where} = {value!r} is not {names.get(hint, 'a list')}")
+
+# %% ../../nbs/60_finetuning/10_config.ipynb #99ab0cba
+def read_config(path: str | Path) -> FinetuneConfig:
+    """Read a fine-tuning file.
+
+    Raises `TempolocError`, one line, for a file that is missing or no TOML, a key that this engine does not honour, a
+    value of the wrong type or out of range, and keys that contradict each other.
+    """
+    path = Path(path)
+    known = {f.metadata["key"]: f.name for f in fields(FinetuneConfig)}
+    hints = get_type_hints(FinetuneConfig)
+    table = read_toml(path, "fine-tuning")
+    found: dict[str, Any] = {"lora_rank": 8} if "lora" in table.get("policy", {}) else {}  # 8: cosmos-rl's
+    for key, value in flatten(table).items():
+        if key in known:
+            found[known[key]] = _value(value, hints[known[key]], f"{path.name}: {key}")
+        elif key not in IGNORED and value not in FIXED.get(key, ()):
+            way = f"leave it at {FIXED[key][0]!r}" if key in FIXED else "remove it"
+            raise TempolocError(
+                f"{path.name}: the engine transformers does not honour {key} = {value!r}: {way}, or use cosmos-rl"
+            )
+    for key, name in known.items():
+        if name in ("dataset", "model") and not found.get(name):
+            raise TempolocError(f"{path.name} lacks {key}; add it")
+    config = FinetuneConfig(**found)
+    _check(config, path.name, {name: key for key, name in known.items()})
+    return config
+
+
+def _check(config: FinetuneConfig, file: str, keys: Mapping[str, str]) -> None:
+    """Raise `TempolocError` for what cannot be."""
+    for name, value in asdict(config).items():
+        where = f"{file}: {keys[name]} = {value!r}"
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise TempolocError(f"{where} is none of {', '.join(c for c in _CHOICES[name] if c)}")
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            least = 0 if name in _NOT_NEGATIVE else -1 if name in ("shards", "keep") else None
+            if value < (least or 0) or (least is None and not value > 0):
+                raise TempolocError(f"{where} is too small")
+    if config.batch % config.mini_batch:
+        raise TempolocError(
+            f"{file}: a step of {config.batch} samples (train.train_batch_per_replica) cannot be cut into passes of"
+            f" {config.mini_batch} (train.train_policy.mini_batch)"
+        )
+    if len(config.betas) != 2:
+        raise TempolocError(f"{file}: train.optm_betas needs two numbers, not {len(config.betas)}")
+    if config.shards not in (-1, 1) and config.replicas > 1:
+        raise TempolocError(f"{file}: weights are either sharded or replicated: leave dp_shard_size or"
+                            " dp_replicate_size at 1")  # fmt: skip
+    if config.lora_rank and config.shards != 1:
+        raise TempolocError(f"{file}: adapters are small: leave dp_shard_size at 1, and use dp_replicate_size")
+    if (config.min_pixels or 0) > (config.max_pixels or float("inf")):
+        raise TempolocError(f"{file}: custom.vision.min_pixels is above max_pixels")

@@ -23,7 +23,7 @@ from tempoloc_nb.video.budget import (
     recipe_budget,
     smart_resize,
 )  # fmt: skip
-from ..video.overlay import stamp_style
+from ..video.stamp import stamp_style
 from ..video.view import fitting_coefficient
 
 # %% auto #0

@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.machine import process_place
-from ..data.sample import Sample, dataset_place, has_split, read_samples, to_row
+from ..data.sample import Sample, to_row
+from ..data.store import dataset_place, has_split, read_samples
 from ..engines.hf import Encoded, collate_prompts, encode_request
 from ..engines.protocol import Request, clip_error
-from .finetune_config import FinetuneConfig
+from .config import FinetuneConfig
 from ..models.trained import TrainedWay
 from ..prompting.prompts import Prompt, list_prompts, load_prompt
 from ..video.view import is_qwen3

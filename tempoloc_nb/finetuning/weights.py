@@ -16,9 +16,9 @@ from typing import Any
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, first_line
 from ..core.optional import import_transformers
-from ..engines.vision_attention import use_batched_vision_attention
+from ..engines.qwen import use_batched_vision_attention
+from .config import FinetuneConfig
 from .examples import set_frame_pixels
-from .finetune_config import FinetuneConfig
 from ..models.checkpoints import load_model, read_json
 from ..models.locate import model_path
 from ..models.registry import find_model

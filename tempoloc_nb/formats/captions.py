@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..clips.tasks import Benchmark, load_benchmark
+from ..clips.manifest import Benchmark, load_benchmark
 from ..clips.videos import find_videos, missing_message
 from ..core.errors import TempolocError
 from ..core.files import first_line, folder_or_nothing, need, read_jsonl, read_object, read_text, write_json

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..clips.tasks import BoundaryIs, Clip, Task, load_task, write_manifest
+from ..clips.manifest import Clip, write_manifest
+from ..clips.tasks import BoundaryIs, Task, load_task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, writing

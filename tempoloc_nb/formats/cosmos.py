@@ -15,16 +15,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from tempoloc_nb.clips.tasks import (
-    PLACEHOLDER,
-    BoundaryIs,
-    Clip,
-    Interval,
-    boundary_of,
-    clip_from_dict,
-    clip_to_dict,
-    load_benchmark,
-)
+from ..clips.manifest import Clip, clip_from_dict, clip_to_dict, load_benchmark
+from ..clips.tasks import PLACEHOLDER, BoundaryIs, Interval, boundary_of
 from ..clips.videos import first_names, videos_here
 from ..core.errors import TempolocError
 from ..core.files import need, parse_object, read_jsonl, read_object, write_json, write_jsonl

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..clips.tasks import PLACEHOLDER, Clip, Event
+from ..clips.manifest import Clip
+from ..clips.tasks import PLACEHOLDER, Event
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, read_text
 from .convert import relative_path

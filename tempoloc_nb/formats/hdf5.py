@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..clips.tasks import Clip, Event, check_labelled
+from ..clips.manifest import Clip, check_labelled
+from ..clips.tasks import Event
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 from .hdf5_rules import SIGNALS, Layout, Offsets, check_order, natural, rise_of, signal_of

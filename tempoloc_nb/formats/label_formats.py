@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from ..clips.tasks import Benchmark, load_benchmark, write_manifest
+from ..clips.manifest import Benchmark, load_benchmark, write_manifest
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from .convert import Converted, write_imported

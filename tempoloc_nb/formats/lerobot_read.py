@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ..clips.tasks import Clip, Event, write_manifest
+from ..clips.manifest import Clip, write_manifest
+from ..clips.tasks import Event
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from .convert import check_task_name, write_task

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import __version__
-from ..clips.tasks import Clip, check_labelled
+from ..clips.manifest import Clip, check_labelled
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, write_json
 from tempoloc_nb.formats.lerobot_read import (

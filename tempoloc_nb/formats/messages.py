@@ -18,16 +18,8 @@ from ..clips.tasks import BoundaryIs, Event
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, need, read_jsonl, read_object, write_json, write_jsonl
 from ..core.provenance import file_hash
-from tempoloc_nb.data.sample import (
-    PLACEHOLDER,
-    Sample,
-    Stamps,
-    check_question,
-    inside,
-    read_samples,
-    save_samples,
-    to_row,
-)
+from ..data.sample import PLACEHOLDER, Sample, Stamps, check_question, inside, to_row
+from ..data.store import read_samples, save_samples
 from .convert import Converted, check_unique, relative_path
 from ..prompting.answers import parse_answer
 from ..video.files import probe

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..clips.tasks import BoundaryIs, Clip, Interval
+from ..clips.manifest import Clip
+from ..clips.tasks import BoundaryIs, Interval
 from ..core.files import read_object, read_text
 from ..data.sample import answer_events
 from ..video.files import VideoInfo

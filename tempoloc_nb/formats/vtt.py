@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from ..clips.tasks import Clip
+from ..clips.manifest import Clip
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, read_text
 from .csv import MANIFEST, Corrections, Proposal, Row, apply_rows, proposals

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..clips.tasks import Benchmark, BoundaryIs, Clip
+from ..clips.manifest import Benchmark, Clip
+from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.provenance import versions
 from .no_video import write_predictions
 from .pack import read_record, record_path, write_record
 from ..prompting.answers import Answer
 from ..scoring.metrics import Bools, Floats, breaks_order
-from ..scoring.predictions import Trials, read_trials
-from ..scoring.rows import index_truth
+from ..scoring.trials import Trials, index_truth, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 if TYPE_CHECKING:  # figures need the study's packages

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..clips.tasks import Benchmark, Clip, Task, intervals_from_boundaries
+from ..clips.manifest import Benchmark, Clip
+from ..clips.tasks import Task, intervals_from_boundaries
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..clips.tasks import Benchmark, BoundaryIs, Clip, Event
+from ..clips.manifest import Benchmark, Clip
+from ..clips.tasks import BoundaryIs, Event
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError
 from ..core.provenance import versions

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, overload
 
-from ..clips.tasks import Benchmark
+from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.provenance import file_hash
 from ..engines.protocol import Backend, Request, Response

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from tqdm import tqdm
 
-from ..clips.tasks import Benchmark
+from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
 from ..core.errors import TempolocError
 from ..engines.protocol import Backend, Request, Response, row_seed

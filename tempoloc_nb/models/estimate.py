@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..clips.tasks import Benchmark, Clip
+from ..clips.manifest import Benchmark, Clip
 from ..clips.videos import first_names, videos_here
 from ..core.settings import settings
 from .checkpoints import check_folder, read_json

@@ -11,6 +11,8 @@ from pathlib import Path
 from ..core.errors import TempolocError
 from ..core.settings import data_dir, settings
 
+OWN = ("tempoloc-tiny", "tempoloc-tiny-base")  # shipped with the repository, on no hub
+
 
 def model_path(name: str) -> str:
     """The folder of a model: `data/models/NAME`, NAME itself, or NAME in the repository; else NAME, a hub name.
@@ -22,7 +24,7 @@ def model_path(name: str) -> str:
             return str(folder)
     if name.startswith("runs/"):
         raise TempolocError(f"the model {name} is not shipped, only what it answered: train it, or leave it out")
-    if name.startswith("tempoloc-"):
+    if name in OWN:
         raise TempolocError(f"the model {name} is not in {data_dir() / 'models'}: it comes with the study's repository")
     return name
 
@@ -36,4 +38,4 @@ def cached_snapshot(name: str) -> Path | None:
     return max(folders, key=lambda p: p.stat().st_mtime, default=None)
 
 # %% auto #0
-__all__ = ['model_path', 'cached_snapshot']
+__all__ = ['OWN', 'model_path', 'cached_snapshot']

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +26,7 @@ PRESETS = ("recipe", "card")
 
 # %% auto #0
 __all__ = ['PRESETS', 'Preset', 'Family', 'ModelInfo', 'Registry', 'load_registry', 'model_rows', 'preset_rows',
-           'count_parameters', 'recognise', 'find_model', 'get_model', 'serve_arguments', 'serve_line']
+           'count_parameters', 'recognise', 'find_model', 'get_model']
 
 # %% ../../nbs/30_models/10_registry.ipynb #ec9b64b6
 @dataclass(frozen=True, slots=True)
@@ -363,30 +362,3 @@ def get_model(name: str | Path) -> ModelInfo:
         known = ", ".join(load_registry().models)
         raise TempolocError(f"no model {name}: choose one of {known}, or a folder written by save_pretrained")
     return found
-
-# %% ../../nbs/30_models/10_registry.ipynb #7938e987
-def serve_arguments(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:
-    """`vllm serve` with its arguments, for a model on `gpus` GPUs (by default, those of one copy).
-
-    Twice the GPUs of a copy serve two. `media` is the folder whose videos the server may read. Raises `TempolocError`
-    for a number of GPUs that is no multiple of a copy's.
-    """
-    gpus = info.gpus if gpus is None else gpus
-    if gpus < 1 or gpus % info.gpus:
-        raise TempolocError(f"{info.name} is served on {info.gpus} GPUs a copy: give a multiple of that, not {gpus}")
-    line = ["vllm", "serve", info.path]
-    line += ["--served-model-name", info.name] if info.hub is None else []
-    line += ["--revision", info.revision] if info.revision else []
-    line += ["--tensor-parallel-size", str(info.gpus)] if info.gpus > 1 else []
-    line += ["--data-parallel-size", str(gpus // info.gpus)] if gpus > info.gpus else []
-    return [*line, *info.serve, *load_registry().common, "--allowed-local-media-path", str(media)]
-
-
-def serve_line(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> str:
-    """`serve_arguments` for a shell, an option a line."""
-    lines: list[list[str]] = [[]]
-    for argument in serve_arguments(info, gpus, media):
-        if argument.startswith("--"):
-            lines.append([])
-        lines[-1].append(shlex.quote(argument))
-    return " \\\n    ".join(" ".join(line) for line in lines)

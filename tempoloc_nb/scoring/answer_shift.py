@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..clips.tasks import Benchmark
+from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.settings import settings
 from .intervals import Estimate, draws, sample_quantile, sample_ratio
 from .metrics import Floats
-from .predictions import Ints, read_trials
-from .rows import index_truth
+from .trials import Ints, index_truth, read_trials
 
 # %% auto #0
 __all__ = ['Written', 'written_boundaries', 'Shift', 'answer_shift']

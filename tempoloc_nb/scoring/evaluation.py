@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..clips.tasks import Benchmark, BoundaryIs, Clip, Task, check_labelled
+from ..clips.manifest import Benchmark, Clip, check_labelled
+from ..clips.tasks import BoundaryIs, Task
 from ..core.errors import TempolocError
 from ..core.settings import Scoring, settings
 from ..prompting.answers import STATUSES
 from .intervals import Estimate, Sampled, draws, mean_of, row_means, sample_mean, sign_flip_p
 from .metrics import Bools, Floats
-from .predictions import Ints, Trials, read_trials
-from .rows import Mode, TimeBase, index_truth
 from tempoloc_nb.scoring.scores import (
     DemoScores,
     TaskTruth,
@@ -30,6 +29,7 @@ from tempoloc_nb.scoring.scores import (
     score_trials,
     task_truth,
 )
+from .trials import Ints, Mode, TimeBase, Trials, index_truth, read_trials
 
 RESAMPLES = 1000
 

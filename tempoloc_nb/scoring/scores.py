@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..clips.tasks import Clip, Task
+from ..clips.manifest import Clip
+from ..clips.tasks import Task
 from ..core.errors import TempolocError
 from ..core.settings import Scoring
 from ..prompting.answers import STATUSES
@@ -26,8 +27,7 @@ from tempoloc_nb.scoring.metrics import (
     tiou,
     worst_error,
 )
-from .predictions import Ints, Trials
-from .rows import Mode, clip_length
+from .trials import Ints, Mode, Trials, clip_length
 
 PER_TRIAL = ("worst_s", "compliance", "order_violations", "extra_events")  # scores that no single event has
 HIT_FRAMES = (1, 2, 5)  # hits are counted within this many frames of the source

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..clips.tasks import Clip, read_manifest, write_manifest
+from ..clips.manifest import Clip, read_manifest, write_manifest
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 from .families import find_families

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ..clips.tasks import Clip, Event, load_task, read_manifest, write_manifest
+from ..clips.manifest import Clip, read_manifest, write_manifest
+from ..clips.tasks import Event, load_task
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 from .episode import Episode, EpisodeFailed

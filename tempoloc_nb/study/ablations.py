@@ -17,13 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from ..clips.tasks import Benchmark, Clip
+from ..clips.manifest import Benchmark, Clip
 from ..core.plots import COLOURS, house_style
 from ..inference.no_video import clip_duration, prediction_rows, train_median
 from ..scoring.answer_shift import Shift, written_boundaries
 from ..scoring.evaluation import RunResult
-from ..scoring.rows import Mode
-from .report import interval_bars
+from ..scoring.trials import Mode
+from .figures import interval_bars
 from .tables import by_task, score_boundaries, score_rows
 from .targets import MEAN, family_name, mre_limit, p_text, paired, score_table
 

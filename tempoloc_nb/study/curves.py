@@ -18,14 +18,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..clips.tasks import Benchmark
+from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.plots import COLOURS, house_style
 from ..core.settings import data_dir
 from ..scoring.evaluation import RunResult
 from .ablations import plain_log
 from .experiments import Experiment, load_experiments
-from .report import interval_bars
+from .figures import interval_bars
 from .targets import mre_limit
 from ..tiny.run import load_config
 

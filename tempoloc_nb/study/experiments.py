@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..clips.tasks import Benchmark
+from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
 from ..core.errors import TempolocError
 from ..core.files import read_toml
@@ -29,7 +29,7 @@ from ..models.trained import read_way
 from ..prompting.prompts import load_prompt
 from ..prompting.sampling import Sampling
 from ..scoring.evaluation import RESAMPLES, RunResult, evaluate
-from ..scoring.rows import Mode
+from ..scoring.trials import Mode
 from ..video.view import View
 
 # %% auto #0

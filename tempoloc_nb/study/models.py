@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ..clips.tasks import Benchmark, Clip
+from ..clips.manifest import Benchmark, Clip
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError
 from ..core.settings import settings
@@ -24,7 +24,7 @@ from ..inference.pack import read_rows
 from ..models.locate import model_path
 from ..scoring.answer_shift import written_boundaries
 from ..scoring.evaluation import RunResult
-from ..scoring.rows import Mode
+from ..scoring.trials import Mode
 from .ablations import ignoring_run, scaled_prior_run
 from tempoloc_nb.study.experiments import (
     Experiment,
@@ -36,7 +36,8 @@ from tempoloc_nb.study.experiments import (
     swapped_labels,
     zero_shot_model,
 )
-from .report import PNG_LIMIT, Report, contact_sheet, render, timeline_figure
+from .figures import contact_sheet, timeline_figure
+from .report import PNG_LIMIT, Report, render
 from .targets import reference_runs, scored_clips, training_clips
 from ..video.files import probe, read
 

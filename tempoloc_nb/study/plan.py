@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..clips.tasks import Benchmark, load_benchmark
+from ..clips.manifest import Benchmark, load_benchmark
 from ..core.errors import TempolocError
 from ..core.settings import Profile, settings
 from ..models.estimate import Coverage, Job, assumption, coverage, format_hours, gpu_count, size_line

@@ -25,7 +25,8 @@ def shipped(results: Mapping[str, str]) -> dict[str, str]:
     return {n: h for n, h in results.items() if not (n.endswith(".png") and f"{n[:-4]}.svg" in results)}
 
 # %% auto #0
-__all__ = ['shipped', 'publish']
+__all__ = ['MODELS', 'shipped', 'publish', 'split_rows', 'stage_rows', 'read_run', 'published_table', 'training_facts',
+           'model_card', 'write_cards']
 
 # %% ../../nbs/85_study/120_publish.ipynb #1ab654a1
 def _publish_outputs(notebook: Path, run: Path, record: Mapping[str, Any]) -> None:
@@ -73,3 +74,101 @@ def publish(profile: str = "full") -> list[str]:
         write_json(places["tables"] / "run.json", record)
         _publish_outputs(notebook, run, record)
     return [n.stem for n in notebooks]
+
+# %% ../../nbs/85_study/120_publish.ipynb #4dcc2ce8
+import csv
+import lzma
+import re
+from collections.abc import Sequence
+
+from ..core.files import all_or_nothing
+from ..core.settings import data_dir
+from ..tiny.run import TrainConfig, load_config
+
+MODELS: Mapping[str, str] = {"tempoloc-tiny-base": "base", "tempoloc-tiny": "sft"}  # model → its training run
+
+# %% ../../nbs/85_study/120_publish.ipynb #c9693759
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    import pandas as pd
+
+    from tempoloc_nb.study.report import markdown_table
+
+    return markdown_table(pd.DataFrame(rows, columns=list(head))).strip()
+
+
+def split_rows() -> list[list[Any]]:
+    """Split, family, arm, clips and hours of video, for each family of `data/training/clips.csv.xz`."""
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    with lzma.open(data_dir() / "training" / "clips.csv.xz", "rt", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            groups.setdefault((row["split"], row["family"], row["robot"]), []).append(float(row["seconds"]))
+    return [[*key, len(seconds), f"{sum(seconds) / 3600:.1f}"] for key, seconds in groups.items()]
+
+
+def stage_rows(config: TrainConfig) -> list[list[Any]]:
+    """Name, steps, lessons with their shares (%), and frame pairs of each stage."""
+    return [
+        [
+            stage.name, stage.steps, ", ".join(f"{name} {100 * share:.0f}" for name, share in stage.lessons.items()),
+            f"{stage.pairs[0]}–{stage.pairs[1]}",
+        ]
+        for stage in config.options.stages
+    ]  # fmt: skip
+
+
+def read_run(name: str) -> dict[str, Any]:
+    """The record of a shipped training run; raises `TempolocError` if there is none."""
+    path = data_dir() / "training" / f"{name}.run.json"
+    if not path.is_file():
+        raise TempolocError(f"no record {path.name}: copy run.json of the training run to {path}")
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+# %% ../../nbs/85_study/120_publish.ipynb #086f3f12
+def published_table(study: str, name: str) -> str:
+    """A published table as Markdown; raises `TempolocError` if it has not been published."""
+    path = data_dir() / "results" / study / f"{name}.md"
+    if not path.is_file():
+        raise TempolocError(f"{study} has no published table {name}: tempoloc study --profile full, then --publish")
+    return path.read_text(encoding="utf-8").strip()
+
+
+def training_facts(name: str) -> str:
+    """Steps, batch, learning rate, seed, time and machine of a shipped run, in one line."""
+    record, options = read_run(name), load_config(name).options
+    minutes = sum(call["seconds"] for call in record["calls"]) / 60
+    return (
+        f"{options.steps} steps of about {options.tokens // 1000}k tokens, AdamW, learning rate {options.lr:g} (warm-up"
+        f" {options.warmup} steps, cosine to {options.floor:.0%}), weight decay {options.weight_decay:g}, seed"
+        f" {record['seed']}; {minutes:.0f} min on {record['device']}, torch {record['versions']['torch']}"
+    )
+
+# %% ../../nbs/85_study/120_publish.ipynb #fa3c8230
+def model_card(model: str) -> str:
+    """The text of a shipped model's README.md; raises `TempolocError` for an unknown model or a missing part."""
+    if model not in MODELS:
+        raise TempolocError(f"no card for {model!r}: the study's models are {', '.join(MODELS)}")
+    run = MODELS[model]
+    parts = {
+        "facts": training_facts(run),
+        "stages": _table(("stage", "steps", "lessons (% of batches)", "frame pairs"), stage_rows(load_config(run))),
+        "splits": _table(("split", "family", "arm", "clips", "hours"), split_rows()),
+    }
+    text = (data_dir() / "training" / f"{run}.card.md").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    for study, table in re.findall(r"\{(\w+)/(\w+)\}", text):
+        text = text.replace(f"{{{study}/{table}}}", published_table(study, table))
+    return text
+
+
+def write_cards() -> list[Path]:
+    """Write the README.md of each shipped model; returns the paths."""
+    paths = []
+    for model in MODELS:
+        path = data_dir() / "models" / model / "README.md"
+        card = model_card(model)
+        with all_or_nothing(path) as partial:
+            partial.write_text(card, encoding="utf-8")
+        paths.append(path)
+    return paths

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from PIL import Image
 
 from ..core.errors import TempolocError
@@ -28,11 +22,10 @@ from ..core.settings import Profile, settings
 
 PNG_LIMIT = 200_000
 
-from ..core.plots import COLOURS, EVENT_COLOURS, house_style
+from ..core.plots import COLOURS, house_style
 
 # %% auto #0
-__all__ = ['PNG_LIMIT', 'decimals', 'format_column', 'markdown_table', 'Shown', 'Picture', 'Report', 'render', 'interval_bars',
-           'mre_figure', 'event_error_figure', 'contact_sheet', 'timeline_figure']
+__all__ = ['PNG_LIMIT', 'decimals', 'format_column', 'markdown_table', 'Shown', 'Picture', 'Report', 'render']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def decimals(values: Sequence[float]) -> int:
@@ -172,141 +165,3 @@ def _palette_png(png: io.BytesIO) -> bytes:
     picture = Image.open(png).convert("RGB")
     picture.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(out, "png", optimize=True)
     return out.getvalue()
-
-# %% ../../nbs/85_study/10_report.ipynb #5210859f
-def interval_bars(table: pd.DataFrame, value: str) -> npt.NDArray[np.float64]:
-    """Lengths (2, lines) of the error bars from a column to the columns `low` and `high`."""
-    bars: npt.NDArray[np.float64] = np.array([table[value] - table["low"], table["high"] - table[value]], dtype=float)
-    return np.abs(bars)
-
-
-def mre_figure(table: pd.DataFrame, columns: int = 4) -> Figure:
-    """MRE by task and predictor.
-
-    `table` has the columns `task`, `row`, `kind` (`blind`, `model` or `oracle`) and `mre_pct`, and may have `low`
-    and `high` (an interval, %). Rows keep their order.
-    """
-    tasks = list(dict.fromkeys(table["task"]))
-    wide = min(columns, len(tasks))
-    tall = -(-len(tasks) // wide)
-    rows = int(table["task"].value_counts().max())
-    with house_style():
-        figure = Figure(figsize=(3.4 * wide + 0.8, (0.26 * rows + 1.1) * tall), layout="constrained")
-        grid = figure.subplots(tall, wide, squeeze=False)
-        for axes in grid.flat[len(tasks) :]:
-            axes.set_visible(False)
-        for task, axes in zip(tasks, grid.flat, strict=False):
-            _mre_panel(axes, table[table["task"] == task], str(task))
-        figure.supxlabel("mean relative error (% of the subtask duration); lower is better", fontsize=10)
-        _mre_legend(figure, set(table["kind"]))
-    return figure
-
-
-def _mre_legend(figure: Figure, kinds: set[str]) -> None:
-    """What the colours and the two lines mean."""
-    names = {"model": "model", "blind": "blind row (no video)", "oracle": "oracle"}
-    handles: list[Any] = [Patch(color=COLOURS[k], label=name) for k, name in names.items() if k in kinds]
-    target = settings().scoring.mre_target_pct
-    handles.append(Line2D([], [], color=COLOURS["target"], ls="--", label=f"target: {target:g} %"))
-    handles.append(Line2D([], [], color="#333333", ls=":", label="best blind row"))
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9)
-
-
-def _mre_panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
-    """One task's bars, its target and its best blind row."""
-    places = [float(i) for i in range(len(part))]
-    colours = [COLOURS[k] for k in part["kind"]]
-    axes.barh(places, part["mre_pct"], color=colours, height=0.7, zorder=2)
-    if "low" in part:
-        bars = interval_bars(part, "mre_pct")
-        axes.errorbar(part["mre_pct"], places, xerr=bars, fmt="none", ecolor="#333333", lw=1, zorder=3)
-    plate = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
-    ends = part["high"].fillna(part["mre_pct"]) if "high" in part else part["mre_pct"]
-    for place, value, end in zip(places, part["mre_pct"], ends, strict=True):
-        axes.text(end, place, f" {value:.1f}", va="center", fontsize=8, zorder=5, bbox=plate)
-    axes.set_xlim(0, 1.2 * float(np.max(ends)))
-    target = settings().scoring.mre_target_pct
-    axes.axvline(target, color=COLOURS["target"], lw=1.2, ls="--", zorder=4)
-    blind = part.loc[part["kind"] == "blind", "mre_pct"].dropna()
-    if len(blind):
-        axes.axvline(blind.min(), color="#333333", lw=1.2, ls=":", zorder=4)
-    axes.set_yticks(places, [str(r) for r in part["row"]])
-    axes.invert_yaxis()
-    axes.grid(axis="y", visible=False)
-    axes.set_title(title, loc="left", fontsize=10)
-
-# %% ../../nbs/85_study/10_report.ipynb #e6030509
-def event_error_figure(table: pd.DataFrame, unit: str = "relative error (%)") -> Figure:
-    """Error of each event, one panel a task, one colour a predictor.
-
-    `table` has the columns `task`, `event` (its label), `row`, `value`, `low`, `high`.
-    """
-    tasks = list(dict.fromkeys(table["task"]))
-    rows = list(dict.fromkeys(table["row"]))
-    palette = dict(zip(rows, sns.color_palette("colorblind", len(rows)), strict=True))
-    with house_style():
-        figure = Figure(figsize=(3.2 * len(tasks) + 1.2, 3.4), layout="constrained")
-        for i, (task, axes) in enumerate(zip(tasks, figure.subplots(1, len(tasks), squeeze=False)[0], strict=True)):
-            part = table[table["task"] == task]
-            events = list(dict.fromkeys(part["event"]))
-            for j, row in enumerate(rows):
-                mine = part[part["row"] == row].set_index("event").reindex(events)
-                x = np.arange(len(events)) + (j - (len(rows) - 1) / 2) * 0.7 / len(rows)
-                bars = interval_bars(mine, "value")
-                axes.errorbar(x, mine["value"], yerr=bars, fmt="o", ms=4, color=palette[row], label=row, capsize=2)
-            names = [e.replace(" the ", "\nthe ") for e in events]
-            axes.set_xticks(range(len(events)), names, fontsize=8, rotation=25, ha="right")
-            axes.set_ylim(bottom=0)
-            axes.set_title(str(task), loc="left", fontsize=10)
-            if i == 0:
-                axes.set_ylabel(unit)
-                figure.legend(loc="outside upper right", ncols=len(rows), fontsize=8)
-    return figure
-
-# %% ../../nbs/85_study/10_report.ipynb #0579274b
-def contact_sheet(
-    frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], height: int = 96
-) -> npt.NDArray[np.uint8]:
-    """Frames (H, W, 3), uint8 RGB, in one row, each scaled to `height` pixels."""
-    if len(frames) == 0:
-        raise TempolocError("a contact sheet needs at least one frame")
-    scaled = []
-    for frame in frames:
-        width = round(frame.shape[1] * height / frame.shape[0])
-        scaled.append(np.asarray(Image.fromarray(frame).resize((width, height), Image.Resampling.LANCZOS)))
-    return np.concatenate(scaled, axis=1)
-
-
-def timeline_figure(
-    frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8],
-    duration: float,
-    labels: Sequence[str],
-    rows: Mapping[str, Sequence[float]],
-    title: str = "",
-) -> Figure:
-    """Boundaries (s) of each row of `rows` against time, under evenly spaced frames of the clip.
-
-    `rows` maps a name to one boundary an event, NaN where an event has none; a row named "truth" is drawn as lines
-    across the others. `duration` is the clip's length in seconds. Eight or nine frames fill the width unstretched.
-    """
-    palette = list(itertools.islice(itertools.cycle(EVENT_COLOURS), len(labels)))
-    with house_style():
-        figure = Figure(figsize=(9.5, 1.9 + 0.34 * len(rows)), layout="constrained")
-        top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, 0.34 * len(rows) + 0.35])
-        top.imshow(contact_sheet(frames), extent=(0, duration, 0, 1), aspect="auto")
-        top.set_yticks([])
-        top.grid(visible=False)
-        top.set_title(title, loc="left", fontsize=10)
-        for y, (name, times) in enumerate(rows.items()):
-            for event, (time, colour) in enumerate(zip(times, palette, strict=True)):
-                if name == "truth":
-                    for panel in (top, axes):
-                        panel.axvline(time, color=colour, lw=1.4, zorder=1)
-                marker = "D" if name == "truth" else "o"
-                axes.plot(time, y, marker, color=colour, ms=7, zorder=3, label=labels[event] if y == 0 else None)
-        axes.set_yticks(range(len(rows)), list(rows))
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlim(0, duration)
-        axes.set_xlabel("time (s)")
-        figure.legend(loc="outside lower center", ncols=len(labels), fontsize=8)
-    return figure

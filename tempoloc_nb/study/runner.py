@@ -23,7 +23,6 @@ from ..models.estimate import gpu_count
 from ..models.locate import model_path
 from .curves import log_files
 from .experiments import zero_shot_model
-from .inputs import study_inputs, value_hash
 from .report import Report
 
 OWN_PARAMETERS = ("profile", "output")
@@ -31,7 +30,8 @@ OWN_PARAMETERS = ("profile", "output")
 # %% auto #0
 __all__ = ['OWN_PARAMETERS', 'start', 'study_notebooks', 'read_notebook', 'notebook_parameters', 'default_values',
            'check_overrides', 'chosen_notebooks', 'run_hash', 'StudyRun', 'read_record', 'result_hashes',
-           'run_notebook', 'gpus_needed', 'left_out', 'plan', 'run_studies', 'describe', 'describe_all', 'write_index']
+           'run_notebook', 'gpus_needed', 'left_out', 'plan', 'run_studies', 'describe', 'describe_all', 'write_index',
+           'study_inputs', 'value_hash']
 
 # %% ../../nbs/85_study/90_runner.ipynb #f8ae27c8
 def start(profile: str, output: str | Path | None = None, **parameters: Any) -> Report:
@@ -358,3 +358,43 @@ def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
     page = _PAGE.format(title=_html(folder.name), rows="".join(rows), figures="".join(figures))
     index.write_text(page, encoding="utf-8")
     return index
+
+# %% ../../nbs/85_study/90_runner.ipynb #2fce4867
+import tempoloc_nb
+from ..models.checkpoints import folder_revision
+from ..models.locate import cached_snapshot
+
+# %% ../../nbs/85_study/90_runner.ipynb #47f7d752
+def study_inputs() -> list[Path]:
+    """The repository's files that every study may read: source, settings, constraints and data."""
+    found = settings()
+    source = files_below(Path(tempoloc_nb.__path__[0]), "*.py")
+    inputs = [p for p in source if p.name != "_modidx.py"]  # nbdev's index of the notebooks runs nothing
+    inputs.append(found.root / "settings.ini")
+    inputs += [*files_below(found.root / "constraints"), *found.paths.data.glob("*.toml")]
+    for part in ("tasks", "benchmarks", "prompts", "predictions", "training"):
+        inputs += files_below(found.paths.data / part)
+    return inputs
+
+# %% ../../nbs/85_study/90_runner.ipynb #0f55397d
+def value_hash(name: str, value: Any) -> list[Any]:
+    """What stands behind a parameter's value: a file's bytes, a model's revision, the videos of a folder."""
+    if name in ("model", "base") and value:
+        return _model_revision(str(value))
+    if isinstance(value, str) and value and Path(value).is_file():
+        return [file_hash(Path(value))]
+    if name == "video_root" and value:
+        return [[p.name, p.stat().st_size] for p in files_below(Path(value))]
+    return []
+
+
+def _model_revision(name: str) -> list[str]:
+    """A model folder's revision, or the commit of a hub model that is cached here."""
+    try:
+        folder = Path(model_path(name))
+    except TempolocError:
+        return ["absent"]
+    if folder.is_dir():
+        return [folder_revision(folder)]
+    snapshot = cached_snapshot(name)
+    return [snapshot.name if snapshot else "not here"]

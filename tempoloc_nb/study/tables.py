@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..clips.tasks import Benchmark, Clip, load_benchmark
+from ..clips.manifest import Benchmark, Clip, load_benchmark
 from ..core.settings import settings
 from tempoloc_nb.inference.no_video import (
     BLIND_ROWS,
@@ -26,7 +26,7 @@ from tempoloc_nb.inference.no_video import (
     write_predictions,
 )
 from ..scoring.evaluation import RunResult, TaskResult, evaluate
-from ..scoring.rows import Mode
+from ..scoring.trials import Mode
 from .published import ROWS, published_results
 
 Groups = Mapping[str, tuple[str, ...]]

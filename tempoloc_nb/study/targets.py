@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..clips.tasks import Benchmark, Clip, read_manifest
+from ..clips.manifest import Benchmark, Clip, read_manifest
 from ..core.errors import TempolocError
 from ..core.settings import settings
 from ..inference.no_video import oracle_predictions
 from ..scoring.evaluation import Comparison, RunResult, Scores, compare
 from ..scoring.intervals import Estimate
-from ..scoring.rows import Mode
+from ..scoring.trials import Mode
 from .tables import blind_answers, by_task, oracle_name, score_boundaries
 
 # What a fine-tuned model has not seen in a simulated family, for tables.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.optional import import_torchvision
-from ..engines.positions import positions
+from ..engines.qwen import positions
 from .frame_store import ShotStore
 from tempoloc_nb.tiny.tasks import (
     LessonOptions,
@@ -267,7 +267,7 @@ def stamp_strips(width: int, seconds: int = 80) -> npt.NDArray[np.uint8]:
     import_torchvision()
     from torchvision.transforms.v2 import functional
 
-    from tempoloc_nb.video.overlay import draw_stamp, stamp_style, stamp_text
+    from tempoloc_nb.video.stamp import draw_stamp, stamp_style, stamp_text
 
     source = 256
     style = stamp_style(source, source, 1, total_pixels=width * width)

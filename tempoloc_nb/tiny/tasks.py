@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..prompting.prompts import Prompt, load_prompt
 from .frame_store import Shot, ShotStore
-from ..video.overlay import pair_times
+from ..video.stamp import pair_times
 
 Choice = TypeVar("Choice")
 

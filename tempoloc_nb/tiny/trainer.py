@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, whole_lines
-from ..engines.vision_attention import use_batched_vision_attention
+from ..engines.qwen import use_batched_vision_attention
 from .architecture import save_model_folder
 from .batches import Batch, Collator, Lessons, Pixels, Stage
 from .frame_store import ShotStore

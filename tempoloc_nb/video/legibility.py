@@ -21,18 +21,15 @@ from PIL import ImageDraw
 from ..core.errors import TempolocError
 from .budget import RULES, FrameBudget
 from .files import Image, probe, read, sample_indices
-from tempoloc_nb.video.overlay import (
+from .overlay import OverlayOptions, frame_stamps, stamp_video, video_style
+from tempoloc_nb.video.stamp import (
     GLYPHS,
     RECIPE_COEFFICIENTS,
-    OverlayOptions,
     StampStyle,
-    frame_stamps,
     load_font,
     stamp_coefficient,
     stamp_style,
     stamp_text,
-    stamp_video,
-    video_style,
 )
 
 if TYPE_CHECKING:

@@ -10,11 +10,9 @@ import json
 import math
 import os
 import time as clock
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from threading import Event
@@ -26,128 +24,17 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange
 from PIL import Image as Picture
-from PIL import ImageDraw, ImageFont
 from tqdm import tqdm
 
 from ..core.errors import TempolocError
 from ..core.settings import data_dir
-from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
-from .files import Image, VideoInfo, VideoWriter, nearest, probe, sample_indices, video_frames
+from .budget import RECIPE_TOTAL_PIXELS
+from .files import VideoInfo, VideoWriter, nearest, probe, sample_indices, video_frames
+from .stamp import StampStyle, draw_stamp, pair_times, stamp_style, stamp_text
 
 # %% auto #0
-__all__ = ['RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'PRESETS', 'SUFFIXES', 'StampStyle', 'stamp_coefficient',
-           'stamp_style', 'stamp_text', 'font_path', 'load_font', 'draw_stamp', 'pair_times', 'stamp', 'OverlayOptions',
-           'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary', 'overlay_videos']
-
-# %% ../../nbs/15_video/30_overlay.ipynb #94b94a53
-RECIPE_COEFFICIENTS = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}  # by sampling fps, as listed in the recipe's script
-BASE_BORDER, BASE_FONT = 28, 20  # pixels that remain after the model's resize; 28 is one token's side
-GLYPHS = "0123456789.s"
-_ADVANCE = 0.602  # width of a DejaVu Sans Mono character, in font sizes
-
-
-@dataclass(frozen=True, slots=True)
-class StampStyle:
-    """Sizes of the border under a frame and of the font in it, in pixels of the source frame."""
-
-    border: int
-    font: int
-
-
-def stamp_coefficient(width: int, height: int, n_frames: float, total_pixels: int = RECIPE_TOTAL_PIXELS) -> float:
-    """How much larger than 28 and 20 pixels the stamp must be: the inverse of the frame's shrinking, at least 1.
-
-    At 512×512 and 7 s it gives the recipe's commented table (4 fps: 1.07, 8: 1.5, 12: 1.85, 16: 2.13).
-    """
-    return max(1.0, math.sqrt(width * height * n_frames / total_pixels))
-
-
-def stamp_style(
-    width: int, height: int, n_frames: float, longest: float = 10.0, *,
-    total_pixels: int = RECIPE_TOTAL_PIXELS, coefficient: float | None = None,
-) -> StampStyle:
-    """Border and font for a video of `width` × `height` pixels of which `n_frames` are sampled.
-
-    `longest` is the largest time to be written (s); `coefficient` replaces the one that `stamp_coefficient`
-    gives. Raises `TempolocError` where no legible stamp fits.
-    """
-    wanted = coefficient or stamp_coefficient(width, height, n_frames, total_pixels)
-    widest = ((width - 4) / len(stamp_text(longest)) - 0.5) / _ADVANCE  # 0.5: advances are whole pixels
-    c = min(wanted, height / 4 / BASE_BORDER, widest / BASE_FONT)
-    style = StampStyle(int(BASE_BORDER * c), int(BASE_FONT * c))
-    if style.font < 8:
-        raise TempolocError(f"a {width}×{height} video is too small for a legible time stamp")
-    return style
-
-
-def stamp_text(time: float) -> str:
-    """What is written for `time` seconds, as the recipe writes it: two decimals and an s."""
-    return f"{time:.2f}s"
-
-# %% ../../nbs/15_video/30_overlay.ipynb #0187a02d
-def font_path() -> Path:
-    """The font of the stamps: DejaVu Sans Mono, reduced to the characters in `GLYPHS`."""
-    return data_dir() / "fonts" / "DejaVuSansMono-digits.ttf"
-
-
-def load_font(size: int) -> ImageFont.FreeTypeFont:
-    """The stamps' font at `size` pixels, laid out by Pillow itself: the same in every build, whole-pixel advances."""
-    return ImageFont.truetype(str(font_path()), size, layout_engine=ImageFont.Layout.BASIC)
-
-
-@cache
-def _glyphs(size: int, black: int, white: int) -> dict[str, npt.NDArray[np.uint8]]:
-    """Each character as a (height, advance) array from `black` to `white`; all have one size."""
-    font = load_font(size)
-    _, top, _, bottom = (round(edge) for edge in font.getbbox(GLYPHS))
-    advance = round(font.getlength("0"))
-    cells = {}
-    for character in GLYPHS:
-        cell = Picture.new("L", (advance, bottom))
-        ImageDraw.Draw(cell).text((0, 0), character, font=font, fill=255)
-        scale = (white - black) / 255
-        cells[character] = np.rint(np.asarray(cell)[top:] * scale + black).astype(np.uint8)
-    return cells
-
-
-def draw_stamp(border: npt.NDArray[np.uint8], text: str, size: int, black: int = 0, white: int = 255) -> None:
-    """Blacken the grey `border` (height, width) in place and write `text` in its centre."""
-    border[:] = black
-    cells = [_glyphs(size, black, white)[character] for character in text]
-    height, advance = cells[0].shape
-    top, left = (border.shape[0] - height) // 2, (border.shape[1] - advance * len(cells)) // 2
-    if top < 0 or left < 0:
-        raise TempolocError(f"{text!r} at {size} px does not fit a border of {border.shape[1]}×{border.shape[0]}")
-    for k, cell in enumerate(cells):
-        border[top : top + height, left + k * advance : left + (k + 1) * advance] = cell
-
-# %% ../../nbs/15_video/30_overlay.ipynb #bbec6f4a
-def pair_times(times: Sequence[float]) -> list[float]:
-    """`times` of sampled frames with each two replaced by their mean; a last odd one stays."""
-    pairs = [times[i : i + FRAMES_PER_TOKEN] for i in range(0, len(times), FRAMES_PER_TOKEN)]
-    return [sum(pair) / len(pair) for pair in pairs for _ in pair]
-
-
-def stamp(
-    frames: Sequence[Image] | Image, times: Sequence[float], style: StampStyle | None = None, pairs: bool = False
-) -> Image:
-    """Frames (n, height, width, 3), RGB uint8, with their `times` (s) under them: (n, height + border, width, 3).
-
-    Without a `style`, border and font follow from the frames' size, number and times. With `pairs`, both frames
-    of a temporal patch get one stamp. Raises `TempolocError` unless there is one time a frame.
-    """
-    if len(frames) != len(times) or not len(frames):
-        raise TempolocError(f"{len(frames)} frames and {len(times)} times: each frame needs one, and one at least")
-    n, (height, width) = len(frames), frames[0].shape[:2]
-    if style is None:
-        style = stamp_style(width, height, n, max(times))
-    stamped = np.empty((n, height + style.border, width, 3), np.uint8)
-    strip = np.empty((style.border, width), np.uint8)
-    for target, frame, time in zip(stamped, frames, pair_times(times) if pairs else times, strict=True):
-        draw_stamp(strip, stamp_text(time), style.font)
-        target[:height] = frame
-        target[height:] = strip[..., None]
-    return stamped
+__all__ = ['PRESETS', 'SUFFIXES', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary',
+           'overlay_videos']
 
 # %% ../../nbs/15_video/30_overlay.ipynb #91971f3c
 PRESETS = (

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.errors import TempolocError
 from .budget import FRAMES_PER_TOKEN
 from .files import Frames, Image, read
-from .overlay import BASE_BORDER, pair_times, stamp, stamp_style
+from .stamp import BASE_BORDER, pair_times, stamp, stamp_style
 
 # %% auto #0
 __all__ = ['GREY', 'View', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'clip_inputs', 'pixel_limits']

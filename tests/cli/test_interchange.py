@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from video_clips import scene, write_clip
 
 from tempoloc_nb.cli.interchange import app
-from tempoloc_nb.clips.tasks import Clip, Event, load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
+from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import FORMATS
 

@@ -18,7 +18,7 @@ from tiny_models import qwen25
 from video_clips import write_audio, write_clip
 
 from tempoloc_nb.cli.main import join_parameters, main, read_override
-from tempoloc_nb.clips.tasks import load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.served_video import video_rules
 from tempoloc_nb.video.files import encode, probe

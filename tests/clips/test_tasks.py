@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import (
-    Clip,
     Event,
     Interval,
     boundary_of,
     intervals_from_boundaries,
     list_tasks,
-    load_benchmark,
     load_task,
-    read_manifest,
     read_task,
-    write_manifest,
 )
 from tempoloc_nb.core.errors import TempolocError
 

@@ -18,14 +18,16 @@ from typer.testing import CliRunner
 from video_clips import write_audio, write_clip
 
 from tempoloc_nb.cli import data as cli_dataset
-from tempoloc_nb.clips.tasks import Clip, Event, write_manifest
+from tempoloc_nb.clips.manifest import Clip, write_manifest
+from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.provenance import file_hash
 from tempoloc_nb.data import build as dataset_build
 from tempoloc_nb.data.build import BuildOptions, Built, build_dataset, look_at
-from tempoloc_nb.data.sample import Sample, chat_messages, read_samples
+from tempoloc_nb.data.sample import Sample, chat_messages
 from tempoloc_nb.data.sources import Source, from_manifest, from_recipe, read_response
 from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_text
+from tempoloc_nb.data.store import read_samples
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.video.files import decode, probe, read
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
@@ -437,7 +439,7 @@ def test_a_hostile_pickle_is_refused_and_runs_nothing(recipe: tuple[Path, Path],
         recipe[1].write_bytes(pickle.dumps(data))
         result = tempoloc("build", "--recipe-videos", recipe[0], "--recipe-pickle", recipe[1], "-o", tmp_path / "out")
         assert isinstance(result.exception, TempolocError)
-        assert "it holds an object" in str(result.exception)
+        assert "it asks for posix.mkdir" in str(result.exception)
         assert not made.exists()
         assert not (tmp_path / "out").exists()
 

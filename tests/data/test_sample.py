@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tempoloc_nb.clips.tasks import Clip, Event
+from tempoloc_nb.clips.manifest import Clip
+from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.sample import (
     Sample,
@@ -21,12 +22,10 @@ from tempoloc_nb.data.sample import (
     chat_messages,
     check_question,
     from_row,
-    load_samples,
-    read_samples,
     sample_of,
-    save_samples,
     to_row,
 )
+from tempoloc_nb.data.store import load_samples, read_samples, save_samples
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.prompting.prompts import list_prompts, load_prompt
 from tempoloc_nb.prompting.recipe_rule import parse_recipe

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tempoloc_nb.clips.tasks import Clip, Event
+from tempoloc_nb.clips.manifest import Clip
+from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.splits import assign, check_leaks, demonstration_of, group, read_plan
 

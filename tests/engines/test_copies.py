@@ -14,7 +14,7 @@ import pytest
 from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.copies import ParallelBackend, answer_each

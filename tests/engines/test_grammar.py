@@ -15,7 +15,7 @@ import pytest
 from hard_answers import DURATIONS, HARD, as_json, numbers
 from tiny_models import qwen3, qwen25
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers

@@ -14,14 +14,14 @@ import pytest
 from tiny_models import qwen3, qwen25
 from video_clips import write_audio, write_clip
 
-from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.engines import vision_attention
+from tempoloc_nb.engines import qwen as vision_attention
 from tempoloc_nb.engines.hf import HFBackend, encode_request, generate_tokens, pick
-from tempoloc_nb.engines.positions import mrope_positions, stock_positions
 from tempoloc_nb.engines.protocol import Request
+from tempoloc_nb.engines.qwen import mrope_positions, stock_positions
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.prompts import load_prompt

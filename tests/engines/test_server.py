@@ -17,7 +17,7 @@ import pytest
 from fake_server import RULES, FakeServer
 from video_clips import write_clip
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import http as http_client
 from tempoloc_nb.engines.http import Patience, UnreachableError, base_url, get_json, retry_after, wait_until_ready

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from tempoloc_nb.cli.finetune import app
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.data.sample import Sample, save_samples
+from tempoloc_nb.data.sample import Sample
+from tempoloc_nb.data.store import save_samples
 from tempoloc_nb.finetuning import check as sft_check
 from tempoloc_nb.finetuning.check import Report, check_config, data_facts, lengths_of, model_facts
 from tempoloc_nb.finetuning.config import make_config, write_config

@@ -22,12 +22,12 @@ from tempoloc_nb.finetuning.config import (
     load_presets,
     make_config,
     nest,
+    read_config,
     read_config_file,
     read_override,
     to_toml,
     write_config,
 )  # fmt: skip
-from tempoloc_nb.finetuning.finetune_config import read_config
 
 # mimicgen_sft.toml of the recipe, parsed: what tomllib reads from the file that it publishes.
 RECIPE = {

@@ -21,14 +21,16 @@ pytest.importorskip("transformers")
 import tiny_models
 from places import ROOT
 
-from tempoloc_nb.clips.tasks import load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.data.sample import Sample, sample_of, save_samples
+from tempoloc_nb.data.sample import Sample, sample_of
+from tempoloc_nb.data.store import save_samples
 from tempoloc_nb.engines.hf import HFBackend, encode_request, end_tokens
 from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.finetuning import train as engine
+from tempoloc_nb.finetuning.config import FIXED, FinetuneConfig, read_config
 from tempoloc_nb.finetuning.examples import (
     Examples,
     answer_ids,
@@ -38,7 +40,6 @@ from tempoloc_nb.finetuning.examples import (
     read_data,
     set_frame_pixels,
 )
-from tempoloc_nb.finetuning.finetune_config import FIXED, FinetuneConfig, read_config
 from tempoloc_nb.finetuning.weights import base_name, freeze, save_folder, shape_of, start_model
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.registry import find_model

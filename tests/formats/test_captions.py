@@ -13,7 +13,7 @@ import pytest
 from caption_server import DENSE, SCENE, CaptionServer
 from video_clips import write_clip
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.http import Patience, UnreachableError
 from tempoloc_nb.formats import captions

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from video_clips import write_clip
 
-from tempoloc_nb.clips.tasks import Clip, Event, Interval, load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
+from tempoloc_nb.clips.tasks import Event, Interval
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import parse_object, read_jsonl, write_jsonl
 from tempoloc_nb.formats import convert as interchange

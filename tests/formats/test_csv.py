@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tempoloc_nb.clips.tasks import PLACEHOLDER, Clip, Event, read_manifest, write_manifest
+from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
+from tempoloc_nb.clips.tasks import PLACEHOLDER, Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.csv import Change, export_csv, import_csv, moved_clips, proposals, with_placeholders
 from tempoloc_nb.formats.vtt import export_vtt, import_vtt

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tempoloc_nb.clips.tasks import Clip, Event
+from tempoloc_nb.clips.manifest import Clip
+from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats import hdf5 as demo_signals
 from tempoloc_nb.formats.csv import with_placeholders

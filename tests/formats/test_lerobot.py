@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.tasks import PLACEHOLDER, Clip, Event, load_benchmark, read_manifest
+from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
+from tempoloc_nb.clips.tasks import PLACEHOLDER, Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.sources import from_manifest
 from tempoloc_nb.formats.csv import with_placeholders

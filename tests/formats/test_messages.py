@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from video_clips import write_clip
 
-from tempoloc_nb.clips.tasks import Clip, Event
+from tempoloc_nb.clips.manifest import Clip
+from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.provenance import file_hash
-from tempoloc_nb.data.sample import Sample, read_samples, sample_of, save_samples
+from tempoloc_nb.data.sample import Sample, sample_of
+from tempoloc_nb.data.store import read_samples, save_samples
 from tempoloc_nb.formats.convert import export_dataset, import_dataset
 from tempoloc_nb.formats.messages import export_messages, import_messages, message_row, read_turns
 from tempoloc_nb.video.files import probe

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines.hf import HFBackend

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tempoloc_nb.clips.tasks import load_benchmark
-from tempoloc_nb.data.sample import Sample, sample_of, save_samples
+from tempoloc_nb.clips.manifest import load_benchmark
+from tempoloc_nb.data.sample import Sample, sample_of
+from tempoloc_nb.data.store import save_samples
 
 
 def make_dataset(folder: Path, n: int = 2, changes: dict[str, Any] | None = None, **options: Any) -> list[Sample]:

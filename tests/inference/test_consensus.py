@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tempoloc_nb.clips.tasks import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.consensus import (
     Combined,

@@ -22,7 +22,7 @@ import pytest
 from fake_backend import Truthful
 from places import HELPERS
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference import ledger
 from tempoloc_nb.inference.ledger import Disk, Keys, Ledger, RowFile, errors_path, only_process, read_errors, read_keys

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.tasks import Benchmark, Clip, Event, Task, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.no_video import (
     BLIND_ROWS,

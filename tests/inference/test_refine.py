@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.tasks import Benchmark, BoundaryIs, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.tasks import BoundaryIs
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.protocol import Request, Response

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fake_backend import Truthful
 
-from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core import provenance
 from tempoloc_nb.core.errors import TempolocError

@@ -16,7 +16,7 @@ from places import ROOT
 from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.models import estimate as planning
 from tempoloc_nb.models.checkpoints import load_model

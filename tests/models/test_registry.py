@@ -31,9 +31,8 @@ from tempoloc_nb.models.registry import (
     model_rows,
     preset_rows,
     recognise,
-    serve_arguments,
-    serve_line,
 )
+from tempoloc_nb.models.serve import serve_arguments, serve_line
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.prompting.sampling import Sampling

@@ -13,7 +13,7 @@ from hard_answers import DURATIONS, HARD, as_json, numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.no_video import answer_text
 from tempoloc_nb.prompting.answers import parse_answer, repair

@@ -19,12 +19,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tempoloc_nb.clips.tasks import PLACEHOLDER, Benchmark, Clip, Event, Task, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.tasks import PLACEHOLDER, Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.recipe import import_recipe
-from tempoloc_nb.scoring import predictions
+from tempoloc_nb.scoring import trials as predictions
 from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
-from tempoloc_nb.scoring.predictions import line_of
+from tempoloc_nb.scoring.trials import line_of
 
 LABELS = ("grasp", "lift", "release")
 TRUTH = (2.0, 5.0, 6.0)

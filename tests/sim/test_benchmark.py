@@ -11,7 +11,7 @@ import av
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.tasks import Clip, load_benchmark, read_manifest
+from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sim.benchmark import label_errors, read_signals
 from tempoloc_nb.sim.families import families, find_families

@@ -15,7 +15,7 @@ from fake_backend import Truthful
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli import study as cli_experiments
-from tempoloc_nb.clips.tasks import Benchmark, load_benchmark, read_manifest
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, read_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir

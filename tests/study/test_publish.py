@@ -9,7 +9,7 @@ import pytest
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir, settings
-from tempoloc_nb.study.cards import MODELS, model_card, published_table, read_run, split_rows, stage_rows
+from tempoloc_nb.study.publish import MODELS, model_card, published_table, read_run, split_rows, stage_rows
 from tempoloc_nb.tiny.run import load_config
 
 

@@ -12,7 +12,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.study.report import Report, contact_sheet, event_error_figure, mre_figure, render, timeline_figure
+from tempoloc_nb.study.figures import contact_sheet, event_error_figure, mre_figure, timeline_figure
+from tempoloc_nb.study.report import Report, render
 
 MRE = pd.DataFrame(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from tempoloc_nb.clips.tasks import load_benchmark, read_manifest
+from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
 from tempoloc_nb.study.published import ROWS, claims_table, improvement_table
 from tempoloc_nb.study.tables import best_blind, blind_scores, family_table, with_published
 

@@ -15,7 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 from places import ROOT
 
-from tempoloc_nb.clips.tasks import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions

@@ -12,12 +12,12 @@ import pytest
 from places import HELPERS
 from tiny_models import clip_pixels, qwen25
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines.hf import HFBackend
-from tempoloc_nb.engines.positions import mrope_positions
+from tempoloc_nb.engines.qwen import mrope_positions
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.prompting.sampling import Sampling

@@ -40,7 +40,7 @@ from tempoloc_nb.tiny.tasks import (
     wordings,
 )
 from tempoloc_nb.tiny.trainer import Trainer, TrainOptions
-from tempoloc_nb.video.overlay import stamp, stamp_style
+from tempoloc_nb.video.stamp import stamp, stamp_style
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ from video_clips import broken_files, scene, write_audio, write_clip
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.video import files as video
 from tempoloc_nb.video import legibility, overlay
-from tempoloc_nb.video.overlay import OverlayOptions, StampStyle, stamp, stamp_style
+from tempoloc_nb.video.overlay import OverlayOptions
+from tempoloc_nb.video.stamp import StampStyle, stamp, stamp_style
 
 RECIPE = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import TempolocError
-from ...data.sample import chat_messages, dataset_place, from_row, load_samples
+from ...data.sample import chat_messages, from_row
+from ...data.store import dataset_place, load_samples
 
 # %% auto #0
 __all__ = ['ConversationDataset', 'dataset_of', 'validation_of', 'main']

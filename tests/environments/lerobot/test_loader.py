@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tempoloc_nb.clips.tasks import Clip
+from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.formats.csv import export_csv, import_csv
 from tempoloc_nb.formats.lerobot_read import REST, read_lerobot
 from tempoloc_nb.formats.lerobot_write import write_lerobot_subtasks

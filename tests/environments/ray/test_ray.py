@@ -22,7 +22,7 @@ from asking import SHORT, ask, requests
 from safetensors.torch import load_file, save_file
 from wide_models import qwen3, qwen25
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.make import make_backend
 from tempoloc_nb.engines.protocol import Response

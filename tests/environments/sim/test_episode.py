@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.tasks import read_manifest
+from tempoloc_nb.clips.manifest import read_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sim import make as simulate

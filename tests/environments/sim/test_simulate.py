@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.tasks import read_manifest
+from tempoloc_nb.clips.manifest import read_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.sim import make as simulate
 from tempoloc_nb.sim.episode import EpisodeFailed

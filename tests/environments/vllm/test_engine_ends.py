@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from wide_models import qwen25 as folder
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.vllm_offline import VLLMBackend

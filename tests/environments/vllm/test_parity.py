@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend

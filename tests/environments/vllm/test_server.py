@@ -16,7 +16,7 @@ from vllm_server import VLLMServer
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
 
-from tempoloc_nb.clips.tasks import load_benchmark
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend, encode_request
