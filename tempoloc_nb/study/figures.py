@@ -22,7 +22,7 @@ from PIL import Image
 from ..core.errors import TempolocError
 from ..core.plots import COLOURS, EVENT_COLOURS, house_style
 from ..core.settings import settings
-from .report import Report
+
 
 # %% auto #0
 __all__ = ['interval_bars', 'mre_figure', 'event_error_figure', 'contact_sheet', 'timeline_figure']

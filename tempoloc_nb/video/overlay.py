@@ -23,11 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange
-from PIL import Image as Picture
 from tqdm import tqdm
 
 from ..core.errors import TempolocError
-from ..core.settings import data_dir
 from .budget import RECIPE_TOTAL_PIXELS
 from .files import VideoInfo, VideoWriter, nearest, probe, sample_indices, video_frames
 from .stamp import StampStyle, draw_stamp, pair_times, stamp_style, stamp_text

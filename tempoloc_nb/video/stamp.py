@@ -19,7 +19,7 @@ from PIL import ImageDraw, ImageFont
 from ..core.errors import TempolocError
 from ..core.settings import data_dir
 from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
-from .files import Image, read
+from .files import Image
 
 # %% auto #0
 __all__ = ['RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'StampStyle', 'stamp_coefficient', 'stamp_style',
