@@ -251,7 +251,7 @@ import types
 from dataclasses import asdict, dataclass, field, fields
 from typing import Union, get_args, get_origin, get_type_hints
 
-from .config import flatten
+
 
 # %% ../../nbs/60_finetuning/10_config.ipynb #7a682402
 def _key(name: str, *default: Any) -> Any:
