@@ -89,6 +89,7 @@ study: $(VENV)/.ready
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/python tests/sync.py
 
 test: check
