@@ -53,7 +53,8 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
     """Say which models are known, what they are, and how to ask and serve them."""
-    from tempoloc_nb.models.registry import get_model, load_registry, model_rows
+    from tempoloc_nb.models.recognise import get_model
+    from tempoloc_nb.models.registry import load_registry, model_rows
     from tempoloc_nb.models.serve import serve_line
 
     chosen = [get_model(name)] if name else list(load_registry().models.values())

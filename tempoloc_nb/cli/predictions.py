@@ -64,7 +64,7 @@ def localize(
     from tempoloc_nb.engines.make import check_backend, make_backend, way_of_asking
     from tempoloc_nb.inference.run import read_shard, run_backend
     from tempoloc_nb.models.estimate import plan_localize
-    from tempoloc_nb.models.locate import model_path
+    from tempoloc_nb.models.locate import locate_model
     from tempoloc_nb.video.view import View
 
     found = load_benchmark(benchmark)
@@ -86,7 +86,7 @@ def localize(
     }
     sampling = replace(asked.sampling, **{k: v for k, v in given.items() if v is not None})
     part = read_shard(shard) if shard else None
-    path = model if engine == "openai" else model_path(model)
+    path = model if engine == "openai" else locate_model(model).path
     if plan:
         for line in plan_localize(path, found, video_root, trials, rate, data_parallel):
             typer.echo(line)
@@ -146,10 +146,9 @@ def _engine_options(
 
 def _names_a_model(name: str) -> bool:
     """Whether a name is a folder's, a hub model's or one of the list's; else it is a blind row's."""
-    from tempoloc_nb.models.locate import model_path
-    from tempoloc_nb.models.registry import find_model
+    from tempoloc_nb.models.recognise import find_model
 
-    return "/" in name or Path(model_path(name)).is_dir() or find_model(name) is not None
+    return "/" in name or find_model(name) is not None
 
 
 def _localize_blind(benchmark: Benchmark, row: str, fps: float, output: Path, train: Path | None) -> str:

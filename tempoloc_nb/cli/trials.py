@@ -49,13 +49,12 @@ def refine(
     from tempoloc_nb.engines.make import make_backend, way_of_asking
     from tempoloc_nb.inference.refine import refine as look_again
     from tempoloc_nb.inference.run import tell_failures
-    from tempoloc_nb.models.locate import model_path
 
     found = load_benchmark(benchmark)
     asked = way_of_asking(model)
     engine = make_backend(
         backend,
-        model if backend == "openai" else model_path(model),
+        model,
         servers=server or (),
         media=media,
         total_pixels=asked.total_pixels,

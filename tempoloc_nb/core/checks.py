@@ -68,7 +68,8 @@ def _line(fault: Any, where: str, known: tuple[str, ...]) -> str:
 
 
 def _error(error: ValidationError, kind: Any, where: str) -> TempolocError:
-    known = tuple(getattr(kind, "__dataclass_fields__", {}) or getattr(kind, "model_fields", {}))
+    fields = getattr(kind, "__dataclass_fields__", {}) or getattr(kind, "model_fields", {})
+    known = tuple(name for name in fields if not name.startswith("__"))  # class variables are among the fields
     faults = [_line(f, where, known) for f in error.errors(include_url=False)]
     more = [f"and {len(faults) - MAX_FAULTS} more faults"] if len(faults) > MAX_FAULTS else []
     return TempolocError("\n".join([*faults[:MAX_FAULTS], *more]))

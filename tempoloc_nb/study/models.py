@@ -21,7 +21,7 @@ from ..core.errors import TempolocError
 from ..core.settings import settings
 from ..inference.no_video import TRAIN_ROW, write_predictions
 from ..inference.pack import read_rows
-from ..models.locate import model_path
+from ..models.locate import locate_model
 from ..scoring.answer_shift import written_boundaries
 from ..scoring.evaluation import RunResult
 from ..scoring.trials import Mode
@@ -178,7 +178,7 @@ def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
         shipped = committed(experiment, models.benchmark) is not None
         if not (models.report.scale.publishable and shipped):
             try:
-                model_path(experiment.model)
+                locate_model(experiment.model)
             except TempolocError as error:
                 own = models.benchmark.name == experiment.benchmark
                 own = own and models.experiment("sft") == load_experiments()["sft"]

@@ -20,7 +20,7 @@ from ..core.files import write_json
 from ..core.provenance import environment, file_hash, files_below
 from ..core.settings import settings
 from ..models.estimate import gpu_count
-from ..models.locate import model_path
+from ..models.locate import locate_model
 from .curves import log_files
 from .experiments import zero_shot_model
 from .report import Report
@@ -246,7 +246,8 @@ def left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
     model, base = (str(values.get(name, "")) for name in ("model", "base"))
     try:
         for name in (zero_shot_model(model, base) if model and base else base, model):
-            model_path(name)
+            if name:
+                locate_model(name)
     except TempolocError as error:
         return str(error)
     return ""
@@ -362,7 +363,6 @@ def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
 # %% ../../nbs/85_study/90_runner.ipynb #2fce4867
 import tempoloc_nb
 from ..models.checkpoints import folder_revision
-from ..models.locate import cached_snapshot
 
 # %% ../../nbs/85_study/90_runner.ipynb #47f7d752
 def study_inputs() -> list[Path]:
@@ -391,10 +391,10 @@ def value_hash(name: str, value: Any) -> list[Any]:
 def _model_revision(name: str) -> list[str]:
     """A model folder's revision, or the commit of a hub model that is cached here."""
     try:
-        folder = Path(model_path(name))
+        place = locate_model(name)
     except TempolocError:
         return ["absent"]
-    if folder.is_dir():
-        return [folder_revision(folder)]
-    snapshot = cached_snapshot(name)
+    if place.folder is not None:
+        return [folder_revision(place.folder)]
+    snapshot = place.weights()
     return [snapshot.name if snapshot else "not here"]

@@ -20,6 +20,7 @@ from ..core.optional import import_transformers
 from ..core.provenance import versions
 from ..core.settings import data_dir
 from ..inference.pack import device_name
+from ..models.locate import model_folder
 from .architecture import build_tiny
 from .batches import Lessons, Pixels, Stage
 from .frame_store import ARRAYS, ShotStore, load_shots
@@ -90,8 +91,7 @@ def start_model(config: TrainConfig, out: Path) -> tuple[Any, Any]:
     transformers = import_transformers()
     import torch
 
-    shipped = data_dir() / "models" / config.init
-    folder = shipped if config.init and shipped.is_dir() else Path(config.init)
+    folder = model_folder(config.init) or Path(config.init)
     if not config.init:
         folder = out / "start"
         if not (folder / "tokenizer_config.json").exists():
