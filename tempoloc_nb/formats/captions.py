@@ -30,7 +30,7 @@ from ..inference.ledger import only_process
 from ..prompting.prompts import Prompt, prompt_folder
 from ..prompting.sampling import Sampling
 from ..video.files import probe
-from ..video.overlay import SUFFIXES
+from ..video.files import SUFFIXES
 from ..video.view import View
 
 # %% auto #0
