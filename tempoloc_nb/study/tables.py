@@ -177,7 +177,7 @@ def family_table(benchmark: Benchmark) -> pd.DataFrame:
         clips = benchmark.of_task(key)
         line: dict[str, Any] = {"family": key, "clips": len(clips), "with video": len(subset_videos(benchmark, key))}
         line["arm"] = ", ".join(sorted({c.robot or "?" for c in clips}))
-        line["fps"] = task.fps
+        line["fps"] = int(task.fps) if task.fps and task.fps.is_integer() else task.fps
         medians = np.median([c.subtask_durations for c in clips], axis=0)
         line["median subtask durations (s)"] = " / ".join(f"{m:.2f}" for m in medians)
         if task.mirrors:
