@@ -27,7 +27,7 @@ from .ablations import plain_log
 from .experiments import Experiment, load_experiments
 from .figures import interval_bars
 from .targets import mre_limit
-from ..tiny.run import load_config
+from ..tiny.plan import load_plan
 
 LOGS = ("base.jsonl", "sft.jsonl")  # of the trainings of the zero-shot and of the fine-tuned model
 
@@ -185,7 +185,7 @@ def checkpoint_steps() -> dict[str, int]:
     """Experiment → the training step of its weights: models kept while training, and the one at its end."""
     declared, final = load_experiments(), Path(SHIPPED_WEIGHTS)
     weights = {name: Path(e.model) for name, e in declared.items() if _asks_as(declared["sft"], e)}
-    total = load_config(final.parent.name).options.steps
+    total = load_plan(final.parent.name).options.steps
     steps = {name: int(path.name) for name, path in weights.items() if path.parent == final.with_name("steps")}
     return steps | {name: total for name, path in weights.items() if path == final}
 

@@ -83,7 +83,7 @@ from collections.abc import Sequence
 
 from ..core.files import all_or_nothing
 from ..core.settings import data_dir
-from ..tiny.run import TrainConfig, load_config
+from ..tiny.plan import TrainingPlan, load_plan
 
 MODELS: Mapping[str, str] = {"tempoloc-tiny-base": "base", "tempoloc-tiny": "sft"}  # model → its training run
 
@@ -105,14 +105,14 @@ def split_rows() -> list[list[Any]]:
     return [[*key, len(seconds), f"{sum(seconds) / 3600:.1f}"] for key, seconds in groups.items()]
 
 
-def stage_rows(config: TrainConfig) -> list[list[Any]]:
+def stage_rows(plan: TrainingPlan) -> list[list[Any]]:
     """Name, steps, lessons with their shares (%), and frame pairs of each stage."""
     return [
         [
-            stage.name, stage.steps, ", ".join(f"{name} {100 * share:.0f}" for name, share in stage.lessons.items()),
+            stage.name, stage.steps, ", ".join(f"{name} {100 * share:.0f}" for name, share in stage.tasks.items()),
             f"{stage.pairs[0]}–{stage.pairs[1]}",
         ]
-        for stage in config.options.stages
+        for stage in plan.options.stages
     ]  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def published_table(study: str, name: str) -> str:
 
 def training_facts(name: str) -> str:
     """Steps, batch, learning rate, seed, time and machine of a shipped run, in one line."""
-    record, options = read_run(name), load_config(name).options
+    record, options = read_run(name), load_plan(name).options
     minutes = sum(call["seconds"] for call in record["calls"]) / 60
     return (
         f"{options.steps} steps of about {options.tokens // 1000}k tokens, AdamW, learning rate {options.lr:g} (warm-up"
@@ -151,7 +151,7 @@ def model_card(model: str) -> str:
     run = MODELS[model]
     parts = {
         "facts": training_facts(run),
-        "stages": _table(("stage", "steps", "lessons (% of batches)", "frame pairs"), stage_rows(load_config(run))),
+        "stages": _table(("stage", "steps", "lessons (% of batches)", "frame pairs"), stage_rows(load_plan(run))),
         "splits": _table(("split", "family", "arm", "clips", "hours"), split_rows()),
     }
     text = (data_dir() / "training" / f"{run}.card.md").read_text(encoding="utf-8")
