@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import cache
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree, rmtree
 from tempfile import mkdtemp
 from typing import Any
 
@@ -95,9 +94,9 @@ def clip_pixels(processor: Any, pairs: int, seed: int = 0) -> Any:
 
 
 def cache_model(cache: Path, hub: str, commit: str, main: str | None = None) -> Path:
-    """A model's snapshot as the hub's client keeps it in `cache`; its branch was last seen at `main`, or at `commit`."""
+    """A model's snapshot as the hub's client keeps it in `cache`, its branch last seen at `main` or `commit`."""
     kept = cache / f"models--{hub.replace('/', '--')}"
-    shutil.copytree(qwen25(), kept / "snapshots" / commit)
+    copytree(qwen25(), kept / "snapshots" / commit)
     (kept / "refs").mkdir()
     (kept / "refs" / "main").write_text(main or commit)
     return kept / "snapshots" / commit
