@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +16,6 @@ from ..core.errors import TempolocError
 from ..core.settings import settings
 
 if TYPE_CHECKING:  # the scorer is imported by the commands that need it
-    from tempoloc_nb.clips.manifest import Benchmark
     from tempoloc_nb.clips.tasks import BoundaryIs
     from tempoloc_nb.scoring.evaluation import Evaluation
 
@@ -60,107 +58,41 @@ def localize(
 ) -> None:
     """Write predictions for every clip of a benchmark; what the output has already is not asked again."""
     from tempoloc_nb.clips.manifest import load_benchmark
-    from tempoloc_nb.clips.videos import find_videos
-    from tempoloc_nb.engines.make import check_backend, make_backend, way_of_asking
-    from tempoloc_nb.inference.run import read_shard, run_backend
+    from tempoloc_nb.engines.make import check_backend, engine_options, way_of_asking
+    from tempoloc_nb.inference.ask import ask_model, is_baseline, write_baseline
     from tempoloc_nb.models.estimate import plan_localize
     from tempoloc_nb.models.locate import model_path
     from tempoloc_nb.video.view import View
 
     found = load_benchmark(benchmark)
-    engine = backend or ("hf" if _names_a_model(model) else "blind")
+    engine = backend or ("blind" if is_baseline(model) else "hf")
     if engine == "blind":
-        typer.echo(_localize_blind(found, model, fps or settings().study.fps, output, train))
+        typer.echo(write_baseline(found, model, fps or settings().study.fps, output, train))
         return
     check_backend(engine, data_parallel, tensor_parallel)
-    options = _engine_options(engine, batch, concurrency, timeout, retries)
-    asked = way_of_asking(model, preset)
-    rate = fps or asked.fps
-    view = View(stamps or asked.stamps, shift, content)  # type: ignore[arg-type]  # checked by View
-    given: dict[str, Any] = {
-        "temperature": temperature,
-        "top_p": top_p,
-        "repetition_penalty": repetition_penalty,
-        "max_new_tokens": max_new_tokens,
-        "seed": seed,
-    }
-    sampling = replace(asked.sampling, **{k: v for k, v in given.items() if v is not None})
-    part = read_shard(shard) if shard else None
-    path = model if engine == "openai" else model_path(model)
+    options = engine_options(
+        engine, batch=batch, concurrency=concurrency, timeout=timeout, retries=retries, servers=server, media=media
+    )
+    asked = way_of_asking(model, preset).changed(
+        fps=fps, total_pixels=total_pixels, prompt=prompt, stamps=stamps, temperature=temperature, top_p=top_p,
+        repetition_penalty=repetition_penalty, max_new_tokens=max_new_tokens, seed=seed,
+    )  # fmt: skip
+    view = View(asked.stamps, shift, content)  # type: ignore[arg-type]  # checked by View
     if plan:
-        for line in plan_localize(path, found, video_root, trials, rate, data_parallel):
+        path = model if engine == "openai" else model_path(model)
+        for line in plan_localize(path, found, video_root, trials, asked.fps, data_parallel):
             typer.echo(line)
         return
-    find_videos(found, video_root)  # loading a model can take minutes: say first what is missing
-    options |= {"total_pixels": total_pixels or asked.total_pixels}
-    summary = run_backend(
-        make_backend(
-            engine,
-            path,
-            data_parallel=data_parallel,
-            tensor_parallel=tensor_parallel,
-            servers=server or (),
-            media=media,
-            **options,
-        ),
-        found,
-        output,
-        fps=rate,
-        trials=trials,
-        view=view,
-        prompt=prompt or asked.prompt,
-        sampling=sampling,
-        video_root=video_root,
-        constraint=constrain,  # type: ignore[arg-type]  # checked by run_backend
-        think=constrain == "regex" if think is None else think,
-        shard=part,
-        progress=sys.stderr.isatty(),
-    )
+    summary = ask_model(
+        model, found, output, asked, backend=engine, view=view, trials=trials, think=think, shard=shard,
+        constraint=constrain,  # type: ignore[arg-type]  # checked by ask_model
+        video_root=video_root, data_parallel=data_parallel, tensor_parallel=tensor_parallel,
+        progress=sys.stderr.isatty(), **options,
+    )  # fmt: skip
     summary.tell_failures()
     typer.echo(str(summary))
     if summary.failed:
         raise typer.Exit(1)
-
-
-def _engine_options(
-    engine: str, batch: int | None, concurrency: int | None, timeout: float | None, retries: int | None
-) -> dict[str, Any]:
-    """The options that are one engine's own; raises `TempolocError` for those of another."""
-    options: dict[str, Any] = {"batch": batch} if engine == "hf" else {}
-    if concurrency is not None:
-        if engine not in ("openai", "ray"):
-            raise TempolocError(f"--concurrency is for the backends openai and ray, not {engine}: leave it out")
-        if concurrency < 1:
-            raise TempolocError(f"--concurrency must be 1 or more, got {concurrency}")
-        options["concurrency"] = concurrency
-    patience: dict[str, Any] = {"timeout": timeout, "retries": retries}
-    patience = {k: v for k, v in patience.items() if v is not None}
-    if patience:
-        if engine != "openai":
-            raise TempolocError(f"--{next(iter(patience))} is for the backend openai, not {engine}: leave it out")
-        from tempoloc_nb.engines.http import Patience
-
-        options["patience"] = Patience(**patience)
-    return options
-
-
-def _names_a_model(name: str) -> bool:
-    """Whether a name is a folder's, a hub model's or one of the list's; else it is a blind row's."""
-    from tempoloc_nb.models.locate import model_path
-    from tempoloc_nb.models.registry import find_model
-
-    return "/" in name or Path(model_path(name)).is_dir() or find_model(name) is not None
-
-
-def _localize_blind(benchmark: Benchmark, row: str, fps: float, output: Path, train: Path | None) -> str:
-    """Write a blind row's predictions; returns a line about them."""
-    from tempoloc_nb.clips.manifest import read_manifest
-    from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
-
-    answers = blind_predictions(benchmark, row, read_manifest(train) if train else ())
-    written = write_predictions(output, prediction_rows(benchmark, answers, f"blind/{row}", fps))
-    without = len(benchmark.clips) - written
-    return f"{output}: {written} predictions" + (f"; {without} clips lack what {row} needs" if without else "")
 
 # %% ../../nbs/90_cli/20_predictions.ipynb #add41bc0
 def evaluation_lines(evaluation: Evaluation) -> list[str]:

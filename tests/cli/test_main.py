@@ -125,7 +125,7 @@ def test_import_recipe_reads_results_and_refuses_code(run: Run, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["localize", "--model", "median", "-o", "p.jsonl"], "unknown blind row 'median'"),
+        (["localize", "--model", "median", "-o", "p.jsonl"], "unknown model or no-video baseline 'median'"),
         (["localize", "--model", "constant", "--backend", "vlm", "-o", "p.jsonl"], "unknown backend 'vlm'"),
         (["localize", "--model", "constant", "--benchmark", "none", "-o", "p.jsonl"], "no benchmark 'none'"),
         (["evaluate", "absent.jsonl", "--benchmark", "recipe"], "absent.jsonl"),
