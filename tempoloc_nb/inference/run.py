@@ -220,7 +220,7 @@ def run_backend(
     fixed = backend.settings()
     record = {
         "model": backend.model, "backend": backend.name, "backend_settings": fixed, "benchmark": benchmark.name,
-        "fps": fps, "view": asdict(view), "prompt": asdict(asked), "sampling": asdict(sampling),
+        "fps": fps, "view": asdict(view), "prompt": asked.texts(), "sampling": asdict(sampling),
         "labels": {k: list(v) for k, v in (labels or {}).items()},
     }  # fmt: skip
     if constraint is not None:
