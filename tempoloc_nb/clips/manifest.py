@@ -287,7 +287,7 @@ def _from_task_file(task: Task, root: Path) -> Benchmark:
 
 def _no_video(path: Path) -> None:
     """Raise `TempolocError` for a video."""
-    from tempoloc_nb.video.overlay import SUFFIXES
+    from tempoloc_nb.video.files import SUFFIXES
 
     if path.suffix.lower() in SUFFIXES:
         raise TempolocError(f"{path} is a video, not a benchmark: tempoloc find {path} -e EVENT finds events in it")
