@@ -25,8 +25,8 @@ Stamps = Literal["recipe", "pair", "none"]
 PLACEHOLDER = "<video>"  # where the video stands in the text of `messages`
 
 # %% auto #0
-__all__ = ['Stamps', 'PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'answer_of', 'check_question', 'sample_of',
-           'inside', 'to_row', 'from_row', 'chat_messages']
+__all__ = ['Stamps', 'PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'answer_of', 'check_question', 'conversation',
+           'sample_of', 'inside', 'to_row', 'from_row', 'chat_messages']
 
 # %% ../../nbs/50_data/10_sample.ipynb #44c09575
 @dataclass(frozen=True, slots=True)
@@ -151,11 +151,11 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
                 raise TempolocError(f"{clip}: the label {e.label!r} holds {number}, a time of its answer: take it out")
 
 # %% ../../nbs/50_data/10_sample.ipynb #a33632fe
-def _conversation(prompt: Prompt, labels: Sequence[str], video: str, answer: str) -> str:
-    """The recipe's JSON: a system text, the user's video and question, the assistant's text."""
-    user = [{"type": "video", "video": video}, {"type": "text", "text": prompt.question(labels)}]
-    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-    turns = [*system, {"role": "user", "content": user}, {"role": "assistant", "content": answer}]
+def conversation(system: str, question: str, video: str, answer: str) -> str:
+    """The recipe's JSON: a system text (if it says something), the user's video and question, the assistant's text."""
+    user = [{"type": "video", "video": video}, {"type": "text", "text": question}]
+    first = [{"role": "system", "content": system}] if system else []
+    turns = [*first, {"role": "user", "content": user}, {"role": "assistant", "content": answer}]
     return json.dumps(turns, ensure_ascii=False)
 
 
@@ -179,12 +179,13 @@ def sample_of(
         raise TempolocError(f"{clip.clip}: its manifest names no {'duration' if rate else 'fps'}: probe the video")
     asked = load_prompt(prompt) if isinstance(prompt, str) else prompt
     events = answer_events(clip, length, convention)
-    check_question(asked.question(clip.labels), events, clip.clip)
+    question = asked.question(clip.labels)
+    check_question(question, events, clip.clip)
     return Sample(
         clip=clip.clip, task=clip.task, split=split, video=inside(video), fps=min(fps, rate), source_fps=rate,
         duration=length, stamps=stamps, stamped=stamped and stamps != "none", convention=convention, events=events,
         source=clip.source, video_sha256=video_sha256,
-        conversations=_conversation(asked, clip.labels, video, answer_of(events, digits)),
+        conversations=conversation(asked.system, question, video, answer_of(events, digits)),
     )  # fmt: skip
 
 
