@@ -18,7 +18,7 @@ from ..core.errors import TempolocError
 from ..core.provenance import versions
 from .no_video import write_predictions
 from .pack import read_record, record_path, write_record
-from ..prompting.answers import Answer
+from ..prompting.answers import Answer, write_answer
 from ..scoring.metrics import Bools, Floats, breaks_order
 from ..scoring.trials import Trials, index_truth, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
@@ -106,12 +106,10 @@ class Combined:
     def text(self, kept: Sequence[bool] | None = None) -> str:
         """The answer in the recipe's form; missing events, and those not `kept`, have no line but keep their number."""
         chosen = [True] * len(self.events) if kept is None else kept
-        lines = []
-        for i, (e, keep) in enumerate(zip(self.events, chosen, strict=True), 1):
-            if keep and e.boundary is not None:
-                times = [e.boundary] if e.other is None else sorted((e.boundary, e.other))
-                lines.append(f"Event {i}: {' '.join(f'<{t:.3f}>' for t in times)} {e.label}")
-        return "\n".join(["<answer>", *lines, "</answer>"])
+        both = [sorted(t for t in (e.boundary, e.other) if t is not None) for e in self.events]
+        known = [keep and e.boundary is not None for e, keep in zip(self.events, chosen, strict=True)]
+        times = [own if there else None for own, there in zip(both, known, strict=True)]
+        return write_answer([e.label for e in self.events], times, digits=3)
 
 
 def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Combined:
