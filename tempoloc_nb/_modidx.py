@@ -289,8 +289,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'tempoloc_nb/data/sample.py'),
                                          'tempoloc_nb.data.sample.check_question': ( '50_data/sample.html#check_question',
                                                                                      'tempoloc_nb/data/sample.py'),
-                                         'tempoloc_nb.data.sample.conversation': ( '50_data/sample.html#conversation',
-                                                                                   'tempoloc_nb/data/sample.py'),
                                          'tempoloc_nb.data.sample.from_row': ('50_data/sample.html#from_row', 'tempoloc_nb/data/sample.py'),
                                          'tempoloc_nb.data.sample.inside': ('50_data/sample.html#inside', 'tempoloc_nb/data/sample.py'),
                                          'tempoloc_nb.data.sample.sample_of': ( '50_data/sample.html#sample_of',

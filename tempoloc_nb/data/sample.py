@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Event, Interval, intervals_from_boundaries
 from ..core.errors import TempolocError
-from ..prompting.answers import ROUNDING
-from ..prompting.prompts import Prompt, load_prompt
+from ..prompting.answers import ROUNDING, write_answer
+from ..prompting.prompts import Prompt, conversation, load_prompt
 
 if TYPE_CHECKING:
     from tempoloc_nb.video.view import View
@@ -25,8 +25,8 @@ Stamps = Literal["recipe", "pair", "none"]
 PLACEHOLDER = "<video>"  # where the video stands in the text of `messages`
 
 # %% auto #0
-__all__ = ['Stamps', 'PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'answer_of', 'check_question', 'conversation',
-           'sample_of', 'inside', 'to_row', 'from_row', 'chat_messages']
+__all__ = ['Stamps', 'PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'answer_of', 'check_question', 'sample_of',
+           'inside', 'to_row', 'from_row', 'chat_messages']
 
 # %% ../../nbs/50_data/10_sample.ipynb #44c09575
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ def after_the_end(clip: Clip, duration: float) -> str:
 
 
 def answer_of(events: Iterable[Event], digits: int = 2) -> str:
-    """What the assistant says: `<answer>`, a line an event with both times at `digits` decimals, `</answer>`."""
-    lines = [f"Event {i}: <{e.start:.{digits}f}> <{e.end:.{digits}f}> {e.label}" for i, e in enumerate(events, 1)]
-    return "\n".join(["<answer>", *lines, "</answer>"])
+    """What the assistant says of events with intervals: `answers.write_answer` with `digits` decimals."""
+    told = [(e.label, span) for e in events if (span := e.interval)]
+    return write_answer([label for label, _ in told], [(s.start, s.end) for _, s in told], digits)
 
 # %% ../../nbs/50_data/10_sample.ipynb #639a9a5b
 _TIME = re.compile(
@@ -151,14 +151,6 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
                 raise TempolocError(f"{clip}: the label {e.label!r} holds {number}, a time of its answer: take it out")
 
 # %% ../../nbs/50_data/10_sample.ipynb #a33632fe
-def conversation(system: str, question: str, video: str, answer: str) -> str:
-    """The recipe's JSON: a system text (if it says something), the user's video and question, the assistant's text."""
-    user = [{"type": "video", "video": video}, {"type": "text", "text": question}]
-    first = [{"role": "system", "content": system}] if system else []
-    turns = [*first, {"role": "user", "content": user}, {"role": "assistant", "content": answer}]
-    return json.dumps(turns, ensure_ascii=False)
-
-
 def sample_of(
     clip: Clip, *, video: str, fps: float, stamps: Stamps, prompt: Prompt | str = "recipe",
     convention: BoundaryIs = "start", stamped: bool = False, split: str = "train", source_fps: float | None = None,
@@ -181,11 +173,12 @@ def sample_of(
     events = answer_events(clip, length, convention)
     question = asked.question(clip.labels)
     check_question(question, events, clip.clip)
+    talk = conversation(asked.system, question, {"type": "video", "video": video}, answer_of(events, digits))
     return Sample(
         clip=clip.clip, task=clip.task, split=split, video=inside(video), fps=min(fps, rate), source_fps=rate,
         duration=length, stamps=stamps, stamped=stamped and stamps != "none", convention=convention, events=events,
         source=clip.source, video_sha256=video_sha256,
-        conversations=conversation(asked.system, question, video, answer_of(events, digits)),
+        conversations=json.dumps(talk, ensure_ascii=False),
     )  # fmt: skip
 
 

@@ -175,7 +175,7 @@ def uuid_of(clip: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamedVideo:
-    """A line of a list of videos, or a `sample_args.json`: where the video is, seen from there, and what it is called."""
+    """A line of a list of videos, or a `sample_args.json`: where the video is, seen from there, and its name."""
 
     __pydantic_config__: ClassVar = OTHERS
 

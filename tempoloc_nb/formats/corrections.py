@@ -266,7 +266,7 @@ def export_proposals(
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #31fedbdd
 def import_rows(rows: Sequence[Row], output: Path, manifest: Path | str, who: str, why: str) -> Converted:
-    """Write a copy of `manifest` with a person's rows, and its own task files beside it. Raises as `apply_rows` does."""
+    """Write a copy of `manifest` with a person's rows, and its task files beside it; raises as `apply_rows` does."""
     benchmark = load_benchmark(manifest)
     done = apply_rows(benchmark.clips, rows, who=who, why=why)
     output.parent.mkdir(parents=True, exist_ok=True)

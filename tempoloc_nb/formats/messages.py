@@ -21,10 +21,11 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, read_jsonl, read_object, write_json, write_jsonl
 from ..core.provenance import file_hash
-from ..data.sample import PLACEHOLDER, Sample, Stamps, check_question, conversation, inside, to_row
+from ..data.sample import PLACEHOLDER, Sample, Stamps, check_question, inside, to_row
 from ..data.store import dataset_place, read_samples, save_samples
 from .convert import OTHERS, Converted, check_unique, relative_path
 from ..prompting.answers import parse_answer
+from ..prompting.prompts import conversation
 from ..video.files import probe
 
 Style = Literal["llama-factory", "trl"]
@@ -233,8 +234,9 @@ def message_sample(line: MessageLine, folder: Path, told: Defaults, where: str) 
         events = _exact(line.tempoloc.events, events, where)
     check_question(question, events, f"{where}, {made['clip']}")
     target = _place(made["clip"], made["task"], video, where)
-    talk = conversation(system, question, target, answer)
-    return Sample(**made, events=events, video=target, conversations=talk), video
+    talk = conversation(system, question, {"type": "video", "video": target}, answer)
+    said = json.dumps(talk, ensure_ascii=False)
+    return Sample(**made, events=events, video=target, conversations=said), video
 
 # %% ../../nbs/55_formats/80_messages.ipynb #076b1148
 def _summary(source: str, samples: Sequence[Sample]) -> dict[str, Any]:
