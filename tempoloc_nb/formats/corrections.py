@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..clips.manifest import Benchmark, Clip, load_benchmark, write_manifest
-from ..clips.tasks import PLACEHOLDER, Event
+from ..clips.tasks import Event
 from ..core.errors import TempolocError
 from .convert import Converted, relative_path
 
@@ -23,20 +23,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest"  # who proposed a boundary that the manifest holds
 
 # %% auto #0
-__all__ = ['MANIFEST', 'with_placeholders', 'Proposal', 'proposals', 'Row', 'Change', 'Corrections', 'apply_rows', 'moved_clips',
-           'export_proposals', 'import_rows']
-
-# %% ../../nbs/55_formats/20_corrections.ipynb #403d348c
-def with_placeholders(clip: Clip, labels: Sequence[str]) -> Clip:
-    """The clip with these events at evenly spread times that mean nothing, and marked so.
-
-    Raises `TempolocError` for a clip of unknown duration.
-    """
-    if not clip.duration:
-        raise TempolocError(f"{clip.clip} has no duration: its events cannot be given placeholders")
-    step = clip.duration / clip.label_scale / (len(labels) + 1)
-    events = tuple(Event(label, round(step * i, 4)) for i, label in enumerate(labels, 1))
-    return replace(clip, events=events, extra={**clip.extra, PLACEHOLDER: True})
+__all__ = ['MANIFEST', 'Proposal', 'proposals', 'Row', 'Change', 'Corrections', 'apply_rows', 'moved_clips', 'export_proposals',
+           'import_rows']
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #8f213299
 @dataclass(frozen=True, slots=True)
@@ -51,7 +39,7 @@ class Proposal:
 
 def _from_manifest(clip: Clip) -> Proposal:
     blank: tuple[None, ...] = (None,) * len(clip.events)
-    return Proposal(clip, MANIFEST, blank if clip.extra.get(PLACEHOLDER) else clip.source_boundaries, blank)
+    return Proposal(clip, MANIFEST, clip.source_boundaries if clip.labelled else blank, blank)
 
 
 def _from_trials(clip: Clip, combined: Combined) -> Proposal:
@@ -167,14 +155,14 @@ def _moved(events: Sequence[Event], times: Sequence[float], rows: Sequence[Row])
     """The events at new boundaries; where their intervals begin or end at an old one, they follow."""
     follow = {e.boundary: t for e, t in zip(events, times, strict=True)}
     made = []
-    for event, row in zip(events, rows, strict=True):
+    for event, time, row in zip(events, times, rows, strict=True):
         start, end = (None if t is None else follow.get(t, t) for t in (event.start, event.end))
         if start is not None and end is not None and end < start:
             raise TempolocError(
                 f"{row.where}: {event.label!r} would start at {start:g} s and end at {end:g} s: change its end in the "
                 "manifest first"
             )
-        made.append(Event(event.label, follow[event.boundary], start, end))
+        made.append(Event(event.label, time, start, end))
     return tuple(made)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d2f26654
@@ -183,31 +171,31 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str]) -> tuple
     rows = _matched(clip, rows)
     _check_times(clip, rows)
     by = rows[0].by
-    own = by == MANIFEST and not clip.extra.get(PLACEHOLDER)  # the manifest's boundaries were shown
+    own = clip.source_boundaries if by == MANIFEST and clip.labelled else (None,) * len(rows)
     changes, times = [], []
-    for row, event, now in zip(rows, clip.events, clip.source_boundaries, strict=True):
-        if own and row.proposed is not None and abs(row.proposed - now) > 1e-6:
+    for row, event, now in zip(rows, clip.events, own, strict=True):
+        if now is not None and row.proposed is not None and abs(row.proposed - now) > 1e-6:
             raise TempolocError(
                 f"{row.where}: {clip.clip}: {row.label!r} was at {row.proposed:g} s when it was exported and the "
                 f"manifest now says {now:g} s: export again"
             )
-        old = now if own else row.proposed
+        old = row.proposed if now is None else now
         if old is not None and abs(row.boundary - old) <= row.same:
-            times.append(event.boundary if own else old / clip.label_scale)
+            times.append(event.time if now is not None else old / clip.label_scale)
         else:
             times.append(row.boundary / clip.label_scale)
             changes.append(Change(clip.clip, event.label, old, row.boundary, row.why))
     if by == MANIFEST and not changes:
         return clip, []
-    plain = clip.events if own else tuple(Event(e.label, e.boundary) for e in clip.events)
+    plain = clip.events if by == MANIFEST else tuple(Event(e.label, e.boundary) for e in clip.events)
     return replace(clip, events=_moved(plain, times, rows), extra=_provenance(clip, by, changes, stamp)), changes
 
 
 def _provenance(clip: Clip, by: str, changes: Sequence[Change], stamp: Mapping[str, str]) -> Mapping[str, Any]:
     """The clip's `extra` with one more entry under "corrections"."""
     listed = [{k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")} for c in changes]
-    kept = {k: v for k, v in clip.extra.items() if k != PLACEHOLDER}
-    return {**kept, "corrections": [*kept.get("corrections", []), {**stamp, "from": by, "changed": listed}]}
+    before = clip.extra.get("corrections", [])
+    return {**clip.extra, "corrections": [*before, {**stamp, "from": by, "changed": listed}]}
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #cfa2c302
 def apply_rows(

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 from tqdm import tqdm
 
 from ..clips.manifest import Clip, clip_from_dict, clip_to_dict, load_benchmark
-from ..clips.tasks import PLACEHOLDER, BoundaryIs, Event, Interval, boundary_of
+from ..clips.tasks import BoundaryIs, Event, Interval, boundary_of
 from ..clips.videos import first_names, videos_here
 from ..core.checks import check
 from ..core.errors import TempolocError
@@ -33,8 +33,7 @@ from tempoloc_nb.formats.captions import (
     uuid_of,
 )
 from .convert import OTHERS, Converted, check_unique, relative_path, write_imported
-from ..video.files import VideoInfo, probe
-from ..video.overlay import SUFFIXES
+from ..video.files import SUFFIXES, VideoInfo, probe
 
 # %% auto #0
 __all__ = ['LONGEST', 'FEWEST', 'least_frames', 'left_out', 'Item', 'write_items', 'export_cosmos', 'Found', 'read_cosmos',
@@ -155,7 +154,7 @@ def _manifest_items(
             continue
         uuid = uuid_of(clip.clip)
         caption, dense = read_captions(captions / uuid) if captions else (None, "")
-        if clip.events and not clip.extra.get(PLACEHOLDER):
+        if clip.labelled:
             yield Item(uuid, videos[clip.clip], caption, dense, (clip, benchmark.tasks[clip.task].boundary_is))
         elif caption is not None or dense:
             yield Item(uuid, videos[clip.clip], caption, dense)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import __version__
-from ..clips.manifest import Clip, check_labelled, load_benchmark
+from ..clips.manifest import Clip, load_benchmark
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, write_json
 from .convert import Converted
@@ -42,7 +42,6 @@ __all__ = ['Annotation', 'spans_of', 'clips_by_episode', 'write_lerobot_subtasks
 # %% ../../nbs/55_formats/100_lerobot_write.ipynb #ec9e69cc
 def spans_of(clip: Clip, length: int, fps: float, rest: str = REST) -> Spans:
     """The frame at which each subtask begins, and its name; raises `TempolocError` for two in one frame."""
-    check_labelled(clip)
     if not clip.events:
         raise TempolocError(f"{clip.clip} has no events to write")
     ends = [round(t * fps) for t in clip.source_boundaries]

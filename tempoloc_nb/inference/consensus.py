@@ -20,7 +20,8 @@ from .no_video import write_predictions
 from .pack import read_record, record_path, write_record
 from ..prompting.answers import Answer, write_answer
 from ..scoring.metrics import Bools, Floats, breaks_order
-from ..scoring.trials import Trials, index_truth, read_trials
+from ..scoring.rows import index_clips
+from ..scoring.trials import Trials, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 if TYPE_CHECKING:  # figures need the study's packages
@@ -131,7 +132,7 @@ def combine_trials(
     `evaluate`. Raises `TempolocError` for rows that cannot be scored.
     """
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-    trials = read_trials(paths, index_truth(benchmark, benchmark.clips), "strict", boundary_is)
+    trials = read_trials(paths, index_clips(benchmark, benchmark.clips), "strict", boundary_is)
     order = np.lexsort((trials.trial, trials.clip, trials.run))
     keys = np.stack([trials.run[order], trials.clip[order]])
     cuts = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1

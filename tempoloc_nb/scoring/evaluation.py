@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..clips.manifest import Benchmark, Clip, check_labelled
+from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..core.errors import TempolocError
 from ..core.settings import Scoring, settings
@@ -29,7 +29,8 @@ from tempoloc_nb.scoring.scores import (
     score_trials,
     task_truth,
 )
-from .trials import Ints, Mode, TimeBase, Trials, index_truth, read_trials
+from .rows import TimeBase, index_clips
+from .trials import Ints, Mode, Trials, read_trials
 
 RESAMPLES = 1000
 
@@ -248,11 +249,10 @@ def evaluate(
     if resamples < 1:
         raise TempolocError(f"resamples = {resamples}: at least 1 is needed")
     clips = benchmark.clips if task is None else benchmark.of_task(task)
-    for clip in clips:
-        check_labelled(clip)
+    _ = [c.boundaries for c in clips]  # raises for a clip without truth
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     plan = _Plan(mode, scoring or settings().scoring, resamples, settings().study.seed if seed is None else seed)
-    trials = read_trials(paths, index_truth(benchmark, clips), mode, boundary_is, workers)
+    trials = read_trials(paths, index_clips(benchmark, clips), mode, boundary_is, workers)
     runs = tuple(_score_run(benchmark, clips, trials, i, plan) for i in range(len(trials.runs)))
     base: TimeBase = "source" if mode == "strict" else "label"
     return Evaluation(
