@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Event, Interval, intervals_from_boundaries
 from ..core.errors import TempolocError
-from ..prompting.answers import ROUNDING
-from ..prompting.prompts import Prompt, load_prompt
+from ..prompting.answers import ROUNDING, write_answer
+from ..prompting.prompts import Prompt, conversation, load_prompt
 
 if TYPE_CHECKING:
     from tempoloc_nb.video.view import View
@@ -125,9 +125,9 @@ def after_the_end(clip: Clip, duration: float) -> str:
 
 
 def answer_of(events: Iterable[Event], digits: int = 2) -> str:
-    """What the assistant says: `<answer>`, a line an event with both times at `digits` decimals, `</answer>`."""
-    lines = [f"Event {i}: <{e.start:.{digits}f}> <{e.end:.{digits}f}> {e.label}" for i, e in enumerate(events, 1)]
-    return "\n".join(["<answer>", *lines, "</answer>"])
+    """What the assistant says of events with intervals: `answers.write_answer` with `digits` decimals."""
+    told = [(e.label, span) for e in events if (span := e.interval)]
+    return write_answer([label for label, _ in told], [(s.start, s.end) for _, s in told], digits)
 
 # %% ../../nbs/50_data/10_sample.ipynb #639a9a5b
 _TIME = re.compile(
@@ -153,9 +153,7 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
 # %% ../../nbs/50_data/10_sample.ipynb #a33632fe
 def _conversation(prompt: Prompt, labels: Sequence[str], video: str, answer: str) -> str:
     """The recipe's JSON: a system text, the user's video and question, the assistant's text."""
-    user = [{"type": "video", "video": video}, {"type": "text", "text": prompt.question(labels)}]
-    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-    turns = [*system, {"role": "user", "content": user}, {"role": "assistant", "content": answer}]
+    turns = conversation(prompt.system, prompt.question(labels), {"type": "video", "video": video}, answer)
     return json.dumps(turns, ensure_ascii=False)
 
 

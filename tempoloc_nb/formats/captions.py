@@ -26,7 +26,7 @@ from ..engines.served_video import VideoRules, video_rules, write_video
 from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
 from .convert import check_unique, relative_path
 from .timed_captions import media_fields, read_range, uuid_of
-from ..inference.ledger import only_process
+from ..core.locks import sole_writer
 from ..prompting.prompts import Prompt, prompt_folder
 from ..prompting.sampling import Sampling
 from ..video.files import probe
@@ -357,7 +357,7 @@ def caption_videos(
     name, vllm = served_model(servers, model, key_variable)
     settings = _settings(name, options)
     output.mkdir(parents=True, exist_ok=True)
-    with only_process(output / "run.json"), TemporaryDirectory(dir=folder, prefix="tempoloc-") as work:
+    with sole_writer(output / "run.json"), TemporaryDirectory(dir=folder, prefix="tempoloc-") as work:
         _check_before(output, settings)
         write_json(output / "run.json", {"settings": settings})
         Path(work).chmod(0o755)  # the server may be another user's

@@ -22,6 +22,7 @@ from ..data.sample import PLACEHOLDER, Sample, Stamps, check_question, inside, t
 from ..data.store import read_samples, save_samples
 from .convert import Converted, check_unique, relative_path
 from ..prompting.answers import parse_answer
+from ..prompting.prompts import conversation
 from ..video.files import probe
 
 Style = Literal["llama-factory", "trl"]
@@ -202,9 +203,7 @@ def message_sample(row: Mapping[str, Any], folder: Path, told: Defaults, where: 
         events = _exact(own["events"], events, where)
     check_question(question, events, f"{where}, {made['clip']}")
     target = _place(made["clip"], made["task"], video, where)
-    user = [{"type": "video", "video": target}, {"type": "text", "text": question}]
-    turns = [{"role": "user", "content": user}, {"role": "assistant", "content": answer}]
-    turns = [{"role": "system", "content": system}, *turns] if system else turns
+    turns = conversation(system, question, {"type": "video", "video": target}, answer)
     return Sample(
         **made, events=events, video=target, conversations=json.dumps(turns, ensure_ascii=False)
     ), video  # fmt: skip

@@ -18,9 +18,10 @@ from ..core.errors import TempolocError
 from ..core.provenance import versions
 from .no_video import write_predictions
 from .pack import read_record, record_path, write_record
-from ..prompting.answers import Answer
+from ..prompting.answers import Answer, write_answer
 from ..scoring.metrics import Bools, Floats, breaks_order
-from ..scoring.trials import Trials, index_truth, read_trials
+from ..scoring.rows import index_clips
+from ..scoring.trials import Trials, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 if TYPE_CHECKING:  # figures need the study's packages
@@ -106,12 +107,10 @@ class Combined:
     def text(self, kept: Sequence[bool] | None = None) -> str:
         """The answer in the recipe's form; missing events, and those not `kept`, have no line but keep their number."""
         chosen = [True] * len(self.events) if kept is None else kept
-        lines = []
-        for i, (e, keep) in enumerate(zip(self.events, chosen, strict=True), 1):
-            if keep and e.boundary is not None:
-                times = [e.boundary] if e.other is None else sorted((e.boundary, e.other))
-                lines.append(f"Event {i}: {' '.join(f'<{t:.3f}>' for t in times)} {e.label}")
-        return "\n".join(["<answer>", *lines, "</answer>"])
+        both = [sorted(t for t in (e.boundary, e.other) if t is not None) for e in self.events]
+        known = [keep and e.boundary is not None for e, keep in zip(self.events, chosen, strict=True)]
+        times = [own if there else None for own, there in zip(both, known, strict=True)]
+        return write_answer([e.label for e in self.events], times, digits=3)
 
 
 def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Combined:
@@ -133,7 +132,7 @@ def combine_trials(
     `evaluate`. Raises `TempolocError` for rows that cannot be scored.
     """
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-    trials = read_trials(paths, index_truth(benchmark, benchmark.clips), "strict", boundary_is)
+    trials = read_trials(paths, index_clips(benchmark, benchmark.clips), "strict", boundary_is)
     order = np.lexsort((trials.trial, trials.clip, trials.run))
     keys = np.stack([trials.run[order], trials.clip[order]])
     cuts = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1

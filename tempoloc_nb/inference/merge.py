@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from .ledger import Keys, errors_path, only_process, read_errors, row_key, whole_rows
+from ..core.locks import sole_writer
+from .ledger import Keys, errors_path, read_errors, row_key, whole_rows
 from .pack import read_record, write_record
 
 # %% auto #0
@@ -147,7 +148,7 @@ def merge(outputs: Sequence[Path | str], out: Path | str) -> MergeSummary:
     paths = _inputs(outputs, out)
     if not out.parent.is_dir():
         raise TempolocError(f"{out.parent}: no such folder to write {out.name} to")
-    with only_process(out):
+    with sole_writer(out):
         records = _records(paths)
         rows = _read(paths)
         repeated = _repeated(rows, paths)

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..clips.manifest import Benchmark, Clip
-from ..clips.tasks import Task, intervals_from_boundaries
+from ..clips.tasks import Task
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
+from ..prompting.answers import answer_text
 
 Array = npt.NDArray[np.float64]
 # Predicted boundaries (s, in the base in which the clip was annotated) by clip id.
@@ -24,7 +25,7 @@ Predictions = dict[str, tuple[float, ...]]
 
 # %% auto #0
 __all__ = ['Array', 'Predictions', 'BLIND_ROWS', 'TRAIN_ROW', 'clip_duration', 'constant', 'uniform', 'loo_median', 'loo_mean',
-           'loo_median_scaled', 'loo_ridge', 'train_median', 'blind_predictions', 'oracle_predictions', 'answer_text',
+           'loo_median_scaled', 'loo_ridge', 'train_median', 'blind_predictions', 'oracle_predictions',
            'prediction_rows', 'write_predictions']
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #65135634
@@ -167,16 +168,6 @@ def oracle_predictions(benchmark: Benchmark, fps: float) -> Predictions:
     return found
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #b25b0a35
-def answer_text(labels: Sequence[str], boundaries: Sequence[float], end: float, digits: int = 2) -> str:
-    """An answer in the recipe's form, `Event 1: <start> <end> label`, one line an event, inside `<answer>` tags."""
-    spans = intervals_from_boundaries(boundaries, end)
-    lines = [
-        f"Event {i}: <{span.start:.{digits}f}> <{span.end:.{digits}f}> {label}"
-        for i, (label, span) in enumerate(zip(labels, spans, strict=True), 1)
-    ]
-    return "\n".join(["<answer>", *lines, "</answer>"])
-
-
 def prediction_rows(
     benchmark: Benchmark, predictions: Mapping[str, Sequence[float]], model: str, fps: float
 ) -> Iterator[dict[str, Any]]:

@@ -20,8 +20,9 @@ from tqdm import tqdm
 from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
 from ..core.errors import TempolocError
+from ..core.locks import sole_writer
 from ..engines.protocol import Backend, Request, Response, row_seed
-from .ledger import Ledger, only_process
+from .ledger import Ledger
 from .pack import read_record, record_path, write_record
 from .requests import Unanswered, plan_requests, request_id, response_row
 from ..prompting.constraints import answer_constraint
@@ -219,7 +220,7 @@ def run_backend(
     fixed = backend.settings()
     record = {
         "model": backend.model, "backend": backend.name, "backend_settings": fixed, "benchmark": benchmark.name,
-        "fps": fps, "view": asdict(view), "prompt": asdict(asked), "sampling": asdict(sampling),
+        "fps": fps, "view": asdict(view), "prompt": asked.texts(), "sampling": asdict(sampling),
         "labels": {k: list(v) for k, v in (labels or {}).items()},
     }  # fmt: skip
     if constraint is not None:
@@ -229,7 +230,7 @@ def run_backend(
     complete = _completer(constraint, think, fixed, sampling)
     with _told(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-    with only_process(out):
+    with sole_writer(out):
         with _told(out):
             _write_record(out, record, trials, shard, len(planned))
             ledger = Ledger(out)

@@ -29,7 +29,8 @@ from tempoloc_nb.scoring.scores import (
     score_trials,
     task_truth,
 )
-from .trials import Ints, Mode, TimeBase, Trials, index_truth, read_trials
+from .rows import TimeBase, index_clips
+from .trials import Ints, Mode, Trials, read_trials
 
 RESAMPLES = 1000
 
@@ -252,7 +253,7 @@ def evaluate(
         check_labelled(clip)
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     plan = _Plan(mode, scoring or settings().scoring, resamples, settings().study.seed if seed is None else seed)
-    trials = read_trials(paths, index_truth(benchmark, clips), mode, boundary_is, workers)
+    trials = read_trials(paths, index_clips(benchmark, clips), mode, boundary_is, workers)
     runs = tuple(_score_run(benchmark, clips, trials, i, plan) for i in range(len(trials.runs)))
     base: TimeBase = "source" if mode == "strict" else "label"
     return Evaluation(

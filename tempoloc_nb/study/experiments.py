@@ -330,7 +330,7 @@ def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: s
         model = [backend.name, backend.model, backend.settings()]
     asked = [
         {k: v for k, v in _plain(experiment).items() if k not in ("name", "title", "trials", "benchmark")},
-        asdict(load_prompt(experiment.prompt)), benchmark.name, clips, model,
+        load_prompt(experiment.prompt).texts(), benchmark.name, clips, model,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
 

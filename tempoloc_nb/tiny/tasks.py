@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..prompting.answers import write_answer
 from ..prompting.prompts import Prompt, load_prompt
 from .frame_store import Shot, ShotStore
 from ..video.stamp import pair_times
@@ -271,8 +272,8 @@ def target(
     """
     told = [f"{time:.2f} {label}" for label, time in zip([*labels, "end"], times, strict=True)]
     again = [f"{labels[k]} {times[k]:.2f}" for k in order] if relist else []
-    events = [f"Event {i}: <{times[k]:.2f}> <{times[k + 1]:.2f}> {labels[k]}" for i, k in enumerate(order, 1)]
-    rest = "\n".join([*again, "</think>", "", "<answer>", *events, "</answer>"])
+    answer = write_answer([labels[k] for k in order], [(times[k], times[k + 1]) for k in order])
+    rest = "\n".join([*again, "</think>", "", answer])
     if relist:
         return "\n".join(["<think>", *told, ""]), rest
     given, tag, learned = rest.partition("<answer>")

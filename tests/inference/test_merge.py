@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from tempoloc_nb.cli import merge as cli_merge
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.inference import merge as merging
-from tempoloc_nb.inference.ledger import only_process, read_errors
+from tempoloc_nb.inference.ledger import read_errors
 from tempoloc_nb.inference.merge import merge
 from tempoloc_nb.inference.pack import read_record, record_path, write_record
 from tempoloc_nb.inference.run import run_backend, shard_of
@@ -118,7 +119,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     record_path(b).unlink()
     with pytest.raises(TempolocError, match=r"cannot read b\.run\.json"):
         merge([a, b], out)
-    with only_process(out), pytest.raises(TempolocError, match="is being written by process"):
+    with sole_writer(out), pytest.raises(TempolocError, match="is being written by process"):
         merge([a], out)
     assert not out.exists()
 
