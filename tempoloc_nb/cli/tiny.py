@@ -77,10 +77,10 @@ def train(
     from dataclasses import replace
 
     from tempoloc_nb.core.machine import is_first
-    from tempoloc_nb.tiny.run import load_config
+    from tempoloc_nb.tiny.plan import load_plan
     from tempoloc_nb.tiny.run import train as run
 
-    plan = load_config(config, seed=seed, workers=workers)
+    plan = load_plan(config, seed=seed, workers=workers)
     plan = replace(plan, init=plan.init if init is None else init, begin=begin)
     kept = tuple(keep or ())
     summary = run(plan, shots, output, validation=validation, minutes=minutes, device=device, keep=kept)
