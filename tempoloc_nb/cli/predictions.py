@@ -155,10 +155,11 @@ def _names_a_model(name: str) -> bool:
 def _localize_blind(benchmark: Benchmark, row: str, fps: float, output: Path, train: Path | None) -> str:
     """Write a blind row's predictions; returns a line about them."""
     from tempoloc_nb.clips.manifest import read_manifest
-    from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
+    from tempoloc_nb.core.files import write_jsonl
+    from tempoloc_nb.inference.no_video import baseline_predictions, prediction_rows
 
-    answers = blind_predictions(benchmark, row, read_manifest(train) if train else ())
-    written = write_predictions(output, prediction_rows(benchmark, answers, f"blind/{row}", fps))
+    answers = baseline_predictions(benchmark, row, read_manifest(train) if train else ())
+    written = write_jsonl(output, prediction_rows(benchmark, answers, f"blind/{row}", fps))
     without = len(benchmark.clips) - written
     return f"{output}: {written} predictions" + (f"; {without} clips lack what {row} needs" if without else "")
 
