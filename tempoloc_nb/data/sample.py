@@ -110,7 +110,7 @@ def answer_events(clip: Clip, duration: float, convention: BoundaryIs = "start")
     times, scale = clip.source_boundaries, clip.label_scale
     spans = intervals_from_boundaries(times, max(duration, times[-1]), convention)
     if convention == "start":
-        later = [e.end is not None and e.end > e.boundary for e in clip.events]
+        later = [e.end is not None and e.end > e.time for e in clip.events]
         ends = [(e.end or 0) * scale if own else s.end for e, s, own in zip(clip.events, spans, later, strict=True)]
         spans = tuple(Interval(t, end) for t, end in zip(times, ends, strict=True))
     joined = zip(clip.events, times, spans, strict=True)
@@ -119,7 +119,7 @@ def answer_events(clip: Clip, duration: float, convention: BoundaryIs = "start")
 
 def after_the_end(clip: Clip, duration: float) -> str:
     """What of the clip's truth lies after the end of its video (s), more than rounding explains; "" if nothing does."""
-    times = [max(e.boundary, e.end or 0.0) * clip.label_scale for e in clip.events]
+    times = [max(e.time, e.end or 0.0) * clip.label_scale for e in clip.events]
     last = max(times, default=0.0)
     return f"an event is at {last:.3f} s; the video has {duration:.3f} s" if last > duration + ROUNDING else ""
 
@@ -145,7 +145,7 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
     if PLACEHOLDER in question:
         raise TempolocError(f"{clip}: the question holds {PLACEHOLDER!r}, which stands for the video: rename the label")
     for e in events:
-        times = (e.boundary, e.start or 0.0, e.end or 0.0)
+        times = (e.time, e.start or 0.0, e.end or 0.0)
         for number in _DECIMAL.findall(e.label):
             if any(abs(float(number) - t) < 0.051 for t in times):
                 raise TempolocError(f"{clip}: the label {e.label!r} holds {number}, a time of its answer: take it out")

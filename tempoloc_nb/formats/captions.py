@@ -30,7 +30,7 @@ from ..core.locks import sole_writer
 from ..prompting.prompts import Prompt, prompt_folder
 from ..prompting.sampling import Sampling
 from ..video.files import probe
-from ..video.overlay import SUFFIXES
+from ..video.files import SUFFIXES
 from ..video.view import View
 
 # %% auto #0

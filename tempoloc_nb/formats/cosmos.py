@@ -16,7 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 from ..clips.manifest import Clip, clip_from_dict, clip_to_dict, load_benchmark
-from ..clips.tasks import PLACEHOLDER, BoundaryIs, Interval, boundary_of
+from ..clips.tasks import BoundaryIs, Interval, boundary_of
 from ..clips.videos import first_names, videos_here
 from ..core.errors import TempolocError
 from ..core.files import need, parse_object, read_jsonl, read_object, write_json, write_jsonl
@@ -32,7 +32,7 @@ from tempoloc_nb.formats.timed_captions import (
     uuid_of,
 )
 from ..video.files import VideoInfo, probe
-from ..video.overlay import SUFFIXES
+from ..video.files import SUFFIXES
 
 # %% auto #0
 __all__ = ['LONGEST', 'FEWEST', 'least_frames', 'left_out', 'Item', 'write_items', 'export_cosmos', 'Found', 'read_cosmos',
@@ -153,7 +153,7 @@ def _manifest_items(
             continue
         uuid = uuid_of(clip.clip)
         caption, dense = read_captions(captions / uuid) if captions else (None, "")
-        if clip.events and not clip.extra.get(PLACEHOLDER):
+        if clip.labelled:
             yield Item(uuid, videos[clip.clip], caption, dense, (clip, benchmark.tasks[clip.task].boundary_is))
         elif caption is not None or dense:
             yield Item(uuid, videos[clip.clip], caption, dense)

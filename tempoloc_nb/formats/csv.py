@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..clips.manifest import Clip
-from ..clips.tasks import PLACEHOLDER, Event
+from ..clips.tasks import Event
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, read_text
 from .convert import relative_path
@@ -27,20 +27,8 @@ COLUMNS = ("clip", "label", "boundary", "proposed", "by", "confidence", "why")
 MANIFEST = "manifest"  # who proposed a boundary that the manifest holds
 
 # %% auto #0
-__all__ = ['COLUMNS', 'MANIFEST', 'with_placeholders', 'Proposal', 'proposals', 'export_csv', 'Row', 'read_csv', 'Change',
-           'Corrections', 'apply_rows', 'import_csv', 'moved_clips']
-
-# %% ../../nbs/55_formats/30_csv.ipynb #403d348c
-def with_placeholders(clip: Clip, labels: Sequence[str]) -> Clip:
-    """The clip with these events at evenly spread times that mean nothing, and marked so.
-
-    Raises `TempolocError` for a clip of unknown duration.
-    """
-    if not clip.duration:
-        raise TempolocError(f"{clip.clip} has no duration: its events cannot be given placeholders")
-    step = clip.duration / clip.label_scale / (len(labels) + 1)
-    events = tuple(Event(label, round(step * i, 4)) for i, label in enumerate(labels, 1))
-    return replace(clip, events=events, extra={**clip.extra, PLACEHOLDER: True})
+__all__ = ['COLUMNS', 'MANIFEST', 'Proposal', 'proposals', 'export_csv', 'Row', 'read_csv', 'Change', 'Corrections', 'apply_rows',
+           'import_csv', 'moved_clips']
 
 # %% ../../nbs/55_formats/30_csv.ipynb #8f213299
 @dataclass(frozen=True, slots=True)
@@ -55,7 +43,7 @@ class Proposal:
 
 def _from_manifest(clip: Clip) -> Proposal:
     blank: tuple[None, ...] = (None,) * len(clip.events)
-    return Proposal(clip, MANIFEST, blank if clip.extra.get(PLACEHOLDER) else clip.source_boundaries, blank)
+    return Proposal(clip, MANIFEST, clip.source_boundaries if clip.labelled else blank, blank)
 
 
 def _from_trials(clip: Clip, combined: Combined) -> Proposal:
@@ -257,14 +245,14 @@ def _moved(events: Sequence[Event], times: Sequence[float], rows: Sequence[Row])
     """The events at new boundaries; where their intervals begin or end at an old one, they follow."""
     follow = {e.boundary: t for e, t in zip(events, times, strict=True)}
     made = []
-    for event, row in zip(events, rows, strict=True):
+    for event, time, row in zip(events, times, rows, strict=True):
         start, end = (None if t is None else follow.get(t, t) for t in (event.start, event.end))
         if start is not None and end is not None and end < start:
             raise TempolocError(
                 f"{row.where}: {event.label!r} would start at {start:g} s and end at {end:g} s: change its end in the "
                 "manifest first"
             )
-        made.append(Event(event.label, follow[event.boundary], start, end))
+        made.append(Event(event.label, time, start, end))
     return tuple(made)
 
 
@@ -272,23 +260,24 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: _Stamp) -> tuple[Clip, list
     """One clip with a person's rows, and what they changed in it."""
     rows = _matched(clip, rows)
     _check_times(clip, rows)
-    by, blank = rows[0].by, bool(clip.extra.get(PLACEHOLDER))
+    by, blank = rows[0].by, (None,) * len(clip.events)
+    known = clip.source_boundaries if clip.labelled else blank
     if odd := next((r for r in rows if r.by != by), None):
         raise TempolocError(f"{odd.where}: {clip.clip}: column by says {odd.by!r} and {by!r}; leave it as exported")
     changes, times = [], []
-    for row, event, now in zip(rows, clip.events, clip.source_boundaries, strict=True):
+    for row, event, now in zip(rows, clip.events, known, strict=True):
         old = row.proposed
-        if by == MANIFEST and not blank:
+        if by == MANIFEST and now is not None:
             _check_current(clip, row, now)
             old = now
         if old is not None and abs(row.boundary - old) <= row.same:
-            times.append(event.boundary if by == MANIFEST else old / clip.label_scale)
+            times.append(event.time if by == MANIFEST and clip.labelled else old / clip.label_scale)
         else:
             times.append(row.boundary / clip.label_scale)
             changes.append(Change(clip.clip, event.label, old, row.boundary, row.why))
     if by == MANIFEST and not changes:
         return clip, []
-    plain = clip.events if by == MANIFEST and not blank else tuple(Event(e.label, e.boundary) for e in clip.events)
+    plain = clip.events if by == MANIFEST else tuple(Event(e.label, e.boundary) for e in clip.events)
     events = _moved(plain, times, rows)
     return replace(clip, events=events, extra=_provenance(clip, by, changes, stamp)), changes
 
@@ -297,8 +286,7 @@ def _provenance(clip: Clip, by: str, changes: Sequence[Change], stamp: _Stamp) -
     """The clip's `extra` with one more entry under "corrections"."""
     listed = [{k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")} for c in changes]
     entry = {"who": stamp.who, "when": stamp.when, "why": stamp.why, "from": by, "changed": listed}
-    kept = {k: v for k, v in clip.extra.items() if k != PLACEHOLDER}
-    return {**kept, "corrections": [*kept.get("corrections", []), entry]}
+    return {**clip.extra, "corrections": [*clip.extra.get("corrections", []), entry]}
 
 
 def apply_rows(

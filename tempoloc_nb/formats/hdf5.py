@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..clips.manifest import Clip, check_labelled
+from ..clips.manifest import Clip
 from ..clips.tasks import Event
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
@@ -246,7 +246,6 @@ def _plan_demo(
 ) -> _Plan:
     where = f"{Path(demo.file.filename).name}: {_bare(demo)}"
     times, length = clip.source_boundaries, _steps_of(demo)
-    check_labelled(clip)
     if len(times) not in (len(names), len(names) + 1):
         raise TempolocError(
             f"{where}: {clip.clip} has {len(times)} events for the signals {', '.join(names)}: one for every subtask "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -22,7 +22,6 @@ from ..clips.tasks import Event
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from .convert import check_task_name, write_task
-from .csv import with_placeholders
 from ..video.files import Image, encode, nearest, probe, video_frames
 
 SUBTASK_INDEX, LANGUAGE = "subtask_index", "language_persistent"  # the columns of both of LeRobot's annotations
@@ -229,8 +228,8 @@ def read_lerobot(
 ) -> tuple[Clip, ...]:
     """Write `out/manifest.jsonl`, `out/TASK.toml` and `out/videos/TASK/episode_000000.mp4`, ... from a v3 dataset.
 
-    Events are the subtasks that the dataset has. With `labels`, those events are to be found: the clips get them with
-    placeholders for boundaries. `task` is the dataset's name by default, `episodes` all. Raises `TempolocError` for
+    Events are the subtasks that the dataset has. With `labels`, those events are to be found: the clips get
+    them without boundaries. `task` is the dataset's name by default, `episodes` all. Raises `TempolocError` for
     what is no such dataset, of another version, or damaged, and where `out` has a manifest already.
     """
     info, out = read_info(root), Path(out)
@@ -243,6 +242,7 @@ def read_lerobot(
         raise TempolocError(f"{out} holds a manifest already: choose another folder")
     found = [e for e in found if episodes is None or e.index in episodes]
     spans = {} if labels else read_subtasks(info, found)
+    wanted = tuple(map(Event, labels))
     clips = []
     for e in found:
         clip = Clip(
@@ -251,7 +251,7 @@ def read_lerobot(
             source=f"LeRobot dataset {Path(root).resolve().name}", robot=info.robot,
             extra={"episode_index": e.index, "camera": camera, "instruction": e.instruction},
         )
-        clips.append(with_placeholders(clip, labels) if labels else clip)
+        clips.append(replace(clip, events=wanted) if labels else clip)
     paths = {out / str(c.video): e for c, e in zip(clips, found, strict=True)}
     files = sorted({e.video for e in found})
     for video in tqdm(files, unit="file", desc=task, disable=None):

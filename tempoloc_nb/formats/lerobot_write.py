@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import __version__
-from ..clips.manifest import Clip, check_labelled
+from ..clips.manifest import Clip
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, write_json
 from tempoloc_nb.formats.lerobot_read import (
@@ -42,7 +42,6 @@ __all__ = ['Annotation', 'spans_of', 'clips_by_episode', 'WrittenSubtasks', 'wri
 # %% ../../nbs/55_formats/90_lerobot_write.ipynb #ec9e69cc
 def spans_of(clip: Clip, length: int, fps: float, rest: str = REST) -> Spans:
     """The frame at which each subtask begins, and its name; raises `TempolocError` for two in one frame."""
-    check_labelled(clip)
     if not clip.events:
         raise TempolocError(f"{clip.clip} has no events to write")
     ends = [round(t * fps) for t in clip.source_boundaries]

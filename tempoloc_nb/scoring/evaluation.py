@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..clips.manifest import Benchmark, Clip, check_labelled
+from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..core.errors import TempolocError
 from ..core.settings import Scoring, settings
@@ -249,8 +249,7 @@ def evaluate(
     if resamples < 1:
         raise TempolocError(f"resamples = {resamples}: at least 1 is needed")
     clips = benchmark.clips if task is None else benchmark.of_task(task)
-    for clip in clips:
-        check_labelled(clip)
+    _ = [c.boundaries for c in clips]  # raises for a clip without truth
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     plan = _Plan(mode, scoring or settings().scoring, resamples, settings().study.seed if seed is None else seed)
     trials = read_trials(paths, index_clips(benchmark, clips), mode, boundary_is, workers)

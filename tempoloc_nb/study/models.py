@@ -39,7 +39,7 @@ from tempoloc_nb.study.experiments import (
 )
 from .figures import contact_sheet, timeline_figure
 from .report import PNG_LIMIT, Report, render
-from .targets import reference_runs, scored_clips, training_clips
+from .tables import reference_runs, scored_clips, training_clips
 from ..video.files import probe, read
 
 

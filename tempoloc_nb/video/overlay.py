@@ -27,12 +27,12 @@ from tqdm import tqdm
 
 from ..core.errors import TempolocError
 from .budget import RECIPE_TOTAL_PIXELS
-from .files import VideoInfo, VideoWriter, nearest, probe, sample_indices, video_frames
+from .files import SUFFIXES, VideoInfo, VideoWriter
+from .files import nearest, probe, sample_indices, video_frames, videos_below
 from .stamp import StampStyle, draw_stamp, pair_times, stamp_style, stamp_text
 
 # %% auto #0
-__all__ = ['PRESETS', 'SUFFIXES', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary',
-           'overlay_videos']
+__all__ = ['PRESETS', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary', 'overlay_videos']
 
 # %% ../../nbs/15_video/30_overlay.ipynb #91971f3c
 PRESETS = (
@@ -171,9 +171,6 @@ def _comment(path: Path) -> str | None:
         return None
 
 # %% ../../nbs/15_video/30_overlay.ipynb #5b201199
-SUFFIXES = (".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi")
-
-
 @dataclass(frozen=True, slots=True)
 class OverlaySummary:
     """What became of each video, by its path below the input folder; `failed` holds (path, reason)."""
@@ -240,10 +237,8 @@ def _jobs(source: Path, target: Path) -> dict[str, Path]:
     if source.resolve() == target.resolve():
         raise TempolocError(f"{target}: the output folder is the input folder; choose another")
     inside = target.resolve()
-    names = sorted(
-        str(path.relative_to(source)) for path in source.rglob("*")
-        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and inside not in path.resolve().parents
-    )
+    found = [path for path in videos_below(source) if inside not in path.resolve().parents]
+    names = sorted(str(path.relative_to(source)) for path in found)
     if not names:
         raise TempolocError(f"{source}: no videos ({', '.join(SUFFIXES)}) in it")
     jobs = {name: (target / name).with_suffix(".mp4") for name in names}

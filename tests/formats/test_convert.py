@@ -21,7 +21,6 @@ from tempoloc_nb.core.files import parse_object, read_jsonl, write_jsonl
 from tempoloc_nb.formats import convert as interchange
 from tempoloc_nb.formats.convert import FORMATS, export_dataset, import_dataset, options_of, relative_path
 from tempoloc_nb.formats.cosmos import export_cosmos, import_cosmos, read_cosmos
-from tempoloc_nb.formats.csv import with_placeholders
 from tempoloc_nb.formats.timed_captions import (
     actions_text,
     caption_prompt,
@@ -309,7 +308,7 @@ def test_a_damaged_video_is_left_out_and_named(source: Path, tmp_path: Path) -> 
 
 
 def test_what_nobody_labelled_is_no_caption(source: Path, tmp_path: Path) -> None:
-    bare = with_placeholders(mug("a", duration=3.0), ["grasping the mug"])
+    bare = replace(mug("a", duration=3.0), events=(Event("grasping the mug"),))
     late = mug("b", (0.75, 2.5))  # of 2.2 s
     empty, good = mug("c", (), video="videos/a.mp4"), mug("d", video="videos/a.mp4")
     write_manifest(tmp_path / "manifest.jsonl", [bare, late, empty, good])

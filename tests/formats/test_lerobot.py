@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
-from tempoloc_nb.clips.tasks import PLACEHOLDER, Event
+from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.sources import from_manifest
-from tempoloc_nb.formats.csv import with_placeholders
 from tempoloc_nb.formats.lerobot_read import LANGUAGE, REST, parquet, read_lerobot
 from tempoloc_nb.formats.lerobot_write import spans_of, write_lerobot_subtasks
 from tempoloc_nb.video.files import encode, probe, read
@@ -83,7 +82,7 @@ def test_some_episodes_another_name_and_events_to_be_found(annotated: Path, tmp_
     )
     assert clip.clip == "tea/episode_000001"
     assert clip.labels == ("open", "pour", "close")
-    assert clip.extra[PLACEHOLDER] is True
+    assert not clip.labelled
     assert [p.name for p in (tmp_path / "out" / "videos" / "tea").iterdir()] == ["episode_000001.mp4"]
     with pytest.raises(TempolocError, match="cups has no episode 7; it has 3"):
         read_lerobot(annotated, tmp_path / "out", episodes=[1, 7])
@@ -159,7 +158,7 @@ def test_the_last_event_may_be_the_end(tmp_path: Path) -> None:
         (lambda c: [*c, replace(c[0], clip="cups/009")], "cups/009 is no episode of the dataset, whose last is 2"),
         (lambda c: [*c, replace(c[0], clip="cups/b2")], "cups/002 and cups/b2 are both episode 2"),
         (lambda c: [replace(c[0], events=()), *c[1:]], "cups/000 has no events"),
-        (lambda c: [with_placeholders(c[0], ["a"]), *c[1:]], "cups/000 has placeholders"),
+        (lambda c: [replace(c[0], events=(Event("a"),)), *c[1:]], "cups/000 has no truth"),
         (lambda c: [*c[:2], replace(c[2], events=(Event("a", 1.0), Event("b", 1.04)))], "'b' falls on the same frame"),
         (lambda c: [*c[:2], replace(c[2], events=(Event("a", 0.04),))], "'a' falls on the same frame"),
         (lambda c: [*c[:2], replace(c[2], events=(Event("a", 1.9),))], "'a' is at frame 19 of 17"),
