@@ -120,7 +120,7 @@ def caption(
 
     from tempoloc_nb.core.files import writing
     from tempoloc_nb.engines.http import Patience
-    from tempoloc_nb.formats.captions import CaptionOptions, caption_videos, caption_videos_of
+    from tempoloc_nb.formats.captioning import CaptionOptions, caption_videos, caption_videos_of
 
     options = CaptionOptions(fps=fps, rules=rules, total_pixels=total_pixels, attempts=attempts, prompts=prompts)
     options = replace(options, sampling=replace(options.sampling, temperature=temperature, seed=seed))
@@ -146,7 +146,7 @@ def caption_prompts(
 ) -> None:
     """Replace the prompts of a validation set by structured captions."""
     from tempoloc_nb.core.files import writing
-    from tempoloc_nb.formats.caption_prompts import rewrite_prompts
+    from tempoloc_nb.formats.captions import rewrite_prompts
 
     with writing(folder):
         done = rewrite_prompts(folder, captions, dry_run=dry_run)
