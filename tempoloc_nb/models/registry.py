@@ -5,6 +5,7 @@
 # %% ../../nbs/30_models/10_registry.ipynb #1116634b
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -49,6 +50,18 @@ class Preset:
     def view(self) -> View:
         """How clips are shown."""
         return View(self.stamps)
+
+    def changed(self, **given: Any) -> Preset:
+        """The preset with what is given (not None): fields of its own, or of its sampling.
+
+        Raises `TempolocError` for a rate or a budget that is not above zero, and as `Sampling` does.
+        """
+        given = {k: v for k, v in given.items() if v is not None}
+        for name in {"fps", "total_pixels"} & given.keys():
+            if not (given[name] > 0 and math.isfinite(given[name])):
+                raise TempolocError(f"{name} must be above 0, got {given[name]}")
+        drawn = {k: given.pop(k) for k in [*given] if k in Sampling.__dataclass_fields__}
+        return replace(self, **given, sampling=replace(self.sampling, **drawn))
 
 # %% ../../nbs/30_models/10_registry.ipynb #dbe39936
 @dataclass(frozen=True, slots=True)
