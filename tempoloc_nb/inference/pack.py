@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of
 COUNTED = ("prompt_tokens", "vision_tokens", "completion_tokens")
 
 # %% auto #0
-__all__ = ['KEPT', 'COUNTED', 'record_path', 'read_record', 'write_record', 'device_name', 'measured', 'run_line', 'read_rows',
+__all__ = ['KEPT', 'COUNTED', 'record_path', 'read_record', 'write_record', 'measured', 'run_line', 'read_rows',
            'pack_predictions']
 
 # %% ../../nbs/45_inference/50_pack.ipynb #3fa455bd
@@ -45,21 +44,6 @@ def read_record(predictions: Path) -> dict[str, Any]:
 def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
     """Write the record of a prediction file, all or nothing."""
     write_json(record_path(predictions), record)
-
-
-def device_name(kind: str, count: int = 1) -> str:
-    """The model of this machine's GPU (`kind` "cuda") or processor, with their number if there are several."""
-    name = ""
-    if kind.startswith("cuda"):
-        import torch
-
-        name = torch.cuda.get_device_name()
-    else:
-        info = Path("/proc/cpuinfo")
-        lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.is_file() else []
-        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-        name = name or platform.processor() or platform.machine()
-    return f"{count} × {name}" if count > 1 else name
 
 
 def measured(predictions: Path) -> dict[str, Any]:

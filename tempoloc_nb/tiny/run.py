@@ -18,7 +18,7 @@ from ..core.errors import TempolocError
 from ..core.files import write_json
 from ..core.optional import import_transformers
 from ..core.provenance import versions
-from ..inference.pack import device_name
+from ..core.machine import device_name
 from ..models.locate import model_path
 from .architecture import build_tiny
 from .batches import PatchMaker, StageBatches

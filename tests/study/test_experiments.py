@@ -18,11 +18,12 @@ from tempoloc_nb.cli import study as cli_experiments
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, read_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.machine import device_name
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines import make as engines
 from tempoloc_nb.engines.protocol import Backend
 from tempoloc_nb.inference.no_video import prediction_rows, write_predictions
-from tempoloc_nb.inference.pack import device_name, measured, pack_predictions, read_record, record_path, write_record
+from tempoloc_nb.inference.pack import measured, pack_predictions, read_record, record_path, write_record
 from tempoloc_nb.models import locate
 from tempoloc_nb.models.locate import model_path
 from tempoloc_nb.prompting.sampling import Sampling
