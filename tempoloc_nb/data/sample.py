@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -151,12 +151,6 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
                 raise TempolocError(f"{clip}: the label {e.label!r} holds {number}, a time of its answer: take it out")
 
 # %% ../../nbs/50_data/10_sample.ipynb #a33632fe
-def _conversation(prompt: Prompt, labels: Sequence[str], video: str, answer: str) -> str:
-    """The recipe's JSON: a system text, the user's video and question, the assistant's text."""
-    turns = conversation(prompt.system, prompt.question(labels), {"type": "video", "video": video}, answer)
-    return json.dumps(turns, ensure_ascii=False)
-
-
 def sample_of(
     clip: Clip, *, video: str, fps: float, stamps: Stamps, prompt: Prompt | str = "recipe",
     convention: BoundaryIs = "start", stamped: bool = False, split: str = "train", source_fps: float | None = None,
@@ -177,12 +171,14 @@ def sample_of(
         raise TempolocError(f"{clip.clip}: its manifest names no {'duration' if rate else 'fps'}: probe the video")
     asked = load_prompt(prompt) if isinstance(prompt, str) else prompt
     events = answer_events(clip, length, convention)
-    check_question(asked.question(clip.labels), events, clip.clip)
+    question = asked.question(clip.labels)
+    check_question(question, events, clip.clip)
+    talk = conversation(asked.system, question, {"type": "video", "video": video}, answer_of(events, digits))
     return Sample(
         clip=clip.clip, task=clip.task, split=split, video=inside(video), fps=min(fps, rate), source_fps=rate,
         duration=length, stamps=stamps, stamped=stamped and stamps != "none", convention=convention, events=events,
         source=clip.source, video_sha256=video_sha256,
-        conversations=_conversation(asked, clip.labels, video, answer_of(events, digits)),
+        conversations=json.dumps(talk, ensure_ascii=False),
     )  # fmt: skip
 
 

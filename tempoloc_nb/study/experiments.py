@@ -22,7 +22,8 @@ from ..core.files import read_toml
 from ..core.settings import data_dir, settings
 from ..engines.protocol import Backend, row_seed
 from ..core.machine import device_name
-from ..inference.pack import measured, read_record, write_record
+from ..inference.pack import measured
+from ..inference.record import read_record, write_record
 from ..inference.run import RunSummary, run_backend
 from ..models.checkpoints import folder_revision, model_title
 from ..models.locate import model_path

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +15,9 @@ from hypothesis import strategies as st
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.csv import Change, export_csv, import_csv, moved_clips, proposals
-from tempoloc_nb.formats.vtt import export_vtt, import_vtt
+from tempoloc_nb.formats.corrections import Change, Corrections, apply_rows, moved_clips, proposals
+from tempoloc_nb.formats.csv import read_csv, write_csv
+from tempoloc_nb.formats.vtt import read_vtt, write_vtt
 from tempoloc_nb.inference.consensus import Combined, CombinedEvent
 
 WHEN = datetime(2026, 1, 2, tzinfo=UTC)
@@ -27,6 +30,23 @@ B = Clip("stack/1", "stack", (Event("grasp", 1.0), Event("release", 2.0)), durat
 # Annotated as if at 30 fps in a video of 15: the person sees seconds of the video, twice the annotated ones.
 SLOW = Clip("bridge/0", "bridge", (Event("touch", 0.7), Event("lift", 1.1)), fps=15.0, label_fps=30.0, duration=4.0)
 CLIPS = (A, B, SLOW)
+
+
+def export_csv(clips: Iterable[Clip], path: Path, combined: Sequence[Combined] = ()) -> Path:
+    write_csv(proposals(clips, combined), path)
+    return path
+
+
+def import_csv(clips: Iterable[Clip], path: Path, **told: Any) -> Corrections:
+    return apply_rows(clips, read_csv(path), **told)
+
+
+def export_vtt(clips: Iterable[Clip], folder: Path, combined: Sequence[Combined] = ()) -> None:
+    write_vtt(proposals(clips, combined), folder)
+
+
+def import_vtt(clips: Iterable[Clip], folder: Path, **told: Any) -> Corrections:
+    return apply_rows(clips, read_vtt(folder), **told)
 
 
 def edit(path: Path, old: str, new: str) -> Path:
