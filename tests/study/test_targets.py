@@ -296,7 +296,7 @@ def test_a_training_log_is_read_or_refused(tmp_path: Path) -> None:
 
 def test_both_logs_have_to_be_there(tmp_path: Path) -> None:
     write_log(tmp_path / "base.jsonl")
-    with pytest.raises(TempolocError, match=r"no training log sft\.jsonl in .*`tempoloc sft` writes one"):
+    with pytest.raises(TempolocError, match=r"no training log sft\.jsonl in .*`tempoloc tiny` writes one"):
         curves.log_files(tmp_path)
     write_log(tmp_path / "sft.jsonl")
     assert [path.name for path in curves.log_files(tmp_path)] == ["base.jsonl", "sft.jsonl"]
