@@ -348,6 +348,8 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
             lines.append(f"  {'mean over tasks':18} MAE {mae} s, MRE {mre} %")
     if evaluation.truncated:
         lines.append(f"{evaluation.truncated} cut-off last lines were left out")
+    if evaluation.unlabelled:
+        lines.append(f"{len(evaluation.unlabelled)} clips have no truth and were not scored")
     return lines
 
 
