@@ -15,9 +15,8 @@ import numpy as np
 from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
-from ..core.provenance import versions
-from .no_video import write_predictions
-from .pack import read_record, record_path, write_record
+from ..core.files import write_jsonl
+from .record import derive_record, output_file
 from ..prompting.answers import Answer, write_answer
 from ..scoring.metrics import Bools, Floats, breaks_order
 from ..scoring.rows import index_clips
@@ -28,8 +27,8 @@ if TYPE_CHECKING:  # figures need the study's packages
     from matplotlib.figure import Figure
 
 # %% auto #0
-__all__ = ['Order', 'CombinedEvent', 'combine_events', 'combine_answers', 'Combined', 'combine_trials', 'combined_row',
-           'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage', 'risk_coverage_figure']
+__all__ = ['Order', 'CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials',
+           'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage', 'risk_coverage_figure']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -47,15 +46,23 @@ class CombinedEvent:
     given: int
 
 
+def lower_median(times: Floats) -> float:
+    """The middle one of some times (n,); of an even number the earlier of the two in the middle.
+
+    So it is always a time that a trial gave, and events that are in order in every trial stay in order.
+    """
+    return float(np.sort(times)[(len(times) - 1) // 2])
+
+
 def _combine_event(label: str, boundaries: Floats, others: Floats, pair_s: float, side: BoundaryIs) -> CombinedEvent:
     """One event from its boundaries and other edges (trials,), NaN where a trial has none."""
     usable = boundaries[~np.isnan(boundaries)]
     if not len(usable) or 2 * len(usable) < len(boundaries):
         return CombinedEvent(label, None, None, None, 0.0, len(usable))
-    middle = float(np.median(usable))
+    middle = lower_median(usable)
     away = np.abs(usable - middle)
     edges = others[~np.isnan(others)]
-    other = float(np.median(edges)) if len(edges) else None
+    other = lower_median(edges) if len(edges) else None
     if other is not None:  # edges may come from fewer trials than boundaries
         other = max(other, middle) if side == "start" else min(other, middle)
     agree = int(np.count_nonzero(away <= pair_s + 1e-9))
@@ -189,11 +196,9 @@ def combine(
     The model is then called `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made
     goes to `<name>.run.json`. Raises `TempolocError` for a threshold outside [0, 1], and as `combine_trials` does.
     """
-    path, out = Path(path), Path(out)
+    path, out = Path(path), output_file(out, path)
     if not 0 <= threshold <= 1:
         raise TempolocError(f"the threshold is a share of trials, 0 to 1, not {threshold}")
-    if out.suffix != ".jsonl" or out.resolve() == path.resolve():
-        raise TempolocError(f"cannot write to {out.name}: choose another .jsonl file than the trials' own")
     rows, events, disordered = [], 0, 0
     for combined in combine_trials(path, benchmark, boundary_is):
         row = combined_row(combined, threshold, boundary_is)
@@ -202,11 +207,8 @@ def combine(
         disordered += int(breaks_order(np.array([times], dtype=float)).sum())
         events += len(times)
         rows.append(row)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_predictions(out, rows)
-    before = dict(read_record(path)["settings"]) if record_path(path).exists() else {}
-    settings = {**before, "combined": {"from": path.name, "by": "median", "threshold": threshold}}
-    write_record(out, {"settings": settings, "versions": versions()})
+    write_jsonl(out, rows)
+    derive_record(out, path, combined={"from": path.name, "by": "median", "threshold": threshold})
     return CombineSummary(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
         sum(sum(r["abstained"]) for r in rows), disordered,
@@ -243,8 +245,11 @@ def risk_coverage(
 ) -> tuple[RiskPoint, ...]:
     """Error of what is kept at each threshold, the strictest first.
 
-    `by` the true error gives the best curve there is. Raises `TempolocError` if every event is missing.
+    `by` the true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` if
+    every event is missing.
     """
+    labelled = {c.clip for c in benchmark.clips if c.labelled}
+    combined = [c for c in combined if c.clip in labelled]
     rows = list(_errors(combined, benchmark))
     if not rows:
         raise TempolocError("no event was answered by half of its trials: there is nothing to keep")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,10 +20,12 @@ from tqdm import tqdm
 from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
 from ..core.errors import TempolocError
+from ..core.files import writing
 from ..core.locks import sole_writer
-from ..engines.protocol import Backend, Request, Response, row_seed
+from ..core.provenance import versions
+from ..engines.protocol import Backend, Request, Response
 from .ledger import Ledger
-from .pack import read_record, record_path, write_record
+from .record import changed_settings, output_file, read_record, record_path, write_record
 from .requests import Unanswered, plan_requests, request_id, response_row
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import Prompt, load_prompt
@@ -31,17 +33,8 @@ from ..prompting.sampling import Sampling
 from ..video.files import probe
 from ..video.view import View
 
-# Names that callers may take from here.
-_all_ = [
-    "Backend", "Request", "Response", "Sampling", "find_videos", "missing_message", "plan_requests", "request_id",
-    "row_seed",
-]  # fmt: skip
-from ..core.provenance import versions
-
 # %% auto #0
-__all__ = ['tell_failures', 'RunSummary', 'read_shard', 'check_shard', 'shard_of', 'shard_path', 'run_backend', 'Backend',
-           'Request', 'Response', 'Sampling', 'find_videos', 'missing_message', 'plan_requests', 'request_id',
-           'row_seed']
+__all__ = ['tell_failures', 'RunSummary', 'read_shard', 'check_shard', 'shard_of', 'shard_path', 'run_backend']
 
 # %% ../../nbs/45_inference/20_run.ipynb #20e45a86
 def tell_failures(failed: Iterable[tuple[str, str]]) -> None:
@@ -185,11 +178,9 @@ def _write_record(
     out: Path, record: Mapping[str, Any], trials: int, shard: tuple[int, int] | None, clips: int
 ) -> None:
     """Write the run's record; `TempolocError` if `out` has predictions made with other settings."""
-    if record_path(out).exists() and out.exists() and out.stat().st_size:
-        before = read_record(out)["settings"]
-        changed = sorted(k for k in {*before, *record} if before.get(k) != record.get(k))
-        if changed:
-            raise TempolocError(f"{out} was made with other settings ({', '.join(changed)}): choose another output")
+    begun = record_path(out).exists() and out.exists() and out.stat().st_size
+    if begun and (changed := changed_settings(read_record(out), {"settings": record})):
+        raise TempolocError(f"{out} was made with other settings ({changed}): choose another output")
     whole = {
         "settings": record, "trials": trials, "wanted": clips * trials, "versions": versions(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -214,7 +205,11 @@ def run_backend(
     Raises `TempolocError` if no clip has a video, `out` belongs to a run with other settings or is being written by
     another process, the disk is full, or the engine is gone. Then, and after Ctrl-C, the same call goes on.
     """
-    out, view, sampling = _output(Path(out), trials, shard), view or View(), sampling or Sampling()
+    if trials < 1:
+        raise TempolocError(f"trials must be 1 or more, got {trials}")
+    out, view, sampling = output_file(out), view or View(), sampling or Sampling()
+    if shard is not None:
+        out = shard_path(out, check_shard(shard))
     asked = load_prompt(prompt) if isinstance(prompt, str) else prompt
     videos, missing = _videos_of(benchmark, video_root, shard)
     fixed = backend.settings()
@@ -228,23 +223,14 @@ def run_backend(
         answer_constraint(constraint, ["event"], 1.0, think=think)  # raises for what no clip can have
     planned = plan_requests(benchmark, videos, fps, trials, view, asked, labels)
     complete = _completer(constraint, think, fixed, sampling)
-    with _told(out):
+    with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
-        with _told(out):
+        with writing(out):
             _write_record(out, record, trials, shard, len(planned))
             ledger = Ledger(out)
         run = _Run(backend, sampling, ledger, frozenset(labels or ()), progress)
         return run.ask(planned, complete, missing)
-
-
-def _output(out: Path, trials: int, shard: tuple[int, int] | None) -> Path:
-    """The file to append to; raises `TempolocError` for one that is no .jsonl, no trials, or no shard."""
-    if out.suffix != ".jsonl":
-        raise TempolocError(f"answers are appended to a .jsonl file, not to {out.name}: choose such an output")
-    if trials < 1:
-        raise TempolocError(f"trials must be 1 or more, got {trials}")
-    return shard_path(out, check_shard(shard)) if shard else out
 
 
 def _videos_of(
@@ -274,12 +260,3 @@ def _completer(
         return replace(request, id=request_id(request, settings, sampling))
 
     return complete
-
-
-@contextmanager
-def _told(out: Path) -> Iterator[None]:
-    """A file system's refusal as a `TempolocError`."""
-    try:
-        yield
-    except OSError as error:
-        raise TempolocError(f"cannot use {out} ({error.strerror or error}): see to it or choose another") from None

@@ -18,8 +18,8 @@ from ..core.errors import TempolocError
 from ..core.files import write_json
 from ..core.optional import import_transformers
 from ..core.provenance import versions
-from ..inference.pack import device_name
-from ..models.locate import model_path
+from ..core.machine import device_name
+from ..models.locate import model_folder
 from .architecture import build_tiny
 from .batches import PatchMaker, StageBatches
 from .frame_store import ARRAYS, FrameStore, load_store
@@ -44,7 +44,7 @@ def starting_model(plan: TrainingPlan, out: Path) -> tuple[Any, Any]:
     transformers = import_transformers()
     import torch
 
-    folder = Path(model_path(plan.init)) if plan.init else out / "start"
+    folder = (model_folder(plan.init) or Path(plan.init)) if plan.init else out / "start"
     if not plan.init and not (folder / "tokenizer_config.json").exists():
         build_tiny(folder, seed=plan.options.seed, texts=[TASK_WORDS] * 3)
     if not (folder / "config.json").is_file():
@@ -107,7 +107,7 @@ def train(
 ) -> TrainSummary:
     """Train until the run is done or `minutes` are over; the same call again goes on where this one stopped.
 
-    `store` and `validation` are folders of parts that `tempoloc sft prepare` made. Writes to `out`: `checkpoint.pt`,
+    `store` and `validation` are folders of parts that `tempoloc tiny prepare` made. Writes to `out`: `checkpoint.pt`,
     `log.jsonl` (losses, and validation every `every` steps), `run.json` (machine and time), `steps/NNNNN` (models at
     the steps of `keep`), and at the end `model`. `device` is "cpu" or "cuda", a GPU where there is one by default.
 

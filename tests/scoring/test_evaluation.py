@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
-from tempoloc_nb.clips.tasks import PLACEHOLDER, Event, Task
+from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.recipe import import_recipe
 from tempoloc_nb.scoring import trials as predictions
@@ -439,7 +439,7 @@ def test_other_tasks_of_the_benchmark_are_left_out(tmp_path: Path) -> None:
     assert [t.task for t in score(tmp_path, rows, benchmark, task="cube").runs[0].tasks] == ["cube"]
     with pytest.raises(TempolocError, match="no row is about"):
         score(tmp_path, rows, benchmark, task="cup")
-    with pytest.raises(TempolocError, match="no task 'kitchen'"):
+    with pytest.raises(TempolocError, match="unknown task 'kitchen'"):
         score(tmp_path, rows, benchmark, task="kitchen")
 
 
@@ -706,7 +706,14 @@ def test_errors_in_frames(tmp_path: Path) -> None:
         assert values(score(tmp_path, [answer], bridge, mode), "mae_frames") == pytest.approx([3.0])
 
 
-def test_clips_that_nobody_has_labelled_are_not_scored(tmp_path: Path) -> None:
-    blank = replace(clip("1"), extra={PLACEHOLDER: True})
-    with pytest.raises(TempolocError, match="toy/1 has placeholders for boundaries: find or label them first"):
-        score(tmp_path, [row(text((2, 5), (5, 6), (6, 8)))], toy(clip("0"), blank))
+def test_clips_that_nobody_has_labelled_are_passed_over(tmp_path: Path) -> None:
+    blank = replace(clip("1"), events=tuple(Event(label) for label in LABELS))
+    mixed, answer = toy(clip("0"), blank), text(*GOOD)
+    found = score(tmp_path, [row(answer), row(answer, "1")], mixed)
+    assert found.unlabelled == ("toy/1",)
+    assert found.runs == score(tmp_path, [row(answer)]).runs
+    assert not found.runs[0].tasks[0].unscored
+    with pytest.raises(TempolocError, match=r"no row is about the clips to score: toy/0$"):
+        score(tmp_path, [row(answer, "1")], mixed)
+    with pytest.raises(TempolocError, match="no truth here: no clip of toy is labelled"):
+        score(tmp_path, [row(answer, "1")], toy(blank))

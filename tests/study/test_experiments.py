@@ -18,13 +18,15 @@ from tempoloc_nb.cli import study as cli_experiments
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, read_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import write_jsonl
+from tempoloc_nb.core.machine import device_name
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines import make as engines
 from tempoloc_nb.engines.protocol import Backend
-from tempoloc_nb.inference.no_video import prediction_rows, write_predictions
-from tempoloc_nb.inference.pack import device_name, measured, pack_predictions, read_record, record_path, write_record
-from tempoloc_nb.models import locate
-from tempoloc_nb.models.locate import model_path
+from tempoloc_nb.inference.no_video import prediction_rows
+from tempoloc_nb.inference.pack import measured, pack_predictions
+from tempoloc_nb.inference.record import read_record, record_path, write_record
+from tempoloc_nb.models.locate import Place
 from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
 from tempoloc_nb.scoring.evaluation import evaluate
@@ -57,7 +59,6 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     shutil.copy(data_dir() / "experiments.toml", folder)
     monkeypatch.setattr(experiments, "data_dir", lambda: folder)
-    monkeypatch.setattr(locate, "data_dir", lambda: folder)
     return folder
 
 
@@ -171,20 +172,6 @@ def test_our_own_models_are_asked_as_defined() -> None:
     assert for_model(ALL["sft"], fps=4) == replace(ALL["sft"], fps=4.0)
 
 
-def test_models_are_found(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TempolocError, match=r"the model tempoloc-tiny is not in .*models"):
-        model_path("tempoloc-tiny")
-    with pytest.raises(TempolocError, match=r"runs/sft-seed1/model is not shipped, only what it answered"):
-        model_path("runs/sft-seed1/model")
-    (data / "models" / "tempoloc-tiny").mkdir(parents=True)
-    assert model_path("tempoloc-tiny") == str(data / "models" / "tempoloc-tiny")
-    assert model_path(str(tmp_path)) == str(tmp_path)
-    assert model_path("nvidia/Cosmos-Reason1-7B") == "nvidia/Cosmos-Reason1-7B"
-    assert model_path("") == ""
-    (data / "experiments.toml").unlink()  # somebody's own data folder
-    assert model_path("tempoloc-large") == "tempoloc-large"
-
-
 def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[tuple[str, str, Any]] = []
 
@@ -194,7 +181,7 @@ def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.Monke
         return Truthful(model=options["title"])
 
     monkeypatch.setattr(engines, "make_backend", make)
-    monkeypatch.setattr(experiments, "model_path", str)
+    monkeypatch.setattr(experiments, "locate_model", lambda name: Place(Path(name)))
     monkeypatch.setattr(experiments, "_loaded", {})
     for name in ("base", "base-4fps", "sft", "sft-4fps", "sft-seed1"):
         run_experiment(ALL[name], FEW, tmp_path / f"{name}.jsonl", trials=1)
@@ -432,7 +419,7 @@ def test_shipped_predictions_must_be_complete(data: Path, tmp_path: Path) -> Non
 def test_a_file_of_several_runs_is_no_experiment(tmp_path: Path) -> None:
     truth = {c.clip: c.boundaries for c in FEW.clips}
     both = [row for fps in (4, 8) for row in prediction_rows(FEW, truth, "m", fps)]
-    write_predictions(tmp_path / "p.jsonl", both)
+    write_jsonl(tmp_path / "p.jsonl", both)
     with pytest.raises(TempolocError, match="has 2 runs"):
         score(tmp_path / "p.jsonl", FEW, ALL["sft"])
 
@@ -538,7 +525,7 @@ def written(path: Path, answers: dict[tuple[int, int], Sequence[float | None]]) 
             if t is not None
         ]
         made.append({"clip": c.clip, "task": c.task, "model": "m", "fps": 8, "trial": trial, "text": "\n".join(lines)})
-    write_predictions(path, made)
+    write_jsonl(path, made)
     return path
 
 
@@ -579,7 +566,7 @@ def run_command(*arguments: str | Path) -> tuple[int, str]:
 def fake(monkeypatch: pytest.MonkeyPatch) -> Truthful:
     backend = Truthful()
     monkeypatch.setattr(engines, "make_backend", lambda *a, **k: backend)
-    monkeypatch.setattr(experiments, "model_path", str)
+    monkeypatch.setattr(experiments, "locate_model", lambda name: Place(Path(name)))
     monkeypatch.setattr(experiments, "_loaded", {})
     return backend
 

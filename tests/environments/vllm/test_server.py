@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from asking import SHORT, SIM, ask, requests
+from asking import SHORT, SIM, ask, check_nearly_all, requests
 from vllm_server import VLLMServer
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
@@ -22,7 +21,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.http import Patience
 from tempoloc_nb.engines.protocol import row_seed
-from tempoloc_nb.engines.server import OpenAIBackend, serve_hint
+from tempoloc_nb.engines.server import ALL_FRAMES, OpenAIBackend
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.constraints import answer_constraint, obeys
@@ -32,7 +31,8 @@ from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View
 
 PATIENT = Patience(timeout=300, retries=3, first=0.5, longest=5, absence=400)
-ALL = tuple(shlex.split(serve_hint("any"))[5:])  # its options after the port
+# The options with which a server takes all frames of a file.
+ALL = tuple(text for field, value in ALL_FRAMES.items() for text in (f"--{field.replace('_', '-')}", json.dumps(value)))
 
 
 def serve(model: Path, tmp: pytest.TempPathFactory, *options: str) -> Iterator[VLLMServer]:
@@ -90,8 +90,12 @@ def test_a_trial_alone_is_what_it_was_among_others(server: VLLMServer) -> None:
         responses = first[request.clip]
         assert [(r.trial, r.seed) for r in responses] == [(t, row_seed(0, request.clip, t)) for t in range(4)]
         assert len({r.text for r in responses}) > 1
-        (alone,) = ask(backend(server), [replace(request, trials=(2,))])[request.clip]  # base64, after the others
-        assert alone.text == responses[2].text
+    last = ask(backend(server), [replace(r, trials=(2, 3)) for r in asked])  # base64, after the others
+    assert [r.seed for r in last[asked[0].clip]] == [row_seed(0, asked[0].clip, t) for t in (2, 3)]
+    check_nearly_all(
+        {clip: [r.text for r in answer] for clip, answer in last.items()},
+        {clip: [r.text for r in answer[2:]] for clip, answer in first.items()},
+    )
 
 
 @pytest.mark.parametrize("kind", ["regex", "json"])
