@@ -164,7 +164,7 @@ class Models:
         return ignoring_run(self.benchmark, mine, fps=run.fps, resamples=self.report.scale.resamples)
 
 # %% auto #0
-__all__ = ['Models', 'seed_runs', 'example_clips', 'median_answers', 'Example', 'examples', 'example_table']
+__all__ = ['Models', 'seed_runs', 'example_clips', 'median_answers', 'ExampleClip', 'examples', 'example_table']
 
 # %% ../../nbs/85_study/80_models.ipynb #0df4ca53
 def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
@@ -199,7 +199,7 @@ def example_clips(run: RunResult, videos: Collection[str], score: str = "mre_pct
             found.append(sorted(errors)[(len(errors) - 1) // 2][1])
     return tuple(found)
 
-
+# %% ../../nbs/85_study/80_models.ipynb #e48c50fb
 def median_answers(path: Path | str, benchmark: Benchmark) -> dict[str, tuple[float, ...]]:
     """Clip → the median over trials of each event's boundary as written (s of the source), NaN where there is none."""
     written = written_boundaries(path, benchmark)
@@ -211,9 +211,9 @@ def median_answers(path: Path | str, benchmark: Benchmark) -> dict[str, tuple[fl
         found[clip.clip] = tuple(float(np.median(c)) if len(c) else float("nan") for c in known)
     return found
 
-
+# %% ../../nbs/85_study/80_models.ipynb #f4bfd471
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleClip:
     """A clip and its answers: `rows` maps "truth" and models' names to one boundary an event (s of the source)."""
 
     clip: Clip
@@ -234,8 +234,8 @@ class Example:
                 break
         return figure
 
-
-def examples(models: Models, names: Sequence[str], chosen_by: str) -> tuple[Example, ...]:
+# %% ../../nbs/85_study/80_models.ipynb #b5e863a7
+def examples(models: Models, names: Sequence[str], chosen_by: str) -> tuple[ExampleClip, ...]:
     """One example a task, chosen by the errors of one experiment, with the median answers of several."""
     videos = models.videos()
     clips = {c.clip: c for c in models.benchmark.clips}
@@ -245,11 +245,11 @@ def examples(models: Models, names: Sequence[str], chosen_by: str) -> tuple[Exam
         nothing = tuple(float("nan") for _ in clips[clip].events)
         rows = {"truth": clips[clip].source_boundaries}
         rows |= {title: said.get(clip, nothing) for title, said in answers.items()}
-        found.append(Example(clips[clip], videos[clip], rows))
+        found.append(ExampleClip(clips[clip], videos[clip], rows))
     return tuple(found)
 
-
-def example_table(found: Sequence[Example]) -> pd.DataFrame:
+# %% ../../nbs/85_study/80_models.ipynb #41132fc9
+def example_table(found: Sequence[ExampleClip]) -> pd.DataFrame:
     """One line an event of each example: its true boundary and those of the models (s)."""
     lines = []
     for example in found:
