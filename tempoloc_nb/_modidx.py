@@ -2641,8 +2641,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                           'tempoloc_nb.study.models.Models': ('85_study/models.html#models', 'tempoloc_nb/study/models.py'),
                                           'tempoloc_nb.study.models.Models._given': ( '85_study/models.html#models._given',
                                                                                       'tempoloc_nb/study/models.py'),
-                                          'tempoloc_nb.study.models.Models._in_order': ( '85_study/models.html#models._in_order',
-                                                                                         'tempoloc_nb/study/models.py'),
                                           'tempoloc_nb.study.models.Models.describe': ( '85_study/models.html#models.describe',
                                                                                         'tempoloc_nb/study/models.py'),
                                           'tempoloc_nb.study.models.Models.exchanged': ( '85_study/models.html#models.exchanged',

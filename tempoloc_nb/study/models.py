@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from ..clips.manifest import Benchmark, Clip
 from ..clips.videos import find_videos
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
 from ..inference.no_video import TRAIN_ROW, write_predictions
 from ..inference.pack import read_rows
@@ -62,11 +62,11 @@ class Models:
         """An experiment as this study asks it. Names that begin with `base` are of the zero-shot model."""
         declared = load_experiments()
         if name not in declared:
-            raise TempolocError(f"unknown experiment {name!r}: choose one of {', '.join(declared)}")
+            raise unknown("experiment", name, declared)
+        found = declared[name]
         own = {"base": declared["base"].model, "sft": declared["sft"].model}
         model = self._given("model", own["sft"])
         base = zero_shot_model(model, self._given("base", own["base"]))
-        found = declared[name]
         wanted = {own["base"]: base, own["sft"]: model}.get(found.model, found.model)
         rate = self._given("fps", found.fps) if found.fps == settings().study.fps else found.fps
         return for_model(found, wanted, fps=rate)
@@ -104,12 +104,7 @@ class Models:
                 clips, whole = scored_clips(like), path
                 path = Path(folder) / whole.name.removesuffix(".xz")
                 write_predictions(path, (row for row in read_rows(whole) if row["clip"] in clips))
-            return self._in_order(score(path, self.benchmark, experiment, mode=mode, resamples=resamples))
-
-    def _in_order(self, run: RunResult) -> RunResult:
-        """A run with its tasks as the benchmark has them: shipped predictions are sorted by name."""
-        order = list(self.benchmark.tasks)
-        return replace(run, tasks=tuple(sorted(run.tasks, key=lambda t: order.index(t.task))))
+            return score(path, self.benchmark, experiment, mode=mode, resamples=resamples)
 
     def shipped(self) -> dict[str, RunResult]:
         """The scored runs, by name, of the experiments about this benchmark whose answers are shipped, in any profile.
@@ -124,7 +119,7 @@ class Models:
                 if path is None:
                     missing.append(name)
                 else:
-                    found[name] = self._in_order(score(path, self.benchmark, experiment, resamples=resamples))
+                    found[name] = score(path, self.benchmark, experiment, resamples=resamples)
         if missing:
             text = f"no shipped answers of {', '.join(missing)}: `tempoloc experiment` asks the models"
             if self.report.scale.publishable:
