@@ -217,7 +217,7 @@ def scaled_prior_run(
     Training clips are chosen as for the row train-median. Clips and training clips need lengths.
     """
     shares = [
-        replace(t, events=tuple(replace(e, boundary=e.boundary / t.duration) for e in t.events))
+        replace(t, events=tuple(replace(e, boundary=e.time / t.duration) for e in t.events))
         for t in train
         if t.duration
     ]

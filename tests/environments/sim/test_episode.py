@@ -148,7 +148,7 @@ def test_splits_share_no_seed_state_or_frame() -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(TempolocError, match="unknown task 'juggle': choose one of lift"):
+    with pytest.raises(TempolocError, match="unknown task 'juggle': choose one of door, lift"):
         make_environment("juggle", "Panda")
     with pytest.raises(TempolocError, match="unknown robot 'Sawyer'"):
         make_environment("lift", "Sawyer")
