@@ -26,7 +26,7 @@ from tempoloc_nb.engines.http import (
     import_httpx,
     read_key,
 )
-from .protocol import Request, Response, clip_error, row_seed
+from .protocol import Request, Response, clip_error, row_seed, sampling_fields
 from tempoloc_nb.engines.served_video import (
     CODEC,
     FRAME_EDGES,
@@ -68,10 +68,7 @@ def chat_body(request: Request, model: str, place: dict[str, Any]) -> dict[str, 
 
 def sampling_body(sampling: Sampling, seed: int, vllm: bool) -> dict[str, Any]:
     """How to draw. Fields that OpenAI's protocol lacks go to vLLM, or where there is no other way to say it."""
-    body: dict[str, Any] = {
-        "temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_new_tokens,
-        "seed": seed,
-    }  # fmt: skip
+    body = sampling_fields(sampling, seed)
     if vllm or sampling.repetition_penalty != 1:
         body["repetition_penalty"] = sampling.repetition_penalty
     return body | ({"top_k": -1} if vllm else {})
