@@ -89,7 +89,7 @@ def test_a_pixel_budget_is_honoured(backend: VLLMBackend, twins: dict[str, HFBac
 def test_frames_as_large_as_a_7b_models(
     backend: VLLMBackend, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """vLLM's own count of the tokens is checked against ours before it answers; untrained sizes would hide a mistake."""
+    """vLLM counts the tokens itself, and must find ours; the sizes of untrained models would hide a mistake."""
     monkeypatch.setattr(backend.processor.video_processor, "size", SIZES[family])
     request = clip_request(tmp_path, 8, (512, 512))
     (response,) = ask(backend, [request])[request.clip]
