@@ -33,8 +33,8 @@ import numpy as np
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.inference.ledger import read_keys
-from tempoloc_nb.inference.no_video import answer_text
 from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.prompting.answers import answer_text
 from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.files import encode
 

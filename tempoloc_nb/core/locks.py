@@ -5,8 +5,10 @@
 # %% ../../nbs/10_core/70_locks.ipynb #64d06d20
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .errors import TempolocError
@@ -16,21 +18,38 @@ from .errors import TempolocError
 def sole_writer(path: Path) -> Iterator[None]:
     """Holds the lock of `path` (a file `.NAME.lock` beside it) for the block.
 
-    Raises `TempolocError` at once if another process holds it, or if the folder cannot be written to.
+    Raises `TempolocError` if another process holds it, or if the folder cannot be written to.
     """
-    from filelock import FileLock, Timeout
+    from filelock import FileLock, SoftFileLock, Timeout
 
-    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0)
+    marker = path.with_name(f".{path.name}.lock")
+    lock = FileLock(marker)
     try:
-        lock.acquire()
+        lock.acquire(timeout=0.1, poll_interval=0.02)  # an owner may be removing it just now
     except Timeout:
-        raise TempolocError(f"{path} is being written by another process: wait for it, or write elsewhere") from None
+        raise TempolocError(
+            f"{path} is being written by {_owner(marker)}: wait for it or stop it, or write elsewhere"
+        ) from None
     except OSError as error:
         raise TempolocError(f"cannot write beside {path}: {error.strerror or error}") from None
+    ours = not isinstance(lock, SoftFileLock)  # on a file system without locks the file is the lock, filelock's own
+    if ours:
+        with suppress(OSError):  # on a full disk the lock holds without its owner's name
+            marker.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     try:
         yield
     finally:
+        if ours:
+            with suppress(OSError):  # removed while it is held: who has it open sees that it is no longer there
+                marker.unlink()
         lock.release()
+
+
+def _owner(marker: Path) -> str:
+    """Who holds a lock, as its file says."""
+    with suppress(OSError, UnicodeDecodeError):
+        return " ".join(marker.read_text(encoding="utf-8").split()) or "another process"
+    return "another process"
 
 # %% auto #0
 __all__ = ['sole_writer']

@@ -9,9 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import matplotlib as mpl
-import seaborn as sns
-
 # Okabe and Ito's palette: distinct for colour-blind readers and in grey print.
 COLOURS = {"model": "#0072B2", "blind": "#999999", "oracle": "#009E73", "truth": "#000000", "target": "#D55E00"}
 
@@ -23,6 +20,9 @@ EVENT_COLOURS = ("#7B3FA0", "#DE8F05", "#444444", "#CC79A7", "#8C6D31", "#17A2A2
 @contextmanager
 def house_style() -> Iterator[None]:
     """The look of every figure, and what makes its bytes repeatable; restores the reader's own settings."""
+    import matplotlib as mpl
+    import seaborn as sns
+
     look: Any = {
         **sns.axes_style("whitegrid"),
         **sns.plotting_context("notebook", font_scale=0.85),

@@ -40,6 +40,7 @@ from tempoloc_nb.engines.served_video import (
 )
 from ..models.checkpoints import model_title
 from ..prompting.constraints import Constraint, obeys
+from ..prompting.prompts import conversation
 from ..prompting.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -61,9 +62,8 @@ CHAT = "/v1/chat/completions"
 
 def chat_body(request: Request, model: str, place: dict[str, Any]) -> dict[str, Any]:
     """The question in a chat completion; `place` is what stands in the video's place."""
-    system = [{"role": "system", "content": request.prompt.system}] if request.prompt.system else []
-    content = [place, {"type": "text", "text": request.prompt.question(request.labels)}]
-    return {"model": model, "messages": [*system, {"role": "user", "content": content}]}
+    question = request.prompt.question(request.labels)
+    return {"model": model, "messages": conversation(request.prompt.system, question, place)}
 
 
 def sampling_body(sampling: Sampling, seed: int, vllm: bool) -> dict[str, Any]:

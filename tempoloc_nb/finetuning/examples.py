@@ -25,7 +25,7 @@ from ..engines.hf import Encoded, collate_prompts, encode_request
 from ..engines.protocol import Request, clip_error
 from .config import FinetuneConfig
 from ..models.trained import TrainedWay
-from ..prompting.prompts import Prompt, list_prompts, load_prompt
+from ..prompting.prompts import Prompt, conversation, list_prompts, load_prompt
 from ..video.view import is_qwen3
 
 if TYPE_CHECKING:
@@ -57,10 +57,9 @@ def answer_ids(processor: Any, prompt: Prompt, answer: str, ends: Sequence[int])
 
     Raises `TempolocError` if the template changes the answer, or ends it with none of `ends`, where generation stops.
     """
-    turns = prompt.messages(["any"])
-    asked = processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    said = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
-    whole = processor.apply_chat_template([*turns, said], tokenize=False)
+    asked = processor.apply_chat_template(prompt.messages(["any"]), tokenize=False, add_generation_prompt=True)
+    turns = conversation(prompt.system, prompt.question(["any"]), {"type": "video"}, answer, parts=True)
+    whole = processor.apply_chat_template(turns, tokenize=False)
     if not whole.startswith(asked + answer):
         raise TempolocError("the model's chat template does not write an answer as it is given: train another model")
     tokenizer = processor.tokenizer

@@ -15,12 +15,12 @@ import numpy as np
 from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
-from ..core.provenance import versions
-from .no_video import write_predictions
-from .pack import read_record, record_path, write_record
-from ..prompting.answers import Answer
+from ..core.files import write_jsonl
+from .record import derive_record, output_file
+from ..prompting.answers import Answer, write_answer
 from ..scoring.metrics import Bools, Floats, breaks_order
-from ..scoring.trials import Trials, index_truth, read_trials
+from ..scoring.rows import index_clips
+from ..scoring.trials import Trials, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 if TYPE_CHECKING:  # figures need the study's packages
@@ -106,12 +106,10 @@ class Combined:
     def text(self, kept: Sequence[bool] | None = None) -> str:
         """The answer in the recipe's form; missing events, and those not `kept`, have no line but keep their number."""
         chosen = [True] * len(self.events) if kept is None else kept
-        lines = []
-        for i, (e, keep) in enumerate(zip(self.events, chosen, strict=True), 1):
-            if keep and e.boundary is not None:
-                times = [e.boundary] if e.other is None else sorted((e.boundary, e.other))
-                lines.append(f"Event {i}: {' '.join(f'<{t:.3f}>' for t in times)} {e.label}")
-        return "\n".join(["<answer>", *lines, "</answer>"])
+        both = [sorted(t for t in (e.boundary, e.other) if t is not None) for e in self.events]
+        known = [keep and e.boundary is not None for e, keep in zip(self.events, chosen, strict=True)]
+        times = [own if there else None for own, there in zip(both, known, strict=True)]
+        return write_answer([e.label for e in self.events], times, digits=3)
 
 
 def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Combined:
@@ -133,7 +131,7 @@ def combine_trials(
     `evaluate`. Raises `TempolocError` for rows that cannot be scored.
     """
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-    trials = read_trials(paths, index_truth(benchmark, benchmark.clips), "strict", boundary_is)
+    trials = read_trials(paths, index_clips(benchmark, benchmark.clips), "strict", boundary_is)
     order = np.lexsort((trials.trial, trials.clip, trials.run))
     keys = np.stack([trials.run[order], trials.clip[order]])
     cuts = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
@@ -190,11 +188,9 @@ def combine(
     The model is then called `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made
     goes to `<name>.run.json`. Raises `TempolocError` for a threshold outside [0, 1], and as `combine_trials` does.
     """
-    path, out = Path(path), Path(out)
+    path, out = Path(path), output_file(out, path)
     if not 0 <= threshold <= 1:
         raise TempolocError(f"the threshold is a share of trials, 0 to 1, not {threshold}")
-    if out.suffix != ".jsonl" or out.resolve() == path.resolve():
-        raise TempolocError(f"cannot write to {out.name}: choose another .jsonl file than the trials' own")
     rows, events, disordered = [], 0, 0
     for combined in combine_trials(path, benchmark, boundary_is):
         row = combined_row(combined, threshold, boundary_is)
@@ -203,11 +199,8 @@ def combine(
         disordered += int(breaks_order(np.array([times], dtype=float)).sum())
         events += len(times)
         rows.append(row)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_predictions(out, rows)
-    before = dict(read_record(path)["settings"]) if record_path(path).exists() else {}
-    settings = {**before, "combined": {"from": path.name, "by": "median", "threshold": threshold}}
-    write_record(out, {"settings": settings, "versions": versions()})
+    write_jsonl(out, rows)
+    derive_record(out, path, combined={"from": path.name, "by": "median", "threshold": threshold})
     return CombineSummary(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
         sum(sum(r["abstained"]) for r in rows), disordered,

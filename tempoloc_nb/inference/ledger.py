@@ -6,11 +6,8 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
-import socket
-import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,8 +23,8 @@ from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 
 # %% auto #0
-__all__ = ['disk', 'SYNC_S', 'whole_rows', 'row_key', 'Keys', 'read_keys', 'Disk', 'RowFile', 'only_process', 'errors_path',
-           'read_errors', 'Ledger']
+__all__ = ['disk', 'SYNC_S', 'whole_rows', 'row_key', 'Keys', 'read_keys', 'Disk', 'RowFile', 'errors_path', 'read_errors',
+           'Ledger']
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #fe46c4b5
 def whole_rows(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -188,51 +185,6 @@ def _sync_folder(folder: Path) -> None:
         finally:
             os.close(fd)
 
-# %% ../../nbs/45_inference/30_ledger.ipynb #d49c243d
-@contextmanager
-def only_process(output: Path) -> Iterator[None]:
-    """Hold `NAME.lock` beside an output; raises `TempolocError` if another process holds it.
-
-    On a file system without locks the run goes on, with a line on stderr.
-    """
-    path = output.with_suffix(".lock")
-    fd = _locked(path, output)
-    try:
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-    except OSError:  # a full disk: the lock holds without its owner's name
-        pass
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            path.unlink()
-        os.close(fd)
-
-
-def _locked(path: Path, output: Path) -> int:
-    """The descriptor of the lock file, locked."""
-    while True:
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise TempolocError(f"cannot write beside {output} ({error.strerror}): choose another output") from None
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(fd, 200, 0).decode(errors="replace") or "another process"
-            os.close(fd)
-            raise TempolocError(
-                f"{output} is being written by {owner}: wait for it or stop it, or choose another output"
-            ) from None
-        except OSError as error:
-            print(f"tempoloc: {output} cannot be locked ({error.strerror}): start no second run on it", file=sys.stderr)
-            return fd
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(fd), path.stat()):
-                return fd
-        os.close(fd)  # its owner removed it just before: there may be a new one
-
 # %% ../../nbs/45_inference/30_ledger.ipynb #52eefc21
 def errors_path(output: Path) -> Path:
     """`NAME.errors.jsonl` beside `NAME.jsonl`."""
@@ -250,7 +202,7 @@ def read_errors(output: Path) -> list[dict[str, Any]]:
 
 
 class Ledger:
-    """An output and its failures, open for appending. Use within `only_process`.
+    """An output and its failures, open for appending. Use within `locks.sole_writer`.
 
     `keys` are those that the output had when it was opened; `written` and `failed` count trials since. Raises
     `TempolocError` for an output that is no predictions file, and whenever the disk does not take a row.

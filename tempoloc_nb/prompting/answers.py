@@ -5,17 +5,21 @@
 # %% ../../nbs/25_prompting/20_answers.ipynb #0fdcc566
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from ..clips.tasks import BoundaryIs
-from .dialects import Entry, read_entries, read_number
+from ..clips.tasks import BoundaryIs, intervals_from_boundaries
+from .dialects import Entry, read_entries, read_json, read_number
 from .prompts import Form
 
+# %% auto #0
+__all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'parse_answer',
+           'Repairs', 'repair']
+
+# %% ../../nbs/25_prompting/20_answers.ipynb #e4e2d855
 Status = Literal["ok", "missing", "malformed", "out of range", "reversed", "duplicate"]
 STATUSES: tuple[Status, ...] = ("ok", "missing", "malformed", "out of range", "reversed", "duplicate")
 
@@ -55,7 +59,7 @@ class Prediction:
         """Whether the boundary can be scored as it stands."""
         return self.status in ("ok", "duplicate")
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #5eb34356
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A parsed answer: one `Prediction` for each event asked for, in the order asked.
@@ -74,8 +78,25 @@ class Answer:
         """Whether every event was named with times."""
         return all(e.start is not None for e in self.events)
 
-# %% auto #0
-__all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'parse_answer', 'Repairs', 'repair']
+# %% ../../nbs/25_prompting/20_answers.ipynb #dd5af7c5
+def write_answer(labels: Sequence[str], times: Sequence[Sequence[float] | None], digits: int = 2) -> str:
+    """An answer in the recipe's form: `<answer>`, a line `Event 1: <start> <end> label` for each event, `</answer>`.
+
+    `times` (s) has for each label a start and an end, or an instant alone, or None: such an event has no line, and the
+    others keep their numbers.
+    """
+    lines = [
+        f"Event {i}: {' '.join(f'<{t:.{digits}f}>' for t in own)} {label}"
+        for i, (label, own) in enumerate(zip(labels, times, strict=True), 1)
+        if own is not None
+    ]
+    return "\n".join(["<answer>", *lines, "</answer>"])
+
+# %% ../../nbs/25_prompting/20_answers.ipynb #6bff7159
+def answer_text(labels: Sequence[str], boundaries: Sequence[float], end: float, digits: int = 2) -> str:
+    """The answer with these boundaries (s), each event lasting to the next one's boundary and the last to `end` (s)."""
+    spans = intervals_from_boundaries(boundaries, end)
+    return write_answer(labels, [(s.start, s.end) for s in spans], digits)
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #8433e8c6
 _TAG = re.compile(r"<\s{0,3}(/?)\s{0,3}(answer|think)\s{0,3}>", re.IGNORECASE)
@@ -96,12 +117,12 @@ def _blocks(text: str) -> dict[_Source, list[str]]:
     found["text"] = ["\n".join(found["text"])]
     return found
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #b1d2b331
 def _named(entries: Sequence[Entry]) -> int:
     """How many events entries name with times."""
     return len({e.index for e in entries if e.index is not None and e.start is not None})
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #417a2ab9
 def _answers(block: str, labels: tuple[str, ...]) -> list[list[Entry]]:
     """The answers in one block."""
     entries = read_entries(block, labels)
@@ -120,7 +141,7 @@ def _answers(block: str, labels: tuple[str, ...]) -> list[list[Entry]]:
         answers[-2:] = [answers[-2] + answers[-1]]
     return answers
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #105e8fc3
 def _choose(blocks: Sequence[str], labels: tuple[str, ...]) -> list[Entry]:
     """The last answer that names every event, else the last of those that name most."""
     best, most = list[Entry](), -1
@@ -133,7 +154,7 @@ def _choose(blocks: Sequence[str], labels: tuple[str, ...]) -> list[Entry]:
                 best, most = answer, named
     return best
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #9bc7b345
 def _status(start: float, end: float | None, duration: float | None, boundary_is: BoundaryIs) -> Status:
     """The status of an event whose times were read."""
     if end is not None and start > end:
@@ -143,7 +164,7 @@ def _status(start: float, end: float | None, duration: float | None, boundary_is
         return "out of range"
     return "ok"
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #d2bc6f5b
 def _predict(index: int, label: str, entries: list[Entry], duration: float | None, side: BoundaryIs) -> Prediction:
     """The prediction for one event from all that was written of it."""
     timed = [e for e in entries if e.start is not None]
@@ -159,7 +180,7 @@ def _predict(index: int, label: str, entries: list[Entry], duration: float | Non
         status = "duplicate"
     return Prediction(index, label, status, start, end, first.labelled, first.raw)
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #d32fb9b5
 def _parse_tolerantly(text: str, labels: tuple[str, ...], duration: float | None, side: BoundaryIs) -> Answer:
     """Read a text that need not be in the form asked for."""
     extra: list[str] = []
@@ -179,8 +200,8 @@ def _parse_tolerantly(text: str, labels: tuple[str, ...], duration: float | None
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #878dcac5
 @lru_cache(maxsize=1024)
-def _asked_form(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """The form as a regular expression with two groups an event."""
+def _asked_lines(labels: tuple[str, ...]) -> re.Pattern[str]:
+    """The lines asked for as a regular expression with two groups an event."""
     time = r"<(\d{1,6}(?:\.\d{1,9})?)s?>"
     rest = r"\.?[ \t\r]{0,8}(?:\|[^\n]*)?"
     lines = (
@@ -189,25 +210,33 @@ def _asked_form(labels: tuple[str, ...]) -> re.Pattern[str]:
     )
     return re.compile(r"\n{1,4}".join(lines), re.IGNORECASE | re.ASCII)
 
+# %% ../../nbs/25_prompting/20_answers.ipynb #71c7d9a8
+def _from_lines(
+    clean: re.Match[str], labels: tuple[str, ...], duration: float | None, side: BoundaryIs
+) -> tuple[Prediction, ...]:
+    """The predictions of a match of `_asked_lines`."""
+    events = []
+    for i, label in enumerate(labels):
+        first, last = 2 * i + 1, 2 * i + 2
+        start, end = float(clean[first]), float(clean[last])
+        raw = clean.string[clean.start(first) - 1 : clean.end(last) + 1]
+        events.append(Prediction(i, label, _status(start, end, duration, side), start, end, True, raw))
+    return tuple(events)
 
+# %% ../../nbs/25_prompting/20_answers.ipynb #69eb6399
 def _body(text: str) -> tuple[str, bool]:
     """What comes after the thinking, without `<answer>` tags around it, and whether there were any."""
     body = (text[text.rfind("</think>") + 8 :] if "</think>" in text else text).strip()
     tagged = body.startswith("<answer>") and body.endswith("</answer>")
     return body[8:-9].strip() if tagged else body, tagged
 
-
-def _asked_json(body: str, labels: tuple[str, ...]) -> list[tuple[float | None, float | None]] | None:
-    """The times in a text that is one JSON value with every event once and in order, and nothing else; else None."""
+# %% ../../nbs/25_prompting/20_answers.ipynb #9a11cc33
+def _read_asked_json(body: str, labels: tuple[str, ...]) -> list[Entry] | None:
+    """The events of a text that is one JSON value with every event once and in order, and nothing else; else None."""
     value = body[3:-3].removeprefix("json") if body.startswith("```") and body.endswith("```") else body
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        return None
-    entries = read_entries(value, labels) if isinstance(found, dict | list) else []
+    entries = read_json(value, labels)
     whole = all(e.labelled and e.start is not None and e.end is not None for e in entries)
-    in_order = [e.index for e in entries] == list(range(len(labels)))
-    return [(e.start, e.end) for e in entries] if whole and in_order else None
+    return entries if whole and [e.index for e in entries] == list(range(len(labels))) else None
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #f553aead
 def parse_answer(
@@ -224,19 +253,13 @@ def parse_answer(
     """
     asked, text = tuple(labels), text[-MAX_CHARS:]
     body, tagged = _body(text)
-    clean = _asked_form(asked).fullmatch(body)
-    if clean is None:
-        answer = _parse_tolerantly(text, asked, duration, boundary_is)
-        if form == "json" and _asked_json(body, asked) == [(e.start, e.end) for e in answer.events]:
-            answer = replace(answer, compliant=True)
-        return answer
-    events = []
-    for i, label in enumerate(asked):
-        first, last = 2 * i + 1, 2 * i + 2
-        start, end = float(clean[first]), float(clean[last])
-        raw = clean.string[clean.start(first) - 1 : clean.end(last) + 1]
-        events.append(Prediction(i, label, _status(start, end, duration, boundary_is), start, end, True, raw))
-    return Answer(tuple(events), source="answer" if tagged else "text", compliant=form == "lines")
+    source: Literal["answer", "text"] = "answer" if tagged else "text"
+    if clean := _asked_lines(asked).fullmatch(body):
+        return Answer(_from_lines(clean, asked, duration, boundary_is), (), source, form == "lines")
+    if form == "json" and (entries := _read_asked_json(body, asked)):
+        found = [_predict(i, asked[i], [e], duration, boundary_is) for i, e in enumerate(entries)]
+        return Answer(tuple(found), (), source, True)
+    return _parse_tolerantly(text, asked, duration, boundary_is)
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #7fe8f452
 @dataclass(frozen=True, slots=True)
@@ -253,7 +276,7 @@ class Repairs:
         """All changes."""
         return self.swapped + self.clamped + self.ordered + self.snapped
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #e08b86e5
 def _moved(
     events: list[Prediction], times: Sequence[tuple[float | None, float | None]]
 ) -> tuple[list[Prediction], int]:
@@ -261,7 +284,7 @@ def _moved(
     new = [e if (e.start, e.end) == t else replace(e, start=t[0], end=t[1]) for e, t in zip(events, times, strict=True)]
     return new, sum(a is not b for a, b in zip(events, new, strict=True))
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #9b2745dc
 def _in_order(events: list[Prediction], side: BoundaryIs) -> list[tuple[float | None, float | None]]:
     """Times with no boundary before an earlier event's: such a boundary is moved up to it."""
     times: list[tuple[float | None, float | None]] = []
@@ -277,7 +300,7 @@ def _in_order(events: list[Prediction], side: BoundaryIs) -> list[tuple[float | 
         times.append((start, end))
     return times
 
-
+# %% ../../nbs/25_prompting/20_answers.ipynb #4e88c07c
 def repair(
     answer: Answer, duration: float, fps: float | None = None, boundary_is: BoundaryIs = "start"
 ) -> tuple[Answer, Repairs]:

@@ -32,14 +32,14 @@ __all__ = ['Kind', 'Constraint', 'time_regex', 'answer_constraint', 'obeys']
 def _digit(first: int, last: int) -> str:
     return str(first) if first == last else f"[{first}-{last}]"
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #381a6c00
 def _digits(least: int, most: int) -> str:
     """From `least` to `most` digits of any value."""
     if most <= 1:
         return "[0-9]" * least if least == most else "[0-9]?"
     return f"[0-9]{{{most}}}" if least == most else f"[0-9]{{{least},{most}}}"
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #cdc49a0d
 def _same_length(most: str) -> str:
     """As many digits as `most` has, of a number up to it."""
     first, rest = int(most[0]), most[1:]
@@ -48,7 +48,7 @@ def _same_length(most: str) -> str:
     below = [_digit(0, first - 1) + _digits(len(rest), len(rest))] if first else []
     return f"(?:{'|'.join([*below, most[0] + _same_length(rest)])})"
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #4bd8a18f
 def _whole_numbers(most: int) -> str:
     """The numbers 0 … `most`, without leading zeros."""
     text = str(most)
@@ -59,7 +59,7 @@ def _whole_numbers(most: int) -> str:
     below = [_digit(1, first - 1) + _digits(len(rest), len(rest))] if first > 1 else []
     return f"(?:{'|'.join([*shorter, *below, text[0] + _same_length(rest)])})"
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #0ad6e767
 def _decimals(most: str) -> str:
     """One to as many decimals as `most` has, of a fraction up to it."""
     first, rest = int(most[0]), most[1:]
@@ -69,7 +69,7 @@ def _decimals(most: str) -> str:
     last = _decimals(rest)
     return f"(?:{'|'.join([*below, f'{most[0]}(?:{last})?'])})"
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #dd0b9c90
 def _limit(duration: float, digits: int) -> Decimal:
     """The last time (s) with `digits` decimals that is within `duration`."""
     if not (math.isfinite(duration) and duration > 0):
@@ -78,7 +78,7 @@ def _limit(duration: float, digits: int) -> Decimal:
         raise TempolocError(f"times have 0 to 6 decimals, not {digits}")
     return Decimal(int(Decimal(repr(float(duration))).scaleb(digits))).scaleb(-digits)
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #0949983a
 def time_regex(duration: float, digits: int = 2) -> str:
     """A regular expression of the times 0 … `duration` (s), written with at most `digits` decimals.
 
@@ -100,7 +100,7 @@ def _escape(text: str) -> str:
     """`text` as a regular expression; unlike `re.escape`, only what is special in every engine is escaped."""
     return "".join(f"\\{c}" if c in _SPECIAL else c for c in text)
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #7fb116b4
 def _clean_labels(labels: Sequence[str]) -> list[str]:
     """The labels as they stand in an answer, without a full stop at the end."""
     if not labels:
@@ -111,7 +111,7 @@ def _clean_labels(labels: Sequence[str]) -> list[str]:
             raise TempolocError(f"event {label!r} cannot be asked for in a fixed form: write it on one line")
     return clean
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #cfd0775a
 def _answer_regex(labels: Sequence[str], time: str) -> str:
     lines = [f"Event {i}: <{time}> <{time}> {_escape(label)}\n" for i, label in enumerate(labels, 1)]
     return "<answer>\n" + "".join(lines) + "</answer>"
@@ -125,14 +125,14 @@ def _answer_schema(labels: Sequence[str], limit: float) -> dict[str, Any]:
     count = len(items)
     return _object(events={"type": "array", "prefixItems": items, "items": False, "minItems": count, "maxItems": count})
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #220bbb34
 def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of an object with just these properties."""
     return {
         "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
     }  # fmt: skip
 
-
+# %% ../../nbs/25_prompting/40_constraints.ipynb #f37b5441
 def answer_constraint(
     kind: Kind, labels: Sequence[str], duration: float, *, digits: int = 2, think: bool = False
 ) -> Constraint:

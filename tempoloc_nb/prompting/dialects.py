@@ -29,7 +29,7 @@ class Entry:
     raw: str
 
 # %% auto #0
-__all__ = ['Entry', 'read_span', 'match_label', 'read_number', 'read_entries']
+__all__ = ['Entry', 'read_span', 'match_label', 'read_number', 'read_json', 'read_entries']
 
 # %% ../../nbs/25_prompting/30_dialects.ipynb #6e7972ca
 _TIME = re.compile(
@@ -52,7 +52,7 @@ def _seconds(found: re.Match[str]) -> float:
         value = float(clock) + 60 * int(minutes) + 3600 * int(hours or 0) if float(clock) < 60 else math.nan
     return -value if sign == "-" else value
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #706f6481
 _Token = tuple[float, int, int, bool]
 """A number that may be a time: its value (s), where it begins and ends, and whether it is a time by its own form."""
 
@@ -62,7 +62,7 @@ def _joined(gap: str, strong: bool) -> bool:
     joint = _GAP.fullmatch(gap) if len(gap) <= 16 else None
     return joint is not None and (strong or (joint[1] is not None and gap != ","))
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #121c8e6d
 def _span_tokens(text: str) -> list[_Token]:
     """The numbers of the event's interval: two side by side, else the first two (or the only) strong ones."""
     strong_ones: list[_Token] = []
@@ -86,7 +86,7 @@ def _span_tokens(text: str) -> list[_Token]:
             strong_ones.append(last)
     return strong_ones[:2]
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #3c98755a
 def read_span(text: str) -> tuple[float | None, float | None, str]:
     """Start and end (s) in `text`, and the text without them; None where unreadable, end None for a single instant."""
     tokens = _span_tokens(text)
@@ -111,13 +111,13 @@ def _words(text: str) -> list[str]:
     words = _WORD.findall(text[:400].lower())
     return [w for w in words if w not in _ARTICLES] or words
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #66a6debc
 @lru_cache(maxsize=1024)
 def _plain_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
     """Labels as words between spaces, so that `in` compares whole words."""
     return tuple(f" {' '.join(_words(label))} " for label in labels)
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #33b10287
 @lru_cache(maxsize=4096)
 def match_label(text: str, labels: tuple[str, ...], number: int | None) -> tuple[int | None, bool]:
     """The event (0-based) that `text`, with its `number` (1-based), tells of, and whether by its label.
@@ -163,7 +163,7 @@ def read_number(line: str) -> tuple[int | None, str]:
         return None, line
     return int(found[1]), line[: found.start()] + " " + line[found.end() :].lstrip(".:)*# ")
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #796ebae5
 def _cut(line: str) -> Iterable[str]:
     """Cut a line before each further `Event 2:`, or at `;` where no event is numbered."""
     first = _HEAD.search(line)
@@ -179,14 +179,14 @@ def _cut(line: str) -> Iterable[str]:
             places.append(m.start())
     return [line[a:b] for a, b in zip(places, [*places[1:], len(line)], strict=True)]
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #1213d544
 def _from_table(row: str) -> str:
     """A Markdown table row as a line: `| 1 | label | 2 | 4 |` → `Event 1: label <2> <4>`."""
     cells = [c.strip(" *`") for c in row.strip().strip("|").split("|")]
     head = f"Event {cells[0]}: " if cells[0].isdecimal() and len(cells) > 2 else f"{cells[0]} "
     return head + " ".join(f"<{c}>" if c.isdecimal() else c for c in cells[1:])
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #c0b90bdb
 def _read_plain(found: re.Match[str], labels: tuple[str, ...]) -> tuple[Entry, bool]:
     """The event that a match of `_PLAIN_LINE` tells of, and whether it has a number."""
     number, before, minutes, first, minutes_end, last, after = found.groups()
@@ -195,7 +195,7 @@ def _read_plain(found: re.Match[str], labels: tuple[str, ...]) -> tuple[Entry, b
     index, labelled = match_label(f"{before} {after}", labels, int(number) if number else None)
     return Entry(index, start, end, labelled, found.string.strip()[:_MAX_RAW]), number is not None
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #3b82a14f
 def _read_line(line: str, labels: tuple[str, ...]) -> tuple[Entry, bool]:
     """The event that a line tells of, and whether the line has a number."""
     plain = _PLAIN_LINE.fullmatch(line)
@@ -209,7 +209,7 @@ def _read_line(line: str, labels: tuple[str, ...]) -> tuple[Entry, bool]:
     index, labelled = match_label(rest, labels, number)
     return Entry(index, start, end, labelled, line.strip()[:_MAX_RAW]), number is not None
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #4d5d4459
 def _add(entry: Entry, above: Entry) -> bool:
     """Give what an unnumbered line tells to the event above it, if it lacks just that; else change nothing."""
     if entry.labelled and above.labelled:
@@ -225,7 +225,7 @@ def _add(entry: Entry, above: Entry) -> bool:
     above.raw = f"{above.raw} {entry.raw}"[:_MAX_RAW]
     return True
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #a20da9ef
 def _from_lines(block: str, labels: tuple[str, ...]) -> list[Entry]:
     """The events written in free text, in the order written."""
     entries: list[Entry] = []
@@ -265,7 +265,7 @@ def _json_values(block: str) -> Iterator[Any]:
         else:
             yield value
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #976f3290
 def _json_time(value: Any) -> float | None:
     """A JSON number or text as seconds, None if it is none."""
     if isinstance(value, str):
@@ -273,12 +273,12 @@ def _json_time(value: Any) -> float | None:
         value = _seconds(found) if found else None
     return float(value) if type(value) in (int, float) and -1e9 < value < 1e9 else None
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #8fee3fc7
 @lru_cache(maxsize=4096)
 def _plain_key(key: str) -> str:
     return re.sub(r"[^a-z]", "", key.lower())
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #b96af58b
 def _first_of(names: tuple[str, ...], keys: dict[str, Any]) -> Any:
     """The value of the first of `names` that is there."""
     for name in names:
@@ -286,7 +286,7 @@ def _first_of(names: tuple[str, ...], keys: dict[str, Any]) -> Any:
             return keys[name]
     return None
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #086ca6ba
 def _object_span(keys: dict[str, Any]) -> tuple[float | None, float | None]:
     """Start and end (s) of a JSON object with plain keys."""
     first, last = _first_of(_START, keys), _first_of(_END, keys)
@@ -295,7 +295,7 @@ def _object_span(keys: dict[str, Any]) -> tuple[float | None, float | None]:
     start, end = _json_time(first), _json_time(last)
     return (start, end) if last is None or end is not None else (None, None)
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #bf631ee3
 def _json_span(value: Any) -> tuple[float | None, float | None]:
     """Start and end (s) of a JSON pair, number or text."""
     if isinstance(value, list):
@@ -303,7 +303,7 @@ def _json_span(value: Any) -> tuple[float | None, float | None]:
         return (times[0], times[1]) if len(times) == 2 else (None, None)
     return read_span(value[:_MAX_LINE])[:2] if isinstance(value, str) else (_json_time(value), None)
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #5d8e8c8f
 def _json_entry(name: str, value: Any, labels: tuple[str, ...]) -> Entry:
     """The event of a JSON value that stands under the key `name`."""
     number, text = (int(name), "") if name.isdecimal() else read_number(name) if name else (None, "")
@@ -322,14 +322,14 @@ def _json_entry(name: str, value: Any, labels: tuple[str, ...]) -> Entry:
     span = _object_span(keys) if isinstance(value, dict) else _json_span(value)
     return Entry(index, *span, labelled, (f"{name}: {value}" if name else str(value))[:_MAX_RAW])
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #0a625ecd
 def _children(value: Any) -> Iterable[tuple[Any, Any]]:
     """What a JSON value holds, keyed; a list's items have the key ""."""
     if isinstance(value, dict):
         return value.items()
     return (("", v) for v in value) if isinstance(value, list) else ()
 
-
+# %% ../../nbs/25_prompting/30_dialects.ipynb #9c24cb07
 def _from_json(items: Iterable[tuple[Any, Any]], labels: tuple[str, ...], depth: int = 0) -> Iterator[Entry]:
     """The events among keyed JSON values: objects that name one, or whatever holds such objects."""
     for key, value in items:
@@ -346,6 +346,15 @@ def _from_json(items: Iterable[tuple[Any, Any]], labels: tuple[str, ...], depth:
             yield entry
 
 # %% ../../nbs/25_prompting/30_dialects.ipynb #9b7c6086
+def read_json(text: str, labels: tuple[str, ...]) -> list[Entry]:
+    """The events of a text that is one JSON object or array and nothing else, in the order written; else none."""
+    try:
+        value = json.loads(text)
+        return list(_from_json(_children([value]), labels)) if isinstance(value, dict | list) else []
+    except (ValueError, RecursionError):
+        return []
+
+# %% ../../nbs/25_prompting/30_dialects.ipynb #4dda7b9e
 def read_entries(block: str, labels: tuple[str, ...]) -> list[Entry]:
     """The events written in `block`, in the order written: from its JSON if that names any, else from its lines."""
     try:

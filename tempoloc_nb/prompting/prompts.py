@@ -5,34 +5,53 @@
 # %% ../../nbs/25_prompting/10_prompts.ipynb #b29706b6
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from ..core.errors import TempolocError
+from ..core.checks import STRICT, check
+from ..core.errors import TempolocError, unknown
+from ..core.files import read_text, read_toml
 from ..core.settings import data_dir
 
 # %% auto #0
-__all__ = ['Form', 'Prompt', 'prompt_folder', 'list_prompts', 'load_prompt']
+__all__ = ['Form', 'conversation', 'Prompt', 'prompt_folder', 'list_prompts', 'load_prompt']
 
-# %% ../../nbs/25_prompting/10_prompts.ipynb #e7d3df8b
+# %% ../../nbs/25_prompting/10_prompts.ipynb #2140478c
+def conversation(
+    system: str, question: str, video: Mapping[str, Any], answer: str = "", *, parts: bool = False
+) -> list[dict[str, Any]]:
+    """The turns of a question about a video: system (unless it is ""), user, and assistant if there is an `answer`.
+
+    `video` is the part in the video's place, before the question. System text and answer are plain texts, as in
+    OpenAI's protocol and the recipe's training files; with `parts` they are lists of parts, as in chat templates.
+    """
+
+    def said(role: str, text: str) -> list[dict[str, Any]]:
+        content = [{"type": "text", "text": text}] if parts else text
+        return [{"role": role, "content": content}] if text else []
+
+    user = {"role": "user", "content": [dict(video), {"type": "text", "text": question}]}
+    return [*said("system", system), user, *said("assistant", answer)]
+
+# %% ../../nbs/25_prompting/10_prompts.ipynb #bf8d741f
 Form = Literal["lines", "json"]
 """How events are written in an answer: a line each, as the recipe has it, or in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A system text (may be empty) and a user text with the places `{n}` and `{events}`."""
+    """A system text (may be empty) and a user text with the places `{n}` and `{events}`, for answers in `form`."""
 
     name: str
     system: str
     user: str
+    form: Form = "lines"
 
-    @property
-    def form(self) -> Form:
-        """The form that answers are asked for in: JSON where the prompt says so."""
-        return "json" if "json" in f"{self.system}\n{self.user}".lower() else "lines"
+    def texts(self) -> dict[str, str]:
+        """Name and texts, by which records of a run tell prompts apart."""
+        return {"name": self.name, "system": self.system, "user": self.user}
 
     def question(self, labels: Sequence[str]) -> str:
         """The user text for these events, in this order. Raises `TempolocError` if there are none."""
@@ -42,37 +61,45 @@ class Prompt:
         return self.user.replace("{n}", str(len(labels))).replace("{events}", events)
 
     def messages(self, labels: Sequence[str], video: Any = None) -> list[dict[str, Any]]:
-        """The conversation up to the model's answer, in the form that chat templates take.
+        """The conversation up to the model's answer, as chat templates take it.
 
-        `video` stands in the video's place: a path, a URL, or nothing where a processor is given the frames apart.
+        `video` is a path or URL; nothing where a processor is given the frames apart.
         """
         place = {"type": "video"} if video is None else {"type": "video", "video": video}
-        content = [place, {"type": "text", "text": self.question(labels)}]
-        system = [{"role": "system", "content": [{"type": "text", "text": self.system}]}] if self.system else []
-        return [*system, {"role": "user", "content": content}]
+        return conversation(self.system, self.question(labels), place, parts=True)
 
-# %% ../../nbs/25_prompting/10_prompts.ipynb #58ce7c0a
+# %% ../../nbs/25_prompting/10_prompts.ipynb #0c07b7d6
 def prompt_folder() -> Path:
-    """Where the package's own prompts are."""
+    """The folder of the package's own prompts."""
     return data_dir() / "prompts"
 
 
 def list_prompts() -> tuple[str, ...]:
-    """Names of the package's own prompts."""
+    """The names of the package's own prompts."""
     return tuple(sorted(p.parent.name for p in prompt_folder().glob("*/user.txt")))
+
+# %% ../../nbs/25_prompting/10_prompts.ipynb #ecd36b80
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What a `prompt.toml` may say."""
+
+    __pydantic_config__: ClassVar = STRICT
+    form: Form = "lines"
 
 
 def load_prompt(name: str | Path) -> Prompt:
-    """A prompt by name, or from a folder with a `user.txt` and perhaps a `system.txt`.
+    """A prompt by name, or from a folder with a `user.txt`, perhaps a `system.txt` and perhaps a `prompt.toml`.
 
-    Raises `TempolocError` if there is none, or its question has no place for the events.
+    Raises `TempolocError` if there is none, if its question has no place for the events, or if `prompt.toml` says what
+    is not known.
     """
     folder = Path(name) if Path(name).is_dir() else prompt_folder() / str(name)
-    if not (folder / "user.txt").is_file():
-        known = ", ".join(list_prompts())
-        raise TempolocError(f"no prompt {name}: choose one of {known}, or a folder with a user.txt")
-    system = folder / "system.txt"
-    user = (folder / "user.txt").read_text(encoding="utf-8").strip()
-    if "{events}" not in user:
-        raise TempolocError(f"{folder / 'user.txt'} has no {{events}}: write it where the list of events belongs")
-    return Prompt(folder.name, system.read_text(encoding="utf-8").strip() if system.is_file() else "", user)
+    user, system, declared = (folder / file for file in ("user.txt", "system.txt", "prompt.toml"))
+    if not user.is_file():
+        raise unknown("prompt", str(name), list_prompts(), "or a folder with a user.txt")
+    question = read_text(user, "prompt").strip()
+    if "{events}" not in question:
+        raise TempolocError(f"{user} has no {{events}}: write it where the list of events belongs")
+    told = read_text(system, "prompt").strip() if system.is_file() else ""
+    says = check(_Declared, read_toml(declared, "prompt") if declared.is_file() else {}, str(declared))
+    return Prompt(folder.name, told, question, says.form)

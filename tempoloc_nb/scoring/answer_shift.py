@@ -15,7 +15,8 @@ from ..core.errors import TempolocError
 from ..core.settings import settings
 from .intervals import Estimate, draws, sample_quantile, sample_ratio
 from .metrics import Floats
-from .trials import Ints, index_truth, read_trials
+from .rows import index_clips
+from .trials import Ints, read_trials
 
 # %% auto #0
 __all__ = ['Written', 'written_boundaries', 'Shift', 'answer_shift']
@@ -38,9 +39,9 @@ def written_boundaries(path: Path | str, benchmark: Benchmark) -> Written:
 
     Raises `TempolocError` for a file that cannot be scored, or that holds several runs.
     """
-    truth = index_truth(benchmark, benchmark.clips)
-    endless = replace(truth, lengths=(None,) * len(truth.lengths))  # no time is too late
-    trials = read_trials([path], endless, "strict")
+    index = index_clips(benchmark, benchmark.clips)
+    endless = {name: clip and replace(clip, length=None) for name, clip in index.clips.items()}  # no time is too late
+    trials = read_trials([path], replace(index, clips=endless), "strict")
     if len(trials.runs) != 1:
         raise TempolocError(f"{Path(path).name} has {len(trials.runs)} runs: compare one with one")
     order = np.lexsort((trials.trial, trials.clip))

@@ -27,7 +27,8 @@ from tempoloc_nb.scoring.metrics import (
     tiou,
     worst_error,
 )
-from .trials import Ints, Mode, Trials, clip_length
+from .rows import clip_length
+from .trials import Ints, Mode, Trials
 
 PER_TRIAL = ("worst_s", "compliance", "order_violations", "extra_events")  # scores that no single event has
 HIT_FRAMES = (1, 2, 5)  # hits are counted within this many frames of the source

@@ -47,7 +47,7 @@ SPECIAL_TOKENS = (
     "<|image_pad|>", "<|video_pad|>",
 )  # fmt: skip
 
-# %% ../../nbs/70_tiny/10_architecture.ipynb #b7c84f5e
+# %% ../../nbs/70_tiny/10_architecture.ipynb #79e3acd4
 _QWEN2_SPLIT = (  # the pre-tokenization pattern of Qwen2Tokenizer, which transformers 5 applies whatever a file says
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -72,7 +72,7 @@ def corpus() -> list[str]:
     colors = [f"grasping the {c} cube. releasing the {c} cube" for c in ("red", "green", "blue", "yellow")]
     return texts + answers + colors + ["<think> </think> user assistant system"]
 
-
+# %% ../../nbs/70_tiny/10_architecture.ipynb #3bcc12ed
 def train_tokenizer(texts: Iterable[str], size: int) -> Any:
     """A Qwen2 tokenizer of at most `size` tokens, special ones included, trained on `texts`."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -101,7 +101,7 @@ def train_tokenizer(texts: Iterable[str], size: int) -> Any:
     fast.chat_template = CHAT_TEMPLATE
     return fast
 
-# %% ../../nbs/70_tiny/10_architecture.ipynb #b709de60
+# %% ../../nbs/70_tiny/10_architecture.ipynb #31e0af5c
 def tiny_config(tokenizer: Any, shape: TinyShape) -> Any:
     """A `Qwen2_5_VLConfig`. Attention within a frame pair is full in every layer: the frame is one window."""
     ids = {token: int(tokenizer.convert_tokens_to_ids(token)) for token in SPECIAL_TOKENS}
@@ -128,7 +128,7 @@ def tiny_config(tokenizer: Any, shape: TinyShape) -> Any:
         vision_start_token_id=ids["<|vision_start|>"], vision_end_token_id=ids["<|vision_end|>"],
     )  # fmt: skip
 
-
+# %% ../../nbs/70_tiny/10_architecture.ipynb #54ed0098
 def tiny_processor(tokenizer: Any, frame_pixels: int = FRAME_PIXELS) -> Any:
     """A `Qwen2_5_VLProcessor` that resizes every frame to about `frame_pixels` pixels, in steps of 28."""
     transformers = import_transformers()
@@ -143,14 +143,14 @@ def tiny_processor(tokenizer: Any, frame_pixels: int = FRAME_PIXELS) -> Any:
         chat_template=CHAT_TEMPLATE,
     )
 
-# %% ../../nbs/70_tiny/10_architecture.ipynb #e4b7548b
+# %% ../../nbs/70_tiny/10_architecture.ipynb #b3e37c7c
 def _edit_json(path: Path, **changes: Any) -> None:
     """Set keys of a JSON object in a file; None removes a key."""
     values = json.loads(path.read_text(encoding="utf-8")) | changes
     kept = {k: v for k, v in values.items() if v is not None}
     path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
-
+# %% ../../nbs/70_tiny/10_architecture.ipynb #bdcab35c
 def save_processor(processor: Any, out: Path) -> None:
     """Save a processor so that transformers 4.57 and 5 load it."""
     processor.save_pretrained(out)
@@ -164,7 +164,7 @@ def save_processor(processor: Any, out: Path) -> None:
         model_max_length=tokenizer.model_max_length if tokenizer.model_max_length < 1e9 else None,
     )
 
-
+# %% ../../nbs/70_tiny/10_architecture.ipynb #fd298af6
 def save_model_folder(model: Any, processor: Any, out: str | Path, dtype: str = "bfloat16") -> Path:
     """Write a model of this architecture as one folder that transformers 4.57 and 5 load; returns the folder.
 

@@ -159,7 +159,7 @@ def joined(device: str) -> Iterator[tuple[Ranks, str]]:
 def _is_set(name: str) -> bool:
     return os.environ.get(name, "").lower() in ("1", "true", "yes")
 
-# %% ../../nbs/70_tiny/80_processes.ipynb #799931a9
+# %% ../../nbs/70_tiny/80_processes.ipynb #442aaafe
 def _gathered(value: Any, keep: bool) -> Any:
     """Whole tensors in the place of sharded ones, on the CPU; without `keep` a process only gives its parts."""
     if isinstance(value, Mapping):
@@ -171,7 +171,7 @@ def _gathered(value: Any, keep: bool) -> Any:
     whole = value.full_tensor()
     return whole.cpu() if keep else None
 
-
+# %% ../../nbs/70_tiny/80_processes.ipynb #f7700214
 def scattered(value: torch.Tensor, like: Any) -> torch.Tensor:
     """This process' part of a whole tensor, cut as `like` is; the tensor itself if `like` is whole."""
     if not hasattr(like, "full_tensor") or value.shape != like.shape:

@@ -8,9 +8,8 @@ import numpy as np
 
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.tiny.architecture import TinyShape
-from tempoloc_nb.tiny.batches import Stage
-from tempoloc_nb.tiny.frame_store import MAX_OBJECTS, Shot, ShotStore
-from tempoloc_nb.tiny.trainer import TrainOptions
+from tempoloc_nb.tiny.frame_store import MAX_OBJECTS, FrameStore, Recording
+from tempoloc_nb.tiny.plan import Stage, TrainOptions
 
 SMALL = TinyShape(
     hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vision_hidden=64, vision_layers=2, vision_heads=2,
@@ -21,19 +20,20 @@ SMALL = TinyShape(
 EVENTS = (("grasping the can", 2.1), ("releasing the can", 3.3), ("grasping the cube", 4.6))
 
 
-def made_up_store(seed: int = 0) -> ShotStore:
+def made_up_store(seed: int = 0) -> FrameStore:
     rng = np.random.default_rng(seed)
-    shots, n = [], 0
+    recordings, n = [], 0
     for i in range(4):
-        shots.append(Shot(f"clip{i}", "clip", "base", "lift", "Panda", 15.0, n, 105, ("can", "cube"), EVENTS, 5.5))
+        names = ("can", "cube")
+        recordings.append(Recording(f"clip{i}", "clip", "base", "lift", "Panda", 15.0, n, 105, names, EVENTS, 5.5))
         n += 105
     for i in range(20):
-        shots.append(Shot(f"scene{i}", "scene", "base", "lift", "Panda", 8.0, n, 2, ("can",)))
+        recordings.append(Recording(f"scene{i}", "scene", "base", "lift", "Panda", 8.0, n, 2, ("can",)))
         n += 2
     seen = np.zeros((n, MAX_OBJECTS), np.bool_)
     seen[:, 0] = True
-    return ShotStore(
-        tuple(shots), rng.integers(0, 255, (n, 112, 112, 3), np.uint8), rng.random((n, 2), np.float32),
+    return FrameStore(
+        tuple(recordings), rng.integers(0, 255, (n, 112, 112, 3), np.uint8), rng.random((n, 2), np.float32),
         rng.random(n, np.float32), rng.random((n, MAX_OBJECTS, 2), np.float32), seen, np.full(n, -1, np.int8),
     )  # fmt: skip
 

@@ -24,9 +24,9 @@ from tempoloc_nb.inference.consensus import (
     risk_coverage,
     risk_coverage_figure,
 )
-from tempoloc_nb.inference.no_video import answer_text
-from tempoloc_nb.inference.pack import pack_predictions, read_record, write_record
-from tempoloc_nb.prompting.answers import parse_answer
+from tempoloc_nb.inference.pack import pack_predictions
+from tempoloc_nb.inference.record import read_record, write_record
+from tempoloc_nb.prompting.answers import answer_text, parse_answer
 from tempoloc_nb.scoring.evaluation import evaluate
 
 SIM = load_benchmark("sim")

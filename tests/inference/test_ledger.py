@@ -24,8 +24,9 @@ from places import HELPERS
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.inference import ledger
-from tempoloc_nb.inference.ledger import Disk, Keys, Ledger, RowFile, errors_path, only_process, read_errors, read_keys
+from tempoloc_nb.inference.ledger import Disk, Keys, Ledger, RowFile, errors_path, read_errors, read_keys
 from tempoloc_nb.inference.run import run_backend
 
 SHIPPED = replace(load_benchmark("sim"), clips=load_benchmark("sim").with_videos())
@@ -346,7 +347,7 @@ def test_killed_for_good_at_random_moments_every_key_is_there_once(tmp_path: Pat
         found = whole_keys(out)
         assert len(set(found)) == len(found) == wanted
         assert out.read_bytes().endswith(b"\n")
-        assert not list(tmp_path.glob("*.lock"))
+        assert not list(tmp_path.glob(".*.lock"))
 
 
 def test_ctrl_c_is_one_line_and_a_valid_file(tmp_path: Path) -> None:
@@ -368,20 +369,21 @@ def test_ctrl_c_is_one_line_and_a_valid_file(tmp_path: Path) -> None:
 def test_two_processes_do_not_write_one_file_and_a_dead_one_does_not_matter(tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
     process = subprocess.Popen(script(out, "--delay", "5"), text=True)
-    wait_for(lambda: size(out.with_suffix(".lock")) > 0, process)
+    lock = tmp_path / ".p.jsonl.lock"
+    wait_for(lambda: size(lock) > 0, process)
     with pytest.raises(TempolocError, match=rf"p\.jsonl is being written by process {process.pid} on "):
         ask(out)
     assert not Truthful().asked
     process.kill()
     process.wait()
-    assert out.with_suffix(".lock").exists()
+    assert lock.exists()
     assert ask(out).written == 18
-    assert not out.with_suffix(".lock").exists()
+    assert not lock.exists()
 
 
 def test_a_lock_removed_by_its_owner_meanwhile_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between opening and locking the file, its owner ended: a third process must not get a second lock."""
-    out, lock, times = tmp_path / "p.jsonl", tmp_path / "p.lock", []
+    out, lock, times = tmp_path / "p.jsonl", tmp_path / ".p.jsonl.lock", []
     real = fcntl.flock
 
     def flock(fd: int, operation: int) -> None:
@@ -390,22 +392,25 @@ def test_a_lock_removed_by_its_owner_meanwhile_is_taken_again(tmp_path: Path, mo
             lock.unlink()
         real(fd, operation)
 
-    monkeypatch.setattr(ledger.fcntl, "flock", flock)
-    with only_process(out):
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with sole_writer(out):
         assert len(times) == 2
-        with pytest.raises(TempolocError, match="being written"), only_process(out):
+        with pytest.raises(TempolocError, match="being written"), sole_writer(out):
             pass
 
 
-def test_a_file_system_without_locks_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_system_without_locks_still_has_one_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def flock(fd: int, operation: int) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    monkeypatch.setattr(ledger.fcntl, "flock", flock)
-    assert ask(tmp_path / "p.jsonl").written == 18
-    assert capsys.readouterr().err.count("cannot be locked (Function not implemented): start no second run") == 1
+    monkeypatch.setattr(fcntl, "flock", flock)
+    out = tmp_path / "p.jsonl"
+    with pytest.warns(UserWarning, match="flock not supported"):
+        assert ask(out).written == 18
+    refused = pytest.raises(TempolocError, match="is being written by")
+    with pytest.warns(UserWarning, match="flock not supported"), sole_writer(out), refused, sole_writer(out):
+        pass
+    assert not list(tmp_path.glob(".*.lock"))
 
 
 # --- failures ---

@@ -182,7 +182,7 @@ def test_span(text: str, span: tuple[float | None, float | None]) -> None:
 def test_quick_ways_read_what_the_general_way_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [t for name, t in DIALECTS.items() if "json" not in name]
     quick = [parse_answer(t, LABELS, 12.0).events for t in texts]
-    monkeypatch.setattr("tempoloc_nb.prompting.answers._asked_form", lambda labels: re.compile("(?!)"))
+    monkeypatch.setattr("tempoloc_nb.prompting.answers._asked_lines", lambda labels: re.compile("(?!)"))
     monkeypatch.setattr(dialects, "_PLAIN_LINE", re.compile(r"(?!)"))
     for text, events in zip(texts, quick, strict=True):
         slow = parse_answer(text, LABELS, 12.0).events

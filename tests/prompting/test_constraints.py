@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.inference.no_video import answer_text
-from tempoloc_nb.prompting.answers import parse_answer, repair
+from tempoloc_nb.prompting.answers import answer_text, parse_answer, repair
 from tempoloc_nb.prompting.constraints import Constraint, answer_constraint, obeys, time_regex
 from tempoloc_nb.prompting.prompts import load_prompt
 

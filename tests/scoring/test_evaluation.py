@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
-from tempoloc_nb.clips.tasks import PLACEHOLDER, Event, Task
+from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.recipe import import_recipe
 from tempoloc_nb.scoring import trials as predictions
@@ -355,10 +355,10 @@ def test_convention_of_run_json(tmp_path: Path) -> None:
         score(tmp_path, [row(text(*GOOD))])
     assert score(tmp_path, [row(text(*GOOD), boundary_is="start")]).runs  # the row knows better
     (tmp_path / "run.json").write_text('{"boundary_is": "middle"}')
-    with pytest.raises(TempolocError, match=r"run\.json beside p\.jsonl has boundary_is = 'middle'"):
+    with pytest.raises(TempolocError, match=r"run\.json beside p\.jsonl: boundary_is = \"middle\" is none of"):
         score(tmp_path, [row(text(*GOOD))])
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(TempolocError, match=r"cannot read run\.json"):
+    with pytest.raises(TempolocError, match=r"run\.json beside p\.jsonl is not JSON"):
         score(tmp_path, [row(text(*GOOD))])
 
 
@@ -369,23 +369,23 @@ BAD_ROWS = {
     "unknown task": ({**row(""), "task": "kitchen"}, "of task 'kitchen'"),
     "two tasks": ({**row(""), "clip": "toy/0", "task": "kitchen"}, "gives the task 'kitchen' for the clip toy/0"),
     "no trial": ({k: v for k, v in row("").items() if k != "trial"}, "lacks 'trial'"),
-    "fps as text": (row("", fps="8"), "fps = '8'"),
-    "fps zero": (row("", fps=0), "fps must be above 0"),
-    "fps true": (row("", fps=True), "fps = True"),
-    "trial below zero": (row("", trial=-1), "trial 0 or more"),
-    "huge trial": (row("", trial=2**70), "trial 0 or more"),
-    "trial 1.5": (row("", trial=1.5), "trial = 1.5"),
-    "no text": (row("", text=None), "text = None"),
-    "odd base": (row("", time_base="frames"), "time_base = 'frames'"),
-    "odd convention": (row("", boundary_is="middle"), "boundary_is = 'middle'"),
-    "a list": ([1], "is not a JSON object"),
+    "fps as text": (row("", fps="8"), 'fps = "8" is not a number'),
+    "fps zero": (row("", fps=0), "fps = 0: should be greater than 0"),
+    "fps true": (row("", fps=True), "fps = true is not a number"),
+    "trial below zero": (row("", trial=-1), "trial = -1: should be greater than or equal to 0"),
+    "huge trial": (row("", trial=2**70), f"trial = {2**70}: should be less than"),
+    "trial 1.5": (row("", trial=1.5), "trial = 1.5 is not a whole number"),
+    "no text": (row("", text=None), "text = null is not text"),
+    "odd base": (row("", time_base="frames"), "time_base = \"frames\" is none of 'source' or 'label'"),
+    "odd convention": (row("", boundary_is="middle"), "boundary_is = \"middle\" is none of 'start' or 'end'"),
+    "a list": ([1], "[1] is not a table"),
 }
 
 
 @pytest.mark.parametrize("name", BAD_ROWS)
 def test_bad_rows_are_named(tmp_path: Path, name: str) -> None:
     bad, message = BAD_ROWS[name]
-    with pytest.raises(TempolocError, match=r"^p\.jsonl:3 ") as caught:
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:3[: ]") as caught:
         score(tmp_path, [row("", trial=1), row("", trial=2), bad])  # type: ignore[list-item]
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -439,7 +439,7 @@ def test_other_tasks_of_the_benchmark_are_left_out(tmp_path: Path) -> None:
     assert [t.task for t in score(tmp_path, rows, benchmark, task="cube").runs[0].tasks] == ["cube"]
     with pytest.raises(TempolocError, match="no row is about"):
         score(tmp_path, rows, benchmark, task="cup")
-    with pytest.raises(TempolocError, match="no task 'kitchen'"):
+    with pytest.raises(TempolocError, match="unknown task 'kitchen'"):
         score(tmp_path, rows, benchmark, task="kitchen")
 
 
@@ -580,7 +580,7 @@ def test_json_is_in_form_where_it_was_asked_for(tmp_path: Path) -> None:
     ):  # fmt: skip
         rows = [row(told, **({"form": form} if form else {}))]
         assert values(score(tmp_path, rows), "mae_s", "compliance", "recall") == [0.0, compliance, 1.0]
-    with pytest.raises(TempolocError, match=r"^p\.jsonl:1 has form = 'xml'; it must be 'lines' or 'json'"):
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:1: form = \"xml\" is none of 'lines' or 'json'"):
         score(tmp_path, [row(lines, form="xml")])
 
 
@@ -636,19 +636,19 @@ def test_no_permutation_changes_a_score(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["grasp", "lift"], "asks for 'grasp', 'lift'; labels must be those of toy/0 in another order: 'grasp'"),
-        (["grasp", "lift", "lift"], "asks for 'grasp', 'lift', 'lift'"),
-        (["grasp", "lift", "release", "push"], "'push'; labels must be those"),
-        (["Grasp", "lift", "release"], "asks for 'Grasp'"),
-        ([], "asks for nothing"),
-        ("grasp", "has labels = 'grasp', which is not a list of texts"),
-        (None, "has labels = None"),
-        ([1, 2, 3], r"has labels = \[1, 2, 3\]"),
+        (["grasp", "lift"], " asks for 'grasp', 'lift'; labels must be those of toy/0 in another order: 'grasp'"),
+        (["grasp", "lift", "lift"], " asks for 'grasp', 'lift', 'lift'"),
+        (["grasp", "lift", "release", "push"], ".*'push'; labels must be those"),
+        (["Grasp", "lift", "release"], " asks for 'Grasp'"),
+        ([], r": labels = \[\]: "),
+        ("grasp", ': labels = "grasp" is not a list'),
+        (None, ": labels = null is not a list"),
+        (["grasp", "lift", 3], r", labels: 2 = 3 is not text"),
     ],
 )
 def test_labels_must_be_the_clips_own(tmp_path: Path, labels: Any, message: str) -> None:
     for mode in ("strict", "recipe"):
-        with pytest.raises(TempolocError, match=rf"^p\.jsonl:2 .*{message}"):
+        with pytest.raises(TempolocError, match=rf"^p\.jsonl:2{message}"):
             score(tmp_path, [row("", trial=1), row("", labels=labels)], None, mode)
 
 
@@ -707,6 +707,6 @@ def test_errors_in_frames(tmp_path: Path) -> None:
 
 
 def test_clips_that_nobody_has_labelled_are_not_scored(tmp_path: Path) -> None:
-    blank = replace(clip("1"), extra={PLACEHOLDER: True})
-    with pytest.raises(TempolocError, match="toy/1 has placeholders for boundaries: find or label them first"):
+    blank = replace(clip("1"), events=tuple(Event(label) for label in clip("1").labels))
+    with pytest.raises(TempolocError, match="toy/1 has no truth: find or label its events first"):
         score(tmp_path, [row(text((2, 5), (5, 6), (6, 8)))], toy(clip("0"), blank))

@@ -9,8 +9,8 @@ import pytest
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir, settings
-from tempoloc_nb.study.publish import MODELS, model_card, published_table, read_run, split_rows, stage_rows
-from tempoloc_nb.tiny.run import load_config
+from tempoloc_nb.study.publish import MODELS, model_card, read_run, results_table, split_rows, stage_rows
+from tempoloc_nb.tiny.plan import load_plan
 
 
 def test_splits_are_counted_by_family() -> None:
@@ -21,7 +21,7 @@ def test_splits_are_counted_by_family() -> None:
 
 @pytest.mark.parametrize("run", MODELS.values())
 def test_stages_are_those_of_the_training_file(run: str) -> None:
-    config = load_config(run)
+    config = load_plan(run)
     rows = stage_rows(config)
     assert sum(row[1] for row in rows) == config.options.steps
     for row in rows:
@@ -44,7 +44,7 @@ def test_a_card_asks_for_tables_of_studies_that_there_are(run: str) -> None:
 
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(TempolocError, match="no published table nothing"):
-        published_table("05_fine_tuned", "nothing")
+        results_table("05_fine_tuned", "nothing")
     with pytest.raises(TempolocError, match=r"no record nothing\.run\.json"):
         read_run("nothing")
     with pytest.raises(TempolocError, match="no card for 'gpt'"):

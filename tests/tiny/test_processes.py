@@ -23,14 +23,15 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.tiny import batches
 from tempoloc_nb.tiny import run as training
 from tempoloc_nb.tiny.architecture import build_tiny
-from tempoloc_nb.tiny.batches import Collator, Lessons, Stage
+from tempoloc_nb.tiny.batches import Collator, StageBatches
 from tempoloc_nb.tiny.frame_store import ARRAYS, write_part
+from tempoloc_nb.tiny.plan import Stage, TrainOptions
 from tempoloc_nb.tiny.processes import joined, share
 from tempoloc_nb.tiny.run import Validation
-from tempoloc_nb.tiny.trainer import Trainer, TrainOptions
+from tempoloc_nb.tiny.trainer import Trainer
 
-LESSONS = {"walk": 0.4, "localize": 0.6}
-STAGES = (Stage("frame", 2, {"frame": 1.0}, (1, 1)), Stage("clips", 4, LESSONS, (4, 10)))
+TASKS = {"walk": 0.4, "localize": 0.6}
+STAGES = (Stage("frame", 2, {"frame": 1.0}, (1, 1)), Stage("clips", 4, TASKS, (4, 10)))
 SMALL_BATCHES = TrainOptions(STAGES, tokens=500, warmup=2)  # some of one row, of which the second process has nothing
 STOP = 3
 CONFIG = """
@@ -61,10 +62,10 @@ LITTLE = partial(Validation, batches=1, tokens=2000)
 
 
 def command(folder: Path, out: Path, *more: str) -> None:
-    shots = str(out.parent / "shots")
+    shots = str(out.parent / "store")
     arguments = ["--shots", shots, "--validation", shots, "--init", str(folder), "--device", "cpu", "-o", str(out)]
     with pytest.raises(SystemExit) as ended:
-        main(["sft", "train", str(out.parent / "few.toml"), *arguments, *more])
+        main(["tiny", "train", str(out.parent / "few.toml"), *arguments, *more])
     assert ended.value.code == 0
 
 
@@ -115,8 +116,8 @@ def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs")
     store = made_up_store()
     (out / "few.toml").write_text(CONFIG)
-    (out / "shots").mkdir()
-    write_part(out / "shots" / "part.npz", store.shots, {name: getattr(store, name) for name in ARRAYS})
+    (out / "store").mkdir()
+    write_part(out / "store" / "part.npz", store.recordings, {name: getattr(store, name) for name in ARRAYS})
     alone(folder, out / "alone")
     alone(folder, out / "ddp-goes-on", STOP)
     shutil.copytree(out / "ddp-goes-on", out / "fsdp-goes-on")
@@ -200,7 +201,7 @@ def test_shares_are_the_batch(folder: Path, world: int) -> None:
     _, processor = load(folder)
     collator = Collator(processor.tokenizer, 12)
     for number in range(4):
-        batch = Lessons(made_up_store(), collator, STAGES[1], 5, tokens=2500)[number]
+        batch = StageBatches(made_up_store(), collator, STAGES[1], 5, tokens=2500)[number]
         shares = [share(batch, rank, world) for rank in range(world)]
         assert all(len(own.ids) for own, _, _ in shares)
         real = [(own, pairs, weight) for own, pairs, weight in shares if weight]

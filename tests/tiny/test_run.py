@@ -20,17 +20,17 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.prompting.prompts import Prompt
 from tempoloc_nb.tiny.architecture import build_tiny
-from tempoloc_nb.tiny.batches import Batch, Collator, Lessons, Pixels, Stage
-from tempoloc_nb.tiny.frame_store import load_shots, write_part
-from tempoloc_nb.tiny.run import TrainConfig
+from tempoloc_nb.tiny.batches import Batch, Collator, PatchMaker, StageBatches
+from tempoloc_nb.tiny.frame_store import load_store, write_part
+from tempoloc_nb.tiny.plan import Stage, TrainingPlan, TrainOptions
 from tempoloc_nb.tiny.run import train as run_training
 from tempoloc_nb.tiny.tasks import (
     Film,
-    LessonOptions,
-    Sample,
     Sequenced,
+    TaskExample,
+    TaskOptions,
     film_of,
-    localize,
+    localize_events,
     montage,
     recite,
     scenes_by_holding,
@@ -39,7 +39,7 @@ from tempoloc_nb.tiny.tasks import (
     window,
     wordings,
 )
-from tempoloc_nb.tiny.trainer import Trainer, TrainOptions
+from tempoloc_nb.tiny.trainer import Trainer
 from tempoloc_nb.video.stamp import stamp, stamp_style
 
 
@@ -122,7 +122,7 @@ def test_the_learning_rate_begins_again_where_a_stage_restarts() -> None:
 
 
 def test_a_run_begins_only_where_its_curve_does(folder: Path, tmp_path: Path) -> None:
-    config = TrainConfig("mine", str(folder), OPTIONS, begin=4)
+    config = TrainingPlan("mine", str(folder), OPTIONS, begin=4)
     with pytest.raises(TempolocError, match="mine cannot begin at step 4: its curve begins at 0, 9"):
         run_training(config, tmp_path, tmp_path / "out")
 
@@ -133,6 +133,20 @@ def test_a_checkpoint_of_other_options_is_refused(folder: Path, tmp_path: Path) 
     other = Trainer(model, processor, made_up_store(), tmp_path, TrainOptions(OPTIONS.stages, lr=1e-5))
     with pytest.raises(TempolocError, match="other options"):
         other.resume()
+
+
+def test_a_checkpoint_of_the_first_edition_goes_on(folder: Path, tmp_path: Path) -> None:
+    """Its options say `lessons` where ours say `tasks`."""
+    import torch
+
+    first = Trainer(*load(folder), made_up_store(), tmp_path, OPTIONS)
+    first.step = 3
+    first.save()
+    state = torch.load(first.checkpoint, weights_only=True)
+    assert "tasks" in state["options"]
+    state["options"] = state["options"].replace('"tasks"', '"lessons"').replace('"task_options"', '"lesson_options"')
+    torch.save(state, first.checkpoint)
+    assert Trainer(*load(folder), made_up_store(), tmp_path, OPTIONS).resume() == 3
 
 
 def test_training_lowers_the_loss_and_exports_a_model(folder: Path, tmp_path: Path) -> None:
@@ -151,11 +165,11 @@ def test_training_lowers_the_loss_and_exports_a_model(folder: Path, tmp_path: Pa
 def test_only_the_answer_is_learned(folder: Path) -> None:
     _, processor = load(folder)
     tokenizer = processor.tokenizer  # type: ignore[attr-defined]
-    lessons = Lessons(
+    made = StageBatches(
         made_up_store(), Collator(tokenizer, 12), Stage("s", 30, {"localize": 1.0}, (4, 20)), 3, tokens=2500
     )
     for number in range(10):
-        batch = lessons[number]
+        batch = made[number]
         for ids, labels in zip(batch.ids, batch.labels, strict=True):
             learned = tokenizer.decode(labels[labels != -100])
             assert learned.startswith("<think>")
@@ -168,11 +182,11 @@ def test_only_the_answer_is_learned(folder: Path) -> None:
 def test_batches_depend_on_their_number_alone(folder: Path) -> None:
     _, processor = load(folder)
 
-    def lessons() -> Lessons:
+    def batches() -> StageBatches:
         collator = Collator(processor.tokenizer, 12)  # type: ignore[attr-defined]
-        return Lessons(made_up_store(), collator, OPTIONS.stages[1], 5, tokens=900)
+        return StageBatches(made_up_store(), collator, OPTIONS.stages[1], 5, tokens=900)
 
-    forward, backward = lessons(), lessons()
+    forward, backward = batches(), batches()
     a = [forward[i] for i in range(6)]
     b = [backward[i] for i in reversed(range(6))][::-1]
     for x, y in zip(a, b, strict=True):
@@ -194,7 +208,7 @@ def test_pixels_are_those_of_the_processor(folder: Path) -> None:
     text = ["<|vision_start|><|video_pad|><|vision_end|>"]
     wanted = processor(text=text, videos=[stamped], return_tensors="pt", fps=8.0)  # type: ignore[operator]
     small = functional.resize(torch.from_numpy(big).permute(0, 3, 1, 2), [112, 112], interpolation=3, antialias=True)
-    pixels = Pixels(small.permute(0, 2, 3, 1), processor)
+    pixels = PatchMaker(small.permute(0, 2, 3, 1), processor)
     nothing = np.zeros(0, np.int64)
     stamps = np.array([round(100 * t) for t in times])
     batch = Batch(nothing, nothing, nothing, np.arange(4), stamps, np.zeros(4, np.int64), (10, 8), "", 0)
@@ -210,12 +224,12 @@ def test_pixels_are_those_of_the_processor(folder: Path) -> None:
 def test_answers_name_times_that_can_be_read(seed: int) -> None:
     rng = np.random.default_rng(seed)
     store = made_up_store()
-    options = LessonOptions(stamps={"pair": 0.5, "frame": 0.5})
-    film = film_of(store.shots[0])
+    options = TaskOptions(stamps={"pair": 0.5, "frame": 0.5})
+    film = film_of(store.recordings[0])
     seq = sequence(film, rng, options, pairs=int(rng.integers(8, 30)))
     if seq is None:
         return
-    sample = localize(film, seq, rng, wordings(), options)
+    sample = localize_events(film, seq, rng, wordings(), options)
     if sample is None:
         return
     think, _, answer = sample.answer.partition("</think>")
@@ -235,8 +249,8 @@ def test_answers_name_times_that_can_be_read(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_thinking_can_end_with_the_events_as_they_were_asked(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    store, options = made_up_store(), LessonOptions(in_order=0.0, relist=True)
-    seq = window(film_of(store.shots[0]), rng, options, 4)
+    store, options = made_up_store(), TaskOptions(in_order=0.0, relist=True)
+    seq = window(film_of(store.recordings[0]), rng, options, 4)
     sample = recite(seq, rng, {Prompt("plain", "", "{events}"): 1.0}, options)
     asked = re.findall(r"Event \d+: (.+)\.", sample.question)
     assert sample.given.endswith(" end\n")  # the rest is learned
@@ -260,11 +274,11 @@ def test_a_splice_has_the_second_clip_after_the_first() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_a_montage_asks_when_what_is_held_changes(seed: int) -> None:
     rng, store = np.random.default_rng(seed), made_up_store()
-    store.held[[s.first for s in store.shots if s.kind == "scene"][::2]] = 0  # every other scene holds its can
+    store.held[[s.first for s in store.recordings if s.kind == "scene"][::2]] = 0  # every other scene holds its can
     groups = scenes_by_holding(store)
     assert set(groups) == {"nothing", "can"}
     pairs = int(rng.integers(3, 40))
-    sample = montage(groups, rng, LessonOptions(), pairs, {Prompt("plain", "", "{events}"): 1.0})
+    sample = montage(groups, rng, TaskOptions(), pairs, {Prompt("plain", "", "{events}"): 1.0})
     assert sample is not None
     assert sample.pairs == pairs
     holds = store.held[sample.frames[::2]] == 0
@@ -274,29 +288,31 @@ def test_a_montage_asks_when_what_is_held_changes(seed: int) -> None:
     asked = re.findall(r"Event \d+: <([\d.]+)> <[\d.]+> (grasping|releasing) the can", sample.answer)
     assert asked
     assert all(changes[time] == (verb == "grasping") for time, verb in asked)
-    assert montage({"can": groups["can"]}, rng, LessonOptions(), pairs, {}) is None
+    assert montage({"can": groups["can"]}, rng, TaskOptions(), pairs, {}) is None
 
 
-def test_unknown_lessons_and_missing_shots_are_named(folder: Path) -> None:
-    with pytest.raises(TempolocError, match="'s' has unknown lessons walks"):
+def test_unknown_tasks_and_missing_clips_are_named(folder: Path) -> None:
+    with pytest.raises(TempolocError, match=r"unknown training task of stage 's' 'walks': did you mean walk\?"):
         Stage("s", 1, {"walks": 1.0}, (1, 1))
     _, processor = load(folder)
+    stage = Stage("s", 1, {"walk": 1.0}, (1, 1), ("sft",))
     with pytest.raises(TempolocError, match="no clips of sft, which stage 's' needs"):
-        Lessons(made_up_store(), Collator(processor.tokenizer, 12), Stage("s", 1, {"walk": 1.0}, (1, 1), ("sft",)), 1)  # type: ignore[attr-defined]
+        StageBatches(made_up_store(), Collator(processor.tokenizer, 12), stage, 1)  # type: ignore[attr-defined]
 
 
-def test_shots_too_short_for_a_stage_are_told_of(folder: Path) -> None:
+def test_clips_too_short_for_a_stage_are_told_of(folder: Path) -> None:
     processor = import_transformers().AutoProcessor.from_pretrained(folder)
     stage = Stage("long", 1, {"localize": 1.0}, (4000, 4000), ("base",))
-    lessons = Lessons(made_up_store(), Collator(processor.tokenizer, 12), stage, 1)  # type: ignore[attr-defined]
-    with pytest.raises(TempolocError, match="stage 'long': the shots give no localize example of 4000 frame pairs"):
-        lessons[0]
+    made = StageBatches(made_up_store(), Collator(processor.tokenizer, 12), stage, 1)  # type: ignore[attr-defined]
+    with pytest.raises(TempolocError, match="stage 'long': no clip is long enough for a localize of 4000"):
+        made[0]
 
 
 def test_a_batch_holds_the_conversation_as_the_chat_template_writes_it(folder: Path) -> None:
     _, processor = load(folder)
     prompt = Prompt("p", "Look.", "When?\n{events}")
-    sample = Sample(np.arange(4), np.arange(4), 0.5, prompt.system, prompt.question(["a b"]), "<answer>", "localize")
+    question = prompt.question(["a b"])
+    sample = TaskExample(np.arange(4), np.arange(4), 0.5, prompt.system, question, "<answer>", "localize")
     ids, _, _ = Collator(processor.tokenizer, 12).row(sample, False)  # type: ignore[attr-defined]
     written = processor.tokenizer.decode(ids)  # type: ignore[attr-defined]
     messages = [*prompt.messages(["a b"]), {"role": "assistant", "content": "<answer>"}]
@@ -309,12 +325,12 @@ def shown_at(seq: Sequenced, instant: float) -> float:
 
 
 def test_broken_parts_are_named(tmp_path: Path) -> None:
-    with pytest.raises(TempolocError, match="no shots"):
-        load_shots([])
+    with pytest.raises(TempolocError, match="no frame store"):
+        load_store([])
     bad = tmp_path / "part.npz"
     bad.write_bytes(b"not a store")
     with pytest.raises(TempolocError, match=r"part\.npz"):
-        load_shots([bad])
-    write_part(bad, made_up_store().shots[:1], {"frames": np.zeros((1, 8, 8, 3), np.uint8)})
+        load_store([bad])
+    write_part(bad, made_up_store().recordings[:1], {"frames": np.zeros((1, 8, 8, 3), np.uint8)})
     with pytest.raises(TempolocError, match=r"part\.npz"):
-        load_shots([bad])
+        load_store([bad])

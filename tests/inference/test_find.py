@@ -1,0 +1,176 @@
+"""`localize`: one call from videos to boundaries, whatever goes wrong told in a line."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tempoloc_nb.clips.manifest import load_benchmark
+from tempoloc_nb.clips.tasks import load_task
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines.protocol import Request, Response, row_seed
+from tempoloc_nb.inference.find import Found, FoundEvent, localize, video_files
+from tempoloc_nb.prompting.sampling import Sampling
+
+SIM = load_benchmark("sim")
+CLIP = SIM.of_task("stack-three")[0]
+VIDEO = CLIP.video_path(SIM.root)
+EVENTS = ("grasping the green cube", "releasing the green cube")
+
+
+@dataclass
+class Says:
+    """An engine that says the same texts, a trial each, of every video; no text: it fails."""
+
+    texts: Sequence[str]
+    name: str = "fake"
+    model: str = "fake-model"
+    asked: list[Request] = field(default_factory=list)
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def stream(
+        self, requests: Sequence[Request], sampling: Sampling
+    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
+        for request in reversed(requests):  # engines answer in any order
+            self.asked.append(request)
+            if not self.texts:
+                yield request, TempolocError(f"{request.clip}: too large")
+                continue
+            said = [self.texts[t % len(self.texts)] for t in request.trials]
+            yield request, [
+                Response(t, text, row_seed(sampling.seed, request.clip, t), "stop", 9, 9, 9, request.fps, 0.1)
+                for t, text in enumerate(said)
+            ]
+
+
+def answer(*times: float) -> str:
+    spans = zip(times, [*times[1:], 9.0], EVENTS, strict=True)
+    return "\n".join(f"Event {i}: <{a}> <{b}> {label}" for i, (a, b, label) in enumerate(spans, 1))
+
+
+def test_the_boundary_is_the_median_and_the_confidence_the_share_that_agrees() -> None:
+    found = localize(VIDEO, EVENTS, engine=Says([answer(1.0, 3.0), answer(1.1, 3.0), answer(2.9, 3.0)]), trials=3)
+    assert found.boundaries == (1.1, 3.0)
+    assert found.confidence == (pytest.approx(2 / 3), 1.0)
+    assert [e.status for e in found.events] == ["ok", "ok"]
+    assert found.texts == (answer(1.0, 3.0), answer(1.1, 3.0), answer(2.9, 3.0))
+    assert (found.text, found.model, found.video) == (answer(1.0, 3.0), "fake-model", VIDEO)
+
+
+def test_one_trial_has_no_confidence() -> None:
+    found = localize(VIDEO, EVENTS, engine=Says([answer(1.0, 3.0)]), trials=1)
+    assert found.boundaries == (1.0, 3.0)
+    assert found.confidence == (None, None)
+
+
+def test_an_event_that_most_trials_miss_has_their_reason() -> None:
+    half = f"Event 1: <1.0> <3.0> {EVENTS[0]}"
+    late = f"{half}\nEvent 2: <99.0> <100.0> {EVENTS[1]}"
+    found = localize(VIDEO, EVENTS, engine=Says([half, late, late]), trials=3)
+    assert found.boundaries == (1.0, None)
+    assert found.events[1].status == "out of range"
+    assert found.confidence[1] is None
+    with pytest.raises(TempolocError, match="has no boundary for releasing the green cube"):
+        _ = found.clip
+
+
+def test_the_question_is_the_models_unless_given() -> None:
+    engine = Says([answer(1.0, 3.0)])
+    localize(VIDEO, EVENTS, engine=engine)
+    localize(VIDEO, EVENTS, engine=engine, fps=4, prompt="recipe", constrain="regex")
+    first, second = engine.asked
+    assert (first.fps, first.prompt.name, first.view.stamps, first.trials) == (8, "tiny", "pair", (0, 1, 2, 3, 4))
+    assert (second.fps, second.prompt.name) == (4, "recipe")
+    assert first.constraint is None
+    assert second.constraint is not None
+    assert first.id != second.id
+
+
+def test_several_videos_come_back_in_order_and_a_broken_one_says_why(tmp_path: Path) -> None:
+    for name in ("b.mp4", "a.mp4"):
+        shutil.copy(VIDEO, tmp_path / name)
+    (tmp_path / "c.mp4").write_bytes(b"no video")
+    (tmp_path / "notes.txt").write_text("not a video")
+    found = localize([tmp_path], EVENTS, engine=Says([answer(1.0, 3.0)]))
+    assert [f.video.name for f in found] == ["a.mp4", "b.mp4", "c.mp4"]
+    assert [f.boundaries for f in found] == [(1.0, 3.0), (1.0, 3.0), (None, None)]
+    assert found[0].error == ""
+    assert "c.mp4" in found[2].error
+    assert "c.mp4" in str(found[2])
+    with pytest.raises(TempolocError, match=r"c\.mp4"):
+        localize(tmp_path / "c.mp4", EVENTS, engine=Says([answer(1.0, 3.0)]))
+
+
+def test_an_engine_that_fails_is_told() -> None:
+    with pytest.raises(TempolocError, match="own/000: too large"):
+        localize(VIDEO, EVENTS, engine=Says([]))
+
+
+def test_a_task_names_the_events(tmp_path: Path) -> None:
+    engine = Says([""])
+    (tmp_path / "mug.toml").write_text('key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\n')
+    for task in (str(tmp_path / "mug.toml"), load_task(tmp_path / "mug.toml"), "square"):
+        localize(VIDEO, task, engine=engine)
+    assert [r.labels[0] for r in engine.asked[:2]] == ["grasping the mug"] * 2
+    assert engine.asked[2].labels == load_task("square").events
+
+
+@pytest.mark.parametrize(
+    ("videos", "events", "options", "told"),
+    [
+        ("none.mp4", EVENTS, {}, r"none\.mp4: no such video"),
+        (".", EVENTS, {}, r"is a folder: give it in a list, localize\(\['\.'\], events\)"),
+        (["."], EVENTS, {}, "has no video"),
+        ([], EVENTS, {}, "no videos: give at least one"),
+        (VIDEO, [], {}, "events must be one or more texts"),
+        (VIDEO, [" "], {}, "events must be one or more texts"),
+        (VIDEO, "stak-three", {}, "stak-three"),
+        (VIDEO, "stack-three", {}, r"leaves a place open"),
+        (VIDEO, EVENTS, {"trials": 0}, "trials must be 1 or more"),
+        (VIDEO, EVENTS, {"prompt": "recip"}, "recip"),
+        (VIDEO, EVENTS, {"preset": "recip"}, "recip"),
+        (VIDEO, EVENTS, {"temperature": -1.0}, "temperature"),
+        ([VIDEO, VIDEO], EVENTS, {}, r"000\.mp4 is given twice"),
+    ],
+)
+def test_bad_input_is_one_line(
+    videos: Any, events: Any, options: dict[str, Any], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TempolocError, match=told):
+        localize(videos, events, engine=Says([answer(1.0, 3.0)]), **options)
+
+
+def test_it_shows_itself() -> None:
+    events = (FoundEvent("grasping the cube", 1.25, "ok", 0.8), FoundEvent("releasing it", None, "malformed", None))
+    found = Found(VIDEO, events, "tiny", CLIP.duration or 8.5, 8.0, ("a", "b"))
+    lines = str(found).splitlines()
+    assert lines[0].endswith("tiny, 2 trials")
+    assert lines[1].split() == ["1.25", "s", "grasping", "the", "cube", "(confidence", "80%)"]
+    assert lines[2].split()[0] == "malformed"
+    shown = found._repr_mimebundle_()
+    assert shown["text/plain"] == str(found)
+    assert shown["image/png"].startswith(b"\x89PNG")
+    assert len(shown["image/png"]) < 100_000
+    gone = replace(found, video=Path("gone.mp4"))
+    assert gone._repr_mimebundle_() == {"text/plain": str(gone)}
+
+
+def test_a_folder_stands_for_its_videos_and_each_counts_once(tmp_path: Path) -> None:
+    shutil.copy(VIDEO, tmp_path / "a.mp4")
+    assert video_files([tmp_path]) == (tmp_path / "a.mp4",)
+    with pytest.raises(TempolocError, match="given twice"):
+        video_files([tmp_path, tmp_path / "a.mp4"])
+
+
+def test_the_small_model_answers(tmp_path: Path) -> None:
+    """The front door as a newcomer opens it: no option, the shipped model."""
+    found = localize(VIDEO, CLIP.labels, trials=1)
+    assert all(b is not None and abs(b - t) < 0.5 for b, t in zip(found.boundaries, CLIP.boundaries, strict=True))
