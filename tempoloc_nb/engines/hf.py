@@ -206,7 +206,7 @@ def end_tokens(model: Any, processor: Any) -> list[int]:
 
 
 class HFBackend:
-    """Answers requests with transformers. See `runner.Backend`.
+    """Answers requests with transformers. See `protocol.Backend`.
 
     `model` is a folder or a hub name; `device` "cpu", "cuda" or "cuda:1" (a GPU where there is one); `dtype` float32
     on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 2 on a

@@ -226,7 +226,7 @@ def _session(leader: int | None) -> list[int]:
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #21c5fac5
 class RayBackend:
-    """Answers requests with vLLM engines on a Ray cluster, through Ray Data's LLM stage. See `runner.Backend`.
+    """Answers requests with vLLM engines on a Ray cluster, through Ray Data's LLM stage. See `protocol.Backend`.
 
     `model` is a folder (on every machine) or a hub name. `replicas` engines share the work, each on `tensor_parallel`
     GPUs, or on a core where vLLM is one for CPUs. `concurrency`: prompts that an engine works on at a time, with their

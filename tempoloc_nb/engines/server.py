@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ..core.errors import TempolocError
+from ..core.optional import import_optional
 from tempoloc_nb.engines.http import (
     Client,
     Patience,
@@ -23,7 +24,6 @@ from tempoloc_nb.engines.http import (
     UnreachableError,
     base_url,
     get_json,
-    import_httpx,
     read_key,
 )
 from .protocol import Request, Response, clip_error, row_seed, sampling_fields
@@ -148,7 +148,7 @@ DECODERS = 2  # clips that are decoded at the same time
 
 
 class OpenAIBackend:
-    """Answers requests with OpenAI-compatible servers. See `runner.Backend`.
+    """Answers requests with OpenAI-compatible servers. See `protocol.Backend`.
 
     `model` is the name under which the `servers` (URLs) serve it; `rules` say how it sizes videos (see
     `served_video.video_rules`). `folder`: a folder that the servers may read (vLLM's `--allowed-local-media-path`), in
@@ -164,7 +164,7 @@ class OpenAIBackend:
         folder: Path | str | None = None, concurrency: int = 64, patience: Patience | None = None,
         key_variable: str = "TEMPOLOC_API_KEY", title: str | None = None,
     ) -> None:
-        import_httpx()
+        import_optional("httpx", "a server")
         self.rules = rules if isinstance(rules, VideoRules) else video_rules(rules)
         self.folder = None if folder is None else Path(folder)
         if self.folder is not None and not self.folder.is_dir():

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
+from ..core.optional import import_optional
 from .protocol import Request, Response, clip_error, row_seed, sampling_fields, too_long
 from .qwen import Shown, check_version, show, tested_transformers
 from ..models.checkpoints import check_folder, model_revision, model_title
@@ -51,15 +52,9 @@ def import_vllm() -> Any:
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
     tested_transformers()
-    try:
-        vllm = importlib.import_module("vllm")
-    except ModuleNotFoundError as error:
-        if error.name != "vllm":
-            raise TempolocError(f"vllm cannot be imported, {error.name} is missing: install it again") from None
-        raise TempolocError(
-            "vllm is not installed: pip install 'tempoloc_nb[vllm]' into an environment of its own, or choose --backend"
-            " hf; on a CPU, make env-vllm makes one"
-        ) from None
+    vllm = import_optional(
+        "vllm", way=" into an environment of its own, or choose --backend hf; on a CPU, make env-vllm makes one"
+    )
     check_version("vllm", vllm.__version__)
     return vllm
 
@@ -194,7 +189,7 @@ def engine_arguments(
 
 
 class VLLMBackend:
-    """Answers requests with a vLLM engine in this machine. See `runner.Backend`.
+    """Answers requests with a vLLM engine in this machine. See `protocol.Backend`.
 
     `model` is a folder or a hub name. `tensor_parallel` GPUs share it. `dtype` is the model's own on a GPU and float32
     on a CPU unless given. `total_pixels` limits the pixels of a video as qwen-vl-utils does. `max_model_len` is the

@@ -38,12 +38,12 @@ def test_frames_become_the_tokens_that_our_rule_says(
     assert shown.pairs == (n + 1) // 2
 
 
-def test_a_clip_of_the_recipe_is_as_large_as_vllm_makes_it(tmp_path: Path) -> None:
-    """35 pairs of 512×512 and a stamp: 12,600 tokens, of which a release that ignores `size` would expect 7,350."""
+def test_a_clip_of_the_recipe_as_vllm_takes_it(tmp_path: Path) -> None:
+    """35 pairs of 512×512 and a stamp: 18 × 19 tokens each, whatever transformers says of `size`."""
     processor = import_transformers().AutoProcessor.from_pretrained(qwen25())
     processor.video_processor.size = SIZES["qwen25"]
     shown = show(clip_request(tmp_path, 70, (512, 512), View("pair")), processor)
-    assert (shown.pairs, shown.vision_tokens) == (35, 12_600)
+    assert (shown.pairs, shown.vision_tokens) == (35, 35 * 18 * 19)
     prompt = vllm_prompt(shown)
     assert prompt["mm_processor_kwargs"] == {"do_sample_frames": False, "size": SIZES["qwen25"]}
     ((images, metadata),) = prompt["multi_modal_data"]["video"]
