@@ -126,8 +126,8 @@ class ParallelBackend:
     """`count` copies of an `HFBackend` or, with `engine` "vllm", a `VLLMBackend`, each in a process of its own.
 
     See `protocol.Backend`. `device`: "cuda" puts copy i on GPU i, or on `tensor_parallel` GPUs; "cpu" divides the
-    cores; by default GPUs where there are any. Other `options` are those of the back end. Raises `TempolocError` for too few
-    GPUs, a model that cannot be loaded, and a process that dies while it loads.
+    cores; by default GPUs where there are any. Other `options` are those of the back end. Raises `TempolocError` for
+    too few GPUs, a model that cannot be loaded, and a process that dies while it loads.
     """
 
     def __init__(
