@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree, rmtree
 from tempfile import mkdtemp
 from typing import Any
 
@@ -82,3 +82,12 @@ def qwen3() -> Path:
         chat_template=tokenizer.chat_template,
     ).save_pretrained(out)
     return out
+
+
+def cache_model(cache: Path, hub: str, commit: str, main: str | None = None) -> Path:
+    """A model's snapshot as the hub's client keeps it in `cache`, its branch last seen at `main` or `commit`."""
+    kept = cache / f"models--{hub.replace('/', '--')}"
+    copytree(qwen25(), kept / "snapshots" / commit)
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text(main or commit)
+    return kept / "snapshots" / commit
