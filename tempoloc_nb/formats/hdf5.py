@@ -209,15 +209,19 @@ def signal_clips(
 ) -> list[Clip]:
     """Clips of one task (without video) from what `read_signals` found; `labels` name the events, else the signals do.
 
-    Raises `TempolocError` unless there is one label for each signal.
+    A demonstration without signals becomes a clip without truth. Raises `TempolocError` unless there is one label for
+    each signal, and where neither labels nor signals name the events.
     """
-    clips = []
+    demos, clips = tuple(demos), []
+    names = tuple(labels) or next((d.signals for d in demos if d.signals), ())
+    if not names:
+        raise TempolocError("no demonstration has signals: name the events to be found with --label")
     for d in demos:
-        names = tuple(labels) or d.signals
-        if len(names) != len(d.boundaries):
-            have = ", ".join(d.signals) or "none"
-            raise TempolocError(f"{d.demo} needs one signal for each of {len(names)} events; it has {have}")
-        events = tuple(Event(name, t) for name, t in zip(names, d.boundaries, strict=True))
+        if d.signals and len(names) != len(d.signals):
+            raise TempolocError(
+                f"{d.demo} needs one signal for each of {len(names)} events; it has {', '.join(d.signals)}"
+            )
+        events = tuple(Event(name, t) for name, t in zip(names, d.boundaries or [None] * len(names), strict=True))
         extra = {"demo": d.demo, "signals": list(d.signals), "control_rate": d.rate}
         clips.append(Clip(f"{task}/{d.demo}", task, events, duration=d.duration, source=source, extra=extra))
     return clips
@@ -389,6 +393,4 @@ def import_hdf5(
 ) -> Converted:
     """Write the demonstrations of a file as a manifest without videos; see `read_signals` and `signal_clips`."""
     demos = read_signals(source, layout=layout, rate=rate, signals=list(signal) or None)
-    bare = [d.demo for d in demos if not d.boundaries]
-    found = signal_clips([d for d in demos if d.boundaries], task, label, source=Path(source).name)
-    return write_imported(found, output, dropped={"no signals": bare} if bare else {})
+    return write_imported(signal_clips(demos, task, label, source=Path(source).name), output)
