@@ -285,6 +285,14 @@ def _from_task_file(task: Task, root: Path) -> Benchmark:
     return Benchmark(task.key, root, {task.key: task}, clips)
 
 
+def _no_video(path: Path) -> None:
+    """Raise `TempolocError` for a video."""
+    from tempoloc_nb.video.files import SUFFIXES
+
+    if path.suffix.lower() in SUFFIXES:
+        raise TempolocError(f"{path} is a video, not a benchmark: tempoloc find {path} -e EVENT finds events in it")
+
+
 def load_benchmark(name: str | Path) -> Benchmark:
     """A benchmark by name (`recipe`, `sim`), by a manifest's or its folder's path, or by a task file's path.
 
@@ -297,6 +305,8 @@ def load_benchmark(name: str | Path) -> Benchmark:
     folder = shipped if shipped.is_dir() else path
     named = (folder / "manifest.jsonl", folder / "manifest.jsonl.xz")
     manifest = next((p for p in named if p.is_file()), folder)
+    if manifest.suffix not in (".jsonl", ".xz"):
+        _no_video(path)
     if not manifest.is_file():
         names = {p.parent.name for p in (data_dir() / "benchmarks").glob("*/manifest.jsonl*")}
         raise unknown("benchmark", str(name), names, "or a manifest.jsonl or .toml file")

@@ -143,11 +143,11 @@ def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dic
             yield f"{path.name}:{number}", parse_object(line, f"{path.name}:{number}")
 
 
-def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write JSON Lines, all or nothing; folders are made."""
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write JSON Lines, all or nothing, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with all_or_nothing(path) as partial, partial.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return sum(file.write(json.dumps(row, ensure_ascii=False) + "\n") > 0 for row in rows)
 
 
 def need(row: Mapping[str, Any], key: str, kind: type[Value] | tuple[type[Value], ...], where: str) -> Value:

@@ -26,7 +26,7 @@ from ..engines.hf import end_tokens
 from .config import FinetuneConfig, read_config
 from .examples import Data, Examples, answer_loss, collate, fitting, read_data, way_of
 from .weights import base_name, save_folder, shape_of, source_folder, start_model, trainable
-from ..inference.pack import device_name
+from ..core.machine import device_name
 from ..models.checkpoints import load_model, model_title
 
 # %% auto #0

@@ -49,7 +49,7 @@ def log_files(folder: Path | str = "") -> tuple[Path, ...]:
 
 def _there(path: Path) -> Path:
     if not path.is_file():
-        raise TempolocError(f"no training log {path.name} in {path.parent.name}: `tempoloc sft` writes one")
+        raise TempolocError(f"no training log {path.name} in {path.parent.name}: `tempoloc tiny` writes one")
     return path
 
 # %% ../../nbs/85_study/60_curves.ipynb #075eff26

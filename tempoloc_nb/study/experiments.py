@@ -21,7 +21,9 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.settings import data_dir, settings
 from ..engines.protocol import Backend, row_seed
-from ..inference.pack import device_name, measured, read_record, write_record
+from ..core.machine import device_name
+from ..inference.pack import measured
+from ..inference.record import read_record, write_record
 from ..inference.run import RunSummary, run_backend
 from ..models.checkpoints import folder_revision, model_title
 from ..models.locate import model_path

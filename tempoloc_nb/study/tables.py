@@ -16,14 +16,14 @@ import pandas as pd
 
 from ..clips.manifest import Benchmark, Clip, load_benchmark, read_manifest
 from ..core.settings import settings
+from ..core.files import write_jsonl
 from tempoloc_nb.inference.no_video import (
-    BLIND_ROWS,
-    TRAIN_ROW,
-    Predictions,
-    blind_predictions,
+    BASELINES,
+    TRAINING_MEDIAN,
+    baseline_predictions,
     oracle_predictions,
     prediction_rows,
-    write_predictions,
+    Predictions,
 )
 from ..scoring.evaluation import RunResult, TaskResult, evaluate
 from ..scoring.intervals import Estimate
@@ -65,7 +65,7 @@ def score_rows(benchmark: Benchmark, rows: Iterable[Mapping[str, Any]], *, mode:
     """Score the prediction rows of one run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "predictions.jsonl"
-        write_predictions(path, rows)
+        write_jsonl(path, rows)
         (run,) = evaluate(path, benchmark, mode, resamples=resamples, seed=settings().study.seed).runs
     return run
 
@@ -85,8 +85,8 @@ def oracle_name(fps: float) -> str:
 
 def blind_answers(benchmark: Benchmark, train: Sequence[Clip]) -> Iterator[tuple[str, Predictions]]:
     """Name and answers of every no-video baseline; the one of training clips where there are such."""
-    for name in [*BLIND_ROWS, *([TRAIN_ROW] if train else [])]:
-        yield name, blind_predictions(benchmark, name, train)
+    for name in [*BASELINES, *([TRAINING_MEDIAN] if train else [])]:
+        yield name, baseline_predictions(benchmark, name, train)
 
 # %% ../../nbs/85_study/30_tables.ipynb #0c63ed57
 def spread(found: Estimate, value: str = "value", low: str = "low", high: str = "high") -> dict[str, float | None]:

@@ -191,13 +191,14 @@ def overlay_videos(
     input_dir: Path | str, output_dir: Path | str, options: OverlayOptions | None = None, *,
     workers: int | None = None, force: bool = False, progress: bool = False,
 ) -> OverlaySummary:
-    """Stamp the videos below `input_dir` into the same tree below `output_dir`, as .mp4.
+    """Stamp the videos below `input_dir`, or this one video, into the same tree below `output_dir`, as .mp4.
 
     `workers` videos at a time (default: one a core). Up-to-date outputs are skipped unless `force`. Raises
     `TempolocError` for folders that cannot be used; a bad video lands in `failed` of the result instead.
     """
     source, target = Path(input_dir), Path(output_dir)
     jobs = _jobs(source, target)
+    source = source if source.is_dir() else source.parent
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = min(workers or cores, len(jobs))
     threads, stop, began = max(1, cores // workers), Event(), clock.monotonic()
@@ -230,12 +231,14 @@ def overlay_videos(
 
 def _jobs(source: Path, target: Path) -> dict[str, Path]:
     """Path below `source` → output path, for every video; `TempolocError` if the folders cannot be used."""
-    if not source.is_dir():
-        raise TempolocError(f"{source}: no such folder of videos")
+    if not source.exists():
+        raise TempolocError(f"{source}: no such video or folder of videos")
     if target.exists() and not target.is_dir():
         raise TempolocError(f"{target}: the output must be a folder")
-    if source.resolve() == target.resolve():
+    if (source if source.is_dir() else source.parent).resolve() == target.resolve():
         raise TempolocError(f"{target}: the output folder is the input folder; choose another")
+    if source.is_file():
+        return {source.name: (target / source.name).with_suffix(".mp4")}
     inside = target.resolve()
     found = [path for path in videos_below(source) if inside not in path.resolve().parents]
     names = sorted(str(path.relative_to(source)) for path in found)

@@ -18,11 +18,14 @@ from tempoloc_nb.cli import study as cli_experiments
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, read_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import write_jsonl
+from tempoloc_nb.core.machine import device_name
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines import make as engines
 from tempoloc_nb.engines.protocol import Backend
-from tempoloc_nb.inference.no_video import prediction_rows, write_predictions
-from tempoloc_nb.inference.pack import device_name, measured, pack_predictions, read_record, record_path, write_record
+from tempoloc_nb.inference.no_video import prediction_rows
+from tempoloc_nb.inference.pack import measured, pack_predictions
+from tempoloc_nb.inference.record import read_record, record_path, write_record
 from tempoloc_nb.models import locate
 from tempoloc_nb.models.locate import model_path
 from tempoloc_nb.prompting.sampling import Sampling
@@ -432,7 +435,7 @@ def test_shipped_predictions_must_be_complete(data: Path, tmp_path: Path) -> Non
 def test_a_file_of_several_runs_is_no_experiment(tmp_path: Path) -> None:
     truth = {c.clip: c.boundaries for c in FEW.clips}
     both = [row for fps in (4, 8) for row in prediction_rows(FEW, truth, "m", fps)]
-    write_predictions(tmp_path / "p.jsonl", both)
+    write_jsonl(tmp_path / "p.jsonl", both)
     with pytest.raises(TempolocError, match="has 2 runs"):
         score(tmp_path / "p.jsonl", FEW, ALL["sft"])
 
@@ -538,7 +541,7 @@ def written(path: Path, answers: dict[tuple[int, int], Sequence[float | None]]) 
             if t is not None
         ]
         made.append({"clip": c.clip, "task": c.task, "model": "m", "fps": 8, "trial": trial, "text": "\n".join(lines)})
-    write_predictions(path, made)
+    write_jsonl(path, made)
     return path
 
 

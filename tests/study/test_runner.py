@@ -116,7 +116,7 @@ def test_a_study_of_training_logs_is_left_out_without_them(write_study: WriteStu
     write_study("02_one", PARAMETERS, BODY)
     logs, one = study.run_studies("quick")
     assert (logs.status, logs.error) == (
-        "left out", "no training log base.jsonl in training: `tempoloc sft` writes one",
+        "left out", "no training log base.jsonl in training: `tempoloc tiny` writes one",
     )  # fmt: skip
     assert one.status == "done"
     for profile in ("quick", "full"):

@@ -17,8 +17,9 @@ from places import ROOT
 
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import settings
-from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
+from tempoloc_nb.inference.no_video import baseline_predictions, prediction_rows
 from tempoloc_nb.scoring.answer_shift import answer_shift
 from tempoloc_nb.scoring.evaluation import RunResult, evaluate
 from tempoloc_nb.study import ablations, curves
@@ -51,10 +52,10 @@ BEFORE, AFTER = noisy("before", 1.0), noisy("after", 0.05)
 
 def test_references_are_made_from_all_clips_and_scored_on_some(references: dict[str, RunResult]) -> None:
     assert all(tb.scored_clips(run) == CLIPS for run in references.values())
-    answers = {k: v for k, v in blind_predictions(SIM, "loo-median").items() if k in CLIPS}
+    answers = {k: v for k, v in baseline_predictions(SIM, "loo-median").items() if k in CLIPS}
     wanted = score_boundaries(PART, answers, model="loo-median", fps=8, mode="strict", resamples=100)
     assert references["loo-median"].scores["mre_pct"] == wanted.scores["mre_pct"]
-    alone = blind_predictions(PART, "loo-median")
+    alone = baseline_predictions(PART, "loo-median")
     assert alone != answers
 
 
@@ -141,7 +142,7 @@ def test_an_answer_out_of_form_misses_form_and_recall(references: dict[str, RunR
     path = tmp_path / "p.jsonl"
     rows = list(prediction_rows(PART, {c.clip: c.boundaries for c in PART.clips}, "m", 8))
     rows[0]["text"] = "I see a robot."
-    write_predictions(path, rows)
+    write_jsonl(path, rows)
     (run,) = evaluate(path, PART, resamples=50).runs
     table = mt.target_table(run, references).set_index(["task", "target"])
     seen = table.loc["stack-three (seen)"]
@@ -162,7 +163,7 @@ def test_rates_are_sorted_by_family_and_have_the_oracles_floor() -> None:
 
 def written(path: Path, shift: float) -> Path:
     answers = {c.clip: tuple(b + shift for b in c.boundaries) for c in PART.clips}
-    write_predictions(path, prediction_rows(PART, answers, "m", 8))
+    write_jsonl(path, prediction_rows(PART, answers, "m", 8))
     return path
 
 
@@ -202,7 +203,7 @@ def exchange(path: Path, follow: bool) -> dict[str, tuple[str, ...]]:
         lines = [f"Event {i}: <{t:.3f}> <{t + 0.1:.3f}> {n}" for i, (t, n) in
                  enumerate(zip(times, asked[clip.clip], strict=True), 1)]  # fmt: skip
         rows.append({**row, "text": "<answer>\n" + "\n".join(lines) + "\n</answer>", "labels": list(asked[clip.clip])})
-    write_predictions(path, rows)
+    write_jsonl(path, rows)
     return asked
 
 
@@ -295,7 +296,7 @@ def test_a_training_log_is_read_or_refused(tmp_path: Path) -> None:
 
 def test_both_logs_have_to_be_there(tmp_path: Path) -> None:
     write_log(tmp_path / "base.jsonl")
-    with pytest.raises(TempolocError, match=r"no training log sft\.jsonl in .*`tempoloc sft` writes one"):
+    with pytest.raises(TempolocError, match=r"no training log sft\.jsonl in .*`tempoloc tiny` writes one"):
         curves.log_files(tmp_path)
     write_log(tmp_path / "sft.jsonl")
     assert [path.name for path in curves.log_files(tmp_path)] == ["base.jsonl", "sft.jsonl"]
@@ -356,7 +357,7 @@ def test_shipped_runs_are_read_in_any_profile(
 ) -> None:
     """No model is asked; what is missing is told in a quick run, and an error in one that is to be published."""
     truth = {c.clip: c.boundaries for c in VALIDATION.clips}
-    write_predictions(tmp_path / "a.jsonl", sorted_rows(prediction_rows(VALIDATION, truth, "m", 8)))
+    write_jsonl(tmp_path / "a.jsonl", sorted_rows(prediction_rows(VALIDATION, truth, "m", 8)))
     monkeypatch.setattr(study_runs, "predictions", lambda *a, **k: pytest.fail("a model was asked"))
     there = {"val-seed0": tmp_path / "a.jsonl"}
     monkeypatch.setattr(study_runs, "committed", lambda e, benchmark: there.get(e.name))
@@ -401,7 +402,7 @@ def test_a_base_model_is_to_keep_the_form_and_beat_habits() -> None:
 
 def scored(benchmark: Benchmark, rows: Iterable[dict[str, Any]]) -> RunResult:
     with tempfile.TemporaryDirectory() as folder:
-        write_predictions(Path(folder) / "p.jsonl", rows)
+        write_jsonl(Path(folder) / "p.jsonl", rows)
         (run,) = evaluate(Path(folder) / "p.jsonl", benchmark, resamples=50).runs
     return run
 

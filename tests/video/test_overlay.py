@@ -300,8 +300,8 @@ def test_bad_folders(tmp_path):
     (tmp_path / "none").mkdir()
     (tmp_path / "file").write_text("")
     for a, b, message in [
-        (tmp_path / "missing", tmp_path / "out", "no such folder"),
-        (source / "c0.mp4", tmp_path / "out", "no such folder"),
+        (tmp_path / "missing", tmp_path / "out", "no such video or folder"),
+        (source / "c0.mp4", source, "input folder"),
         (tmp_path / "none", tmp_path / "out", "no videos"),
         (source, source, "input folder"),
         (source, tmp_path / "file", "must be a folder"),
@@ -311,6 +311,13 @@ def test_bad_folders(tmp_path):
     write_clip(source / "c0.mkv", 5, (160, 120))
     with pytest.raises(TempolocError, match=r"would both become c0\.mp4"):
         overlay.overlay_videos(source, tmp_path / "out")
+
+
+def test_one_video_is_stamped_alone(tmp_path):
+    source = folder_of_clips(tmp_path / "in")
+    done = overlay.overlay_videos(source / "c0.mp4", tmp_path / "out")
+    assert done.written == ("c0.mp4",)
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["c0.mp4"]
 
 
 def test_output_inside_input_is_not_read_again(tmp_path):
