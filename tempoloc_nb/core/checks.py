@@ -21,6 +21,8 @@ Kind = TypeVar("Kind")
 MAX_FAULTS = 10
 STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """Set as `__pydantic_config__` of a dataclass that is read from a file."""
+TEXTS: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
+"""As `STRICT`, for files that know texts alone, such as INI: "8" may be a number and "no" a truth value."""
 
 
 def faults(lines: Sequence[str]) -> TempolocError:
@@ -29,7 +31,7 @@ def faults(lines: Sequence[str]) -> TempolocError:
     return TempolocError("\n".join([*lines[:MAX_FAULTS], *more]))
 
 # %% auto #0
-__all__ = ['Kind', 'MAX_FAULTS', 'STRICT', 'faults', 'check_json', 'check']
+__all__ = ['Kind', 'MAX_FAULTS', 'STRICT', 'TEXTS', 'faults', 'check_json', 'check', 'check_texts']
 
 # %% ../../nbs/10_core/15_checks.ipynb #ec65b19d
 @cache
@@ -92,8 +94,9 @@ def _keys(kind: Any, path: Sequence[int | str]) -> tuple[str, ...]:
     table = _table(kind)
     for part in path:
         table = _table(get_type_hints(table).get(str(part))) or table
-    found = dataclasses.fields(table) if dataclasses.is_dataclass(table) else ()
-    return tuple(f.name for f in found) or tuple(table.model_fields)
+    if dataclasses.is_dataclass(table):
+        return tuple(f.name for f in dataclasses.fields(table))
+    return tuple(getattr(table, "model_fields", ()))
 
 # %% ../../nbs/10_core/15_checks.ipynb #6754ea8b
 def check_json(kind: type[Kind], text: str | bytes, where: str) -> Kind:
@@ -117,3 +120,14 @@ def check(kind: type[Kind], value: Any, where: str) -> Kind:
     except (TypeError, ValueError, RecursionError) as error:
         raise TempolocError(f"{where} holds what is neither text, number, list nor table: {error}") from None
     return check_json(kind, text, where)
+
+
+def check_texts(kind: type[Kind], value: Any, where: str) -> Kind:
+    """Tables of texts as a `kind` whose dataclasses are `TEXTS`; raises `TempolocError` as `check_json` does."""
+    from pydantic import ValidationError
+
+    try:
+        found: Kind = _adapter(cast(Any, kind)).validate_python(value)
+    except ValidationError as error:
+        raise _error(error, kind, where) from None
+    return found

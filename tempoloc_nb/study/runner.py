@@ -21,11 +21,11 @@ from typing import Any
 import tempoloc_nb
 from ..core.errors import TempolocError
 from ..core.files import read_object, write_json
-from ..core.provenance import environment, file_hash, files_below
+from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
 from ..models.checkpoints import folder_revision
-from ..models.estimate import gpu_count
-from ..models.locate import cached_snapshot, model_path
+from ..core.machine import gpu_count
+from ..models.locate import locate_model
 from .curves import log_files
 from .experiments import zero_shot_model
 from .report import Report
@@ -139,12 +139,12 @@ def value_hash(name: str, value: Any) -> list[Any]:
 def _model_revision(name: str) -> list[str]:
     """A model folder's revision, or the commit of a hub model that is cached here."""
     try:
-        folder = Path(model_path(name))
+        place = locate_model(name)
     except TempolocError:
         return ["absent"]
-    if folder.is_dir():
-        return [folder_revision(folder)]
-    snapshot = cached_snapshot(name)
+    if place.folder is not None:
+        return [folder_revision(place.folder)]
+    snapshot = place.weights()
     return [snapshot.name if snapshot else "not here"]
 
 # %% ../../nbs/85_study/90_runner.ipynb #e30e25be
@@ -158,7 +158,7 @@ def run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
         "parameters": values,
         "named": {k: value_hash(k, v) for k, v in values.items()},
         "inputs": [[p.name, file_hash(p)] for p in study_inputs()],
-        "environment": environment(),
+        "environment": versions(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -241,7 +241,7 @@ def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], fol
     seconds = time.monotonic() - began
     if error:
         return StudyRun(notebook.stem, "failed", folder, seconds, cell, error)
-    values = {"hash": key, "parameters": wanted, "environment": environment(), "results": result_hashes(folder)}
+    values = {"hash": key, "parameters": wanted, "environment": versions(), "results": result_hashes(folder)}
     write_json(folder / "run.json", {**values, "seconds": round(seconds, 1)})
     return StudyRun(notebook.stem, "done", folder, seconds)
 
@@ -264,7 +264,8 @@ def left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
     model, base = (str(values.get(name, "")) for name in ("model", "base"))
     try:
         for name in (zero_shot_model(model, base) if model and base else base, model):
-            model_path(name)
+            if name:
+                locate_model(name)
     except TempolocError as error:
         return str(error)
     return ""
