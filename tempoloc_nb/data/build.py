@@ -23,12 +23,13 @@ from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import first_line, write_json, writing
+from ..core.optional import import_optional
 from ..core.provenance import file_hash
 from ..core.settings import settings
 from .sample import Sample, Stamps, after_the_end, inside, sample_of
 from .sources import Candidate, Source
 from .splits import assign, demonstration_of, group, read_plan
-from .store import import_datasets, save_samples
+from .store import save_samples
 from ..prompting.prompts import Prompt, load_prompt
 from ..video.files import open_video, probe, video_frames
 from ..video.overlay import OverlayOptions, stamp_video
@@ -318,10 +319,10 @@ def build_dataset(
     `options.drop`, a clip cannot be used.
     """
     options, output = options or BuildOptions(), Path(output)
-    import_datasets()
+    import_optional("datasets")  # before the videos are read
     if output.exists():
         raise TempolocError(f"{output} exists: remove it or give another name")
-    read_plan(options.split)  # raises before the videos are read
+    read_plan(options.split)
     prompt = load_prompt(options.prompt)
     digits = source.digits if options.digits is None else options.digits
     fixed = {"convention": _convention(source, options.convention), "digits": digits}

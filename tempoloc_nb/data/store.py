@@ -5,7 +5,6 @@
 # %% ../../nbs/50_data/15_store.ipynb #21cb3bbf
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -13,23 +12,16 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
+from ..core.optional import import_optional
 from .sample import Sample, from_row, to_row
 
 # %% auto #0
-__all__ = ['import_datasets', 'sample_features', 'save_samples', 'dataset_place', 'has_split', 'load_samples', 'read_samples']
+__all__ = ['sample_features', 'save_samples', 'dataset_place', 'has_split', 'load_samples', 'read_samples']
 
 # %% ../../nbs/50_data/15_store.ipynb #fed353c6
-def import_datasets() -> Any:
-    """The `datasets` library; raises `TempolocError` that says how to install it."""
-    try:
-        return importlib.import_module("datasets")
-    except ModuleNotFoundError as error:
-        raise TempolocError(f"{error.name} is not installed: pip install 'tempoloc_nb[data]'") from None
-
-# %% ../../nbs/50_data/15_store.ipynb #bb8f12aa
 def sample_features() -> Any:
     """The columns of a dataset, with their types."""
-    datasets = import_datasets()
+    datasets = import_optional("datasets")
     text, number = datasets.Value("string"), datasets.Value("float64")
     special = {
         **dict.fromkeys(("fps", "source_fps", "duration"), number),
@@ -42,7 +34,7 @@ def sample_features() -> Any:
 # %% ../../nbs/50_data/15_store.ipynb #a56910f3
 def save_samples(samples: Iterable[Sample], folder: Path | str) -> dict[str, int]:
     """Write a split for each word in the samples' `split` below `folder`; returns their sizes."""
-    datasets = import_datasets()
+    datasets = import_optional("datasets")
     rows: dict[str, list[dict[str, Any]]] = {}
     for sample in samples:
         rows.setdefault(sample.split, []).append(to_row(sample))
@@ -80,7 +72,7 @@ def has_split(root: Path, name: str) -> bool:
 # %% ../../nbs/50_data/15_store.ipynb #d659f51d
 def load_samples(folder: Path | str) -> Any:
     """What `datasets` loads: a `DatasetDict` for a dataset's folder, a `Dataset` for that of one split."""
-    datasets = import_datasets()
+    datasets = import_optional("datasets")
     folder = Path(folder)
     if not folder.is_dir():
         raise TempolocError(f"{folder}: no such dataset; make one: tempoloc dataset build")

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import Event
 from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing
+from ..core.optional import import_optional
 from .convert import Converted, write_imported
 from tempoloc_nb.formats.hdf5_rules import (
     SIGNALS,
@@ -38,13 +38,6 @@ from tempoloc_nb.formats.hdf5_rules import (
 )
 
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
-
-
-def _h5py() -> Any:
-    try:
-        return import_module("h5py")
-    except ImportError:
-        raise TempolocError("demonstration files need h5py: pip install 'tempoloc_nb[data]'") from None
 
 # %% auto #0
 __all__ = ['RECORD', 'DemoSignals', 'read_signals', 'demo_of', 'demos_of', 'signal_clips', 'WrittenSignals', 'keep_backup',
@@ -76,12 +69,13 @@ def _held(path: Path, exclusive: bool) -> Iterator[None]:
 @contextmanager
 def _opened(path: Path, mode: str = "r") -> Iterator[Any]:
     """The file's group `data`; `TempolocError` unless it is a file of demonstrations. Takes no lock."""
+    h5py = import_optional("h5py", "a file of demonstrations")
     try:
-        file = _h5py().File(path, mode, locking=False)
+        file = h5py.File(path, mode, locking=False)
     except OSError:
         raise TempolocError(f"{path.name} is not an HDF5 file, or it is cut off") from None
     with file:
-        if not isinstance(data := file.get("data"), _h5py().Group) or not len(data):
+        if not isinstance(data := file.get("data"), h5py.Group) or not len(data):
             raise TempolocError(f"{path.name} holds no demonstrations: it has no group data/demo_0")
         yield data
 
