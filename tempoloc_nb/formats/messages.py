@@ -118,7 +118,7 @@ class _Own:
     task: str | None = None
     split: str | None = None
     fps: Rate | None = None
-    stamps: Stamps | Literal["recipe"] | None = None
+    stamps: Literal["none", "frame", "pair", "recipe"] | None = None
     stamped: bool = False
     convention: BoundaryIs | None = None
     events: list[Event] | None = None
