@@ -63,7 +63,7 @@ def test_there_and_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("export", "cosmos", "nowhere", "-o", "x"), "no benchmark 'nowhere'"),
+        (("export", "cosmos", "nowhere", "-o", "x"), "unknown benchmark 'nowhere'"),
         (("export", "avi", "sim", "-o", "x"), "unknown format 'avi'"),
         (("import", "cvs", "sim", "-o", "x"), "unknown format 'cvs': did you mean csv?"),
         (("export", "sim", "-f", "csv", "-o", "x"), "as in tempoloc dataset export cosmos SOURCE -o OUTPUT"),
