@@ -21,6 +21,8 @@ Kind = TypeVar("Kind")
 MAX_FAULTS = 10
 STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """Set as `__pydantic_config__` of a dataclass that is read from a file."""
+TEXTS: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
+"""As `STRICT`, for files that know texts alone, such as INI: "8" may be a number and "no" a truth value."""
 
 
 def faults(lines: Sequence[str]) -> TempolocError:
@@ -29,7 +31,7 @@ def faults(lines: Sequence[str]) -> TempolocError:
     return TempolocError("\n".join([*lines[:MAX_FAULTS], *more]))
 
 # %% auto #0
-__all__ = ['Kind', 'MAX_FAULTS', 'STRICT', 'faults', 'check_json', 'check']
+__all__ = ['Kind', 'MAX_FAULTS', 'STRICT', 'TEXTS', 'faults', 'check_json', 'check', 'check_texts']
 
 # %% ../../nbs/10_core/15_checks.ipynb #ec65b19d
 @cache
@@ -117,3 +119,14 @@ def check(kind: type[Kind], value: Any, where: str) -> Kind:
     except (TypeError, ValueError, RecursionError) as error:
         raise TempolocError(f"{where} holds what is neither text, number, list nor table: {error}") from None
     return check_json(kind, text, where)
+
+
+def check_texts(kind: type[Kind], value: Any, where: str) -> Kind:
+    """Tables of texts as a `kind` whose dataclasses are `TEXTS`; raises `TempolocError` as `check_json` does."""
+    from pydantic import ValidationError
+
+    try:
+        found: Kind = _adapter(cast(Any, kind)).validate_python(value)
+    except ValidationError as error:
+        raise _error(error, kind, where) from None
+    return found

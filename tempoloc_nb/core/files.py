@@ -77,8 +77,8 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 
 def whole_lines(path: Path) -> list[str]:
     """The lines of a text, without one that a killed writer left unfinished; none of a file that is not there."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
-    return [line for line in lines if line.endswith("\n")]
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [f"{line}\n" for line in text.split("\n")[:-1]]
 
 
 def first_line(error: BaseException) -> str:

