@@ -1885,6 +1885,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                           'tempoloc_nb/models/registry.py'),
                                              'tempoloc_nb.models.registry._value': ( '30_models/registry.html#_value',
                                                                                      'tempoloc_nb/models/registry.py'),
+                                             'tempoloc_nb.models.registry.check_model_name': ( '30_models/registry.html#check_model_name',
+                                                                                               'tempoloc_nb/models/registry.py'),
                                              'tempoloc_nb.models.registry.count_parameters': ( '30_models/registry.html#count_parameters',
                                                                                                'tempoloc_nb/models/registry.py'),
                                              'tempoloc_nb.models.registry.find_model': ( '30_models/registry.html#find_model',

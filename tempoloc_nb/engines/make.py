@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
 from .protocol import Backend
-from ..models.registry import PRESETS, Preset, find_model, load_registry
+from ..models.registry import PRESETS, Preset, check_model_name, find_model, load_registry
 
 ENGINES = ("hf", "vllm", "openai", "ray")
 OWN_OPTIONS = {
@@ -28,7 +28,7 @@ SERVERS = "TEMPOLOC_SERVERS"
 def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -> None:
     """Raise `TempolocError` for an unknown back end, or for more GPUs a model than it can use."""
     if name not in ENGINES:
-        raise TempolocError(f"unknown backend {name!r}: choose one of {', '.join(ENGINES)}")
+        raise unknown("backend", name, ENGINES)
     for option, value in (("data_parallel", data_parallel), ("tensor_parallel", tensor_parallel)):
         if value < 1:
             raise TempolocError(f"{option} must be 1 or more, got {value}")
@@ -48,13 +48,14 @@ __all__ = ['ENGINES', 'OWN_OPTIONS', 'SERVERS', 'check_backend', 'way_of_asking'
 def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
     """The preset "recipe", "card" or "study" for a model; by default the card's, or the study's without a card.
 
-    Raises `TempolocError` for another name, and for the card of a model that is not in the list.
+    Raises `TempolocError` for a preset or a model of another name, and for the card of a model that is not listed.
     """
+    check_model_name(str(model))
     presets = load_registry().presets
     if preset in ("recipe", "study"):
         return presets[preset]
     if preset not in (None, "card"):
-        raise TempolocError(f"no preset {preset!r}: choose one of {', '.join((*PRESETS, 'study'))}")
+        raise unknown("preset", preset, (*PRESETS, "study"))
     info = find_model(model)
     if info is not None and info.base is not None:
         return info.card
@@ -71,6 +72,7 @@ def engine_options(
     `timeout` (s an answer) and `retries` (further tries of a request) become a server's `patience`. Raises
     `TempolocError` for an option of another engine, or fewer than one at once.
     """
+    check_backend(name)
     options = {k: v for k, v in {"timeout": timeout, "retries": retries, **given}.items() if v not in (None, (), [])}
     for option, value in options.items():
         flag, able = f"--{option.replace('_', '-').replace('servers', 'server')}", OWN_OPTIONS.get(option, ENGINES)
@@ -114,8 +116,9 @@ def make_backend(
     if servers or media:
         raise TempolocError(f"servers and their folder are for the backend openai, not for {name}")
     info = find_model(model)
-    if info is not None and info.revision and not Path(model).is_dir():
-        given["revision"] = info.revision
+    if info is not None and not Path(model).is_dir():  # the list has names of its own for models of the hub
+        model = info.path
+        given |= {"revision": info.revision} if info.revision else {}
     if name != "hf":
         given["tensor_parallel"] = tensor_parallel
     if name == "ray":

@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ..clips.manifest import Benchmark, read_manifest
 from ..clips.videos import find_videos
-from ..core.errors import TempolocError, unknown
+from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from ..engines.make import check_backend, make_backend
 from .no_video import BASELINES, TRAINING_MEDIAN, baseline_predictions, prediction_rows
 from .run import RunSummary, read_shard, run_backend
 from ..models.locate import model_path
-from ..models.registry import Preset, find_model, load_registry
+from ..models.registry import Preset, check_model_name
+from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import load_prompt
 from ..video.view import View
 
@@ -27,16 +28,10 @@ __all__ = ['Form', 'is_baseline', 'write_baseline', 'ask_model']
 
 # %% ../../nbs/45_inference/35_ask.ipynb #9a7bcde6
 def is_baseline(name: str) -> bool:
-    """Whether `name` is a no-video baseline, not a model; raises `TempolocError`, with the nearest name, for neither.
-
-    Models are folders, names of the list and hub names, which have a slash.
-    """
-    if name in (*BASELINES, TRAINING_MEDIAN):
-        return True
-    if "/" in name or Path(model_path(name)).is_dir() or find_model(name) is not None:
-        return False
-    known = [*load_registry().models, *BASELINES, TRAINING_MEDIAN]
-    raise unknown("model or no-video baseline", name, known, "a folder, or a hub name")
+    """Whether `name` is a no-video baseline, not a model; raises `TempolocError` for neither (`check_model_name`)."""
+    rows = (*BASELINES, TRAINING_MEDIAN)
+    check_model_name(name, *rows)
+    return name in rows
 
 # %% ../../nbs/45_inference/35_ask.ipynb #295b76c8
 def write_baseline(
@@ -66,8 +61,8 @@ def ask_model(
     loaded for all that is wrong with the question, then as the engine and `run_backend` do.
     """
     check_backend(backend, data_parallel, tensor_parallel)
-    if constraint not in (None, *get_args(Form)):
-        raise unknown("constraint", constraint, get_args(Form))
+    if constraint is not None:
+        answer_constraint(constraint, ["event"], 1.0)
     if trials < 1:
         raise TempolocError(f"trials must be 1 or more, got {trials}")
     prompt, part = load_prompt(asked.prompt), read_shard(shard) if shard else None

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..clips.tasks import BoundaryIs
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.settings import data_dir
+from .locate import model_path
 from .checkpoints import check_safetensors, read_json
 from .trained import Stamps, read_way
 from ..prompting.sampling import Sampling
@@ -26,7 +27,7 @@ PRESETS = ("recipe", "card")
 
 # %% auto #0
 __all__ = ['PRESETS', 'Preset', 'Family', 'ModelInfo', 'Registry', 'load_registry', 'model_rows', 'preset_rows',
-           'count_parameters', 'recognise', 'find_model', 'get_model']
+           'count_parameters', 'recognise', 'find_model', 'get_model', 'check_model_name']
 
 # %% ../../nbs/30_models/10_registry.ipynb #ec9b64b6
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class ModelInfo:
     def preset(self, name: str) -> Preset:
         """The preset "recipe" or "card"; raises `TempolocError` for another name."""
         if name not in PRESETS:
-            raise TempolocError(f"no preset {name!r}: choose one of {', '.join(PRESETS)}")
+            raise unknown("preset", name, PRESETS)
         return self.recipe if name == "recipe" else self.card
 
 # %% ../../nbs/30_models/10_registry.ipynb #6113f826
@@ -371,6 +372,15 @@ def get_model(name: str | Path) -> ModelInfo:
     """What `find_model` finds; raises `TempolocError` where it finds nothing."""
     found = find_model(name)
     if found is None:
-        known = ", ".join(load_registry().models)
-        raise TempolocError(f"no model {name}: choose one of {known}, or a folder written by save_pretrained")
+        raise unknown("model", str(name), load_registry().models, "or a folder written by save_pretrained")
     return found
+
+
+def check_model_name(name: str, *others: str) -> None:
+    """Raise `TempolocError`, with the nearest name, for a name that is no model's nor one of `others`.
+
+    A model is a folder, a name of the list, or a hub name, which has a slash.
+    """
+    if name in others or "/" in name or Path(model_path(name)).is_dir() or find_model(name) is not None:
+        return
+    raise unknown("model", name, [*load_registry().models, *others], "a folder, or a hub name")

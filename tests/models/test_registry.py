@@ -105,7 +105,7 @@ def test_presets_can_be_asked(info: ModelInfo) -> None:
         assert preset.fps > 0
     assert info.preset("recipe") is info.recipe
     assert info.preset("card") is info.card
-    with pytest.raises(TempolocError, match="no preset 'best': choose one of recipe, card"):
+    with pytest.raises(TempolocError, match="unknown preset 'best': choose one of card, recipe"):
         info.preset("best")
     assert info.card.stamps == info.stamps
     system = load_prompt(info.card.prompt).system
@@ -344,7 +344,7 @@ def test_models_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert find_model("someone/surprise") is None
     assert find_model("") is None
     assert find_model("Qwen/Qwen3-VL-8B") is None
-    with pytest.raises(TempolocError, match=r"no model someone/surprise: choose one of Cosmos-Reason1-7B, .* folder"):
+    with pytest.raises(TempolocError, match=r"unknown model 'someone/surprise': .*Cosmos-Reason1-7B, .* folder"):
         get_model("someone/surprise")
     write_config(tmp_path / "Qwen" / "Qwen3-VL-8B-Instruct", model_type="qwen3_vl", max_position_embeddings=5)
     here = find_model("Qwen/Qwen3-VL-8B-Instruct")  # a download of it
@@ -454,5 +454,5 @@ def test_the_command_in_json(tmp_path: Path) -> None:
 
 
 def test_the_command_on_an_unknown_model() -> None:
-    with pytest.raises(TempolocError, match="no model gpt-2: choose one of"):
+    with pytest.raises(TempolocError, match="unknown model 'gpt-2': choose one of"):
         run("gpt-2")
