@@ -13,7 +13,9 @@ from typing import Any
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
 from .protocol import Backend
-from ..models.registry import PRESETS, Preset, check_model_name, find_model, load_registry
+from ..models.locate import locate_model
+from ..models.recognise import find_model
+from ..models.registry import PRESETS, load_registry, Preset
 
 ENGINES = ("hf", "vllm", "openai", "ray")
 OWN_OPTIONS = {
@@ -48,9 +50,8 @@ __all__ = ['ENGINES', 'OWN_OPTIONS', 'SERVERS', 'check_backend', 'way_of_asking'
 def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
     """The preset "recipe", "card" or "study" for a model; by default the card's, or the study's without a card.
 
-    Raises `TempolocError` for a preset or a model of another name, and for the card of a model that is not listed.
+    Raises `TempolocError` for another name, and for the card of a model that is not in the list.
     """
-    check_model_name(str(model))
     presets = load_registry().presets
     if preset in ("recipe", "study"):
         return presets[preset]
@@ -104,7 +105,7 @@ def make_backend(
     name: str, model: str | Path, *, data_parallel: int = 1, tensor_parallel: int = 1, servers: Sequence[str] = (),
     media: Path | str | None = None, **options: Any,
 ) -> Backend:
-    """The back end `name` with `model`, a folder or hub name; `options` are those of its class.
+    """The back end `name` with `model`, as `locate_model` finds it; `options` are those of its class.
 
     `total_pixels` is the study's unless given. `servers` and `media`, a folder that they may read, are for openai.
     Raises `TempolocError` for what `check_backend` and the back end refuse.
@@ -115,10 +116,10 @@ def make_backend(
         return _openai(model, servers_here(servers), media, given)
     if servers or media:
         raise TempolocError(f"servers and their folder are for the backend openai, not for {name}")
-    info = find_model(model)
-    if info is not None and not Path(model).is_dir():  # the list has names of its own for models of the hub
-        model = info.path
-        given |= {"revision": info.revision} if info.revision else {}
+    place = locate_model(model)
+    if place.revision:
+        given["revision"] = place.revision
+    model = place.path
     if name != "hf":
         given["tensor_parallel"] = tensor_parallel
     if name == "ray":

@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..clips.manifest import Benchmark, read_manifest
 from ..clips.videos import find_videos
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
 from ..engines.make import check_backend, make_backend
 from .no_video import BASELINES, TRAINING_MEDIAN, baseline_predictions, prediction_rows
 from .run import RunSummary, read_shard, run_backend
-from ..models.locate import model_path
-from ..models.registry import Preset, check_model_name
-from ..prompting.constraints import answer_constraint
+from ..models.locate import locate_model
+from ..models.recognise import find_model
+from ..models.registry import Preset, load_registry
 from ..prompting.prompts import load_prompt
 from ..video.view import View
 
@@ -28,10 +28,16 @@ __all__ = ['Form', 'is_baseline', 'write_baseline', 'ask_model']
 
 # %% ../../nbs/45_inference/35_ask.ipynb #9a7bcde6
 def is_baseline(name: str) -> bool:
-    """Whether `name` is a no-video baseline, not a model; raises `TempolocError` for neither (`check_model_name`)."""
-    rows = (*BASELINES, TRAINING_MEDIAN)
-    check_model_name(name, *rows)
-    return name in rows
+    """Whether `name` is a no-video baseline, not a model; raises `TempolocError`, with the nearest name, for neither.
+
+    Models are folders, names of the list and hub names, which have a slash.
+    """
+    if name in (*BASELINES, TRAINING_MEDIAN):
+        return True
+    if "/" in name or find_model(name) is not None:
+        return False
+    known = [*load_registry().models, *BASELINES, TRAINING_MEDIAN]
+    raise unknown("model or no-video baseline", name, known, "a folder, or a hub name")
 
 # %% ../../nbs/45_inference/35_ask.ipynb #295b76c8
 def write_baseline(
@@ -61,12 +67,12 @@ def ask_model(
     loaded for all that is wrong with the question, then as the engine and `run_backend` do.
     """
     check_backend(backend, data_parallel, tensor_parallel)
-    if constraint is not None:
-        answer_constraint(constraint, ["event"], 1.0)
+    if constraint not in (None, *get_args(Form)):
+        raise unknown("constraint", constraint, get_args(Form))
     if trials < 1:
         raise TempolocError(f"trials must be 1 or more, got {trials}")
     prompt, part = load_prompt(asked.prompt), read_shard(shard) if shard else None
-    path = model if backend == "openai" else model_path(model)
+    path = model if backend == "openai" else locate_model(model).path
     find_videos(benchmark, video_root)
     engine = make_backend(
         backend, path, data_parallel=data_parallel, tensor_parallel=tensor_parallel, total_pixels=asked.total_pixels,
