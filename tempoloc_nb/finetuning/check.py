@@ -5,7 +5,6 @@
 # %% ../../nbs/60_finetuning/50_check.ipynb #e713df69
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,12 +41,14 @@ from tempoloc_nb.finetuning.rules import (
     vision_findings,
 )  # fmt: skip
 from ..core.machine import gpu_count, gpu_memory
-from ..models.registry import ModelInfo, find_model
+from ..models.locate import cached_folder
+from ..models.recognise import find_model
+from ..models.registry import ModelInfo
 from ..video.files import probe
 
 # %% auto #0
-__all__ = ['ModelFacts', 'cached_model', 'model_facts', 'DataFacts', 'data_facts', 'sample_findings', 'evaluation_findings',
-           'Lengths', 'lengths_of', 'length_findings', 'environment_findings', 'Report', 'estimates_of', 'check_config']
+__all__ = ['ModelFacts', 'model_facts', 'DataFacts', 'data_facts', 'sample_findings', 'evaluation_findings', 'Lengths',
+           'lengths_of', 'length_findings', 'environment_findings', 'Report', 'estimates_of', 'check_config']
 
 # %% ../../nbs/60_finetuning/50_check.ipynb #e24de2a2
 @dataclass(frozen=True, slots=True)
@@ -66,14 +67,6 @@ class ModelFacts:
         return self.info.pixel_rule if self.info else "qwen2.5-vl"
 
 
-def cached_model(name: str) -> Path | None:
-    """The newest snapshot of a hub model in the Hugging Face cache of this machine; None if it is not there."""
-    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
-    hub = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
-    found = (hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json")
-    return max((p.parent for p in found), key=lambda p: p.stat().st_mtime, default=None)
-
-
 def model_facts(flat: Mapping[str, Any], engine: str = "cosmos-rl") -> ModelFacts:
     """The model of a configuration, and what is wrong with it."""
     key, name = "policy.model_name_or_path", str(flat.get("policy.model_name_or_path", ""))
@@ -81,7 +74,7 @@ def model_facts(flat: Mapping[str, Any], engine: str = "cosmos-rl") -> ModelFact
         info = find_model(name)
     except TempolocError as error:
         return ModelFacts(name, findings=(Finding("error", key, str(error), "give a Qwen-VL model's folder"),))
-    folder = Path(name) if Path(name).is_dir() else info.folder if info and info.folder else cached_model(name)
+    folder = Path(name) if Path(name).is_dir() else info.folder if info and info.folder else cached_folder(name)
     shape = shape_of(folder, load_presets().shapes.get(info.hub or "" if info else name))
     found = tuple(_model_findings(key, name, engine, info, folder))
     return ModelFacts(name, info, folder, shape, found)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..models.checkpoints import read_json
+from ..core.files import read_object
 from tempoloc_nb.video.budget import (
     FRAMES_PER_TOKEN,
     MERGE,
@@ -56,7 +56,7 @@ def processor_limits(model: Path | None) -> tuple[int | None, int | None]:
     for name in ("video_preprocessor_config.json", "processor_config.json", "preprocessor_config.json"):
         if model is None or not (model / name).is_file():
             continue
-        found = read_json(model / name)
+        found = read_object(model / name, "model")
         found = found.get("video_processor", {}) if name == "processor_config.json" else found
         size = {"shortest_edge": found.get("min_pixels"), "longest_edge": found.get("max_pixels")}
         size |= found.get("size") or {}
@@ -222,7 +222,7 @@ def shape_of(model: Path | None, known: Mapping[str, int] | None = None) -> Shap
     """The shape in a model's config.json, or the `known` one; None if neither says it."""
     if model is None or not (model / "config.json").is_file():
         return Shape(**known) if known else None
-    config = read_json(model / "config.json")
+    config = read_object(model / "config.json", "model")
     text, vision = config.get("text_config") or config, config.get("vision_config") or {}
     try:
         found = {name: int(text[name]) for name in Shape.__dataclass_fields__ if not name.startswith("vision")}

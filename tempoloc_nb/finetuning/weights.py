@@ -19,9 +19,10 @@ from ..core.optional import import_transformers
 from ..engines.qwen import use_batched_vision_attention
 from .config import FinetuneConfig
 from .examples import set_frame_pixels
-from ..models.checkpoints import load_model, read_json
-from ..models.locate import model_path
-from ..models.registry import find_model
+from ..core.files import read_object
+from ..models.checkpoints import load_model
+from ..models.locate import locate_model
+from ..models.recognise import find_model
 from ..models.trained import WAY, TrainedWay, write_way
 
 # %% auto #0
@@ -30,10 +31,10 @@ __all__ = ['source_folder', 'start_model', 'bare', 'shape_of', 'freeze', 'traina
 # %% ../../nbs/60_finetuning/110_weights.ipynb #87db49c7
 def source_folder(name: str, revision: str | None = None) -> Path:
     """The folder that holds a model's files: `name` itself, one of `data/models`, or the hub's cache."""
-    path = Path(model_path(name))
-    if path.is_dir():
-        return path
-    found = import_transformers().utils.cached_file(name, "config.json", revision=revision)
+    place = locate_model(name)
+    if place.folder is not None:
+        return place.folder
+    found = import_transformers().utils.cached_file(place.hub, "config.json", revision=revision)
     return Path(str(found)).parent
 
 
@@ -41,7 +42,7 @@ def start_model(config: FinetuneConfig, device: str) -> tuple[Any, Any]:
     """(model to train, its processor). Raises `TempolocError` for what cannot be loaded, frozen or adapted."""
     transformers = import_transformers()
     model, processor, _ = load_model(
-        model_path(config.model), device, config.weights_dtype, config.revision
+        locate_model(config.model).path, device, config.weights_dtype, config.revision
     )
     set_frame_pixels(processor, config.min_pixels, config.max_pixels)
     use_batched_vision_attention(model)
@@ -133,7 +134,7 @@ def save_folder(
     """
     import torch
 
-    made = read_json(source / "config.json")
+    made = read_object(source / "config.json", "model")
     dtype = made.get("dtype") or made.get("torch_dtype") or "float32"
     whole = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
     (out / "README.md").unlink(missing_ok=True)
@@ -159,7 +160,7 @@ def _write_pixels(processor: Any, out: Path) -> None:
         return
     processor.video_processor.save_pretrained(out)
     whole = out / "processor_config.json"
-    if whole.is_file() and "video_processor" in (values := read_json(whole)):
+    if whole.is_file() and "video_processor" in (values := read_object(whole, "model")):
         size = {k: v for k, v in wanted.items() if v is not None}
         values["video_processor"]["size"] = size
         whole.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

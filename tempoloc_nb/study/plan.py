@@ -18,7 +18,7 @@ from ..core.files import read_object
 from ..core.settings import Profile, settings
 from ..core.machine import gpu_count
 from ..models.estimate import assumption, Coverage, coverage, format_hours, Job, size_line
-from ..models.locate import model_path
+from ..models.locate import locate_model
 from .experiments import Experiment, clip_limit, committed, load_experiments
 from .models import Models
 from .report import Report
@@ -40,7 +40,7 @@ def named_experiments(notebook: Path) -> tuple[str, ...]:
             names |= at_rates & set(declared)
     return tuple(name for name in declared if name in names)
 
-
+# %% ../../nbs/85_study/110_plan.ipynb #15a1dace
 def _code(notebook: Path) -> Iterator[ast.Module]:
     """The code cells of a notebook but for its parameters."""
     for cell in read_object(notebook, "notebook")["cells"]:
@@ -56,7 +56,7 @@ class Asked:
     job: Job | None
     why: str  # where the answers come from
 
-
+# %% ../../nbs/85_study/110_plan.ipynb #5e43e00e
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
     """What a study would do, and ask of which models. `clips` is None for a study that asks no model."""
@@ -73,13 +73,13 @@ def _limited(benchmark: Benchmark, found: Sequence[str], experiment: Experiment,
     most = clip_limit(experiment, scale.clips_per_task)
     return benchmark.only(found).head(most) if most and found else benchmark.head(most)
 
-
+# %% ../../nbs/85_study/110_plan.ipynb #3d2d2e01
 def _ask(models: Models, name: str, clips: Coverage) -> Asked:
     experiment, scale = models.experiment(name), models.report.scale
     if scale.publishable and committed(experiment, models.benchmark) is not None:
         return Asked(experiment, None, "shipped")
     try:
-        path = model_path(experiment.model)
+        path = locate_model(experiment.model).path
     except TempolocError as error:
         return Asked(experiment, None, str(error))
     part = _limited(models.benchmark, clips.found, experiment, scale)
@@ -98,7 +98,7 @@ def plan_studies(
     gpus = gpus_needed(profile, overrides or {})
     return tuple(_plan(planned, profile, gpus, covered) for planned in planned_runs(profile, overrides, only))
 
-
+# %% ../../nbs/85_study/110_plan.ipynb #71d027f2
 def _plan(planned: Planned, profile: str, gpus: int, covered: dict[tuple[str, str], Coverage]) -> StudyPlan:
     """The plan of one study; `covered` keeps which clips of a benchmark have a video in a folder."""
     values = {**default_values(planned.notebook), **planned.parameters}

@@ -25,15 +25,15 @@ from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
 from ..models.checkpoints import folder_revision
 from ..core.machine import gpu_count
-from ..models.locate import cached_snapshot, model_path
+from ..models.locate import locate_model
 from .curves import log_files
 from .experiments import zero_shot_model
 from .report import Report
 
 # %% auto #0
 __all__ = ['OWN_PARAMETERS', 'start', 'study_notebooks', 'notebook_parameters', 'default_values', 'chosen_notebooks',
-           'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'read_record', 'result_hashes', 'run_notebook',
-           'left_out', 'Planned', 'planned_runs', 'gpus_needed', 'run_studies', 'sum_up', 'write_index']
+           'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'result_hashes', 'run_notebook',
+           'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'run_studies', 'sum_up', 'write_index']
 
 # %% ../../nbs/85_study/90_runner.ipynb #f8ae27c8
 def start(profile: str, output: str | Path | None = None, **parameters: Any) -> Report:
@@ -139,12 +139,12 @@ def value_hash(name: str, value: Any) -> list[Any]:
 def _model_revision(name: str) -> list[str]:
     """A model folder's revision, or the commit of a hub model that is cached here."""
     try:
-        folder = Path(model_path(name))
+        place = locate_model(name)
     except TempolocError:
         return ["absent"]
-    if folder.is_dir():
-        return [folder_revision(folder)]
-    snapshot = cached_snapshot(name)
+    if place.folder is not None:
+        return [folder_revision(place.folder)]
+    snapshot = place.weights()
     return [snapshot.name if snapshot else "not here"]
 
 # %% ../../nbs/85_study/90_runner.ipynb #e30e25be
@@ -190,7 +190,7 @@ def _wanted(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> dict[
     return {"profile": profile, **{k: v for k, v in overrides.items() if k in known}}
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def finished_run(folder: Path) -> dict[str, Any]:
     """What a finished run noted in its `run.json`; empty if it did not finish."""
     record = folder / "run.json"
     return read_object(record, "run") if record.is_file() else {}
@@ -231,7 +231,7 @@ def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], fol
     A failed notebook does not raise: the returned run says in which cell it failed, and why.
     """
     wanted = _wanted(notebook, profile, overrides)
-    key, before = run_hash(notebook, wanted), read_record(folder)
+    key, before = run_hash(notebook, wanted), finished_run(folder)
     if before.get("hash") == key:
         return StudyRun(notebook.stem, "unchanged", folder, float(before["seconds"]))
     shutil.rmtree(folder, ignore_errors=True)
@@ -246,7 +246,7 @@ def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], fol
     return StudyRun(notebook.stem, "done", folder, seconds)
 
 # %% ../../nbs/85_study/90_runner.ipynb #0afd12f1
-def left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
+def why_left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
     """Why a study cannot run; "" if it can.
 
     A model that it asks is not here, and neither are shipped answers; or a training log is not here that it reads
@@ -264,7 +264,8 @@ def left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
     model, base = (str(values.get(name, "")) for name in ("model", "base"))
     try:
         for name in (zero_shot_model(model, base) if model and base else base, model):
-            model_path(name)
+            if name:
+                locate_model(name)
     except TempolocError as error:
         return str(error)
     return ""
@@ -287,9 +288,9 @@ def planned_runs(
     found = []
     for notebook in chosen_notebooks(overrides or {}, only):
         wanted = _wanted(notebook, profile, overrides or {})
-        record = read_record(settings().paths.runs / profile / notebook.stem)
+        record = finished_run(settings().paths.runs / profile / notebook.stem)
         state = "unchanged" if record.get("hash") == run_hash(notebook, wanted) else "to run"
-        why = left_out(notebook, profile, overrides or {})
+        why = why_left_out(notebook, profile, overrides or {})
         found.append(Planned(notebook, wanted, "left out" if why else state, why))
     return tuple(found)
 
@@ -318,7 +319,7 @@ def run_studies(
     runs = []
     for notebook in notebooks:
         target = folder / notebook.stem
-        if why := left_out(notebook, profile, overrides or {}):
+        if why := why_left_out(notebook, profile, overrides or {}):
             runs.append(StudyRun(notebook.stem, "left out", target, error=why))
         else:
             runs.append(run_notebook(notebook, profile, overrides or {}, target))

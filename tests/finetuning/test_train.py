@@ -42,7 +42,7 @@ from tempoloc_nb.finetuning.examples import (
 )
 from tempoloc_nb.finetuning.weights import base_name, freeze, save_folder, shape_of, start_model
 from tempoloc_nb.models.checkpoints import load_model
-from tempoloc_nb.models.registry import find_model
+from tempoloc_nb.models.recognise import find_model
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.video.view import View
 
