@@ -51,7 +51,7 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)
     code = (
-        "import tempoloc_nb; from tempoloc_nb.clips.tasks import load_benchmark;"
+        "import tempoloc_nb; from tempoloc_nb.clips.manifest import load_benchmark;"
         "print(tempoloc_nb.__file__, len(load_benchmark('recipe').clips), len(load_benchmark('sim').with_videos()))"
     )
     environment = {k: v for k, v in os.environ.items() if k != "TEMPOLOC_SETTINGS"} | {"PYTHONPATH": str(site)}

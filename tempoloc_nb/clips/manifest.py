@@ -5,39 +5,46 @@
 # %% ../../nbs/20_clips/15_manifest.ipynb #d90516f7
 from __future__ import annotations
 
+import itertools
 import json
 import lzma
+import os
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from .tasks import PLACEHOLDER, Event, Task, _check_boundaries, load_task, read_task
-from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, open_packed
+from .tasks import Event, Positive, Task, boundary_faults, check_task, load_task, read_task
+from ..core.checks import STRICT, check, faults
+from ..core.errors import TempolocError, unknown
+from ..core.files import all_or_nothing, open_packed, parse_object
 from ..core.settings import data_dir
+from ..video.files import probe, videos_below
 
 # %% auto #0
-__all__ = ['Clip', 'check_labelled', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Benchmark',
+__all__ = ['Clip', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Benchmark', 'clips_of_videos',
            'load_benchmark']
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #61593bc2
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """One demonstration: where its video is, and the truth.
+    """One demonstration: where its video is, the events that it shows, and the truth where it is known.
 
     Boundaries are seconds of the source's PTS, unless `label_fps` says that frames were counted at another rate than
     the source's `fps`: then a boundary is frame / `label_fps`, and `source_boundaries` converts. `video` is relative
     to the manifest, None where the user supplies it. `instants` are raw simulator instants (s) by name.
     """
 
+    __pydantic_config__: ClassVar = STRICT
     clip: str
     task: str
     events: tuple[Event, ...]
     video: str | None = None
-    fps: float | None = None
-    label_fps: float | None = None
-    duration: float | None = None
+    fps: Positive | None = None
+    label_fps: Positive | None = None
+    duration: Positive | None = None
     source: str = ""
     seed: int | None = None
     robot: str | None = None
@@ -56,9 +63,19 @@ class Clip:
         return tuple(e.label for e in self.events)
 
     @property
+    def labelled(self) -> bool:
+        """Whether the clip has events and the truth of each."""
+        return bool(self.events) and all(e.boundary is not None for e in self.events)
+
+    @property
     def boundaries(self) -> tuple[float, ...]:
-        """The events' boundaries (s), in the base in which they were annotated."""
-        return tuple(e.boundary for e in self.events)
+        """The events' boundaries (s), in the base in which they were annotated; none where there are no events.
+
+        Raises `TempolocError` for a clip that nobody has labelled; so do the properties that are made from them.
+        """
+        if self.events and not self.labelled:
+            raise TempolocError(f"{self.clip} has no truth: find or label its events first")
+        return tuple(e.time for e in self.events)
 
     @property
     def label_scale(self) -> float:
@@ -73,7 +90,7 @@ class Clip:
     @property
     def subtask_durations(self) -> tuple[float, ...]:
         """b[i] − b[i−1] with b[−1] = 0 (s, annotated base): what the recipe's relative error is relative to."""
-        return tuple(b - a for a, b in zip((0.0, *self.boundaries[:-1]), self.boundaries, strict=True))
+        return tuple(b - a for a, b in itertools.pairwise((0.0, *self.boundaries)))
 
     def video_path(self, root: Path) -> Path:
         """The absolute path of the video; raises `TempolocError` where the manifest has none."""
@@ -81,63 +98,64 @@ class Clip:
             raise TempolocError(f"clip {self.clip} has no video here: give the folder that holds it (video_root)")
         return root / self.video
 
-
-_CLIP_KEYS = tuple(Clip.__dataclass_fields__)
-_EVENT_KEYS = tuple(Event.__dataclass_fields__)
-
-
-def check_labelled(clip: Clip) -> None:
-    """Raise `TempolocError` if the clip's boundaries are placeholders."""
-    if clip.extra.get(PLACEHOLDER):
-        raise TempolocError(f"{clip.clip} has placeholders for boundaries: find or label them first")
+# %% ../../nbs/20_clips/15_manifest.ipynb #99defa1a
+_KNOWN = tuple(f.name for f in fields(Clip) if f.name != "extra")
+_PLACEHOLDER = "placeholder"
 
 
 def clip_from_dict(values: Mapping[str, Any], where: str) -> Clip:
-    """One manifest line as a `Clip`; unknown keys are kept in `extra`. Raises `TempolocError` naming `where`."""
-    try:
-        events = tuple(Event(**e) for e in values["events"])
-        known = {k: v for k, v in values.items() if k in _CLIP_KEYS and k not in ("events", "extra")}
-        clip = Clip(events=events, extra={k: v for k, v in values.items() if k not in _CLIP_KEYS}, **known)
-    except KeyError as error:
-        raise TempolocError(f"{where} lacks {error.args[0]!r}") from None
-    except TypeError:
-        raise TempolocError(
-            f"{where} is not a clip: it needs clip, task and events, a list of {{{', '.join(_EVENT_KEYS)}}}"
-        ) from None
-    _check_boundaries(clip.boundaries, clip.labels, f"{where}, clip {clip.clip}")
-    if not clip.clip.startswith(f"{clip.task}/"):
-        raise TempolocError(f"{where}: the clip id {clip.clip!r} must start with its task, {clip.task}/")
+    """One manifest line as a `Clip`; unknown keys are kept in `extra`.
+
+    Raises `TempolocError` with a line for each fault, which names `where`.
+    """
+    extra = {k: v for k, v in values.items() if k not in (*_KNOWN, "extra", _PLACEHOLDER)}
+    clip = replace(check(Clip, {k: values[k] for k in _KNOWN if k in values}, where), extra=extra)
+    if values.get(_PLACEHOLDER) is True:
+        clip = replace(clip, events=tuple(Event(label) for label in clip.labels))
+    if found := [f"{where}, clip {clip.clip}: {fault}" for fault in _clip_faults(clip)]:
+        raise faults(found)
     return clip
+
+
+def _clip_faults(clip: Clip) -> Iterator[str]:
+    """What no type says of a clip."""
+    if not clip.task or not clip.name or not clip.clip.startswith(f"{clip.task}/"):
+        yield f"the clip id must start with its task, {clip.task}/, and name the clip"
+    if not all(label.strip() for label in clip.labels):
+        yield "an event's label is empty"
+    yield from boundary_faults([e.boundary for e in clip.events], len(clip.events))
 
 
 def clip_to_dict(clip: Clip) -> dict[str, Any]:
     """A `Clip` as one manifest line; keys that say nothing are left out, except `video`."""
-    events = [{k: getattr(e, k) for k in _EVENT_KEYS if getattr(e, k) is not None} for e in clip.events]
-    values = {k: getattr(clip, k) for k in _CLIP_KEYS if k not in ("events", "extra")}
+    events = [{f.name: v for f in fields(e) if (v := getattr(e, f.name)) is not None} for e in clip.events]
+    values = {k: getattr(clip, k) for k in _KNOWN if k != "events"}
     kept = {k: v for k, v in values.items() if k == "video" or v not in (None, "", {})}
     return {**kept, "events": events, **clip.extra}
 
-
+# %% ../../nbs/20_clips/15_manifest.ipynb #0f362e83
 def read_manifest(path: str | Path) -> tuple[Clip, ...]:
-    """Read a manifest (JSON Lines); raises `TempolocError` naming the line that is wrong."""
+    """The clips of a manifest (JSON Lines); raises `TempolocError` with a line for each fault, which names its line."""
     path = Path(path)
     try:
         with open_packed(path) as source:
-            lines = source.read().decode("utf-8").splitlines()
+            lines = source.read().decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise TempolocError(f"cannot read the manifest {path.name}: {getattr(error, 'strerror', error)}") from None
-    clips = []
+    clips: list[Clip] = []
+    found: list[str] = []
     for number, line in enumerate(lines, 1):
         where = f"{path.name}:{number}"
         try:
-            clips.append(clip_from_dict(json.loads(line), where))
-        except json.JSONDecodeError as error:
-            raise TempolocError(f"{where} is not JSON: {error.msg}") from None
-    seen: set[str] = set()
-    for clip in clips:
-        if clip.clip in seen:
-            raise TempolocError(f"{path.name} has the clip {clip.clip} twice; clip ids must be unique")
-        seen.add(clip.clip)
+            clips += [clip_from_dict(parse_object(line, where), where)] if line.strip() else []
+        except TempolocError as error:
+            found += str(error).splitlines()
+    twice = [clip for clip, count in Counter(c.clip for c in clips).items() if count > 1]
+    found += [f"{path.name} has the clip {clip} twice; clip ids must be unique" for clip in twice]
+    if not clips and not found:
+        found = [f"{path.name} is empty: a manifest has one clip a line"]
+    if found:
+        raise faults(found)
     return tuple(clips)
 
 
@@ -151,7 +169,10 @@ def write_manifest(path: str | Path, clips: Iterable[Clip]) -> None:
 # %% ../../nbs/20_clips/15_manifest.ipynb #5dbe6a8b
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to."""
+    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to.
+
+    Clips may be without truth: they can be answered, but not scored.
+    """
 
     name: str
     root: Path
@@ -161,7 +182,7 @@ class Benchmark:
     def of_task(self, key: str) -> tuple[Clip, ...]:
         """The clips of one task; raises `TempolocError` for a task that is not in the benchmark."""
         if key not in self.tasks:
-            raise TempolocError(f"{self.name} has no task {key!r}: choose one of {', '.join(self.tasks)}")
+            raise unknown("task", key, self.tasks, f"the tasks of {self.name}")
         return tuple(c for c in self.clips if c.task == key)
 
     def head(self, count: int) -> Benchmark:
@@ -179,7 +200,58 @@ class Benchmark:
         """The clips whose video is here."""
         return tuple(c for c in self.clips if c.video is not None and c.video_path(self.root).is_file())
 
+# %% ../../nbs/20_clips/15_manifest.ipynb #74b768ba
+def _clip_names(paths: Iterable[Path], root: Path) -> dict[Path, str]:
+    """A name for each video: its stem, or its path below `root` where two would be called the same."""
+    below = {p: p.relative_to(root) for p in paths}
+    namings = (
+        {p: b.stem for p, b in below.items()},
+        {p: b.with_suffix("").as_posix() for p, b in below.items()},
+        {p: b.as_posix() for p, b in below.items()},
+    )
+    return next(names for names in namings if len(set(names.values())) == len(names))
 
+
+def _named_videos(videos: str | Path | Iterable[str | Path]) -> tuple[list[Path], Path]:
+    """The video files meant, absolute, and a folder that holds all of them."""
+    given = [Path(v) for v in ([videos] if isinstance(videos, str | Path) else videos)]
+    found = dict.fromkeys(f.absolute() for v in given for f in (videos_below(v) if v.is_dir() else [v]))
+    if not found:
+        where = ", ".join(map(str, given)) or "an empty list"
+        raise TempolocError(f"no video in {where}: give video files, or folders that hold some")
+    root = given[0] if len(given) == 1 and given[0].is_dir() else Path(os.path.commonpath([f.parent for f in found]))
+    return list(found), root.absolute()
+
+
+def clips_of_videos(
+    videos: str | Path | Iterable[str | Path], events: str | Iterable[str] | Task, task: str = "own"
+) -> Benchmark:
+    """A benchmark without truth of own videos: a file, several, or folders, in which all videos are taken.
+
+    `events` are the labels of what is to be found, in their order, or a `Task`, and then `task` is not used. Clip ids
+    are unique: a video's name, with its folders where two would be called the same. `fps` and `duration` (s) are
+    read from each file. Raises `TempolocError` with a line for each file that is no readable video, and for labels
+    that are empty or doubled.
+    """
+    if not isinstance(events, Task):
+        labels = (events,) if isinstance(events, str) else tuple(events)
+        events = check_task(Task(task, labels), "the events to be found")
+    paths, root = _named_videos(videos)
+    clips, found = [], []
+    for path, name in _clip_names(paths, root).items():
+        try:
+            info = probe(path)
+        except TempolocError as error:
+            found.append(str(error))
+            continue
+        unlabelled = tuple(Event(label) for label in events.events)
+        video = path.relative_to(root).as_posix()
+        clips.append(Clip(f"{events.key}/{name}", events.key, unlabelled, video, info.fps, duration=info.duration))
+    if found:
+        raise faults(found)
+    return Benchmark(events.key, root, {events.key: events}, tuple(clips))
+
+# %% ../../nbs/20_clips/15_manifest.ipynb #872d035c
 def _tasks_of(clips: Iterable[Clip], folder: Path) -> Iterator[Task]:
     """The tasks of a manifest's clips: a TOML file beside the manifest, else a shipped one."""
     for key in dict.fromkeys(c.task for c in clips):
@@ -188,21 +260,37 @@ def _tasks_of(clips: Iterable[Clip], folder: Path) -> Iterator[Task]:
 
 
 def _from_task_file(task: Task, root: Path) -> Benchmark:
-    """A benchmark of the demonstrations whose boundaries stand in the task file itself."""
-    if not task.boundaries:
-        raise TempolocError(f"the task {task.key} has no [boundaries]: add the true boundaries of a demonstration")
+    """A benchmark of the demonstrations that a task file lists, or of the videos beside it that fit its pattern."""
+    blank: tuple[float | None, ...] = (None,) * len(task.events)
+    fits = [v for v in videos_below(root) if re.fullmatch(task.clip_pattern, v.stem)] if not task.boundaries else []
+    found = {task.clip_id(v): (v.relative_to(root).as_posix(), blank) for v in fits}
+    listed = {f"{task.key}/{name}": (None, times or blank) for name, times in task.boundaries.items()}
+    if not listed and not found:
+        raise TempolocError(
+            f"the task {task.key} has no [boundaries], and no video beside its file fits {task.clip_pattern}: add the"
+            " true boundaries of a demonstration, or the videos"
+        )
     clips = tuple(
         Clip(
-            clip=f"{task.key}/{name}",
+            clip=clip,
             task=task.key,
             events=tuple(Event(label, t) for label, t in zip(task.events, times, strict=True)),
+            video=video,
             fps=task.fps,
             label_fps=task.label_fps,
             source=task.source,
         )
-        for name, times in task.boundaries.items()
+        for clip, (video, times) in (listed | found).items()
     )
     return Benchmark(task.key, root, {task.key: task}, clips)
+
+
+def _no_video(path: Path) -> None:
+    """Raise `TempolocError` for a video."""
+    from tempoloc_nb.video.files import SUFFIXES
+
+    if path.suffix.lower() in SUFFIXES:
+        raise TempolocError(f"{path} is a video, not a benchmark: tempoloc find {path} -e EVENT finds events in it")
 
 
 def load_benchmark(name: str | Path) -> Benchmark:
@@ -217,9 +305,11 @@ def load_benchmark(name: str | Path) -> Benchmark:
     folder = shipped if shipped.is_dir() else path
     named = (folder / "manifest.jsonl", folder / "manifest.jsonl.xz")
     manifest = next((p for p in named if p.is_file()), folder)
+    if manifest.suffix not in (".jsonl", ".xz"):
+        _no_video(path)
     if not manifest.is_file():
-        names = ", ".join(sorted(p.parent.name for p in (data_dir() / "benchmarks").glob("*/manifest.jsonl*")))
-        raise TempolocError(f"no benchmark {str(name)!r}: choose one of {names}, or a manifest.jsonl or .toml file")
+        names = {p.parent.name for p in (data_dir() / "benchmarks").glob("*/manifest.jsonl*")}
+        raise unknown("benchmark", str(name), names, "or a manifest.jsonl or .toml file")
     clips = read_manifest(manifest)
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}
     return Benchmark(manifest.parent.name, manifest.parent, tasks, clips)

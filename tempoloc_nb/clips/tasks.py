@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, ClassVar, Literal
 
-from ..core.errors import TempolocError
+from annotated_types import Gt
+
+from ..core.checks import STRICT, check, faults
+from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.settings import data_dir
 
-# Which of an answer's two numbers is the boundary; the recipe's answers, and ours, say "start".
 BoundaryIs = Literal["start", "end"]
-PLACEHOLDER = "placeholder"  # a clip has it in its `extra` while nobody has labelled it: its boundaries mean nothing
+"""Which of an answer's two numbers is the boundary; the recipe's answers, and ours, say "start"."""
+
+Positive = Annotated[float, Gt(0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +46,35 @@ class Interval:
         union = self.duration + other.duration - overlap
         return overlap / union if union > 0 else 0.0
 
+# %% auto #0
+__all__ = ['BoundaryIs', 'Positive', 'Interval', 'Event', 'intervals_from_boundaries', 'boundary_of', 'Task', 'label_faults',
+           'boundary_faults', 'check_task', 'read_task', 'load_task', 'list_tasks']
 
+# %% ../../nbs/20_clips/10_tasks.ipynb #ec239a64
 @dataclass(frozen=True, slots=True)
 class Event:
-    """The truth of one event: `boundary` in seconds, and its interval where the truth has one."""
+    """One event of a clip: its label, its `boundary` (s), and its interval (s) where the truth has one.
 
+    `boundary` is None where nobody has labelled the clip.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
     label: str
-    boundary: float
+    boundary: float | None = None
     start: float | None = None
     end: float | None = None
+
+    @property
+    def time(self) -> float:
+        """The boundary (s); raises `TempolocError` for an event that nobody has labelled."""
+        if self.boundary is None:
+            raise TempolocError(f"the event {self.label!r} has no boundary: find or label it first")
+        return self.boundary
 
     @property
     def interval(self) -> Interval | None:
         """The true interval, or None where only the boundary is known."""
         return Interval(self.start, self.end) if self.start is not None and self.end is not None else None
-
-# %% auto #0
-__all__ = ['BoundaryIs', 'PLACEHOLDER', 'Interval', 'Event', 'intervals_from_boundaries', 'boundary_of', 'Task', 'read_task',
-           'load_task', 'list_tasks']
 
 # %% ../../nbs/20_clips/10_tasks.ipynb #b911e1f5
 def intervals_from_boundaries(
@@ -91,9 +105,11 @@ class Task:
     `label_fps` is the rate at which frames were counted when the truth was annotated, where that differs from `fps`.
     `clip_pattern` is a regular expression with one group, `clip`, that finds the clip's name in a video's file name.
     `prompt_name` is the recipe's name for the task's prompt. `example` are example intervals (s) of the events.
-    `mirrors` is the recipe's task whose timing a simulated task copies.
+    `mirrors` is the recipe's task whose timing a simulated task copies. `boundaries` (s) are the truth by
+    demonstration; none are listed for one that nobody has labelled.
     """
 
+    __pydantic_config__: ClassVar = STRICT
     key: str
     events: tuple[str, ...]
     title: str = ""
@@ -101,8 +117,8 @@ class Task:
     boundary_is: BoundaryIs = "start"
     domain: str = ""
     embodiment: str = ""
-    fps: float | None = None
-    label_fps: float | None = None
+    fps: Positive | None = None
+    label_fps: Positive | None = None
     frames: tuple[int, int] | None = None
     clip_pattern: str = r"(?P<clip>.+)"
     source: str = ""
@@ -120,66 +136,58 @@ class Task:
         return f"{self.key}/{found['clip']}"
 
 # %% ../../nbs/20_clips/10_tasks.ipynb #2c5979a0
-def _as_tuple(value: Any) -> Any:
-    return tuple(_as_tuple(v) for v in value) if isinstance(value, list) else value
+def label_faults(labels: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the events of a task, a line for each fault."""
+    if not labels:
+        yield "no events: a task needs at least one"
+    if not all(label.strip() for label in labels):
+        yield "an event's label is empty: events must be distinct, non-empty texts"
+    if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
+        yield f"the event {twice[0]!r} stands there twice: events must be distinct, non-empty texts"
 
 
-_TASK_TYPES: dict[str, tuple[type, ...]] = {
-    "key": (str,), "events": (tuple,), "title": (str,), "prompt_name": (str,), "boundary_is": (str,), "domain": (str,),
-    "embodiment": (str,), "fps": (int, float), "label_fps": (int, float), "frames": (tuple,), "clip_pattern": (str,),
-    "source": (str,), "notes": (str,), "mirrors": (str,), "example": (tuple,), "boundaries": (dict,),
-}  # fmt: skip
+def boundary_faults(times: Sequence[float | None], count: int) -> Iterator[str]:
+    """What is wrong with a demonstration's `times` (s) of `count` events, a line for each fault; None is no truth."""
+    known = [t for t in times if t is not None]
+    if len(times) != count:
+        yield f"{count} events need {count} boundaries, found {list(times)}"
+    elif known and len(known) < count:
+        yield f"{len(known)} of {count} events have a boundary: label all of a clip's events, or none"
+    if any(t <= 0 for t in known):
+        yield f"boundaries must be seconds after 0: {known}"
+    if any(b <= a for a, b in itertools.pairwise(known)):
+        yield f"boundaries must increase, but are {known}"
 
-
-def _check_task(values: dict[str, Any], name: str) -> None:
-    """Raise `TempolocError` for what is wrong in a task file's `values`."""
-    for key, value in values.items():
-        if key not in _TASK_TYPES:
-            raise TempolocError(f"{name} has the unknown key {key!r}; known keys: {', '.join(_TASK_TYPES)}")
-        if not isinstance(value, _TASK_TYPES[key]):
-            raise TempolocError(f"{name}: {key} = {value!r} has the wrong type")
-    for key in ("key", "events"):
-        if not values.get(key):
-            raise TempolocError(f"{name} lacks {key!r}; a task needs a key and at least one event")
-    labels = values["events"]
-    if not all(isinstance(e, str) and e.strip() for e in labels) or len(set(labels)) != len(labels):
-        raise TempolocError(f"{name}: events must be distinct, non-empty texts")
-    if values.get("boundary_is", "start") not in ("start", "end"):
-        raise TempolocError(f"{name}: boundary_is must be 'start' or 'end', not {values['boundary_is']!r}")
-    _check_pattern(values.get("clip_pattern", "(?P<clip>.+)"), name)
-    for clip, times in values.get("boundaries", {}).items():
-        _check_boundaries(times, labels, f"{name}, demonstration {clip}")
-
-
-def _check_pattern(pattern: str, name: str) -> None:
-    """Raise `TempolocError` unless `pattern` is a regular expression with a group `clip`."""
+# %% ../../nbs/20_clips/10_tasks.ipynb #92561d61
+def _pattern_faults(pattern: str) -> Iterator[str]:
     try:
-        groups = re.compile(pattern).groupindex
+        if "clip" not in re.compile(pattern).groupindex:
+            yield "clip_pattern needs a group named clip: (?P<clip>...)"
     except re.error as error:
-        raise TempolocError(f"{name}: clip_pattern is not a regular expression: {error}") from None
-    if "clip" not in groups:
-        raise TempolocError(f"{name}: clip_pattern needs a group named clip: (?P<clip>...)")
+        yield f"clip_pattern is not a regular expression: {error}"
 
 
-def _check_boundaries(times: Any, labels: tuple[str, ...], where: str) -> None:
-    """Raise `TempolocError` unless `times` is one finite, strictly increasing number (s > 0) a label."""
-    if not isinstance(times, tuple) or len(times) != len(labels):
-        raise TempolocError(f"{where}: {len(labels)} events need {len(labels)} boundaries, found {times!r}")
-    if not all(isinstance(t, int | float) and math.isfinite(t) and t > 0 for t in times):
-        raise TempolocError(f"{where}: boundaries must be seconds after 0: {times!r}")
-    if any(b <= a for a, b in itertools.pairwise(times)):
-        raise TempolocError(f"{where}: boundaries must increase, but are {times!r}")
+def _task_faults(task: Task) -> Iterator[str]:
+    """What no type says of a task."""
+    yield from [] if task.key.strip() else ["the key is empty"]
+    yield from label_faults(task.events)
+    yield from _pattern_faults(task.clip_pattern)
+    count = len(task.events)
+    for clip, times in task.boundaries.items():
+        yield from (f"demonstration {clip}: {f}" for f in boundary_faults(times or [None] * count, count))
+
+# %% ../../nbs/20_clips/10_tasks.ipynb #392bf3b3
+def check_task(task: Task, where: str) -> Task:
+    """The task, if it says what a task must say; raises `TempolocError` with a line for each fault, naming `where`."""
+    if found := [f"{where}: {fault}" for fault in _task_faults(task)]:
+        raise faults(found)
+    return task
 
 
 def read_task(path: str | Path) -> Task:
-    """Read one task file (TOML); raises `TempolocError` that says what is wrong with it."""
+    """Read one task file (TOML); raises `TempolocError` with a line for each fault."""
     path = Path(path)
-    raw = read_toml(path, "task")
-    values = {key: _as_tuple(value) for key, value in raw.items()}
-    if isinstance(values.get("boundaries"), dict):
-        values["boundaries"] = {str(k): _as_tuple(v) for k, v in values["boundaries"].items()}
-    _check_task(values, path.name)
-    return Task(**values)
+    return check_task(check(Task, read_toml(path, "task"), path.name), path.name)
 
 
 def load_task(name: str | Path) -> Task:
@@ -189,7 +197,7 @@ def load_task(name: str | Path) -> Task:
         return read_task(path)
     shipped = {p.stem: p for p in (data_dir() / "tasks").glob("*/*.toml")}
     if str(name) not in shipped:
-        raise TempolocError(f"unknown task {name!r}: choose one of {', '.join(sorted(shipped))}, or give a .toml file")
+        raise unknown("task", str(name), shipped, "or give a .toml file")
     return read_task(shipped[str(name)])
 
 

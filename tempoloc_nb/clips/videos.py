@@ -11,7 +11,7 @@ from pathlib import Path
 from .manifest import Benchmark
 from .tasks import Task
 from ..core.errors import TempolocError
-from ..video.overlay import SUFFIXES
+from ..video.files import videos_below
 
 
 def videos_here(benchmark: Benchmark, video_root: Path | str | None = None) -> dict[str, Path]:
@@ -49,7 +49,7 @@ def _by_name(benchmark: Benchmark, root: Path) -> Iterator[tuple[str, Path]]:
     `nut/demo_1.mp4`).
     """
     clips = {c.clip for c in benchmark.clips}
-    for path in sorted(p for p in root.rglob("*") if p.suffix.lower() in SUFFIXES):
+    for path in videos_below(root):
         tail = f"{path.parent.name}/{path.stem}"
         if tail in clips:
             yield tail, path

@@ -5,10 +5,12 @@
 # %% ../../nbs/10_core/15_checks.ipynb #33e707ce
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import json
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
 
 from .errors import TempolocError
 
@@ -19,9 +21,17 @@ Kind = TypeVar("Kind")
 MAX_FAULTS = 10
 STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """Set as `__pydantic_config__` of a dataclass that is read from a file."""
+TEXTS: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
+"""As `STRICT`, for files that know texts alone, such as INI: "8" may be a number and "no" a truth value."""
+
+
+def faults(lines: Sequence[str]) -> TempolocError:
+    """One error of many `lines`, a fault each; beyond `MAX_FAULTS` they are counted."""
+    more = [f"and {len(lines) - MAX_FAULTS} more faults"] if len(lines) > MAX_FAULTS else []
+    return TempolocError("\n".join([*lines[:MAX_FAULTS], *more]))
 
 # %% auto #0
-__all__ = ['Kind', 'MAX_FAULTS', 'STRICT', 'check_json', 'check']
+__all__ = ['Kind', 'MAX_FAULTS', 'STRICT', 'TEXTS', 'faults', 'check_json', 'check', 'check_texts']
 
 # %% ../../nbs/10_core/15_checks.ipynb #ec65b19d
 @cache
@@ -59,8 +69,8 @@ def _line(fault: Any, where: str, known: tuple[str, ...]) -> str:
         return f"{at} lacks {last!r}"
     if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         near = difflib.get_close_matches(str(last), known, n=1, cutoff=0.6)
-        way = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
-        return f"{at} has the unknown key {last!r}; {way}"
+        way = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
+        return f"{at} has the unknown key {last!r}{way}"
     shown = json.dumps(fault["input"], ensure_ascii=False, default=str)
     value = f"{last} = {shown if len(shown) <= 60 else shown[:57] + '...'}" if last != "" else shown[:60]
     reason = _reason(fault)
@@ -68,10 +78,24 @@ def _line(fault: Any, where: str, known: tuple[str, ...]) -> str:
 
 
 def _error(error: ValidationError, kind: Any, where: str) -> TempolocError:
-    known = tuple(getattr(kind, "__dataclass_fields__", {}) or getattr(kind, "model_fields", {}))
-    faults = [_line(f, where, known) for f in error.errors(include_url=False)]
-    more = [f"and {len(faults) - MAX_FAULTS} more faults"] if len(faults) > MAX_FAULTS else []
-    return TempolocError("\n".join([*faults[:MAX_FAULTS], *more]))
+    found = error.errors(include_url=False)
+    return faults([_line(f, where, _keys(kind, f["loc"][:-1])) for f in found])
+
+
+def _table(kind: Any) -> Any:
+    """The dataclass or model that a type is or holds, or None."""
+    if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "model_fields")):
+        return kind
+    return next(filter(None, map(_table, get_args(kind))), None)
+
+
+def _keys(kind: Any, path: Sequence[int | str]) -> tuple[str, ...]:
+    """The keys of the table at `path` in a `kind`."""
+    table = _table(kind)
+    for part in path:
+        table = _table(get_type_hints(table).get(str(part))) or table
+    found = dataclasses.fields(table) if dataclasses.is_dataclass(table) else ()
+    return tuple(f.name for f in found) or tuple(table.model_fields)
 
 # %% ../../nbs/10_core/15_checks.ipynb #6754ea8b
 def check_json(kind: type[Kind], text: str | bytes, where: str) -> Kind:
@@ -95,3 +119,14 @@ def check(kind: type[Kind], value: Any, where: str) -> Kind:
     except (TypeError, ValueError, RecursionError) as error:
         raise TempolocError(f"{where} holds what is neither text, number, list nor table: {error}") from None
     return check_json(kind, text, where)
+
+
+def check_texts(kind: type[Kind], value: Any, where: str) -> Kind:
+    """Tables of texts as a `kind` whose dataclasses are `TEXTS`; raises `TempolocError` as `check_json` does."""
+    from pydantic import ValidationError
+
+    try:
+        found: Kind = _adapter(cast(Any, kind)).validate_python(value)
+    except ValidationError as error:
+        raise _error(error, kind, where) from None
+    return found

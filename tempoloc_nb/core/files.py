@@ -77,8 +77,8 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 
 def whole_lines(path: Path) -> list[str]:
     """The lines of a text, without one that a killed writer left unfinished; none of a file that is not there."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
-    return [line for line in lines if line.endswith("\n")]
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [f"{line}\n" for line in text.split("\n")[:-1]]
 
 
 def first_line(error: BaseException) -> str:
@@ -143,11 +143,11 @@ def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dic
             yield f"{path.name}:{number}", parse_object(line, f"{path.name}:{number}")
 
 
-def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write JSON Lines, all or nothing; folders are made."""
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write JSON Lines, all or nothing, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with all_or_nothing(path) as partial, partial.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return sum(file.write(json.dumps(row, ensure_ascii=False) + "\n") > 0 for row in rows)
 
 
 def need(row: Mapping[str, Any], key: str, kind: type[Value] | tuple[type[Value], ...], where: str) -> Value:

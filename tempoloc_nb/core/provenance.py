@@ -14,7 +14,7 @@ from pathlib import Path
 import tempoloc_nb
 
 # %% auto #0
-__all__ = ['PACKAGES', 'file_hash', 'files_below', 'environment', 'versions']
+__all__ = ['PACKAGES', 'file_hash', 'files_below', 'versions']
 
 # %% ../../nbs/10_core/60_provenance.ipynb #a43cf701
 def file_hash(path: Path) -> str:
@@ -34,27 +34,22 @@ def files_below(folder: Path, pattern: str = "*") -> list[Path]:
     return sorted(p for p in folder.rglob(pattern) if p.is_file() and "__pycache__" not in p.parts)
 
 # %% ../../nbs/10_core/60_provenance.ipynb #1c1f47c4
-# Versions that are noted with a run; another version may draw other pixels or round otherwise.
-PACKAGES = ("av", "matplotlib", "numpy", "pandas", "papermill", "pillow", "seaborn", "torch", "transformers")
-
-
-def environment() -> dict[str, str]:
-    """Versions of Python and of the packages that shape results, and the machine's kind."""
-    found = {"python": platform.python_version(), "machine": platform.machine(), "tempoloc_nb": tempoloc_nb.__version__}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+PACKAGES = (
+    "av", "matplotlib", "numpy", "pandas", "papermill", "pillow", "seaborn", "tokenizers", "torch", "torchvision",
+    "transformers", "vllm",
+)  # fmt: skip
+"""Packages whose versions a result names: another one may draw other pixels, round otherwise or answer otherwise."""
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that answers depend on, where they are installed."""
-    found = {"python": platform.python_version()}
-    for name in ("tempoloc_nb", "av", "numpy", "pillow", "tokenizers", "torch", "torchvision", "transformers", "vllm"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    """Versions of Python, of this package and of those of `PACKAGES` that are installed, and the machine's kind."""
+    found = {"python": platform.python_version(), "machine": platform.machine(), "tempoloc_nb": tempoloc_nb.__version__}
+    return found | {name: version(name) for name in PACKAGES if _installed(name)}
+
+
+def _installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True

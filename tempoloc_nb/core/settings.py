@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import configparser
 import os
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar
 
 import tempoloc_nb
-from .errors import TempolocError
+from .checks import TEXTS, check_texts
+from .errors import TempolocError, unknown
+from .files import first_line, read_text
 
 # %% auto #0
 __all__ = ['Paths', 'StudyDefaults', 'Scoring', 'Pixels', 'Profile', 'Settings', 'load_settings', 'settings_path', 'settings',
@@ -24,6 +26,7 @@ __all__ = ['Paths', 'StudyDefaults', 'Scoring', 'Pixels', 'Profile', 'Settings',
 class Paths:
     """Where the study reads and writes, absolute."""
 
+    __pydantic_config__: ClassVar = TEXTS
     data: Path
     figures: Path
     runs: Path
@@ -39,6 +42,7 @@ class Paths:
 class StudyDefaults:
     """What the studies share; `fps_grid` and `fps` are sampling rates in frames per second."""
 
+    __pydantic_config__: ClassVar = TEXTS
     seed: int
     fps_grid: tuple[float, ...]
     fps: float
@@ -48,6 +52,7 @@ class StudyDefaults:
 class Scoring:
     """Thresholds of the evaluation; seconds, percent and fractions as the names say."""
 
+    __pydantic_config__: ClassVar = TEXTS
     mre_target_pct: float
     hit_window_frames: float
     hit_seconds: tuple[float, ...]
@@ -60,6 +65,7 @@ class Scoring:
 class Pixels:
     """The pixel budget a video may use, in pixels over all its frames."""
 
+    __pydantic_config__: ClassVar = TEXTS
     total_pixels: int
 
 
@@ -67,6 +73,7 @@ class Pixels:
 class Profile:
     """How much of a study to run. `clips_per_task` 0 means all; `gpus` is how many it needs, and uses."""
 
+    __pydantic_config__: ClassVar = TEXTS
     clips_per_task: int
     trials: int
     resamples: int
@@ -78,6 +85,7 @@ class Profile:
 class Settings:
     """All of `settings.ini`, and the folder it stands in."""
 
+    __pydantic_config__: ClassVar = TEXTS
     root: Path
     paths: Paths
     study: StudyDefaults
@@ -88,77 +96,35 @@ class Settings:
     def profile(self, name: str) -> Profile:
         """The profile `name`; raises `TempolocError` with the known names otherwise."""
         if name not in self.profiles:
-            raise TempolocError(f"unknown profile {name!r}: choose one of {', '.join(self.profiles)}")
+            raise unknown("profile", name, self.profiles)
         return self.profiles[name]
-
-# %% ../../nbs/10_core/10_settings.ipynb #3a8aea63
-_Section = TypeVar("_Section")
-
-
-def _convert(text: str, kind: Any, root: Path) -> Any:
-    """`text` as `kind`; raises ValueError where it is not one."""
-    if get_origin(kind) is tuple:
-        return tuple(_convert(part.strip(), get_args(kind)[0], root) for part in text.split(","))
-    if kind is Path:
-        return (root / text).resolve()
-    if kind is bool:
-        states = configparser.ConfigParser.BOOLEAN_STATES
-        if text.lower() not in states:
-            raise ValueError
-        return states[text.lower()]
-    return kind(text)
-
-
-def _read_section(kind: type[_Section], values: dict[str, str], where: str, root: Path) -> _Section:
-    """The section's `values` as the dataclass `kind`, every field given and no other."""
-    hints = get_type_hints(kind)
-    names = list(hints)
-    for key in values:
-        if key not in names:
-            raise TempolocError(f"{where} has the unknown key {key!r}; known keys: {', '.join(names)}")
-    for name in names:
-        if name not in values:
-            raise TempolocError(f"{where} lacks the key {name!r}; add it")
-    read = {}
-    for name in names:
-        try:
-            read[name] = _convert(values[name], hints[name], root)
-        except ValueError:
-            wanted = getattr(hints[name], "__name__", hints[name])
-            raise TempolocError(f"{where}: {name} = {values[name]!r} is not a valid {wanted}") from None
-    return kind(**read)
 
 # %% ../../nbs/10_core/10_settings.ipynb #b6c55f45
 def load_settings(path: str | Path) -> Settings:
     """Read a `settings.ini`.
 
-    Raises `TempolocError` for a missing file, an unknown or missing section or key, and a value of the wrong type.
+    Raises `TempolocError` for a missing file, and with a line for each unknown or missing section or key and each value
+    of the wrong type.
     """
     path = Path(path)
     parser = configparser.ConfigParser(interpolation=None)
     try:
-        parser.read_string(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TempolocError(f"cannot read the settings file {path.name}: {error.strerror}") from None
-    except (configparser.Error, UnicodeDecodeError) as error:
-        raise TempolocError(f"{path.name} is not a valid settings file: {str(error).splitlines()[0]}") from None
-    hints = get_type_hints(Settings)
-    sections = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
-    found = {name: dict(parser[name]) for name in parser.sections()}
-    profiles = {name.removeprefix("profile."): values for name, values in found.items() if name.startswith("profile.")}
-    for name in found:
-        if name not in sections and not name.startswith("profile."):
-            known = ", ".join([*sections, "profile.*"])
-            raise TempolocError(f"{path.name} has the unknown section [{name}]; known: {known}")
-    for name in sections:
-        if name not in found:
-            raise TempolocError(f"{path.name} lacks the section [{name}]; add it")
+        parser.read_string(read_text(path, "settings"))
+    except configparser.Error as error:
+        raise TempolocError(f"{path.name} is not a valid settings file: {first_line(error)}") from None
+    tables: dict[str, dict[str, Any]] = {name: dict(parser[name]) for name in parser.sections()}
+    profiles = {n.removeprefix("profile."): tables.pop(n) for n in list(tables) if n.startswith("profile.")}
+    for name, key in _LISTS:
+        if key in tables.get(name, {}):
+            tables[name][key] = tables[name][key].split(",")
     root = path.resolve().parent
-    read: dict[str, Any] = {
-        name: _read_section(kind, found[name], f"{path.name} [{name}]", root) for name, kind in sections.items()
-    }
-    made = {name: _read_section(Profile, v, f"{path.name} [profile.{name}]", root) for name, v in profiles.items()}
-    return Settings(root=root, profiles=made, **read)
+    found = check_texts(Settings, {"root": str(root), "profiles": profiles, **tables}, path.name)
+    places = {f.name: (root / getattr(found.paths, f.name)).resolve() for f in fields(Paths)}
+    return replace(found, paths=Paths(**places))
+
+
+_SECTIONS: dict[str, Any] = {"study": StudyDefaults, "scoring": Scoring}
+_LISTS = [(name, f.name) for name, kind in _SECTIONS.items() for f in fields(kind) if str(f.type).startswith("tuple")]
 
 # %% ../../nbs/10_core/10_settings.ipynb #880b5612
 def settings_path() -> Path:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -110,7 +110,7 @@ def answer_events(clip: Clip, duration: float, convention: BoundaryIs = "start")
     times, scale = clip.source_boundaries, clip.label_scale
     spans = intervals_from_boundaries(times, max(duration, times[-1]), convention)
     if convention == "start":
-        later = [e.end is not None and e.end > e.boundary for e in clip.events]
+        later = [e.end is not None and e.end > e.time for e in clip.events]
         ends = [(e.end or 0) * scale if own else s.end for e, s, own in zip(clip.events, spans, later, strict=True)]
         spans = tuple(Interval(t, end) for t, end in zip(times, ends, strict=True))
     joined = zip(clip.events, times, spans, strict=True)
@@ -119,7 +119,7 @@ def answer_events(clip: Clip, duration: float, convention: BoundaryIs = "start")
 
 def after_the_end(clip: Clip, duration: float) -> str:
     """What of the clip's truth lies after the end of its video (s), more than rounding explains; "" if nothing does."""
-    times = [max(e.boundary, e.end or 0.0) * clip.label_scale for e in clip.events]
+    times = [max(e.time, e.end or 0.0) * clip.label_scale for e in clip.events]
     last = max(times, default=0.0)
     return f"an event is at {last:.3f} s; the video has {duration:.3f} s" if last > duration + ROUNDING else ""
 
@@ -145,18 +145,12 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
     if PLACEHOLDER in question:
         raise TempolocError(f"{clip}: the question holds {PLACEHOLDER!r}, which stands for the video: rename the label")
     for e in events:
-        times = (e.boundary, e.start or 0.0, e.end or 0.0)
+        times = (e.time, e.start or 0.0, e.end or 0.0)
         for number in _DECIMAL.findall(e.label):
             if any(abs(float(number) - t) < 0.051 for t in times):
                 raise TempolocError(f"{clip}: the label {e.label!r} holds {number}, a time of its answer: take it out")
 
 # %% ../../nbs/50_data/10_sample.ipynb #a33632fe
-def _conversation(prompt: Prompt, labels: Sequence[str], video: str, answer: str) -> str:
-    """The recipe's JSON: a system text, the user's video and question, the assistant's text."""
-    turns = conversation(prompt.system, prompt.question(labels), {"type": "video", "video": video}, answer)
-    return json.dumps(turns, ensure_ascii=False)
-
-
 def sample_of(
     clip: Clip, *, video: str, fps: float, stamps: Stamps, prompt: Prompt | str = "recipe",
     convention: BoundaryIs = "start", stamped: bool = False, split: str = "train", source_fps: float | None = None,
@@ -177,12 +171,14 @@ def sample_of(
         raise TempolocError(f"{clip.clip}: its manifest names no {'duration' if rate else 'fps'}: probe the video")
     asked = load_prompt(prompt) if isinstance(prompt, str) else prompt
     events = answer_events(clip, length, convention)
-    check_question(asked.question(clip.labels), events, clip.clip)
+    question = asked.question(clip.labels)
+    check_question(question, events, clip.clip)
+    talk = conversation(asked.system, question, {"type": "video", "video": video}, answer_of(events, digits))
     return Sample(
         clip=clip.clip, task=clip.task, split=split, video=inside(video), fps=min(fps, rate), source_fps=rate,
         duration=length, stamps=stamps, stamped=stamped and stamps != "none", convention=convention, events=events,
         source=clip.source, video_sha256=video_sha256,
-        conversations=_conversation(asked, clip.labels, video, answer_of(events, digits)),
+        conversations=json.dumps(talk, ensure_ascii=False),
     )  # fmt: skip
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ..clips.manifest import Clip, load_benchmark
-from ..clips.tasks import PLACEHOLDER, BoundaryIs, Event, Task, list_tasks
+from ..clips.tasks import BoundaryIs, Event, Task, list_tasks
 from ..clips.videos import videos_here
 from ..core.errors import TempolocError
 from ..core.pickles import read_plain_pickle
-from ..video.overlay import SUFFIXES
+from ..video.files import SUFFIXES
 
 # %% auto #0
 __all__ = ['PROVENANCE', 'Candidate', 'Source', 'from_manifest', 'read_response', 'from_recipe']
@@ -51,7 +51,7 @@ class Source:
 # Written by `simulate`, by corrections, and by the importers of other formats; `demonstration` is read by `splits`.
 PROVENANCE = frozenset(
     (
-        *("demonstration", "idle", "instant_names", "styles", "corrections", PLACEHOLDER),
+        *("demonstration", "idle", "instant_names", "styles", "corrections"),
         *("vision_path", "demo", "signals", "control_rate", "episode_index", "camera", "instruction"),
     )
 )
@@ -72,10 +72,8 @@ def _check_fields(clips: Collection[Clip], name: str, allowed: Collection[str]) 
 
 def _problem(clip: Clip, videos: Collection[str]) -> tuple[str, str] | None:
     """Why a clip of a manifest cannot be used, if so."""
-    if clip.extra.get(PLACEHOLDER):
-        return "no truth", "its boundaries are placeholders that wait for a person's"
-    if not clip.events:
-        return "no truth", "it has no events"
+    if not clip.labelled:
+        return "no truth", "nobody has labelled its events" if clip.events else "it has no events"
     return None if clip.clip in videos else ("no video", f"{clip.video or 'its video'} is not here")
 
 
@@ -105,7 +103,7 @@ def read_response(text: str) -> tuple[Event, ...]:
         if not found or int(found[1]) != len(events) + 1:
             raise TempolocError(f"{line!r} is not 'Event {len(events) + 1}: <start> <end> label'")
         start, end = float(found[2]), float(found[3])
-        if end < start or (events and start <= events[-1].boundary) or start <= 0:
+        if end < start or (events and start <= events[-1].time) or start <= 0:
             raise TempolocError(f"the times of {line!r} do not increase")
         label = found[4].partition("|")[0].strip(" .")
         events.append(Event(label, start, start, end))

@@ -57,7 +57,7 @@ def _spread(values: Sequence[float]) -> Spread:
 
 def subtask_durations(sample: Sample) -> list[float]:
     """b[i] − b[i−1] with b[−1] = 0 (s), in the order of the events."""
-    times = [0.0, *(e.boundary for e in sample.events)]
+    times = [0.0, *(e.time for e in sample.events)]
     return [b - a for a, b in itertools.pairwise(times)]
 
 
@@ -105,7 +105,7 @@ def stats_figure(samples: Sequence[Sample]) -> Figure:
         figure = Figure(figsize=(11, 1.3 + 0.42 * len(tasks)), layout="constrained")
         panels = figure.subplots(1, 3, sharey=True)
         _dots(panels[0], samples, tasks, colours, lambda s: [s.duration], "duration of the clip (s)")
-        _dots(panels[1], samples, tasks, colours, lambda s: [e.boundary for e in s.events], "boundaries (s)")
+        _dots(panels[1], samples, tasks, colours, lambda s: [e.time for e in s.events], "boundaries (s)")
         _event_bars(panels[2], samples, tasks, colours)
         panels[0].set_yticks(range(len(tasks)), tasks)
         panels[0].invert_yaxis()

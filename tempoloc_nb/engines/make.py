@@ -16,6 +16,11 @@ from .protocol import Backend
 from ..models.registry import PRESETS, Preset, find_model, load_registry
 
 ENGINES = ("hf", "vllm", "openai", "ray")
+OWN_OPTIONS = {
+    "batch": ("hf",), "concurrency": ("openai", "ray"), "timeout": ("openai",), "retries": ("openai",),
+    "servers": ("openai",), "media": ("openai",),
+}  # fmt: skip
+"""Options that not every engine has, and the engines that have them."""
 SERVERS = "TEMPOLOC_SERVERS"
 """Environment variable with the URLs of servers, separated by commas, where none are given."""
 
@@ -36,7 +41,8 @@ def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -
         raise TempolocError("a server decides how it uses its GPUs: leave data_parallel and tensor_parallel at 1")
 
 # %% auto #0
-__all__ = ['ENGINES', 'SERVERS', 'check_backend', 'way_of_asking', 'servers_here', 'make_backend']
+__all__ = ['ENGINES', 'OWN_OPTIONS', 'SERVERS', 'check_backend', 'way_of_asking', 'engine_options', 'servers_here',
+           'make_backend']
 
 # %% ../../nbs/35_engines/20_make.ipynb #cb168890
 def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
@@ -55,6 +61,30 @@ def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
     if preset == "card":
         raise TempolocError(f"{model} is not in the list of models: see `tempoloc models`, or choose the preset recipe")
     return presets["study"]
+
+# %% ../../nbs/35_engines/20_make.ipynb #ba7b0c11
+def engine_options(
+    name: str, *, timeout: float | None = None, retries: int | None = None, **given: Any
+) -> dict[str, Any]:
+    """The options of the engine `name` that are given, as `make_backend` takes them; None or empty is not given.
+
+    `timeout` (s an answer) and `retries` (further tries of a request) become a server's `patience`. Raises
+    `TempolocError` for an option of another engine, or fewer than one at once.
+    """
+    options = {k: v for k, v in {"timeout": timeout, "retries": retries, **given}.items() if v not in (None, (), [])}
+    for option, value in options.items():
+        flag, able = f"--{option.replace('_', '-').replace('servers', 'server')}", OWN_OPTIONS.get(option, ENGINES)
+        if name not in able:
+            engines = f"backend{'s' * (len(able) > 1)} {' and '.join(able)}"
+            raise TempolocError(f"{flag} is for the {engines}, not {name}: leave it out")
+        if option in ("batch", "concurrency") and value < 1:
+            raise TempolocError(f"{flag} must be 1 or more, got {value}")
+    patience = {k: options.pop(k) for k in ("timeout", "retries") if k in options}
+    if patience:
+        from tempoloc_nb.engines.http import Patience
+
+        options["patience"] = Patience(**patience)
+    return options
 
 # %% ../../nbs/35_engines/20_make.ipynb #bf7b948e
 def servers_here(servers: Sequence[str] = ()) -> tuple[str, ...]:

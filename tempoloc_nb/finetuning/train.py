@@ -33,7 +33,7 @@ from tempoloc_nb.finetuning.weights import (
     trainable,
     without_weights,
 )
-from ..inference.pack import device_name
+from ..core.machine import device_name
 from ..models.checkpoints import load_model, model_title
 
 # %% auto #0

@@ -41,8 +41,8 @@ class TrainingFile:
 
     A step learns from `batch` samples a data-parallel GPU, `mini_batch` of them at a time. `fps` None leaves the rate
     to the dataset. `min_pixels` and `max_pixels` are of a frame, `total_pixels` of all frames of a clip. `overlong`
-    says what becomes of samples longer than `max_length`: "error", or "drop". `validate` None is the engine's own choice:
-    cosmos-rl does not, the engine transformers does if the dataset has the split.
+    says what becomes of samples longer than `max_length`: "error", or "drop". `validate` None is the engine's own
+    choice: cosmos-rl does not, the engine transformers does if the dataset has the split.
     """
 
     dataset: Path = _key("custom.dataset.path")  # noqa: RUF009

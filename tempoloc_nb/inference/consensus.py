@@ -15,9 +15,8 @@ import numpy as np
 from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
-from ..core.provenance import versions
-from .no_video import write_predictions
-from .pack import read_record, record_path, write_record
+from ..core.files import write_jsonl
+from .record import derive_record, output_file
 from ..prompting.answers import Answer, write_answer
 from ..scoring.metrics import Bools, Floats, breaks_order
 from ..scoring.rows import index_clips
@@ -189,11 +188,9 @@ def combine(
     The model is then called `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made
     goes to `<name>.run.json`. Raises `TempolocError` for a threshold outside [0, 1], and as `combine_trials` does.
     """
-    path, out = Path(path), Path(out)
+    path, out = Path(path), output_file(out, path)
     if not 0 <= threshold <= 1:
         raise TempolocError(f"the threshold is a share of trials, 0 to 1, not {threshold}")
-    if out.suffix != ".jsonl" or out.resolve() == path.resolve():
-        raise TempolocError(f"cannot write to {out.name}: choose another .jsonl file than the trials' own")
     rows, events, disordered = [], 0, 0
     for combined in combine_trials(path, benchmark, boundary_is):
         row = combined_row(combined, threshold, boundary_is)
@@ -202,11 +199,8 @@ def combine(
         disordered += int(breaks_order(np.array([times], dtype=float)).sum())
         events += len(times)
         rows.append(row)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_predictions(out, rows)
-    before = dict(read_record(path)["settings"]) if record_path(path).exists() else {}
-    settings = {**before, "combined": {"from": path.name, "by": "median", "threshold": threshold}}
-    write_record(out, {"settings": settings, "versions": versions()})
+    write_jsonl(out, rows)
+    derive_record(out, path, combined={"from": path.name, "by": "median", "threshold": threshold})
     return CombineSummary(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
         sum(sum(r["abstained"]) for r in rows), disordered,

@@ -31,7 +31,7 @@ from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import load_prompt
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import VideoInfo, probe
-from ..video.overlay import SUFFIXES
+from ..video.files import SUFFIXES
 from ..video.timeline import Mark, draw_timeline, strip_frames
 from ..video.view import View
 

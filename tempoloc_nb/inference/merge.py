@@ -20,7 +20,7 @@ from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 from ..core.locks import sole_writer
 from .ledger import Keys, errors_path, read_errors, row_key, whole_rows
-from .pack import read_record, write_record
+from .record import changed_settings, output_file, read_record, write_record
 
 # %% auto #0
 __all__ = ['MergeSummary', 'merge']
@@ -103,13 +103,10 @@ def _answer(line: bytes) -> dict[str, Any]:
 def _records(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """The files' records. Raises `TempolocError` where their settings differ, or there is none."""
     found = [read_record(path) for path in paths]
-    first = found[0].get("settings", {})
     for path, record in zip(paths, found, strict=True):
-        settings = record.get("settings", {})
-        changed = sorted(k for k in {*first, *settings} if first.get(k) != settings.get(k))
-        if changed:
+        if changed := changed_settings(found[0], record):
             raise TempolocError(
-                f"{path} and {paths[0]} were made with different settings ({', '.join(changed)}): merge them apart"
+                f"{path} and {paths[0]} were made with different settings ({changed}): merge them apart"
             )
     return found
 
@@ -144,7 +141,7 @@ def merge(outputs: Sequence[Path | str], out: Path | str) -> MergeSummary:
     in `latency_s` alone are equal. A last line that was cut off is left out. Raises `TempolocError`, and leaves `out`
     as it is, for files with different settings, without a record or with two answers of one trial, and a full disk.
     """
-    out = Path(out)
+    out = output_file(out)
     paths = _inputs(outputs, out)
     if not out.parent.is_dir():
         raise TempolocError(f"{out.parent}: no such folder to write {out.name} to")
@@ -169,8 +166,6 @@ def merge(outputs: Sequence[Path | str], out: Path | str) -> MergeSummary:
 
 def _inputs(outputs: Sequence[Path | str], out: Path) -> list[Path]:
     """The files to merge, each once, `out` first if it has rows."""
-    if out.suffix != ".jsonl":
-        raise TempolocError(f"predictions are merged into a .jsonl file, not into {out.name}")
     paths = [out] if out.is_file() and out.stat().st_size else []
     for path in map(Path, outputs):
         if not path.is_file():

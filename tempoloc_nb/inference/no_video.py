@@ -5,9 +5,7 @@
 # %% ../../nbs/45_inference/10_no_video.ipynb #fade3335
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ import numpy.typing as npt
 from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing
 from ..prompting.answers import answer_text
 
 Array = npt.NDArray[np.float64]
@@ -24,9 +21,9 @@ Array = npt.NDArray[np.float64]
 Predictions = dict[str, tuple[float, ...]]
 
 # %% auto #0
-__all__ = ['Array', 'Predictions', 'BLIND_ROWS', 'TRAIN_ROW', 'clip_duration', 'constant', 'uniform', 'loo_median', 'loo_mean',
-           'loo_median_scaled', 'loo_ridge', 'train_median', 'blind_predictions', 'oracle_predictions',
-           'prediction_rows', 'write_predictions']
+__all__ = ['Array', 'Predictions', 'BASELINES', 'TRAINING_MEDIAN', 'clip_duration', 'constant', 'uniform', 'loo_median',
+           'loo_mean', 'loo_median_scaled', 'loo_ridge', 'train_median', 'baseline_predictions', 'oracle_predictions',
+           'prediction_rows']
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #65135634
 def clip_duration(clip: Clip, task: Task) -> float | None:
@@ -105,7 +102,7 @@ def loo_ridge(clips: Sequence[Clip], task: Task, penalty: float = 1.0) -> Array 
     return np.array(answers)
 
 
-BLIND_ROWS: Mapping[str, Callable[[Sequence[Clip], Task], Array | None]] = {
+BASELINES: Mapping[str, Callable[[Sequence[Clip], Task], Array | None]] = {
     "constant": constant,
     "uniform": uniform,
     "loo-median": loo_median,
@@ -113,7 +110,7 @@ BLIND_ROWS: Mapping[str, Callable[[Sequence[Clip], Task], Array | None]] = {
     "loo-median-scaled": loo_median_scaled,
     "loo-ridge": loo_ridge,
 }
-TRAIN_ROW = "train-median"
+TRAINING_MEDIAN = "train-median"
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #12b097d6
 def train_median(clips: Sequence[Clip], train: Sequence[Clip]) -> Array | None:
@@ -137,19 +134,19 @@ def _by_clip(clips: Sequence[Clip], answers: Array | None) -> Predictions:
     return {c.clip: tuple(float(t) for t in row) for c, row in zip(clips, answers, strict=True)}
 
 
-def blind_predictions(benchmark: Benchmark, row: str, train: Sequence[Clip] = ()) -> Predictions:
+def baseline_predictions(benchmark: Benchmark, row: str, train: Sequence[Clip] = ()) -> Predictions:
     """A blind row's boundaries for every clip of `benchmark` that it can answer, task by task.
 
     A task whose clips lack what the row needs (a length, a second demonstration, training clips) has no prediction.
     Raises `TempolocError` for an unknown row.
     """
-    if row not in BLIND_ROWS and row != TRAIN_ROW:
-        raise TempolocError(f"unknown blind row {row!r}: choose one of {', '.join([*BLIND_ROWS, TRAIN_ROW])}")
+    if row not in BASELINES and row != TRAINING_MEDIAN:
+        raise TempolocError(f"unknown blind row {row!r}: choose one of {', '.join([*BASELINES, TRAINING_MEDIAN])}")
     found: Predictions = {}
     for key, task in benchmark.tasks.items():
         clips = benchmark.of_task(key)
         if clips:
-            answers = train_median(clips, train) if row == TRAIN_ROW else BLIND_ROWS[row](clips, task)
+            answers = train_median(clips, train) if row == TRAINING_MEDIAN else BASELINES[row](clips, task)
             found |= _by_clip(clips, answers)
     return found
 
@@ -186,13 +183,3 @@ def prediction_rows(
                 "backend": "blind",
                 "time_base": "label",
             }
-
-
-def write_predictions(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write prediction rows as JSON Lines, all or nothing; returns how many."""
-    count = 0
-    with all_or_nothing(Path(path)) as partial, partial.open("w", encoding="utf-8") as out:
-        for row in rows:
-            out.write(json.dumps(row, ensure_ascii=False) + "\n")
-            count += 1
-    return count

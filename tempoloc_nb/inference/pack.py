@@ -7,61 +7,23 @@ from __future__ import annotations
 
 import json
 import lzma
-import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, open_packed, write_json
+from ..core.files import all_or_nothing, open_packed
+from .record import read_record, write_record
 
 KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of a row, in this order
 COUNTED = ("prompt_tokens", "vision_tokens", "completion_tokens")
 
 # %% auto #0
-__all__ = ['KEPT', 'COUNTED', 'record_path', 'read_record', 'write_record', 'device_name', 'measured', 'run_line', 'read_rows',
-           'pack_predictions']
+__all__ = ['KEPT', 'COUNTED', 'measured', 'run_line', 'read_rows', 'pack_predictions']
 
 # %% ../../nbs/45_inference/50_pack.ipynb #3fa455bd
-def record_path(predictions: Path) -> Path:
-    """`NAME.run.json` beside `NAME.jsonl` or its compressed copy."""
-    return predictions.with_name(predictions.name.partition(".jsonl")[0] + ".run.json")
-
-
-def read_record(predictions: Path) -> dict[str, Any]:
-    """The record of a prediction file. Raises `TempolocError` if there is none or it is no JSON object."""
-    path = record_path(predictions)
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TempolocError(f"cannot read {path.name}, the record of {predictions.name}: {error}") from None
-    if not isinstance(found, dict):
-        raise TempolocError(f"{path.name}, the record of {predictions.name}, is not a JSON object")
-    return found
-
-
-def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
-    """Write the record of a prediction file, all or nothing."""
-    write_json(record_path(predictions), record)
-
-
-def device_name(kind: str, count: int = 1) -> str:
-    """The model of this machine's GPU (`kind` "cuda") or processor, with their number if there are several."""
-    name = ""
-    if kind.startswith("cuda"):
-        import torch
-
-        name = torch.cuda.get_device_name()
-    else:
-        info = Path("/proc/cpuinfo")
-        lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.is_file() else []
-        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-        name = name or platform.processor() or platform.machine()
-    return f"{count} × {name}" if count > 1 else name
-
-
 def measured(predictions: Path) -> dict[str, Any]:
     """Totals of a run's own prediction file: answers, clips, mean tokens an answer, seconds of prefill and generation.
 
@@ -85,7 +47,7 @@ def run_line(predictions: Path) -> str:
     return f"{predictions}: {r['answers']} answers about {r['clips']} clips{cut}, {r['seconds']:g} s on {r['device']}"
 
 
-def read_rows(predictions: Path) -> Iterable[dict[str, Any]]:
+def read_rows(predictions: Path) -> Iterator[dict[str, Any]]:
     """The rows of a prediction file, compressed or not. Raises `TempolocError` naming the line that is no JSON."""
     with open_packed(predictions) as source:
         for number, line in enumerate(source, 1):

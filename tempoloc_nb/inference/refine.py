@@ -20,11 +20,11 @@ from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs, Event
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError
-from ..core.provenance import versions
+from ..core.files import write_jsonl
 from ..engines.protocol import Backend
 from .consensus import Combined, CombinedEvent, combine_answers, combine_trials
-from .no_video import write_predictions
-from .pack import read_record, read_rows, record_path, write_record
+from .pack import read_rows
+from .record import derive_record, output_file
 from .run import RunSummary, run_backend
 from ..prompting.answers import parse_answer
 from ..prompting.prompts import Prompt
@@ -254,13 +254,6 @@ def _row(
     return row | ({"boundary_is": told} if told else {})
 
 
-def _write_record(out: Path, first: Path, refined: Mapping[str, Any]) -> None:
-    """The record of the first pass, where it has one, and what was done to it."""
-    before = dict(read_record(first)["settings"]) if record_path(first).exists() else {}
-    settings = {**before, "refined": {"from": first.name, **refined}}
-    write_record(out, {"settings": settings, "versions": versions()})
-
-
 def _summary(
     out: Path, coarse: Sequence[Combined], found: Mapping[str, _Found], run: RunSummary | None,
     unread: Mapping[str, str],
@@ -294,9 +287,7 @@ def refine(
     to `runner.run_backend`: view, sampling, constraint, progress; not labels or shard. Raises `TempolocError` as
     `run_backend` and `combine_trials` do.
     """
-    first, out = Path(first), Path(out)
-    if out.suffix != ".jsonl" or out.resolve() == first.resolve():
-        raise TempolocError(f"cannot write to {out.name}: choose another .jsonl file than the first pass' own")
+    first, out = Path(first), output_file(out, first)
     if not window_s > 0:
         raise TempolocError(f"a window has some seconds to each side of a boundary, not {window_s}")
     if not_here := sorted({"labels", "shard"} & set(asked)):
@@ -312,7 +303,7 @@ def refine(
             run = run_backend(backend, windows, answers, fps=fps, trials=trials, prompt=prompt, **asked)
     texts = _window_texts(answers, trials)
     found = {c.clip: work.read(c, texts) for c in coarse}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_predictions(out, (_row(c, *found[c.clip], backend.model, fps, boundary_is) for c in coarse))
-    _write_record(out, first, {"by": backend.model, "windows": answers.name, "window_s": window_s, "fps": fps})
+    write_jsonl(out, (_row(c, *found[c.clip], backend.model, fps, boundary_is) for c in coarse))
+    made = {"from": first.name, "by": backend.model, "windows": answers.name, "window_s": window_s, "fps": fps}
+    derive_record(out, first, refined=made)
     return _summary(out, coarse, found, run, work.failed)

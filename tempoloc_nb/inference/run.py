@@ -21,9 +21,10 @@ from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
 from ..core.errors import TempolocError
 from ..core.locks import sole_writer
-from ..engines.protocol import Backend, Request, Response, row_seed
+from ..core.provenance import versions
+from ..engines.protocol import Backend, Request, Response
 from .ledger import Ledger
-from .pack import read_record, record_path, write_record
+from .record import changed_settings, output_file, read_record, record_path, write_record
 from .requests import Unanswered, plan_requests, request_id, response_row
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import Prompt, load_prompt
@@ -31,17 +32,8 @@ from ..prompting.sampling import Sampling
 from ..video.files import probe
 from ..video.view import View
 
-# Names that callers may take from here.
-_all_ = [
-    "Backend", "Request", "Response", "Sampling", "find_videos", "missing_message", "plan_requests", "request_id",
-    "row_seed",
-]  # fmt: skip
-from ..core.provenance import versions
-
 # %% auto #0
-__all__ = ['tell_failures', 'RunSummary', 'read_shard', 'check_shard', 'shard_of', 'shard_path', 'run_backend', 'Backend',
-           'Request', 'Response', 'Sampling', 'find_videos', 'missing_message', 'plan_requests', 'request_id',
-           'row_seed']
+__all__ = ['tell_failures', 'RunSummary', 'read_shard', 'check_shard', 'shard_of', 'shard_path', 'run_backend']
 
 # %% ../../nbs/45_inference/20_run.ipynb #20e45a86
 def tell_failures(failed: Iterable[tuple[str, str]]) -> None:
@@ -185,11 +177,9 @@ def _write_record(
     out: Path, record: Mapping[str, Any], trials: int, shard: tuple[int, int] | None, clips: int
 ) -> None:
     """Write the run's record; `TempolocError` if `out` has predictions made with other settings."""
-    if record_path(out).exists() and out.exists() and out.stat().st_size:
-        before = read_record(out)["settings"]
-        changed = sorted(k for k in {*before, *record} if before.get(k) != record.get(k))
-        if changed:
-            raise TempolocError(f"{out} was made with other settings ({', '.join(changed)}): choose another output")
+    begun = record_path(out).exists() and out.exists() and out.stat().st_size
+    if begun and (changed := changed_settings(read_record(out), {"settings": record})):
+        raise TempolocError(f"{out} was made with other settings ({changed}): choose another output")
     whole = {
         "settings": record, "trials": trials, "wanted": clips * trials, "versions": versions(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -214,7 +204,11 @@ def run_backend(
     Raises `TempolocError` if no clip has a video, `out` belongs to a run with other settings or is being written by
     another process, the disk is full, or the engine is gone. Then, and after Ctrl-C, the same call goes on.
     """
-    out, view, sampling = _output(Path(out), trials, shard), view or View(), sampling or Sampling()
+    if trials < 1:
+        raise TempolocError(f"trials must be 1 or more, got {trials}")
+    out, view, sampling = output_file(out), view or View(), sampling or Sampling()
+    if shard is not None:
+        out = shard_path(out, check_shard(shard))
     asked = load_prompt(prompt) if isinstance(prompt, str) else prompt
     videos, missing = _videos_of(benchmark, video_root, shard)
     fixed = backend.settings()
@@ -236,15 +230,6 @@ def run_backend(
             ledger = Ledger(out)
         run = _Run(backend, sampling, ledger, frozenset(labels or ()), progress)
         return run.ask(planned, complete, missing)
-
-
-def _output(out: Path, trials: int, shard: tuple[int, int] | None) -> Path:
-    """The file to append to; raises `TempolocError` for one that is no .jsonl, no trials, or no shard."""
-    if out.suffix != ".jsonl":
-        raise TempolocError(f"answers are appended to a .jsonl file, not to {out.name}: choose such an output")
-    if trials < 1:
-        raise TempolocError(f"trials must be 1 or more, got {trials}")
-    return shard_path(out, check_shard(shard)) if shard else out
 
 
 def _videos_of(

@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +16,13 @@ from ..clips.videos import first_names, videos_here
 from ..core.settings import settings
 from .checkpoints import check_folder, read_json
 from .locate import cached_snapshot
+from ..core.machine import gpu_count
 from .registry import count_parameters, find_model
 from ..video.budget import FRAMES_PER_TOKEN
 
 # %% auto #0
 __all__ = ['GPU', 'CPU', 'ANSWER_TOKENS', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'model_size', 'Speed', 'video_tokens',
-           'estimate_hours', 'assumption', 'format_hours', 'gpu_count', 'Job', 'size_line', 'plan_localize']
+           'estimate_hours', 'assumption', 'format_hours', 'Job', 'size_line', 'plan_localize']
 
 # %% ../../nbs/30_models/40_estimate.ipynb #1961fc39
 @dataclass(frozen=True, slots=True)
@@ -173,16 +171,6 @@ def format_hours(hours: float | None) -> str:
     return f"about {math.ceil(hours * 60)} min"
 
 # %% ../../nbs/30_models/40_estimate.ipynb #9bb2c711
-def gpu_count() -> int:
-    """How many NVIDIA GPUs the driver reports and `CUDA_VISIBLE_DEVICES` leaves; 0 without a driver."""
-    if shutil.which("nvidia-smi") is None:
-        return 0
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    there = sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return there if visible is None else min(there, sum(v.strip() not in ("", "-1") for v in visible.split(",")))
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """A model to be asked `trials` times about each of `clips` at `fps`."""

@@ -50,6 +50,18 @@ class Preset:
         """How clips are shown."""
         return View(self.stamps)
 
+    def changed(self, **given: Any) -> Preset:
+        """The preset with what is given (not None): fields of its own, or of its sampling.
+
+        Raises `TempolocError` for a rate or a budget that is not above zero, and as `Sampling` does.
+        """
+        given = {k: v for k, v in given.items() if v is not None}
+        for name in {"fps", "total_pixels"} & given.keys():
+            if not (given[name] > 0 and math.isfinite(given[name])):
+                raise TempolocError(f"{name} must be above 0, got {given[name]}")
+        drawn = {k: given.pop(k) for k in [*given] if k in Sampling.__dataclass_fields__}
+        return replace(self, **given, sampling=replace(self.sampling, **drawn))
+
 
 @dataclass(frozen=True, slots=True)
 class Family:

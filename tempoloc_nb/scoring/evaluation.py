@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..clips.manifest import Benchmark, Clip, check_labelled
+from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..core.errors import TempolocError
 from ..core.settings import Scoring, settings
@@ -36,7 +36,7 @@ RESAMPLES = 1000
 
 # %% auto #0
 __all__ = ['RESAMPLES', 'Scores', 'EventResult', 'DemoResult', 'TaskResult', 'RunResult', 'Evaluation', 'evaluate', 'Comparison',
-           'compare']
+           'compare', 'evaluation_lines', 'comparison_lines']
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #55ea5403
 Scores = Mapping[str, Estimate]
@@ -249,8 +249,7 @@ def evaluate(
     if resamples < 1:
         raise TempolocError(f"resamples = {resamples}: at least 1 is needed")
     clips = benchmark.clips if task is None else benchmark.of_task(task)
-    for clip in clips:
-        check_labelled(clip)
+    _ = [c.boundaries for c in clips]  # raises for a clip without truth
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     plan = _Plan(mode, scoring or settings().scoring, resamples, settings().study.seed if seed is None else seed)
     trials = read_trials(paths, index_clips(benchmark, clips), mode, boundary_is, workers)
@@ -315,3 +314,38 @@ def compare(
     p = sign_flip_p(shares, resamples, seed)
     rows.append(Comparison("", score, len(shares), mean_a, mean_b, mean_of(parts).estimate(confidence), p))
     return tuple(rows)
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #57e0f2de
+def evaluation_lines(evaluation: Evaluation) -> list[str]:
+    """An evaluation as text: a line for each run, with its tasks indented below it."""
+    lines = [f"{evaluation.benchmark}, {evaluation.mode} scoring, {evaluation.confidence:.0%} intervals"]
+    for run in evaluation.runs:
+        lines.append(f"{run.model} at {run.fps:g} fps")
+        for result in run.tasks:
+            scores = result.scores
+            shown = [
+                f"MAE {scores['mae_s'].format()} s",
+                f"MRE {scores['mre_pct'].format(1)} %",
+                f"compliance {scores['compliance'].format()}",
+                f"recall {scores['recall'].format()}",
+                "success" if result.success else "no success",
+            ]
+            if result.dropped:
+                shown.append(f"{result.dropped} of {result.trials} trials dropped")
+            if result.unscored:
+                shown.append(f"{len(result.unscored)} clips without a scored trial")
+            lines.append(f"  {result.task:18} {', '.join(shown)}")
+        if len(run.tasks) > 1:
+            mae, mre = run.scores["mae_s"].format(), run.scores["mre_pct"].format(1)
+            lines.append(f"  {'mean over tasks':18} MAE {mae} s, MRE {mre} %")
+    if evaluation.truncated:
+        lines.append(f"{evaluation.truncated} cut-off last lines were left out")
+    return lines
+
+
+def comparison_lines(a: RunResult, b: RunResult, **options: Any) -> list[str]:
+    """The paired difference of two runs in MRE, a line a task; `options` are those of `compare`."""
+    return [
+        f"{c.task or 'all tasks'}: {a.model} − {b.model} = {c.difference.format(1)} points of MRE"
+        for c in compare(a, b, **options)
+    ]

@@ -9,20 +9,23 @@ import gc
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
-from ..core.errors import TempolocError
+from ..core.checks import STRICT, check
+from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.settings import data_dir, settings
 from ..engines.protocol import Backend, row_seed
-from ..inference.pack import device_name, measured, read_record, write_record
+from ..core.machine import device_name
+from ..inference.pack import measured
+from ..inference.record import read_record, write_record
 from ..inference.run import RunSummary, run_backend
-from ..models.checkpoints import model_title
+from ..models.checkpoints import folder_revision, model_title
 from ..models.locate import model_path
 from ..models.registry import find_model, load_registry
 from ..models.trained import read_way
@@ -33,8 +36,8 @@ from ..scoring.trials import Mode
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['Experiment', 'load_experiments', 'for_model', 'zero_shot_model', 'swapped_labels', 'clip_limit', 'asked_clips',
-           'run_experiment', 'committed', 'predictions', 'score', 'find_experiments']
+__all__ = ['Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels', 'clip_limit',
+           'asked_clips', 'run_experiment', 'committed', 'predictions', 'score']
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
@@ -42,22 +45,21 @@ class Experiment:
     """One model, asked in one way.
 
     `name` is a file's stem and `title` a table's row. `model` is a folder of `data/models`, any folder, or a hub name.
-    `benchmark` is the benchmark that it is about, a name of `data/benchmarks`. `fps` is the sampling rate; `trials` the
-    answers a clip in a full run; `clips_per_task` 0 means all. `swapped`: two events of each clip change places in the
-    question.
+    `benchmark` is a name of `data/benchmarks`. `fps` is the sampling rate; `trials` the answers per clip in a full run;
+    `clips_per_task` 0 means all. `swapped`: two events of each clip change places in the question.
     """
 
     name: str
     model: str
     title: str
-    fps: float = 8.0
-    view: View = field(default_factory=lambda: View("pair"))
-    prompt: str = "tiny"
-    sampling: Sampling = field(default_factory=lambda: Sampling(max_new_tokens=400))
-    trials: int = 10
-    swapped: bool = False
-    clips_per_task: int = 0
-    benchmark: str = "sim"
+    fps: float
+    view: View
+    prompt: str
+    sampling: Sampling
+    trials: int
+    swapped: bool
+    clips_per_task: int
+    benchmark: str
 
     def __post_init__(self) -> None:
         if not self.fps > 0 or self.trials < 1 or self.clips_per_task < 0:
@@ -65,71 +67,71 @@ class Experiment:
                 f"experiment {self.name}: fps must be above 0, trials 1 or more and clips_per_task 0 or more"
             )
 
+# %% ../../nbs/85_study/70_experiments.ipynb #8f5d2b8a
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of the file: an experiment's own keys beside those of its `View` and its `Sampling`."""
 
-_VIEW = {"stamps": str, "shift": float, "content": str}
-_SAMPLING = {"temperature": float, "top_p": float, "repetition_penalty": float, "max_new_tokens": int, "seed": int}
-_OWN = {
-    "model": str, "title": str, "fps": float, "prompt": str, "trials": int, "swapped": bool, "clips_per_task": int,
-    "benchmark": str,
-}  # fmt: skip
-_KEYS: Mapping[str, type] = {**_OWN, **_VIEW, **_SAMPLING}
+    __pydantic_config__: ClassVar = STRICT
+    model: str
+    title: str
+    fps: float = 8.0
+    stamps: str = "pair"
+    shift: float = 0.0
+    content: str = "video"
+    prompt: str = "tiny"
+    temperature: float = 0.6
+    top_p: float = 0.95
+    repetition_penalty: float = 1.0
+    max_new_tokens: int = 400
+    seed: int = 0
+    trials: int = 10
+    swapped: bool = False
+    clips_per_task: int = 0
+    benchmark: str = "sim"
 
+    def experiment(self, name: str) -> Experiment:
+        values = asdict(self)
+        view = View(**{key: values.pop(key) for key in ("stamps", "shift", "content")})
+        sampling = Sampling(**{f.name: values.pop(f.name) for f in fields(Sampling)})
+        return Experiment(name=name, view=view, sampling=sampling, **values)
 
-def _checked(values: Any, where: str) -> dict[str, Any]:
-    """A table's values with the types that they must have; `TempolocError` for what is wrong."""
-    if not isinstance(values, dict):
-        raise TempolocError(f"{where} is not a table")
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in _KEYS:
-            raise TempolocError(f"{where} has the unknown key {key!r}; known keys: {', '.join(_KEYS)}")
-        kind = _KEYS[key]
-        number = float(value) if kind is float and type(value) is int else value
-        if type(number) is not kind:
-            raise TempolocError(f"{where}: {key} = {value!r} is not a valid {kind.__name__}")
-        found[key] = number
-    return found
-
-
-def _settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Checked values as the fields of an `Experiment`."""
-    found = {k: v for k, v in values.items() if k in _OWN}
-    found["view"] = View(**{k: v for k, v in values.items() if k in _VIEW})
-    found["sampling"] = Sampling(**{k: v for k, v in values.items() if k in _SAMPLING})
-    return found
-
-
-def _read_tables(path: Path | None) -> tuple[Path, dict[str, Any]]:
-    """The file's tables `defaults` and `experiments`."""
-    path = path or data_dir() / "experiments.toml"
-    tables = read_toml(path, "experiments")
-    known = ("defaults", "experiments")
-    for name in tables:
-        if name not in known:
-            raise TempolocError(f"{path.name} has the unknown table [{name}]; known: {', '.join(known)}")
-    return path, tables
-
-
+# %% ../../nbs/85_study/70_experiments.ipynb #24f91686
 def load_experiments(path: Path | None = None) -> dict[str, Experiment]:
     """The study's experiments by name, or those of another file.
 
     Raises `TempolocError` for a file that cannot be read, an unknown key, a value of the wrong type, and an experiment
     without a model or a title.
     """
-    path, tables = _read_tables(path)
-    defaults = _checked(tables.get("defaults", {}), f"{path.name} [defaults]")
+    path = path or data_dir() / "experiments.toml"
+    tables = read_toml(path, "experiments")
+    defaults, declared = (check(dict[str, Any], tables.pop(k, {}), f"{path.name} [{k}]") for k in _TABLES)
+    if tables:
+        raise TempolocError(f"{path.name} has the unknown table [{min(tables)}]; known: {', '.join(_TABLES)}")
+    check(_Table, {"model": "", "title": "", **defaults}, f"{path.name} [defaults]")
     found = {}
-    for name, values in tables.get("experiments", {}).items():
+    for name, values in declared.items():
         where = f"{path.name} [experiments.{name}]"
-        given = {**defaults, **_checked(values, where)}
-        for key in ("model", "title"):
-            if not given.get(key):
-                raise TempolocError(f"{where} lacks {key!r}; add it")
+        given = {**defaults, **check(dict[str, Any], values, where)}
         try:
-            found[name] = Experiment(name, **_settings_of(given))
+            found[name] = check(_Table, given, where).experiment(name)
         except TempolocError as error:
-            raise TempolocError(f"{where}: {error}") from None
+            raise error if str(error).startswith(where) else TempolocError(f"{where}: {error}") from None
     return found
+
+
+_TABLES = ("defaults", "experiments")
+
+# %% ../../nbs/85_study/70_experiments.ipynb #a6ede114
+def find_experiments(names: Iterable[str]) -> tuple[Experiment, ...]:
+    """The study's experiments by name, "all" for all of them; raises `TempolocError` for a name that is not there."""
+    known = load_experiments()
+    chosen: dict[str, Experiment] = {}
+    for name in names:
+        if name != "all" and name not in known:
+            raise unknown("experiment", name, known, "or all")
+        chosen |= known if name == "all" else {name: known[name]}
+    return tuple(chosen.values())
 
 # %% ../../nbs/85_study/70_experiments.ipynb #5a8de0c7
 def for_model(experiment: Experiment, model: str | None = None, *, fps: float | None = None) -> Experiment:
@@ -169,7 +171,7 @@ def zero_shot_model(model: str, base: str) -> str:
 
 # %% ../../nbs/85_study/70_experiments.ipynb #23897de1
 def swapped_labels(benchmark: Benchmark, per_task: int = 0, seed: int = 0) -> dict[str, tuple[str, ...]]:
-    """Clip → its labels with two of them exchanged, for the first `per_task` clips of each task (0: all).
+    """Clip → its labels with two of them swapped, for the first `per_task` clips of each task (0: all).
 
     Raises `TempolocError` for a clip without two different events.
     """
@@ -178,7 +180,7 @@ def swapped_labels(benchmark: Benchmark, per_task: int = 0, seed: int = 0) -> di
         labels = list(clip.labels)
         pairs = [(i, j) for i in range(len(labels)) for j in range(i) if labels[i] != labels[j]]
         if not pairs:
-            raise TempolocError(f"{clip.clip} has no two different events to exchange: leave it out")
+            raise TempolocError(f"{clip.clip} has no two different events to swap: leave it out")
         i, j = pairs[row_seed(seed, f"swapped {clip.clip}", 0) % len(pairs)]
         labels[i], labels[j] = labels[j], labels[i]
         found[clip.clip] = tuple(labels)
@@ -201,12 +203,12 @@ def _load(backend: str, model: str, title: str, data_parallel: int, tensor_paral
         )
     return _loaded[key]
 
-
+# %% ../../nbs/85_study/70_experiments.ipynb #d6566d6b
 def clip_limit(experiment: Experiment, clips: int) -> int:
     """Clips of each task that are asked about at most: the smaller of the experiment's number and `clips`; 0 is all."""
     return min((n for n in (experiment.clips_per_task, clips) if n), default=0)
 
-
+# %% ../../nbs/85_study/70_experiments.ipynb #0d05d830
 def asked_clips(
     experiment: Experiment, benchmark: Benchmark, clips: int = 0, video_root: Path | str | None = None
 ) -> Benchmark:
@@ -226,7 +228,7 @@ def asked_clips(
             print(f"tempoloc: {missing_message(missing, len(wanted), video_root)}", file=sys.stderr)
     return part
 
-
+# %% ../../nbs/85_study/70_experiments.ipynb #cb23ac5e
 def run_experiment(
     experiment: Experiment, benchmark: Benchmark, out: Path | str, *, trials: int | None = None, clips: int = 0,
     video_root: Path | str | None = None, backend: str | Backend = "hf", weights: str | Path | None = None,
@@ -264,20 +266,16 @@ def _plain(experiment: Experiment) -> dict[str, Any]:
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4ec82cee
 def committed(experiment: Experiment, benchmark: Benchmark) -> Path | None:
-    """The shipped predictions of an experiment; None if there are none, or it is not the study's.
+    """The shipped predictions of an experiment; None if there are none, or it is not the study's own experiment.
 
-    It is not where it is defined otherwise, or is about another benchmark.
+    It is not the study's own if it is defined otherwise or is about another benchmark.
 
     Raises `TempolocError` if they were made with another definition than the experiments file has now, or are not
     complete.
     """
     path = data_dir() / "predictions" / f"{experiment.name}.jsonl.xz"
-    if experiment != load_experiments().get(experiment.name) or experiment.benchmark != benchmark.name:
-        return None
-    if not path.is_file():
-        return None
-    record = read_record(path)
-    if record["settings"]["benchmark"] != benchmark.name:
+    own = experiment == load_experiments().get(experiment.name) and experiment.benchmark == benchmark.name
+    if not own or not path.is_file() or (record := read_record(path))["settings"]["benchmark"] != benchmark.name:
         return None
     made, wanted = record["experiment"], _plain(experiment)
     changed = [k for k in wanted if k != "title" and made.get(k) != wanted[k]]
@@ -293,7 +291,7 @@ def committed(experiment: Experiment, benchmark: Benchmark) -> Path | None:
         )
     return path
 
-
+# %% ../../nbs/85_study/70_experiments.ipynb #a697cb2b
 def predictions(
     experiment: Experiment, benchmark: Benchmark, folder: Path | str, *, profile: str, backend: str | Backend = "hf",
     video_root: Path | str | None = None, data_parallel: int = 1, tensor_parallel: int = 1,
@@ -318,11 +316,9 @@ def predictions(
     summary.tell_failures()
     return out
 
-
+# %% ../../nbs/85_study/70_experiments.ipynb #3cb9b748
 def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: str | Backend) -> str:
     """8 hexadecimal digits of what is asked of which model."""
-    from tempoloc_nb.models.checkpoints import folder_revision
-
     if isinstance(backend, str):
         folder = Path(model_path(experiment.model))
         model: Any = [backend, folder_revision(folder) if folder.is_dir() else experiment.model]
@@ -334,7 +330,7 @@ def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: s
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
 
-
+# %% ../../nbs/85_study/70_experiments.ipynb #34031b34
 def score(
     path: Path | str, benchmark: Benchmark, experiment: Experiment, *, mode: Mode = "strict", resamples: int = RESAMPLES
 ) -> RunResult:
@@ -343,14 +339,3 @@ def score(
     if len(runs) != 1:
         raise TempolocError(f"{Path(path).name} has {len(runs)} runs; an experiment's predictions are one")
     return replace(runs[0], model=experiment.title)
-
-
-def find_experiments(names: Iterable[str]) -> tuple[Experiment, ...]:
-    """The study's experiments by name, "all" for all of them; raises `TempolocError` for a name that is not there."""
-    known = load_experiments()
-    chosen: dict[str, Experiment] = {}
-    for name in names:
-        if name != "all" and name not in known:
-            raise TempolocError(f"no experiment {name!r}: choose from {', '.join(known)}, or all")
-        chosen |= known if name == "all" else {name: known[name]}
-    return tuple(chosen.values())

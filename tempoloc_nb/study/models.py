@@ -19,7 +19,8 @@ from ..clips.manifest import Benchmark, Clip
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError
 from ..core.settings import settings
-from ..inference.no_video import TRAIN_ROW, write_predictions
+from ..core.files import write_jsonl
+from ..inference.no_video import TRAINING_MEDIAN
 from ..inference.pack import read_rows
 from ..models.locate import model_path
 from ..scoring.answer_shift import written_boundaries
@@ -38,7 +39,7 @@ from tempoloc_nb.study.experiments import (
 )
 from .figures import contact_sheet, timeline_figure
 from .report import PNG_LIMIT, Report, render
-from .targets import reference_runs, scored_clips, training_clips
+from .tables import reference_runs, scored_clips, training_clips
 from ..video.files import probe, read
 
 
@@ -103,7 +104,7 @@ class Models:
             if like is not None:
                 clips, whole = scored_clips(like), path
                 path = Path(folder) / whole.name.removesuffix(".xz")
-                write_predictions(path, (row for row in read_rows(whole) if row["clip"] in clips))
+                write_jsonl(path, (row for row in read_rows(whole) if row["clip"] in clips))
             return self._in_order(score(path, self.benchmark, experiment, mode=mode, resamples=resamples))
 
     def _in_order(self, run: RunResult) -> RunResult:
@@ -152,7 +153,7 @@ class Models:
             return [found[name] for name in ("loo-median", "loo-median-scaled") if name in found]
         resamples = self.report.scale.resamples
         scaled = scaled_prior_run(self.benchmark, train, scored_clips(run), fps=run.fps, resamples=resamples)
-        return [found[TRAIN_ROW], scaled]
+        return [found[TRAINING_MEDIAN], scaled]
 
     def exchanged(self, name: str = "sft-swapped") -> dict[str, tuple[str, ...]]:
         """Clip → the events as they were asked for, of an experiment in whose questions two are exchanged."""

@@ -18,11 +18,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from ..core.errors import TempolocError
+from ..core.plots import COLOURS, house_style
 from ..core.settings import Profile, settings
 
-PNG_LIMIT = 200_000
-
-from ..core.plots import COLOURS, house_style
+PNG_LIMIT = 200_000  # bytes
 
 # %% auto #0
 __all__ = ['PNG_LIMIT', 'decimals', 'format_column', 'markdown_table', 'Shown', 'Picture', 'Report', 'render']
@@ -36,7 +35,7 @@ def decimals(values: Sequence[float]) -> int:
             return digits
     return 1 if max(abs(v) for v in known) >= 10 else 3
 
-
+# %% ../../nbs/85_study/10_report.ipynb #a039f8e3
 def format_column(column: pd.Series[Any]) -> list[str]:
     """The cells of a column as text: "–" for what is not known, yes and no for truth values."""
     if pd.api.types.is_bool_dtype(column):
@@ -47,7 +46,7 @@ def format_column(column: pd.Series[Any]) -> list[str]:
         return ["–" if np.isnan(v) else f"{v:.{digits}f}" for v in numbers]
     return ["–" if v is None or v != v else str(v).replace("|", "\\|").replace("\n", " ") for v in column]
 
-
+# %% ../../nbs/85_study/10_report.ipynb #198a63b4
 def markdown_table(table: pd.DataFrame, intervals: Mapping[str, tuple[str, str]] | None = None) -> str:
     """The table as GitHub Markdown; numbers to the right.
 
@@ -78,7 +77,7 @@ class Shown:
     def __repr__(self) -> str:
         return self.text
 
-
+# %% ../../nbs/85_study/10_report.ipynb #53b07691
 @dataclass(frozen=True, slots=True)
 class Picture:
     """What a notebook displays of a figure."""
@@ -92,7 +91,7 @@ class Picture:
     def __repr__(self) -> str:
         return f"figure {self.name}"
 
-
+# %% ../../nbs/85_study/10_report.ipynb #e3c7dd67
 @dataclass(frozen=True, slots=True)
 class Report:
     """Where a study's tables and figures go, and with which parameters they were made.
@@ -114,6 +113,14 @@ class Report:
         """A word for captions where the run is too small to publish."""
         return "" if self.scale.publishable else "QUICK"
 
+    def _place(self, part: str) -> Path | None:
+        """The folder of a kind of output, made; None where nothing is written."""
+        if self.folder is None:
+            return None
+        place = self.folder / part
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
     def table(
         self, table: pd.DataFrame, name: str, intervals: Mapping[str, tuple[str, str]] | None = None
     ) -> Shown:
@@ -121,9 +128,7 @@ class Report:
         text = markdown_table(table, intervals)
         if self.mark:
             text += f"\n*{self.mark} run: not for citation.*\n"
-        if self.folder is not None:
-            target = self.folder / "tables"
-            target.mkdir(parents=True, exist_ok=True)
+        if target := self._place("tables"):
             table.to_csv(target / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
             (target / f"{name}.md").write_text(text, encoding="utf-8")
         return Shown(text)
@@ -138,9 +143,7 @@ class Report:
         png = render(figure, "png")
         if len(png) > PNG_LIMIT:
             raise TempolocError(f"the figure {name} is {len(png) // 1000} kB as PNG; make it smaller than 200 kB")
-        if self.folder is not None:
-            target = self.folder / "figures"
-            target.mkdir(parents=True, exist_ok=True)
+        if target := self._place("figures"):
             text = json.dumps(dict(self.parameters), indent=1, sort_keys=True, ensure_ascii=False)
             (target / f"{name}.png").write_bytes(png)
             if not any(axes.images for axes in figure.axes):  # photos are no smaller, and no sharper, in an SVG
@@ -148,7 +151,7 @@ class Report:
             (target / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         return Picture(png, name)
 
-
+# %% ../../nbs/85_study/10_report.ipynb #ed41a9c4
 def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     """A figure as PNG or SVG: the same bytes for the same figure."""
     with house_style():

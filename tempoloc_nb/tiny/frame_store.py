@@ -88,5 +88,5 @@ def load_store(paths: Iterable[Path]) -> FrameStore:
         parts.append(arrays)
         rows += len(arrays["frames"])
     if not parts:
-        raise TempolocError("the folder is no frame store: simulate clips, and prepare them with tempoloc sft prepare")
+        raise TempolocError("the folder is no frame store: simulate clips, and prepare them with tempoloc tiny prepare")
     return FrameStore(tuple(recordings), **{name: np.concatenate([p[name] for p in parts]) for name in ARRAYS})

@@ -18,7 +18,7 @@ from ..core.errors import TempolocError
 from ..core.files import write_json
 from ..core.optional import import_transformers
 from ..core.provenance import versions
-from ..inference.pack import device_name
+from ..core.machine import device_name
 from ..models.locate import model_path
 from .architecture import build_tiny
 from .batches import PatchMaker, StageBatches
@@ -107,7 +107,7 @@ def train(
 ) -> TrainSummary:
     """Train until the run is done or `minutes` are over; the same call again goes on where this one stopped.
 
-    `store` and `validation` are folders of parts that `tempoloc sft prepare` made. Writes to `out`: `checkpoint.pt`,
+    `store` and `validation` are folders of parts that `tempoloc tiny prepare` made. Writes to `out`: `checkpoint.pt`,
     `log.jsonl` (losses, and validation every `every` steps), `run.json` (machine and time), `steps/NNNNN` (models at
     the steps of `keep`), and at the end `model`. `device` is "cpu" or "cuda", a GPU where there is one by default.
 

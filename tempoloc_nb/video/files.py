@@ -30,8 +30,8 @@ from ..core.errors import TempolocError
 Image = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 
 # %% auto #0
-__all__ = ['Image', 'VideoInfo', 'open_video', 'probe', 'frame_to_time', 'time_to_frame', 'nearest', 'sample_indices',
-           'video_frames', 'decode', 'Frames', 'read', 'VideoWriter', 'exact_rate', 'encode']
+__all__ = ['Image', 'SUFFIXES', 'VideoInfo', 'videos_below', 'open_video', 'probe', 'frame_to_time', 'time_to_frame', 'nearest',
+           'sample_indices', 'video_frames', 'decode', 'Frames', 'read', 'VideoWriter', 'exact_rate', 'encode']
 
 # %% ../../nbs/15_video/10_files.ipynb #c7cd61cc
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,14 @@ class VideoInfo:
     times: tuple[float, ...] = field(repr=False)
 
 # %% ../../nbs/15_video/10_files.ipynb #a0b4b355
+SUFFIXES = (".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi")
+
+
+def videos_below(folder: Path) -> list[Path]:
+    """The videos in a folder and below, in order, without hidden ones."""
+    return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
+
+
 @contextmanager
 def open_video(path: Path | str) -> Iterator[tuple[InputContainer, VideoStream]]:
     """The open file and its first video stream.

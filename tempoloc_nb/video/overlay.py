@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time as clock
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -26,13 +25,14 @@ from av.video.reformatter import ColorRange
 from tqdm import tqdm
 
 from ..core.errors import TempolocError
+from ..core.machine import cores
 from .budget import RECIPE_TOTAL_PIXELS
-from .files import VideoInfo, VideoWriter, nearest, probe, sample_indices, video_frames
+from .files import SUFFIXES, VideoInfo, VideoWriter
+from .files import nearest, probe, sample_indices, video_frames, videos_below
 from .stamp import StampStyle, draw_stamp, pair_times, stamp_style, stamp_text
 
 # %% auto #0
-__all__ = ['PRESETS', 'SUFFIXES', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary',
-           'overlay_videos']
+__all__ = ['PRESETS', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary', 'overlay_videos']
 
 # %% ../../nbs/15_video/30_overlay.ipynb #91971f3c
 PRESETS = (
@@ -171,9 +171,6 @@ def _comment(path: Path) -> str | None:
         return None
 
 # %% ../../nbs/15_video/30_overlay.ipynb #5b201199
-SUFFIXES = (".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi")
-
-
 @dataclass(frozen=True, slots=True)
 class OverlaySummary:
     """What became of each video, by its path below the input folder; `failed` holds (path, reason)."""
@@ -194,16 +191,16 @@ def overlay_videos(
     input_dir: Path | str, output_dir: Path | str, options: OverlayOptions | None = None, *,
     workers: int | None = None, force: bool = False, progress: bool = False,
 ) -> OverlaySummary:
-    """Stamp the videos below `input_dir` into the same tree below `output_dir`, as .mp4.
+    """Stamp the videos below `input_dir`, or this one video, into the same tree below `output_dir`, as .mp4.
 
     `workers` videos at a time (default: one a core). Up-to-date outputs are skipped unless `force`. Raises
     `TempolocError` for folders that cannot be used; a bad video lands in `failed` of the result instead.
     """
     source, target = Path(input_dir), Path(output_dir)
     jobs = _jobs(source, target)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = min(workers or cores, len(jobs))
-    threads, stop, began = max(1, cores // workers), Event(), clock.monotonic()
+    source = source if source.is_dir() else source.parent
+    workers = min(workers or cores(), len(jobs))
+    threads, stop, began = max(1, cores() // workers), Event(), clock.monotonic()
     done: dict[str, bool] = {}
     failed: dict[str, str] = {}
     with ThreadPoolExecutor(workers) as pool:
@@ -233,17 +230,17 @@ def overlay_videos(
 
 def _jobs(source: Path, target: Path) -> dict[str, Path]:
     """Path below `source` → output path, for every video; `TempolocError` if the folders cannot be used."""
-    if not source.is_dir():
-        raise TempolocError(f"{source}: no such folder of videos")
+    if not source.exists():
+        raise TempolocError(f"{source}: no such video or folder of videos")
     if target.exists() and not target.is_dir():
         raise TempolocError(f"{target}: the output must be a folder")
-    if source.resolve() == target.resolve():
+    if (source if source.is_dir() else source.parent).resolve() == target.resolve():
         raise TempolocError(f"{target}: the output folder is the input folder; choose another")
+    if source.is_file():
+        return {source.name: (target / source.name).with_suffix(".mp4")}
     inside = target.resolve()
-    names = sorted(
-        str(path.relative_to(source)) for path in source.rglob("*")
-        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and inside not in path.resolve().parents
-    )
+    found = [path for path in videos_below(source) if inside not in path.resolve().parents]
+    names = sorted(str(path.relative_to(source)) for path in found)
     if not names:
         raise TempolocError(f"{source}: no videos ({', '.join(SUFFIXES)}) in it")
     jobs = {name: (target / name).with_suffix(".mp4") for name in names}

@@ -17,7 +17,8 @@ from fake_server import FakeServer
 from tiny_models import qwen25
 from video_clips import write_audio, write_clip
 
-from tempoloc_nb.cli.main import join_parameters, main, read_override
+from tempoloc_nb.cli.main import main
+from tempoloc_nb.cli.study import join_parameters, read_override
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.served_video import video_rules
@@ -125,7 +126,7 @@ def test_import_recipe_reads_results_and_refuses_code(run: Run, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["localize", "--model", "median", "-o", "p.jsonl"], "unknown blind row 'median'"),
+        (["localize", "--model", "median", "-o", "p.jsonl"], "unknown model or no-video baseline 'median'"),
         (["localize", "--model", "constant", "--backend", "vlm", "-o", "p.jsonl"], "unknown backend 'vlm'"),
         (["localize", "--model", "constant", "--benchmark", "none", "-o", "p.jsonl"], "no benchmark 'none'"),
         (["evaluate", "absent.jsonl", "--benchmark", "recipe"], "absent.jsonl"),
@@ -281,7 +282,7 @@ def test_gpus_that_are_not_there_are_one_clear_line(run: Run, tmp_path: Path, tw
     manifest, out = two_clips / "manifest.jsonl", tmp_path / "p.jsonl"
     for options, message in (
         (("--tensor-parallel", 4), "tensor_parallel 4 is not for hf"),
-        (("--data-parallel", 0), "data_parallel must be 1 or more"),
+        (("--data-parallel", 0), "--data-parallel must be 1 or more, got 0"),
     ):
         code, _, err = run("localize", "--model", qwen25(), "--benchmark", manifest, *QUICK, *options, "-o", out)
         assert code == 1
@@ -313,7 +314,7 @@ def test_a_server_is_asked_as_patiently_as_told(run: Run, tmp_path: Path, two_cl
         (("--timeout", 4), "--timeout is for the backend openai, not hf"),
         (("--backend", "vllm", "--retries", 4), "--retries is for the backend openai, not vllm"),
         (("--backend", "ray", "--concurrency", 0), "--concurrency must be 1 or more"),
-        (("--backend", "openai", "--timeout", 0), "waits must be positive"),
+        (("--backend", "openai", "--timeout", 0), "--timeout must be above 0, got 0.0"),
     ],
 )
 def test_patience_is_for_servers(

@@ -33,18 +33,20 @@ def task_file(tmp_path: Path, text: str) -> Path:
     [
         ('events = ["a"]', "lacks 'key'"),
         ('key = "mug"', "lacks 'events'"),
-        ('key = "mug"\nevents = []', "lacks 'events'"),
+        ('key = "mug"\nevents = []', "no events: a task needs at least one"),
+        ('key = " "\nevents = ["a"]', "the key is empty"),
         ('key = "mug"\nevents = ["a", "a"]', "distinct"),
         ('key = "mug"\nevents = ["a", " "]', "non-empty"),
         ('key = "mug"\nevents = ["a"]\ncolour = "red"', "unknown key 'colour'"),
-        ('key = "mug"\nevents = ["a"]\nfps = "30"', "fps = '30' has the wrong type"),
-        ('key = "mug"\nevents = ["a"]\nboundary_is = "middle"', "'start' or 'end'"),
+        ('key = "mug"\nevents = ["a"]\nfps = "30"', r'mug.toml: fps = "30" is not a number'),
+        ('key = "mug"\nevents = ["a"]\nfps = -3', "fps = -3: should be greater than 0"),
+        ('key = "mug"\nevents = ["a"]\nboundary_is = "middle"', "boundary_is = \"middle\" is none of 'start' or 'end'"),
         ('key = "mug"\nevents = ["a"]\nclip_pattern = "("', "not a regular expression"),
         ('key = "mug"\nevents = ["a"]\nclip_pattern = "x"', "group named clip"),
         ('key = "mug"\nevents = ["a", "b"]\n[boundaries]\n1 = [1.0]', "2 events need 2 boundaries"),
         ('key = "mug"\nevents = ["a", "b"]\n[boundaries]\n1 = [2.0, 1.0]', "must increase"),
         ('key = "mug"\nevents = ["a"]\n[boundaries]\n1 = [0.0]', "after 0"),
-        ('key = "mug"\nevents = ["a"]\n[boundaries]\n1 = [nan]', "after 0"),
+        ('key = "mug"\nevents = ["a"]\n[boundaries]\n1 = [nan]', "boundaries.1: 0 = NaN is not a finite number"),
         ("key = ", "not valid TOML"),
     ],
 )
@@ -58,7 +60,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         read_task(tmp_path / "mug.toml")
     with pytest.raises(TempolocError, match="unknown task 'mug'"):
         load_task("mug")
-    with pytest.raises(TempolocError, match="no benchmark"):
+    with pytest.raises(TempolocError, match="unknown benchmark"):
         load_benchmark(tmp_path / "nothing")
 
 
@@ -68,9 +70,21 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         ("{", r"manifest\.jsonl:2 is not JSON"),
         ("{}", "lacks 'events'"),
         (json.dumps({**GOOD, "clip": "cup/1"}), "must start with its task"),
-        (json.dumps({**GOOD, "events": [{"label": "x"}]}), "is not a clip"),
         (json.dumps({**GOOD, "events": [{"label": "x", "boundary": -1}]}), "after 0"),
-        (json.dumps({k: v for k, v in GOOD.items() if k != "task"}), "is not a clip"),
+        (json.dumps({**GOOD, "events": [{"label": "x", "boundary": "1"}]}), r'0: boundary = "1" is not a number'),
+        (json.dumps({**GOOD, "events": [{"label": "x", "boundry": 1}]}), "'boundry'; did you mean 'boundary'"),
+        (json.dumps({**GOOD, "events": [{"label": " "}]}), "an event's label is empty"),
+        (json.dumps({**GOOD, "events": [{"label": "x", "boundary": 1}, {"label": "y"}]}), "1 of 2 events have a"),
+        (json.dumps({**GOOD, "events": {}}), "events = {} is not a list"),
+        (json.dumps({**GOOD, "clip": 7}), "clip = 7 is not text"),
+        (json.dumps({**GOOD, "clip": "mug/"}), "name the clip"),
+        (json.dumps({**GOOD, "fps": -30}), "fps = -30: should be greater than 0"),
+        (json.dumps({**GOOD, "duration": float("nan")}), "NaN is no number of JSON"),
+        ('{"clip": 1' + "0" * 400 + "}", "clip = 10+... is not text"),
+        (json.dumps(GOOD).replace("1.5", "1" + "0" * 400), "boundary = 10+... is not a"),
+        ("[" * 100_000, "nested too deep"),
+        ("7", "is no JSON object: 7"),
+        (json.dumps({k: v for k, v in GOOD.items() if k != "task"}), "lacks 'task'"),
         (json.dumps(GOOD), "twice"),
     ],
 )
@@ -150,3 +164,61 @@ def test_the_recipes_file_names(task: str, name: str, clip: str) -> None:
 def test_a_strange_file_name_is_refused() -> None:
     with pytest.raises(TempolocError, match="does not fit the file names of toaster"):
         load_task("toaster").clip_id("holiday.mp4")
+
+
+def test_each_fault_of_a_manifest_has_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    lines = [GOOD, {}, {**GOOD, "fps": 0, "seed": "1"}, {**GOOD, "clip": "mug/2"}]
+    path.write_text("\n".join(map(json.dumps, lines)).replace("{}", "{\n"))
+    with pytest.raises(TempolocError) as told:
+        read_manifest(path)
+    assert [line.split(" ")[0] for line in str(told.value).splitlines()] == ["m.jsonl:2", "m.jsonl:4:", "m.jsonl:4:"]
+    path.write_text("\n" * 3)
+    with pytest.raises(TempolocError, match=r"m.jsonl is empty: a manifest has one clip a line"):
+        read_manifest(path)
+
+
+def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
+    odd = enumerate("\u2028\u2029\x85\x0b\x1c")
+    clips = tuple(Clip(f"mug/{i}", "mug", (Event(f"one{mark}two", 1.0),)) for i, mark in odd)
+    write_manifest(tmp_path / "m.jsonl", clips)
+    assert read_manifest(tmp_path / "m.jsonl") == clips
+    text = (tmp_path / "m.jsonl").read_bytes()
+    (tmp_path / "m.jsonl").write_bytes(text.replace(b"\n", b"\r\n"))
+    assert read_manifest(tmp_path / "m.jsonl") == clips
+
+
+def test_a_clip_without_truth(tmp_path: Path) -> None:
+    clip = Clip("mug/1", "mug", (Event("a"), Event("b")), fps=10.0, label_fps=30.0)
+    write_manifest(tmp_path / "m.jsonl", [clip])
+    assert '"events": [{"label": "a"}, {"label": "b"}]' in (tmp_path / "m.jsonl").read_text()
+    assert read_manifest(tmp_path / "m.jsonl") == (clip,)
+    assert not clip.labelled
+    assert not Clip("mug/1", "mug", ()).labelled
+    for name in ("boundaries", "source_boundaries", "subtask_durations"):
+        with pytest.raises(TempolocError, match="mug/1 has no truth: find or label its events first"):
+            getattr(clip, name)
+        assert getattr(Clip("mug/1", "mug", ()), name) == ()
+    with pytest.raises(TempolocError, match="the event 'a' has no boundary"):
+        _ = clip.events[0].time
+
+
+@pytest.mark.parametrize("mark", [True, False])
+def test_placeholders_of_old_manifests_are_no_truth(tmp_path: Path, mark: bool) -> None:
+    (tmp_path / "m.jsonl").write_text(json.dumps({**GOOD, "placeholder": mark, "note": 1}) + "\n")
+    (clip,) = read_manifest(tmp_path / "m.jsonl")
+    assert clip.labels == ("grasping the mug",)
+    assert clip.labelled is not mark
+    assert clip.extra == {"note": 1}
+
+
+def test_a_task_file_without_boundaries_is_a_benchmark_of_the_videos_beside_it(tmp_path: Path) -> None:
+    path = task_file(tmp_path, 'key = "mug"\nevents = ["a"]\nclip_pattern = "take(?P<clip>.+)"')
+    with pytest.raises(TempolocError, match=r"has no \[boundaries\], and no video beside its file fits"):
+        load_benchmark(path)
+    for name in ("take1.mp4", "holiday.mp4"):
+        (tmp_path / name).touch()
+    (clip,) = load_benchmark(path).clips
+    assert (clip.clip, clip.video, clip.labelled) == ("mug/1", "take1.mp4", False)
+    listed = task_file(tmp_path, 'key = "mug"\nevents = ["a"]\n[boundaries]\n1 = []\n2 = [2.0]')
+    assert [c.labelled for c in load_benchmark(listed).clips] == [False, True]

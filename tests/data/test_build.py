@@ -277,7 +277,7 @@ def test_fields_of_a_manifest(clips: Path) -> None:
     assert "--allow durration" in said
     assert build(clips, allowed=["durration"]).summary["kept"] == 6
     edit(clips, 1, placeholder=True)
-    with pytest.raises(TempolocError, match="mug/1: its boundaries are placeholders"):
+    with pytest.raises(TempolocError, match="mug/1: nobody has labelled its events"):
         build(clips, name="more", allowed=["durration"])
     edit(clips, 1, placeholder=False, events=[])
     with pytest.raises(TempolocError, match="mug/1: it has no events"):
@@ -288,9 +288,9 @@ def test_fields_of_a_manifest(clips: Path) -> None:
     ("events", "said"),
     [
         ([{"label": "a", "boundary": 1.5}, {"label": "b", "boundary": 0.5}], "boundaries must increase"),
-        ([{"label": "a", "boundary": 0.5, "when": 3}], "is not a clip"),
-        ([{"label": "a", "boundary": float("nan")}], "seconds after 0"),
-        ([{"label": "a", "boundary": "0.5"}], "seconds after 0"),
+        ([{"label": "a", "boundary": 0.5, "when": 3}], "has the unknown key 'when'"),
+        ([{"label": "a", "boundary": float("nan")}], "NaN is no number"),
+        ([{"label": "a", "boundary": "0.5"}], "is not a number"),
     ],
 )
 def test_wrong_truth(clips: Path, events: list[dict[str, Any]], said: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hard_answers import DURATIONS, HARD, as_json, numbers
+from replay import check_company
 from tiny_models import qwen3, qwen25
 
 from tempoloc_nb.clips.manifest import load_benchmark
@@ -125,7 +126,8 @@ def test_every_constrained_answer_is_in_its_form(backend: HFBackend, sampling: S
     """Batches with different constraints, several trials a clip."""
     plain = requests(None, None, None, None, trials=3)
     asked = [made_for(plain[0], "regex"), made_for(plain[1], "json"), made_for(plain[2], "regex", digits=1), plain[3]]
-    answers = backend.generate(asked, sampling)
+    # a row without a constraint is not touched by the others'
+    answers = check_company(backend, asked, sampling, [replace(plain[3], trials=(0, 2))])
     for request, responses in zip(asked[:3], answers[:3], strict=True):
         assert request.constraint is not None
         for response in responses:
@@ -140,8 +142,6 @@ def test_every_constrained_answer_is_in_its_form(backend: HFBackend, sampling: S
                 assert not re.search(r"\s", re.sub(r'"[^"]*"', "", response.text)), response.text
     if sampling.temperature:
         assert len(set(texts(answers[0]))) == 3
-    free = backend.generate([replace(plain[3], trials=(0, 2))], sampling)[0]
-    assert [answers[3][0].text, answers[3][2].text] == texts(free)  # a row without a constraint is not touched
 
 
 def test_reasoning_ends_in_an_answer_or_at_the_limit(backend: HFBackend) -> None:
@@ -177,10 +177,7 @@ def test_an_answer_that_was_cut_off_says_so(backend: HFBackend) -> None:
 def test_a_constrained_answer_does_not_depend_on_its_company(backend: HFBackend) -> None:
     plain = requests(None, None, trials=2)
     asked = [made_for(plain[0], "regex"), made_for(plain[1], "json")]
-    together = backend.generate(asked, BABBLE)
-    for request, responses in zip(asked, together, strict=True):
-        (last,) = backend.generate([replace(request, trials=(1,))], BABBLE)[0]
-        assert (last.text, last.seed) == (responses[1].text, responses[1].seed)
+    check_company(backend, asked, BABBLE, [*asked, *(replace(r, trials=(1,)) for r in asked)])
 
 
 def test_order_breaks_are_left_to_whoever_repairs(qwen: HFBackend) -> None:

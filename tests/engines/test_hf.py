@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from replay import check_company, record, replay
 from tiny_models import qwen3, qwen25
 from video_clips import write_audio, write_clip
 
@@ -144,8 +145,7 @@ def test_greedy_answers_are_those_of_generate(backend: HFBackend) -> None:
     stock = HFBackend(backend.net.name_or_path, device="cpu", stock_positions=True)
     for penalty in (1.0, 1.15, 5.0):
         sampling = replace(GREEDY, repetition_penalty=penalty)
-        ours = stock.generate(requests(), sampling)
-        for request, (response,) in zip(requests(), ours, strict=True):
+        for request in requests():
             e = encode_request(request, stock.net, stock.processor)
             ids = torch.from_numpy(e.ids)[None]
             kinds = 2 * (ids == stock.net.config.video_token_id).int()
@@ -154,24 +154,37 @@ def test_greedy_answers_are_those_of_generate(backend: HFBackend) -> None:
                 input_ids=ids, attention_mask=torch.ones_like(ids), mm_token_type_ids=kinds,
                 pixel_values_videos=e.pixels, video_grid_thw=e.grid, do_sample=False, max_new_tokens=12,
                 repetition_penalty=penalty, **extra,
-            )  # fmt: skip
-            text = stock.processor.tokenizer.decode(made[0, ids.shape[1] :], skip_special_tokens=True)
-            assert response.text == text
-            assert response.completion_tokens == made.shape[1] - ids.shape[1]
+            )[0, ids.shape[1] :]  # fmt: skip
+            (response,) = replay(stock, request, sampling, {(request.clip, 0): made.tolist()})
+            assert response.text == stock.processor.tokenizer.decode(made, skip_special_tokens=True)
+            assert response.completion_tokens == len(made)
 
 
 def test_an_answer_does_not_depend_on_its_company(backend: HFBackend) -> None:
+    """Longer and shorter clips together, against each alone, and against its last trial alone."""
     sampling = Sampling(temperature=0.8, max_new_tokens=12, repetition_penalty=1.15)
-    long, short = requests(2, 3), [replace(r, fps=2) for r in requests(3, 3)[2:]]
-    together = backend.generate([*long, *short], sampling)
-    texts = {r.text for answer in together for r in answer}
-    assert len(texts) == 9
-    for request, answer in zip([*long, *short], together, strict=True):
-        (alone,) = backend.generate([request], sampling)
-        (last,) = backend.generate([replace(request, trials=(2,))], sampling)
-        assert [r.text for r in alone] == [r.text for r in answer]
-        assert (last[0].text, last[0].trial, last[0].seed) == (answer[2].text, 2, answer[2].seed)
-    assert [r.text for r in backend.generate(long[:1], replace(sampling, seed=1))[0]] != [r.text for r in together[0]]
+    asked = [*requests(2, 3), *(replace(r, fps=2) for r in requests(3, 3)[2:])]
+    last = [replace(r, trials=(2,)) for r in asked]
+    together = check_company(backend, asked, sampling, [*asked, *last])
+    assert len({r.text for answer in together for r in answer}) == 9
+    for request, answer in zip(last, together, strict=True):
+        ((alone,),) = backend.generate([request], sampling)
+        assert (alone.trial, alone.seed) == (2, answer[2].seed)
+    other = backend.generate(asked[:1], replace(sampling, seed=1))[0]
+    assert [r.text for r in other] != [r.text for r in together[0]]
+
+
+def test_a_replay_finds_answers_of_another_draw(backend: HFBackend) -> None:
+    """That `check_company` can fail: a trial's tokens under another trial's seed, another clip's under this one's."""
+    sampling = Sampling(temperature=0.8, max_new_tokens=12)
+    asked = requests(2, 2)
+    _, tokens = record(backend, asked, sampling)
+    (one, other), trials = (r.clip for r in asked), (0, 1)
+    for wrong in (
+        {(one, t): tokens[one, 1 - t] for t in trials}, {(one, t): tokens[other, t] for t in trials},
+    ):  # fmt: skip
+        with pytest.raises(AssertionError, match=f"token . of {one}, trial 0 was .* alone"):
+            replay(backend, asked[0], sampling, wrong)
 
 
 def test_each_clip_is_encoded_once_for_all_trials(qwen: HFBackend, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.caption_prompts import PROMPT_FOLDERS, rewrite_prompts
+from tempoloc_nb.formats.captions import PROMPT_FOLDERS, rewrite_prompts
 
 CAPTION = {"background_setting": "a café", "actions": [{"time": "0:01-0:02", "description": "an arm stirs"}], "fps": 5}
 
@@ -76,14 +76,14 @@ def test_captions_elsewhere_and_one_folder_alone(val: Path, tmp_path_factory: py
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
-        ("captions/ep1/caption.json", None, r"3 of 6 .* none was: no captions/ep1/caption\.json$"),
-        ("captions/ep1/caption.json", "{", r"3 of 6 .* captions/ep1/caption\.json is not JSON"),
+        ("captions/ep1/caption.json", None, r"3 of 6 .* none was: cannot read .*captions/ep1/caption\.json: No such"),
+        ("captions/ep1/caption.json", "{", r"3 of 6 .*/captions/ep1/caption\.json is not JSON"),
         ("captions/ep1/caption.json", "[]", r"captions/ep1/caption\.json is no JSON object"),
         ("captions/ep1/caption.json", "{}", r"captions/ep1/caption\.json is empty"),
-        ("inference_prompt_v2v/ep1.json", "{", r"1 of 6 .* inference_prompt_v2v/ep1\.json is not JSON"),
+        ("inference_prompt_v2v/ep1.json", "{", r"1 of 6 .*/inference_prompt_v2v/ep1\.json is not JSON"),
         ("inference_prompt_v2v/ep1.json", '{"name": "x"}', r"inference_prompt_v2v/ep1\.json lacks 'prompt'"),
-        ("inference_prompt_v2v/ep1.json", '{"prompt": 3}', "prompt must be str, not '3'"),
-        ("inference_prompt_v2v/ep9.json", '{"prompt": "x"}', r"1 of 7 .* no captions/ep9/caption\.json"),
+        ("inference_prompt_v2v/ep1.json", '{"prompt": 3}', r"inference_prompt_v2v/ep1\.json: prompt = 3 is not text"),
+        ("inference_prompt_v2v/ep9.json", '{"prompt": "x"}', r"1 of 7 .* cannot read .*captions/ep9/caption\.json"),
     ],
 )
 def test_what_is_wrong_with_one_stops_all(path: str, text: str | None, message: str, val: Path) -> None:

@@ -17,15 +17,8 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.http import Patience, UnreachableError
 from tempoloc_nb.formats import captions
-from tempoloc_nb.formats.captions import (
-    FILES,
-    CaptionOptions,
-    caption_videos,
-    caption_videos_of,
-    read_narrative,
-    read_scene,
-    scene_schema,
-)
+from tempoloc_nb.formats.captioning import CaptionOptions, caption_videos, caption_videos_of
+from tempoloc_nb.formats.captions import FILES, read_narrative, read_scene, scene_schema
 from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.files import probe
 
@@ -153,7 +146,7 @@ def test_a_half_written_folder_is_made_again(videos: dict[str, Path], tmp_path: 
         ("text I see an arm.", "the scene is no JSON object"), ("text {}", "lacks 'subjects'"),
         ('text {"subjects": [], "actions": []}', "the scene is empty"), ("cut", "cut off after 9 tokens"),
         ('text {"subjects": [], "actions": [{"description": "x", "time": "1:00-2:00"}]}', "no time within 2.0 s"),
-        ('text {"subjects": [], "actions": [{"description": "x", "time": 3}]}', "time must be str"),
+        ('text {"subjects": [], "actions": [{"description": "x", "time": 3}]}', "time = 3 is not text"),
         ("text {" + '"a":[' * 5000, "the scene is no JSON object"),
     ],
 )

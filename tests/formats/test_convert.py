@@ -19,10 +19,7 @@ from tempoloc_nb.clips.tasks import Event, Interval
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import parse_object, read_jsonl, write_jsonl
 from tempoloc_nb.formats import convert as interchange
-from tempoloc_nb.formats.convert import FORMATS, export_dataset, import_dataset, options_of, relative_path
-from tempoloc_nb.formats.cosmos import export_cosmos, import_cosmos, read_cosmos
-from tempoloc_nb.formats.csv import with_placeholders
-from tempoloc_nb.formats.timed_captions import (
+from tempoloc_nb.formats.captions import (
     actions_text,
     caption_prompt,
     clock,
@@ -31,6 +28,8 @@ from tempoloc_nb.formats.timed_captions import (
     read_range,
     read_text_actions,
 )
+from tempoloc_nb.formats.convert import FORMATS, export_dataset, import_dataset, options_of, relative_path
+from tempoloc_nb.formats.cosmos import export_cosmos, import_cosmos, read_cosmos
 
 TASK = 'key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\nfps = 30.0\n'
 
@@ -77,7 +76,7 @@ def test_every_format_names_functions_that_take_source_and_output(name: str) -> 
 
 
 def test_unknown_formats_and_options_are_named(tmp_path: Path, source: Path) -> None:
-    with pytest.raises(TempolocError, match="unknown format 'avi': choose one of cosmos, messages"):
+    with pytest.raises(TempolocError, match="unknown format 'avi': choose one of cosmos, csv"):
         export_dataset(source, tmp_path / "x", "avi")
     with pytest.raises(TempolocError, match=r"cosmos has no option --task; its options: --video-root, "):
         export_dataset(source, tmp_path / "x", "cosmos", task="mug")
@@ -309,7 +308,7 @@ def test_a_damaged_video_is_left_out_and_named(source: Path, tmp_path: Path) -> 
 
 
 def test_what_nobody_labelled_is_no_caption(source: Path, tmp_path: Path) -> None:
-    bare = with_placeholders(mug("a", duration=3.0), ["grasping the mug"])
+    bare = replace(mug("a", duration=3.0), events=(Event("grasping the mug"),))
     late = mug("b", (0.75, 2.5))  # of 2.2 s
     empty, good = mug("c", (), video="videos/a.mp4"), mug("d", video="videos/a.mp4")
     write_manifest(tmp_path / "manifest.jsonl", [bare, late, empty, good])
@@ -501,27 +500,27 @@ def test_a_video_elsewhere_is_remembered(tmp_path: Path) -> None:
         (line(window(GRASP)), "tray/ep0 stands in theirs.jsonl:1 already"),
         ({"uuid": "x"}, "lacks 'vision_path'"),
         (line(window(GRASP), uuid="x", vision_path="a\0b"), "is no path"),
-        (line(window(GRASP), uuid=3), "uuid must be str, not '3'"),
-        (line(window(GRASP), uuid="x", duration="9"), "duration must be int or float, not '9'"),
-        (line(window(GRASP), uuid="x", duration=True), "duration must be int or float"),
-        (line(window(GRASP), uuid="x", duration=-1.0), "duration must be above 0, not -1.0"),
-        (line(window(GRASP), uuid="x", framerate=0), "fps must be above 0, not 0"),
-        (line(window(GRASP), uuid="x", t2w_windows={}), "t2w_windows must be list"),
-        (line("w", uuid="x"), "window 1 must be an object"),  # type: ignore[arg-type]
+        (line(window(GRASP), uuid=3), "uuid = 3 is not text"),
+        (line(window(GRASP), uuid="x", duration="9"), 'duration = "9" is not a number'),
+        (line(window(GRASP), uuid="x", duration=True), "duration = true is not a number"),
+        (line(window(GRASP), uuid="x", duration=-1.0), "duration = -1.0: "),
+        (line(window(GRASP), uuid="x", framerate=0), "framerate = 0: "),
+        (line(window(GRASP), uuid="x", t2w_windows={}), "t2w_windows = {} is not a list"),
+        (line("w", uuid="x"), 't2w_windows: 0 = "w" is not a table'),  # type: ignore[arg-type]
         (line(window(LIFT, GRASP), uuid="x"), "boundaries must increase"),
         (line(window(("soon", "it waits")), uuid="x"), "window 1: 'soon' is no time from M:SS to M:SS"),
         (line(window(("0:09-0:03", "it waits")), uuid="x"), "no time from M:SS to M:SS"),
-        (line(window(("0:01-0:03", " ")), uuid="x"), "window 1, action 1 says nothing"),
-        (line(window(caption_json={"actions": [3]}), uuid="x"), "action 1 must be an object"),
+        (line(window(("0:01-0:03", " ")), uuid="x"), ": says nothing of what happens"),
+        (line(window(caption_json={"actions": [3]}), uuid="x"), "caption_json.actions: 0 = 3 is not a table"),
         (line(window(caption_json={"actions": [{"time": "0:01-0:02"}]}), uuid="x"), "lacks 'description'"),
-        (line(window(caption_json={"actions": "later"}), uuid="x"), "actions must be list"),
+        (line(window(caption_json={"actions": "later"}), uuid="x"), 'actions = "later" is not a list'),
         (line(window(caption_json="{"), uuid="x"), "caption_json is not JSON"),
-        (line(window(caption_json=[]), uuid="x"), "caption_json must be an object"),
+        (line(window(caption_json=[]), uuid="x"), "caption_json = [] is not a table"),
         (line(window(LIFT, start_frame=30), uuid="x"), "begins at a later frame, and nothing tells the frames/s"),
-        (line(window(LIFT, start_frame="0"), uuid="x"), "start_frame must be int"),
+        (line(window(LIFT, start_frame="0"), uuid="x"), 'start_frame = "0" is not a whole number'),
         (line(window(("0:00-0:03", "it waits")), uuid="x"), "no boundary where it starts"),
-        (line(window(GRASP), uuid="x", tempoloc=[]), "tempoloc must be dict"),
-        (line(window(GRASP), uuid="x", tempoloc={"boundary_is": "middle"}), "must be start or end, not 'middle'"),
+        (line(window(GRASP), uuid="x", tempoloc=[]), "tempoloc = [] is not a table"),
+        (line(window(GRASP), uuid="x", tempoloc={"boundary_is": "middle"}), 'boundary_is = "middle" is none of'),
         (line(window(GRASP), uuid="x", tempoloc={"boundary_is": "end"}), "are its events' ends here, and not before"),
     ],
 )
@@ -529,7 +528,7 @@ def test_a_bad_line_of_theirs_is_named(second: Any, message: str, tmp_path: Path
     with pytest.raises(TempolocError, match=r"^theirs\.jsonl:2") as error:
         read(tmp_path, line(window(GRASP)), second)
     assert message in str(error.value)
-    assert "\n" not in str(error.value)
+    assert all(fault.startswith("theirs.jsonl:2") for fault in str(error.value).splitlines())
 
 
 def test_what_other_files_do_not_say_must_be_told(tmp_path: Path) -> None:
@@ -565,8 +564,7 @@ def test_whatever_stands_in_a_line_is_read_or_refused_in_one_line(value: Any, pl
             read(Path(folder), made)
         except TempolocError as error:
             said = str(error)
-    assert said.startswith("theirs.jsonl:1")
-    assert "\n" not in said
+    assert all(line.startswith("theirs.jsonl:1") for line in said.splitlines())  # a line for each fault
 
 
 def test_objects_only() -> None:

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from tempoloc_nb.formats import cosmos as cosmos_jsonl
-from tempoloc_nb.formats.caption_prompts import PROMPT_FOLDERS, rewrite_prompts
+from tempoloc_nb.formats.captions import PROMPT_FOLDERS, caption_prompt, rewrite_prompts
 from tempoloc_nb.formats.cosmos import export_cosmos
-from tempoloc_nb.formats.timed_captions import caption_prompt
 
 SOURCE = Path(os.environ.get("COSMOS_FRAMEWORK_SRC", "")) / "cosmos_framework"
 pytestmark = pytest.mark.skipif(

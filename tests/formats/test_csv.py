@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
-from tempoloc_nb.clips.tasks import PLACEHOLDER, Event
+from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.csv import Change, export_csv, import_csv, moved_clips, proposals, with_placeholders
-from tempoloc_nb.formats.vtt import export_vtt, import_vtt
+from tempoloc_nb.formats.corrections import Change, Corrections, apply_rows, moved_clips, proposals
+from tempoloc_nb.formats.csv import read_csv, write_csv
+from tempoloc_nb.formats.vtt import read_vtt, write_vtt
 from tempoloc_nb.inference.consensus import Combined, CombinedEvent
 
 WHEN = datetime(2026, 1, 2, tzinfo=UTC)
@@ -27,6 +30,23 @@ B = Clip("stack/1", "stack", (Event("grasp", 1.0), Event("release", 2.0)), durat
 # Annotated as if at 30 fps in a video of 15: the person sees seconds of the video, twice the annotated ones.
 SLOW = Clip("bridge/0", "bridge", (Event("touch", 0.7), Event("lift", 1.1)), fps=15.0, label_fps=30.0, duration=4.0)
 CLIPS = (A, B, SLOW)
+
+
+def export_csv(clips: Iterable[Clip], path: Path, combined: Sequence[Combined] = ()) -> Path:
+    write_csv(proposals(clips, combined), path)
+    return path
+
+
+def import_csv(clips: Iterable[Clip], path: Path, **told: Any) -> Corrections:
+    return apply_rows(clips, read_csv(path), **told)
+
+
+def export_vtt(clips: Iterable[Clip], folder: Path, combined: Sequence[Combined] = ()) -> None:
+    write_vtt(proposals(clips, combined), folder)
+
+
+def import_vtt(clips: Iterable[Clip], folder: Path, **told: Any) -> Corrections:
+    return apply_rows(clips, read_vtt(folder), **told)
 
 
 def edit(path: Path, old: str, new: str) -> Path:
@@ -224,19 +244,14 @@ def test_answers_that_cannot_be_exported(tmp_path: Path) -> None:
         export_vtt([Clip("../x", "..", B.events, duration=3.0)], tmp_path / "v")
 
 
-def test_placeholders_are_shown_as_nothing_and_go_when_filled(tmp_path: Path) -> None:
-    bare = with_placeholders(Clip("cup/0", "cup", (), duration=4.0), ["grasp", "pour", "set down"])
-    assert bare.boundaries == (1.0, 2.0, 3.0)
-    assert bare.extra[PLACEHOLDER] is True
+def test_a_clip_without_truth_is_shown_blank_and_filled(tmp_path: Path) -> None:
+    bare = Clip("cup/0", "cup", tuple(map(Event, ["grasp", "pour", "set down"])), duration=4.0)
     path = export_csv([bare], tmp_path / "c.csv")
     assert "cup/0,grasp,,,manifest,," in path.read_text()
     path.write_text("clip,label,boundary\ncup/0,grasp,1\ncup/0,pour,1.5\ncup/0,set down,3.5\n")
     done = import_csv([bare], path, who="me")
     assert done.clips[0].boundaries == (1.0, 1.5, 3.5)
-    assert PLACEHOLDER not in done.clips[0].extra
-    assert len(done.changes) == 3  # also the one that happens to be the placeholder's
-    with pytest.raises(TempolocError, match="no duration"):
-        with_placeholders(Clip("cup/0", "cup", ()), ["grasp"])
+    assert [c.old for c in done.changes] == [None] * 3
 
 
 def test_a_manifest_elsewhere_points_to_the_same_videos(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats import hdf5 as demo_signals
-from tempoloc_nb.formats.csv import with_placeholders
 from tempoloc_nb.formats.hdf5 import demo_of, read_signals, signal_clips, write_signals
 from tempoloc_nb.formats.hdf5_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
 from tempoloc_nb.sim import states as sim_states
@@ -181,8 +180,8 @@ def test_other_names_missing_signals_and_damaged_files(tmp_path: Path) -> None:
         write_signals(path, named, NAMES)
     with pytest.raises(TempolocError, match="are both demo_0: choose the clips of one file"):
         write_signals(path, [*clips_of(STEPS), replace(clips_of(STEPS)[0], clip="stack/d1_demo0")], NAMES)
-    with pytest.raises(TempolocError, match="has placeholders for boundaries"):
-        write_signals(path, [with_placeholders(c, NAMES) for c in clips_of(STEPS)], NAMES)
+    with pytest.raises(TempolocError, match="has no truth"):
+        write_signals(path, [replace(c, events=tuple(map(Event, NAMES))) for c in clips_of(STEPS)], NAMES)
     cut = tmp_path / "cut.hdf5"
     cut.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(TempolocError, match=r"cut.hdf5 is not an HDF5 file, or it is cut off"):

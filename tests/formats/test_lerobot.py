@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
-from tempoloc_nb.clips.tasks import PLACEHOLDER, Event
+from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.sources import from_manifest
-from tempoloc_nb.formats.csv import with_placeholders
 from tempoloc_nb.formats.lerobot_read import LANGUAGE, REST, parquet, read_lerobot
 from tempoloc_nb.formats.lerobot_write import spans_of, write_lerobot_subtasks
 from tempoloc_nb.video.files import encode, probe, read
@@ -83,7 +82,7 @@ def test_some_episodes_another_name_and_events_to_be_found(annotated: Path, tmp_
     )
     assert clip.clip == "tea/episode_000001"
     assert clip.labels == ("open", "pour", "close")
-    assert clip.extra[PLACEHOLDER] is True
+    assert not clip.labelled
     assert [p.name for p in (tmp_path / "out" / "videos" / "tea").iterdir()] == ["episode_000001.mp4"]
     with pytest.raises(TempolocError, match="cups has no episode 7; it has 3"):
         read_lerobot(annotated, tmp_path / "out", episodes=[1, 7])
@@ -109,12 +108,12 @@ def test_without_annotations_there_are_no_events(plain: Path, tmp_path: Path) ->
 def test_subtasks_come_back(plain: Path, tmp_path: Path, annotation: Any) -> None:
     before = {p.relative_to(plain): p.read_bytes() for p in plain.rglob("*") if p.is_file()}
     done = write_lerobot_subtasks(plain, clips_of(), tmp_path / "new", annotation=annotation, source="truth")
-    assert (done.episodes, done.subtasks) == (3, 9)
+    assert (done.kept, done.notes) == (3, (f"9 subtasks ({annotation})",))
     assert {p.relative_to(plain): p.read_bytes() for p in plain.rglob("*") if p.is_file()} == before
     back = read_lerobot(tmp_path / "new", tmp_path / "out", task="cups")
     assert [c.events for c in back] == [(Event("grasp", 0.5), Event("lift", 1.2))] * 3  # at the nearest frames
     again = write_lerobot_subtasks(tmp_path / "new", back, tmp_path / "newer", annotation=annotation)
-    assert again.subtasks == 9
+    assert again.notes == done.notes
     twice = read_lerobot(tmp_path / "newer", tmp_path / "out2", task="cups")
     assert [c.events for c in twice] == [c.events for c in back]
     for path in sorted(plain.glob("data/*/*.parquet")):
@@ -126,7 +125,7 @@ def test_subtasks_come_back(plain: Path, tmp_path: Path, annotation: Any) -> Non
 
 
 def test_rows_of_other_styles_stay_and_the_older_annotation_goes(annotated: Path, tmp_path: Path) -> None:
-    first = write_lerobot_subtasks(annotated, clips_of(), tmp_path / "a").root
+    first = write_lerobot_subtasks(annotated, clips_of(), tmp_path / "a").output
     info = json.loads((first / "meta" / "info.json").read_text())
     assert "subtask_index" not in info["features"]
     assert not (first / "meta" / "subtasks.parquet").exists()
@@ -135,7 +134,7 @@ def test_rows_of_other_styles_stay_and_the_older_annotation_goes(annotated: Path
     plan = {"role": "assistant", "content": "1. grasp", "style": "plan", "timestamp": 0.3, "camera": None}
     rows = [[*r, {**plan, "tool_calls": None}] for r in table[LANGUAGE].to_pylist()]
     pq.write_table(table.drop_columns([LANGUAGE]).append_column(LANGUAGE, pa.array(rows)), path)  # types as inferred
-    second = write_lerobot_subtasks(first, clips_of(0.8, 1.5), tmp_path / "b").root
+    second = write_lerobot_subtasks(first, clips_of(0.8, 1.5), tmp_path / "b").output
     found = parquet(second / path.relative_to(first))[LANGUAGE][0].as_py()
     assert [(r["style"], round(r["timestamp"], 3)) for r in found] == [
         ("subtask", 0.0), ("plan", 0.3), ("subtask", 0.8), ("subtask", 1.5)
@@ -159,7 +158,7 @@ def test_the_last_event_may_be_the_end(tmp_path: Path) -> None:
         (lambda c: [*c, replace(c[0], clip="cups/009")], "cups/009 is no episode of the dataset, whose last is 2"),
         (lambda c: [*c, replace(c[0], clip="cups/b2")], "cups/002 and cups/b2 are both episode 2"),
         (lambda c: [replace(c[0], events=()), *c[1:]], "cups/000 has no events"),
-        (lambda c: [with_placeholders(c[0], ["a"]), *c[1:]], "cups/000 has placeholders"),
+        (lambda c: [replace(c[0], events=(Event("a"),)), *c[1:]], "cups/000 has no truth"),
         (lambda c: [*c[:2], replace(c[2], events=(Event("a", 1.0), Event("b", 1.04)))], "'b' falls on the same frame"),
         (lambda c: [*c[:2], replace(c[2], events=(Event("a", 0.04),))], "'a' falls on the same frame"),
         (lambda c: [*c[:2], replace(c[2], events=(Event("a", 1.9),))], "'a' is at frame 19 of 17"),
@@ -231,10 +230,10 @@ def test_folders_that_are_no_such_dataset(plain: Path, tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match=r"has the path 'data/\{episode_chunk\}.parquet', which is not LeRobot's"):
         read_lerobot(plain, tmp_path / "o2")
     edit_info(plain, fps=0)
-    with pytest.raises(TempolocError, match=r"cups/meta/info.json is not LeRobot's: its fps is 0"):
+    with pytest.raises(TempolocError, match=r"cups/meta/info.json: fps = 0: "):
         read_lerobot(plain, tmp_path / "o2")
     (plain / "meta" / "info.json").write_text("{}")
-    with pytest.raises(TempolocError, match=r"cups/meta/info.json is not LeRobot's"):
+    with pytest.raises(TempolocError, match=r"cups/meta/info.json lacks 'codebase_version'"):
         read_lerobot(plain, tmp_path / "o")
 
 
@@ -275,7 +274,7 @@ def test_annotations_that_contradict_the_episodes(annotated: Path, tmp_path: Pat
     with pytest.raises(TempolocError, match=r"file-000.parquet: 22 rows of 23 of episode 0"):
         read_lerobot(annotated, tmp_path / "o")
     pq.write_table(table, path)
-    new = write_lerobot_subtasks(annotated, clips_of(), tmp_path / "new").root
+    new = write_lerobot_subtasks(annotated, clips_of(), tmp_path / "new").output
     path = sorted(new.glob("data/*/*.parquet"))[0]
     table = pq.read_table(path)
     rows = [[{**r, "timestamp": 0.0} for r in cell] for cell in table[LANGUAGE].to_pylist()]

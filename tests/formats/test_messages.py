@@ -14,12 +14,13 @@ from video_clips import write_clip
 
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
+from tempoloc_nb.core.checks import check
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.provenance import file_hash
 from tempoloc_nb.data.sample import Sample, sample_of
 from tempoloc_nb.data.store import read_samples, save_samples
 from tempoloc_nb.formats.convert import export_dataset, import_dataset
-from tempoloc_nb.formats.messages import export_messages, import_messages, message_row, read_turns
+from tempoloc_nb.formats.messages import MessageLine, export_messages, import_messages, message_row, read_turns
 from tempoloc_nb.video.files import probe
 
 datasets = pytest.importorskip("datasets", reason="needs the extra `data`")
@@ -193,31 +194,31 @@ PARTS = [{"type": "video", "video": "v.mp4"}, {"type": "text", "text": QUESTION}
     [
         ("{\n", "is not JSON"),
         ({"videos": ["v.mp4"]}, "lacks 'messages'"),
-        (theirs(messages="hello"), "messages must be list, not 'hello'"),
-        (theirs(messages=[3]), "a message must be an object"),
+        (theirs(messages="hello"), 'messages = "hello" is not a list'),
+        (theirs(messages=[3]), "messages: 0 = 3 is not a table"),
         (theirs(videos=[]), "a sample has one video, not 0"),
         (theirs(videos=["v.mp4", "w.mp4"]), "a sample has one video, not 2"),
-        (theirs(videos=[3]), "a sample has one video"),
+        (theirs(videos=[3]), "videos: 0 = 3 is not text"),
         (theirs(videos=["gone.mp4"]), "no video at gone.mp4"),
         (turns(("user", QUESTION)), "messages are user; wanted: (system,) user, assistant"),
         (turns(("assistant", ANSWER), ("user", QUESTION)), "messages are assistant, user; wanted"),
         (turns(("user", QUESTION), ("system", "x"), ("assistant", ANSWER)), "messages are user, system, assistant"),
         (turns(("user", QUESTION), ("user", QUESTION), ("assistant", ANSWER)), "more than one user message"),
-        (turns(("user", 3), ("assistant", ANSWER)), "user: content must be a text or a list of parts"),
+        (turns(("user", 3), ("assistant", ANSWER)), "messages.0: content = 3 is not a list"),
         (turns(("user", PARTS), ("assistant", ANSWER)), "a sample has one video, not 2"),
-        (turns(("user", [{"type": "image", "image": "x"}]), ("assistant", ANSWER)), "a part must be a text or a video"),
+        (turns(("user", [{"type": "image", "image": "x"}]), ("assistant", ANSWER)), 'type = "image" is none of'),
         (turns(("user", "<video>What happens?"), ("assistant", ANSWER)), "the question lists no events"),
         (turns(("user", QUESTION), ("assistant", "I do not know.")), "event 1 (grasping the mug) is missing"),
         (turns(("user", QUESTION), ("assistant", ANSWER.replace("<0.5> <1.0>", "soon"))), "event 1 (grasping the mug)"),
         (turns(("user", QUESTION), ("assistant", ANSWER.replace("0.5", "1.5"))), "event 1 (grasping the mug) is rev"),
         (turns(("user", QUESTION), ("assistant", ANSWER.replace("<1.0> <1.6>", "<9> <9.5>"))), "is out of range"),
         (turns(("user", QUESTION + "\nThe first is at 0:01."), ("assistant", ANSWER)), "the question holds the time"),
-        (theirs(tempoloc=[]), "tempoloc must be dict"),
-        (theirs(tempoloc={"fps": "8"}), "fps must be int or float"),
-        (theirs(tempoloc={"fps": -8}), "fps must be a positive rate"),
-        (theirs(tempoloc={"stamps": "often"}), "stamps must be one of recipe, pair, none, not 'often'"),
-        (theirs(tempoloc={"convention": "middle"}), "convention must be one of start, end"),
-        (theirs(tempoloc={"events": 3}), "its tempoloc events are none"),
+        (theirs(tempoloc=[]), "tempoloc = [] is not a table"),
+        (theirs(tempoloc={"fps": "8"}), 'fps = "8" is not a number'),
+        (theirs(tempoloc={"fps": -8}), "fps = -8: "),
+        (theirs(tempoloc={"stamps": "often"}), 'stamps = "often" is none of'),
+        (theirs(tempoloc={"convention": "middle"}), 'convention = "middle" is none of'),
+        (theirs(tempoloc={"events": 3}), "tempoloc: events = 3 is not a list"),
         (theirs(tempoloc={"events": [{"label": LABELS[0], "boundary": 0.5, "start": 0.5, "end": 1.0}]}), "differ"),
     ],
 )
@@ -302,7 +303,8 @@ def test_a_clip_cannot_lead_out_of_the_dataset(clip: str, tmp_path: Path) -> Non
 
 def test_both_styles_say_the_same(dataset: Path) -> None:
     for found in read_samples(dataset):
-        one, two = (read_turns(message_row(found, "v.mp4", s), "x") for s in ("llama-factory", "trl"))  # type: ignore[arg-type]
+        lines = [check(MessageLine, message_row(found, "v.mp4", s), "x") for s in ("llama-factory", "trl")]  # type: ignore[arg-type]
+        one, two = (read_turns(line, "x") for line in lines)
         assert one == two == (found.system, found.question, found.answer, "v.mp4")
     odd = replace(found, conversations=found.conversations.replace("Extract", "Give"))
-    assert read_turns(message_row(odd, "v.mp4"), "x") != one
+    assert read_turns(check(MessageLine, message_row(odd, "v.mp4"), "x"), "x") != one

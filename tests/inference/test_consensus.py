@@ -24,7 +24,8 @@ from tempoloc_nb.inference.consensus import (
     risk_coverage,
     risk_coverage_figure,
 )
-from tempoloc_nb.inference.pack import pack_predictions, read_record, write_record
+from tempoloc_nb.inference.pack import pack_predictions
+from tempoloc_nb.inference.record import read_record, write_record
 from tempoloc_nb.prompting.answers import answer_text, parse_answer
 from tempoloc_nb.scoring.evaluation import evaluate
 

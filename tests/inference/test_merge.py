@@ -20,7 +20,7 @@ from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.inference import merge as merging
 from tempoloc_nb.inference.ledger import read_errors
 from tempoloc_nb.inference.merge import merge
-from tempoloc_nb.inference.pack import read_record, record_path, write_record
+from tempoloc_nb.inference.record import read_record, record_path, write_record
 from tempoloc_nb.inference.run import run_backend, shard_of
 from tempoloc_nb.scoring.evaluation import evaluate
 
@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         merge([a, b], out)
     with pytest.raises(TempolocError, match=r"no prediction file .*c\.jsonl"):
         merge([a, tmp_path / "c.jsonl"], out)
-    with pytest.raises(TempolocError, match=r"into a \.jsonl file, not into p\.jsonl\.xz"):
+    with pytest.raises(TempolocError, match=r"to a \.jsonl file, not to p\.jsonl\.xz"):
         merge([a], tmp_path / "p.jsonl.xz")
     with pytest.raises(TempolocError, match="give the prediction files"):
         merge([], out)
@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match=r"b\.jsonl:1 is not a prediction"):
         merge([a, b], out)
     record_path(b).unlink()
-    with pytest.raises(TempolocError, match=r"cannot read b\.run\.json"):
+    with pytest.raises(TempolocError, match=r"cannot read the record file .*b\.run\.json: No such file"):
         merge([a, b], out)
     with sole_writer(out), pytest.raises(TempolocError, match="is being written by process"):
         merge([a], out)

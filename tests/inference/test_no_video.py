@@ -11,14 +11,14 @@ import pytest
 from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.inference.no_video import (
-    BLIND_ROWS,
-    TRAIN_ROW,
-    blind_predictions,
+    BASELINES,
+    TRAINING_MEDIAN,
+    baseline_predictions,
     clip_duration,
     oracle_predictions,
     prediction_rows,
-    write_predictions,
 )
 
 RECIPE = load_benchmark("recipe")
@@ -26,7 +26,7 @@ RECIPE = load_benchmark("recipe")
 
 def score(task: str, row: str) -> tuple[float, float]:
     """Mean absolute (s) and relative (%) error of a blind row, per event then over events."""
-    answers = blind_predictions(RECIPE, row)
+    answers = baseline_predictions(RECIPE, row)
     clips = RECIPE.of_task(task)
     error = np.abs(np.array([answers[c.clip] for c in clips]) - np.array([c.boundaries for c in clips]))
     relative = error / np.array([c.subtask_durations for c in clips])
@@ -75,7 +75,7 @@ def simulated(n: int = 6) -> Benchmark:
     return Benchmark("t", Path(), {"t": Task("t", ("event 0", "event 1", "event 2"))}, tuple(clips))
 
 
-@pytest.mark.parametrize("row", [*BLIND_ROWS, TRAIN_ROW])
+@pytest.mark.parametrize("row", [*BASELINES, TRAINING_MEDIAN])
 def test_no_row_sees_its_own_clip(row: str) -> None:
     """Changing one clip's truth must not change that clip's own answer."""
     benchmark = simulated()
@@ -83,7 +83,7 @@ def test_no_row_sees_its_own_clip(row: str) -> None:
     first = benchmark.clips[0]
     moved = replace(first, events=tuple(replace(e, boundary=e.boundary * 0.5) for e in first.events))
     changed = replace(benchmark, clips=(moved, *benchmark.clips[1:]))
-    before, after = blind_predictions(benchmark, row, train), blind_predictions(changed, row, train)
+    before, after = baseline_predictions(benchmark, row, train), baseline_predictions(changed, row, train)
     assert before["t/0"] == after["t/0"]
     assert len(before) == len(benchmark.clips)
     if row.startswith("loo"):
@@ -92,25 +92,25 @@ def test_no_row_sees_its_own_clip(row: str) -> None:
 
 def test_rows_that_lack_their_input_answer_nothing() -> None:
     alone = simulated(1)
-    for row in ("loo-median", "loo-mean", "loo-median-scaled", "loo-ridge", TRAIN_ROW):
-        assert blind_predictions(alone, row) == {}
-    assert set(c.split("/")[0] for c in blind_predictions(RECIPE, "uniform")) == {"toaster", "fork", "cup"}
+    for row in ("loo-median", "loo-mean", "loo-median-scaled", "loo-ridge", TRAINING_MEDIAN):
+        assert baseline_predictions(alone, row) == {}
+    assert set(c.split("/")[0] for c in baseline_predictions(RECIPE, "uniform")) == {"toaster", "fork", "cup"}
 
 
 def test_an_unknown_row_lists_the_known() -> None:
     with pytest.raises(TempolocError, match="loo-median"):
-        blind_predictions(RECIPE, "median")
+        baseline_predictions(RECIPE, "median")
 
 
 def test_train_row_prefers_the_same_task() -> None:
     other = Clip("u/0", "u", tuple(Event(f"event {j}", 50.0 + j) for j in range(3)))
     same = Clip("t/9", "t", tuple(Event(f"event {j}", 1.0 + j) for j in range(3)))
     benchmark = simulated(2)
-    assert blind_predictions(benchmark, TRAIN_ROW, [other, same])["t/0"] == (1.0, 2.0, 3.0)
-    assert blind_predictions(benchmark, TRAIN_ROW, [other])["t/0"] == (50.0, 51.0, 52.0)
+    assert baseline_predictions(benchmark, TRAINING_MEDIAN, [other, same])["t/0"] == (1.0, 2.0, 3.0)
+    assert baseline_predictions(benchmark, TRAINING_MEDIAN, [other])["t/0"] == (50.0, 51.0, 52.0)
     family = replace(benchmark, tasks={"t-5fps": benchmark.tasks["t"]})
     family = replace(family, clips=tuple(replace(c, task="t-5fps", clip=f"t-5fps/{c.name}") for c in benchmark.clips))
-    assert blind_predictions(family, TRAIN_ROW, [other, same])["t-5fps/0"] == (1.0, 2.0, 3.0)
+    assert baseline_predictions(family, TRAINING_MEDIAN, [other, same])["t-5fps/0"] == (1.0, 2.0, 3.0)
 
 
 @pytest.mark.parametrize("fps", [4.0, 8.0, 12.0])
@@ -131,8 +131,8 @@ def test_durations_known_only_where_published() -> None:
 
 
 def test_predictions_are_written_whole(tmp_path: Path) -> None:
-    rows = list(prediction_rows(RECIPE, blind_predictions(RECIPE, "constant"), "blind/constant", 8))
+    rows = list(prediction_rows(RECIPE, baseline_predictions(RECIPE, "constant"), "blind/constant", 8))
     path = tmp_path / "p.jsonl"
-    assert write_predictions(path, rows) == 60
+    assert write_jsonl(path, rows) == 60
     assert len(path.read_text().splitlines()) == 60
     assert not list(tmp_path.glob("*.part"))

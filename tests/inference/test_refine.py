@@ -14,11 +14,12 @@ import pytest
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.clips.tasks import BoundaryIs
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.consensus import Combined, CombinedEvent
-from tempoloc_nb.inference.no_video import prediction_rows, write_predictions
-from tempoloc_nb.inference.pack import read_record, write_record
+from tempoloc_nb.inference.no_video import prediction_rows
+from tempoloc_nb.inference.record import read_record, write_record
 from tempoloc_nb.inference.refine import find_window, keep_order, move_events, refine
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.prompting.sampling import Sampling
@@ -82,7 +83,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
 def write_first(folder: Path, off: float = 0.3, benchmark: Benchmark = FEW) -> Path:
     times = {c.clip: [b + off for b in c.source_boundaries] for c in benchmark.clips}
     path = folder / "first.jsonl"
-    write_predictions(path, prediction_rows(benchmark, times, "coarse", 8))
+    write_jsonl(path, prediction_rows(benchmark, times, "coarse", 8))
     return path
 
 
@@ -203,7 +204,7 @@ def test_clips_without_video_and_events_without_boundary_stay(few: Benchmark, tm
     first = write_first(tmp_path)
     rows = rows_of(first)
     rows[0]["text"] = "\n".join(text for text in rows[0]["text"].splitlines() if "Event 2" not in text)
-    write_predictions(first, rows)
+    write_jsonl(first, rows)
     done = refine(Second(), bench, first, tmp_path / "s.jsonl", window_s=0.5)
     assert told(done.outcomes) == {"refined": 2, "no video": 3, "missing": 1}
     texts = [row["text"] for row in rows_of(done.output)]
@@ -281,7 +282,7 @@ def test_trials_of_the_first_pass_are_combined_first(few: Benchmark, tmp_path: P
     first, more = write_first(tmp_path, 0.0), []
     for trial, off in enumerate((0.2, 0.3, 0.6)):
         more += [{**row, "trial": trial} for row in rows_of(write_first(tmp_path, off))]
-    write_predictions(first, more)
+    write_jsonl(first, more)
     done = refine(Second(lambda r, t, truth: "no"), few, first, tmp_path / "s.jsonl")
     assert rows_of(done.output)[0]["coarse_s"] == pytest.approx([b + 0.3 for b in few.clips[0].boundaries])
 
@@ -293,7 +294,7 @@ def test_bad_input_is_refused(few: Benchmark, tmp_path: Path) -> None:
             refine(Second(), few, first, tmp_path / out, window_s=window)
     with pytest.raises(TempolocError, match="no shard"):
         refine(Second(), few, first, tmp_path / "s.jsonl", shard=(1, 2))
-    write_predictions(first, [*rows_of(first), *({**row, "model": "other"} for row in rows_of(first))])
+    write_jsonl(first, [*rows_of(first), *({**row, "model": "other"} for row in rows_of(first))])
     with pytest.raises(TempolocError, match="several runs"):
         refine(Second(), few, first, tmp_path / "s.jsonl")
 

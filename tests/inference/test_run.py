@@ -22,7 +22,8 @@ from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference import requests
 from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.ledger import read_keys
-from tempoloc_nb.inference.pack import pack_predictions, read_record, read_rows
+from tempoloc_nb.inference.pack import pack_predictions, read_rows
+from tempoloc_nb.inference.record import read_record
 from tempoloc_nb.inference.requests import Unanswered, plan_requests, request_id, view_name
 from tempoloc_nb.inference.run import check_shard, read_shard, run_backend, shard_of, shard_path
 from tempoloc_nb.prompting.constraints import answer_constraint

@@ -130,22 +130,6 @@ def test_the_video_is_counted_by_the_models_own_budget() -> None:
     assert planning.video_tokens(tiny, [replace(clip, duration=1000.0)], 8) == 8192
 
 
-@pytest.mark.parametrize(
-    ("visible", "count"), [(None, 4), ("0,1", 2), ("3", 1), ("", 0), ("-1", 0), ("0,1,2,3,4,5", 4)]
-)
-def test_gpus_are_counted_as_torch_sees_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, count: int
-) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\nfor i in 0 1 2 3; do echo \"GPU $i: NVIDIA (UUID: x)\"; done\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert planning.gpu_count() == count
-
-
 def test_a_plan_for_localize(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "gpu_count", lambda: 2)
     text = "\n".join(plan_localize("someone/surprise", RECIPE, "absent", 10, 8, 8))

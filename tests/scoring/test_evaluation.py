@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
-from tempoloc_nb.clips.tasks import PLACEHOLDER, Event, Task
+from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.recipe import import_recipe
 from tempoloc_nb.scoring import trials as predictions
@@ -439,7 +439,7 @@ def test_other_tasks_of_the_benchmark_are_left_out(tmp_path: Path) -> None:
     assert [t.task for t in score(tmp_path, rows, benchmark, task="cube").runs[0].tasks] == ["cube"]
     with pytest.raises(TempolocError, match="no row is about"):
         score(tmp_path, rows, benchmark, task="cup")
-    with pytest.raises(TempolocError, match="no task 'kitchen'"):
+    with pytest.raises(TempolocError, match="unknown task 'kitchen'"):
         score(tmp_path, rows, benchmark, task="kitchen")
 
 
@@ -707,6 +707,6 @@ def test_errors_in_frames(tmp_path: Path) -> None:
 
 
 def test_clips_that_nobody_has_labelled_are_not_scored(tmp_path: Path) -> None:
-    blank = replace(clip("1"), extra={PLACEHOLDER: True})
-    with pytest.raises(TempolocError, match="toy/1 has placeholders for boundaries: find or label them first"):
+    blank = replace(clip("1"), events=tuple(Event(label) for label in clip("1").labels))
+    with pytest.raises(TempolocError, match="toy/1 has no truth: find or label its events first"):
         score(tmp_path, [row(text((2, 5), (5, 6), (6, 8)))], toy(clip("0"), blank))

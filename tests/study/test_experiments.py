@@ -18,11 +18,15 @@ from tempoloc_nb.cli import study as cli_experiments
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, read_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import write_jsonl
+from tempoloc_nb.core.machine import device_name
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines import make as engines
 from tempoloc_nb.engines.protocol import Backend
-from tempoloc_nb.inference.no_video import prediction_rows, write_predictions
-from tempoloc_nb.inference.pack import device_name, measured, pack_predictions, read_record, record_path, write_record
+from tempoloc_nb.inference.no_video import prediction_rows
+from tempoloc_nb.inference.pack import measured, pack_predictions
+from tempoloc_nb.inference.record import read_record, record_path, write_record
+from tempoloc_nb.models import locate
 from tempoloc_nb.models.locate import model_path
 from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
@@ -56,6 +60,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     shutil.copy(data_dir() / "experiments.toml", folder)
     monkeypatch.setattr(experiments, "data_dir", lambda: folder)
+    monkeypatch.setattr(locate, "data_dir", lambda: folder)
     return folder
 
 
@@ -114,13 +119,13 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
     [
         ("a = ", "is not valid TOML"),
         ("[extra]", r"unknown table \[extra\]; known: defaults, experiments"),
-        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\nfsp = 8", r"\[experiments\.x\] has the unknown key 'fsp'"),
-        ("[defaults]\nfps = '8'", r"\[defaults\]: fps = '8' is not a valid float"),
-        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\ntrials = true", "trials = True is not a valid int"),
-        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\ntrials = 1.5", "trials = 1.5 is not a valid int"),
+        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\nfsp = 8", r"\[experiments\.x\] has the unknown key 'fsp'; did"),
+        ("[defaults]\nfps = '8'", r'\[defaults\]: fps = "8" is not a number'),
+        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\ntrials = true", "trials = true is not a whole number"),
+        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\ntrials = 1.5", "trials = 1.5 is not a whole number"),
         ("[experiments.x]\nmodel = 'm'", r"\[experiments\.x\] lacks 'title'"),
         ("[experiments.x]\ntitle = 't'", "lacks 'model'"),
-        ("[experiments]\nx = 3", r"\[experiments\.x\] is not a table"),
+        ("[experiments]\nx = 3", r"\[experiments\.x\]: 3 is not a table"),
         ("[experiments.x]\nmodel = 'm'\ntitle = 't'\nstamps = 'all'", r"\[experiments\.x\]: unknown stamps 'all'"),
         ("[experiments.x]\nmodel = 'm'\ntitle = 't'\nfps = 0", "fps must be above 0"),
         ("[experiments.x]\nmodel = 'm'\ntitle = 't'\ntrials = 0", "trials 1 or more"),
@@ -144,7 +149,7 @@ def test_experiments_are_found_once_and_in_order() -> None:
     assert [e.name for e in find_experiments(["sft", "base", "sft"])] == ["sft", "base"]
     assert find_experiments(["sft-4fps", "all"])[0].name == "sft-4fps"
     assert len(find_experiments(["sft-4fps", "all"])) == len(ALL)
-    with pytest.raises(TempolocError, match="no experiment 'sft-5fps': choose from base, "):
+    with pytest.raises(TempolocError, match=r"experiment 'sft-5fps': did you mean sft-4fps\? choose one of base"):
         find_experiments(["sft-5fps"])
 
 
@@ -430,7 +435,7 @@ def test_shipped_predictions_must_be_complete(data: Path, tmp_path: Path) -> Non
 def test_a_file_of_several_runs_is_no_experiment(tmp_path: Path) -> None:
     truth = {c.clip: c.boundaries for c in FEW.clips}
     both = [row for fps in (4, 8) for row in prediction_rows(FEW, truth, "m", fps)]
-    write_predictions(tmp_path / "p.jsonl", both)
+    write_jsonl(tmp_path / "p.jsonl", both)
     with pytest.raises(TempolocError, match="has 2 runs"):
         score(tmp_path / "p.jsonl", FEW, ALL["sft"])
 
@@ -536,7 +541,7 @@ def written(path: Path, answers: dict[tuple[int, int], Sequence[float | None]]) 
             if t is not None
         ]
         made.append({"clip": c.clip, "task": c.task, "model": "m", "fps": 8, "trial": trial, "text": "\n".join(lines)})
-    write_predictions(path, made)
+    write_jsonl(path, made)
     return path
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir, settings
-from tempoloc_nb.study.publish import MODELS, model_card, published_table, read_run, split_rows, stage_rows
+from tempoloc_nb.study.publish import MODELS, model_card, read_run, results_table, split_rows, stage_rows
 from tempoloc_nb.tiny.plan import load_plan
 
 
@@ -44,7 +44,7 @@ def test_a_card_asks_for_tables_of_studies_that_there_are(run: str) -> None:
 
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(TempolocError, match="no published table nothing"):
-        published_table("05_fine_tuned", "nothing")
+        results_table("05_fine_tuned", "nothing")
     with pytest.raises(TempolocError, match=r"no record nothing\.run\.json"):
         read_run("nothing")
     with pytest.raises(TempolocError, match="no card for 'gpt'"):

@@ -88,6 +88,6 @@ def test_the_recipes_job(checkout: Path, videos: Path, make: Callable[[], Path],
     found = [json.loads(line) for line in answers.read_text().splitlines()]
     assert sorted((r["clip"], r["trial"]) for r in found) == sorted((c, t) for c in CLIPS for t in (0, 1))
     assert {(r["prompt"], r["view"], r["fps"], r["effective_fps"]) for r in found} == {("recipe", "frame", 8, 8)}
-    assert study.plan("small", given)[0]["state"] == "unchanged"
+    assert study.planned_runs("small", given)[0].state == "unchanged"
     write_clip(videos / "cube_stacking_demo1.mp4", 30, (256, 256), seed=9)
-    assert study.plan("small", given)[0]["state"] == "to run"  # a video more
+    assert study.planned_runs("small", given)[0].state == "to run"  # a video more

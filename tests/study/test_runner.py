@@ -57,12 +57,12 @@ def test_an_unchanged_run_is_skipped_and_a_changed_one_is_not(write_study: Write
     write_study("01_one", PARAMETERS, BODY)
     assert [r.status for r in study.run_studies("quick")] == ["done"]
     assert [r.status for r in study.run_studies("quick")] == ["unchanged"]
-    assert study.plan("quick")[0]["state"] == "unchanged"
-    assert study.plan("quick", {"factor": 5})[0]["state"] == "to run"
+    assert study.planned_runs("quick")[0].state == "unchanged"
+    assert study.planned_runs("quick", {"factor": 5})[0].state == "to run"
     assert [r.status for r in study.run_studies("quick", {"factor": 5})] == ["done"]
     task = project / "data" / "tasks" / "recipe" / "cube.toml"
     task.write_text(task.read_text() + "# a changed input\n")
-    assert study.plan("quick", {"factor": 5})[0]["state"] == "to run"
+    assert study.planned_runs("quick", {"factor": 5})[0].state == "to run"
     write_study("01_one", PARAMETERS, BODY + "\n# a changed notebook")
     assert [r.status for r in study.run_studies("quick", {"factor": 5})] == ["done"]
 
@@ -116,18 +116,18 @@ def test_a_study_of_training_logs_is_left_out_without_them(write_study: WriteStu
     write_study("02_one", PARAMETERS, BODY)
     logs, one = study.run_studies("quick")
     assert (logs.status, logs.error) == (
-        "left out", "no training log base.jsonl in training: `tempoloc sft` writes one",
+        "left out", "no training log base.jsonl in training: `tempoloc tiny` writes one",
     )  # fmt: skip
     assert one.status == "done"
     for profile in ("quick", "full"):
-        assert [r["state"] for r in study.plan(profile, only=["01"])] == ["left out"]
+        assert [r.state for r in study.planned_runs(profile, only=["01"])] == ["left out"]
         (planned,) = plan_studies(profile, only=["01"])
         assert plan_lines([planned])[1] == f"    left out  {logs.error}"
     mine = project / "mine"
     mine.mkdir()
     for name in ("base.jsonl", "sft.jsonl"):
         (mine / name).write_text("")
-    assert study.plan("quick", {"logs": str(mine)})[0]["state"] == "to run"
+    assert study.planned_runs("quick", {"logs": str(mine)})[0].state == "to run"
     shutil.copytree(mine, project / "data" / "training")
     assert study.run_studies("quick", only=["01"])[0].status == "done"
 
@@ -164,7 +164,7 @@ def test_a_failed_notebook_names_its_cell_and_the_others_go_on(write_study: Writ
     assert (bad.status, bad.cell, bad.error) == ("failed", 3, "ValueError: no clips here")
     assert good.status == "done"
     assert "no clips here" in (project / "runs" / "quick" / "index.html").read_text()
-    assert study.plan("quick", only=["01"])[0]["state"] == "to run"
+    assert study.planned_runs("quick", only=["01"])[0].state == "to run"
 
 
 def test_a_notebook_without_parameters_is_refused_before_anything_runs(write_study: WriteStudy, project: Path) -> None:
@@ -201,9 +201,9 @@ def test_a_run_with_overrides_is_of_the_studies_that_know_them(write_study: Writ
     write_study("01_plain", PARAMETERS, BODY)
     write_study("02_more", PARAMETERS + "\nmore = 1", BODY)
     write_study("03_other", PARAMETERS + "\nother = 1", BODY)
-    assert [r["study"] for r in study.plan("quick")] == ["01_plain", "02_more", "03_other"]
+    assert [r.notebook.stem for r in study.planned_runs("quick")] == ["01_plain", "02_more", "03_other"]
     assert [r.study for r in study.run_studies("quick", {"factor": 3, "more": 2})] == ["02_more"]
-    assert [r["study"] for r in study.plan("quick", {"other": 2})] == ["03_other"]
+    assert [r.notebook.stem for r in study.planned_runs("quick", {"other": 2})] == ["03_other"]
     with pytest.raises(TempolocError, match="no study knows more and other together"):
         study.run_studies("quick", {"more": 2, "other": 2})
 
@@ -215,7 +215,7 @@ def test_a_profile_that_needs_gpus_is_refused_without_them(
     monkeypatch.setattr(study, "gpu_count", lambda: 2)
     with pytest.raises(TempolocError, match="needs 8 GPUs, found 2"):
         study.run_studies("gpu8")
-    assert study.plan("gpu8")[0]["gpus"] == 8
+    assert study.gpus_needed("gpu8", {}) == 8
     with pytest.raises(TempolocError, match="use -p data_parallel 2"):
         study.run_studies("gpu8")
     write_study("01_one", PARAMETERS + "\ndata_parallel = 0", BODY)
@@ -236,7 +236,7 @@ def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, proje
     assert published["cells"][1]["outputs"]
     assert (project / "figures" / "01_one" / "line.svg").is_file()
     # Outputs are not code: the run is still the run of this notebook.
-    assert study.plan("full")[0]["state"] == "unchanged"
+    assert study.planned_runs("full")[0].state == "unchanged"
     path.write_text(path.read_text().replace("[factor]", "[factor + 1]"))
     with pytest.raises(TempolocError, match="has no finished full run"):
         publishing.publish("full")

@@ -7,7 +7,8 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
 from tempoloc_nb.study.published import ROWS, claims_table, improvement_table
-from tempoloc_nb.study.tables import best_blind, blind_scores, family_table, with_published
+from tempoloc_nb.study.tables import blind_scores, family_table, with_published
+from tempoloc_nb.study.targets import best_blind
 
 RECIPE = load_benchmark("recipe")
 SIM = load_benchmark("sim")

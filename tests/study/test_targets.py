@@ -17,12 +17,14 @@ from places import ROOT
 
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import settings
-from tempoloc_nb.inference.no_video import blind_predictions, prediction_rows, write_predictions
+from tempoloc_nb.inference.no_video import baseline_predictions, prediction_rows
 from tempoloc_nb.scoring.answer_shift import answer_shift
 from tempoloc_nb.scoring.evaluation import RunResult, evaluate
 from tempoloc_nb.study import ablations, curves
 from tempoloc_nb.study import models as study_runs
+from tempoloc_nb.study import tables as tb
 from tempoloc_nb.study import targets as mt
 from tempoloc_nb.study.report import Report, render
 from tempoloc_nb.study.tables import score_boundaries
@@ -42,61 +44,62 @@ def noisy(name: str, sigma: float, seed: int = 0, benchmark: Benchmark = PART) -
 
 @pytest.fixture(scope="module")
 def references() -> dict[str, RunResult]:
-    return mt.reference_runs(SIM, CLIPS, fps=8, resamples=100)
+    return tb.reference_runs(SIM, CLIPS, fps=8, resamples=100)
 
 
 BEFORE, AFTER = noisy("before", 1.0), noisy("after", 0.05)
 
 
 def test_references_are_made_from_all_clips_and_scored_on_some(references: dict[str, RunResult]) -> None:
-    assert all(mt.scored_clips(run) == CLIPS for run in references.values())
-    answers = {k: v for k, v in blind_predictions(SIM, "loo-median").items() if k in CLIPS}
+    assert all(tb.scored_clips(run) == CLIPS for run in references.values())
+    answers = {k: v for k, v in baseline_predictions(SIM, "loo-median").items() if k in CLIPS}
     wanted = score_boundaries(PART, answers, model="loo-median", fps=8, mode="strict", resamples=100)
     assert references["loo-median"].scores["mre_pct"] == wanted.scores["mre_pct"]
-    alone = blind_predictions(PART, "loo-median")
+    alone = baseline_predictions(PART, "loo-median")
     assert alone != answers
 
 
 def test_rows_that_a_family_lacks_have_no_line() -> None:
     recipe = load_benchmark("recipe")
     clips = {c.clip for c in recipe.clips if c.task in ("cube", "cup")}
-    table = mt.score_table({}, mt.reference_runs(recipe, clips, fps=8, resamples=50, mode="recipe"))
+    table = tb.score_table({}, tb.reference_runs(recipe, clips, fps=8, resamples=50, mode="recipe"))
     rows = table.groupby("task")["row"].apply(set)
     assert "uniform" in rows["cup"]
     assert "uniform" not in rows["cube"]
     assert "train-median" not in rows["cube"]
     assert table["miou"].isna().all()
-    assert "–" in Report(None, "full").table(mt.brief(table), "t", mt.SCORE_INTERVALS).text
+    assert "–" in Report(None, "full").table(tb.brief(table), "t", tb.SCORE_INTERVALS).text
 
 
 def test_score_table_has_every_score_of_every_row(references: dict[str, RunResult]) -> None:
-    table = mt.score_table({"before": BEFORE, "after": AFTER}, references)
-    assert list(dict.fromkeys(table["task"])) == [mt.family_name(k) for k in SIM.tasks]
+    table = tb.score_table({"before": BEFORE, "after": AFTER}, references)
+    assert list(dict.fromkeys(table["task"])) == [tb.family_name(k) for k in SIM.tasks]
     assert (table["clips"] == 6).all()
     one = table[(table["row"] == "after") & (table["task"] == "stack-three-5fps (compressed)")].iloc[0]
     assert one["kind"] == "model"
     assert one["mae_frames"] == pytest.approx(5 * one["mae_s"], rel=1e-6)
     assert one["low"] <= one["mre_pct"] <= one["high"]
     assert one["compliance_pct"] == one["recall_pct"] == 100
-    wide = mt.by_row(table)
+    wide = tb.by_row(table)
     assert list(wide["row"]) == ["before", "after", *references]
-    mean = wide.set_index("row").loc["after", mt.MEAN]
+    mean = wide.set_index("row").loc["after", tb.MEAN]
     assert mean == pytest.approx(AFTER.scores["mre_pct"].value)
 
 
 def test_brief_keeps_the_best_blind_row_of_each_family(references: dict[str, RunResult]) -> None:
-    table = mt.score_table({"after": AFTER}, references)
-    for task, part in mt.brief(table).groupby("task"):
+    table = tb.score_table({"after": AFTER}, references)
+    for task, part in tb.brief(table).groupby("task"):
         assert len(part) == 3
         blind = table[(table["task"] == task) & (table["kind"] == "blind")]
         assert part["mre_pct"].iloc[1] == blind["mre_pct"].min()
         assert part["row"].iloc[1] == "best blind: " + str(blind.loc[blind["mre_pct"].idxmin(), "row"])
-    assert mt.blind_verdict(table).startswith("after is better than every blind row in 4 of 4 families: stack-three")
+    said = "after is better than every no-video baseline in 4 of 4 families: stack-three"
+    assert mt.blind_verdict(table).startswith(said)
 
 
 def test_improvement_is_before_minus_after(references: dict[str, RunResult]) -> None:
     table = mt.gain_table(BEFORE, AFTER, 200)
-    assert list(table["task"])[-1] == mt.MEAN
+    assert list(table["task"])[-1] == tb.MEAN
     difference = table["mre_before_pct"] - table["mre_after_pct"]
     assert table["improvement"].to_numpy() == pytest.approx(difference.to_numpy())
     assert (table["improvement"] > 0).all()
@@ -109,12 +112,12 @@ def test_improvement_is_before_minus_after(references: dict[str, RunResult]) -> 
 
 
 def test_seeds_have_spread_and_one_seed_has_none() -> None:
-    table = mt.seed_table({"a": AFTER, "b": noisy("b", 0.05, 1), "c": noisy("c", 0.05, 2)})
+    table = tb.seed_table({"a": AFTER, "b": noisy("b", 0.05, 1), "c": noisy("c", 0.05, 2)})
     values = table[["a", "b", "c"]].to_numpy()
     assert table["mean"].to_numpy() == pytest.approx(values.mean(axis=1))
     assert table["sd"].to_numpy() == pytest.approx(values.std(axis=1, ddof=1))
     assert (table["max"].to_numpy() == values.max(axis=1)).all()
-    assert mt.seed_table({"a": AFTER})["sd"].isna().all()
+    assert tb.seed_table({"a": AFTER})["sd"].isna().all()
 
 
 def test_targets_are_met_only_by_what_meets_them(references: dict[str, RunResult]) -> None:
@@ -139,7 +142,7 @@ def test_an_answer_out_of_form_misses_form_and_recall(references: dict[str, RunR
     path = tmp_path / "p.jsonl"
     rows = list(prediction_rows(PART, {c.clip: c.boundaries for c in PART.clips}, "m", 8))
     rows[0]["text"] = "I see a robot."
-    write_predictions(path, rows)
+    write_jsonl(path, rows)
     (run,) = evaluate(path, PART, resamples=50).runs
     table = mt.target_table(run, references).set_index(["task", "target"])
     seen = table.loc["stack-three (seen)"]
@@ -149,10 +152,10 @@ def test_an_answer_out_of_form_misses_form_and_recall(references: dict[str, RunR
 
 
 def test_rates_are_sorted_by_family_and_have_the_oracles_floor() -> None:
-    oracles = [mt.oracle_run(SIM, CLIPS, fps=fps, resamples=50) for fps in (4, 8)]
+    oracles = [tb.oracle_run(SIM, CLIPS, fps=fps, resamples=50) for fps in (4, 8)]
     runs = [replace(AFTER, fps=4.0), replace(AFTER, fps=8.0)]
     table = ablations.rate_table({"model": runs}, oracles)
-    assert list(dict.fromkeys(table["task"])) == [mt.family_name(k) for k in SIM.tasks]
+    assert list(dict.fromkeys(table["task"])) == [tb.family_name(k) for k in SIM.tasks]
     assert len(table) == 4 * 4
     assert set(table.loc[table["row"] == "oracle", "kind"]) == {"oracle"}
     assert "oracle at 8 fps" in ablations.best_rate(table)
@@ -160,7 +163,7 @@ def test_rates_are_sorted_by_family_and_have_the_oracles_floor() -> None:
 
 def written(path: Path, shift: float) -> Path:
     answers = {c.clip: tuple(b + shift for b in c.boundaries) for c in PART.clips}
-    write_predictions(path, prediction_rows(PART, answers, "m", 8))
+    write_jsonl(path, prediction_rows(PART, answers, "m", 8))
     return path
 
 
@@ -181,11 +184,11 @@ def test_shifted_answers_follow_the_stamps_and_others_do_not(tmp_path: Path, ref
 
 
 def test_the_scaled_prior_knows_the_length_and_nothing_else() -> None:
-    train = mt.training_clips(SIM)
+    train = tb.training_clips(SIM)
     longer = replace(PART, clips=tuple(replace(c, duration=2 * (c.duration or 0)) for c in PART.clips))
     one = ablations.scaled_prior_run(PART, train, CLIPS, fps=8, resamples=50)
     other = ablations.scaled_prior_run(longer, train, CLIPS, fps=8, resamples=50)
-    assert mt.scored_clips(one) == CLIPS
+    assert tb.scored_clips(one) == CLIPS
     bias = [run.scores["bias_s"].value or 0 for run in (one, other)]
     assert bias[1] > bias[0] + 1
 
@@ -200,7 +203,7 @@ def exchange(path: Path, follow: bool) -> dict[str, tuple[str, ...]]:
         lines = [f"Event {i}: <{t:.3f}> <{t + 0.1:.3f}> {n}" for i, (t, n) in
                  enumerate(zip(times, asked[clip.clip], strict=True), 1)]  # fmt: skip
         rows.append({**row, "text": "<answer>\n" + "\n".join(lines) + "\n</answer>", "labels": list(asked[clip.clip])})
-    write_predictions(path, rows)
+    write_jsonl(path, rows)
     return asked
 
 
@@ -210,7 +213,7 @@ def test_following_a_swapped_question_is_told_from_reciting(tmp_path: Path) -> N
     exact = noisy("exact", 0.0)
     for follow in (True, False):
         asked = exchange(tmp_path / "p.jsonl", follow)
-        share = ablations.followed(ablations.exchanges(tmp_path / "p.jsonl", PART, asked))
+        share = ablations.followed(ablations.swaps(tmp_path / "p.jsonl", PART, asked))
         assert set(share.values()) == {float(follow)}
         (run,) = evaluate(tmp_path / "p.jsonl", PART, resamples=50).runs
         ignoring = ablations.ignoring_run(PART, asked, fps=8, resamples=50)
@@ -283,17 +286,17 @@ def test_a_training_log_is_read_or_refused(tmp_path: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(TempolocError, match=r"no training log base\.jsonl"):
         curves.read_log(tmp_path / "base.jsonl")
-    with pytest.raises(TempolocError, match=r"sft\.jsonl:5 is not a line of a training log"):
+    with pytest.raises(TempolocError, match=r"sft\.jsonl:5 is not JSON"):
         curves.read_log(write_log(tmp_path / "sft.jsonl", "oops\n"))
     with pytest.raises(TempolocError, match=r"sft\.jsonl:5 has neither kind and loss nor split"):
         curves.read_log(write_log(tmp_path / "sft.jsonl", '{"step": 80}\n'))
-    with pytest.raises(TempolocError, match="no validation of the lesson walk"):
+    with pytest.raises(TempolocError, match="no validation of the training task walk"):
         curves.validation_figure(checks, "walk")
 
 
 def test_both_logs_have_to_be_there(tmp_path: Path) -> None:
     write_log(tmp_path / "base.jsonl")
-    with pytest.raises(TempolocError, match=r"no training log sft\.jsonl in .*`tempoloc sft` writes one"):
+    with pytest.raises(TempolocError, match=r"no training log sft\.jsonl in .*`tempoloc tiny` writes one"):
         curves.log_files(tmp_path)
     write_log(tmp_path / "sft.jsonl")
     assert [path.name for path in curves.log_files(tmp_path)] == ["base.jsonl", "sft.jsonl"]
@@ -354,7 +357,7 @@ def test_shipped_runs_are_read_in_any_profile(
 ) -> None:
     """No model is asked; what is missing is told in a quick run, and an error in one that is to be published."""
     truth = {c.clip: c.boundaries for c in VALIDATION.clips}
-    write_predictions(tmp_path / "a.jsonl", sorted_rows(prediction_rows(VALIDATION, truth, "m", 8)))
+    write_jsonl(tmp_path / "a.jsonl", sorted_rows(prediction_rows(VALIDATION, truth, "m", 8)))
     monkeypatch.setattr(study_runs, "predictions", lambda *a, **k: pytest.fail("a model was asked"))
     there = {"val-seed0": tmp_path / "a.jsonl"}
     monkeypatch.setattr(study_runs, "committed", lambda e, benchmark: there.get(e.name))
@@ -376,7 +379,7 @@ def sorted_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_a_base_model_is_to_keep_the_form_and_beat_habits() -> None:
     own = load_benchmark("base-tasks")
-    references = mt.reference_runs(own, {c.clip for c in own.clips}, fps=8, resamples=50)
+    references = tb.reference_runs(own, {c.clip for c in own.clips}, fps=8, resamples=50)
     oracle = mt.base_targets(references["oracle at 8 fps"], references)
     assert oracle[["task", "target"]].to_numpy().tolist() == [
         [task, target]
@@ -399,20 +402,20 @@ def test_a_base_model_is_to_keep_the_form_and_beat_habits() -> None:
 
 def scored(benchmark: Benchmark, rows: Iterable[dict[str, Any]]) -> RunResult:
     with tempfile.TemporaryDirectory() as folder:
-        write_predictions(Path(folder) / "p.jsonl", rows)
+        write_jsonl(Path(folder) / "p.jsonl", rows)
         (run,) = evaluate(Path(folder) / "p.jsonl", benchmark, resamples=50).runs
     return run
 
 
 def rates() -> Figure:
-    oracles = [mt.oracle_run(SIM, CLIPS, fps=fps, resamples=50) for fps in (4, 8)]
+    oracles = [tb.oracle_run(SIM, CLIPS, fps=fps, resamples=50) for fps in (4, 8)]
     return ablations.rate_figure(ablations.rate_table({"model": [AFTER]}, oracles), {"stack-three (seen)": 40.0})
 
 
 def clock() -> Figure:
     marks = pd.DataFrame({"row": "late", "task": ["stack-three (seen)"], "value": 5.0, "low": 4.9, "high": 5.1})
     return ablations.clock_figure(
-        ablations.long_scores({"all": AFTER, "prior": BEFORE}), marks, shifted=5, tolerance=0.25, prior="prior"
+        tb.long_scores({"all": AFTER, "prior": BEFORE}), marks, shifted=5, tolerance=0.25, prior="prior"
     )
 
 

@@ -65,7 +65,7 @@ def command(folder: Path, out: Path, *more: str) -> None:
     shots = str(out.parent / "store")
     arguments = ["--shots", shots, "--validation", shots, "--init", str(folder), "--device", "cpu", "-o", str(out)]
     with pytest.raises(SystemExit) as ended:
-        main(["sft", "train", str(out.parent / "few.toml"), *arguments, *more])
+        main(["tiny", "train", str(out.parent / "few.toml"), *arguments, *more])
     assert ended.value.code == 0
 
 

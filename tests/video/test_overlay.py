@@ -18,6 +18,7 @@ from video_clips import broken_files, scene, write_audio, write_clip
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.video import files as video
 from tempoloc_nb.video import legibility, overlay
+from tempoloc_nb.video import stamp as stamps
 from tempoloc_nb.video.overlay import OverlayOptions
 from tempoloc_nb.video.stamp import StampStyle, stamp, stamp_style
 
@@ -30,17 +31,17 @@ RECIPE = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}
 @pytest.mark.parametrize(("fps", "c"), RECIPE.items())
 def test_the_recipe_is_the_special_case(fps, c):
     assert stamp_style(512, 512, 7 * fps) == StampStyle(int(28 * c), int(20 * c))
-    assert overlay.stamp_coefficient(512, 512, 7 * fps) == pytest.approx(c, abs=0.013)
+    assert stamps.stamp_coefficient(512, 512, 7 * fps) == pytest.approx(c, abs=0.013)
 
 
 @given(st.integers(160, 2000), st.integers(160, 2000), st.floats(1, 3000), st.floats(0.1, 2000))
 def test_style_fits_and_stays_legible(width, height, frames, longest):
     style = stamp_style(width, height, frames, longest)
     assert style.border <= height / 4 + 1
-    font = overlay.load_font(style.font)
-    assert font.getlength(overlay.stamp_text(longest)) <= width
+    font = stamps.load_font(style.font)
+    assert font.getlength(stamps.stamp_text(longest)) <= width
     strip = np.zeros((style.border, width), np.uint8)
-    overlay.draw_stamp(strip, overlay.stamp_text(longest), style.font)
+    stamps.draw_stamp(strip, stamps.stamp_text(longest), style.font)
     assert strip.max() > 200
 
 
@@ -57,9 +58,9 @@ def test_too_small():
 def test_cached_glyphs_draw_what_pillow_draws(size, text):
     width = size * 8
     strip = np.zeros((2 * size, width), np.uint8)
-    overlay.draw_stamp(strip, text, size)
+    stamps.draw_stamp(strip, text, size)
     whole = Image.new("L", (width, 3 * size))
-    font = ImageFont.truetype(str(overlay.font_path()), size, layout_engine=ImageFont.Layout.BASIC)
+    font = ImageFont.truetype(str(stamps.font_path()), size, layout_engine=ImageFont.Layout.BASIC)
     ImageDraw.Draw(whole).text((0, 0), text, font=font, fill=255)
     ours = Image.fromarray(strip)
     np.testing.assert_array_equal(np.asarray(ours.crop(ours.getbbox())), np.asarray(whole.crop(whole.getbbox())))
@@ -70,7 +71,7 @@ def test_cached_glyphs_draw_what_pillow_draws(size, text):
 
 def test_drawing_refuses_what_does_not_fit():
     with pytest.raises(TempolocError, match="does not fit"):
-        overlay.draw_stamp(np.zeros((20, 40), np.uint8), "12.34s", 20)
+        stamps.draw_stamp(np.zeros((20, 40), np.uint8), "12.34s", 20)
 
 
 # --- in memory
@@ -95,7 +96,7 @@ def test_stamp_shapes_and_pixels():
 def test_stamp_by_pair():
     frames = list(scene(5, 160, 120))
     times = [0.0, 0.125, 0.25, 0.375, 0.5]
-    assert overlay.pair_times(times) == [0.0625, 0.0625, 0.3125, 0.3125, 0.5]
+    assert stamps.pair_times(times) == [0.0625, 0.0625, 0.3125, 0.3125, 0.5]
     out = stamp(frames, times, pairs=True)[:, 120:]
     assert (out[0] == out[1]).all()
     assert (out[2] == out[3]).all()
@@ -132,10 +133,10 @@ def test_times_of_a_file(tmp_path):
 def test_pairs_of_a_file_agree_with_pairs_in_memory(tmp_path):
     info = video.probe(write_clip(tmp_path / "a.mp4", 60))
     for fps in (4, 8, 12):
-        stamps = overlay.frame_stamps(info, OverlayOptions(fps=fps, pairs=True))
+        written = overlay.frame_stamps(info, OverlayOptions(fps=fps, pairs=True))
         sampled = video.sample_indices(info.times, info.duration, fps)
-        assert [stamps[i] for i in sampled] == overlay.pair_times([info.times[i] for i in sampled])
-        assert stamps == sorted(stamps)
+        assert [written[i] for i in sampled] == stamps.pair_times([info.times[i] for i in sampled])
+        assert written == sorted(written)
 
 
 # --- files
@@ -178,7 +179,7 @@ def test_the_picture_is_kept(tmp_path, size, pixel_format):
     border = after[:, height:].mean(axis=3)
     assert border[:, :2].max() < 24
     assert [legibility.read_stamp(b.astype(np.float32), style.font) for b in border] == [
-        overlay.stamp_text(i / 30) for i in range(12)
+        stamps.stamp_text(i / 30) for i in range(12)
     ]
 
 
@@ -299,8 +300,8 @@ def test_bad_folders(tmp_path):
     (tmp_path / "none").mkdir()
     (tmp_path / "file").write_text("")
     for a, b, message in [
-        (tmp_path / "missing", tmp_path / "out", "no such folder"),
-        (source / "c0.mp4", tmp_path / "out", "no such folder"),
+        (tmp_path / "missing", tmp_path / "out", "no such video or folder"),
+        (source / "c0.mp4", source, "input folder"),
         (tmp_path / "none", tmp_path / "out", "no videos"),
         (source, source, "input folder"),
         (source, tmp_path / "file", "must be a folder"),
@@ -310,6 +311,13 @@ def test_bad_folders(tmp_path):
     write_clip(source / "c0.mkv", 5, (160, 120))
     with pytest.raises(TempolocError, match=r"would both become c0\.mp4"):
         overlay.overlay_videos(source, tmp_path / "out")
+
+
+def test_one_video_is_stamped_alone(tmp_path):
+    source = folder_of_clips(tmp_path / "in")
+    done = overlay.overlay_videos(source / "c0.mp4", tmp_path / "out")
+    assert done.written == ("c0.mp4",)
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["c0.mp4"]
 
 
 def test_output_inside_input_is_not_read_again(tmp_path):

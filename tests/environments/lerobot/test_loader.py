@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from tempoloc_nb.clips.manifest import Clip
-from tempoloc_nb.formats.csv import export_csv, import_csv
+from tempoloc_nb.formats.corrections import apply_rows, proposals
+from tempoloc_nb.formats.csv import read_csv, write_csv
 from tempoloc_nb.formats.lerobot_read import REST, read_lerobot
 from tempoloc_nb.formats.lerobot_write import write_lerobot_subtasks
 from tempoloc_nb.video.files import probe, read
@@ -58,9 +59,10 @@ def labelled(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     folder = tmp_path_factory.mktemp("clips")
     clips = read_lerobot(recorded, folder, labels=LABELS)
     lines = [f"{c.clip},{n},{t}" for c, row in zip(clips, TIMES, strict=True) for n, t in zip(LABELS, row, strict=True)]
-    table = export_csv(clips, folder / "labels.csv")
+    table = folder / "labels.csv"
+    write_csv(proposals(clips), table)
     table.write_text("\n".join(["clip,label,boundary", *lines]))
-    return import_csv(clips, table, who="a person").clips
+    return apply_rows(clips, read_csv(table), who="a person").clips
 
 
 def expected(time: float, episode: int) -> str:
@@ -87,7 +89,7 @@ def test_lerobot_reads_what_is_written(
 ) -> None:
     files = {p: p.read_bytes() for p in recorded.rglob("*") if p.is_file()}
     assert [f["picture"] for f in before] == [e * 64 + k for e, n in enumerate(LENGTHS) for k in range(n)]
-    new = write_lerobot_subtasks(recorded, labelled, tmp_path / "new", annotation=annotation).root
+    new = write_lerobot_subtasks(recorded, labelled, tmp_path / "new", annotation=annotation).output
     frames = load(new)
     kept = [{k: v for k, v in f.items() if k not in ("subtask", "index")} for f in frames]
     assert kept == before  # pictures, states, times and instructions

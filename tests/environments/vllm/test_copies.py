@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asking import requests, texts
+from asking import check_nearly_all, requests, texts
 from wide_models import qwen25
 
 from tempoloc_nb.engines.copies import ParallelBackend
@@ -18,6 +18,6 @@ def test_two_copies_answer_as_one_does() -> None:
     two.close()
     one = make_backend("vllm", qwen25(), title="untrained")
     assert one.settings() == two.settings()
-    assert texts(one, asked) == both
+    check_nearly_all(both, texts(one, asked))
     assert len(both) == len(asked) == 4
     one.close()  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from asking import SHORT, SIM, VIDEOS, ask, requests
+from asking import SHORT, SIM, VIDEOS, ask, check_nearly_all, requests, texts
 from video_clips import write_clip
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
@@ -93,8 +93,13 @@ def test_trials_have_their_seeds_and_can_be_asked_alone(backend: VLLMBackend) ->
         assert [r.seed for r in answers] == [row_seed(0, request.clip, t) for t in range(5)]
         assert len({r.text for r in answers}) > 1
         assert all(r.latency_s > 0 for r in answers)
-    alone = ask(backend, [replace(asked[1], trials=(3,))])[asked[1].clip]
-    assert [(r.trial, r.text) for r in alone] == [(3, first[asked[1].clip][3].text)]
+    alone = {r.clip: ask(backend, [replace(r, trials=(3,))])[r.clip] for r in asked}
+    assert {r.trial for answer in alone.values() for r in answer} == {3}
+    check_nearly_all(
+        {clip: [r.text for r in answer] for clip, answer in alone.items()},
+        {clip: [answer[3].text] for clip, answer in first.items()},
+        share=0.6,  # two of three
+    )
     other = ask(backend, asked[:1], replace(SHORT, seed=1))[asked[0].clip]
     assert [r.text for r in other] != [r.text for r in first[asked[0].clip]]
 
@@ -180,20 +185,21 @@ def test_clips_are_read_as_they_are_needed(qwen25: VLLMBackend) -> None:
 
 def test_a_stream_left_early_leaves_nothing_behind(qwen25: VLLMBackend) -> None:
     asked = requests(4, trials=3)
-    whole = ask(qwen25, asked)
+    whole = texts(qwen25, asked)
     stream = qwen25.stream(asked, SHORT)
     next(stream)
     stream.close()
-    again = ask(qwen25, asked)
-    assert {c: [r.text for r in a] for c, a in again.items()} == {c: [r.text for r in a] for c, a in whole.items()}
+    check_nearly_all(texts(qwen25, asked), whole)
 
 
 def test_same_number_other_frames(qwen25: VLLMBackend) -> None:
-    """A second stream may not be answered with the first one's frames."""
-    one, two = requests(2)
-    alone = ask(qwen25, [two])[two.clip]
-    ask(qwen25, [one])
-    assert [r.text for r in ask(qwen25, [two])[two.clip]] == [r.text for r in alone]
+    """A second stream may not be answered with the first one's frames: the same question, a blank video between."""
+    (one,) = requests(1, trials=6)
+    blank = replace(one, view=replace(one.view, content="blank"))
+    seen = texts(qwen25, [one])[one.clip]
+    unseen = texts(qwen25, [blank])[one.clip]
+    assert sum(a == b for a, b in zip(seen, unseen, strict=True)) <= 2
+    check_nearly_all(texts(qwen25, [one]), {one.clip: seen})
 
 
 def test_resume_asks_for_what_is_missing(qwen25: VLLMBackend, tmp_path: Path) -> None:
@@ -205,11 +211,12 @@ def test_resume_asks_for_what_is_missing(qwen25: VLLMBackend, tmp_path: Path) ->
     out.write_text("".join(lines[:-2]))
     second = run_backend(qwen25, benchmark, out, trials=3, **settings)  # type: ignore[arg-type]
     assert (first.written, second.written, second.kept) == (6, 2, 4)
-    kept = ("clip", "trial", "text", "seed", "request_id")
-    before, after = ([{k: json.loads(line)[k] for k in kept} for line in text] for text in (
-        lines, out.read_text().splitlines()
-    ))  # fmt: skip
-    assert sorted(before, key=str) == sorted(after, key=str)
+    before, after = (
+        {(row["clip"], row["trial"], row["seed"], row["request_id"]): row["text"] for row in map(json.loads, text)}
+        for text in (lines, out.read_text().splitlines())
+    )
+    assert after.keys() == before.keys()
+    assert sum(after[key] == text for key, text in before.items()) >= 5  # four were kept
     record = json.loads(next(tmp_path.glob("*.run.json")).read_text())
     assert record["settings"]["backend_settings"]["engine"] == "vllm"
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from asking import SHORT, SIM, ask, requests
+from asking import SHORT, SIM, ask, check_nearly_all, requests
 from vllm_server import VLLMServer
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
@@ -90,8 +90,12 @@ def test_a_trial_alone_is_what_it_was_among_others(server: VLLMServer) -> None:
         responses = first[request.clip]
         assert [(r.trial, r.seed) for r in responses] == [(t, row_seed(0, request.clip, t)) for t in range(4)]
         assert len({r.text for r in responses}) > 1
-        (alone,) = ask(backend(server), [replace(request, trials=(2,))])[request.clip]  # base64, after the others
-        assert alone.text == responses[2].text
+    last = ask(backend(server), [replace(r, trials=(2, 3)) for r in asked])  # base64, after the others
+    assert [r.seed for r in last[asked[0].clip]] == [row_seed(0, asked[0].clip, t) for t in (2, 3)]
+    check_nearly_all(
+        {clip: [r.text for r in answer] for clip, answer in last.items()},
+        {clip: [r.text for r in answer[2:]] for clip, answer in first.items()},
+    )
 
 
 @pytest.mark.parametrize("kind", ["regex", "json"])

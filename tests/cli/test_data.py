@@ -18,11 +18,11 @@ from places import ROOT
 from typer.testing import CliRunner
 from video_clips import scene, write_clip
 
-from tempoloc_nb.cli.interchange import app
+from tempoloc_nb.cli.data import HELP, app
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.convert import FORMATS
+from tempoloc_nb.formats.convert import FORMATS, options_of
 
 TASK = 'key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\nfps = 30.0\ntitle = "Mugs"\n'
 
@@ -52,10 +52,10 @@ def mugs(folder: Path, times: tuple[tuple[float, float], ...] = ((1.0, 2.5), (1.
 
 
 def test_there_and_back(tmp_path: Path) -> None:
-    said = run("export", "sim", "-f", "cosmos", "-o", tmp_path / "t.jsonl", "--num-video-frames", "93", "--copy-videos")
+    said = run("export", "cosmos", "sim", "-o", tmp_path / "t.jsonl", "--num-video-frames", "93", "--copy-videos")
     assert "52 clips; 340 left out, no video (stack-three/015, " in said
     assert "8 left out, fewer than 93 frames" in said
-    said = run("import", tmp_path / "t.jsonl", "-f", "cosmos", "-o", tmp_path / "m.jsonl")
+    said = run("import", "cosmos", tmp_path / "t.jsonl", "-o", tmp_path / "m.jsonl")
     assert said == f"{tmp_path / 'm.jsonl'}: 52 clips\n"
     assert len(load_benchmark(tmp_path / "m.jsonl").with_videos()) == 52
 
@@ -63,17 +63,16 @@ def test_there_and_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("export", "sim", "-f", "cosmos", "-o", "x", "--style", "trl"), "cosmos has no option --style"),
-        (("export", "nowhere", "-f", "cosmos", "-o", "x"), "no benchmark 'nowhere'"),
-        (("export", "sim", "-f", "avi", "-o", "x"), "unknown format 'avi'"),
-        (("export", "sim", "-f", "hdf5", "-o", "x"), "say the signals in order"),
-        (("export", "sim", "-f", "lerobot", "-o", "x"), "the format lerobot needs --dataset"),
-        (("import", "x.csv", "-f", "csv", "-o", "x"), "the format csv needs --manifest, --who"),
-        (("import", "nowhere.jsonl", "-f", "cosmos", "-o", "x"), "cannot read the cosmos file nowhere.jsonl"),
-        (("import", "nowhere", "-f", "lerobot", "-o", "x"), "nowhere is not a LeRobot dataset"),
-        (("import", "nowhere.hdf5", "-f", "hdf5", "-o", "x", "--task", "t"), "cannot read nowhere.hdf5"),
-        (("export", "sim", "-f", "csv", "-o", "."), ": Is a directory"),
-        (("export", "sim", "-f", "cosmos", "-o", "/dev/null/x"), "cannot write /dev/null/x: File exists (/dev/null)"),
+        (("export", "cosmos", "nowhere", "-o", "x"), "no benchmark 'nowhere'"),
+        (("export", "avi", "sim", "-o", "x"), "unknown format 'avi'"),
+        (("import", "cvs", "sim", "-o", "x"), "unknown format 'cvs': did you mean csv?"),
+        (("export", "sim", "-f", "csv", "-o", "x"), "as in tempoloc dataset export cosmos SOURCE -o OUTPUT"),
+        (("export", "hdf5", "sim", "-o", "x"), "say the signals in order"),
+        (("import", "cosmos", "nowhere.jsonl", "-o", "x"), "cannot read the cosmos file nowhere.jsonl"),
+        (("import", "lerobot", "nowhere", "-o", "x"), "nowhere is not a LeRobot dataset"),
+        (("import", "hdf5", "nowhere.hdf5", "-o", "x", "--task", "t"), "cannot read nowhere.hdf5"),
+        (("export", "csv", "sim", "-o", "."), ": Is a directory"),
+        (("export", "cosmos", "sim", "-o", "/dev/null/x"), "cannot write /dev/null/x: File exists (/dev/null)"),
         (("caption-prompts", "nowhere"), "nowhere has no prompts"),
         (("caption", "nowhere.mp4", "-o", "x", "--server", "http://localhost:1"), "no video at nowhere.mp4"),
     ],
@@ -89,10 +88,31 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("export", "cosmos", "sim", "-o", "x", "--style", "trl"), "No such option: --style"),
+        (("export", "lerobot", "sim", "-o", "x"), "Missing option '--dataset'"),
+        (("import", "csv", "x.csv", "-o", "x", "--manifest", "m"), "Missing option '--who'"),
+        (("import", "hdf5", "x", "-o", "x", "--task", "t", "--layout", "robocasa"), "'--layout'"),
+    ],
+)
+def test_a_format_has_its_own_options(arguments: tuple[str, ...], message: str) -> None:
+    assert message in run(*arguments, status=2)
+
+
 @pytest.mark.parametrize("command", ["export", "import"])
 def test_the_help_names_every_format(command: str) -> None:
     said = run(command, "--help")
     assert [name for name in FORMATS if name not in said] == []
+
+
+@pytest.mark.parametrize(("side", "command"), [("write", "export"), ("read", "import")])
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_every_option_of_a_format_is_described(name: str, side: str, command: str) -> None:
+    for option in options_of(FORMATS[name].function(side)):
+        assert HELP[option]
+    assert "--output" in run(command, name, "--help")
 
 
 # --- captions ---
@@ -107,7 +127,7 @@ def test_captions_prompts_and_lines(tmp_path: Path) -> None:
         said = run("caption", tmp_path / "videos", "-o", captions, "--server", server.url, "--fps", "4", "--seed", "5")
         assert said == f"{captions}: 2 videos captioned, 0 kept\n"
         assert len(server.bodies) == 4
-    run("export", captions, "-f", "cosmos", "-o", tmp_path / "t.jsonl")
+    run("export", "cosmos", captions, "-o", tmp_path / "t.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
     assert [r["vision_path"] for r in rows] == ["videos/ep0.mp4", "videos/ep1.mp4"]
     (tmp_path / "inference_prompt").mkdir()
@@ -132,7 +152,7 @@ def test_failures_are_listed_and_the_status_says_so(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     for i in range(3):
         write_clip(tmp_path / f"v{i}.mp4", 20)
-    code = f"from tempoloc_nb.cli.interchange import app; app({['caption', str(tmp_path), '-o', str(tmp_path / 'c')]!r}"
+    code = f"from tempoloc_nb.cli.data import HELP, app; app({['caption', str(tmp_path), '-o', str(tmp_path / 'c')]!r}"
     with CaptionServer(lambda body, number: "hang" if number >= 2 else "") as server:
         arguments = f" + ['--server', {server.url!r}, '--concurrency', '1'])"
         job = subprocess.Popen([sys.executable, "-c", code + arguments], cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -153,12 +173,12 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
 def test_corrections_go_into_a_copy(form: str, tmp_path: Path) -> None:
     manifest = mugs(tmp_path / "in")
     labels = tmp_path / ("labels.csv" if form == "csv" else "labels")
-    run("export", manifest, "-f", form, "-o", labels)
+    run("export", form, manifest, "-o", labels)
     changed = labels if form == "csv" else labels / "mug" / "demo_1.vtt"
     text = changed.read_text()
     changed.write_text(text.replace("1.2,", "1.4,", 1) if form == "csv" else text.replace("00:01.200", "00:01.400", 1))
     assert changed.read_text() != text
-    said = run("import", labels, "-f", form, "-o", tmp_path / "out" / "m.jsonl", "--manifest", manifest, "--who", "Ada",
+    said = run("import", form, labels, "-o", tmp_path / "out" / "m.jsonl", "--manifest", manifest, "--who", "Ada",
                "--why", "late")  # fmt: skip
     assert "1 boundaries of 1 clips changed" in said
     back = load_benchmark(tmp_path / "out" / "m.jsonl")
@@ -173,7 +193,7 @@ def test_a_models_answers_are_corrected(tmp_path: Path) -> None:
     text = "<answer>Event 1: <1.1> <2.0> grasping the mug\nEvent 2: <2.0> <3.0> releasing the mug</answer>"
     row = {"clip": "mug/demo_0", "task": "mug", "model": "m", "fps": 8.0, "trial": 0, "text": text}
     (tmp_path / "p.jsonl").write_text(json.dumps(row) + "\n")
-    said = run("export", manifest, "-f", "csv", "-o", tmp_path / "l.csv", "--predictions", tmp_path / "p.jsonl")
+    said = run("export", "csv", manifest, "-o", tmp_path / "l.csv", "--predictions", tmp_path / "p.jsonl")
     assert "1 clips to be corrected" in said
     assert "mug/demo_0,grasping the mug,1.1," in (tmp_path / "l.csv").read_text()
 
@@ -195,15 +215,15 @@ def demo_file(path: Path) -> Path:
 def test_boundaries_into_a_file_of_demonstrations_and_out_again(tmp_path: Path) -> None:
     manifest, demos = mugs(tmp_path / "in"), demo_file(tmp_path / "demos.hdf5")
     before = demos.read_bytes()
-    said = run("export", manifest, "-f", "hdf5", "-o", demos, "--signal", "grasp")
+    said = run("export", "hdf5", manifest, "-o", demos, "--signal", "grasp")
     assert "2 demonstrations; demos.hdf5: grasp in 2 demonstrations, 2 moved by up to 0.700 s" in said
     assert (tmp_path / "demos.hdf5.bak").read_bytes() == before
-    run("import", demos, "-f", "hdf5", "-o", tmp_path / "out" / "m.jsonl", "--task", "jug", "--label", "grasping a jug")
+    run("import", "hdf5", demos, "-o", tmp_path / "out" / "m.jsonl", "--task", "jug", "--label", "grasping a jug")
     back = load_benchmark(tmp_path / "out" / "m.jsonl")
     assert [(c.clip, c.boundaries) for c in back.clips] == [("jug/demo_0", (1.0,)), ("jug/demo_1", (1.2,))]
     assert back.tasks["jug"].events == ("grasping a jug",)
     with pytest.raises(TempolocError, match="cup is a known task without the event 'grasp': choose another name"):
-        run("import", demos, "-f", "hdf5", "-o", tmp_path / "m.jsonl", "--task", "cup")
+        run("import", "hdf5", demos, "-o", tmp_path / "m.jsonl", "--task", "cup")
     assert not (tmp_path / "m.jsonl").exists()
 
 
@@ -214,13 +234,13 @@ def test_mimicgens_own_configuration_names_signals_and_offsets(tmp_path: Path) -
     (tmp_path / "core.json").write_text(json.dumps({"task": {"task_spec": parts}}))
     before = demos.read_bytes()
     with pytest.raises(TempolocError, match=r"demos\.hdf5: demo_0"):
-        run("export", manifest, "-f", "hdf5", "-o", demos, "--task-spec", tmp_path / "core.json", "--create")
+        run("export", "hdf5", manifest, "-o", demos, "--task-spec", tmp_path / "core.json", "--create")
     assert demos.read_bytes() == before
     parts["subtask_2"]["subtask_term_offset_range"] = [0, 5]
     (tmp_path / "core.json").write_text(json.dumps({"task": {"task_spec": parts}}))
-    run("export", manifest, "-f", "hdf5", "-o", demos, "--task-spec", tmp_path / "core.json", "--create", "--no-backup")
+    run("export", "hdf5", manifest, "-o", demos, "--task-spec", tmp_path / "core.json", "--create", "--no-backup")
     assert not (tmp_path / "demos.hdf5.bak").exists()
-    run("import", demos, "-f", "hdf5", "-o", tmp_path / "m.jsonl", "--task", "mug2", "--signal", "grasp", "--signal",
+    run("import", "hdf5", demos, "-o", tmp_path / "m.jsonl", "--task", "mug2", "--signal", "grasp", "--signal",
         "release")  # fmt: skip
     assert [c.boundaries for c in load_benchmark(tmp_path / "m.jsonl").clips] == [(1.0, 2.5), (1.2, 3.0)]
 
@@ -232,7 +252,7 @@ def test_demonstrations_without_signals_are_named(tmp_path: Path) -> None:
     def bare(demo: str) -> str:
         with h5py.File(demos, "r+") as file:
             del file[f"data/{demo}/datagen_info/subtask_term_signals/grasp"]
-        return run("import", demos, "-f", "hdf5", "-o", tmp_path / "m.jsonl", "--task", "jug")
+        return run("import", "hdf5", demos, "-o", tmp_path / "m.jsonl", "--task", "jug")
 
     assert "1 clips; 1 left out, no signals (demo_0)" in bare("demo_0")
     with pytest.raises(TempolocError, match=r"nothing to import: no signals \(demo_0, demo_1\)"):
@@ -252,20 +272,20 @@ def lerobot(root: Path, names: list[list[str]] | None = None) -> Path:
 
 def test_subtasks_into_a_lerobot_dataset_and_out_again(tmp_path: Path) -> None:
     root = lerobot(tmp_path / "theirs")
-    said = run("import", root, "-f", "lerobot", "-o", tmp_path / "clips", "--label", "grasping the mug", "--label",
+    said = run("import", "lerobot", root, "-o", tmp_path / "clips", "--label", "grasping the mug", "--label",
                "releasing the mug", "--task", "mug")  # fmt: skip
     assert said == f"{tmp_path / 'clips' / 'manifest.jsonl'}: 2 clips\n"
     found = load_benchmark(tmp_path / "clips")
     assert [c.duration for c in found.with_videos()] == [4.0, 5.0]
     manifest = mugs(tmp_path / "in", ((1.0, 2.5), (1.2, 3.0)))
-    said = run("export", manifest, "-f", "lerobot", "-o", tmp_path / "ours", "--dataset", root)
+    said = run("export", "lerobot", manifest, "-o", tmp_path / "ours", "--dataset", root)
     assert "2 episodes; 6 subtasks (language)" in said
-    run("import", tmp_path / "ours", "-f", "lerobot", "-o", tmp_path / "back", "--task", "mug")
+    run("import", "lerobot", tmp_path / "ours", "-o", tmp_path / "back", "--task", "mug")
     assert [c.boundaries for c in load_benchmark(tmp_path / "back").clips] == [(1.0, 2.5), (1.2, 3.0)]
 
 
 def test_episodes_without_subtasks_are_told(tmp_path: Path) -> None:
     root = lerobot(tmp_path / "theirs")
-    said = run("import", root, "-f", "lerobot", "-o", tmp_path / "clips", "--episode", "1")
+    said = run("import", "lerobot", root, "-o", tmp_path / "clips", "--episode", "1")
     assert "1 clips; 1 without subtasks (theirs/episode_000001): name the events to be found with --label" in said
     assert os.listdir(tmp_path / "clips" / "videos" / "theirs") == ["episode_000001.mp4"]

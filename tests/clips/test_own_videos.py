@@ -1,0 +1,67 @@
+"""Own videos become a benchmark without truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tempoloc_nb.clips.manifest import clips_of_videos
+from tempoloc_nb.clips.tasks import Task, load_task
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.video.files import encode
+
+
+def video(path: Path, seconds: float = 1.0) -> Path:
+    return encode(path, np.zeros((round(10 * seconds), 32, 48, 3), np.uint8), fps=10)
+
+
+def test_one_video_and_one_event(tmp_path: Path) -> None:
+    found = clips_of_videos(str(video(tmp_path / "demo.mp4", 2.0)), "grasping the mug")
+    (clip,) = found.clips
+    assert (clip.clip, clip.labels, clip.labelled) == ("own/demo", ("grasping the mug",), False)
+    assert (clip.fps, clip.duration) == (10.0, 2.0)
+    assert clip.video_path(found.root) == tmp_path / "demo.mp4"
+    assert found.tasks == {"own": Task("own", ("grasping the mug",))}
+    assert found.with_videos() == found.clips
+
+
+def test_a_folder_and_names_that_differ_by_folder(tmp_path: Path) -> None:
+    for name in ("left/demo.mp4", "right/demo.mp4", "right/deep/two.mov", "right/.hidden.mp4"):
+        video(tmp_path / name)
+    (tmp_path / "notes.txt").touch()
+    found = clips_of_videos(tmp_path, ["a", "b"], task="mug")
+    assert [c.clip for c in found.clips] == ["mug/left/demo", "mug/right/deep/two", "mug/right/demo"]
+    several = clips_of_videos([tmp_path / "left", tmp_path / "right" / "deep" / "two.mov"], load_task("cube"))
+    assert [c.clip for c in several.clips] == ["cube/demo", "cube/two"]
+    assert len(several.with_videos()) == 2
+    video(tmp_path / "left" / "demo.mov")
+    both = clips_of_videos(tmp_path / "left", ["a"])
+    assert [c.clip for c in both.clips] == ["own/demo.mov", "own/demo.mp4"]
+    assert len(clips_of_videos([tmp_path / "left", tmp_path / "left" / "demo.mov"], ["a"]).clips) == 2
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    good, empty, missing = video(tmp_path / "a.mp4"), tmp_path / "b.mp4", tmp_path / "c.mp4"
+    empty.touch()
+    with pytest.raises(TempolocError) as told:
+        clips_of_videos([good, empty, missing], ["a"])
+    lines = str(told.value).splitlines()
+    assert len(lines) == 2
+    assert "b.mp4: the file is empty" in lines[0]
+    assert "c.mp4: no such file" in lines[1]
+    (tmp_path / "none").mkdir()
+    with pytest.raises(TempolocError, match=r"no video in .*none: give video files"):
+        clips_of_videos(tmp_path / "none", ["a"])
+    with pytest.raises(TempolocError, match="no video in an empty list"):
+        clips_of_videos([], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [([], "no events"), (["a", " "], "label is empty"), (["a", "a"], "'a' stands there twice"), ("", "label is empty")],
+)
+def test_events_are_checked(tmp_path: Path, events: list[str] | str, said: str) -> None:
+    with pytest.raises(TempolocError, match=f"the events to be found: .*{said}"):
+        clips_of_videos(video(tmp_path / "a.mp4"), events)
