@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # figures need the study's packages
     from matplotlib.figure import Figure
 
 # %% auto #0
-__all__ = ['Order', 'CombinedEvent', 'combine_events', 'combine_answers', 'Combined', 'combine_trials', 'combined_row',
-           'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage', 'risk_coverage_figure']
+__all__ = ['Order', 'CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials',
+           'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage', 'risk_coverage_figure']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,23 @@ class CombinedEvent:
     given: int
 
 
+def lower_median(times: Floats) -> float:
+    """The middle one of some times (n,); of an even number the earlier of the two in the middle.
+
+    So it is always a time that a trial gave, and events that are in order in every trial stay in order.
+    """
+    return float(np.sort(times)[(len(times) - 1) // 2])
+
+
 def _combine_event(label: str, boundaries: Floats, others: Floats, pair_s: float, side: BoundaryIs) -> CombinedEvent:
     """One event from its boundaries and other edges (trials,), NaN where a trial has none."""
     usable = boundaries[~np.isnan(boundaries)]
     if not len(usable) or 2 * len(usable) < len(boundaries):
         return CombinedEvent(label, None, None, None, 0.0, len(usable))
-    middle = float(np.median(usable))
+    middle = lower_median(usable)
     away = np.abs(usable - middle)
     edges = others[~np.isnan(others)]
-    other = float(np.median(edges)) if len(edges) else None
+    other = lower_median(edges) if len(edges) else None
     if other is not None:  # edges may come from fewer trials than boundaries
         other = max(other, middle) if side == "start" else min(other, middle)
     agree = int(np.count_nonzero(away <= pair_s + 1e-9))
@@ -237,8 +245,11 @@ def risk_coverage(
 ) -> tuple[RiskPoint, ...]:
     """Error of what is kept at each threshold, the strictest first.
 
-    `by` the true error gives the best curve there is. Raises `TempolocError` if every event is missing.
+    `by` the true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` if
+    every event is missing.
     """
+    labelled = {c.clip for c in benchmark.clips if c.labelled}
+    combined = [c for c in combined if c.clip in labelled]
     rows = list(_errors(combined, benchmark))
     if not rows:
         raise TempolocError("no event was answered by half of its trials: there is nothing to keep")

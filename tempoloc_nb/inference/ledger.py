@@ -23,8 +23,8 @@ from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 
 # %% auto #0
-__all__ = ['disk', 'SYNC_S', 'whole_rows', 'row_key', 'Keys', 'read_keys', 'Disk', 'RowFile', 'errors_path', 'read_errors',
-           'Ledger']
+__all__ = ['disk', 'SYNC_S', 'whole_rows', 'KeyedRow', 'keyed_rows', 'Keys', 'read_keys', 'Disk', 'RowFile', 'errors_path',
+           'read_errors', 'Ledger']
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #fe46c4b5
 def whole_rows(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -40,16 +40,30 @@ def whole_rows(path: Path) -> Iterator[tuple[int, bytes]]:
             yield end, line
 
 
-def row_key(line: bytes) -> tuple[int, int]:
-    """A row's key: its request id (16 hexadecimal digits) as a number, and its trial. `ValueError` if it has none."""
-    row = json.loads(line)
-    try:
-        found, trial = row["request_id"], row["trial"]
-    except (KeyError, TypeError):
-        raise ValueError("no request_id or trial") from None
-    if type(found) is not str or len(found) != 16 or type(trial) is not int or not 0 <= trial < 2**32:
-        raise ValueError("no request_id or trial")
-    return int(found, 16), trial
+@dataclass(frozen=True, slots=True)
+class KeyedRow:
+    """Where a row ends in its file, its line, and its key: the request id as a number, and the trial."""
+
+    end: int
+    line: bytes
+    id: int
+    trial: int
+
+
+def keyed_rows(path: Path) -> Iterator[KeyedRow]:
+    """The whole rows with their keys; raises `TempolocError` for one that is no answer to a request."""
+    for number, (end, line) in enumerate(whole_rows(path), 1):
+        try:
+            row = json.loads(line)
+            found, trial = row["request_id"], row["trial"]
+            if type(found) is not str or len(found) != 16 or type(trial) is not int or not 0 <= trial < 2**32:
+                raise ValueError
+            yield KeyedRow(end, line, int(found, 16), trial)
+        except (ValueError, KeyError, TypeError):
+            raise TempolocError(
+                f"{path}:{number} is not a prediction with a request_id (16 hexadecimal digits) and a trial: "
+                "choose another file"
+            ) from None
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #0311fa29
 class Keys:
@@ -84,16 +98,12 @@ def read_keys(path: Path) -> tuple[Keys, int]:
     Raises `TempolocError` for a whole line that is not a prediction of the runner.
     """
     ids, starts, trials, end, last = array("Q"), array("Q"), array("I"), 0, -1
-    for number, (after, line) in enumerate(whole_rows(path), 1):
-        try:
-            found, trial = row_key(line)
-        except ValueError:
-            raise TempolocError(f"{path}:{number} is not a prediction of this runner: choose another output") from None
-        if found != last:
-            ids.append(found)
+    for row in keyed_rows(path):
+        if row.id != last:
+            ids.append(row.id)
             starts.append(len(trials))
-        trials.append(trial)
-        end, last = after, found
+        trials.append(row.trial)
+        end, last = row.end, row.id
     return Keys(np.frombuffer(ids, np.uint64), np.frombuffer(starts, np.uint64), np.frombuffer(trials, np.uint32)), end
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #192d95c8

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 from ..core.locks import sole_writer
-from .ledger import Keys, errors_path, read_errors, row_key, whole_rows
+from .ledger import Keys, errors_path, keyed_rows, read_errors, whole_rows
 from .record import changed_settings, output_file, read_record, write_record
 
 # %% auto #0
@@ -61,17 +61,15 @@ class _Rows:
 
 
 def _read(paths: Sequence[Path]) -> _Rows:
-    """Where the rows of the files are. Raises `TempolocError` for a line that is not a prediction of the runner."""
+    """Where the rows of the files are."""
     ids, trials, files, starts, sizes = array("Q"), array("I"), array("H"), array("Q"), array("I")
     for number, path in enumerate(paths):
-        for count, (end, line) in enumerate(whole_rows(path), 1):
-            try:
-                found, trial = row_key(line)
-            except ValueError:
-                raise TempolocError(f"{path}:{count} is not a prediction of the runner: leave it out") from None
-            for column, value in ((ids, found), (trials, trial), (files, number), (starts, end - len(line))):
-                column.append(value)
-            sizes.append(len(line))
+        for row in keyed_rows(path):
+            ids.append(row.id)
+            trials.append(row.trial)
+            files.append(number)
+            starts.append(row.end - len(row.line))
+            sizes.append(len(row.line))
     return _Rows(
         np.frombuffer(ids, np.uint64), np.frombuffer(trials, np.uint32), np.frombuffer(files, np.uint16),
         np.frombuffer(starts, np.uint64), np.frombuffer(sizes, np.uint32),

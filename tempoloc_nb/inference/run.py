@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from tqdm import tqdm
 from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
 from ..core.errors import TempolocError
+from ..core.files import writing
 from ..core.locks import sole_writer
 from ..core.provenance import versions
 from ..engines.protocol import Backend, Request, Response
@@ -222,10 +223,10 @@ def run_backend(
         answer_constraint(constraint, ["event"], 1.0, think=think)  # raises for what no clip can have
     planned = plan_requests(benchmark, videos, fps, trials, view, asked, labels)
     complete = _completer(constraint, think, fixed, sampling)
-    with _told(out):
+    with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
-        with _told(out):
+        with writing(out):
             _write_record(out, record, trials, shard, len(planned))
             ledger = Ledger(out)
         run = _Run(backend, sampling, ledger, frozenset(labels or ()), progress)
@@ -259,12 +260,3 @@ def _completer(
         return replace(request, id=request_id(request, settings, sampling))
 
     return complete
-
-
-@contextmanager
-def _told(out: Path) -> Iterator[None]:
-    """A file system's refusal as a `TempolocError`."""
-    try:
-        yield
-    except OSError as error:
-        raise TempolocError(f"cannot use {out} ({error.strerror or error}): see to it or choose another") from None

@@ -94,7 +94,10 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """All runs in the scored files. `time_base` is the base of all seconds; `truncated` counts cut-off last lines."""
+    """All runs in the scored files. `time_base` is the base of all seconds; `truncated` counts cut-off last lines.
+
+    `unlabelled` names the clips without truth, whose answers were passed over.
+    """
 
     benchmark: str
     mode: Mode
@@ -104,6 +107,7 @@ class Evaluation:
     seed: int
     truncated: int
     runs: tuple[RunResult, ...]
+    unlabelled: tuple[str, ...] = ()
 
     def run(self, model: str, fps: float | None = None) -> RunResult:
         """The run of a model; raises `TempolocError` if there is none, or several and `fps` does not tell."""
@@ -239,25 +243,29 @@ def evaluate(
 
     Every pair of model and fps in the files is a run of its own. `boundary_is` says which of an answer's two numbers is
     the boundary, whatever the files and the task declare; without it, a disagreement is an error. `seed` and `scoring`
-    default to the study's settings. Files are read in pieces by `workers` processes.
+    default to the study's settings. Files are read in pieces by `workers` processes. Answers about clips that nobody
+    has labelled are passed over.
 
-    Raises `TempolocError` for a file, line or task that cannot be scored (see `predictions.read_trials`), a clip that
-    nobody has labelled, and in strict mode one of unknown length.
+    Raises `TempolocError` for a file, line or task that cannot be scored (see `trials.read_trials`), where no answer
+    is about a labelled clip, and in strict mode for a clip of unknown length.
     """
     if mode not in ("strict", "recipe"):
         raise TempolocError(f"unknown mode {mode!r}: choose strict or recipe")
     if resamples < 1:
         raise TempolocError(f"resamples = {resamples}: at least 1 is needed")
-    clips = benchmark.clips if task is None else benchmark.of_task(task)
-    _ = [c.boundaries for c in clips]  # raises for a clip without truth
+    asked = benchmark.clips if task is None else benchmark.of_task(task)
+    clips = tuple(c for c in asked if c.labelled)
+    if not clips:
+        raise TempolocError(f"no truth here: no clip of {task or benchmark.name} is labelled: find its events first")
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     plan = _Plan(mode, scoring or settings().scoring, resamples, settings().study.seed if seed is None else seed)
     trials = read_trials(paths, index_clips(benchmark, clips), mode, boundary_is, workers)
     runs = tuple(_score_run(benchmark, clips, trials, i, plan) for i in range(len(trials.runs)))
     base: TimeBase = "source" if mode == "strict" else "label"
     return Evaluation(
-        benchmark.name, mode, base, plan.scoring.confidence, resamples, plan.seed, trials.truncated, runs
-    )
+        benchmark.name, mode, base, plan.scoring.confidence, resamples, plan.seed, trials.truncated, runs,
+        tuple(c.clip for c in asked if not c.labelled),
+    )  # fmt: skip
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #e7479116
 @dataclass(frozen=True, slots=True)
@@ -340,6 +348,8 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
             lines.append(f"  {'mean over tasks':18} MAE {mae} s, MRE {mre} %")
     if evaluation.truncated:
         lines.append(f"{evaluation.truncated} cut-off last lines were left out")
+    if evaluation.unlabelled:
+        lines.append(f"{len(evaluation.unlabelled)} clips have no truth and were not scored")
     return lines
 
 

@@ -295,6 +295,8 @@ def read_trials(
         parts.append(result)
     trials = _joined(parts)
     if not len(trials.clip):
-        raise TempolocError(f"{', '.join(p.name for p in files)}: no row is about the clips to score")
+        names, clips = ", ".join(p.name for p in files), [c.clip for c in index.clips.values() if c is not None]
+        shown = ", ".join(clips[:5]) + (f" and {len(clips) - 5} more" if len(clips) > 5 else "")
+        raise TempolocError(f"{names}: no row is about the clips to score: {shown}")
     _refuse_repeats(trials, files, index)
     return trials

@@ -706,7 +706,14 @@ def test_errors_in_frames(tmp_path: Path) -> None:
         assert values(score(tmp_path, [answer], bridge, mode), "mae_frames") == pytest.approx([3.0])
 
 
-def test_clips_that_nobody_has_labelled_are_not_scored(tmp_path: Path) -> None:
-    blank = replace(clip("1"), events=tuple(Event(label) for label in clip("1").labels))
-    with pytest.raises(TempolocError, match="toy/1 has no truth: find or label its events first"):
-        score(tmp_path, [row(text((2, 5), (5, 6), (6, 8)))], toy(clip("0"), blank))
+def test_clips_that_nobody_has_labelled_are_passed_over(tmp_path: Path) -> None:
+    blank = replace(clip("1"), events=tuple(Event(label) for label in LABELS))
+    mixed, answer = toy(clip("0"), blank), text(*GOOD)
+    found = score(tmp_path, [row(answer), row(answer, "1")], mixed)
+    assert found.unlabelled == ("toy/1",)
+    assert found.runs == score(tmp_path, [row(answer)]).runs
+    assert not found.runs[0].tasks[0].unscored
+    with pytest.raises(TempolocError, match=r"no row is about the clips to score: toy/0$"):
+        score(tmp_path, [row(answer, "1")], mixed)
+    with pytest.raises(TempolocError, match="no truth here: no clip of toy is labelled"):
+        score(tmp_path, [row(answer, "1")], toy(blank))
