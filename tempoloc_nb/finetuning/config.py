@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
@@ -17,8 +17,7 @@ from ..core.files import all_or_nothing, read_toml
 from ..core.settings import data_dir, settings
 from .keys import Engine, config_problems, engine_of, flatten, known_keys
 
-if TYPE_CHECKING:
-    from pydantic import ConfigDict
+
 
 # %% auto #0
 __all__ = ['TrainingPreset', 'Presets', 'load_presets', 'make_config', 'to_toml', 'write_config', 'read_config_file']
@@ -28,7 +27,7 @@ __all__ = ['TrainingPreset', 'Presets', 'load_presets', 'make_config', 'to_toml'
 class TrainingPreset:
     """A named set of changes: what it is for (`about`), for which `engines`, and the keys it sets."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    __pydantic_config__: ClassVar = STRICT
 
     about: str
     engines: tuple[Engine, ...]
@@ -39,7 +38,7 @@ class TrainingPreset:
 class Presets:
     """All of the presets file: the bases of the `engines`, the `presets`, and the `shapes` of models."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    __pydantic_config__: ClassVar = STRICT
 
     engines: Mapping[Engine, Mapping[str, Any]]
     presets: Mapping[str, TrainingPreset]

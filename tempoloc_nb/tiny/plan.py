@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
@@ -18,8 +18,7 @@ from ..core.files import read_toml
 from ..core.settings import data_dir
 from .tasks import TaskOptions
 
-if TYPE_CHECKING:
-    from pydantic import ConfigDict
+
 
 # %% auto #0
 __all__ = ['TASKS', 'Stage', 'TrainOptions', 'in_our_words', 'TrainingPlan', 'load_plan']
@@ -36,7 +35,7 @@ class Stage:
     Raises `TempolocError` for an unknown task.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    __pydantic_config__: ClassVar = STRICT
 
     name: str
     steps: int
@@ -57,7 +56,7 @@ class TrainOptions:
     The curve begins again with each stage that restarts (Loshchilov and Hutter 2017, "SGDR", arXiv:1608.03983).
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    __pydantic_config__: ClassVar = STRICT
 
     stages: tuple[Stage, ...]
     lr: float = 6e-4

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,6 @@ from ..prompting.answers import write_answer
 from ..prompting.prompts import Prompt, load_prompt
 from .frame_store import FrameStore, Recording
 from ..video.stamp import pair_times
-
-if TYPE_CHECKING:
-    from pydantic import ConfigDict
 
 Choice = TypeVar("Choice")
 
@@ -51,7 +48,7 @@ class TaskExample:
 class TaskOptions:
     """Ranges from which examples are drawn; defaults are those of the shipped model."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    __pydantic_config__: ClassVar = STRICT
 
     fps: tuple[float, float] = (4.0, 12.0)
     speed: tuple[float, float] = (0.6, 1.6)
