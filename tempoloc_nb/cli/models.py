@@ -57,7 +57,8 @@ def models(
     as_json: JsonOption = False,
 ) -> None:
     """Say which models are known, what they are, and how to ask and serve them."""
-    from tempoloc_nb.models.registry import get_model, load_registry, model_rows
+    from tempoloc_nb.models.recognise import get_model
+    from tempoloc_nb.models.registry import load_registry, model_rows
     from tempoloc_nb.models.serve import serve_line
 
     chosen = [get_model(name)] if name else list(load_registry().models.values())

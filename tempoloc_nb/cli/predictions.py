@@ -170,7 +170,7 @@ def localize(
     from tempoloc_nb.engines.make import check_backend, engine_options, way_of_asking
     from tempoloc_nb.inference.ask import ask_model, is_baseline, write_baseline
     from tempoloc_nb.models.estimate import plan_localize
-    from tempoloc_nb.models.locate import model_path
+    from tempoloc_nb.models.locate import locate_model
     from tempoloc_nb.video.view import View
 
     found = load_benchmark(benchmark)
@@ -188,7 +188,7 @@ def localize(
     )  # fmt: skip
     view = View(asked.stamps, shift, content)  # type: ignore[arg-type]  # checked by View
     if plan:
-        path = model if engine == "openai" else model_path(model)
+        path = model if engine == "openai" else locate_model(model).path
         typer.echo("\n".join(plan_localize(path, found, video_root, trials, asked.fps, data_parallel)))
         return
     summary = ask_model(
@@ -250,12 +250,12 @@ def refine(
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.engines.make import engine_options, make_backend, way_of_asking
     from tempoloc_nb.inference.refine import refine as look_again
-    from tempoloc_nb.models.locate import model_path
+    from tempoloc_nb.models.locate import locate_model
     from tempoloc_nb.prompting.prompts import load_prompt
 
     found, asked, asking = load_benchmark(benchmark), way_of_asking(model), load_prompt(prompt)
     options = engine_options(backend, servers=server, media=media)
-    path = model if backend == "openai" else model_path(model)
+    path = model if backend == "openai" else locate_model(model).path
     engine = make_backend(backend, path, total_pixels=asked.total_pixels, **options)
     summary = look_again(
         engine, found, predictions, output, window_s=window, fps=fps, trials=trials, video_root=video_root,

@@ -94,8 +94,9 @@ def _keys(kind: Any, path: Sequence[int | str]) -> tuple[str, ...]:
     table = _table(kind)
     for part in path:
         table = _table(get_type_hints(table).get(str(part))) or table
-    found = dataclasses.fields(table) if dataclasses.is_dataclass(table) else ()
-    return tuple(f.name for f in found) or tuple(table.model_fields)
+    if dataclasses.is_dataclass(table):
+        return tuple(f.name for f in dataclasses.fields(table))
+    return tuple(getattr(table, "model_fields", ()))
 
 # %% ../../nbs/10_core/15_checks.ipynb #6754ea8b
 def check_json(kind: type[Kind], text: str | bytes, where: str) -> Kind:

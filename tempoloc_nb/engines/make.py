@@ -13,7 +13,9 @@ from typing import Any
 from ..core.errors import TempolocError
 from ..core.settings import settings
 from .protocol import Backend
-from ..models.registry import PRESETS, Preset, find_model, load_registry
+from ..models.locate import locate_model
+from ..models.recognise import find_model
+from ..models.registry import PRESETS, load_registry, Preset
 
 ENGINES = ("hf", "vllm", "openai", "ray")
 OWN_OPTIONS = {
@@ -102,7 +104,7 @@ def make_backend(
     name: str, model: str | Path, *, data_parallel: int = 1, tensor_parallel: int = 1, servers: Sequence[str] = (),
     media: Path | str | None = None, **options: Any,
 ) -> Backend:
-    """The back end `name` with `model`, a folder or hub name; `options` are those of its class.
+    """The back end `name` with `model`, as `locate_model` finds it; `options` are those of its class.
 
     `total_pixels` is the study's unless given. `servers` and `media`, a folder that they may read, are for openai.
     Raises `TempolocError` for what `check_backend` and the back end refuse.
@@ -113,9 +115,10 @@ def make_backend(
         return _openai(model, servers_here(servers), media, given)
     if servers or media:
         raise TempolocError(f"servers and their folder are for the backend openai, not for {name}")
-    info = find_model(model)
-    if info is not None and info.revision and not Path(model).is_dir():
-        given["revision"] = info.revision
+    place = locate_model(model)
+    if place.revision:
+        given["revision"] = place.revision
+    model = place.path
     if name != "hf":
         given["tensor_parallel"] = tensor_parallel
     if name == "ray":

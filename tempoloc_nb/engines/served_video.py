@@ -16,7 +16,7 @@ from PIL import Image as Picture
 
 from ..core.errors import TempolocError
 from .protocol import Request
-from ..models.checkpoints import read_json
+from ..core.files import read_object
 from ..video.budget import FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image, encode
 from ..video.view import clip_inputs
@@ -114,7 +114,7 @@ def _processor_config(folder: Path) -> dict[str, Any]:
     for name in ("processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json"):
         path = folder / name
         if path.is_file():
-            found = read_json(path)
+            found = read_object(path, "model")
             found = found.get("video_processor", {}) if name == "processor_config.json" else found
             if found:
                 return found

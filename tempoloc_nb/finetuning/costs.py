@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .training_file import TrainingFile, Vision
-from ..models.checkpoints import read_json
+from ..core.files import read_object
 from tempoloc_nb.video.budget import (
     FRAMES_PER_TOKEN,
     MERGE,
@@ -56,7 +56,7 @@ def processor_limits(model: Path | None) -> tuple[int | None, int | None]:
     for name in ("video_preprocessor_config.json", "processor_config.json", "preprocessor_config.json"):
         if model is None or not (model / name).is_file():
             continue
-        found = read_json(model / name)
+        found = read_object(model / name, "model")
         found = found.get("video_processor", {}) if name == "processor_config.json" else found
         size = {"shortest_edge": found.get("min_pixels"), "longest_edge": found.get("max_pixels")}
         size |= found.get("size") or {}
@@ -200,7 +200,7 @@ def known_shape(model: Path | None, known: Mapping[str, int] | None = None) -> M
     """The shape in a model's config.json, or the `known` one; None if neither says it."""
     if model is None or not (model / "config.json").is_file():
         return ModelShape(**known) if known else None
-    config = read_json(model / "config.json")
+    config = read_object(model / "config.json", "model")
     text, vision = config.get("text_config") or config, config.get("vision_config") or {}
     try:
         found = {name: int(text[name]) for name in ModelShape.__dataclass_fields__ if not name.startswith("vision")}

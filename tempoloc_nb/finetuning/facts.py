@@ -27,8 +27,9 @@ from tempoloc_nb.finetuning.costs import (
 )
 from .rules import EvaluationSettings, Finding
 from .training_file import TrainingFile
-from ..models.locate import cached_snapshot
-from ..models.registry import ModelInfo, find_model
+from ..models.locate import cached_folder
+from ..models.recognise import find_model
+from ..models.registry import ModelInfo
 from ..video.files import probe
 
 # %% auto #0
@@ -59,7 +60,7 @@ def model_facts(file: TrainingFile) -> ModelFacts:
         info = find_model(name)
     except TempolocError as error:
         return ModelFacts(name, findings=(Finding("error", key, str(error), "give a Qwen-VL model's folder"),))
-    folder = Path(name) if Path(name).is_dir() else info.folder if info and info.folder else cached_snapshot(name)
+    folder = Path(name) if Path(name).is_dir() else info.folder if info and info.folder else cached_folder(name)
     shape = known_shape(folder, load_presets().shapes.get(info.hub or "" if info else name))
     return ModelFacts(name, info, folder, shape, tuple(_model_findings(file, info, folder)))
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, first_line
+from ..core.files import all_or_nothing, first_line, read_object
 from ..core.optional import import_transformers
 from ..engines.qwen import use_batched_vision_attention
 from .examples import set_frame_pixels
 from .training_file import TrainingFile
-from ..models.checkpoints import load_model, read_json
-from ..models.locate import model_path
-from ..models.registry import find_model
+from ..models.checkpoints import load_model
+from ..models.locate import locate_model
+from ..models.recognise import find_model
 from ..models.trained import WAY, TrainedWay, write_way
 
 # %% auto #0
@@ -31,10 +31,10 @@ __all__ = ['source_folder', 'start_model', 'bare', 'without_weights', 'freeze', 
 # %% ../../nbs/60_finetuning/120_weights.ipynb #51b92fc7
 def source_folder(name: str, revision: str | None = None) -> Path:
     """The folder that holds a model's files: `name` itself, one of `data/models`, or the hub's cache."""
-    path = Path(model_path(name))
-    if path.is_dir():
-        return path
-    found = import_transformers().utils.cached_file(name, "config.json", revision=revision)
+    place = locate_model(name)
+    if place.folder is not None:
+        return place.folder
+    found = import_transformers().utils.cached_file(place.hub, "config.json", revision=revision)
     return Path(str(found)).parent
 
 # %% ../../nbs/60_finetuning/120_weights.ipynb #324bac37
@@ -42,7 +42,7 @@ def start_model(file: TrainingFile, device: str) -> tuple[Any, Any]:
     """(model to train, its processor). Raises `TempolocError` for what cannot be loaded, frozen or adapted."""
     transformers = import_transformers()
     model, processor, _ = load_model(
-        model_path(file.model), device, file.weights_dtype, file.revision
+        locate_model(file.model).path, device, file.weights_dtype, file.revision
     )
     set_frame_pixels(processor, file.min_pixels, file.max_pixels)
     use_batched_vision_attention(model)
@@ -135,7 +135,7 @@ def save_folder(
     """
     import torch
 
-    made = read_json(source / "config.json")
+    made = read_object(source / "config.json", "model")
     dtype = made.get("dtype") or made.get("torch_dtype") or "float32"
     whole = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
     (out / "README.md").unlink(missing_ok=True)
@@ -161,7 +161,7 @@ def _write_pixels(processor: Any, out: Path) -> None:
         return
     processor.video_processor.save_pretrained(out)
     whole = out / "processor_config.json"
-    if whole.is_file() and "video_processor" in (values := read_json(whole)):
+    if whole.is_file() and "video_processor" in (values := read_object(whole, "model")):
         size = {k: v for k, v in wanted.items() if v is not None}
         values["video_processor"]["size"] = size
         whole.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -15,8 +15,9 @@ from ..core.files import write_jsonl
 from ..engines.make import check_backend, make_backend
 from .no_video import BASELINES, TRAINING_MEDIAN, baseline_predictions, prediction_rows
 from .run import RunSummary, read_shard, run_backend
-from ..models.locate import model_path
-from ..models.registry import Preset, find_model, load_registry
+from ..models.locate import locate_model
+from ..models.recognise import find_model
+from ..models.registry import Preset, load_registry
 from ..prompting.prompts import load_prompt
 from ..video.view import View
 
@@ -33,7 +34,7 @@ def is_baseline(name: str) -> bool:
     """
     if name in (*BASELINES, TRAINING_MEDIAN):
         return True
-    if "/" in name or Path(model_path(name)).is_dir() or find_model(name) is not None:
+    if "/" in name or find_model(name) is not None:
         return False
     known = [*load_registry().models, *BASELINES, TRAINING_MEDIAN]
     raise unknown("model or no-video baseline", name, known, "a folder, or a hub name")
@@ -71,7 +72,7 @@ def ask_model(
     if trials < 1:
         raise TempolocError(f"trials must be 1 or more, got {trials}")
     prompt, part = load_prompt(asked.prompt), read_shard(shard) if shard else None
-    path = model if backend == "openai" else model_path(model)
+    path = model if backend == "openai" else locate_model(model).path
     find_videos(benchmark, video_root)
     engine = make_backend(
         backend, path, data_parallel=data_parallel, tensor_parallel=tensor_parallel, total_pixels=asked.total_pixels,

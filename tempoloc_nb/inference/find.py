@@ -24,8 +24,8 @@ from ..engines.make import make_backend, way_of_asking
 from ..engines.protocol import Backend, Request, Response
 from .consensus import CombinedEvent, combine_answers
 from .requests import asked_form, request_id
-from ..models.locate import model_path
-from ..models.registry import Preset, find_model
+from ..models.recognise import find_model
+from ..models.registry import Preset
 from ..prompting.answers import Status, parse_answer
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import load_prompt
@@ -137,7 +137,7 @@ Engine = Literal["hf", "vllm", "openai", "ray"]
 @lru_cache(maxsize=1)
 def _engine(name: str, model: str, options: tuple[tuple[str, Any], ...]) -> Backend:
     """The engine with its model in memory; the last one is kept."""
-    return make_backend(name, model if name == "openai" else model_path(model), **dict(options))
+    return make_backend(name, model, **dict(options))
 
 
 def _event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:

@@ -26,8 +26,9 @@ from ..inference.pack import measured
 from ..inference.record import read_record, write_record
 from ..inference.run import RunSummary, run_backend
 from ..models.checkpoints import folder_revision, model_title
-from ..models.locate import model_path
-from ..models.registry import find_model, load_registry
+from ..models.locate import locate_model
+from ..models.recognise import find_model
+from ..models.registry import load_registry
 from ..models.trained import read_way
 from ..prompting.prompts import load_prompt
 from ..prompting.sampling import Sampling
@@ -245,7 +246,7 @@ def run_experiment(
     engine = backend
     if isinstance(engine, str):
         find_videos(part, video_root)  # loading a model can take minutes: say first what is missing
-        path = str(weights) if weights else model_path(experiment.model)
+        path = str(weights) if weights else locate_model(experiment.model).path
         engine = _load(engine, path, model_title(experiment.model), data_parallel, tensor_parallel)
     summary = run_backend(
         engine, part, out, fps=experiment.fps, trials=trials or experiment.trials, view=experiment.view,
@@ -320,8 +321,8 @@ def predictions(
 def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: str | Backend) -> str:
     """8 hexadecimal digits of what is asked of which model."""
     if isinstance(backend, str):
-        folder = Path(model_path(experiment.model))
-        model: Any = [backend, folder_revision(folder) if folder.is_dir() else experiment.model]
+        folder = locate_model(experiment.model).folder
+        model: Any = [backend, folder_revision(folder) if folder else experiment.model]
     else:
         model = [backend.name, backend.model, backend.settings()]
     asked = [

@@ -22,7 +22,7 @@ from ..core.settings import settings
 from ..core.files import write_jsonl
 from ..inference.no_video import TRAINING_MEDIAN
 from ..inference.pack import read_rows
-from ..models.locate import model_path
+from ..models.locate import locate_model
 from ..scoring.answer_shift import written_boundaries
 from ..scoring.evaluation import RunResult
 from ..scoring.trials import Mode
@@ -179,7 +179,7 @@ def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
         shipped = committed(experiment, models.benchmark) is not None
         if not (models.report.scale.publishable and shipped):
             try:
-                model_path(experiment.model)
+                locate_model(experiment.model)
             except TempolocError as error:
                 own = models.benchmark.name == experiment.benchmark
                 own = own and models.experiment("sft") == load_experiments()["sft"]

@@ -18,7 +18,7 @@ from ..core.files import read_object
 from ..core.settings import Profile, settings
 from ..core.machine import gpu_count
 from ..models.estimate import assumption, Coverage, coverage, format_hours, Job, size_line
-from ..models.locate import model_path
+from ..models.locate import locate_model
 from .experiments import Experiment, clip_limit, committed, load_experiments
 from .models import Models
 from .report import Report
@@ -79,7 +79,7 @@ def _ask(models: Models, name: str, clips: Coverage) -> Asked:
     if scale.publishable and committed(experiment, models.benchmark) is not None:
         return Asked(experiment, None, "shipped")
     try:
-        path = model_path(experiment.model)
+        path = locate_model(experiment.model).path
     except TempolocError as error:
         return Asked(experiment, None, str(error))
     part = _limited(models.benchmark, clips.found, experiment, scale)

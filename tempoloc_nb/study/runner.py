@@ -25,7 +25,7 @@ from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
 from ..models.checkpoints import folder_revision
 from ..core.machine import gpu_count
-from ..models.locate import cached_snapshot, model_path
+from ..models.locate import locate_model
 from .curves import log_files
 from .experiments import zero_shot_model
 from .report import Report
@@ -139,12 +139,12 @@ def value_hash(name: str, value: Any) -> list[Any]:
 def _model_revision(name: str) -> list[str]:
     """A model folder's revision, or the commit of a hub model that is cached here."""
     try:
-        folder = Path(model_path(name))
+        place = locate_model(name)
     except TempolocError:
         return ["absent"]
-    if folder.is_dir():
-        return [folder_revision(folder)]
-    snapshot = cached_snapshot(name)
+    if place.folder is not None:
+        return [folder_revision(place.folder)]
+    snapshot = place.weights()
     return [snapshot.name if snapshot else "not here"]
 
 # %% ../../nbs/85_study/90_runner.ipynb #e30e25be
@@ -264,7 +264,8 @@ def left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
     model, base = (str(values.get(name, "")) for name in ("model", "base"))
     try:
         for name in (zero_shot_model(model, base) if model and base else base, model):
-            model_path(name)
+            if name:
+                locate_model(name)
     except TempolocError as error:
         return str(error)
     return ""

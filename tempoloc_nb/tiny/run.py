@@ -19,7 +19,7 @@ from ..core.files import write_json
 from ..core.optional import import_transformers
 from ..core.provenance import versions
 from ..core.machine import device_name
-from ..models.locate import model_path
+from ..models.locate import model_folder
 from .architecture import build_tiny
 from .batches import PatchMaker, StageBatches
 from .frame_store import ARRAYS, FrameStore, load_store
@@ -44,7 +44,7 @@ def starting_model(plan: TrainingPlan, out: Path) -> tuple[Any, Any]:
     transformers = import_transformers()
     import torch
 
-    folder = Path(model_path(plan.init)) if plan.init else out / "start"
+    folder = (model_folder(plan.init) or Path(plan.init)) if plan.init else out / "start"
     if not plan.init and not (folder / "tokenizer_config.json").exists():
         build_tiny(folder, seed=plan.options.seed, texts=[TASK_WORDS] * 3)
     if not (folder / "config.json").is_file():

@@ -291,7 +291,7 @@ def test_a_model_that_cannot_be_loaded_is_named_with_a_way_out(folder: Path, tmp
     config.write_text(json.dumps(values | {"model_type": "llama"}))
     fails("'llama' is none of qwen2_5_vl, qwen3_vl")
     config.write_text("{")
-    fails("cannot be read as JSON")
+    fails("is not JSON")
     config.write_text(json.dumps(values))
     for name in ("processor_config.json", "preprocessor_config.json"):
         (folder / name).unlink()

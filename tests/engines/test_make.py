@@ -12,7 +12,7 @@ from shutil import copytree
 from tiny_models import qwen25
 
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
-from tempoloc_nb.models.registry import find_model
+from tempoloc_nb.models.recognise import find_model
 
 HUB = "nvidia/Cosmos-Reason1-7B"
 ASK = f"""

@@ -33,7 +33,7 @@ from tempoloc_nb.finetuning.training_file import TrainingFile, Vision
 def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The environment and the model cache of whoever runs the tests must not decide them."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "no-cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "no-cache"))
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ from tempoloc_nb.finetuning.examples import (
 from tempoloc_nb.finetuning.training_file import FIXED, TrainingFile, read_training_file
 from tempoloc_nb.finetuning.weights import base_name, freeze, save_folder, start_model, without_weights
 from tempoloc_nb.models.checkpoints import load_model
-from tempoloc_nb.models.registry import find_model
+from tempoloc_nb.models.recognise import find_model
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.video.view import View
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree, rmtree
 from tempfile import mkdtemp
 from typing import Any
 
@@ -91,3 +91,12 @@ def clip_pixels(processor: Any, pairs: int, seed: int = 0) -> Any:
     frames = np.random.default_rng(seed).integers(0, 256, (2 * pairs, 3, 160, 128), dtype=np.uint8)
     made = processor.video_processor([frames], return_tensors="pt", do_sample_frames=False)
     return made["pixel_values_videos"], made["video_grid_thw"]
+
+
+def cache_model(cache: Path, hub: str, commit: str, main: str | None = None) -> Path:
+    """A model's snapshot as the hub's client keeps it in `cache`, its branch last seen at `main` or `commit`."""
+    kept = cache / f"models--{hub.replace('/', '--')}"
+    copytree(qwen25(), kept / "snapshots" / commit)
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text(main or commit)
+    return kept / "snapshots" / commit

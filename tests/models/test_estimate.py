@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from places import ROOT
-from tiny_models import qwen3, qwen25
+from tiny_models import cache_model, qwen3, qwen25
 from video_clips import write_clip
 
 from tempoloc_nb.clips.manifest import load_benchmark
@@ -74,10 +74,8 @@ def test_a_mixture_of_experts_uses_a_part(tmp_path: Path) -> None:
 
 
 def test_a_cached_hub_model_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot = tmp_path / "hub" / "models--someone--surprise" / "snapshots" / "abc123"
-    shutil.copytree(qwen25(), snapshot)
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
-    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    cache_model(tmp_path, "someone/surprise", "a" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     found, folder = model_size("someone/surprise"), model_size(qwen25())
     assert found == folder
     assert model_size("someone/other") is None

@@ -10,7 +10,7 @@ import pytest
 from tiny_models import qwen25
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.models.registry import recognise
+from tempoloc_nb.models.recognise import recognise
 from tempoloc_nb.models.trained import TrainedWay, read_way, write_way
 from tempoloc_nb.study.experiments import for_model, load_experiments
 
@@ -49,12 +49,12 @@ def test_studies_ask_it_so_too(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"fps": 0}, "fps is 0"),
-        ({"fps": "8"}, "fps is '8'"),
-        ({"prompt": "mine"}, "no prompt 'mine'"),
-        ({"stamps": "empty"}, "stamps is 'empty'"),
-        ({"boundary_is": "middle"}, "boundary_is is 'middle'"),
-        ({"speed": 1}, "it should have fps, prompt, stamps, boundary_is"),
+        ({"fps": 0}, "fps = 0: should be greater than 0"),
+        ({"fps": "8"}, 'fps = "8" is not a number'),
+        ({"prompt": "mine"}, "unknown prompt 'mine'"),
+        ({"stamps": "empty"}, "stamps = \"empty\" is none of 'none', 'frame' or 'pair'"),
+        ({"boundary_is": "middle"}, "boundary_is = \"middle\" is none of 'start' or 'end'"),
+        ({"speed": 1}, "has the unknown key 'speed'; known keys: fps, prompt, stamps, boundary_is"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused(folder: Path, change: dict[str, object], said: str) -> None:

@@ -26,8 +26,7 @@ from tempoloc_nb.engines.protocol import Backend
 from tempoloc_nb.inference.no_video import prediction_rows
 from tempoloc_nb.inference.pack import measured, pack_predictions
 from tempoloc_nb.inference.record import read_record, record_path, write_record
-from tempoloc_nb.models import locate
-from tempoloc_nb.models.locate import model_path
+from tempoloc_nb.models.locate import Place
 from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
 from tempoloc_nb.scoring.evaluation import evaluate
@@ -60,7 +59,6 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     shutil.copy(data_dir() / "experiments.toml", folder)
     monkeypatch.setattr(experiments, "data_dir", lambda: folder)
-    monkeypatch.setattr(locate, "data_dir", lambda: folder)
     return folder
 
 
@@ -174,20 +172,6 @@ def test_our_own_models_are_asked_as_defined() -> None:
     assert for_model(ALL["sft"], fps=4) == replace(ALL["sft"], fps=4.0)
 
 
-def test_models_are_found(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TempolocError, match=r"the model tempoloc-tiny is not in .*models"):
-        model_path("tempoloc-tiny")
-    with pytest.raises(TempolocError, match=r"runs/sft-seed1/model is not shipped, only what it answered"):
-        model_path("runs/sft-seed1/model")
-    (data / "models" / "tempoloc-tiny").mkdir(parents=True)
-    assert model_path("tempoloc-tiny") == str(data / "models" / "tempoloc-tiny")
-    assert model_path(str(tmp_path)) == str(tmp_path)
-    assert model_path("nvidia/Cosmos-Reason1-7B") == "nvidia/Cosmos-Reason1-7B"
-    assert model_path("") == ""
-    (data / "experiments.toml").unlink()  # somebody's own data folder
-    assert model_path("tempoloc-large") == "tempoloc-large"
-
-
 def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[tuple[str, str, Any]] = []
 
@@ -197,7 +181,7 @@ def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.Monke
         return Truthful(model=options["title"])
 
     monkeypatch.setattr(engines, "make_backend", make)
-    monkeypatch.setattr(experiments, "model_path", str)
+    monkeypatch.setattr(experiments, "locate_model", lambda name: Place(Path(name)))
     monkeypatch.setattr(experiments, "_loaded", {})
     for name in ("base", "base-4fps", "sft", "sft-4fps", "sft-seed1"):
         run_experiment(ALL[name], FEW, tmp_path / f"{name}.jsonl", trials=1)
@@ -582,7 +566,7 @@ def run_command(*arguments: str | Path) -> tuple[int, str]:
 def fake(monkeypatch: pytest.MonkeyPatch) -> Truthful:
     backend = Truthful()
     monkeypatch.setattr(engines, "make_backend", lambda *a, **k: backend)
-    monkeypatch.setattr(experiments, "model_path", str)
+    monkeypatch.setattr(experiments, "locate_model", lambda name: Place(Path(name)))
     monkeypatch.setattr(experiments, "_loaded", {})
     return backend
 
