@@ -52,15 +52,22 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(site)
     code = (
         "import tempoloc_nb; from tempoloc_nb.clips.manifest import load_benchmark;"
-        "print(tempoloc_nb.__file__, len(load_benchmark('recipe').clips), len(load_benchmark('sim').with_videos()))"
+        "from tempoloc_nb.models.checkpoints import check_folder; from tempoloc_nb.models.recognise import get_model;"
+        "from tempoloc_nb.prompting.prompts import list_prompts, load_prompt;"
+        "print(tempoloc_nb.__file__, len(load_benchmark('recipe').clips), len(load_benchmark('sim').with_videos()));"
+        "tiny = get_model('tempoloc-tiny'); check_folder(tiny.folder); print(tiny.path, tiny.card.prompt);"
+        "print(*(f'{p.name}:{p.form}' for p in map(load_prompt, list_prompts())))"
     )
     environment = {k: v for k, v in os.environ.items() if k != "TEMPOLOC_SETTINGS"} | {"PYTHONPATH": str(site)}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
     )
-    where, recipe, simulated = done.stdout.split()
-    assert Path(where).is_relative_to(site)
-    assert (recipe, simulated) == ("60", "60")
+    data, model, prompts = (line.split() for line in done.stdout.splitlines())
+    assert Path(data[0]).is_relative_to(site)
+    assert data[1:] == ["60", "60"]
+    assert Path(model[0]).is_relative_to(site)
+    assert model[1] == "tiny"
+    assert {"tiny:lines", "recipe:lines", "recipe-json:json"} <= set(prompts)
 
 
 def tracked_files() -> list[Path]:

@@ -39,6 +39,7 @@ from tempoloc_nb.engines.served_video import (
     write_video,
 )
 from ..models.checkpoints import model_title
+from ..models.serve import serve_arguments
 from ..prompting.constraints import Constraint, obeys
 from ..prompting.prompts import conversation
 from ..prompting.sampling import Sampling
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['ALL_FRAMES', 'CHAT', 'Pair', 'DECODERS', 'chat_body', 'sampling_body', 'constraint_body', 'Reply', 'read_reply',
-           'serve_hint', 'find_served', 'OpenAIBackend']
+           'find_served', 'OpenAIBackend']
 
 # %% ../../nbs/35_engines/100_server.ipynb #18eaf398
 # What has vLLM take all frames of a file: its loader, and then the processor of Qwen3-VL, which would sample once more.
@@ -112,14 +113,6 @@ def read_reply(found: Any) -> Reply:
     return reply
 
 # %% ../../nbs/35_engines/100_server.ipynb #f041ebec
-def serve_hint(model: str, folder: Path | None = None, port: int = 8000) -> str:
-    """A command that serves a model so that our videos are read whole."""
-    command = ["vllm", "serve", model, "--port", str(port)]
-    for field, value in ALL_FRAMES.items():
-        command += [f"--{field.replace('_', '-')}", json.dumps(value)]
-    return shlex.join(command + (["--allowed-local-media-path", str(folder)] if folder else []))
-
-
 def find_served(model: str, servers: Sequence[str], key_variable: str) -> dict[str, Any]:
     """What the servers say of `model` in `/v1/models`; servers that do not answer are told, and may come later.
 
@@ -140,7 +133,8 @@ def find_served(model: str, servers: Sequence[str], key_variable: str) -> dict[s
             raise TempolocError(f"{url} has no model {model}: it serves {', '.join(sorted(entries)) or 'none'}")
         found = found or entries[model]
     if not found:
-        raise UnreachableError(f"{'; '.join(silent)}. Start a server, for instance: {serve_hint(model)}")
+        command = shlex.join(serve_arguments(model))
+        raise UnreachableError(f"{'; '.join(silent)}. Start a server, for instance: {command}")
     for line in silent:
         print(f"tempoloc: {line}; the other servers go on", file=sys.stderr)
     return found
@@ -339,7 +333,7 @@ class _Run:
         self._warn(
             f"the server took {pairs} of {video.pairs} frame pairs of {request.clip}, {fps:.2g} fps instead of"
             f" {video.fps:.2g}, and the rows say so; to have all, start it like this:"
-            f" {serve_hint(self.backend.source, self.backend.folder)}"
+            f" {shlex.join(serve_arguments(self.backend.source, media=self.backend.folder or '.'))}"
         )
         return pairs * rules.pair_tokens(*size, 2 * pairs), fps
 

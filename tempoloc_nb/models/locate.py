@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
-from .registry import listed_models, shipped_folder
+from .registry import listed_model, listed_models, shipped_folder
 
 OWN = ("tempoloc-tiny", "tempoloc-tiny-base")  # they come with the repository and are on no hub
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -70,7 +70,7 @@ def find_place(name: str | Path) -> Place | None:
     folder, name = model_folder(name), str(name)
     if folder is not None:
         return Place(folder)
-    listed = next((m for m in listed_models().values() if name in (m.name, m.hub)), None)
+    listed = listed_model(name)
     if listed is not None:
         return Place(hub=listed.hub, revision=listed.revision) if listed.hub else None
     return Place(hub=name) if _HUB_ID.fullmatch(name) and not name.startswith("runs/") else None

@@ -17,7 +17,8 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import read_object
 from .checkpoints import safetensors_header
 from .locate import model_folder
-from .registry import Count, Family, ModelInfo, listed_models, load_registry, shipped_folder
+from .registry import Count, Family, ModelInfo, listed_model, listed_models, load_registry
+from .registry import shipped_folder
 from .trained import read_way
 
 # %% auto #0
@@ -125,7 +126,7 @@ def find_model(name: str | Path) -> ModelInfo | None:
     folder = model_folder(name)
     if folder is not None:
         return recognise(folder)
-    return next((m for m in listed_models().values() if str(name) in (m.name, m.hub)), None)
+    return listed_model(name)
 
 # %% ../../nbs/30_models/30_recognise.ipynb #ed00c48e
 def get_model(name: str | Path) -> ModelInfo:

@@ -27,7 +27,7 @@ Count = Annotated[int, Gt(0)]
 
 # %% auto #0
 __all__ = ['PRESETS', 'Count', 'Preset', 'Family', 'shipped_folder', 'ModelInfo', 'Registry', 'load_registry', 'listed_models',
-           'model_rows', 'preset_rows']
+           'listed_model', 'model_rows', 'preset_rows']
 
 # %% ../../nbs/30_models/10_registry.ipynb #c5d52b4e
 @dataclass(frozen=True, slots=True)
@@ -247,6 +247,11 @@ def load_registry(path: Path | None = None) -> Registry:
 def listed_models() -> Mapping[str, ModelInfo]:
     """The models of the list by name; none where `data/` is somebody's own and has no list."""
     return load_registry().models if (data_dir() / "models.toml").is_file() else {}
+
+# %% ../../nbs/30_models/10_registry.ipynb #d7a7ad4b
+def listed_model(name: str | Path) -> ModelInfo | None:
+    """The model of the list with this name or hub id; None for another name."""
+    return next((m for m in listed_models().values() if str(name) in (m.name, m.hub)), None)
 
 # %% ../../nbs/30_models/10_registry.ipynb #73eed4dc
 def _count(number: int | None) -> str:

@@ -9,33 +9,42 @@ import shlex
 from pathlib import Path
 
 from ..core.errors import TempolocError
-from .registry import ModelInfo, load_registry
+from .registry import ModelInfo, listed_model, listed_models, load_registry
 
 # %% auto #0
 __all__ = ['serve_arguments', 'serve_line']
 
 # %% ../../nbs/30_models/60_serve.ipynb #7938e987
-def serve_arguments(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:
+def serve_arguments(model: ModelInfo | str, gpus: int | None = None, media: Path | str = ".") -> list[str]:
     """`vllm serve` with its arguments, for a model on `gpus` GPUs (by default, those of one copy).
 
-    Twice the GPUs of a copy serve two. `media` is the folder whose videos the server may read. Raises `TempolocError`
-    for a number of GPUs that is no multiple of a copy's.
+    Of a model that the list has not, the name is enough: it gets what every model needs. Twice the GPUs of a copy serve
+    two. `media` is the folder whose videos the server may read. Raises `TempolocError` for a number of GPUs that is no
+    multiple of a copy's.
     """
+    info = model if isinstance(model, ModelInfo) else listed_model(model)
+    line = ["vllm", "serve", *(_own_arguments(info, gpus) if info else [str(model)])]
+    common = load_registry().common if listed_models() else ()
+    return [*line, *common, "--allowed-local-media-path", str(media)]
+
+# %% ../../nbs/30_models/60_serve.ipynb #dfe7f8b6
+def _own_arguments(info: ModelInfo, gpus: int | None) -> list[str]:
+    """What is loaded, and the model's own arguments."""
     gpus = info.gpus if gpus is None else gpus
     if gpus < 1 or gpus % info.gpus:
         raise TempolocError(f"{info.name} is served on {info.gpus} GPUs a copy: give a multiple of that, not {gpus}")
-    line = ["vllm", "serve", info.path]
+    line = [info.path]
     line += ["--served-model-name", info.name] if info.hub is None else []
     line += ["--revision", info.revision] if info.revision else []
     line += ["--tensor-parallel-size", str(info.gpus)] if info.gpus > 1 else []
     line += ["--data-parallel-size", str(gpus // info.gpus)] if gpus > info.gpus else []
-    return [*line, *info.serve, *load_registry().common, "--allowed-local-media-path", str(media)]
+    return [*line, *info.serve]
 
 # %% ../../nbs/30_models/60_serve.ipynb #d20348c5
-def serve_line(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> str:
+def serve_line(model: ModelInfo | str, gpus: int | None = None, media: Path | str = ".") -> str:
     """`serve_arguments` for a shell, an option a line."""
     lines: list[list[str]] = [[]]
-    for argument in serve_arguments(info, gpus, media):
+    for argument in serve_arguments(model, gpus, media):
         if argument.startswith("--"):
             lines.append([])
         lines[-1].append(shlex.quote(argument))

@@ -377,6 +377,15 @@ def test_serve_lines_have_what_the_client_needs(info: ModelInfo) -> None:
     assert shlex.split(serve_line(info, media="my videos").replace("\\\n", "")) == words
 
 
+def test_a_model_that_is_not_listed_is_served_as_all_are(project: Path) -> None:
+    shutil.copy(ROOT / "data" / "models.toml", project / "data")
+    words = serve_arguments("someone/surprise", media="here")
+    assert words == ["vllm", "serve", "someone/surprise", *REGISTRY.common, "--allowed-local-media-path", "here"]
+    assert serve_arguments("nvidia/Cosmos-Reason1-7B") == serve_arguments(MODELS["Cosmos-Reason1-7B"])
+    (project / "data" / "models.toml").unlink()  # somebody's own data folder
+    assert serve_arguments("a/b") == ["vllm", "serve", "a/b", "--allowed-local-media-path", "."]
+
+
 def test_gpus() -> None:
     """The recipe's eight are one copy of its largest model; more GPUs are more copies."""
     largest, small = get_model("Qwen3-VL-235B-A22B-Instruct"), get_model("Cosmos-Reason1-7B")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.http import Patience
 from tempoloc_nb.engines.protocol import row_seed
-from tempoloc_nb.engines.server import OpenAIBackend, serve_hint
+from tempoloc_nb.engines.server import ALL_FRAMES, OpenAIBackend
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.constraints import answer_constraint, obeys
@@ -32,7 +31,8 @@ from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View
 
 PATIENT = Patience(timeout=300, retries=3, first=0.5, longest=5, absence=400)
-ALL = tuple(shlex.split(serve_hint("any"))[5:])  # its options after the port
+# The options with which a server takes all frames of a file.
+ALL = tuple(text for field, value in ALL_FRAMES.items() for text in (f"--{field.replace('_', '-')}", json.dumps(value)))
 
 
 def serve(model: Path, tmp: pytest.TempPathFactory, *options: str) -> Iterator[VLLMServer]:
