@@ -25,7 +25,8 @@ from ..core.errors import TempolocError
 from ..core.files import first_line, write_json, writing
 from ..core.provenance import file_hash
 from ..core.settings import settings
-from .sample import Sample, Stamps, after_the_end, inside, sample_of
+from .sample import Sample, after_the_end, inside, sample_of
+from ..video.stamp import Stamps
 from .sources import Candidate, Source
 from .splits import assign, demonstration_of, group, read_plan
 from .store import import_datasets, save_samples
@@ -52,7 +53,7 @@ class BuildOptions:
     """
 
     fps: float = field(default_factory=lambda: settings().study.fps)
-    stamps: Stamps = "recipe"
+    stamps: Stamps = "frame"
     stamping: Literal["write", "done", "later"] = "write"
     prompt: str = "recipe"
     convention: BoundaryIs | None = None

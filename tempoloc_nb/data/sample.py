@@ -10,23 +10,23 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Event, Interval, intervals_from_boundaries
 from ..core.errors import TempolocError
 from ..prompting.answers import ROUNDING, write_answer
 from ..prompting.prompts import Prompt, conversation, load_prompt
+from ..video.stamp import Stamps, stamps_of
 
 if TYPE_CHECKING:
     from tempoloc_nb.video.view import View
 
-Stamps = Literal["recipe", "pair", "none"]
 PLACEHOLDER = "<video>"  # where the video stands in the text of `messages`
 
 # %% auto #0
-__all__ = ['Stamps', 'PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'answer_of', 'check_question', 'sample_of',
-           'inside', 'to_row', 'from_row', 'chat_messages']
+__all__ = ['PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'answer_of', 'check_question', 'sample_of', 'inside',
+           'to_row', 'from_row', 'chat_messages']
 
 # %% ../../nbs/50_data/10_sample.ipynb #44c09575
 @dataclass(frozen=True, slots=True)
@@ -93,16 +93,11 @@ class Sample:
         return [self.video]
 
     @property
-    def shown(self) -> Literal["frame", "pair", "none"]:
-        """The stamps that the model sees, as `clip_inputs.View` names them."""
-        return "frame" if self.stamps == "recipe" else self.stamps
-
-    @property
     def view(self) -> View:
         """How to show the file's frames: with the stamps that are not in it yet."""
         from tempoloc_nb.video.view import View
 
-        return View("none" if self.stamped else self.shown)
+        return View("none" if self.stamped else self.stamps)
 
 # %% ../../nbs/50_data/10_sample.ipynb #551c7199
 def answer_events(clip: Clip, duration: float, convention: BoundaryIs = "start") -> tuple[Event, ...]:
@@ -202,6 +197,7 @@ def from_row(row: Mapping[str, Any]) -> Sample:
     try:
         values = {f.name: row[f.name] for f in fields(Sample)}
         values["events"] = tuple(Event(**e) for e in row["events"])
+        values["stamps"] = stamps_of(row["stamps"])
         inside(values["video"])
     except (KeyError, TypeError) as error:
         why = f"a row lacks {error}" if isinstance(error, KeyError) else "a row has values of other types"

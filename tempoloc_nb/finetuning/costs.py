@@ -15,15 +15,19 @@ from typing import Any
 from .training_file import TrainingFile, Vision
 from ..core.files import read_object
 from tempoloc_nb.video.budget import (
+    FRAME_LEAST,
+    FRAME_MOST,
     FRAMES_PER_TOKEN,
     MERGE,
     QWEN3_TOTAL_PIXELS,
     RECIPE_TOTAL_PIXELS,
+    frame_limit,
     n_sampled,
     qwen3_budget,
     recipe_budget,
     smart_resize,
-)  # fmt: skip
+    token_side,
+)
 from ..video.stamp import stamp_style
 from ..video.view import fitting_coefficient
 
@@ -48,7 +52,7 @@ class Resizing:
     @property
     def side(self) -> int:
         """Pixels of a vision token's side."""
-        return 32 if self.rule == "qwen3-vl" else 28
+        return token_side(self.rule)
 
 # %% ../../nbs/60_finetuning/50_costs.ipynb #485acfad
 def processor_limits(model: Path | None) -> tuple[int | None, int | None]:
@@ -69,7 +73,7 @@ def _sizes_in_cosmos(width: int, height: int, frames: int, vision: Vision, by: R
     """A frame's size after `fetch_video` of qwen-vl-utils 0.0.14 and the model's processor."""
     least = vision.min_pixels or 128 * by.side**2
     total = vision.total_pixels or 128000 * by.side**2 * 0.9
-    most = max(min(768 * by.side**2, total / frames * FRAMES_PER_TOKEN), int(least * 1.05))
+    most = frame_limit(frames, total, least, 768 * by.side**2)
     size = smart_resize(width, height, by.side, least, min(most, vision.max_pixels or most))
     if by.rule == "qwen3-vl" or by.least is None or by.most is None:
         return size
@@ -78,14 +82,14 @@ def _sizes_in_cosmos(width: int, height: int, frames: int, vision: Vision, by: R
 # %% ../../nbs/60_finetuning/50_costs.ipynb #e7fd2cec
 def _sizes_here(width: int, height: int, frames: int, vision: Vision, by: Resizing) -> tuple[int, int]:
     """A frame's size as `clip_inputs` and the model's processor make it."""
-    least = vision.min_pixels or by.least or 128 * 28**2
-    most = vision.max_pixels or by.most or 768 * 28**2
+    least = vision.min_pixels or by.least or FRAME_LEAST
+    most = vision.max_pixels or by.most or FRAME_MOST
     total = vision.total_pixels or RECIPE_TOTAL_PIXELS
     if by.rule == "qwen3-vl":
         most = min(by.most or QWEN3_TOTAL_PIXELS, total)
         budget: float = max(1, most // frames)
     else:
-        budget = max(min(most, total * FRAMES_PER_TOKEN // frames), int(least * 1.05))
+        budget = int(frame_limit(frames, total, least, most))
     if by.stamps:
         c = fitting_coefficient(width, height, budget)
         height += stamp_style(width, height, frames, coefficient=c).border

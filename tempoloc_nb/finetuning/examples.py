@@ -239,5 +239,5 @@ def way_of(sample: Sample) -> TrainedWay | None:
     for name in list_prompts():
         prompt = load_prompt(name)
         if (prompt.system, prompt.question(sample.labels)) == (sample.system, sample.question):
-            return TrainedWay(sample.fps, name, sample.shown, sample.convention)
+            return TrainedWay(sample.fps, name, sample.stamps, sample.convention)
     return None

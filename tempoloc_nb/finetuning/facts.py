@@ -155,7 +155,7 @@ def sample_findings(samples: Sequence[Sample], file: TrainingFile) -> Iterator[F
         yield Finding("error", key, said, "stamp them (tempoloc overlay) and build from those, or with stamps none")
     if any(s.stamps == "pair" for s in samples):
         said = "one stamp a sampled pair, but qwen-vl-utils spreads its frames evenly from first to last"
-        yield Finding("warning", key, f"{said}: two of a pair may bear different times", "build with stamps recipe")
+        yield Finding("warning", key, f"{said}: two of a pair may bear different times", "build with stamps frame")
 
 # %% ../../nbs/60_finetuning/60_facts.ipynb #8d332b35
 def evaluation_findings(
@@ -169,7 +169,7 @@ def evaluation_findings(
         way = f"--eval-convention {own} and evaluate --use-{own}-time, or build with {evaluation.convention}"
         yield Finding("error", "custom.dataset.path", said, way)
     usual = model.info.stamps if model.info else None
-    other = {s.shown for s in samples} - {usual}
+    other = {s.stamps for s in samples} - {usual}
     if other and usual:
         name, shown_now = Path(model.name).name, ", ".join(sorted(other))
         said = f"trains on stamps {shown_now}, {name} is asked with {usual} by default"

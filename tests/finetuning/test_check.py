@@ -122,7 +122,7 @@ def test_the_recipes_example_is_too_long_for_the_recipes_context(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "changes", "said"),
     [
-        ({"stamps": "recipe"}, {}, "bear no times"),
+        ({"stamps": "frame"}, {}, "bear no times"),
         ({"fps": 4}, {}, "built for 4 fps, training samples 8"),
         ({"convention": "end"}, {}, "boundary at the end of an event, the evaluation reads the start"),
     ],
@@ -197,7 +197,7 @@ def test_a_split_folder_is_a_dataset_too(dataset: tuple[Path, list[Sample]]) -> 
     assert found.findings == ()
 
 
-@pytest.mark.parametrize("stamps", ["none", "recipe", "pair"])
+@pytest.mark.parametrize("stamps", ["none", "frame", "pair"])
 @pytest.mark.parametrize("make", [tiny_models.qwen25, tiny_models.qwen3])
 def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Path, make: Any, stamps: str) -> None:
     """Token for token for Qwen2.5-VL; for Qwen3-VL, whose written times are counted at nine a pair, within a tenth."""
