@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
 from .protocol import Backend
 from ..models.locate import locate_model
@@ -30,7 +30,7 @@ SERVERS = "TEMPOLOC_SERVERS"
 def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -> None:
     """Raise `TempolocError` for an unknown back end, or for more GPUs a model than it can use."""
     if name not in ENGINES:
-        raise TempolocError(f"unknown backend {name!r}: choose one of {', '.join(ENGINES)}")
+        raise unknown("backend", name, ENGINES)
     for option, value in (("data_parallel", data_parallel), ("tensor_parallel", tensor_parallel)):
         if value < 1:
             raise TempolocError(f"{option} must be 1 or more, got {value}")
@@ -56,7 +56,7 @@ def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
     if preset in ("recipe", "study"):
         return presets[preset]
     if preset not in (None, "card"):
-        raise TempolocError(f"no preset {preset!r}: choose one of {', '.join((*PRESETS, 'study'))}")
+        raise unknown("preset", preset, (*PRESETS, "study"))
     info = find_model(model)
     if info is not None and info.base is not None:
         return info.card
@@ -73,6 +73,7 @@ def engine_options(
     `timeout` (s an answer) and `retries` (further tries of a request) become a server's `patience`. Raises
     `TempolocError` for an option of another engine, or fewer than one at once.
     """
+    check_backend(name)
     options = {k: v for k, v in {"timeout": timeout, "retries": retries, **given}.items() if v not in (None, (), [])}
     for option, value in options.items():
         flag, able = f"--{option.replace('_', '-').replace('servers', 'server')}", OWN_OPTIONS.get(option, ENGINES)

@@ -128,7 +128,7 @@ def test_import_recipe_reads_results_and_refuses_code(run: Run, tmp_path: Path) 
     [
         (["localize", "--model", "median", "-o", "p.jsonl"], "unknown model or no-video baseline 'median'"),
         (["localize", "--model", "constant", "--backend", "vlm", "-o", "p.jsonl"], "unknown backend 'vlm'"),
-        (["localize", "--model", "constant", "--benchmark", "none", "-o", "p.jsonl"], "no benchmark 'none'"),
+        (["localize", "--model", "constant", "--benchmark", "none", "-o", "p.jsonl"], "unknown benchmark 'none'"),
         (["evaluate", "absent.jsonl", "--benchmark", "recipe"], "absent.jsonl"),
         (["evaluate", "absent.jsonl", "--benchmark", "recipe", "--use-start-time", "--use-end-time"], "not both"),
         (["evaluate", "bad.jsonl", "--benchmark", "recipe"], "bad.jsonl:1"),
