@@ -26,7 +26,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'tempoloc_nb/cli/main.py'),
                                       'tempoloc_nb.cli.main._version': ('90_cli/main.html#_version', 'tempoloc_nb/cli/main.py'),
                                       'tempoloc_nb.cli.main.explain': ('90_cli/main.html#explain', 'tempoloc_nb/cli/main.py'),
-                                      'tempoloc_nb.cli.main.extra_of': ('90_cli/main.html#extra_of', 'tempoloc_nb/cli/main.py'),
                                       'tempoloc_nb.cli.main.main': ('90_cli/main.html#main', 'tempoloc_nb/cli/main.py'),
                                       'tempoloc_nb.cli.main.tempoloc': ('90_cli/main.html#tempoloc', 'tempoloc_nb/cli/main.py')},
             'tempoloc_nb.cli.models': { 'tempoloc_nb.cli.models.model_lines': ( '90_cli/models.html#model_lines',
