@@ -142,17 +142,6 @@ _LISTED = re.compile(r"[\s>*\-•+#(\[]{0,8}(\d{1,3})[.):\]](?=\s)", re.ASCII)
 _CONTINUES = re.compile(
     r"[\W_]{0,8}(?:start|end|begin|finish|stop|from|to|time|interval|label|name|description|\d|<)", re.IGNORECASE
 )
-# A line with two decimals or clocks side by side and no other digits: the commonest by far, worth a pattern of its own.
-# The general way through `read_number` and `read_span` reads it the same.
-_PLAIN_TIME = r"(?:(\d{1,3}):(?=[0-5]\d\.))?(\d{1,6}\.\d{1,9})"
-_PLAIN_LINE = re.compile(
-    r"[\s*•>-]{0,6}(?:(?:Event )?(\d{1,3})[.:)]\*{0,2}(?:\s{1,2}|(?=<)))?([^\d<;|+-]{0,200}(?<![\w.+-]))<?"
-    + _PLAIN_TIME
-    + r"(?:s?>\s?(?:[-–—]\s?|to\s)?<|\s?s?(?:\s?[-–—]\s?|\sto\s|\s))"
-    + _PLAIN_TIME
-    + r"\s?(?:s(?![\w%])|sec(?:ond)?s(?![\w%]))?>?(?=[\s:,*)]|$)([^\d<;|]*)(?:\|[^\d;]*)?",
-    re.ASCII,
-)
 _MAX_LINES, _MAX_LINE, _MAX_RAW = 2000, 20_000, 500
 
 
@@ -186,21 +175,9 @@ def _from_table(row: str) -> str:
     head = f"Event {cells[0]}: " if cells[0].isdecimal() and len(cells) > 2 else f"{cells[0]} "
     return head + " ".join(f"<{c}>" if c.isdecimal() else c for c in cells[1:])
 
-# %% ../../nbs/25_prompting/30_dialects.ipynb #c0b90bdb
-def _read_plain(found: re.Match[str], labels: tuple[str, ...]) -> tuple[Entry, bool]:
-    """The event that a match of `_PLAIN_LINE` tells of, and whether it has a number."""
-    number, before, minutes, first, minutes_end, last, after = found.groups()
-    start = float(first) + (60 * int(minutes) if minutes else 0)
-    end = float(last) + (60 * int(minutes_end) if minutes_end else 0)
-    index, labelled = match_label(f"{before} {after}", labels, int(number) if number else None)
-    return Entry(index, start, end, labelled, found.string.strip()[:_MAX_RAW]), number is not None
-
 # %% ../../nbs/25_prompting/30_dialects.ipynb #3b82a14f
 def _read_line(line: str, labels: tuple[str, ...]) -> tuple[Entry, bool]:
     """The event that a line tells of, and whether the line has a number."""
-    plain = _PLAIN_LINE.fullmatch(line)
-    if plain is not None and (plain[1] or not plain[3]):  # in "Event 1:19.7" the 1 is no minute
-        return _read_plain(plain, labels)
     number, body = read_number(line)
     told = body.split("|", 1)[0]
     start, end, rest = read_span(told)
