@@ -17,15 +17,15 @@ from PIL import Image as Picture
 from ..core.errors import TempolocError
 from .protocol import Request
 from ..core.files import read_object
-from ..video.budget import FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, smart_resize
+from ..video.budget import FRAMES_PER_TOKEN, MERGE, PATCHES, QWEN3_LEAST, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image, encode
-from ..video.view import clip_inputs
+from ..video.view import clip_inputs, is_qwen3
 
 Family = Literal["qwen2_5_vl", "qwen3_vl"]
 
 # %% auto #0
 __all__ = ['Family', 'FAMILY_RULES', 'CODEC', 'LOADER_FPS', 'FRAME_EDGES', 'Qwen25Sizes', 'Qwen3Sizes', 'VideoRules',
-           'video_rules', 'ServedVideo', 'write_video', 'around_patches', 'pairs_read']
+           'video_rules', 'processor_rules', 'ServedVideo', 'write_video', 'around_patches', 'pairs_read']
 
 # %% ../../nbs/35_engines/120_served_video.ipynb #95a82083
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class VideoRules:
 # Sizes of the published checkpoints: preprocessor_config.json of Qwen2.5-VL (3B, 7B, 72B), whose processor is also its
 # video processor's, and video_preprocessor_config.json of Qwen3-VL.
 FAMILY_RULES: dict[Family, VideoRules] = {
-    "qwen2_5_vl": VideoRules("qwen2_5_vl", 56 * 56, 12_845_056, 14),
-    "qwen3_vl": VideoRules("qwen3_vl", 4096, QWEN3_TOTAL_PIXELS, 16),
+    "qwen2_5_vl": VideoRules("qwen2_5_vl", 56 * 56, 12_845_056, PATCHES["qwen2.5-vl"]),
+    "qwen3_vl": VideoRules("qwen3_vl", QWEN3_LEAST, QWEN3_TOTAL_PIXELS, PATCHES["qwen3-vl"]),
 }
 
 
@@ -107,6 +107,14 @@ def video_rules(model: Path | str) -> VideoRules:
     least = found.get("min_pixels") or size.get("shortest_edge") or usual.least
     most = found.get("max_pixels") or size.get("longest_edge") or usual.most
     return VideoRules(family, int(least), int(most), int(found.get("patch_size") or usual.patch))
+
+
+def processor_rules(processor: Any) -> VideoRules:
+    """The rules of a processor that is loaded."""
+    video = processor.video_processor
+    family: Family = "qwen3_vl" if is_qwen3(processor) else "qwen2_5_vl"
+    least, most = (int(video.size[edge]) for edge in ("shortest_edge", "longest_edge"))
+    return VideoRules(family, least, most, int(video.patch_size))
 
 
 def _processor_config(folder: Path) -> dict[str, Any]:

@@ -57,7 +57,7 @@ OTHERS: ConfigDict = {**STRICT, "extra": "ignore"}
 def check_unique(seen: dict[str, str], name: str, where: str) -> None:
     """Note `name`; raises `TempolocError` if it was there before."""
     if name in seen:
-        raise TempolocError(f"{where}: {name} stands in {seen[name]} already")
+        raise TempolocError(f"{where}: {name} is in {seen[name]} already")
     seen[name] = where
 
 
@@ -96,7 +96,7 @@ def write_tasks(clips: Iterable[Clip], folder: Path, boundary_is: Mapping[str, B
         write_task(folder, key, labels[key], boundary_is=boundary_is.get(key, "start"))
     return tuple(new)
 
-
+# %% ../../nbs/55_formats/10_convert.ipynb #05be6c45
 def _known_task(key: str, folder: Path) -> Task | None:
     """The task in `folder`, or the shipped one; None if there is neither."""
     own = folder / f"{key}.toml"
@@ -122,8 +122,10 @@ def write_imported(
     output.parent.mkdir(parents=True, exist_ok=True)
     made = write_tasks(clips, output.parent, boundary_is or {})
     write_manifest(output, clips)
-    notes = (f"new tasks {first_names(made)}, see their .toml files",) if made else ()
-    return Converted(output, len(clips), dropped=dropped or {}, notes=notes)
+    notes = [f"new tasks {first_names(made)}, see their .toml files"] if made else []
+    if bare := [c.clip for c in clips if not c.labelled]:
+        notes.append(f"{len(bare)} without truth ({first_names(bare)}): find or label their events")
+    return Converted(output, len(clips), dropped=dropped or {}, notes=tuple(notes))
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6fbba7dc
 @dataclass(frozen=True, slots=True)

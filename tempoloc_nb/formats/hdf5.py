@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +24,12 @@ from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import Event
 from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing
+from ..core.optional import import_optional
 from .convert import Converted, write_imported
-from tempoloc_nb.formats.hdf5_rules import (
-    SIGNALS,
-    Layout,
-    Offsets,
-    check_order,
-    natural,
-    read_task_spec,
-    rise_of,
-    signal_of,
-)
+from .hdf5_rules import SIGNALS, Layout, Offsets, check_order, natural, read_task_spec, rise_of
+from .hdf5_rules import signal_of
 
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
-
-
-def _h5py() -> Any:
-    try:
-        return import_module("h5py")
-    except ImportError:
-        raise TempolocError("demonstration files need h5py: pip install 'tempoloc_nb[data]'") from None
 
 # %% auto #0
 __all__ = ['RECORD', 'DemoSignals', 'read_signals', 'demo_of', 'demos_of', 'signal_clips', 'WrittenSignals', 'keep_backup',
@@ -76,12 +61,13 @@ def _held(path: Path, exclusive: bool) -> Iterator[None]:
 @contextmanager
 def _opened(path: Path, mode: str = "r") -> Iterator[Any]:
     """The file's group `data`; `TempolocError` unless it is a file of demonstrations. Takes no lock."""
+    h5py = import_optional("h5py", "a file of demonstrations")
     try:
-        file = _h5py().File(path, mode, locking=False)
+        file = h5py.File(path, mode, locking=False)
     except OSError:
         raise TempolocError(f"{path.name} is not an HDF5 file, or it is cut off") from None
     with file:
-        if not isinstance(data := file.get("data"), _h5py().Group) or not len(data):
+        if not isinstance(data := file.get("data"), h5py.Group) or not len(data):
             raise TempolocError(f"{path.name} holds no demonstrations: it has no group data/demo_0")
         yield data
 
@@ -115,7 +101,7 @@ def _rate_of(data: Any, rate: float | None) -> float:
         raise TempolocError(f"{name}: the control rate must be a positive number, not {rate}")
     return rate
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #aa75499a
 def _steps_of(demo: Any) -> int:
     if "actions" not in demo or not len(demo["actions"].shape):
         raise TempolocError(f"{Path(demo.file.filename).name}: {_bare(demo)} has no actions")
@@ -209,15 +195,19 @@ def signal_clips(
 ) -> list[Clip]:
     """Clips of one task (without video) from what `read_signals` found; `labels` name the events, else the signals do.
 
-    Raises `TempolocError` unless there is one label for each signal.
+    A demonstration without signals becomes a clip without truth. Raises `TempolocError` unless there is one label for
+    each signal, and where neither labels nor signals name the events.
     """
-    clips = []
+    demos, clips = tuple(demos), []
+    names = tuple(labels) or next((d.signals for d in demos if d.signals), ())
+    if not names:
+        raise TempolocError("no demonstration has signals: name the events to be found with --label")
     for d in demos:
-        names = tuple(labels) or d.signals
-        if len(names) != len(d.boundaries):
-            have = ", ".join(d.signals) or "none"
-            raise TempolocError(f"{d.demo} needs one signal for each of {len(names)} events; it has {have}")
-        events = tuple(Event(name, t) for name, t in zip(names, d.boundaries, strict=True))
+        if d.signals and len(names) != len(d.signals):
+            raise TempolocError(
+                f"{d.demo} needs one signal for each of {len(names)} events; it has {', '.join(d.signals)}"
+            )
+        events = tuple(Event(name, t) for name, t in zip(names, d.boundaries or [None] * len(names), strict=True))
         extra = {"demo": d.demo, "signals": list(d.signals), "control_rate": d.rate}
         clips.append(Clip(f"{task}/{d.demo}", task, events, duration=d.duration, source=source, extra=extra))
     return clips
@@ -239,7 +229,7 @@ class WrittenSignals:
         change = f"{self.moved} moved by up to {self.largest_s:.3f} s" if self.moved else "none moved"
         return f"{self.path.name}: {', '.join(self.signals)} in {self.demos} demonstrations, {change}{kept}"
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #27e090fe
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """The steps of one demonstration's signals, checked."""
@@ -276,7 +266,7 @@ def _plan_demo(
     before = tuple(rise_of(np.asarray(present[n])) if n in present else None for n in names)
     return _Plan(_bare(demo), clip.clip, length, steps, before)
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #0d8f5b3c
 def _plan(
     data: Any, clips: Iterable[Clip], names: Sequence[str], offsets: Offsets, some: bool, **how: Any
 ) -> list[_Plan]:
@@ -304,7 +294,7 @@ def keep_backup(path: Path) -> Path:
             raise TempolocError(f"the backup of {path.name} differs from it: is the disk full, or the file in use?")
     return backup
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #cd2dac72
 def _write(data: Any, plan: _Plan, names: Sequence[str], group: str, kind: type, record: Mapping[str, Any]) -> None:
     signals = data[plan.demo].require_group(group)
     for name, step in zip(names, plan.steps, strict=True):
@@ -382,13 +372,11 @@ def export_hdf5(
     )  # fmt: skip
     return Converted(output, done.demos, "demonstrations", notes=(str(done),))
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #65c04434
 def import_hdf5(
     source: Path | str, output: Path, *, task: str, layout: Layout | None = None, rate: float | None = None,
     signal: Sequence[str] = (), label: Sequence[str] = (),
 ) -> Converted:
     """Write the demonstrations of a file as a manifest without videos; see `read_signals` and `signal_clips`."""
     demos = read_signals(source, layout=layout, rate=rate, signals=list(signal) or None)
-    bare = [d.demo for d in demos if not d.boundaries]
-    found = signal_clips([d for d in demos if d.boundaries], task, label, source=Path(source).name)
-    return write_imported(found, output, dropped={"no signals": bare} if bare else {})
+    return write_imported(signal_clips(demos, task, label, source=Path(source).name), output)

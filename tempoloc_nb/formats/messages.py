@@ -21,7 +21,8 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, read_jsonl, read_object, write_json, write_jsonl
 from ..core.provenance import file_hash
-from ..data.sample import PLACEHOLDER, Sample, Stamps, check_question, inside, to_row
+from ..video.stamp import Stamps, stamps_of
+from ..data.sample import PLACEHOLDER, Sample, check_question, inside, to_row
 from ..data.store import dataset_place, read_samples, save_samples
 from .convert import OTHERS, Converted, check_unique, relative_path
 from ..prompting.answers import parse_answer
@@ -95,7 +96,7 @@ class _Part:
 def _parts(content: Any) -> Any:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #aff9d518
 @dataclass(frozen=True, slots=True)
 class _Message:
     __pydantic_config__: ClassVar = OTHERS
@@ -117,13 +118,13 @@ class _Own:
     task: str | None = None
     split: str | None = None
     fps: Rate | None = None
-    stamps: Stamps | None = None
+    stamps: Literal["none", "frame", "pair", "recipe"] | None = None
     stamped: bool = False
     convention: BoundaryIs | None = None
     events: list[Event] | None = None
     source: str = ""
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #2d785d19
 @dataclass(frozen=True, slots=True)
 class MessageLine:
     """One line of a messages file, as far as it is read."""
@@ -167,7 +168,7 @@ def read_events(question: str, answer: str, side: BoundaryIs, duration: float, w
             raise TempolocError(f"{where}: in the answer, event {event.index + 1} ({event.label}) is {event.status}")
     return tuple(Event(e.label, e.boundary(side) or 0.0, e.start, e.end) for e in found)
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #6a2ac6a9
 def _exact(own: Sequence[Event], said: Sequence[Event], where: str) -> tuple[Event, ...]:
     """The events that a line's `tempoloc` tells, which must be those of its answer to the answer's precision."""
     same = [e.label for e in own] == [e.label for e in said] and all(
@@ -192,7 +193,7 @@ class Defaults:
     convention: BoundaryIs = "start"
     split: str = "train"
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #b62b7b19
 def _told(own: _Own, told: Defaults, video: Path, where: str) -> dict[str, Any]:
     """The fields of a sample that are no text: the file's from the video, others from a line's own key or as told."""
     task = own.task or told.task
@@ -204,11 +205,12 @@ def _told(own: _Own, told: Defaults, video: Path, where: str) -> dict[str, Any]:
     return {
         "task": task, "clip": own.clip or f"{task}/{video.stem}", "split": own.split or told.split,
         "fps": own.fps or min(told.fps or info.fps, info.fps), "source_fps": info.fps, "duration": info.duration,
-        "stamps": own.stamps or told.stamps, "stamped": own.stamped, "convention": own.convention or told.convention,
+        "stamps": stamps_of(own.stamps or told.stamps),
+        "stamped": own.stamped, "convention": own.convention or told.convention,
         "source": own.source, "video_sha256": file_hash(video),
     }  # fmt: skip
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #eca6c83a
 def _place(clip: str, task: str, video: Path, where: str) -> str:
     """Where a dataset has a clip's video; raises `TempolocError` for a clip id that leads elsewhere."""
     if not clip.startswith(f"{task}/"):

@@ -215,7 +215,7 @@ def asked_clips(
 ) -> Benchmark:
     """What an experiment asks about: all clips, or the first so many of each task that have a video.
 
-    The number is the smaller of the experiment's own and `clips` (0: no limit). Tasks with too few videos are told.
+    The number is the smaller of the experiment's own and `clips` (0: no limit). Stderr names tasks with too few videos.
     """
     most = clip_limit(experiment, clips)
     if not most:
@@ -301,7 +301,7 @@ def predictions(
 
     What is made now has the profile's clips of each task (the first that have a video) and trials; it is resumable, and
     its name has a hash of all that was asked, so that studies share it. Raises `TempolocError` if the model cannot be
-    asked; a clip that fails is told on stderr.
+    asked; a clip that fails is named on stderr.
     """
     scale = settings().profile(profile)
     found = committed(experiment, benchmark) if scale.publishable else None
@@ -335,8 +335,10 @@ def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: s
 def score(
     path: Path | str, benchmark: Benchmark, experiment: Experiment, *, mode: Mode = "strict", resamples: int = RESAMPLES
 ) -> RunResult:
-    """Score an experiment's predictions; the result's `model` is the experiment's title."""
+    """Score an experiment's predictions, tasks in the benchmark's order; the result's `model` is its title."""
     runs = evaluate(path, benchmark, mode, resamples=resamples, seed=settings().study.seed).runs
     if len(runs) != 1:
         raise TempolocError(f"{Path(path).name} has {len(runs)} runs; an experiment's predictions are one")
-    return replace(runs[0], model=experiment.title)
+    order = list(benchmark.tasks)  # shipped predictions are sorted by name
+    tasks = tuple(sorted(runs[0].tasks, key=lambda task: order.index(task.task)))
+    return replace(runs[0], model=experiment.title, tasks=tasks)
