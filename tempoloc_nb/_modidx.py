@@ -2061,8 +2061,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                   'tempoloc_nb/prompting/dialects.py'),
                                                 'tempoloc_nb.prompting.dialects._read_line': ( '25_prompting/dialects.html#_read_line',
                                                                                                'tempoloc_nb/prompting/dialects.py'),
-                                                'tempoloc_nb.prompting.dialects._read_plain': ( '25_prompting/dialects.html#_read_plain',
-                                                                                                'tempoloc_nb/prompting/dialects.py'),
                                                 'tempoloc_nb.prompting.dialects._seconds': ( '25_prompting/dialects.html#_seconds',
                                                                                              'tempoloc_nb/prompting/dialects.py'),
                                                 'tempoloc_nb.prompting.dialects._span_tokens': ( '25_prompting/dialects.html#_span_tokens',
