@@ -5,10 +5,10 @@
 # %% ../../nbs/45_inference/60_consensus.ipynb #8c4b2ef5
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,12 +23,9 @@ from ..scoring.rows import index_clips
 from ..scoring.trials import Trials, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
-if TYPE_CHECKING:  # figures need the study's packages
-    from matplotlib.figure import Figure
-
 # %% auto #0
 __all__ = ['Order', 'CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials',
-           'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage', 'risk_coverage_figure']
+           'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -264,32 +261,3 @@ def risk_coverage(
         mre = float((100 * errors[kept] / durations[kept]).mean())
         points.append(RiskPoint(abs(float(level)), count / total, count, mae, mre))
     return tuple(points)
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #03860f9e
-def risk_coverage_figure(curves: Mapping[str, Sequence[RiskPoint]]) -> Figure:
-    """Mean error of what is kept against the share kept, one line a curve; a dotted one for keeping at random.
-
-    A curve named "best possible" is drawn as such.
-    """
-    import seaborn as sns
-    from matplotlib.figure import Figure
-
-    from tempoloc_nb.core.plots import COLOURS, house_style
-
-    palette = iter(sns.color_palette("colorblind", len(curves)))
-    with house_style():
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-        axes = figure.subplots()
-        for name, points in curves.items():
-            best = name == "best possible"
-            x, y = [100 * p.coverage for p in points], [p.mae_s for p in points]
-            style: dict[str, Any] = {"color": COLOURS["oracle"], "ls": "--"} if best else {"color": next(palette)}
-            axes.plot(x, y, marker="" if best or len(x) > 30 else "o", ms=4, label=name, **style)
-        last = next(iter(curves.values()))[-1]
-        axes.axhline(last.mae_s, color=COLOURS["blind"], ls=":", label="kept at random")
-        axes.set_xlim(0, 101)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("events kept (%)")
-        axes.set_ylabel("mean absolute error of what is kept (s)")
-        axes.legend(fontsize=8)
-    return figure
