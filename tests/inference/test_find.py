@@ -158,7 +158,7 @@ def test_it_shows_itself() -> None:
     shown = found._repr_mimebundle_()
     assert shown["text/plain"] == str(found)
     assert shown["image/png"].startswith(b"\x89PNG")
-    assert len(shown["image/png"]) < 100_000
+    assert len(shown["image/png"]) < 200_000
     gone = replace(found, video=Path("gone.mp4"))
     assert gone._repr_mimebundle_() == {"text/plain": str(gone)}
 
