@@ -15,12 +15,13 @@ COSMOS_TORCH ?= torch==2.13.0 torchvision==0.28.0
 LEROBOT_PYTHON_BASE ?= python3.12
 PYTEST_WORKERS ?= 2
 
-.PHONY: help study test test-sim env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot lab docs readme check clean
+.PHONY: help study test test-transformers test-sim env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot lab docs readme check clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make study     set up and regenerate every table and figure (quick profile; FULL=1 for the full one)"
 	@echo "make test      set up and run the checks and tests"
+	@echo "make test-transformers  the engine on the lowest, the pinned and the newest transformers"
 	@echo "make test-sim  set up robosuite and test the simulated benchmark (renders: needs libosmesa6 or EGL)"
 	@echo "make test-vllm set up vLLM for the CPU and test the back ends that use it (make env-vllm only sets up)"
 	@echo "make test-ray  the same, and Ray: the back end for clusters, with two engines on this machine"
@@ -73,6 +74,12 @@ $(LEROBOT_VENV)/.ready: constraints/lerobot.txt
 		'lerobot[dataset]==0.6.1'
 	touch $@
 
+# Other releases of transformers lie over the environment: one folder each, without a second torch.
+.transformers/%/.ready: constraints/transformers-%.txt $(VENV)/.ready
+	rm -rf $(@D)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target $(@D) -r $<
+	touch $@
+
 env-vllm: $(VLLM_VENV)/.ready
 
 env-cosmos-rl: $(COSMOS_VENV)/.ready
@@ -95,6 +102,11 @@ check: $(VENV)/.ready
 test: check
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/environments
 	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS) --do-print  # not the studies (.notest): make study runs them
+
+test-transformers: .transformers/lowest/.ready .transformers/newest/.ready
+	$(BIN)/python -m pytest tests/environments/transformers
+	PYTHONPATH=.transformers/lowest $(BIN)/python -m pytest tests/environments/transformers
+	PYTHONPATH=.transformers/newest $(BIN)/python -m pytest tests/environments/transformers
 
 test-sim: $(SIM_VENV)/.ready
 	$(SIM_BIN)/python -m pytest tests/environments/sim
@@ -125,4 +137,4 @@ readme: $(VENV)/.ready
 	$(BIN)/python tests/sync.py --write
 
 clean:
-	rm -rf $(VENV) $(SIM_VENV) $(VLLM_VENV) $(COSMOS_VENV) $(LEROBOT_VENV) runs _docs
+	rm -rf $(VENV) $(SIM_VENV) $(VLLM_VENV) $(COSMOS_VENV) $(LEROBOT_VENV) .transformers runs _docs

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
-from ..core.optional import import_transformers
 from .hf import HFBackend
 from .protocol import Backend, Request, Response, clip_error, reason
+from .qwen import tested_transformers
 from ..prompting.sampling import Sampling
 
 # %% auto #0
@@ -46,7 +46,7 @@ def answer_each(backend: Backend, requests: Sequence[Request], sampling: Samplin
 
 def _load_hf(device: str, threads: int, options: dict[str, Any]) -> Backend:
     """A copy of the model in transformers."""
-    import_transformers()
+    tested_transformers()
     import torch
 
     if threads:
@@ -125,9 +125,9 @@ def _stop(workers: Sequence[_Worker]) -> None:
 class ParallelBackend:
     """`count` copies of an `HFBackend` or, with `engine` "vllm", a `VLLMBackend`, each in a process of its own.
 
-    See `runner.Backend`. `device`: "cuda" puts copy i on GPU i, or on `tensor_parallel` GPUs; "cpu" divides the cores;
-    by default GPUs where there are any. Other `options` are those of the back end. Raises `TempolocError` for too few
-    GPUs, a model that cannot be loaded, and a process that dies while it loads.
+    See `protocol.Backend`. `device`: "cuda" puts copy i on GPU i, or on `tensor_parallel` GPUs; "cpu" divides the
+    cores; by default GPUs where there are any. Other `options` are those of the back end. Raises `TempolocError` for
+    too few GPUs, a model that cannot be loaded, and a process that dies while it loads.
     """
 
     def __init__(
@@ -180,13 +180,12 @@ class ParallelBackend:
                 self.close()
 
     def _collect(
-        self, shares: dict[Connection, tuple[_Worker, dict[int, Request]]]
+        self, shares: dict[Any, tuple[_Worker, dict[int, Request]]]
     ) -> Iterator[tuple[Request, Answer]]:
         """Answers of all workers; a worker that has answered everything is taken from `shares`."""
         open_pipes = dict(shares)
         while open_pipes:
             for pipe in wait(list(open_pipes)):
-                assert isinstance(pipe, Connection)
                 worker, share = open_pipes[pipe]
                 try:
                     found = worker.receive()
@@ -205,7 +204,7 @@ def _devices(count: int, device: str | None, each: int = 1) -> list[str]:
     """A device for each copy, or `each` of them: "cuda:2,3". Raises `TempolocError` where there are too few."""
     if count < 1:
         raise TempolocError(f"data_parallel must be 1 or more, got {count}")
-    import_transformers()
+    tested_transformers()
     import torch
 
     there = torch.cuda.device_count()

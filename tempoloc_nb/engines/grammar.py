@@ -5,30 +5,20 @@
 # %% ../../nbs/35_engines/60_grammar.ipynb #fb289360
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import TempolocError
+from ..core.optional import import_optional
 from ..prompting.constraints import Constraint
 
 if TYPE_CHECKING:
     import torch
 
-
-def import_xgrammar() -> Any:
-    """xgrammar; raises `TempolocError` naming what to install."""
-    try:
-        return importlib.import_module("xgrammar")
-    except ModuleNotFoundError as error:
-        raise TempolocError(
-            f"{error.name} is not installed, which constrained answers need: pip install 'tempoloc_nb[structured]'"
-        ) from None
-
 # %% auto #0
-__all__ = ['CACHE_BYTES', 'import_xgrammar', 'Grammars', 'Guide']
+__all__ = ['CACHE_BYTES', 'Grammars', 'Guide']
 
 # %% ../../nbs/35_engines/60_grammar.ipynb #da081a46
 CACHE_BYTES = 256 * 2**20
@@ -39,7 +29,7 @@ class Grammars:
     """Constraints compiled for a tokenizer and a model with `vocabulary` logits; an answer ends with one of `ends`."""
 
     def __init__(self, tokenizer: Any, vocabulary: int, ends: Sequence[int]) -> None:
-        xgrammar = import_xgrammar()
+        xgrammar = import_optional("xgrammar", "a constrained answer")
         info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocabulary, stop_token_ids=list(ends))
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_limit_bytes=CACHE_BYTES)
 
@@ -61,7 +51,7 @@ class Guide:
     """Keeps each row of a batch to its grammar (from `Grammars.compile`), or leaves it free where that is None."""
 
     def __init__(self, grammars: Sequence[Any | None], vocabulary: int) -> None:
-        xgrammar = import_xgrammar()
+        xgrammar = import_optional("xgrammar", "a constrained answer")
         import torch
 
         self._matchers = {r: xgrammar.GrammarMatcher(g) for r, g in enumerate(grammars) if g is not None}

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
-from ..core.optional import import_transformers
 from .grammar import Grammars, Guide
-from .protocol import Request, Response, clip_error, row_seed
-from .qwen import mrope_positions, stock_positions, use_batched_vision_attention
+from .protocol import Request, Response, clip_error, row_seed, too_long
+from .qwen import mrope_positions, show, stock_positions, tested_transformers
+from .qwen import use_batched_vision_attention
 from ..models.checkpoints import load_model, model_title
 from ..prompting.sampling import Sampling
-from ..video.view import clip_inputs, is_qwen3, pixel_limits
+from ..video.view import is_qwen3
 
 if TYPE_CHECKING:
     import torch
@@ -56,32 +56,21 @@ def encode_request(
 
     Raises `TempolocError` naming the clip if its video cannot be read or prompt and answer exceed the context.
     """
-    shown = clip_inputs(request.video, processor, request.fps, request.view, total_pixels)
-    messages = request.prompt.messages(request.labels)
-    text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    clock = 90_000  # as the rate of a video's "frame numbers", so that Qwen3-VL writes the true times
-    metadata = {
-        "total_num_frames": round(shown.times[-1] * clock) + 1, "fps": float(clock),
-        "duration": shown.times[-1], "frames_indices": [round(t * clock) for t in shown.times],
-    }  # fmt: skip
+    shown = show(request, processor, total_pixels)
     made = processor(
-        text=[text], videos=[shown.images.transpose(0, 3, 1, 2)], video_metadata=[metadata], return_tensors="pt",
-        do_sample_frames=False, size=pixel_limits(processor, shown, total_pixels),
+        text=[shown.text], videos=[shown.images.transpose(0, 3, 1, 2)], video_metadata=[shown.metadata],
+        return_tensors="pt", do_sample_frames=False, size=shown.size,
     )  # fmt: skip
     ids, grid = made["input_ids"][0].numpy(), made["video_grid_thw"]
     tokens = int((ids == model.config.video_token_id).sum())
-    wanted = int(grid.prod()) // model.config.vision_config.spatial_merge_size**2
-    if int(grid[0, 0]) != shown.pairs or tokens != wanted:
+    if (int(grid[0, 0]), tokens) != (shown.pairs, shown.vision_tokens):
         raise TempolocError(
             f"{request.clip}: the processor made {int(grid[0, 0])} frame pairs and {tokens} vision tokens"
-            f" of {shown.pairs} and {wanted}"
+            f" of {shown.pairs} and {shown.vision_tokens}"
         )
     context = model.config.text_config.max_position_embeddings
     if len(ids) + max_new_tokens > context:
-        raise TempolocError(
-            f"{request.clip}: {len(ids)} prompt tokens ({tokens} of video) and {max_new_tokens} new ones exceed the"
-            f" model's context of {context}: lower fps, pixels or max_new_tokens"
-        )
+        raise TempolocError(f"{request.clip}: {too_long(len(ids), tokens, max_new_tokens, 'model', context)}")
     if stock or is_qwen3(processor):
         places = stock_positions(model, made["input_ids"], grid, shown.seconds_per_pair)
     else:
@@ -217,7 +206,7 @@ def end_tokens(model: Any, processor: Any) -> list[int]:
 
 
 class HFBackend:
-    """Answers requests with transformers. See `runner.Backend`.
+    """Answers requests with transformers. See `protocol.Backend`.
 
     `model` is a folder or a hub name; `device` "cpu", "cuda" or "cuda:1" (a GPU where there is one); `dtype` float32
     on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 2 on a
@@ -233,7 +222,7 @@ class HFBackend:
         total_pixels: int | None = None, stock_positions: bool = False, title: str | None = None,
         revision: str | None = None,
     ) -> None:
-        import_transformers()
+        tested_transformers()
         import torch
 
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ..core.errors import TempolocError
+from ..core.optional import import_optional
 
 if TYPE_CHECKING:
     import anyio
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 # %% auto #0
-__all__ = ['Answer', 'base_url', 'read_key', 'import_httpx', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError',
-           'Server', 'Client', 'get_json', 'wait_until_ready']
+__all__ = ['Answer', 'base_url', 'read_key', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server', 'Client',
+           'get_json', 'wait_until_ready']
 
 # %% ../../nbs/35_engines/110_http.ipynb #48528b71
 def base_url(url: str) -> str:
@@ -52,15 +53,6 @@ def read_key(variable: str) -> str | None:
     if not key.isascii() or not key.isprintable() or " " in key:
         raise TempolocError(f"the key in ${variable} has characters that no key has: set it again")
     return key or None
-
-
-def import_httpx() -> Any:
-    """The module httpx; `TempolocError` with the way to install it where it is missing."""
-    try:
-        import httpx
-    except ImportError:
-        raise TempolocError('servers need httpx: pip install "tempoloc_nb[server]"') from None
-    return httpx
 
 # %% ../../nbs/35_engines/110_http.ipynb #8e4eed42
 @dataclass(frozen=True, slots=True)
@@ -158,7 +150,7 @@ class Client:
         self._http: httpx.AsyncClient
 
     async def __aenter__(self) -> Client:
-        httpx = import_httpx()
+        httpx = import_optional("httpx", "a server")
         self._http = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
             timeout=httpx.Timeout(None, connect=min(10.0, self.patience.timeout)),
@@ -299,7 +291,7 @@ def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeou
 
     Raises `UnreachableError` if no connection or no answer comes, or the key is refused, else `TempolocError`.
     """
-    httpx, url, key = import_httpx(), base_url(url), read_key(key_variable)
+    httpx, url, key = import_optional("httpx", "a server"), base_url(url), read_key(key_variable)
     try:
         response = httpx.get(
             url + path, headers={"Authorization": f"Bearer {key}"} if key else {}, timeout=timeout

@@ -5,8 +5,10 @@
 # %% ../../nbs/35_engines/20_make.ipynb #54b9041f
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +45,8 @@ def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -
         raise TempolocError("a server decides how it uses its GPUs: leave data_parallel and tensor_parallel at 1")
 
 # %% auto #0
-__all__ = ['ENGINES', 'OWN_OPTIONS', 'SERVERS', 'check_backend', 'way_of_asking', 'engine_options', 'servers_here',
-           'make_backend']
+__all__ = ['ENGINES', 'OWN_OPTIONS', 'SERVERS', 'CLASSES', 'check_backend', 'way_of_asking', 'engine_options', 'servers_here',
+           'check_options', 'make_backend']
 
 # %% ../../nbs/35_engines/20_make.ipynb #cb168890
 def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
@@ -100,7 +102,27 @@ def servers_here(servers: Sequence[str] = ()) -> tuple[str, ...]:
         )
     return tuple(url.strip() for url in found)
 
+# %% ../../nbs/35_engines/20_make.ipynb #15949110
+CLASSES = {"hf": "hf.HFBackend", "vllm": "vllm_offline.VLLMBackend", "openai": "server.OpenAIBackend",
+           "ray": "ray_cluster.RayBackend"}  # fmt: skip
 
+
+def _class(name: str) -> Any:
+    """The class of an engine."""
+    module, _, kind = CLASSES[name].partition(".")
+    return getattr(importlib.import_module(f"tempoloc_nb.engines.{module}"), kind)
+
+
+def check_options(name: str, options: Iterable[str]) -> None:
+    """Raise `TempolocError` for options that the engine's class does not take; it names who does, or the nearest."""
+    known = {engine: set(inspect.signature(_class(engine)).parameters) - {"model"} for engine in ENGINES}
+    for option in sorted(set(options) - known[name]):
+        able = [engine for engine in ENGINES if option in known[engine]]
+        if able:
+            raise TempolocError(f"{option} is an option of {' and '.join(able)}, not of {name}: leave it out")
+        raise unknown(f"option of {name}", option, known[name])
+
+# %% ../../nbs/35_engines/20_make.ipynb #cb3c60d5
 def make_backend(
     name: str, model: str | Path, *, data_parallel: int = 1, tensor_parallel: int = 1, servers: Sequence[str] = (),
     media: Path | str | None = None, **options: Any,
@@ -108,9 +130,10 @@ def make_backend(
     """The back end `name` with `model`, as `locate_model` finds it; `options` are those of its class.
 
     `total_pixels` is the study's unless given. `servers` and `media`, a folder that they may read, are for openai.
-    Raises `TempolocError` for what `check_backend` and the back end refuse.
+    Raises `TempolocError` for what `check_backend`, `check_options` and the back end refuse.
     """
     check_backend(name, data_parallel, tensor_parallel)
+    check_options(name, options)
     given: dict[str, Any] = {"total_pixels": settings().pixels.total_pixels, **options}
     if name == "openai":
         return _openai(model, servers_here(servers), media, given)
@@ -118,40 +141,29 @@ def make_backend(
         raise TempolocError(f"servers and their folder are for the backend openai, not for {name}")
     place = locate_model(model)
     if place.revision:
-        given["revision"] = place.revision
+        given.setdefault("revision", place.revision)
     model = place.path
     if name != "hf":
         given["tensor_parallel"] = tensor_parallel
     if name == "ray":
-        from tempoloc_nb.engines.ray_cluster import RayBackend
-
-        return RayBackend(model, replicas=data_parallel, **given)
-    if data_parallel > 1:
+        given["replicas"] = data_parallel
+    elif data_parallel > 1:
         from tempoloc_nb.engines.copies import ParallelBackend
 
         return ParallelBackend(model, data_parallel, engine=name, **given)
-    return _alone(name, model, given)
-
-
-def _alone(name: str, model: str | Path, options: dict[str, Any]) -> Backend:
-    """One copy in this process."""
-    if name == "vllm":
-        from tempoloc_nb.engines.vllm_offline import VLLMBackend
-
-        return VLLMBackend(model, **options)
-    from tempoloc_nb.engines.hf import HFBackend
-
-    return HFBackend(model, **options)
+    made: Backend = _class(name)(model, **given)
+    return made
 
 
 def _openai(model: str | Path, servers: Sequence[str], media: Path | str | None, options: dict[str, Any]) -> Backend:
     """Servers of a model under the name that `tempoloc models` has them serve it by."""
-    from tempoloc_nb.engines.server import OpenAIBackend
-
     info = find_model(model)
     if info is None:
         raise TempolocError(
             f"how {model} sizes its videos is not known: give its folder, or a model that `tempoloc models` lists"
         )
     served = info.name if info.hub is None else info.hub
-    return OpenAIBackend(served, servers, rules=info.folder or info.family, folder=media, **options)
+    made: Backend = _class("openai")(
+        served, servers, rules=info.folder or info.family, folder=media, **options
+    )
+    return made

@@ -19,7 +19,7 @@ from ..prompting.sampling import Sampling
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['Request', 'Response', 'Backend', 'reason', 'clip_error', 'row_seed']
+__all__ = ['Request', 'Response', 'Backend', 'reason', 'clip_error', 'row_seed', 'too_long', 'sampling_fields']
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #2d7ed87a
 @dataclass(frozen=True, slots=True)
@@ -86,3 +86,20 @@ def row_seed(seed: int, clip: str, trial: int) -> int:
     """Seed of one trial of one clip: the same in every batch, run and setting."""
     digest = hashlib.sha256(f"{seed}/{clip}/{trial}".encode()).digest()
     return int.from_bytes(digest[:4], "big")
+
+
+def too_long(prompt: int, vision: int, new: int, whose: str, context: int | None = None) -> str:
+    """That a prompt of so many tokens, `vision` of them, and the `new` ones exceed a context, and what to do."""
+    size = "" if context is None else f" of {context}"
+    return (
+        f"{prompt} prompt tokens ({vision} of video) and {new} new ones exceed the {whose}'s context{size}:"
+        " lower fps, pixels or max_new_tokens"
+    )
+
+
+def sampling_fields(sampling: Sampling, seed: int) -> dict[str, Any]:
+    """How one trial is drawn, in the words that vLLM, Ray and OpenAI's protocol share."""
+    return {
+        "temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_new_tokens,
+        "seed": seed,
+    }  # fmt: skip

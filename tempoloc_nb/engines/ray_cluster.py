@@ -11,6 +11,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import signal
 import socket
 import tempfile
 from collections import defaultdict
@@ -21,14 +22,13 @@ from functools import lru_cache, partial
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from signal import SIGKILL
 from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
-from ..core.optional import import_transformers
-from .protocol import Request, Response, clip_error, row_seed
-from .vllm_offline import Shown, engine_arguments, import_vllm, show
+from .protocol import Request, Response, clip_error, row_seed, sampling_fields, too_long
+from .qwen import Shown, show, tested_transformers
+from .vllm_offline import engine_arguments, import_vllm, vllm_prompt
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..prompting.sampling import Sampling
 
@@ -51,7 +51,7 @@ def trial_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=2)
 def _processor(model: str, revision: str | None) -> Any:
-    return import_transformers().AutoProcessor.from_pretrained(model, revision=revision)
+    return tested_transformers().AutoProcessor.from_pretrained(model, revision=revision)
 
 
 @lru_cache(maxsize=1)
@@ -68,16 +68,14 @@ def ask_row(
         shown = _shown(request, model, revision, total_pixels)
     except Exception as error:
         return {ERROR: str(clip_error(request.clip, error))}
-    constraint = request.constraint
-    drawn: dict[str, Any] = {
-        "temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_new_tokens,
-        "repetition_penalty": sampling.repetition_penalty, "seed": row_seed(sampling.seed, request.clip, row["trial"]),
-    }  # fmt: skip
+    constraint, prompt = request.constraint, vllm_prompt(shown)
+    drawn = sampling_fields(sampling, row_seed(sampling.seed, request.clip, row["trial"]))
+    drawn["repetition_penalty"] = sampling.repetition_penalty
     if constraint is not None:
         drawn["structured_outputs"] = {constraint.kind: constraint.text}
     return {
-        "prompt": shown.prompt["prompt"], "multimodal_data": shown.prompt["multi_modal_data"],
-        "mm_processor_kwargs": shown.prompt["mm_processor_kwargs"], "sampling_params": drawn,
+        "prompt": prompt["prompt"], "multimodal_data": prompt["multi_modal_data"],
+        "mm_processor_kwargs": prompt["mm_processor_kwargs"], "sampling_params": drawn,
         "multimodal_uuids": {"video": [f"tempoloc-{row['number']}"]},  # or vLLM hashes all frames of each trial
         "expected": shown.vision_tokens, "fps": shown.fps,
     }  # fmt: skip
@@ -107,11 +105,9 @@ def read_answer(
         )
     stopped = row["last"] in ends
     if not stopped and row["completion_tokens"] < sampling.max_new_tokens:
-        return TempolocError(
-            f"{request.clip}: vLLM ended an answer after {row['completion_tokens']} tokens: {row['prompt_tokens']}"
-            f" prompt tokens ({row['vision_tokens']} of video) and {sampling.max_new_tokens} new ones exceed the"
-            " engine's context: lower fps, pixels or max_new_tokens, or raise max_model_len"
-        )
+        told = too_long(row["prompt_tokens"], row["vision_tokens"], sampling.max_new_tokens, "engine")
+        after = f"vLLM ended an answer after {row['completion_tokens']} tokens"
+        return TempolocError(f"{request.clip}: {after}: {told}, or raise max_model_len")
     return Response(
         row["trial"], row["text"], row_seed(sampling.seed, request.clip, row["trial"]), "stop" if stopped else "length",
         row["prompt_tokens"], row["completion_tokens"], row["vision_tokens"], row["fps"], row["seconds"],
@@ -215,7 +211,7 @@ def _end(driver: SpawnProcess, done: bool, grace: float = 30.0) -> None:
     driver.join(grace)
     for process in _session(driver.pid):
         with suppress(ProcessLookupError):
-            os.kill(process, SIGKILL)
+            os.kill(process, signal.SIGKILL)
     driver.join()
 
 
@@ -230,7 +226,7 @@ def _session(leader: int | None) -> list[int]:
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #21c5fac5
 class RayBackend:
-    """Answers requests with vLLM engines on a Ray cluster, through Ray Data's LLM stage. See `runner.Backend`.
+    """Answers requests with vLLM engines on a Ray cluster, through Ray Data's LLM stage. See `protocol.Backend`.
 
     `model` is a folder (on every machine) or a hub name. `replicas` engines share the work, each on `tensor_parallel`
     GPUs, or on a core where vLLM is one for CPUs. `concurrency`: prompts that an engine works on at a time, with their
@@ -263,7 +259,7 @@ class RayBackend:
         if local:
             check_folder(Path(model))
         source = str(Path(model).resolve()) if local else str(model)
-        transformers = import_transformers()
+        transformers = tested_transformers()
         try:
             config = transformers.AutoConfig.from_pretrained(source, revision=revision)
             ends = _end_tokens(transformers, source, revision)

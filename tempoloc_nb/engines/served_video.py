@@ -19,13 +19,13 @@ from .protocol import Request
 from ..core.files import read_object
 from ..video.budget import FRAMES_PER_TOKEN, MERGE, PATCHES, QWEN3_LEAST, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image, encode
-from ..video.view import clip_inputs
+from ..video.view import clip_inputs, is_qwen3
 
 Family = Literal["qwen2_5_vl", "qwen3_vl"]
 
 # %% auto #0
 __all__ = ['Family', 'FAMILY_RULES', 'CODEC', 'LOADER_FPS', 'FRAME_EDGES', 'Qwen25Sizes', 'Qwen3Sizes', 'VideoRules',
-           'video_rules', 'ServedVideo', 'write_video', 'around_patches', 'pairs_read']
+           'video_rules', 'processor_rules', 'ServedVideo', 'write_video', 'around_patches', 'pairs_read']
 
 # %% ../../nbs/35_engines/120_served_video.ipynb #95a82083
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,14 @@ def video_rules(model: Path | str) -> VideoRules:
     least = found.get("min_pixels") or size.get("shortest_edge") or usual.least
     most = found.get("max_pixels") or size.get("longest_edge") or usual.most
     return VideoRules(family, int(least), int(most), int(found.get("patch_size") or usual.patch))
+
+
+def processor_rules(processor: Any) -> VideoRules:
+    """The rules of a processor that is loaded."""
+    video = processor.video_processor
+    family: Family = "qwen3_vl" if is_qwen3(processor) else "qwen2_5_vl"
+    least, most = (int(video.size[edge]) for edge in ("shortest_edge", "longest_edge"))
+    return VideoRules(family, least, most, int(video.patch_size))
 
 
 def _processor_config(folder: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ..core.errors import TempolocError
+from ..core.optional import import_optional
 from tempoloc_nb.engines.http import (
     Client,
     Patience,
@@ -23,10 +24,9 @@ from tempoloc_nb.engines.http import (
     UnreachableError,
     base_url,
     get_json,
-    import_httpx,
     read_key,
 )
-from .protocol import Request, Response, clip_error, row_seed
+from .protocol import Request, Response, clip_error, row_seed, sampling_fields
 from tempoloc_nb.engines.served_video import (
     CODEC,
     FRAME_EDGES,
@@ -69,10 +69,7 @@ def chat_body(request: Request, model: str, place: dict[str, Any]) -> dict[str, 
 
 def sampling_body(sampling: Sampling, seed: int, vllm: bool) -> dict[str, Any]:
     """How to draw. Fields that OpenAI's protocol lacks go to vLLM, or where there is no other way to say it."""
-    body: dict[str, Any] = {
-        "temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_new_tokens,
-        "seed": seed,
-    }  # fmt: skip
+    body = sampling_fields(sampling, seed)
     if vllm or sampling.repetition_penalty != 1:
         body["repetition_penalty"] = sampling.repetition_penalty
     return body | ({"top_k": -1} if vllm else {})
@@ -145,7 +142,7 @@ DECODERS = 2  # clips that are decoded at the same time
 
 
 class OpenAIBackend:
-    """Answers requests with OpenAI-compatible servers. See `runner.Backend`.
+    """Answers requests with OpenAI-compatible servers. See `protocol.Backend`.
 
     `model` is the name under which the `servers` (URLs) serve it; `rules` say how it sizes videos (see
     `served_video.video_rules`). `folder`: a folder that the servers may read (vLLM's `--allowed-local-media-path`), in
@@ -161,7 +158,7 @@ class OpenAIBackend:
         folder: Path | str | None = None, concurrency: int = 64, patience: Patience | None = None,
         key_variable: str = "TEMPOLOC_API_KEY", title: str | None = None,
     ) -> None:
-        import_httpx()
+        import_optional("httpx", "a server")
         self.rules = rules if isinstance(rules, VideoRules) else video_rules(rules)
         self.folder = None if folder is None else Path(folder)
         if self.folder is not None and not self.folder.is_dir():

@@ -24,62 +24,23 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
-from ..core.optional import import_transformers
-from .protocol import Request, Response, clip_error, row_seed
+from ..core.optional import import_optional
+from .protocol import Request, Response, clip_error, row_seed, sampling_fields, too_long
+from .qwen import Shown, check_version, show, tested_transformers
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..prompting.sampling import Sampling
-from ..video.view import ClipInputs, clip_inputs, is_qwen3, pixel_limits
 
 # %% auto #0
-__all__ = ['video_metadata', 'Shown', 'show', 'import_vllm', 'sampling_params', 'engine_arguments', 'VLLMBackend']
+__all__ = ['vllm_prompt', 'import_vllm', 'sampling_params', 'engine_arguments', 'VLLMBackend']
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #856016ee
-def video_metadata(shown: ClipInputs, qwen3: bool) -> dict[str, Any]:
-    """What vLLM has to know of frames that are sampled already, for either family.
-
-    Qwen2.5-VL's processor takes frames / total · fps as the sampling rate: only "all frames of a video of this rate"
-    gives it exactly. Qwen3-VL's divides frame numbers by fps: numbers of a 90 kHz clock give the true times.
-    """
-    n = len(shown.times)
-    clock = 90_000
-    if qwen3:
-        indices = [round(t * clock) for t in shown.times]
-        times = {"fps": float(clock), "frames_indices": indices, "total_num_frames": indices[-1] + 1}
-    else:
-        times = {"fps": float(shown.fps), "frames_indices": list(range(n)), "total_num_frames": n}
-    return {**times, "duration": n / shown.fps, "do_sample_frames": False}
-
-# %% ../../nbs/35_engines/80_vllm_offline.ipynb #425424ec
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A clip ready for the engine: its `prompt`, and what must become of the frames."""
-
-    prompt: dict[str, Any]
-    pairs: int
-    vision_tokens: int
-    seconds_per_pair: float
-    fps: float
-
-
-def show(request: Request, processor: Any, total_pixels: int | None = None) -> Shown:
-    """Decode a request's video and write its prompt. Raises `TempolocError` naming the clip if it cannot be read."""
-    try:
-        shown = clip_inputs(request.video, processor, request.fps, request.view, total_pixels)
-    except TempolocError as error:
-        raise clip_error(request.clip, error) from None
-    size = pixel_limits(processor, shown, total_pixels)
-    n, height, width, _ = shown.images.shape
-    patches = processor.video_processor.get_num_of_video_patches(n, height, width, {"size": size})
-    text = processor.apply_chat_template(
-        request.prompt.messages(request.labels), tokenize=False, add_generation_prompt=True
-    )
-    prompt = {
-        "prompt": text,
-        "multi_modal_data": {"video": [(shown.images, video_metadata(shown, is_qwen3(processor)))]},
-        "mm_processor_kwargs": {"do_sample_frames": False, "size": size},
+def vllm_prompt(shown: Shown) -> dict[str, Any]:
+    """A clip as vLLM takes it."""
+    return {
+        "prompt": shown.text,
+        "multi_modal_data": {"video": [(shown.images, shown.metadata | {"do_sample_frames": False})]},
+        "mm_processor_kwargs": {"do_sample_frames": False, "size": shown.size},
     }
-    merged = processor.video_processor.merge_size**2
-    return Shown(prompt, shown.pairs, patches // merged, shown.seconds_per_pair, shown.fps)
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #a943b452
 def import_vllm() -> Any:
@@ -90,30 +51,24 @@ def import_vllm() -> Any:
     }  # fmt: skip
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
-    import_transformers()
-    try:
-        return importlib.import_module("vllm")
-    except ModuleNotFoundError as error:
-        if error.name != "vllm":
-            raise TempolocError(f"vllm cannot be imported, {error.name} is missing: install it again") from None
-        raise TempolocError(
-            "vllm is not installed: pip install 'tempoloc_nb[vllm]' into an environment of its own, or choose --backend"
-            " hf; on a CPU, make env-vllm makes one"
-        ) from None
+    tested_transformers()
+    vllm = import_optional(
+        "vllm", way=" into an environment of its own, or choose --backend hf; on a CPU, make env-vllm makes one"
+    )
+    check_version("vllm", vllm.__version__)
+    return vllm
 
 
 def sampling_params(vllm: Any, request: Request, sampling: Sampling, trial: int) -> Any:
     """vLLM's `SamplingParams` for one trial: its own seed, and the request's constraint if it has one."""
-    constraint = request.constraint
-    structured = importlib.import_module("vllm.sampling_params")
+    told = importlib.import_module("vllm.sampling_params")
+    made, held = request.constraint, None
+    if made is not None:
+        held = told.StructuredOutputsParams(**{made.kind: made.text})
     return vllm.SamplingParams(
-        temperature=sampling.temperature, top_p=sampling.top_p, repetition_penalty=sampling.repetition_penalty,
-        max_tokens=sampling.max_new_tokens, seed=row_seed(sampling.seed, request.clip, trial),
-        output_kind=structured.RequestOutputKind.FINAL_ONLY,
-        structured_outputs=(
-            None if constraint is None
-            else structured.StructuredOutputsParams(**{constraint.kind: constraint.text})
-        ),
+        **sampling_fields(sampling, row_seed(sampling.seed, request.clip, trial)),
+        repetition_penalty=sampling.repetition_penalty, output_kind=told.RequestOutputKind.FINAL_ONLY,
+        structured_outputs=held,
     )  # fmt: skip
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #434212d3
@@ -152,11 +107,11 @@ class _Engine:
     def add(self, request: Request, shown: Shown) -> None:
         """Give every trial of a clip to the engine; raises what it or vLLM has against the prompt."""
         video = {"multi_modal_uuids": {"video": [f"tempoloc-{next(self.numbers)}"]}}  # or vLLM hashes all frames
-        flight = _Flight(request, shown)
+        flight, shown_prompt = _Flight(request, shown), vllm_prompt(shown)
         added: list[str] = []
         try:
             for trial in request.trials:
-                (prompt,) = self.core.renderer.render_cmpl([shown.prompt | video])  # after the first, from its cache
+                (prompt,) = self.core.renderer.render_cmpl([shown_prompt | video])  # after the first, from its cache
                 if not added:
                     self._check(flight.shown, prompt)
                 number = str(next(self.numbers))
@@ -176,9 +131,8 @@ class _Engine:
         ids, context = prompt["prompt_token_ids"], self.core.model_config.max_model_len
         tokens = self._vision_tokens(ids)
         video = prompt["mm_kwargs"]["video"][0]
-        pairs, seconds = int(video["video_grid_thw"].data[0]), shown.seconds_per_pair
-        if "second_per_grid_ts" in video:
-            seconds = float(video["second_per_grid_ts"].data)
+        pairs, told = int(video["video_grid_thw"].data[0]), video.get("second_per_grid_ts")
+        seconds = shown.seconds_per_pair if told is None else float(told.data)
         if (pairs, tokens) != (shown.pairs, shown.vision_tokens):
             raise TempolocError(
                 f"vLLM made {pairs} frame pairs and {tokens} vision tokens of {shown.pairs} and {shown.vision_tokens}"
@@ -189,10 +143,8 @@ class _Engine:
                 f" {shown.seconds_per_pair:.3f} s: use one that reads a video's metadata, such as 0.32"
             )
         if len(ids) + self.sampling.max_new_tokens > context:
-            raise TempolocError(
-                f"{len(ids)} prompt tokens ({tokens} of video) and {self.sampling.max_new_tokens} new ones exceed the"
-                f" engine's {context}: lower fps, pixels or max_new_tokens, or raise max_model_len"
-            )
+            told = too_long(len(ids), tokens, self.sampling.max_new_tokens, "engine", context)
+            raise TempolocError(f"{told}, or raise max_model_len")
 
     def step(self) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         """Let the engine go on; gives the clips whose last trial is answered now."""
@@ -237,7 +189,7 @@ def engine_arguments(
 
 
 class VLLMBackend:
-    """Answers requests with a vLLM engine in this machine. See `runner.Backend`.
+    """Answers requests with a vLLM engine in this machine. See `protocol.Backend`.
 
     `model` is a folder or a hub name. `tensor_parallel` GPUs share it. `dtype` is the model's own on a GPU and float32
     on a CPU unless given. `total_pixels` limits the pixels of a video as qwen-vl-utils does. `max_model_len` is the
@@ -259,7 +211,7 @@ class VLLMBackend:
         on_cpu = importlib.import_module("vllm.platforms").current_platform.is_cpu()
         given = {"dtype": dtype, "max_model_len": max_model_len, "revision": revision, **(options or {})}
         try:
-            self.processor = import_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
+            self.processor = tested_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
             arguments = engine_arguments(self.processor, on_cpu, tensor_parallel, given)
             before = set(multiprocessing.active_children())
             self.llm = self._vllm.LLM(model=str(model), **arguments)

@@ -5,10 +5,10 @@
 # %% ../../nbs/45_inference/60_consensus.ipynb #8c4b2ef5
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,12 +23,9 @@ from ..scoring.rows import index_clips
 from ..scoring.trials import Trials, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
-if TYPE_CHECKING:  # figures need the study's packages
-    from matplotlib.figure import Figure
-
 # %% auto #0
 __all__ = ['Order', 'CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials',
-           'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage', 'risk_coverage_figure']
+           'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ def lower_median(times: Floats) -> float:
     """
     return float(np.sort(times)[(len(times) - 1) // 2])
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #7c7fa90c
 def _combine_event(label: str, boundaries: Floats, others: Floats, pair_s: float, side: BoundaryIs) -> CombinedEvent:
     """One event from its boundaries and other edges (trials,), NaN where a trial has none."""
     usable = boundaries[~np.isnan(boundaries)]
@@ -68,7 +65,7 @@ def _combine_event(label: str, boundaries: Floats, others: Floats, pair_s: float
     agree = int(np.count_nonzero(away <= pair_s + 1e-9))
     return CombinedEvent(label, middle, other, float(np.mean(away)), agree / len(boundaries), len(usable))
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #efa966bd
 def combine_events(
     labels: Sequence[str], boundaries: Floats, others: Floats, pair_s: float, boundary_is: BoundaryIs = "start"
 ) -> tuple[CombinedEvent, ...]:
@@ -80,7 +77,7 @@ def combine_events(
         _combine_event(label, boundaries[:, i], others[:, i], pair_s, boundary_is) for i, label in enumerate(labels)
     )
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #80fe4c2d
 def combine_answers(
     answers: Sequence[Answer], pair_s: float, boundary_is: BoundaryIs = "start"
 ) -> tuple[CombinedEvent, ...]:
@@ -119,7 +116,7 @@ class Combined:
         times = [own if there else None for own, there in zip(both, known, strict=True)]
         return write_answer([e.label for e in self.events], times, digits=3)
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #26a083d5
 def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Combined:
     """The trials at `rows`, all of one clip and run."""
     model, fps = trials.runs[trials.run[rows[0]]]
@@ -129,7 +126,7 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
     events = combine_events(clip.labels, trials.boundary[rows, :n], others, FRAMES_PER_TOKEN / rate, side)
     return Combined(clip.clip, clip.task, model, fps, side, len(rows), events)
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
 def combine_trials(
     predictions: Path | str | Sequence[Path | str], benchmark: Benchmark, boundary_is: BoundaryIs | None = None
 ) -> list[Combined]:
@@ -186,7 +183,7 @@ class CombineSummary:
         made = f"{self.clips} answers from {self.trials} trials"
         return f"{self.output}: {made}; of {self.events} events {', '.join(parts)}"
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #fefd989d
 def combine(
     path: Path | str, out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
     boundary_is: BoundaryIs | None = None,
@@ -228,7 +225,7 @@ class RiskPoint:
     mae_s: float
     mre_pct: float  # of the subtask's duration
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #0215927d
 def _errors(combined: Sequence[Combined], benchmark: Benchmark) -> Iterator[tuple[CombinedEvent, float, float]]:
     """(event, absolute error in s, duration of its subtask in s) of each event that is not missing."""
     clips = {c.clip: c for c in benchmark.clips}
@@ -239,7 +236,7 @@ def _errors(combined: Sequence[Combined], benchmark: Benchmark) -> Iterator[tupl
             if e.boundary is not None:
                 yield e, abs(e.boundary - truth), duration
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #83519b0a
 def risk_coverage(
     combined: Sequence[Combined], benchmark: Benchmark, by: Order = "confidence"
 ) -> tuple[RiskPoint, ...]:
@@ -264,32 +261,3 @@ def risk_coverage(
         mre = float((100 * errors[kept] / durations[kept]).mean())
         points.append(RiskPoint(abs(float(level)), count / total, count, mae, mre))
     return tuple(points)
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #03860f9e
-def risk_coverage_figure(curves: Mapping[str, Sequence[RiskPoint]]) -> Figure:
-    """Mean error of what is kept against the share kept, one line a curve; a dotted one for keeping at random.
-
-    A curve named "best possible" is drawn as such.
-    """
-    import seaborn as sns
-    from matplotlib.figure import Figure
-
-    from tempoloc_nb.core.plots import COLOURS, house_style
-
-    palette = iter(sns.color_palette("colorblind", len(curves)))
-    with house_style():
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-        axes = figure.subplots()
-        for name, points in curves.items():
-            best = name == "best possible"
-            x, y = [100 * p.coverage for p in points], [p.mae_s for p in points]
-            style: dict[str, Any] = {"color": COLOURS["oracle"], "ls": "--"} if best else {"color": next(palette)}
-            axes.plot(x, y, marker="" if best or len(x) > 30 else "o", ms=4, label=name, **style)
-        last = next(iter(curves.values()))[-1]
-        axes.axhline(last.mae_s, color=COLOURS["blind"], ls=":", label="kept at random")
-        axes.set_xlim(0, 101)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("events kept (%)")
-        axes.set_ylabel("mean absolute error of what is kept (s)")
-        axes.legend(fontsize=8)
-    return figure

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -34,15 +34,9 @@ from ..video.files import probe
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['tell_failures', 'RunSummary', 'read_shard', 'check_shard', 'shard_of', 'shard_path', 'run_backend']
+__all__ = ['RunSummary', 'read_shard', 'check_shard', 'shard_of', 'shard_path', 'run_backend']
 
-# %% ../../nbs/45_inference/20_run.ipynb #20e45a86
-def tell_failures(failed: Iterable[tuple[str, str]]) -> None:
-    """Print a line about each (clip, reason) to stderr."""
-    for clip, why in failed:
-        print(f"tempoloc: {why if clip in why else f'{clip}: {why}'}", file=sys.stderr)
-
-
+# %% ../../nbs/45_inference/20_run.ipynb #57b8d27f
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """What a run did. `failed` holds (clip, reason)."""
@@ -61,7 +55,8 @@ class RunSummary:
 
     def tell_failures(self) -> None:
         """Print a line about each clip that failed to stderr."""
-        tell_failures(self.failed)
+        for clip, why in self.failed:
+            print(f"tempoloc: {why if clip in why else f'{clip}: {why}'}", file=sys.stderr)
 
 # %% ../../nbs/45_inference/20_run.ipynb #3510865e
 def read_shard(text: str) -> tuple[int, int]:
@@ -232,7 +227,7 @@ def run_backend(
         run = _Run(backend, sampling, ledger, frozenset(labels or ()), progress)
         return run.ask(planned, complete, missing)
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #5669a458
 def _videos_of(
     benchmark: Benchmark, video_root: Path | str | None, shard: tuple[int, int] | None
 ) -> tuple[dict[str, Path], tuple[str, ...]]:
@@ -247,7 +242,7 @@ def _videos_of(
         print(f"tempoloc: {missing_message(missing, len(wanted), video_root)}", file=sys.stderr)
     return {clip: videos[clip] for clip in wanted if clip in videos}, missing
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #20803368
 def _completer(
     constraint: Literal["regex", "json"] | None, think: bool, settings: Mapping[str, Any], sampling: Sampling
 ) -> Callable[[Request], Request]:

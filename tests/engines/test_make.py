@@ -1,4 +1,4 @@
-"""A model of the list, taken from the hub's cache at the revision that the list names."""
+"""Engines by name: options that are wrong, and a model of the list at the revision that the list names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import sys
 from inspect import signature
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
+import pytest
 from tiny_models import qwen25
 
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines.make import make_backend
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.models.recognise import find_model
 
@@ -38,3 +42,18 @@ def test_a_hub_model_is_loaded_at_the_revision_of_the_list(tmp_path: Path) -> No
 
 def test_every_engine_that_loads_a_model_takes_its_revision() -> None:
     assert "revision" in signature(VLLMBackend).parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("vlm", {}, r"unknown backend 'vlm': did you mean vllm\? choose one of"),
+        ("hf", {"concurrency": 4}, "concurrency is an option of openai and ray, not of hf: leave it out"),
+        ("vllm", {"batch": 4}, "batch is an option of hf, not of vllm"),
+        ("hf", {"dtpye": "float32"}, r"unknown option of hf 'dtpye': did you mean dtype\?"),
+        ("hf", {"servers": ["http://x"]}, "servers and their folder are for the backend openai, not for hf"),
+    ],
+)
+def test_what_an_engine_does_not_take_is_said_before_it_is_loaded(name: str, options: Any, said: str) -> None:
+    with pytest.raises(TempolocError, match=said):
+        make_backend(name, "no/model", **options)

@@ -551,7 +551,7 @@ def test_without_httpx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(TempolocError, match=r"pip install .*tempoloc_nb\[server\]"):
-        http_client.import_httpx()
+        http_client.get_json("http://localhost:1", "/v1/models")
 
 
 def test_what_is_no_openai_server(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from shutil import copytree, rmtree
 from tempfile import mkdtemp
 from typing import Any
 
-import numpy as np
-
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.tiny.architecture import SPECIAL_TOKENS, TinyShape, build_tiny, corpus, train_tokenizer
 
@@ -84,13 +82,6 @@ def qwen3() -> Path:
         chat_template=tokenizer.chat_template,
     ).save_pretrained(out)
     return out
-
-
-def clip_pixels(processor: Any, pairs: int, seed: int = 0) -> Any:
-    """(pixel values, grid) of random frames through a processor."""
-    frames = np.random.default_rng(seed).integers(0, 256, (2 * pairs, 3, 160, 128), dtype=np.uint8)
-    made = processor.video_processor([frames], return_tensors="pt", do_sample_frames=False)
-    return made["pixel_values_videos"], made["video_grid_thw"]
 
 
 def cache_model(cache: Path, hub: str, commit: str, main: str | None = None) -> Path:

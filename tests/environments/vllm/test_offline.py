@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from asking import SHORT, SIM, VIDEOS, ask, check_nearly_all, requests, texts
+from sizes_7b import SIZES, clip_request
 from video_clips import write_clip
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
@@ -18,6 +19,7 @@ from wide_models import qwen25 as qwen25_folder
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.protocol import Request, row_seed
+from tempoloc_nb.engines.qwen import show
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.constraints import Constraint, answer_constraint
@@ -82,6 +84,16 @@ def test_a_pixel_budget_is_honoured(backend: VLLMBackend, twins: dict[str, HFBac
     finally:
         backend.total_pixels = None
     assert response.vision_tokens == encoded.vision_tokens < free.vision_tokens
+
+
+def test_frames_as_large_as_a_7b_models(
+    backend: VLLMBackend, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vLLM counts the tokens itself, and must find ours; the sizes of untrained models would hide a mistake."""
+    monkeypatch.setattr(backend.processor.video_processor, "size", SIZES[family])
+    request = clip_request(tmp_path, 8, (512, 512))
+    (response,) = ask(backend, [request])[request.clip]
+    assert response.vision_tokens == show(request, backend.processor).vision_tokens > 1000
 
 
 def test_trials_have_their_seeds_and_can_be_asked_alone(backend: VLLMBackend) -> None:
