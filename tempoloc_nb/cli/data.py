@@ -51,8 +51,8 @@ def build(
     ] = None,
     fps: Annotated[float | None, option(SAMPLES, "Rate at which the model samples.", check=number(above=0))] = None,
     stamps: Annotated[
-        Literal["recipe", "pair", "none"], option(SAMPLES, "Times under the frames: each its own, one a pair, none.")
-    ] = "recipe",
+        Literal["frame", "pair", "none"], option(SAMPLES, "Times under the frames: each its own, one a pair, none.")
+    ] = "frame",
     stamping: Annotated[
         Literal["write", "done", "later"] | None,
         option(
@@ -159,7 +159,7 @@ HELP = {
     "task": "Task of clips that do not name theirs.",
     "boundary_is": "start or end: where an action has its boundary.",
     "fps": "Rate at which the model samples.",
-    "stamps": "Times under the frames: recipe, pair or none.",
+    "stamps": "Times under the frames: frame, pair or none.",
     "convention": "start or end: which of an answer's times is the boundary.",
     "manifest": "Manifest or benchmark that was exported.",
     "who": "Who corrected.",

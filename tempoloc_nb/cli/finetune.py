@@ -38,11 +38,12 @@ def config(
     list_: Annotated[bool, typer.Option("--list", help="List the presets, and write nothing.")] = False,
 ) -> None:
     """Write a training file; without options, the recipe's mimicgen_sft.toml with its vision section."""
-    from tempoloc_nb.finetuning.config import load_presets, make_config, read_override, to_toml, write_config
+    from tempoloc_nb.finetuning.config import load_presets, make_config, to_toml, write_config
+    from tempoloc_nb.finetuning.keys import read_override
 
     if list_:
-        for found in load_presets().presets.values():
-            typer.echo(f"{found.name:13} {', '.join(found.engines):24} {found.about}")
+        for name, found in load_presets().presets.items():
+            typer.echo(f"{name:13} {', '.join(found.engines):24} {found.about}")
         return
     changes: dict[str, Any] = dict(map(read_override, set_ or []))
     changes |= {"policy.model_name_or_path": model} if model else {}
@@ -82,10 +83,10 @@ def check(
     from tqdm import tqdm
 
     from tempoloc_nb.finetuning.check import check_config
-    from tempoloc_nb.finetuning.rules import Evaluation
+    from tempoloc_nb.finetuning.rules import EvaluationSettings
 
     given = {"fps": eval_fps, "total_pixels": eval_pixels, "convention": eval_convention}
-    asked = Evaluation(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
+    asked = EvaluationSettings(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
     with tqdm(unit="video", disable=as_json or not sys.stderr.isatty(), leave=False) as bar:
 
         def progress(done: int, total: int) -> None:
@@ -118,8 +119,7 @@ def launch(
     """Train in a process of its own; Ctrl-C ends all of it."""
     from tqdm import tqdm
 
-    from tempoloc_nb.finetuning.launch import Progress, launch_command
-    from tempoloc_nb.finetuning.launch import launch as start
+    from tempoloc_nb.finetuning.launch import Progress, launch_command, launch_training
 
     if dry_run:
         typer.echo(str(launch_command(file, engine, cosmos)))
@@ -131,7 +131,7 @@ def launch(
             bar.set_postfix(loss=told.loss, refresh=False)
             bar.update(told.step - bar.n)
 
-        run = start(file, engine, cosmos=cosmos, folder=output, grace=grace, echo=tqdm.write, report=report)
+        run = launch_training(file, engine, cosmos=cosmos, folder=output, grace=grace, echo=tqdm.write, report=report)
     typer.echo(str(run))
     if run.outcome != "finished":
         raise typer.Exit(130 if run.outcome == "interrupted" else 1)

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import errno
-import re
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Annotated, Any
 
 import typer
@@ -20,38 +18,24 @@ from . import data, finetune, models, predictions, study, tiny, videos
 from .options import tell
 from .study import join_parameters
 from ..core.errors import TempolocError
+from ..core.optional import EXTRAS
 
 # %% auto #0
-__all__ = ['EXPECTED', 'app', 'PANELS', 'extra_of', 'explain', 'Commands', 'tempoloc', 'main']
+__all__ = ['EXPECTED', 'app', 'PANELS', 'explain', 'Commands', 'tempoloc', 'main']
 
 # %% ../../nbs/90_cli/10_main.ipynb #f3a74075
-def extra_of(module: str) -> str:
-    """The extra of this package that installs `module`, such as "hf" for torch; "" if none does."""
-    try:
-        wanted = metadata.requires("tempoloc_nb") or []
-    except metadata.PackageNotFoundError:
-        return ""
-    name = module.partition(".")[0].replace("_", "-").lower()
-    found = [re.fullmatch(rf"{re.escape(name)}\W.*extra == ['\"]([\w-]+)['\"]", line.lower()) for line in wanted]
-    return next((f[1] for f in found if f), "")
-
-
 EXPECTED = (TempolocError, OSError, UnicodeError, RecursionError, ModuleNotFoundError)
 
 
 def explain(error: Exception) -> list[str]:
     """Lines that say what is wrong, for the errors in `EXPECTED`."""
     if isinstance(error, ModuleNotFoundError):
-        extra = extra_of(error.name or "")
-        way = f"pip install 'tempoloc_nb[{extra}]'" if extra else f"pip install {error.name}"
-        return [f"{error.name} is not installed: {way}"]
+        name = str(error.name).partition(".")[0]
+        package = f"'tempoloc_nb[{EXTRAS[name]}]'" if name in EXTRAS else name
+        return [f"{name} is not installed: pip install {package}"]
     if isinstance(error, OSError):
-        places = [str(p) for p in (error.filename, error.filename2) if p is not None]
-        return [
-            ": ".join(
-                [" and ".join(places), error.strerror or str(error)] if places else [error.strerror or str(error)]
-            )
-        ]
+        places = " and ".join(str(p) for p in (error.filename, error.filename2) if p is not None)
+        return [f"{places}{': ' if places else ''}{error.strerror or error}"]
     if isinstance(error, UnicodeError):
         return [f"a text is not in UTF-8: {error}"]
     if isinstance(error, RecursionError):

@@ -48,10 +48,10 @@ def simulate(
     """Make demonstrations with exact ground truth."""
     from tqdm import tqdm
 
-    from tempoloc_nb.sim.families import Family, find_families
+    from tempoloc_nb.sim.families import ClipFamily, find_families
     from tempoloc_nb.sim.make import simulate_clips
 
-    chosen = find_families(split, task) if split else (Family(task, task, "own", robot, first_seed=seed),)
+    chosen = find_families(split, task) if split else (ClipFamily(task, task, "own", robot, first_seed=seed),)
     for family in chosen:
         with tqdm(total=n, unit="clip", desc=family.key, disable=not sys.stderr.isatty()) as bar:
             made = simulate_clips(

@@ -246,7 +246,8 @@ def clips_of_videos(
             continue
         unlabelled = tuple(Event(label) for label in events.events)
         video = path.relative_to(root).as_posix()
-        clips.append(Clip(f"{events.key}/{name}", events.key, unlabelled, video, info.fps, duration=info.duration))
+        fps, duration = round(info.fps, 6), round(info.duration, 6)
+        clips.append(Clip(f"{events.key}/{name}", events.key, unlabelled, video, fps, duration=duration))
     if found:
         raise faults(found)
     return Benchmark(events.key, root, {events.key: events}, tuple(clips))

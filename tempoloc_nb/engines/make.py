@@ -58,7 +58,7 @@ def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
     if preset in ("recipe", "study"):
         return presets[preset]
     if preset not in (None, "card"):
-        raise TempolocError(f"no preset {preset!r}: choose one of {', '.join((*PRESETS, 'study'))}")
+        raise unknown("preset", preset, (*PRESETS, "study"))
     info = find_model(model)
     if info is not None and info.base is not None:
         return info.card
@@ -75,6 +75,7 @@ def engine_options(
     `timeout` (s an answer) and `retries` (further tries of a request) become a server's `patience`. Raises
     `TempolocError` for an option of another engine, or fewer than one at once.
     """
+    check_backend(name)
     options = {k: v for k, v in {"timeout": timeout, "retries": retries, **given}.items() if v not in (None, (), [])}
     for option, value in options.items():
         flag, able = f"--{option.replace('_', '-').replace('servers', 'server')}", OWN_OPTIONS.get(option, ENGINES)

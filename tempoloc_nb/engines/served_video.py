@@ -17,7 +17,7 @@ from PIL import Image as Picture
 from ..core.errors import TempolocError
 from .protocol import Request
 from ..core.files import read_object
-from ..video.budget import FRAMES_PER_TOKEN, MERGE, QWEN3_TOTAL_PIXELS, smart_resize
+from ..video.budget import FRAMES_PER_TOKEN, MERGE, PATCHES, QWEN3_LEAST, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image, encode
 from ..video.view import clip_inputs, is_qwen3
 
@@ -79,8 +79,8 @@ class VideoRules:
 # Sizes of the published checkpoints: preprocessor_config.json of Qwen2.5-VL (3B, 7B, 72B), whose processor is also its
 # video processor's, and video_preprocessor_config.json of Qwen3-VL.
 FAMILY_RULES: dict[Family, VideoRules] = {
-    "qwen2_5_vl": VideoRules("qwen2_5_vl", 56 * 56, 12_845_056, 14),
-    "qwen3_vl": VideoRules("qwen3_vl", 4096, QWEN3_TOTAL_PIXELS, 16),
+    "qwen2_5_vl": VideoRules("qwen2_5_vl", 56 * 56, 12_845_056, PATCHES["qwen2.5-vl"]),
+    "qwen3_vl": VideoRules("qwen3_vl", QWEN3_LEAST, QWEN3_TOTAL_PIXELS, PATCHES["qwen3-vl"]),
 }
 
 

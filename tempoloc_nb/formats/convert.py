@@ -122,8 +122,10 @@ def write_imported(
     output.parent.mkdir(parents=True, exist_ok=True)
     made = write_tasks(clips, output.parent, boundary_is or {})
     write_manifest(output, clips)
-    notes = (f"new tasks {first_names(made)}, see their .toml files",) if made else ()
-    return Converted(output, len(clips), dropped=dropped or {}, notes=notes)
+    notes = [f"new tasks {first_names(made)}, see their .toml files"] if made else []
+    if bare := [c.clip for c in clips if not c.labelled]:
+        notes.append(f"{len(bare)} without truth ({first_names(bare)}): find or label their events")
+    return Converted(output, len(clips), dropped=dropped or {}, notes=tuple(notes))
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6fbba7dc
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import Event
 from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing
+from ..core.optional import import_optional
 from .convert import Converted, write_imported
 from tempoloc_nb.formats.hdf5_rules import (
     SIGNALS,
@@ -38,13 +38,6 @@ from tempoloc_nb.formats.hdf5_rules import (
 )
 
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
-
-
-def _h5py() -> Any:
-    try:
-        return import_module("h5py")
-    except ImportError:
-        raise TempolocError("demonstration files need h5py: pip install 'tempoloc_nb[data]'") from None
 
 # %% auto #0
 __all__ = ['RECORD', 'DemoSignals', 'read_signals', 'demo_of', 'demos_of', 'signal_clips', 'WrittenSignals', 'keep_backup',
@@ -76,12 +69,13 @@ def _held(path: Path, exclusive: bool) -> Iterator[None]:
 @contextmanager
 def _opened(path: Path, mode: str = "r") -> Iterator[Any]:
     """The file's group `data`; `TempolocError` unless it is a file of demonstrations. Takes no lock."""
+    h5py = import_optional("h5py", "a file of demonstrations")
     try:
-        file = _h5py().File(path, mode, locking=False)
+        file = h5py.File(path, mode, locking=False)
     except OSError:
         raise TempolocError(f"{path.name} is not an HDF5 file, or it is cut off") from None
     with file:
-        if not isinstance(data := file.get("data"), _h5py().Group) or not len(data):
+        if not isinstance(data := file.get("data"), h5py.Group) or not len(data):
             raise TempolocError(f"{path.name} holds no demonstrations: it has no group data/demo_0")
         yield data
 
@@ -209,15 +203,19 @@ def signal_clips(
 ) -> list[Clip]:
     """Clips of one task (without video) from what `read_signals` found; `labels` name the events, else the signals do.
 
-    Raises `TempolocError` unless there is one label for each signal.
+    A demonstration without signals becomes a clip without truth. Raises `TempolocError` unless there is one label for
+    each signal, and where neither labels nor signals name the events.
     """
-    clips = []
+    demos, clips = tuple(demos), []
+    names = tuple(labels) or next((d.signals for d in demos if d.signals), ())
+    if not names:
+        raise TempolocError("no demonstration has signals: name the events to be found with --label")
     for d in demos:
-        names = tuple(labels) or d.signals
-        if len(names) != len(d.boundaries):
-            have = ", ".join(d.signals) or "none"
-            raise TempolocError(f"{d.demo} needs one signal for each of {len(names)} events; it has {have}")
-        events = tuple(Event(name, t) for name, t in zip(names, d.boundaries, strict=True))
+        if d.signals and len(names) != len(d.signals):
+            raise TempolocError(
+                f"{d.demo} needs one signal for each of {len(names)} events; it has {', '.join(d.signals)}"
+            )
+        events = tuple(Event(name, t) for name, t in zip(names, d.boundaries or [None] * len(names), strict=True))
         extra = {"demo": d.demo, "signals": list(d.signals), "control_rate": d.rate}
         clips.append(Clip(f"{task}/{d.demo}", task, events, duration=d.duration, source=source, extra=extra))
     return clips
@@ -389,6 +387,4 @@ def import_hdf5(
 ) -> Converted:
     """Write the demonstrations of a file as a manifest without videos; see `read_signals` and `signal_clips`."""
     demos = read_signals(source, layout=layout, rate=rate, signals=list(signal) or None)
-    bare = [d.demo for d in demos if not d.boundaries]
-    found = signal_clips([d for d in demos if d.boundaries], task, label, source=Path(source).name)
-    return write_imported(found, output, dropped={"no signals": bare} if bare else {})
+    return write_imported(signal_clips(demos, task, label, source=Path(source).name), output)

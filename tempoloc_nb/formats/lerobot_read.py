@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -23,6 +22,7 @@ from ..clips.videos import first_names
 from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_object
+from ..core.optional import import_optional
 from .convert import OTHERS, Converted, check_task_name, write_task
 from ..video.files import Image, encode, nearest, probe, video_frames
 
@@ -32,10 +32,7 @@ REST = "finishing the task"  # what a written annotation calls the time after th
 
 def parquet(path: Path, columns: Sequence[str] | None = None) -> Any:
     """A Parquet file as an Arrow table; `TempolocError` if it cannot be read or pyarrow is missing."""
-    try:
-        reader = import_module("pyarrow.parquet")
-    except ImportError:
-        raise TempolocError("LeRobot datasets need pyarrow: pip install 'tempoloc_nb[data]'") from None
+    reader = import_optional("pyarrow.parquet", "a LeRobot dataset")
     try:
         return reader.read_table(path, columns=columns)
     except (OSError, ValueError, KeyError) as error:

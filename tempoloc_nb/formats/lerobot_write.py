@@ -10,7 +10,6 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import import_module
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +20,7 @@ from .. import __version__
 from ..clips.manifest import Clip, load_benchmark
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, write_json
+from ..core.optional import import_optional
 from .convert import Converted
 from tempoloc_nb.formats.lerobot_read import (
     LANGUAGE,
@@ -77,7 +77,7 @@ def clips_by_episode(clips: Iterable[Clip], episodes: Sequence[Episode]) -> dict
 # %% ../../nbs/55_formats/100_lerobot_write.ipynb #693c54ec
 def _language_column(table: Any, spans: Mapping[int, Spans]) -> Any:
     """The column `language_persistent` with these subtasks, other rows kept."""
-    pa = import_module("pyarrow")
+    pa = import_optional("pyarrow")
     fields = [("role", pa.string()), ("content", pa.string()), ("style", pa.string()), ("timestamp", pa.float32())]
     kind = pa.list_(pa.struct([*fields, ("camera", pa.string()), ("tool_calls", pa.list_(pa.string()))]))
     old = table.column(LANGUAGE) if LANGUAGE in table.column_names else None
@@ -95,7 +95,7 @@ def _language_column(table: Any, spans: Mapping[int, Spans]) -> Any:
 # %% ../../nbs/55_formats/100_lerobot_write.ipynb #e7361f39
 def _index_column(table: Any, spans: Mapping[int, Spans], names: Sequence[str]) -> Any:
     """The column `subtask_index` with these subtasks."""
-    pa = import_module("pyarrow")
+    pa = import_optional("pyarrow")
     column = []
     for index, group in groupby(table.column("episode_index").to_pylist()):
         starts, labels = zip(*spans[index], strict=True)
@@ -106,7 +106,7 @@ def _index_column(table: Any, spans: Mapping[int, Spans], names: Sequence[str]) 
 # %% ../../nbs/55_formats/100_lerobot_write.ipynb #dd332a38
 def _write_rows(table: Any, path: Path) -> None:
     """Write a table as LeRobot does, one row group an episode, in place of the file at `path`."""
-    pq = import_module("pyarrow.parquet")
+    pq = import_optional("pyarrow.parquet")
     starts = np.flatnonzero(np.diff(table.column("episode_index").to_numpy(), prepend=-1)).tolist()
     path.unlink()
     with pq.ParquetWriter(path, table.schema, compression="snappy") as writer:
@@ -126,7 +126,7 @@ def _annotate(info: LeRobotInfo, root: Path, spans: Mapping[int, Spans], style: 
         # Without Hugging Face's description of the columns, which lacks the new one; LeRobot has its own.
         _write_rows(table.append_column(column, made).replace_schema_metadata(None), path)
     if style == "index":
-        pd = import_module("pandas")
+        pd = import_optional("pandas")
         by_name = pd.DataFrame({SUBTASK_INDEX: range(len(names))}, index=pd.Index(names, name="subtask"))
         by_name.to_parquet(root / "meta" / "subtasks.parquet")
     else:

@@ -21,7 +21,8 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, read_jsonl, read_object, write_json, write_jsonl
 from ..core.provenance import file_hash
-from ..data.sample import PLACEHOLDER, Sample, Stamps, check_question, inside, to_row
+from ..video.stamp import Stamps, stamps_of
+from ..data.sample import PLACEHOLDER, Sample, check_question, inside, to_row
 from ..data.store import dataset_place, read_samples, save_samples
 from .convert import OTHERS, Converted, check_unique, relative_path
 from ..prompting.answers import parse_answer
@@ -117,7 +118,7 @@ class _Own:
     task: str | None = None
     split: str | None = None
     fps: Rate | None = None
-    stamps: Stamps | None = None
+    stamps: Literal["none", "frame", "pair", "recipe"] | None = None
     stamped: bool = False
     convention: BoundaryIs | None = None
     events: list[Event] | None = None
@@ -204,7 +205,8 @@ def _told(own: _Own, told: Defaults, video: Path, where: str) -> dict[str, Any]:
     return {
         "task": task, "clip": own.clip or f"{task}/{video.stem}", "split": own.split or told.split,
         "fps": own.fps or min(told.fps or info.fps, info.fps), "source_fps": info.fps, "duration": info.duration,
-        "stamps": own.stamps or told.stamps, "stamped": own.stamped, "convention": own.convention or told.convention,
+        "stamps": stamps_of(own.stamps or told.stamps),
+        "stamped": own.stamped, "convention": own.convention or told.convention,
         "source": own.source, "video_sha256": file_hash(video),
     }  # fmt: skip
 

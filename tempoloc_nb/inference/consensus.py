@@ -53,7 +53,7 @@ def lower_median(times: Floats) -> float:
     """
     return float(np.sort(times)[(len(times) - 1) // 2])
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #7c7fa90c
 def _combine_event(label: str, boundaries: Floats, others: Floats, pair_s: float, side: BoundaryIs) -> CombinedEvent:
     """One event from its boundaries and other edges (trials,), NaN where a trial has none."""
     usable = boundaries[~np.isnan(boundaries)]
@@ -68,7 +68,7 @@ def _combine_event(label: str, boundaries: Floats, others: Floats, pair_s: float
     agree = int(np.count_nonzero(away <= pair_s + 1e-9))
     return CombinedEvent(label, middle, other, float(np.mean(away)), agree / len(boundaries), len(usable))
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #efa966bd
 def combine_events(
     labels: Sequence[str], boundaries: Floats, others: Floats, pair_s: float, boundary_is: BoundaryIs = "start"
 ) -> tuple[CombinedEvent, ...]:
@@ -80,7 +80,7 @@ def combine_events(
         _combine_event(label, boundaries[:, i], others[:, i], pair_s, boundary_is) for i, label in enumerate(labels)
     )
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #80fe4c2d
 def combine_answers(
     answers: Sequence[Answer], pair_s: float, boundary_is: BoundaryIs = "start"
 ) -> tuple[CombinedEvent, ...]:
@@ -119,7 +119,7 @@ class Combined:
         times = [own if there else None for own, there in zip(both, known, strict=True)]
         return write_answer([e.label for e in self.events], times, digits=3)
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #26a083d5
 def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Combined:
     """The trials at `rows`, all of one clip and run."""
     model, fps = trials.runs[trials.run[rows[0]]]
@@ -129,7 +129,7 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
     events = combine_events(clip.labels, trials.boundary[rows, :n], others, FRAMES_PER_TOKEN / rate, side)
     return Combined(clip.clip, clip.task, model, fps, side, len(rows), events)
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
 def combine_trials(
     predictions: Path | str | Sequence[Path | str], benchmark: Benchmark, boundary_is: BoundaryIs | None = None
 ) -> list[Combined]:
@@ -186,7 +186,7 @@ class CombineSummary:
         made = f"{self.clips} answers from {self.trials} trials"
         return f"{self.output}: {made}; of {self.events} events {', '.join(parts)}"
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #fefd989d
 def combine(
     path: Path | str, out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
     boundary_is: BoundaryIs | None = None,
@@ -228,7 +228,7 @@ class RiskPoint:
     mae_s: float
     mre_pct: float  # of the subtask's duration
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #0215927d
 def _errors(combined: Sequence[Combined], benchmark: Benchmark) -> Iterator[tuple[CombinedEvent, float, float]]:
     """(event, absolute error in s, duration of its subtask in s) of each event that is not missing."""
     clips = {c.clip: c for c in benchmark.clips}
@@ -239,7 +239,7 @@ def _errors(combined: Sequence[Combined], benchmark: Benchmark) -> Iterator[tupl
             if e.boundary is not None:
                 yield e, abs(e.boundary - truth), duration
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #83519b0a
 def risk_coverage(
     combined: Sequence[Combined], benchmark: Benchmark, by: Order = "confidence"
 ) -> tuple[RiskPoint, ...]:

@@ -251,6 +251,8 @@ def localize(
     sampling = replace(way.sampling, temperature=heat, seed=seed)
     way = replace(way, sampling=sampling, prompt=prompt or way.prompt, fps=way.fps if fps is None else fps)
     load_prompt(way.prompt)  # loading a model can take minutes: say first what is wrong with the question
+    if constrain is not None:
+        answer_constraint(constrain, labels, 1.0)
     info = find_model(name)
     question = _Question(labels, way, trials, info.boundary_is if info else "start", constrain)
     if isinstance(engine, str):

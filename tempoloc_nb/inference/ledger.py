@@ -49,7 +49,7 @@ class KeyedRow:
     id: int
     trial: int
 
-
+# %% ../../nbs/45_inference/30_ledger.ipynb #ed11f0cb
 def keyed_rows(path: Path) -> Iterator[KeyedRow]:
     """The whole rows with their keys; raises `TempolocError` for one that is no answer to a request."""
     for number, (end, line) in enumerate(whole_rows(path), 1):
@@ -91,7 +91,7 @@ class Keys:
         groups = zip(self._starts[first:after], self._ends[first:after], strict=True)
         return frozenset(trial for start, end in groups for trial in self._trials[start:end].tolist())
 
-
+# %% ../../nbs/45_inference/30_ledger.ipynb #dfd9fa48
 def read_keys(path: Path) -> tuple[Keys, int]:
     """The keys of a predictions file, and the byte after its last whole row. No file, no keys.
 
@@ -115,7 +115,7 @@ class Disk:
     fsync: Callable[[int], None] = os.fsync
     truncate: Callable[[int, int], None] = os.ftruncate
 
-
+# %% ../../nbs/45_inference/30_ledger.ipynb #b8829296
 disk = Disk()
 
 
@@ -185,7 +185,7 @@ class RowFile:
             " before is kept"
         )
 
-
+# %% ../../nbs/45_inference/30_ledger.ipynb #1e3a40f0
 def _sync_folder(folder: Path) -> None:
     """Make a new file's name last; some file systems cannot."""
     with suppress(OSError):
@@ -210,7 +210,7 @@ def read_errors(output: Path) -> list[dict[str, Any]]:
             found += [row] if "clip" in row and "error" in row else []
     return found
 
-
+# %% ../../nbs/45_inference/30_ledger.ipynb #fbb49dec
 class Ledger:
     """An output and its failures, open for appending. Use within `locks.sole_writer`.
 

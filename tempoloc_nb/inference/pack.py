@@ -46,7 +46,7 @@ def run_line(predictions: Path) -> str:
     cut = f", {r['cut_off_answers']} of them cut off" if r["cut_off_answers"] else ""
     return f"{predictions}: {r['answers']} answers about {r['clips']} clips{cut}, {r['seconds']:g} s on {r['device']}"
 
-
+# %% ../../nbs/45_inference/50_pack.ipynb #6c46b37e
 def read_rows(predictions: Path) -> Iterator[dict[str, Any]]:
     """The rows of a prediction file, compressed or not. Raises `TempolocError` naming the line that is no JSON."""
     with open_packed(predictions) as source:

@@ -23,7 +23,10 @@ def read_record(predictions: Path) -> dict[str, Any]:
     """The record of a prediction file; raises `TempolocError` if there is none, or it is no JSON object."""
     return read_object(record_path(predictions), "record")
 
+# %% auto #0
+__all__ = ['record_path', 'read_record', 'write_record', 'changed_settings', 'output_file', 'derive_record']
 
+# %% ../../nbs/45_inference/25_record.ipynb #df5372a8
 def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
     """Write the record of a prediction file, all or nothing."""
     write_json(record_path(predictions), record)
@@ -33,9 +36,6 @@ def changed_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """The names of the settings in which two records differ, with commas; "" if they differ in none."""
     a, b = one.get("settings", {}), other.get("settings", {})
     return ", ".join(sorted(k for k in {*a, *b} if a.get(k) != b.get(k)))
-
-# %% auto #0
-__all__ = ['record_path', 'read_record', 'write_record', 'changed_settings', 'output_file', 'derive_record']
 
 # %% ../../nbs/45_inference/25_record.ipynb #609b9eef
 def output_file(out: Path | str, *read: Path | str) -> Path:

@@ -70,7 +70,7 @@ class Window:
         event = Event(self.clip.labels[self.event], self.boundary - self.start)
         return Clip(self.name, self.clip.task, (event,), f"{self.name}.mp4", fps, duration=self.duration)
 
-
+# %% ../../nbs/45_inference/70_refine.ipynb #a2a3766f
 def find_window(clip: Clip, event: int, boundary: float, info: VideoInfo, window_s: float) -> Window | None:
     """The frames of a clip's video within `window_s` seconds of a boundary; None if they are fewer than four."""
     times = np.array(info.times)
@@ -82,7 +82,7 @@ def find_window(clip: Clip, event: int, boundary: float, info: VideoInfo, window
     end = info.duration if last + 1 == len(times) else info.times[last + 1]
     return Window(clip, event, boundary, first, last, info.times[first], end)
 
-
+# %% ../../nbs/45_inference/70_refine.ipynb #321ae335
 def cut_windows(windows: Sequence[Window], info: VideoInfo, folder: Path) -> None:
     """Write the windows of one clip's video to `folder`, in one pass over it; frames are held only while needed."""
     waiting: dict[int, list[Image]] = {}
@@ -111,7 +111,7 @@ def read_window(texts: Sequence[str], window: Window, side: BoundaryIs) -> tuple
         return None, "outside" if any(a.events[0].status == "out of range" for a in answers) else "no answer"
     return window.start + min(found, window.duration), "refined"
 
-
+# %% ../../nbs/45_inference/70_refine.ipynb #ea516c38
 def keep_order(coarse: Sequence[float | None], fine: list[float | None], outcomes: list[str]) -> None:
     """Set boundaries in `fine` that came out of order back to the coarse ones, in place.
 
@@ -128,7 +128,7 @@ def keep_order(coarse: Sequence[float | None], fine: list[float | None], outcome
                     if outcomes[i] == "refined":
                         fine[i], outcomes[i], changed = coarse[i], "out of order", True
 
-
+# %% ../../nbs/45_inference/70_refine.ipynb #8e52fd19
 def move_events(combined: Combined, boundaries: Sequence[float | None]) -> Combined:
     """A combined answer with other boundaries. An interval that ended at its neighbour's boundary still does."""
     step = 1 if combined.boundary_is == "start" else -1
@@ -174,7 +174,7 @@ def _one_run(first: Path, benchmark: Benchmark, boundary_is: BoundaryIs | None) 
         raise TempolocError(f"{first.name} has several runs ({', '.join(runs)}): refine one at a time")
     return coarse
 
-
+# %% ../../nbs/45_inference/70_refine.ipynb #be9674d2
 class _Pass:
     """The windows of a first pass, and why the other events have none."""
 
@@ -238,6 +238,7 @@ def _window_texts(path: Path, trials: int) -> dict[str, dict[int, str]]:
             found.setdefault(row["clip"], {})[row["trial"]] = row["text"]
     return found
 
+# %% ../../nbs/45_inference/70_refine.ipynb #4d01b179
 _Found = tuple[list[float | None], list[str]]
 
 
@@ -253,7 +254,7 @@ def _row(
     }  # fmt: skip
     return row | ({"boundary_is": told} if told else {})
 
-
+# %% ../../nbs/45_inference/70_refine.ipynb #dd43ca3c
 def _summary(
     out: Path, coarse: Sequence[Combined], found: Mapping[str, _Found], run: RunSummary | None,
     unread: Mapping[str, str],

@@ -22,9 +22,22 @@ from ..prompting.sampling import Sampling
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['request_id', 'view_name', 'asked_form', 'response_row', 'plan_requests', 'Unanswered']
+__all__ = ['plan_requests', 'request_id', 'view_name', 'asked_form', 'response_row', 'Unanswered']
 
-# %% ../../nbs/45_inference/15_requests.ipynb #d4b74a53
+# %% ../../nbs/45_inference/15_requests.ipynb #6740572f
+def plan_requests(
+    benchmark: Benchmark, videos: Mapping[str, Path], fps: float, trials: int, view: View, prompt: Prompt,
+    labels: Mapping[str, Sequence[str]] | None = None,
+) -> list[Request]:
+    """A request for each clip that has a video. `labels` replaces the events asked for, by clip."""
+    asked, numbers = labels or {}, tuple(range(trials))
+    return [
+        Request(c.clip, c.task, videos[c.clip], tuple(asked.get(c.clip, c.labels)), prompt, fps, view, numbers)
+        for c in benchmark.clips
+        if c.clip in videos
+    ]
+
+# %% ../../nbs/45_inference/15_requests.ipynb #f242f733
 def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling) -> str:
     """16 hexadecimal digits that identify what determines the answers, the video's content included."""
     asked = {
@@ -37,7 +50,7 @@ def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling
         asked["constraint"] = asdict(request.constraint)
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
-
+# %% ../../nbs/45_inference/15_requests.ipynb #401b0f90
 def view_name(view: View) -> str:
     """A view in a word: its stamps, and what is unusual."""
     parts: list[str] = [view.stamps]
@@ -52,7 +65,7 @@ def asked_form(request: Request) -> Form:
         return "json" if request.constraint.kind == "json" else "lines"
     return request.prompt.form
 
-
+# %% ../../nbs/45_inference/15_requests.ipynb #da30adbd
 def response_row(request: Request, response: Response, backend: Backend, swapped: bool) -> dict[str, Any]:
     """One line of the predictions file."""
     row: dict[str, Any] = {
@@ -63,19 +76,6 @@ def response_row(request: Request, response: Response, backend: Backend, swapped
     row |= {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(response).items()}
     row |= {"form": "json"} if asked_form(request) == "json" else {}
     return row | ({"labels": list(request.labels)} if swapped else {})
-
-# %% ../../nbs/45_inference/15_requests.ipynb #6740572f
-def plan_requests(
-    benchmark: Benchmark, videos: Mapping[str, Path], fps: float, trials: int, view: View, prompt: Prompt,
-    labels: Mapping[str, Sequence[str]] | None = None,
-) -> list[Request]:
-    """A request for each clip that has a video. `labels` replaces the events asked for, by clip."""
-    asked, numbers = labels or {}, tuple(range(trials))
-    return [
-        Request(c.clip, c.task, videos[c.clip], tuple(asked.get(c.clip, c.labels)), prompt, fps, view, numbers)
-        for c in benchmark.clips
-        if c.clip in videos
-    ]
 
 # %% ../../nbs/45_inference/15_requests.ipynb #21731935
 class Unanswered(Sequence[Request]):

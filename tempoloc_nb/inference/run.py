@@ -42,7 +42,7 @@ def tell_failures(failed: Iterable[tuple[str, str]]) -> None:
     for clip, why in failed:
         print(f"tempoloc: {why if clip in why else f'{clip}: {why}'}", file=sys.stderr)
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #57b8d27f
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """What a run did. `failed` holds (clip, reason)."""
@@ -232,7 +232,7 @@ def run_backend(
         run = _Run(backend, sampling, ledger, frozenset(labels or ()), progress)
         return run.ask(planned, complete, missing)
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #5669a458
 def _videos_of(
     benchmark: Benchmark, video_root: Path | str | None, shard: tuple[int, int] | None
 ) -> tuple[dict[str, Path], tuple[str, ...]]:
@@ -247,7 +247,7 @@ def _videos_of(
         print(f"tempoloc: {missing_message(missing, len(wanted), video_root)}", file=sys.stderr)
     return {clip: videos[clip] for clip in wanted if clip in videos}, missing
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #20803368
 def _completer(
     constraint: Literal["regex", "json"] | None, think: bool, settings: Mapping[str, Any], sampling: Sampling
 ) -> Callable[[Request], Request]:

@@ -19,7 +19,7 @@ from .checkpoints import check_folder
 from .locate import find_place
 from ..core.machine import gpu_count
 from .recognise import count_parameters, find_model
-from ..video.budget import FRAMES_PER_TOKEN
+from ..video.budget import FRAMES_PER_TOKEN, token_side
 
 # %% auto #0
 __all__ = ['GPU', 'CPU', 'ANSWER_TOKENS', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'model_size', 'Speed', 'video_tokens',
@@ -134,8 +134,7 @@ LAYERS = 28  # of a model that says nothing: those of a 7B
 
 def video_tokens(size: ModelSize, clips: Sequence[Clip], fps: float) -> int:
     """Vision tokens of all `clips` together, at most: the study's budget for a clip of unknown length."""
-    side = 28  # pixels of a token, Qwen2.5-VL
-    budget = settings().pixels.total_pixels // side**2
+    budget = settings().pixels.total_pixels // token_side("qwen2.5-vl") ** 2
     total = 0
     for clip in clips:
         if size.frame_tokens is None or clip.duration is None:

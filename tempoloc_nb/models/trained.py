@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from annotated_types import Gt
 
@@ -15,10 +15,10 @@ from ..clips.tasks import BoundaryIs
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_object, write_json
+from ..video.stamp import Stamps
 from ..prompting.prompts import list_prompts
 
 WAY = "tempoloc.json"
-Stamps = Literal["none", "frame", "pair"]  # what a model may be trained on; see `view.View`
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TrainedWay:
     boundary_is: BoundaryIs
 
 # %% auto #0
-__all__ = ['WAY', 'Stamps', 'TrainedWay', 'write_way', 'read_way']
+__all__ = ['WAY', 'TrainedWay', 'write_way', 'read_way']
 
 # %% ../../nbs/30_models/40_trained.ipynb #0bf49f57
 def write_way(folder: Path, way: TrainedWay) -> None:

@@ -64,7 +64,7 @@ class Shift:
     mean: Estimate
     within: Estimate
 
-
+# %% ../../nbs/40_scoring/70_answer_shift.ipynb #2b9ce7e2
 def answer_shift(
     path_a: Path | str, path_b: Path | str, benchmark: Benchmark, *, expected: float = 0.0, tolerance: float = 0.25,
     resamples: int = 1000, seed: int | None = None,
@@ -90,7 +90,7 @@ def answer_shift(
                              resamples, random))  # fmt: skip
     return tuple(shifts)
 
-
+# %% ../../nbs/40_scoring/70_answer_shift.ipynb #150c8b94
 def _shift(
     task: str, difference: Floats, clip: Ints, asked: int, expected: float, tolerance: float, resamples: int, seed: int
 ) -> Shift:

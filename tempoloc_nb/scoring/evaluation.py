@@ -61,7 +61,7 @@ class DemoResult:
     worst_event: int | None
     scores: Mapping[str, float | None]
 
-
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #1f33212f
 @dataclass(frozen=True, slots=True)
 class TaskResult:
     """One task. `statuses` counts events by status over all trials, `unscored` names clips without any scored trial.
@@ -80,7 +80,7 @@ class TaskResult:
     events: tuple[EventResult, ...]
     demos: tuple[DemoResult, ...]
 
-
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #776971d2
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """One model at one sampling rate. `scores` are means over its tasks."""
@@ -91,7 +91,7 @@ class RunResult:
     scores: Scores
     tasks: tuple[TaskResult, ...]
 
-
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #b7559ce6
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """All runs in the scored files. `time_base` is the base of all seconds; `truncated` counts cut-off last lines.
@@ -140,7 +140,7 @@ def _event_results(
         results.append(EventResult(i, " / ".join(labels), _estimates(samples, confidence)))
     return tuple(results)
 
-
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #43047881
 def _demo_results(
     demo: DemoScores, truth: TaskTruth, index: Ints, kept: Bools
 ) -> tuple[DemoResult, ...]:
@@ -172,7 +172,7 @@ class _Plan:
     resamples: int
     seed: int
 
-
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #324bb5ab
 def _score_task(
     task: Task, trials: Trials, demo: Ints, truth: TaskTruth, fps: float, plan: _Plan
 ) -> tuple[TaskResult, dict[str, Sampled]]:
@@ -203,7 +203,7 @@ def _score_task(
     )
     return result, samples
 
-
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #6da66348
 def _score_run(
     benchmark: Benchmark, clips: Sequence[Clip], trials: Trials, run: int, plan: _Plan
 ) -> RunResult:
@@ -280,7 +280,7 @@ class Comparison:
     difference: Estimate
     p: float | None
 
-
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #190c9d42
 def _paired(a: RunResult, b: RunResult, score: str) -> dict[str, Floats]:
     """The pairs (demos, 2) of each task that both runs have, by task."""
     pairs: dict[str, Floats] = {}
@@ -292,7 +292,7 @@ def _paired(a: RunResult, b: RunResult, score: str) -> dict[str, Floats]:
             pairs[task.task] = np.array(known)
     return pairs
 
-
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #520c4237
 def compare(
     a: RunResult,
     b: RunResult,
@@ -352,7 +352,7 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
         lines.append(f"{len(evaluation.unlabelled)} clips have no truth and were not scored")
     return lines
 
-
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #d107c12d
 def comparison_lines(a: RunResult, b: RunResult, **options: Any) -> list[str]:
     """The paired difference of two runs in MRE, a line a task; `options` are those of `compare`."""
     return [

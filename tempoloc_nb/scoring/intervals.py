@@ -36,7 +36,11 @@ class Estimate:
             text += f" [{self.low:.{digits}f}, {self.high:.{digits}f}]"
         return text
 
+# %% auto #0
+__all__ = ['EXACT_FLIPS', 'Estimate', 'Sampled', 'draws', 'row_means', 'sample_ratio', 'sample_columns', 'mean_of_columns',
+           'sample_mean', 'mean_of', 'sample_quantile', 'sign_flip_p']
 
+# %% ../../nbs/40_scoring/50_intervals.ipynb #3929499c
 @dataclass(frozen=True, slots=True)
 class Sampled:
     """A number (NaN if there is none) and its bootstrap samples; without samples nobody knows how sure it is."""
@@ -53,10 +57,6 @@ class Sampled:
             return Estimate(self.value)
         low, high = np.quantile(finite, [(1 - confidence) / 2, (1 + confidence) / 2])
         return Estimate(self.value, float(low), float(high))
-
-# %% auto #0
-__all__ = ['EXACT_FLIPS', 'Estimate', 'Sampled', 'draws', 'row_means', 'sample_ratio', 'sample_columns', 'mean_of_columns',
-           'sample_mean', 'mean_of', 'sample_quantile', 'sign_flip_p']
 
 # %% ../../nbs/40_scoring/50_intervals.ipynb #e4be891f
 def draws(demos: int, resamples: int, seed: int | Sequence[int]) -> Floats:
@@ -77,7 +77,7 @@ def row_means(values: Floats) -> Floats:
     there = ~np.isnan(values)
     return _ratio(np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1).astype(float))
 
-
+# %% ../../nbs/40_scoring/50_intervals.ipynb #9e66e8f0
 def sample_ratio(numerators: Floats, denominators: Floats, weights: Floats) -> Sampled:
     """Σ numerators / Σ denominators over demonstrations (demos,), drawn with weights (resamples, demos)."""
     value = float(_ratio(numerators.sum(keepdims=True), denominators.sum(keepdims=True))[0])
@@ -101,7 +101,7 @@ def mean_of_columns(columns: Sequence[Sampled]) -> Sampled:
     samples = [c.samples for c in columns if c.samples is not None]
     return Sampled(value, row_means(np.stack(samples, axis=1)) if samples else None)
 
-
+# %% ../../nbs/40_scoring/50_intervals.ipynb #2914a252
 def sample_mean(values: Floats, weights: Floats) -> Sampled:
     """Mean over demonstrations, then over events, of (demos, events) values in which NaN is not there."""
     return mean_of_columns(sample_columns(values, weights))

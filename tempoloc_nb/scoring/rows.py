@@ -83,7 +83,7 @@ class ClipIndex:
             raise TempolocError(f"{LINE} gives the task {row.task!r} for the clip {full}")
         return self.clips[full]
 
-
+# %% ../../nbs/40_scoring/20_rows.ipynb #652cbd30
 def index_clips(benchmark: Benchmark, clips: Sequence[Clip]) -> ClipIndex:
     """The index of a benchmark whose `clips` are to be read."""
     found: dict[str, IndexedClip | None] = dict.fromkeys(c.clip for c in benchmark.clips)

@@ -50,7 +50,7 @@ class TaskTruth:
     length: Floats  # (clips,)
     rate: Floats  # (clips, 1), frames of the source per second
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #0fc51e31
 def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
     """Raises `TempolocError` in strict mode for a clip whose length nobody knows."""
     width = max(len(c.events) for c in clips)
@@ -98,7 +98,7 @@ def _errors(trials: Trials, demo: Ints, truth: TaskTruth, mode: Mode) -> tuple[F
     worst = worst_error(wanted, truth.length[demo][:, None])
     return signed, np.where(np.isnan(signed), worst, np.abs(signed)), disorder
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #65766439
 def _hits(error: Floats, scored: Bools, rate: Floats, fps: float, scoring: Scoring) -> dict[str, Floats]:
     """Hits by name; an event that was not scored as written is no hit, NaN stays NaN."""
     nothing = np.isnan(error)
@@ -119,7 +119,7 @@ def _relative(error: Floats, duration: Floats, mode: Mode) -> Floats:
     nothing = np.where(np.isnan(error), np.nan, 0.0 if mode == "recipe" else np.nan)
     return np.asarray(np.divide(100 * error, duration, out=nothing, where=duration > 0))
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #5255c8cd
 def _segments(predicted: Floats, wanted: Floats, kept: Bools, scoring: Scoring) -> dict[str, Floats]:
     """(tp, fp, fn) of each trial by name, NaN for dropped trials."""
     found = {}
@@ -128,7 +128,7 @@ def _segments(predicted: Floats, wanted: Floats, kept: Bools, scoring: Scoring) 
         found[f"F1@{k:g}"] = np.where(kept[:, None], counts, np.nan)
     return found
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #709d420a
 def score_trials(
     trials: Trials, demo: Ints, truth: TaskTruth, fps: float, mode: Mode, scoring: Scoring
 ) -> TrialScores:
@@ -186,13 +186,13 @@ def score_demos(trial: TrialScores, demo: Ints, demos: int) -> DemoScores:
         np.repeat(demo, error.shape[1]),
     )
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #56ad29a7
 def f1_parts(counts: Floats) -> tuple[Floats, Floats]:
     """Numerators and denominators of F1 from (tp, fp, fn) rows; NaN rows count nothing."""
     tp, fp, fn = np.nan_to_num(counts).T
     return 2 * tp, 2 * tp + fp + fn
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #a9ba71a8
 def score_samples(demo: DemoScores, weights: Floats) -> tuple[dict[str, Sampled], list[dict[str, Sampled]]]:
     """The scores of a task and of each of its events, with their bootstrap samples."""
     width = demo.values["mae_s"].shape[1]

@@ -66,7 +66,7 @@ class Trials:
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
         return replace(self, **columns)
 
-
+# %% ../../nbs/40_scoring/30_trials.ipynb #4278958e
 _COLUMNS = tuple(name for name in Trials.__dataclass_fields__ if name not in ("runs", "truncated"))
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #2b537eb3
@@ -90,7 +90,7 @@ def _read_strictly(
         events.append((*times, _CODE[e.status], e.labelled))
     return events, answer.compliant, len(answer.extra)
 
-
+# %% ../../nbs/40_scoring/30_trials.ipynb #3bb812bf
 def _read_as_the_recipe(
     row: Row, asked: tuple[str, ...], length: float | None, side: BoundaryIs
 ) -> tuple[list[_Event], bool, int]:
@@ -217,7 +217,7 @@ def _declared(path: Path) -> BoundaryIs | None:
         return None
     return check_json(_RunFile, read_text(beside, "run"), f"{beside.name} beside {path.name}").boundary_is
 
-
+# %% ../../nbs/40_scoring/30_trials.ipynb #9f253ca1
 def _pieces(paths: Sequence[Path], mode: Mode, told: BoundaryIs | None) -> Iterator[_Piece]:
     """Cut files into pieces; raises `TempolocError` for one that cannot be read or is empty."""
     for file, path in enumerate(paths):
@@ -233,7 +233,7 @@ def _pieces(paths: Sequence[Path], mode: Mode, told: BoundaryIs | None) -> Itera
         for begin in range(0, size, CHUNK_BYTES):
             yield replace(whole, begin=begin, stop=begin + CHUNK_BYTES)
 
-
+# %% ../../nbs/40_scoring/30_trials.ipynb #8ad85359
 def _results(pieces: Sequence[_Piece], index: ClipIndex, workers: int) -> Iterator[Trials | tuple[int, str]]:
     """What the pieces hold, in their order; processes are started only for more than one piece."""
     read, count = partial(_read_piece, index=index), min(workers, len(pieces))

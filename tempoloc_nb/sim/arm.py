@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from .episode import rotation_vector
-from .labels import Gripper, Ints, find_gripper, has
-from .motion import Floats
+from .labels import Gripper, find_gripper, has
+from .motion import Floats, Ints
 
 # %% auto #0
 __all__ = ['HOME', 'spin', 'yawed', 'Arm', 'find_arm']
@@ -72,7 +72,7 @@ class Arm:
             q = np.clip(q + np.clip(step, -0.4, 0.4), self.limits[:, 0], self.limits[:, 1])
         return left
 
-
+# %% ../../nbs/65_sim/130_arm.ipynb #e3e78c96
 def find_arm(model: Any) -> Arm:
     """The arm of a model; raises `TempolocError` if it is not a Panda."""
     import mujoco

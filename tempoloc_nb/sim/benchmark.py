@@ -23,7 +23,7 @@ from .render import load_episode
 from .truth import agreement, estimate_instants
 
 # %% auto #0
-__all__ = ['APERTURE_UNIT', 'VELOCITY_UNIT', 'SIGNAL_HZ', 'Signals', 'named_objects', 'write_signals', 'read_signals',
+__all__ = ['APERTURE_UNIT', 'VELOCITY_UNIT', 'SIGNAL_HZ', 'Signals', 'named_objects', 'write_clip_signals', 'read_clip_signals',
            'label_errors', 'build_benchmark']
 
 # %% ../../nbs/65_sim/100_benchmark.ipynb #a77d809f
@@ -43,13 +43,13 @@ class Signals:
         """The instants (s) that the signals alone suggest, by object and kind."""
         return {name: estimate_instants(self.aperture, v, SIGNAL_HZ) for name, v in self.velocity.items()}
 
-
+# %% ../../nbs/65_sim/100_benchmark.ipynb #11cd35df
 def named_objects(clip: Clip) -> list[str]:
     """The objects that a clip's events are about, in order of appearance."""
     return list(dict.fromkeys(name.split(":")[1] for name in clip.extra["instant_names"]))
 
-
-def write_signals(path: Path, episodes: Sequence[tuple[Clip, Path]]) -> None:
+# %% ../../nbs/65_sim/100_benchmark.ipynb #b5203191
+def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]]) -> None:
     """Pack the signals of saved episodes as integers (units above), clips one after the other."""
     lengths, names, apertures, velocities = [], [], [], []
     for clip, file in episodes:
@@ -71,8 +71,8 @@ def write_signals(path: Path, episodes: Sequence[tuple[Clip, Path]]) -> None:
             velocity=np.concatenate(padded).clip(-32767, 32767).astype(np.int16).T,
         )
 
-
-def read_signals(path: str | Path) -> dict[str, Signals]:
+# %% ../../nbs/65_sim/100_benchmark.ipynb #43de4e70
+def read_clip_signals(path: str | Path) -> dict[str, Signals]:
     """Signals by clip id."""
     try:
         with np.load(path, allow_pickle=False) as data:
@@ -90,7 +90,7 @@ def read_signals(path: str | Path) -> dict[str, Signals]:
     except (OSError, KeyError, ValueError) as error:
         raise TempolocError(f"{Path(path).name} holds no signals: {error}") from None
 
-
+# %% ../../nbs/65_sim/100_benchmark.ipynb #d69113be
 def label_errors(clip: Clip, signals: Signals) -> list[float]:
     """How far each of a clip's labels is from the independent estimate, in frames of 1/30 s."""
     names = clip.extra["instant_names"]
@@ -103,7 +103,7 @@ def _compact(clip: Clip, videos: int) -> Clip:
     extra = {k: v for k, v in clip.extra.items() if k in ("idle", "instant_names")}
     return replace(clip, video=shipped, extra=extra)
 
-
+# %% ../../nbs/65_sim/100_benchmark.ipynb #64ae6142
 def build_benchmark(
     work: str | Path,
     out: str | Path,
@@ -133,7 +133,7 @@ def build_benchmark(
     listed = sorted(read_manifest(work / "test" / "manifest.jsonl"), key=lambda clip: order.index(clip.task))
     test = [_compact(clip, videos) for clip in listed]
     episodes = [(clip, work / "test" / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in test]
-    write_signals(out / "signals.npz", episodes)
+    write_clip_signals(out / "signals.npz", episodes)
     write_manifest(out / "manifest.jsonl", test)
     train = [_compact(clip, 0) for clip in read_manifest(work / "sft" / "manifest.jsonl")]
     write_manifest(out / "train.jsonl.xz", train)

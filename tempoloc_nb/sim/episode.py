@@ -5,7 +5,7 @@
 # %% ../../nbs/65_sim/60_episode.ipynb #c14f4b4f
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,21 +14,21 @@ from .motion import Floats, Plan
 from .scene import CONTROL_HZ, KP, MAX_STEP
 
 # %% auto #0
-__all__ = ['EpisodeFailed', 'Recorder', 'root_body', 'contact_geoms', 'down', 'forward', 'turn', 'rotation_vector',
-           'feed_forward', 'Episode', 'place_object', 'place_hand']
+__all__ = ['EpisodeFailed', 'Recorder', 'down', 'forward', 'turn', 'rotation_vector', 'feed_forward', 'LiveEpisode',
+           'place_object', 'place_hand']
 
 # %% ../../nbs/65_sim/60_episode.ipynb #a99b8a12
 class EpisodeFailed(Exception):
     """The scripted demonstration went wrong (message: how); the episode is counted and dropped."""
 
-
+# %% ../../nbs/65_sim/60_episode.ipynb #4839fed4
 class Recorder:
     """Traces of one episode, appended after every physics step."""
 
     def __init__(self, env: Any, objects: Mapping[str, Any], fps: float) -> None:
         self.data, model = env.sim.data._data, env.sim.model._model
         self.fps, self.names = fps, tuple(objects)
-        self.bodies = [model.body(root_body(o)).id for o in objects.values()]
+        self.bodies = [model.body(o.root_body).id for o in objects.values()]
         gripper = env.robots[0].gripper["right"].important_geoms
         self.pads = [model.geom(gripper[f"{side}_fingerpad"][0]).id for side in ("left", "right")]
         self.site = env.robots[0].eef_site_id["right"]
@@ -37,7 +37,7 @@ class Recorder:
             for name in gripper[f"{side}_finger"]:
                 self.group[model.geom(name).id] = 1 + i
         for i, thing in enumerate(objects.values()):
-            for name in contact_geoms(thing):
+            for name in thing.contact_geoms:
                 self.group[model.geom(name).id] = 3 + i
         self.step, self.steps, self.frames = float(env.model_timestep), 0, 0
         self.trace: dict[str, list[Any]] = {k: [] for k in ("hand", "aperture", "objects", "held")}
@@ -85,15 +85,6 @@ class Recorder:
         """All traces as arrays; row n is the state at n + 1 physics steps."""
         return {k: np.array(v) for k, v in self.trace.items() if v}
 
-
-def root_body(thing: Any) -> str:
-    """Name of an object's moving body; strings are body names already."""
-    return str(thing if isinstance(thing, str) else thing.root_body)
-
-
-def contact_geoms(thing: Any) -> Sequence[str]:
-    return () if isinstance(thing, str) else list(thing.contact_geoms)
-
 # %% ../../nbs/65_sim/60_episode.ipynb #cc1d09c2
 def down(yaw: float) -> Floats:
     """Rotation of a hand that points down with its fingers closing along `yaw` (columns: finger, –, approach)."""
@@ -101,7 +92,7 @@ def down(yaw: float) -> Floats:
     z = np.array([0.0, 0.0, -1.0])
     return np.stack([x, np.cross(z, x), z], 1)
 
-
+# %% ../../nbs/65_sim/60_episode.ipynb #3385cb0d
 def forward(yaw: float) -> Floats:
     """Rotation of a hand that points along `yaw`, horizontally, with its fingers closing vertically."""
     z = np.array([np.cos(yaw), np.sin(yaw), 0.0])
@@ -113,7 +104,7 @@ def turn(angle: float) -> float:
     """`angle` wrapped to −π…π."""
     return float((angle + np.pi) % (2 * np.pi) - np.pi)
 
-
+# %% ../../nbs/65_sim/60_episode.ipynb #e19f0e98
 def rotation_vector(target: Floats, current: Floats) -> Floats:
     """Axis–angle (3,) that turns `current` into `target` (rotation matrices)."""
     error = target @ current.T
@@ -121,7 +112,7 @@ def rotation_vector(target: Floats, current: Floats) -> Floats:
     sine, cosine = float(np.linalg.norm(axis)), (float(np.trace(error)) - 1) / 2
     return np.asarray(axis * (np.arctan2(sine, cosine) / sine if sine > 1e-9 else 1.0))
 
-
+# %% ../../nbs/65_sim/60_episode.ipynb #93c89d9a
 def feed_forward(plan: Plan, time: float, h: float = 0.02) -> Floats:
     """Goal (4,) that makes a critically damped hand (stiffness `KP`) be on `plan` half a control step on.
 
@@ -131,8 +122,8 @@ def feed_forward(plan: Plan, time: float, h: float = 0.02) -> Floats:
     before, here, after = plan.at(middle - h), plan.at(middle), plan.at(middle + h)
     return np.asarray(here + (after - before) / (h * KP**0.5) + (after - 2 * here + before) / (h * h * KP))
 
-
-class Episode:
+# %% ../../nbs/65_sim/60_episode.ipynb #bd984256
+class LiveEpisode:
     """A running demonstration: time, states, commands, and the helpers the task scripts are written with."""
 
     def __init__(self, env: Any, objects: Mapping[str, Any], *, fps: float = 30.0, gripper_delay: float = 0.0) -> None:
@@ -170,7 +161,7 @@ class Episode:
 
     def object_pose(self, name: str) -> Floats:
         """x, y, z and yaw of one of the episode's objects."""
-        position, rotation = self.body_pose(root_body(self.things[name]))
+        position, rotation = self.body_pose(self.things[name].root_body)
         return np.array([*position, np.arctan2(rotation[1, 0], rotation[0, 0])])
 
     def holds(self, name: str) -> bool:
@@ -194,7 +185,7 @@ class Episode:
     def _observation(self) -> dict[str, Floats]:
         robot, data = self.robot, self.data
         position, rotation = self.hand()
-        objects = [np.concatenate(self._pose7(root_body(t))) for t in self.things.values()]
+        objects = [np.concatenate(self._pose7(t.root_body)) for t in self.things.values()]
         return {
             "robot0_joint_pos": np.array(data.qpos[robot._ref_joint_pos_indexes]),
             "robot0_joint_vel": np.array(data.qvel[robot._ref_joint_vel_indexes]),
@@ -245,7 +236,7 @@ class Episode:
     def close(self) -> None:
         del self.env._update_observables  # back to the class's method
 
-
+# %% ../../nbs/65_sim/60_episode.ipynb #2bf107a4
 def _quaternion(rotation: Floats) -> Floats:
     """(x, y, z, w) of a rotation matrix, robosuite's order."""
     import mujoco
@@ -260,7 +251,7 @@ def place_object(env: Any, thing: Any, pose: Floats) -> None:
     quat = [np.cos(pose[3] / 2), 0.0, 0.0, np.sin(pose[3] / 2)]
     env.sim.data.set_joint_qpos(thing.joints[0], np.concatenate([pose[:3], quat]))
 
-
+# %% ../../nbs/65_sim/60_episode.ipynb #dcf73e62
 def place_hand(env: Any, position: Floats, rotation: Floats, iterations: int = 60) -> float:
     """Solve the arm's joints so that the hand is at `position` (3,) with `rotation` (3, 3).
 

@@ -5,6 +5,7 @@
 # %% ../../nbs/65_sim/110_families.ipynb #84f37435
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..core.errors import TempolocError
@@ -12,14 +13,14 @@ from .motion import Timing
 from .tasks import SCRIPTS, Script
 
 # %% auto #0
-__all__ = ['SEEDS', 'SLOW', 'Family', 'families', 'find_families']
+__all__ = ['SEEDS', 'SLOW', 'ClipFamily', 'families', 'find_families']
 
 # %% ../../nbs/65_sim/110_families.ipynb #a28e1c69
 SEEDS = 1_000_000  # seeds a family owns
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ClipFamily:
     """Clips of one kind. `key` is the manifest's task; `task` the script and environment behind it."""
 
     key: str
@@ -44,39 +45,29 @@ class Family:
 # its 5 fps were 30, so 0.67 and 0.50 s there are 4.0 and 3.0 s of the robot's time.
 SLOW = Timing((4.0, 3.0, 3.3, 3.0), tail=(0.5, 6.0), pace=0.11)
 
-_PLAN: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
-    # split, key, task, arms
-    ("base", "lift", "lift", ("Panda",)),
-    ("base", "door", "door", ("Panda",)),
-    ("sft", "stack-two", "stack-two", ("Panda",)),
-    ("sft", "stack-three", "stack-three", ("Panda",)),
-    ("sft", "square", "square", ("Panda",)),
-    ("sft", "pick-place", "pick-place", ("Panda",)),
-    ("validation", "stack-two", "stack-two", ("Panda", "Kinova3")),
-    ("validation", "stack-three", "stack-three", ("Panda", "Kinova3")),
-    ("validation", "square", "square", ("Panda", "Kinova3")),
-    ("validation", "pick-place", "pick-place", ("Panda", "Kinova3")),
-    ("test", "stack-three", "stack-three", ("Panda",)),
-    ("test", "stack-three-ur5e", "stack-three", ("UR5e",)),
-    ("test", "stack-three-5fps", "stack-three", ("Panda",)),
-    ("test", "nut-assembly", "nut-assembly", ("Panda",)),
-)
+_LEARNED = ("stack-two", "stack-three", "square", "pick-place")
+_TEST = {"stack-three": "Panda", "stack-three-ur5e": "UR5e", "stack-three-5fps": "Panda", "nut-assembly": "Panda"}
 
+# %% ../../nbs/65_sim/110_families.ipynb #42038da9
+def _plan() -> Iterator[tuple[str, str, str, str]]:
+    """Split, key, task and arm of each family. Their order gives the seeds: only ever add at the end."""
+    yield from (("base", task, task, "Panda") for task in ("lift", "door"))
+    yield from (("sft", task, task, "Panda") for task in _LEARNED)
+    for task in _LEARNED:
+        yield from (("validation", task, task, "Panda"), ("validation", f"{task}-kinova3", task, "Kinova3"))
+    yield from (("test", key, key.removesuffix("-ur5e").removesuffix("-5fps"), robot) for key, robot in _TEST.items())
 
-def families() -> tuple[Family, ...]:
+# %% ../../nbs/65_sim/110_families.ipynb #59db22dd
+def families() -> tuple[ClipFamily, ...]:
     """All families of the study's splits (base, sft, validation, test), each with its own million seeds."""
-    flat = [(split, key, task, robot) for split, key, task, robots in _PLAN for robot in robots]
     out = []
-    for i, (split, key, task, robot) in enumerate(flat):
-        name = key if split == "test" or robot == "Panda" else f"{key}-{robot.lower()}"
-        family = Family(name, task, split, robot, first_seed=(i + 1) * SEEDS)
-        if key.endswith("5fps"):
-            family = replace(family, fps=5.0, crf=34, timing=SLOW)
-        out.append(family)
+    for i, (split, key, task, robot) in enumerate(_plan(), 1):
+        family = ClipFamily(key, task, split, robot, first_seed=i * SEEDS)
+        out.append(replace(family, fps=5.0, crf=34, timing=SLOW) if key.endswith("5fps") else family)
     return tuple(out)
 
-
-def find_families(split: str, key: str | None = None) -> tuple[Family, ...]:
+# %% ../../nbs/65_sim/110_families.ipynb #7f6d3363
+def find_families(split: str, key: str | None = None) -> tuple[ClipFamily, ...]:
     """Families of a split, or its one of that key and arm; raises `TempolocError` if there is none."""
     found = tuple(f for f in families() if f.split == split and key in (None, f.key))
     if not found:

@@ -12,18 +12,14 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import TempolocError
-from .motion import Floats
+from .motion import Bools, Floats, Ints
 from .render import SavedEpisode
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
 # %% auto #0
-__all__ = ['Ints', 'Bools', 'THICK', 'project', 'image_points', 'inside', 'Thing', 'has', 'find_things', 'Gripper',
-           'find_gripper', 'FrameLabels', 'label_states', 'held_objects', 'label_episode']
+__all__ = ['THICK', 'project', 'image_points', 'in_frame', 'Thing', 'has', 'find_things', 'Gripper', 'find_gripper',
+           'FrameLabels', 'label_states', 'held_objects', 'label_episode']
 
 # %% ../../nbs/65_sim/120_labels.ipynb #52c422d9
 def project(points: Floats, eye: Floats, rotation: Floats, fovy: float) -> Floats:
@@ -36,14 +32,14 @@ def project(points: Floats, eye: Floats, rotation: Floats, fovy: float) -> Float
     depth = np.where(local[..., 2:] < 0, -local[..., 2:], np.nan)
     return np.asarray(0.5 + local[..., :2] / depth * np.array([0.5, -0.5]) / np.tan(np.radians(fovy) / 2))
 
-
+# %% ../../nbs/65_sim/120_labels.ipynb #903182dc
 def image_points(model: Any, data: Any, camera: str, points: Floats) -> Floats:
     """`project` through a camera of a MuJoCo model; `data` must have gone through mj_camlight."""
     i = model.camera(camera).id
     return project(points, data.cam_xpos[i], data.cam_xmat[i].reshape(3, 3), float(model.cam_fovy[i]))
 
 
-def inside(positions: Floats) -> Bools:
+def in_frame(positions: Floats) -> Bools:
     """Whether image positions (…, 2) lie in the frame."""
     return np.asarray(((positions >= 0) & (positions <= 1)).all(axis=-1))
 
@@ -65,14 +61,14 @@ _NAMES = MappingProxyType(
     }
 )  # fmt: skip
 
-
+# %% ../../nbs/65_sim/120_labels.ipynb #31a9786b
 def has(model: Any, kind: str, name: str) -> bool:
     """Whether a model has a `BODY`, `GEOM`, `JOINT`, … of this name."""
     import mujoco
 
     return int(mujoco.mj_name2id(model, getattr(mujoco.mjtObj, f"mjOBJ_{kind}"), name)) >= 0
 
-
+# %% ../../nbs/65_sim/120_labels.ipynb #6a48f006
 def find_things(model: Any) -> tuple[Thing, ...]:
     """The objects of a task's model under their names in the looks that it wears now."""
     things = []
@@ -115,11 +111,11 @@ _POSES: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = MappingProxy
     }
 )
 
-
+# %% ../../nbs/65_sim/120_labels.ipynb #6099119b
 def _distance(data: Any, pads: tuple[int, int]) -> float:
     return float(np.linalg.norm(data.geom_xpos[pads[0]] - data.geom_xpos[pads[1]]))
 
-
+# %% ../../nbs/65_sim/120_labels.ipynb #c9d8a677
 def find_gripper(model: Any) -> Gripper:
     """The gripper of a model; raises `TempolocError` if it is neither a Panda hand nor a Robotiq 85."""
     import mujoco
@@ -157,7 +153,7 @@ class FrameLabels:
 THICK = 0.04  # m: what is nearer to an object's middle is the object, the peg in it, or a finger on it
 _SOLID = 0.5  # fainter surfaces (pick-place's ghosts of where things belong) hide nothing
 
-
+# %% ../../nbs/65_sim/120_labels.ipynb #0fc9193f
 def _hidden(model: Any, data: Any, eye: Floats, point: Floats) -> bool:
     """Whether something solid stands more than `THICK` before `point`, seen from `eye` (both (3,) m)."""
     import mujoco
@@ -174,7 +170,7 @@ def _hidden(model: Any, data: Any, eye: Floats, point: Floats) -> bool:
         passed += found + 1e-4
     return False
 
-
+# %% ../../nbs/65_sim/120_labels.ipynb #40166f49
 def label_states(
     model: Any,
     data: Any,
@@ -201,10 +197,10 @@ def label_states(
         distance[i] = _distance(data, gripper.pads)
     seen = image_points(model, data, camera, points)  # the camera stands still
     objects = {thing.name: seen[:, 1 + k] for k, thing in enumerate(things)}
-    visible = {thing.name: inside(seen[:, 1 + k]) & ~hidden[:, k] for k, thing in enumerate(things)}
+    visible = {thing.name: in_frame(seen[:, 1 + k]) & ~hidden[:, k] for k, thing in enumerate(things)}
     return FrameLabels(seen[:, 0], gripper.gap(distance), MappingProxyType(objects), MappingProxyType(visible), held)
 
-
+# %% ../../nbs/65_sim/120_labels.ipynb #d2fedd06
 def held_objects(instants: Mapping[str, float], keys: Sequence[str], times: Floats) -> Ints:
     """Index (F,) of the object in hand at `times` (F,) s, or −1: from an object's grasp to its release.
 
@@ -216,7 +212,7 @@ def held_objects(instants: Mapping[str, float], keys: Sequence[str], times: Floa
             held[(times >= begin) & (times < instants.get(f"release:{key}", np.inf))] = k
     return held
 
-
+# %% ../../nbs/65_sim/120_labels.ipynb #2b4cca9d
 def label_episode(model: Any, episode: SavedEpisode, stride: int = 1, camera: str = "agentview") -> FrameLabels:
     """Labels of an episode's frames 0, stride, 2·stride, … at the episode's rate.
 

@@ -21,10 +21,10 @@ import numpy as np
 
 from ..clips.manifest import Clip, read_manifest, write_manifest
 from ..clips.tasks import Event, load_task
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing
-from .episode import Episode, EpisodeFailed
-from .families import Family, families, find_families
+from .episode import EpisodeFailed, LiveEpisode
+from .families import ClipFamily
 from .plays import LAG, PLAYS, Director, insertions
 from tempoloc_nb.sim.render import (
     SavedEpisode,
@@ -33,19 +33,17 @@ from tempoloc_nb.sim.render import (
     render_job,
     render_pool,
     save_episode,
-    save_model,
+    save_mujoco,
 )
 from .scene import ROBOTS, Dresser, make_environment
+from .states import write_states
 from .tasks import lay_out, task_objects
 from .truth import find_instants, idle_share
 
 # %% auto #0
-__all__ = ['MAX_IDLE', 'RATE', 'simulate_episode', 'SimulationSummary', 'simulate_clips', 'clip_of', 'render_episodes',
-           'EpisodeFailed', 'Family', 'families', 'find_families']
+__all__ = ['MAX_IDLE', 'RATE', 'simulate_episode', 'SimulationSummary', 'simulate_clips', 'clip_of', 'render_episodes']
 
 # %% ../../nbs/65_sim/10_make.ipynb #b957dce4
-_all_ = ["EpisodeFailed", "Family", "families", "find_families"]  # what a caller of this module needs, too
-
 MAX_IDLE = 0.20  # share of a clip: demonstrations that stand still longer are dropped
 RATE = 30.0  # Hz at which joint positions and signals are kept
 
@@ -57,8 +55,8 @@ def _workshop(task: str, robot: str) -> tuple[Any, Dresser]:
     env.reset()
     return env, Dresser(env.sim.model._model, task)
 
-
-def simulate_episode(family: Family, seed: int, gripper_delay: float = 0.0) -> SavedEpisode:
+# %% ../../nbs/65_sim/10_make.ipynb #7cef841e
+def simulate_episode(family: ClipFamily, seed: int, gripper_delay: float = 0.0) -> SavedEpisode:
     """Run the scripted demonstration `seed`; raises `EpisodeFailed` if it does not end in success.
 
     `gripper_delay` (s) makes every gripper command come that much later than planned.
@@ -71,7 +69,7 @@ def simulate_episode(family: Family, seed: int, gripper_delay: float = 0.0) -> S
     _reset(env, seed)
     lay_out(env, family.task, durations, timing, looks, rng)
     looks = replace(looks, arrays=dresser.current())  # laying out a door moves bodies of the model
-    episode = Episode(env, task_objects(env, family.task), fps=RATE, gripper_delay=gripper_delay)
+    episode = LiveEpisode(env, task_objects(env, family.task), fps=RATE, gripper_delay=gripper_delay)
     try:
         director = Director(episode, rng, timing, LAG[family.robot], family.robot)
         PLAYS[family.task](director, looks, durations, tail)
@@ -81,7 +79,7 @@ def simulate_episode(family: Family, seed: int, gripper_delay: float = 0.0) -> S
         episode.close()
     return _package(family, seed, episode, looks.arrays, looks.colors)
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #6da807d1
 def _reset(env: Any, seed: int) -> None:
     """Reset with robosuite's own random numbers tied to the seed too."""
     env.rng = np.random.default_rng(seed)
@@ -90,9 +88,9 @@ def _reset(env: Any, seed: int) -> None:
         sampler.rng = env.rng
     env.reset()
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #abd55a79
 def _package(
-    family: Family, seed: int, episode: Episode, looks: Mapping[str, Any], colors: Sequence[str]
+    family: ClipFamily, seed: int, episode: LiveEpisode, looks: Mapping[str, Any], colors: Sequence[str]
 ) -> SavedEpisode:
     recorder, traces = episode.recorder, episode.recorder.arrays()
     inside = insertions(episode.env, recorder.names, traces["objects"])
@@ -149,12 +147,12 @@ class SimulationSummary:
         share = f"{total} failed ({1 - self.success_rate:.0%})"
         return f"{self.family}: {self.clips} clips, {share}{reasons}; {self.rendered} rendered"
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #a16687a3
 def _quiet_worker() -> None:
     os.environ["MUJOCO_GL"] = "disable"  # before mujoco is imported: simulation needs no OpenGL
 
-
-def _attempt(job: tuple[Family, int, Path]) -> str:
+# %% ../../nbs/65_sim/10_make.ipynb #f69fdc03
+def _attempt(job: tuple[ClipFamily, int, Path]) -> str:
     """Simulate one seed and save the outcome; returns "" or why it failed."""
     family, seed, folder = job
     path = _episode_path(folder, seed)
@@ -171,21 +169,20 @@ def _attempt(job: tuple[Family, int, Path]) -> str:
         return str(failure)
     return ""
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #4ff71385
 def _episode_path(folder: Path, seed: int) -> Path:
     return folder / f"{seed:09d}.npz"
 
 
-def _save_model_job(job: tuple[str, str, Path]) -> None:
-    task, robot, path = job
-    save_model(path, _workshop(task, robot)[0].sim.model._model)
+def _save_model(task: str, robot: str, path: Path) -> None:
+    save_mujoco(path, _workshop(task, robot)[0].sim.model._model)
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
     # spawn: a forked child would inherit the parent's thread state
     return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet_worker)
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #602bcd8c
 def _in_order(pool: ProcessPoolExecutor, jobs: Iterator[Any], ahead: int) -> Iterator[tuple[Any, str]]:
     """(job, outcome) in the order of the jobs, with `ahead` of them in flight."""
     queue: list[tuple[Any, Future[str]]] = []
@@ -197,9 +194,9 @@ def _in_order(pool: ProcessPoolExecutor, jobs: Iterator[Any], ahead: int) -> Ite
     for first, future in queue:
         yield first, future.result()
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #36933556
 def simulate_clips(
-    family: Family,
+    family: ClipFamily,
     n: int,
     out: str | Path,
     *,
@@ -218,10 +215,10 @@ def simulate_clips(
     """
     if n < 1:
         raise TempolocError(f"cannot make {n} clips: ask for at least one")
-    if family.task not in PLAYS or family.robot not in ROBOTS:
-        raise TempolocError(
-            f"cannot simulate {family.task} with {family.robot}: tasks are {', '.join(PLAYS)}; arms {', '.join(ROBOTS)}"
-        )
+    if family.task not in PLAYS:
+        raise unknown("task", family.task, PLAYS)
+    if family.robot not in ROBOTS:
+        raise unknown("robot", family.robot, ROBOTS)
     if render:
         choose_gl()  # fail before hours of simulation
     root = Path(out)
@@ -232,8 +229,6 @@ def simulate_clips(
     _ensure_model(family, root)
     clips = [clip_of(family, i, seed, folder) for i, seed in enumerate(kept)]
     if states:
-        from tempoloc_nb.sim.states import write_states
-
         write_states(root / "hdf5" / family.key, family, [_episode_path(folder, s) for s in kept])
     _merge_manifest(root / "manifest.jsonl", family.key, clips)
     _describe(root, family)
@@ -241,7 +236,7 @@ def simulate_clips(
     rendered = render_episodes(root, family, kept[:wanted], size=size, workers=workers) if wanted else 0
     return SimulationSummary(family.key, len(kept), failed, rendered, root / "manifest.jsonl")
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #d93b40a8
 def _claim(folder: Path, what: Mapping[str, Any]) -> None:
     """Make a folder for `what`; `TempolocError` if it holds something else, which would be taken for it."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -252,8 +247,8 @@ def _claim(folder: Path, what: Mapping[str, Any]) -> None:
         where = f"{folder.parent.name}/{folder.name}"
         raise TempolocError(f"{where} holds clips made with {found}, not {wanted}: choose another folder")
 
-
-def _describe(root: Path, family: Family) -> None:
+# %% ../../nbs/65_sim/10_make.ipynb #b000dc7b
+def _describe(root: Path, family: ClipFamily) -> None:
     """Write the task's file beside the manifest where the package has none of that name."""
     try:
         load_task(family.key)
@@ -263,9 +258,9 @@ def _describe(root: Path, family: Family) -> None:
         lines += ['domain = "simulation"', 'embodiment = "robot arm"', 'boundary_is = "start"']
         (root / f"{family.key}.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #8d562028
 def _simulate(
-    family: Family, n: int, folder: Path, workers: int, progress: Callable[[int], None] | None
+    family: ClipFamily, n: int, folder: Path, workers: int, progress: Callable[[int], None] | None
 ) -> tuple[list[int], Counter[str]]:
     kept: list[int] = []
     failed: Counter[str] = Counter()
@@ -287,20 +282,20 @@ def _simulate(
         pool.shutdown(cancel_futures=True)
     return kept, failed
 
-
-def _model_path(root: Path, family: Family) -> Path:
+# %% ../../nbs/65_sim/10_make.ipynb #6ee924b4
+def _model_path(root: Path, family: ClipFamily) -> Path:
     return root / "models" / f"{family.task}-{family.robot}.xz"
 
 
-def _ensure_model(family: Family, root: Path) -> None:
+def _ensure_model(family: ClipFamily, root: Path) -> None:
     path = _model_path(root, family)
     path.parent.mkdir(exist_ok=True)
     if not path.exists():
         with _pool(1) as pool:
-            pool.submit(_save_model_job, (family.task, family.robot, path)).result()
+            pool.submit(_save_model, family.task, family.robot, path).result()
 
 # %% ../../nbs/65_sim/10_make.ipynb #17a76d19
-def clip_of(family: Family, index: int, seed: int, folder: Path) -> Clip:
+def clip_of(family: ClipFamily, index: int, seed: int, folder: Path) -> Clip:
     """The manifest entry of a saved episode. An event lasts until the next one; the last until its phase ends."""
     episode = load_episode(_episode_path(folder, seed))
     meta = episode.meta
@@ -319,7 +314,7 @@ def clip_of(family: Family, index: int, seed: int, folder: Path) -> Clip:
         extra={"idle": meta["idle"], "instant_names": [name for _, name in meta["labels"]], "styles": meta["styles"]},
     )  # fmt: skip
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #63b83220
 def _merge_manifest(path: Path, key: str, clips: Sequence[Clip]) -> None:
     """Replace one family's clips in a manifest, keep the others; videos that exist are listed."""
     others = [c for c in (read_manifest(path) if path.exists() else ()) if c.task != key]
@@ -329,9 +324,9 @@ def _merge_manifest(path: Path, key: str, clips: Sequence[Clip]) -> None:
         listed.append(replace(clip, video=video if (path.parent / video).exists() else None))
     write_manifest(path, sorted([*others, *listed], key=lambda c: c.clip))
 
-
+# %% ../../nbs/65_sim/10_make.ipynb #1810bd23
 def render_episodes(
-    root: str | Path, family: Family, seeds: Sequence[int], *, size: int = 256, workers: int | None = None
+    root: str | Path, family: ClipFamily, seeds: Sequence[int], *, size: int = 256, workers: int | None = None
 ) -> int:
     """Render saved episodes of a family (clip i is `seeds[i]`) that have no video yet, and note them in the manifest.
 
@@ -341,18 +336,9 @@ def render_episodes(
     choose_gl()
     folder = root / "videos" / family.key
     _claim(folder, {"size": size, "fps": family.fps, "crf": family.crf})
-    jobs = [
-        (
-            _episode_path(root / "episodes" / family.key, seed),
-            _model_path(root, family),
-            folder / f"{i:03d}.mp4",
-            size,
-            family.fps,
-            family.crf,
-        )
-        for i, seed in enumerate(seeds)
-    ]
-    missing = [job for job in jobs if not job[2].exists()]
+    model, episodes = _model_path(root, family), root / "episodes" / family.key
+    jobs = ((_episode_path(episodes, seed), model, folder / f"{i:03d}.mp4") for i, seed in enumerate(seeds))
+    missing = [(*job, size, family.fps, family.crf) for job in jobs if not job[2].exists()]
     if missing:
         with render_pool(min(len(missing), max(1, workers or os.cpu_count() or 1))) as pool:
             list(pool.map(render_job, missing))

@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 # %% auto #0
-__all__ = ['Floats', 'RETRY_TIME', 'REST_SPEED', 'minimum_jerk', 'Move', 'Plan', 'hop', 'wander', 'natural_duration', 'reach',
-           'Timing']
+__all__ = ['Floats', 'Ints', 'Bools', 'RETRY_TIME', 'REST_SPEED', 'minimum_jerk', 'Move', 'Plan', 'hop', 'wander',
+           'natural_duration', 'reach', 'Timing']
 
 # %% ../../nbs/65_sim/40_motion.ipynb #a1091f8d
 def minimum_jerk(u: npt.ArrayLike) -> Floats:
@@ -24,7 +26,7 @@ def minimum_jerk(u: npt.ArrayLike) -> Floats:
     x = np.clip(np.asarray(u, dtype=np.float64), 0.0, 1.0)
     return np.asarray(x**3 * (10.0 - 15.0 * x + 6.0 * x**2), dtype=np.float64)
 
-
+# %% ../../nbs/65_sim/40_motion.ipynb #7f30c560
 @dataclass(frozen=True, slots=True)
 class Move:
     """One submovement: `delta` (x, y, z in m, yaw in rad) done between `start` and `start + width` (s)."""
@@ -33,7 +35,7 @@ class Move:
     width: float
     delta: tuple[float, float, float, float]
 
-
+# %% ../../nbs/65_sim/40_motion.ipynb #8d900910
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A reference trajectory: `origin` (x, y, z, yaw) plus all moves; `grips` are (time, +1 close / −1 open)."""
@@ -65,7 +67,7 @@ def hop(origin: Floats, target: Floats, start: float, end: float, top: float) ->
         Move(start + 0.50 * width, 0.50 * width, (0.0, 0.0, float(target[2] - over), 0.0)),
     ]
 
-
+# %% ../../nbs/65_sim/40_motion.ipynb #ede2d57a
 def wander(rng: np.random.Generator, start: float, end: float, size: float = 0.018) -> list[Move]:
     """Small overlapping movements that fill [start, end] and return to where they began: hesitation.
 
@@ -92,7 +94,7 @@ def natural_duration(rng: np.random.Generator, origin: Floats, target: Floats, t
     length = float(np.hypot(*(target - origin)[:2])) + abs(over - float(origin[2])) + abs(over - float(target[2]))
     return max(0.45, length / (pace * float(np.exp(0.2 * rng.standard_normal()))))
 
-
+# %% ../../nbs/65_sim/40_motion.ipynb #6818eda0
 def _styles(spare: float, natural: float, mean_speed: float, decoys: int, retry: bool) -> list[str]:
     if spare < 0.45 or spare < 0.25 * natural:
         return ["direct"]
@@ -105,7 +107,7 @@ def _styles(spare: float, natural: float, mean_speed: float, decoys: int, retry:
         styles += ["retry", "retry"]
     return styles
 
-
+# %% ../../nbs/65_sim/40_motion.ipynb #daf9d066
 def reach(
     rng: np.random.Generator,
     origin: Floats,
@@ -145,7 +147,7 @@ def reach(
         moves = _stopover(rng, origin, via, target, (start, end), natural, top)
     return Plan((origin[0], origin[1], origin[2], origin[3]), tuple(moves), grips, style)
 
-
+# %% ../../nbs/65_sim/40_motion.ipynb #005a46c3
 def _stopover(
     rng: np.random.Generator,
     origin: Floats,
@@ -166,7 +168,7 @@ def _stopover(
         arrive, leave = arrive + 0.1, arrive - 0.1  # nothing to fill: let the two legs overlap
     return hop(origin, via, start, arrive, float(via[2])) + linger + hop(via, target, leave, end, top)
 
-
+# %% ../../nbs/65_sim/40_motion.ipynb #0ed9ef79
 def _retry(
     rng: np.random.Generator,
     origin: Floats,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .episode import Episode, EpisodeFailed, forward, turn
+from .episode import EpisodeFailed, LiveEpisode, forward, turn
 from .motion import Floats, Move, Plan, Timing, hop, minimum_jerk, reach, wander
 from .scene import Looks
 
@@ -35,12 +35,12 @@ def unwind(yaw: float) -> float:
     """`yaw` as the wrist counts it: within π of `HOME_YAW`, so that plans never turn through the stop."""
     return HOME_YAW + turn(yaw - HOME_YAW)
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #ace2ad0b
 @dataclass(slots=True)
 class Director:
     """Carries one demonstration through its phases, each with a time budget."""
 
-    episode: Episode
+    episode: LiveEpisode
     rng: np.random.Generator
     timing: Timing
     lag: tuple[float, float]
@@ -124,7 +124,7 @@ class Director:
         span = max(0.9, 1.15 * seconds)
         e.follow(Plan(tuple(origin), tuple(hop(origin, away, e.now, e.now + span, away[2]))), e.now + seconds)
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #1142a7db
 def _stack(
     d: Director, upper: str, lower: str, sizes: tuple[float, float], budgets: Floats, others: Sequence[str], last: bool
 ) -> None:
@@ -143,7 +143,7 @@ def _stack(
         raise EpisodeFailed(f"{upper} not above {lower}")
     d.let_go(upper, last)
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #98336e27
 def stack(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     """A on B; with a third cube also C on A."""
     sizes = looks.half_sizes
@@ -169,7 +169,7 @@ def insertions(env: Any, names: Sequence[str], positions: Floats) -> dict[str, A
             out[name] = near & (positions[:, k, 2] < env.table_offset[2] + 0.05)
     return out
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #19c09336
 def _nut_yaw(d: Director, name: str, peg: Floats, turns: int) -> float:
     """The nut's yaw on the peg that needs little turning and keeps the hand near the arm's base."""
     e = d.episode
@@ -188,7 +188,7 @@ def _nut_yaw(d: Director, name: str, peg: Floats, turns: int) -> float:
 
     return min((peg_yaw + k * 2 * np.pi / turns for k in range(turns)), key=cost)
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #baf2b7be
 def _nut(d: Director, name: str, budgets: Floats, last: bool) -> None:
     """Grasp a nut by its handle, bring it over its peg, thread it on, let it drop."""
     e = d.episode
@@ -226,7 +226,7 @@ def _nut(d: Director, name: str, budgets: Floats, last: bool) -> None:
     e.wait(lambda: bool(e.object_pose(name)[2] < peg[2] + 0.02), hold, 0.8, f"{name} stuck on its peg")
     e.boundary = e.now - 0.1
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #ca2f19dc
 def nuts(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     """The square nut onto its peg; in `nut-assembly` (four phases) also the round one."""
     _nut(d, "SquareNut", durations[:2], len(durations) == 2)
@@ -252,7 +252,7 @@ def lift(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     idle = wander(d.rng, e.now + width - 0.2, e.now + width + tail)
     e.follow(Plan(tuple(origin), (rise, *idle)), e.now + width + tail)
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #90184ef8
 def can(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     """The can from its bin into its compartment of the other."""
     e = d.episode
@@ -269,7 +269,7 @@ def can(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     d.let_go("Can", True)
     d.leave(tail, rise=0.12)
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #67d5074c
 def _take_handle(d: Director, budget: float) -> None:
     """From in front of the door, forward onto the handle, and close."""
     e = d.episode
@@ -284,11 +284,11 @@ def _take_handle(d: Director, budget: float) -> None:
         Move(e.now, 0.6 * end, (across[0], across[1], across[2], 0.0)),
         Move(0.45 * end, 0.55 * end - SETTLE, (onward[0], onward[1], onward[2], 0.0)),
     )
-    e.follow(Plan((origin[0], origin[1], origin[2], origin[3]), moves), end)
+    e.follow(Plan(tuple(origin), moves), end)
     e.grip = 1
     e.wait(lambda: e.holds("handle"), target, 1.5, "could not grasp the handle")
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #e03b9989
 def _swing(d: Director, budget: float) -> None:
     """Pull the held handle along its arc around the hinge, past the angle that counts as open."""
     e = d.episode
@@ -308,7 +308,7 @@ def _swing(d: Director, budget: float) -> None:
     arc = Plan((0.0, 0.0, 0.0, 0.0), (Move(e.now, width, (wide, 0.0, 0.0, 0.0)),))
     e.follow(arc, e.now + 0.93 * width, gate=on_arc)  # not to its standstill
 
-
+# %% ../../nbs/65_sim/50_plays.ipynb #749ebe45
 def door(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     """Grasp the handle from the front, pull the door open, let go and back off."""
     e = d.episode
@@ -320,7 +320,7 @@ def door(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     away = e.hand_pose()
     back = 0.15 * np.array([-np.cos(away[3]), -np.sin(away[3]), 0.2])
     off = Move(e.now + 0.2, max(tail, 0.8), (back[0], back[1], back[2], 0.0))
-    e.follow(Plan((away[0], away[1], away[2], away[3]), (off,)), off.start + tail)
+    e.follow(Plan(tuple(away), (off,)), off.start + tail)
 
 
 PLAYS: Mapping[str, Callable[[Director, Looks, Floats, float], None]] = MappingProxyType(

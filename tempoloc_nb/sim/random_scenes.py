@@ -19,8 +19,8 @@ from .render import SavedEpisode
 from .scene import Dresser, Looks
 
 # %% auto #0
-__all__ = ['HIDDEN', 'Surface', 'Pillar', 'Shape', 'find_shape', 'Scene', 'find_surfaces', 'Stage', 'TableTop', 'Doorway',
-           'random_scenes']
+__all__ = ['HIDDEN', 'Surface', 'Pillar', 'GraspShape', 'find_shape', 'Scene', 'find_surfaces', 'SceneBuilder', 'TableTop',
+           'Doorway', 'random_scenes']
 
 # %% ../../nbs/65_sim/140_random_scenes.ipynb #63dd009d
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Pillar:
         apart = np.abs(self.middle - other.middle)
         return bool(np.hypot(*apart[:2]) < self.radius + other.radius and apart[2] < self.half + other.half)
 
-
+# %% ../../nbs/65_sim/140_random_scenes.ipynb #412fb4e3
 @dataclass(frozen=True, slots=True)
-class Shape:
+class GraspShape:
     """An object at rest as an upright cylinder, and how fingers close on it."""
 
     half: float  # m, from its middle to what it stands on
@@ -50,13 +50,13 @@ class Shape:
     def pillar(self, middle: Floats) -> Pillar:
         return Pillar(np.asarray(middle), self.radius, self.half)
 
-
-def find_shape(model: Any, key: str) -> Shape:
+# %% ../../nbs/65_sim/140_random_scenes.ipynb #7c2f690a
+def find_shape(model: Any, key: str) -> GraspShape:
     """The shape of a cube, nut or can as large as it is now."""
     if key.startswith("cube"):
         half = float(model.geom(f"{key}_g0_vis").size[2])
         quarters = tuple(k * np.pi / 2 for k in range(4))
-        return Shape(half, 1.3 * half, np.zeros(3), np.full(3, 0.006), 2 * half, quarters)
+        return GraspShape(half, 1.3 * half, np.zeros(3), np.full(3, 0.006), 2 * half, quarters)
     if key.endswith("Nut"):
         lug = max(
             (g for g in range(model.ngeom) if model.geom(g).name.startswith(f"{key}_g")),
@@ -65,9 +65,9 @@ def find_shape(model: Any, key: str) -> Shape:
         size, at = model.geom_size[lug], np.array(model.geom_pos[lug])
         at[0] += 0.010  # towards its end: fingers clear of the ring
         play = np.array([0.01, 0.0, 0.004])
-        return Shape(float(size[2]), 0.065, at, play, 2 * float(size[1]), (np.pi / 2, -np.pi / 2))
+        return GraspShape(float(size[2]), 0.065, at, play, 2 * float(size[1]), (np.pi / 2, -np.pi / 2))
     half, radius = float(model.geom(f"{key}_g0").size[2]), float(model.geom(f"{key}_g0").size[0])
-    return Shape(half, radius, np.zeros(3), np.array([0.0, 0.0, 0.02]), 2 * radius, ())
+    return GraspShape(half, radius, np.zeros(3), np.array([0.0, 0.0, 0.02]), 2 * radius, ())
 
 # %% ../../nbs/65_sim/140_random_scenes.ipynb #9090d576
 HIDDEN = np.array([0.0, 0.0, -1.0])  # m: below the floor
@@ -92,7 +92,7 @@ Surface = tuple[Floats, Floats, float]  # lower and upper corner (x, y) and heig
 _HAND = ((0.02, 0.05, 0.03), (0.23, 0.11, 0.18))
 _UPRIGHT = np.diag([1.0, -1.0, -1.0])  # of an object, in the frame of a hand that points down
 
-
+# %% ../../nbs/65_sim/140_random_scenes.ipynb #e5779be8
 def find_surfaces(model: Any, data: Any) -> list[Surface]:
     """Where things can be put within sight and reach: the table's middle, or the floors of the bins."""
     if has(model, "BODY", "bin1"):
@@ -104,11 +104,11 @@ def find_surfaces(model: Any, data: Any) -> list[Surface]:
     top = float(data.geom_xpos[table][2] + model.geom_size[table][2])
     return [(np.array([-0.22, -0.27]), np.array([0.17, 0.27]), top)]
 
-
-class Stage:
+# %% ../../nbs/65_sim/140_random_scenes.ipynb #20d042ff
+class SceneBuilder:
     """One model on which random scenes are set, one after the other.
 
-    `model` must wear its own looks still: take it fresh from `load_model`.
+    `model` must wear its own looks still: take it fresh from `load_mujoco`.
     """
 
     def __init__(self, model: Any, task: str, rng: np.random.Generator) -> None:
@@ -169,7 +169,7 @@ class Stage:
             self.open(float(np.clip(gap + self.rng.uniform(-0.25, 0.25), narrowest, 1.0)))
 
 # %% ../../nbs/65_sim/140_random_scenes.ipynb #9cce3671
-class TableTop(Stage):
+class TableTop(SceneBuilder):
     """Scenes with free objects: cubes, nuts, or the can."""
 
     def __init__(self, model: Any, task: str, rng: np.random.Generator) -> None:
@@ -200,7 +200,7 @@ class TableTop(Stage):
         there = [key for key in keys if key == focus or spots.get(key)]
         return np.stack([first, self.data.qpos]), there, focus if kind == "held" else None
 
-    def hand_at(self, key: str | None, shape: Shape | None, held: bool) -> tuple[float, float, list[Pillar]]:
+    def hand_at(self, key: str | None, shape: GraspShape | None, held: bool) -> tuple[float, float, list[Pillar]]:
         """Bring the hand somewhere, with an object in it or between its fingers, or with neither.
 
         Returns how far it can sink (m), the least gap, and what is taken up.
@@ -230,7 +230,7 @@ class TableTop(Stage):
         self.open(fit if held else rng.uniform(narrowest, 1.0))
         return room, narrowest, [*body, shape.pillar(middle)]
 
-    def spot(self, shape: Shape, below: Sequence[Pillar]) -> tuple[str, Floats, Floats]:
+    def spot(self, shape: GraspShape, below: Sequence[Pillar]) -> tuple[str, Floats, Floats]:
         """How and where (middle, rotation) an object could be: flat, on one of `below`, on a peg, in the air."""
         rng = self.rng
         middle, rotation = self.ground() + np.array([0.0, 0.0, shape.half]), yawed(rng.uniform(-np.pi, np.pi))
@@ -248,7 +248,7 @@ class TableTop(Stage):
             return kind, np.array([*peg.middle[:2], height]), yawed(rng.integers(4) * np.pi / 2)
         return "flat", middle, rotation
 
-    def place(self, key: str, shape: Shape, taken: list[Pillar], below: list[Pillar]) -> str | None:
+    def place(self, key: str, shape: GraspShape, taken: list[Pillar], below: list[Pillar]) -> str | None:
         """Put an object where nothing is, perhaps on one of `below`, and add it to both lists.
 
         Returns how (see `spot`), or None if no room was found: it then stays hidden.
@@ -286,7 +286,7 @@ class TableTop(Stage):
         self.put(key, now + turned @ (self.data.qpos[at : at + 3] - before), turned @ old.reshape(3, 3))
 
 # %% ../../nbs/65_sim/140_random_scenes.ipynb #73d29ed5
-class Doorway(Stage):
+class Doorway(SceneBuilder):
     """Scenes with the door."""
 
     def __call__(self, keys: Sequence[str]) -> tuple[Floats, list[str], str | None]:
@@ -345,7 +345,7 @@ class Doorway(Stage):
 
 # %% ../../nbs/65_sim/140_random_scenes.ipynb #1e7d2e80
 def random_scenes(model: Any, task: str, rng: np.random.Generator) -> Iterator[Scene]:
-    """Endless random scenes of a task's model, which must be a Panda's and fresh from `load_model`.
+    """Endless random scenes of a task's model, which must be a Panda's and fresh from `load_mujoco`.
 
     `model` wears the looks of the scene that came last: render it before asking for the next.
     Raises `TempolocError` for another arm.

@@ -10,24 +10,23 @@ import ctypes.util
 import json
 import lzma
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from fractions import Fraction
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 from .motion import Floats
+from ..video.files import Image, encode
 
 # %% auto #0
-__all__ = ['choose_gl', 'SavedEpisode', 'save_episode', 'load_episode', 'save_model', 'load_model', 'EpisodeRenderer',
-           'write_video', 'open_renderer', 'render_pool', 'render_job']
+__all__ = ['choose_gl', 'SavedEpisode', 'save_episode', 'load_episode', 'save_mujoco', 'load_mujoco', 'EpisodeRenderer',
+           'write_moving', 'open_renderer', 'render_pool', 'render_job']
 
 # %% ../../nbs/65_sim/80_render.ipynb #d81319f9
 def choose_gl() -> str:
@@ -72,7 +71,7 @@ class SavedEpisode:
         after = phases.index(last) + 1
         return float(self.meta["instants"][phases[after]]) if after < len(phases) else otherwise
 
-
+# %% ../../nbs/65_sim/80_render.ipynb #819ef3a0
 def save_episode(path: Path, episode: SavedEpisode) -> None:
     """Write one `.npz`, all or nothing."""
     arrays: dict[str, Any] = {"qpos": episode.qpos, "aperture": episode.aperture, "velocity": episode.velocity}
@@ -80,7 +79,7 @@ def save_episode(path: Path, episode: SavedEpisode) -> None:
     with all_or_nothing(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, meta=np.array(json.dumps(dict(episode.meta))), **arrays)
 
-
+# %% ../../nbs/65_sim/80_render.ipynb #ee7dd857
 def load_episode(path: Path) -> SavedEpisode:
     """Read an episode; raises `TempolocError` naming a file that is not one."""
     try:
@@ -92,8 +91,8 @@ def load_episode(path: Path) -> SavedEpisode:
     except (OSError, KeyError, ValueError) as error:
         raise TempolocError(f"{path.name} is not a saved episode: {error}") from None
 
-
-def save_model(path: Path, model: Any) -> None:
+# %% ../../nbs/65_sim/80_render.ipynb #f8178c89
+def save_mujoco(path: Path, model: Any) -> None:
     """Write a compiled MuJoCo model, compressed, all or nothing."""
     import mujoco
 
@@ -102,9 +101,9 @@ def save_model(path: Path, model: Any) -> None:
     with all_or_nothing(path) as partial:
         partial.write_bytes(lzma.compress(raw.tobytes(), preset=1))
 
-
-def load_model(path: Path) -> Any:
-    """Read a model that `save_model` wrote with the same mujoco version."""
+# %% ../../nbs/65_sim/80_render.ipynb #2e098499
+def load_mujoco(path: Path) -> Any:
+    """Read a model that `save_mujoco` wrote with the same mujoco version."""
     import mujoco
 
     try:
@@ -142,7 +141,7 @@ class EpisodeRenderer:
         """Free the OpenGL context."""
         self.renderer.close()
 
-    def frames(self, episode: SavedEpisode, fps: float) -> Iterator[npt.NDArray[np.uint8]]:
+    def frames(self, episode: SavedEpisode, fps: float) -> Iterator[Image]:
         """Frames (size, size, 3) at i / `fps`; `fps` must divide the episode's rate."""
         stride = episode.rate / fps
         if stride != round(stride):
@@ -158,38 +157,31 @@ class EpisodeRenderer:
             self.renderer.scene.flags[self.mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
             yield self.renderer.render().copy()  # a view of the renderer's own buffer otherwise
 
-
-def write_video(path: Path, frames: Iterator[npt.NDArray[np.uint8]], fps: float, crf: int = 23) -> int:
-    """Encode RGB frames as H.264 yuv420p with PTS k / `fps`, all or nothing; returns how many.
+# %% ../../nbs/65_sim/80_render.ipynb #897ef316
+def write_moving(path: Path, frames: Iterable[Image], fps: float, crf: int = 23) -> int:
+    """Encode RGB frames as H.264 with PTS k / `fps`, all or nothing; returns how many.
 
     Raises `TempolocError` if the picture never changes: a renderer that shows one state for all frames.
     """
-    import av
+    count, moved = 0, False
 
-    count, first, moved = 0, None, False
-    with all_or_nothing(path) as partial:
-        with av.open(str(partial), "w", format="mp4", options={"movflags": "faststart"}) as container:
-            stream: Any = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1001))
-            for frame in frames:
-                if first is None:
-                    first = frame.astype(np.int16)
-                    stream.width, stream.height, stream.pix_fmt = frame.shape[1], frame.shape[0], "yuv420p"
-                    stream.options = {"crf": str(crf), "preset": "slow"}
-                    stream.thread_count = 1  # the same bytes on every machine
-                moved = moved or float(np.abs(frame - first).mean()) > 0.3
-                for packet in stream.encode(av.VideoFrame.from_ndarray(frame, "rgb24")):
-                    container.mux(packet)
-                count += 1
-            for packet in stream.encode():
-                container.mux(packet)
+    def watched() -> Iterator[Image]:
+        nonlocal count, moved
+        first = None
+        for count, frame in enumerate(frames, 1):  # noqa: B007
+            first = frame.astype(np.int16) if first is None else first
+            moved = moved or float(np.abs(frame - first).mean()) > 0.3
+            yield frame
         if not moved:
             raise TempolocError(f"{path.name} shows no motion: the renderer did not follow the recorded states")
+
+    encode(path, watched(), fps, options={"crf": str(crf), "preset": "slow"})
     return count
 
 
 _open: dict[tuple[Path, int, str], EpisodeRenderer] = {}  # this process's one renderer
 
-
+# %% ../../nbs/65_sim/80_render.ipynb #679c91a9
 def _close_renderer() -> None:
     for renderer in _open.values():
         renderer.close()
@@ -202,7 +194,7 @@ def _close_at_exit() -> None:
     if os.environ.get("MUJOCO_GL") == "osmesa":
         _close_renderer()
 
-
+# %% ../../nbs/65_sim/80_render.ipynb #57928fcf
 def open_renderer(model: Path, size: int, use: str = "") -> EpisodeRenderer:
     """This process's renderer of a saved model, kept open for the next job of its kind: loading one takes seconds.
 
@@ -211,10 +203,10 @@ def open_renderer(model: Path, size: int, use: str = "") -> EpisodeRenderer:
     os.environ["MUJOCO_GL"] = choose_gl()
     if (model, size, use) not in _open:
         _close_renderer()  # two OSMesa contexts in one process draw black
-        _open[model, size, use] = EpisodeRenderer(load_model(model), size)
+        _open[model, size, use] = EpisodeRenderer(load_mujoco(model), size)
     return _open[model, size, use]
 
-
+# %% ../../nbs/65_sim/80_render.ipynb #68f60947
 def _set_gl() -> None:
     os.environ["MUJOCO_GL"] = choose_gl()  # before mujoco is imported
     if gpus := len(list(Path("/dev").glob("nvidia[0-9]*"))):
@@ -225,8 +217,8 @@ def render_pool(workers: int) -> ProcessPoolExecutor:
     """Processes that can render. Spawned: a forked child would inherit the parent's OpenGL and thread state."""
     return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_set_gl)
 
-
+# %% ../../nbs/65_sim/80_render.ipynb #338e2999
 def render_job(job: tuple[Path, Path, Path, int, float, int]) -> int:
     """Render one episode: (episode, model, video, size, fps, crf). Runs in a process of its own (see simulate)."""
     episode, model, video, size, fps, crf = job
-    return write_video(video, open_renderer(model, size).frames(load_episode(episode), fps), fps, crf)
+    return write_moving(video, open_renderer(model, size).frames(load_episode(episode), fps), fps, crf)

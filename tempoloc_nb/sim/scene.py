@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from .motion import Floats
 
 # %% auto #0
-__all__ = ['ROBOTS', 'CONTROL_HZ', 'KP', 'MAX_STEP', 'ENVIRONMENTS', 'TEXTURES', 'DISTRACTORS', 'VIEWS', 'EDITABLE', 'COLORS',
-           'controller_config', 'make_environment', 'environment_options', 'look_at', 'Looks', 'Dresser']
+__all__ = ['ROBOTS', 'CONTROL_HZ', 'KP', 'MAX_STEP', 'ENVIRONMENTS', 'TEXTURES', 'DISTRACTORS', 'VIEWS', 'EDITABLE',
+           'CUBE_COLORS', 'controller_config', 'make_environment', 'environment_options', 'camera_quaternion', 'Looks',
+           'Dresser']
 
 # %% ../../nbs/65_sim/30_scene.ipynb #2dd6710d
 ROBOTS = ("Panda", "Kinova3", "UR5e")
@@ -33,25 +34,12 @@ def controller_config() -> dict[str, Any]:
     """robosuite composite controller: OSC_POSE with displacements as actions, plus the gripper."""
     limits = [MAX_STEP[0]] * 3 + [MAX_STEP[1]] * 3
     arm = {
-        "type": "OSC_POSE",
-        "input_max": 1,
-        "input_min": -1,
-        "output_max": limits,
-        "output_min": [-x for x in limits],
-        "kp": KP,
-        "damping_ratio": 1,
-        "impedance_mode": "fixed",
-        "kp_limits": [0, 300],
-        "damping_ratio_limits": [0, 10],
-        "position_limits": None,
-        "orientation_limits": None,
-        "uncouple_pos_ori": False,
-        "input_type": "delta",
-        "input_ref_frame": "base",
-        "interpolation": None,
-        "ramp_ratio": 0.2,
+        "type": "OSC_POSE", "input_max": 1, "input_min": -1, "output_max": limits, "output_min": [-x for x in limits],
+        "kp": KP, "damping_ratio": 1, "impedance_mode": "fixed", "kp_limits": [0, 300], "damping_ratio_limits": [0, 10],
+        "position_limits": None, "orientation_limits": None, "uncouple_pos_ori": False,
+        "input_type": "delta", "input_ref_frame": "base", "interpolation": None, "ramp_ratio": 0.2,
         "gripper": {"type": "GRIP"},
-    }
+    }  # fmt: skip
     return {"type": "BASIC", "body_parts": {"right": arm}}
 
 # %% ../../nbs/65_sim/30_scene.ipynb #519e151d
@@ -84,38 +72,19 @@ def _dress(model: Any) -> None:
         geom = {"type": kind, "size": size, "contype": "0", "conaffinity": "0", "group": "1", "rgba": "1 1 0 1"}
         ET.SubElement(body, "geom", {"name": f"distractor{i}_visual", **geom})
 
-
-@cache
-def _classes() -> Mapping[str, Any]:
-    """Environment classes by task. Made on first use, because importing robosuite takes seconds."""
-    try:
-        logging.disable(logging.WARNING)  # robosuite warns of optional parts that nobody here needs
-        import robosuite
-    except ImportError as error:
-        message = f"simulation needs robosuite, which cannot be imported ({error}): pip install 'tempoloc_nb[sim]'"
-        raise TempolocError(message) from None
-    finally:
-        logging.disable(logging.NOTSET)
-    from robosuite.environments.base import REGISTERED_ENVS
-    from robosuite.environments.manipulation.stack import Stack
+# %% ../../nbs/65_sim/30_scene.ipynb #22fb5387
+def _three_cubes(stack: Any) -> Any:
+    """robosuite's Stack with a third cube: A on B, then C on A."""
     from robosuite.models.objects import BoxObject
     from robosuite.models.tasks import ManipulationTask
     from robosuite.utils.mjcf_utils import CustomMaterial
 
-    robosuite.utils.log_utils.ROBOSUITE_DEFAULT_LOGGER.setLevel("ERROR")
-
-    class StackThreeCubes(Stack):  # type: ignore[misc]
-        """robosuite's Stack with a third cube: A on B, then C on A."""
-
+    class StackThreeCubes(stack):  # type: ignore[misc]
         def _load_model(self) -> None:
             super()._load_model()
-            blue = CustomMaterial(
-                texture="WoodBlue",
-                tex_name="bluewood",
-                mat_name="bluewood_mat",
-                tex_attrib={"type": "cube"},
-                mat_attrib={"texrepeat": "1 1", "specular": "0.4", "shininess": "0.1"},
-            )
+            look = {"texrepeat": "1 1", "specular": "0.4", "shininess": "0.1"}
+            names = {"texture": "WoodBlue", "tex_name": "bluewood", "mat_name": "bluewood_mat"}
+            blue = CustomMaterial(**names, tex_attrib={"type": "cube"}, mat_attrib=look)
             half = [0.02, 0.02, 0.02]
             self.cubeC = BoxObject(name="cubeC", size_min=half, size_max=half, rgba=[0, 0, 1, 1], material=blue)
             self.placement_initializer.add_objects(self.cubeC)
@@ -131,37 +100,50 @@ def _classes() -> Mapping[str, Any]:
             return not held and self._on(self.cubeA, self.cubeB) and self._on(self.cubeC, self.cubeA)
 
         def _on(self, upper: Any, lower: Any) -> bool:
-            data, model = self.sim.data, self.sim.model
-            offset = (
-                data.body_xpos[model.body_name2id(upper.root_body)]
-                - data.body_xpos[model.body_name2id(lower.root_body)]
-            )
+            above, below = (self.sim.data.get_body_xpos(cube.root_body) for cube in (upper, lower))
+            offset = above - below
             return bool(np.hypot(*offset[:2]) < 0.03 and offset[2] > 0.03 and self.check_contact(upper, lower))
 
-    def dressed(base: Any) -> Any:
-        class Scene(base):  # type: ignore[misc]
-            def _load_model(self) -> None:
-                super()._load_model()
-                _dress(self.model)
+    return StackThreeCubes
 
-        Scene.__name__ = Scene.__qualname__ = base.__name__
-        return Scene
+# %% ../../nbs/65_sim/30_scene.ipynb #c9901000
+@cache
+def _classes() -> Mapping[str, Any]:
+    """Environment classes by task, dressed."""
+    try:
+        logging.disable(logging.WARNING)  # robosuite warns of optional parts that nobody here needs
+        import robosuite
+    except ImportError as error:
+        message = f"simulation needs robosuite, which cannot be imported ({error}): pip install 'tempoloc_nb[sim]'"
+        raise TempolocError(message) from None
+    finally:
+        logging.disable(logging.NOTSET)
+    from robosuite.environments.base import REGISTERED_ENVS
 
-    return {
-        task: dressed(StackThreeCubes if name == "StackThreeCubes" else REGISTERED_ENVS[name])
-        for task, name in ENVIRONMENTS.items()
-    }
+    robosuite.utils.log_utils.ROBOSUITE_DEFAULT_LOGGER.setLevel("ERROR")
+    known = {**REGISTERED_ENVS, "StackThreeCubes": _three_cubes(REGISTERED_ENVS["Stack"])}
+    return {task: _dressed(known[name]) for task, name in ENVIRONMENTS.items()}
 
+# %% ../../nbs/65_sim/30_scene.ipynb #31302aaf
+def _dressed(base: Any) -> Any:
+    class Scene(base):  # type: ignore[misc]
+        def _load_model(self) -> None:
+            super()._load_model()
+            _dress(self.model)
 
+    Scene.__name__ = Scene.__qualname__ = base.__name__
+    return Scene
+
+# %% ../../nbs/65_sim/30_scene.ipynb #97b4215d
 def make_environment(task: str, robot: str) -> Any:
     """A robosuite environment for `task` (a key of `ENVIRONMENTS`) without any renderer.
 
     Raises `TempolocError` for an unknown task or arm, or when robosuite is not installed.
     """
     if task not in ENVIRONMENTS:
-        raise TempolocError(f"unknown task {task!r}: choose one of {', '.join(ENVIRONMENTS)}")
+        raise unknown("task", task, ENVIRONMENTS)
     if robot not in ROBOTS:
-        raise TempolocError(f"unknown robot {robot!r}: choose one of {', '.join(ROBOTS)}")
+        raise unknown("robot", robot, ROBOTS)
     return _classes()[task](**environment_options(task, robot))
 
 
@@ -170,31 +152,24 @@ _TASK_OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {"door": {"use_latch": False}, "pick-place": {"bin1_pos": [0.0, -0.25, 0.8], "bin2_pos": [0.0, 0.28, 0.8]}}
 )
 
-
+# %% ../../nbs/65_sim/30_scene.ipynb #b87e76d0
 def environment_options(task: str, robot: str) -> dict[str, Any]:
     """Keyword arguments of the environment, also stored in the HDF5 files' `env_args`."""
-    return dict(_TASK_OPTIONS.get(task, {})) | {
-        "robots": robot,
-        "controller_configs": controller_config(),
-        "has_renderer": False,
-        "has_offscreen_renderer": False,
-        "use_camera_obs": False,
-        "use_object_obs": False,
-        "control_freq": CONTROL_HZ,
-        "ignore_done": True,
-        "hard_reset": False,
-        "initialization_noise": None,
-    }
+    drawing = ("has_renderer", "has_offscreen_renderer", "use_camera_obs", "use_object_obs")
+    return {
+        **_TASK_OPTIONS.get(task, {}), "robots": robot, "controller_configs": controller_config(),
+        **dict.fromkeys(drawing, False),
+        "control_freq": CONTROL_HZ, "ignore_done": True, "hard_reset": False, "initialization_noise": None,
+    }  # fmt: skip
 
 # %% ../../nbs/65_sim/30_scene.ipynb #40de6a97
 # Where the camera stands and what it looks at (m, world frame), a task; fov in degrees.
+_TABLE = ((0.62, 0.0, 1.32), (-0.06, 0.0, 0.89), 38.0)
+_PEGS = ((0.80, 0.0, 1.42), (0.03, 0.0, 0.90), 42.0)
 VIEWS: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float], float]] = MappingProxyType(
     {
-        "lift": ((0.62, 0.0, 1.32), (-0.06, 0.0, 0.89), 38.0),
-        "stack-two": ((0.62, 0.0, 1.32), (-0.06, 0.0, 0.89), 38.0),
-        "stack-three": ((0.62, 0.0, 1.32), (-0.06, 0.0, 0.89), 38.0),
-        "square": ((0.80, 0.0, 1.42), (0.03, 0.0, 0.90), 42.0),
-        "nut-assembly": ((0.80, 0.0, 1.42), (0.03, 0.0, 0.90), 42.0),
+        **dict.fromkeys(("lift", "stack-two", "stack-three"), _TABLE),
+        **dict.fromkeys(("square", "nut-assembly"), _PEGS),
         "pick-place": ((0.90, 0.05, 1.55), (-0.02, 0.02, 0.90), 50.0),
         "door": ((0.45, 0.45, 1.60), (-0.10, -0.02, 1.02), 50.0),
     }
@@ -203,10 +178,10 @@ EDITABLE = (
     "cam_pos", "cam_quat", "cam_fovy", "light_pos", "light_dir", "light_diffuse", "light_ambient",
     "geom_rgba", "geom_matid", "geom_size", "mat_rgba", "body_pos", "body_quat",
 )  # fmt: skip
-COLORS = ("red", "green", "blue")
+CUBE_COLORS = ("red", "green", "blue")
 
 
-def look_at(eye: Floats, target: Floats) -> Floats:
+def camera_quaternion(eye: Floats, target: Floats) -> Floats:
     """Camera quaternion (w, x, y, z) at `eye` towards `target`, upright (MuJoCo cameras look along −z)."""
     import mujoco
 
@@ -217,7 +192,7 @@ def look_at(eye: Floats, target: Floats) -> Floats:
     mujoco.mju_mat2Quat(quat, np.stack([right, np.cross(back, right), back], 1).flatten())
     return quat
 
-
+# %% ../../nbs/65_sim/30_scene.ipynb #5d78a68c
 @dataclass(frozen=True, slots=True)
 class Looks:
     """The model arrays that make one clip look as it does, and what was chosen."""
@@ -226,7 +201,7 @@ class Looks:
     colors: tuple[str, ...] = ()  # of cubes A, B, C
     half_sizes: tuple[float, ...] = field(default=())  # of the cubes, m
 
-
+# %% ../../nbs/65_sim/30_scene.ipynb #4bbc5604
 class Dresser:
     """Varies the looks of one compiled model; every call starts again from the model as it was built."""
 
@@ -255,7 +230,7 @@ class Dresser:
         eye += rng.uniform(-1, 1, 3) * np.array([0.05, 0.10, 0.05])
         target += rng.uniform(-0.02, 0.02, 3)
         self.model.cam_pos[camera] = eye
-        self.model.cam_quat[camera] = look_at(eye, target)
+        self.model.cam_quat[camera] = camera_quaternion(eye, target)
         self.model.cam_fovy[camera] = fov + rng.uniform(-2.0, 2.0)
 
     def _light(self, rng: np.random.Generator) -> None:
@@ -300,7 +275,7 @@ class Dresser:
         if not names:
             return (), ()
         materials = {"red": "redwood_mat", "green": "greenwood_mat", "blue": "bluewood_mat"}
-        order = [str(c) for c in rng.permutation(COLORS if len(names) == 3 else COLORS[:2])]
+        order = [str(c) for c in rng.permutation(CUBE_COLORS if len(names) == 3 else CUBE_COLORS[:2])]
         sizes = rng.uniform(0.0185, 0.0225, len(names))
         for name, color, size in zip(names, order, sizes.tolist(), strict=True):
             self._resize(f"cube{name}", size)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from .families import Family
+from .families import ClipFamily
 from .render import SavedEpisode, load_episode
 from .scene import ENVIRONMENTS, environment_options
 
@@ -27,7 +27,7 @@ def _h5py() -> Any:
         raise TempolocError("writing robot states needs h5py: pip install 'tempoloc_nb[sim]'") from None
     return h5py
 
-
+# %% ../../nbs/65_sim/90_states.ipynb #bd345391
 def _write_demo(group: Any, episode: SavedEpisode) -> int:
     actions = episode.demo["actions"]
     group.attrs["num_samples"] = len(actions)
@@ -41,8 +41,8 @@ def _write_demo(group: Any, episode: SavedEpisode) -> int:
             group.create_dataset(name, data=values, compression="gzip" if values.ndim > 1 else None)
     return len(actions)
 
-
-def _write_file(path: Path, family: Family, episodes: Sequence[Path]) -> None:
+# %% ../../nbs/65_sim/90_states.ipynb #79bf4e2e
+def _write_file(path: Path, family: ClipFamily, episodes: Sequence[Path]) -> None:
     with all_or_nothing(path) as partial, _h5py().File(partial, "w") as file:
         data = file.create_group("data")
         total = sum(_write_demo(data.create_group(f"demo_{i}"), load_episode(e)) for i, e in enumerate(episodes))
@@ -51,8 +51,8 @@ def _write_file(path: Path, family: Family, episodes: Sequence[Path]) -> None:
         env_args = {"env_name": ENVIRONMENTS[family.task], "env_version": "1.5.2", "type": 1, "env_kwargs": options}
         data.attrs["env_args"] = json.dumps(env_args)
 
-
-def write_states(folder: Path, family: Family, episodes: Sequence[Path]) -> None:
+# %% ../../nbs/65_sim/90_states.ipynb #7e4d116c
+def write_states(folder: Path, family: ClipFamily, episodes: Sequence[Path]) -> None:
     """Write `folder/NNN.hdf5` for each episode that has none yet, and `folder`.hdf5 with all of them."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, episode in enumerate(episodes):

@@ -18,75 +18,58 @@ from .motion import Floats, Timing
 from .scene import Looks
 
 # %% auto #0
-__all__ = ['SCRIPTS', 'Layout', 'LAYOUTS', 'Script', 'Part', 'task_objects', 'lay_out']
+__all__ = ['SCRIPTS', 'Placement', 'LAYOUTS', 'Script', 'Part', 'task_objects', 'lay_out']
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #ab734a83
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A scripted task: `events` are (label template, instant), `phases` the instants that end each timed phase."""
+    """A scripted task: `events` are (label template, instant); `after`, instants that end phases without an event."""
 
     events: tuple[tuple[str, str], ...]
-    phases: tuple[str, ...]
     timing: Timing
-    objects: tuple[str, ...]  # attribute names of the environment, or body names
+    objects: tuple[str, ...]  # names that robosuite gives them
+    after: tuple[str, ...] = ()
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The instants that end each timed phase."""
+        return (*(instant for _, instant in self.events), *self.after)
 
 
+_GRASP_A, _RELEASE_A = ("grasping the {A} cube", "grasp:cubeA"), ("releasing the {A} cube", "release:cubeA")
+_GRASP_C = ("grasping the {C} cube", "grasp:cubeC")
+_GRASP_NUT, _INSERT_NUT = ((f"{verb}ing the square nut", f"{verb}:SquareNut") for verb in ("grasp", "insert"))
+_GRASP_ROUND = ("grasping the round nut", "grasp:RoundNut")
+_GRASP_CAN, _RELEASE_CAN = ("grasping the can", "grasp:Can"), ("releasing the can", "release:Can")
 SCRIPTS: Mapping[str, Script] = MappingProxyType(
     {
         "lift": Script(
-            (("grasping the cube", "grasp:cube"), ("lifting the cube", "lift:cube")),
-            ("grasp:cube", "lift:cube"),
-            Timing((1.5, 0.6)),
-            ("cube",),
+            (("grasping the cube", "grasp:cube"), ("lifting the cube", "lift:cube")), Timing((1.5, 0.6)), ("cube",)
         ),
-        "stack-two": Script(
-            (("grasping the {A} cube", "grasp:cubeA"), ("releasing the {A} cube", "release:cubeA")),
-            ("grasp:cubeA", "release:cubeA"),
-            Timing((1.35, 1.52)),
-            ("cubeA", "cubeB"),
-        ),
+        "stack-two": Script((_GRASP_A, _RELEASE_A), Timing((1.35, 1.52)), ("cubeA", "cubeB")),
         "stack-three": Script(
-            (
-                ("grasping the {A} cube", "grasp:cubeA"),
-                ("releasing the {A} cube", "release:cubeA"),
-                ("grasping the {C} cube", "grasp:cubeC"),
-            ),
-            ("grasp:cubeA", "release:cubeA", "grasp:cubeC", "release:cubeC"),
+            (_GRASP_A, _RELEASE_A, _GRASP_C),
             Timing((1.35, 1.52, 1.63, 1.50)),
             ("cubeA", "cubeB", "cubeC"),
+            after=("release:cubeC",),
         ),
-        "square": Script(
-            (("grasping the square nut", "grasp:SquareNut"), ("inserting the square nut", "insert:SquareNut")),
-            ("grasp:SquareNut", "insert:SquareNut"),
-            Timing((1.8, 3.0)),
-            ("SquareNut", "RoundNut"),
-        ),
+        "square": Script((_GRASP_NUT, _INSERT_NUT), Timing((1.8, 3.0)), ("SquareNut", "RoundNut")),
         "nut-assembly": Script(
-            (
-                ("grasping the square nut", "grasp:SquareNut"),
-                ("inserting the square nut", "insert:SquareNut"),
-                ("grasping the round nut", "grasp:RoundNut"),
-            ),
-            ("grasp:SquareNut", "insert:SquareNut", "grasp:RoundNut", "insert:RoundNut"),
+            (_GRASP_NUT, _INSERT_NUT, _GRASP_ROUND),
             Timing((1.8, 4.1, 2.1, 3.0)),
             ("SquareNut", "RoundNut"),
+            after=("insert:RoundNut",),
         ),
-        "pick-place": Script(
-            (("grasping the can", "grasp:Can"), ("releasing the can", "release:Can")),
-            ("grasp:Can", "release:Can"),
-            Timing((1.6, 2.8)),
-            ("Can",),
-        ),
+        "pick-place": Script((_GRASP_CAN, _RELEASE_CAN), Timing((1.6, 2.8)), ("Can",)),
         "door": Script(
             (("grasping the door handle", "grasp:handle"), ("opening the door", "success")),
-            ("grasp:handle", "success"),
             Timing((1.8, 2.2)),
             ("handle",),
         ),
     }
 )
 
-
+# %% ../../nbs/65_sim/20_tasks.ipynb #be25456a
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of a fixed object that can be held, with the attributes of robosuite's objects that are used here."""
@@ -94,7 +77,7 @@ class Part:
     root_body: str
     contact_geoms: tuple[str, ...]
 
-
+# %% ../../nbs/65_sim/20_tasks.ipynb #a5320daa
 def task_objects(env: Any, task: str) -> dict[str, Any]:
     """The environment's objects that a task's script and events refer to, by name."""
     if task == "door":
@@ -103,7 +86,7 @@ def task_objects(env: Any, task: str) -> dict[str, Any]:
     return {name: named[name] for name in SCRIPTS[task].objects}
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #2a2479ca
-Layout = tuple[list[Floats], Floats, list[float]]  # poses of the objects, of the hand (4,), distances of the phases
+Placement = tuple[list[Floats], Floats, list[float]]  # poses of the objects, of the hand (4,), distances of the phases
 LAYOUTS = 6  # how many to choose from: few, so that distance and duration are only loosely tied
 
 
@@ -114,8 +97,8 @@ def _distance(a: Floats, b: Floats) -> float:
 def _apart(a: Floats, b: Floats) -> float:
     return float(np.hypot(*(a - b)[:2]))
 
-
-def _cubes(env: Any, looks: Looks, rng: np.random.Generator, count: int) -> Layout:
+# %% ../../nbs/65_sim/20_tasks.ipynb #97e85cbb
+def _cubes(env: Any, looks: Looks, rng: np.random.Generator, count: int) -> Placement:
     table = float(env.table_offset[2])
     sizes = looks.half_sizes or (0.021,) * count
     while True:
@@ -126,8 +109,8 @@ def _cubes(env: Any, looks: Looks, rng: np.random.Generator, count: int) -> Layo
     start = np.array([*rng.uniform((-0.20, -0.22), (0.06, 0.22)), table + rng.uniform(0.12, 0.30), 0.0])
     return spots, start, [_distance(start, spots[0]), *(_apart(a, b) for a, b in pairwise(spots))]
 
-
-def _nuts(env: Any, looks: Looks, rng: np.random.Generator) -> Layout:
+# %% ../../nbs/65_sim/20_tasks.ipynb #f00bb0be
+def _nuts(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
     # handles point roughly to the arm, as they will on the pegs: arms reach no farther with a hand beyond a peg
     table = float(env.table_offset[2])
     ys = (rng.uniform(0.10, 0.21), -rng.uniform(0.10, 0.21))
@@ -135,16 +118,16 @@ def _nuts(env: Any, looks: Looks, rng: np.random.Generator) -> Layout:
     start = np.array([*rng.uniform((-0.20, -0.22), (0.06, 0.22)), table + rng.uniform(0.12, 0.30), 0.0])
     return spots, start, [_distance(start, spots[0])]
 
-
-def _can(env: Any, looks: Looks, rng: np.random.Generator) -> Layout:
+# %% ../../nbs/65_sim/20_tasks.ipynb #fa7f57a3
+def _can(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
     bin_x, bin_y, bin_z = env.bin1_pos
     # 2 cm bin floor, 6 cm from the can's middle to its bottom
     spot = np.array([bin_x + rng.uniform(-0.11, 0.09), bin_y + rng.uniform(-0.15, 0.15), bin_z + 0.081, 0.0])
     start = np.array([*rng.uniform((-0.08, -0.35), (0.15, 0.10)), bin_z + rng.uniform(0.25, 0.38), 0.0])
     return [spot], start, [_distance(start, spot)]
 
-
-def _door(env: Any, looks: Looks, rng: np.random.Generator) -> Layout:
+# %% ../../nbs/65_sim/20_tasks.ipynb #43b32ff8
+def _door(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
     # robosuite has placed the door; the hand starts before the handle, pointing at it
     handle, rotation = env.sim.data.get_geom_xpos("Door_handle"), env.sim.data.get_geom_xmat("Door_handle")
     ahead = np.arctan2(rotation[1, 1], rotation[0, 1])  # the panel's normal, from the hand to the door
@@ -153,7 +136,7 @@ def _door(env: Any, looks: Looks, rng: np.random.Generator) -> Layout:
     return [], start, [float(np.linalg.norm(back))]
 
 
-_LAYOUTS: Mapping[str, Callable[[Any, Looks, np.random.Generator], Layout]] = MappingProxyType(
+_LAYOUTS: Mapping[str, Callable[[Any, Looks, np.random.Generator], Placement]] = MappingProxyType(
     {
         "lift": lambda env, looks, rng: _cubes(env, looks, rng, 1),
         "stack-two": lambda env, looks, rng: _cubes(env, looks, rng, 2),
@@ -165,13 +148,13 @@ _LAYOUTS: Mapping[str, Callable[[Any, Looks, np.random.Generator], Layout]] = Ma
     }
 )
 
-
+# %% ../../nbs/65_sim/20_tasks.ipynb #5232b5de
 def _misfit(legs: Sequence[float], durations: Floats, timing: Timing) -> float:
     """How far the distances (m) are from what the durations suggest at this task's pace."""
     wanted = timing.pace * np.maximum(np.asarray(durations[: len(legs)]) - 0.55, 0.1)
     return float(np.square(np.log((np.asarray(legs) + 0.08) / wanted)).sum())
 
-
+# %% ../../nbs/65_sim/20_tasks.ipynb #cfcd2040
 def lay_out(env: Any, task: str, durations: Floats, timing: Timing, looks: Looks, rng: np.random.Generator) -> None:
     """Place objects and hand for a demonstration whose phases are to last `durations` (s)."""
     options = [_LAYOUTS[task](env, looks, rng) for _ in range(LAYOUTS)]

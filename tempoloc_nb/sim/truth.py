@@ -10,15 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from .motion import Floats
-
-Bools = npt.NDArray[np.bool_]
+from .motion import Bools, Floats
 
 # %% auto #0
-__all__ = ['Bools', 'FLICKER', 'HOLD', 'MOVING', 'debounce', 'first_stable', 'find_instants', 'idle_share', 'knee',
-           'estimate_instants', 'agreement']
+__all__ = ['FLICKER', 'HOLD', 'MOVING', 'debounce', 'first_stable', 'find_instants', 'idle_share', 'knee', 'estimate_instants',
+           'agreement']
 
 # %% ../../nbs/65_sim/70_truth.ipynb #e5b129ff
 FLICKER = 12  # physics steps (24 ms): longer gaps in a contact are real
@@ -34,7 +31,7 @@ def debounce(held: Bools, gap: int = FLICKER) -> Bools:
             out[a:b] = True
     return out
 
-
+# %% ../../nbs/65_sim/70_truth.ipynb #b8477b42
 def first_stable(held: Bools, hold: int, start: int = 0) -> int | None:
     """First index ≥ `start` from which `held` stays true for `hold` samples; None if it never does."""
     edges = np.diff(np.concatenate([[0], held.astype(np.int8), [0]]))
@@ -43,7 +40,7 @@ def first_stable(held: Bools, hold: int, start: int = 0) -> int | None:
             return max(a, start)
     return None
 
-
+# %% ../../nbs/65_sim/70_truth.ipynb #039629d3
 def _first(condition: Bools, start: int = 0) -> int | None:
     hits = np.flatnonzero(condition[start:])
     return int(hits[0]) + start if len(hits) else None
@@ -91,7 +88,7 @@ def find_instants(
             out[f"insert:{name}"] = time(n)
     return out
 
-
+# %% ../../nbs/65_sim/70_truth.ipynb #68dc475c
 def idle_share(hand: Floats, aperture: Floats, step: float, window: float = 0.1) -> float:
     """Share of a clip in which the hand is slower than 1 cm/s and the gripper slower than 5 mm/s (0…1).
 
@@ -111,7 +108,7 @@ def knee(values: Floats) -> int:
     chord = np.linspace(values[0], values[-1], len(values))
     return int(np.argmax(np.abs(values - chord)))
 
-
+# %% ../../nbs/65_sim/70_truth.ipynb #e49d7701
 def _carried(aperture: Floats, speed: Floats, fps: float) -> tuple[int, int] | None:
     """The longest way the object makes while the gripper is part open and still: first and last frame + 1."""
     still = np.abs(np.gradient(aperture)) * fps < 0.02
@@ -121,7 +118,7 @@ def _carried(aperture: Floats, speed: Floats, fps: float) -> tuple[int, int] | N
     runs = [(a, b) for a, b in runs if b - a >= 0.2 * fps]
     return max(runs, key=lambda run: float(speed[run[0] : run[1]].sum()), default=None)
 
-
+# %% ../../nbs/65_sim/70_truth.ipynb #33bbc3e9
 def estimate_instants(aperture: Floats, velocity: Floats, fps: float = 30.0) -> dict[str, float]:
     """Grasp, release and insertion (s) of one object from aperture (F,) in m and velocity (F, 3) in m/s.
 
@@ -145,7 +142,7 @@ def estimate_instants(aperture: Floats, velocity: Floats, fps: float = 30.0) -> 
             out["insert"] = (shut + top) / fps
     return out
 
-
+# %% ../../nbs/65_sim/70_truth.ipynb #ef7e01c3
 def agreement(
     events: Sequence[tuple[str, float]], estimates: Mapping[str, Mapping[str, float]], fps: float = 30.0
 ) -> list[float]:

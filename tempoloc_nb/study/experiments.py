@@ -335,8 +335,10 @@ def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: s
 def score(
     path: Path | str, benchmark: Benchmark, experiment: Experiment, *, mode: Mode = "strict", resamples: int = RESAMPLES
 ) -> RunResult:
-    """Score an experiment's predictions; the result's `model` is the experiment's title."""
+    """Score an experiment's predictions, tasks in the benchmark's order; the result's `model` is its title."""
     runs = evaluate(path, benchmark, mode, resamples=resamples, seed=settings().study.seed).runs
     if len(runs) != 1:
         raise TempolocError(f"{Path(path).name} has {len(runs)} runs; an experiment's predictions are one")
-    return replace(runs[0], model=experiment.title)
+    order = list(benchmark.tasks)  # shipped predictions are sorted by name
+    tasks = tuple(sorted(runs[0].tasks, key=lambda task: order.index(task.task)))
+    return replace(runs[0], model=experiment.title, tasks=tasks)

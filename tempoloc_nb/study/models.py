@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from ..clips.manifest import Benchmark, Clip
 from ..clips.videos import find_videos
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
 from ..core.files import write_jsonl
 from ..inference.no_video import TRAINING_MEDIAN
@@ -63,11 +63,11 @@ class Models:
         """An experiment as this study asks it. Names that begin with `base` are of the zero-shot model."""
         declared = load_experiments()
         if name not in declared:
-            raise TempolocError(f"unknown experiment {name!r}: choose one of {', '.join(declared)}")
+            raise unknown("experiment", name, declared)
+        found = declared[name]
         own = {"base": declared["base"].model, "sft": declared["sft"].model}
         model = self._given("model", own["sft"])
         base = zero_shot_model(model, self._given("base", own["base"]))
-        found = declared[name]
         wanted = {own["base"]: base, own["sft"]: model}.get(found.model, found.model)
         rate = self._given("fps", found.fps) if found.fps == settings().study.fps else found.fps
         return for_model(found, wanted, fps=rate)
@@ -105,12 +105,7 @@ class Models:
                 clips, whole = scored_clips(like), path
                 path = Path(folder) / whole.name.removesuffix(".xz")
                 write_jsonl(path, (row for row in read_rows(whole) if row["clip"] in clips))
-            return self._in_order(score(path, self.benchmark, experiment, mode=mode, resamples=resamples))
-
-    def _in_order(self, run: RunResult) -> RunResult:
-        """A run with its tasks as the benchmark has them: shipped predictions are sorted by name."""
-        order = list(self.benchmark.tasks)
-        return replace(run, tasks=tuple(sorted(run.tasks, key=lambda t: order.index(t.task))))
+            return score(path, self.benchmark, experiment, mode=mode, resamples=resamples)
 
     def shipped(self) -> dict[str, RunResult]:
         """The scored runs, by name, of the experiments about this benchmark whose answers are shipped, in any profile.
@@ -125,7 +120,7 @@ class Models:
                 if path is None:
                     missing.append(name)
                 else:
-                    found[name] = self._in_order(score(path, self.benchmark, experiment, resamples=resamples))
+                    found[name] = score(path, self.benchmark, experiment, resamples=resamples)
         if missing:
             text = f"no shipped answers of {', '.join(missing)}: `tempoloc experiment` asks the models"
             if self.report.scale.publishable:
@@ -165,7 +160,7 @@ class Models:
         return ignoring_run(self.benchmark, mine, fps=run.fps, resamples=self.report.scale.resamples)
 
 # %% auto #0
-__all__ = ['Models', 'seed_runs', 'example_clips', 'median_answers', 'Example', 'examples', 'example_table']
+__all__ = ['Models', 'seed_runs', 'example_clips', 'median_answers', 'ExampleClip', 'examples', 'example_table']
 
 # %% ../../nbs/85_study/80_models.ipynb #0df4ca53
 def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
@@ -200,7 +195,7 @@ def example_clips(run: RunResult, videos: Collection[str], score: str = "mre_pct
             found.append(sorted(errors)[(len(errors) - 1) // 2][1])
     return tuple(found)
 
-
+# %% ../../nbs/85_study/80_models.ipynb #e48c50fb
 def median_answers(path: Path | str, benchmark: Benchmark) -> dict[str, tuple[float, ...]]:
     """Clip → the median over trials of each event's boundary as written (s of the source), NaN where there is none."""
     written = written_boundaries(path, benchmark)
@@ -212,9 +207,9 @@ def median_answers(path: Path | str, benchmark: Benchmark) -> dict[str, tuple[fl
         found[clip.clip] = tuple(float(np.median(c)) if len(c) else float("nan") for c in known)
     return found
 
-
+# %% ../../nbs/85_study/80_models.ipynb #f4bfd471
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleClip:
     """A clip and its answers: `rows` maps "truth" and models' names to one boundary an event (s of the source)."""
 
     clip: Clip
@@ -235,8 +230,8 @@ class Example:
                 break
         return figure
 
-
-def examples(models: Models, names: Sequence[str], chosen_by: str) -> tuple[Example, ...]:
+# %% ../../nbs/85_study/80_models.ipynb #b5e863a7
+def examples(models: Models, names: Sequence[str], chosen_by: str) -> tuple[ExampleClip, ...]:
     """One example a task, chosen by the errors of one experiment, with the median answers of several."""
     videos = models.videos()
     clips = {c.clip: c for c in models.benchmark.clips}
@@ -246,11 +241,11 @@ def examples(models: Models, names: Sequence[str], chosen_by: str) -> tuple[Exam
         nothing = tuple(float("nan") for _ in clips[clip].events)
         rows = {"truth": clips[clip].source_boundaries}
         rows |= {title: said.get(clip, nothing) for title, said in answers.items()}
-        found.append(Example(clips[clip], videos[clip], rows))
+        found.append(ExampleClip(clips[clip], videos[clip], rows))
     return tuple(found)
 
-
-def example_table(found: Sequence[Example]) -> pd.DataFrame:
+# %% ../../nbs/85_study/80_models.ipynb #41132fc9
+def example_table(found: Sequence[ExampleClip]) -> pd.DataFrame:
     """One line an event of each example: its true boundary and those of the models (s)."""
     lines = []
     for example in found:

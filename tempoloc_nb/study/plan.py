@@ -40,7 +40,7 @@ def named_experiments(notebook: Path) -> tuple[str, ...]:
             names |= at_rates & set(declared)
     return tuple(name for name in declared if name in names)
 
-
+# %% ../../nbs/85_study/110_plan.ipynb #15a1dace
 def _code(notebook: Path) -> Iterator[ast.Module]:
     """The code cells of a notebook but for its parameters."""
     for cell in read_object(notebook, "notebook")["cells"]:
@@ -56,7 +56,7 @@ class Asked:
     job: Job | None
     why: str  # where the answers come from
 
-
+# %% ../../nbs/85_study/110_plan.ipynb #5e43e00e
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
     """What a study would do, and ask of which models. `clips` is None for a study that asks no model."""
@@ -73,7 +73,7 @@ def _limited(benchmark: Benchmark, found: Sequence[str], experiment: Experiment,
     most = clip_limit(experiment, scale.clips_per_task)
     return benchmark.only(found).head(most) if most and found else benchmark.head(most)
 
-
+# %% ../../nbs/85_study/110_plan.ipynb #3d2d2e01
 def _ask(models: Models, name: str, clips: Coverage) -> Asked:
     experiment, scale = models.experiment(name), models.report.scale
     if scale.publishable and committed(experiment, models.benchmark) is not None:
@@ -98,7 +98,7 @@ def plan_studies(
     gpus = gpus_needed(profile, overrides or {})
     return tuple(_plan(planned, profile, gpus, covered) for planned in planned_runs(profile, overrides, only))
 
-
+# %% ../../nbs/85_study/110_plan.ipynb #71d027f2
 def _plan(planned: Planned, profile: str, gpus: int, covered: dict[tuple[str, str], Coverage]) -> StudyPlan:
     """The plan of one study; `covered` keeps which clips of a benchmark have a video in a folder."""
     values = {**default_values(planned.notebook), **planned.parameters}

@@ -20,7 +20,7 @@ from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, read_object, write_json
 from ..core.settings import data_dir, settings
 from .report import markdown_table
-from .runner import left_out, read_record, run_hash, study_notebooks
+from .runner import finished_run, run_hash, study_notebooks, why_left_out
 from ..tiny.plan import TrainingPlan, load_plan
 
 # %% auto #0
@@ -71,14 +71,14 @@ def publish(profile: str = "full") -> list[str]:
     if not settings().profile(profile).publishable:
         raise TempolocError(f"a {profile} run is too small to publish: run --profile full first")
     paths = settings().paths
-    notebooks = [n for n in study_notebooks() if not left_out(n, profile, {})]
+    notebooks = [n for n in study_notebooks() if not why_left_out(n, profile, {})]
     for notebook in notebooks:
-        values = read_record(paths.runs / profile / notebook.stem)
+        values = finished_run(paths.runs / profile / notebook.stem)
         if not values or values["hash"] != run_hash(notebook, values["parameters"]):
             raise TempolocError(f"{notebook.stem} has no finished {profile} run of this code: run it first")
     for notebook in notebooks:
         run = paths.runs / profile / notebook.stem
-        values = read_record(run)
+        values = finished_run(run)
         record = {k: values[k] for k in ("parameters", "environment")} | {"results": shipped(values["results"])}
         _publish_files(run, notebook.stem, record)
         _publish_outputs(notebook, run, record)

@@ -47,7 +47,7 @@ def _stated() -> dict[str, float]:
     claims = published_claims()
     return dict(zip(claims["claim"].astype(str), claims["stated"].astype(float), strict=True))
 
-
+# %% ../../nbs/85_study/20_published.ipynb #90b17400
 def improvement_table() -> pd.DataFrame:
     """Fine-tuned against base for each row: change in points of MRE, the change that is printed, the ratio."""
     before, after, stated = _mre(BASE), _mre(TUNED), _stated()
@@ -71,7 +71,7 @@ def _mean(by_row: dict[str, float], rows: tuple[str, ...], weighted: bool = Fals
     weights = [len(ROWS[row]) if weighted else 1 for row in rows]
     return sum(w * by_row[row] for w, row in zip(weights, rows, strict=True)) / sum(weights)
 
-
+# %% ../../nbs/85_study/20_published.ipynb #9139e408
 def claims_table(demonstrations: int) -> pd.DataFrame:
     """Each number that the recipe's text states, what its own tables give, and whether both agree when rounded alike.
 

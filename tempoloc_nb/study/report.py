@@ -24,7 +24,7 @@ from ..core.settings import Profile, settings
 PNG_LIMIT = 200_000  # bytes
 
 # %% auto #0
-__all__ = ['PNG_LIMIT', 'decimals', 'format_column', 'markdown_table', 'Shown', 'Picture', 'Report', 'render']
+__all__ = ['PNG_LIMIT', 'decimals', 'format_column', 'markdown_table', 'ShownTable', 'ShownFigure', 'Report', 'render']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def decimals(values: Sequence[float]) -> int:
@@ -66,7 +66,7 @@ def markdown_table(table: pd.DataFrame, intervals: Mapping[str, tuple[str, str]]
 
 # %% ../../nbs/85_study/10_report.ipynb #fe2f6f00
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownTable:
     """What a notebook displays of a table: rendered Markdown, with the same text as a fallback."""
 
     text: str
@@ -79,7 +79,7 @@ class Shown:
 
 # %% ../../nbs/85_study/10_report.ipynb #53b07691
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ShownFigure:
     """What a notebook displays of a figure."""
 
     png: bytes
@@ -123,7 +123,7 @@ class Report:
 
     def table(
         self, table: pd.DataFrame, name: str, intervals: Mapping[str, tuple[str, str]] | None = None
-    ) -> Shown:
+    ) -> ShownTable:
         """Write `tables/name.csv` and `.md`, and return what a notebook shows; `intervals` as in `markdown_table`."""
         text = markdown_table(table, intervals)
         if self.mark:
@@ -131,9 +131,9 @@ class Report:
         if target := self._place("tables"):
             table.to_csv(target / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
             (target / f"{name}.md").write_text(text, encoding="utf-8")
-        return Shown(text)
+        return ShownTable(text)
 
-    def figure(self, figure: Figure, name: str) -> Picture:
+    def figure(self, figure: Figure, name: str) -> ShownFigure:
         """Write `figures/name.png`, `.json` (the parameters) and, without photos, `.svg`; return what a notebook shows.
 
         Raises `TempolocError` if the PNG is over 200 kB: such a figure does not belong in a repository.
@@ -149,7 +149,7 @@ class Report:
             if not any(axes.images for axes in figure.axes):  # photos are no smaller, and no sharper, in an SVG
                 (target / f"{name}.svg").write_bytes(render(figure, "svg"))
             (target / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-        return Picture(png, name)
+        return ShownFigure(png, name)
 
 # %% ../../nbs/85_study/10_report.ipynb #ed41a9c4
 def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:

@@ -32,8 +32,8 @@ from .report import Report
 
 # %% auto #0
 __all__ = ['OWN_PARAMETERS', 'start', 'study_notebooks', 'notebook_parameters', 'default_values', 'chosen_notebooks',
-           'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'read_record', 'result_hashes', 'run_notebook',
-           'left_out', 'Planned', 'planned_runs', 'gpus_needed', 'run_studies', 'sum_up', 'write_index']
+           'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'result_hashes', 'run_notebook',
+           'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'run_studies', 'sum_up', 'write_index']
 
 # %% ../../nbs/85_study/90_runner.ipynb #f8ae27c8
 def start(profile: str, output: str | Path | None = None, **parameters: Any) -> Report:
@@ -190,7 +190,7 @@ def _wanted(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> dict[
     return {"profile": profile, **{k: v for k, v in overrides.items() if k in known}}
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def finished_run(folder: Path) -> dict[str, Any]:
     """What a finished run noted in its `run.json`; empty if it did not finish."""
     record = folder / "run.json"
     return read_object(record, "run") if record.is_file() else {}
@@ -231,7 +231,7 @@ def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], fol
     A failed notebook does not raise: the returned run says in which cell it failed, and why.
     """
     wanted = _wanted(notebook, profile, overrides)
-    key, before = run_hash(notebook, wanted), read_record(folder)
+    key, before = run_hash(notebook, wanted), finished_run(folder)
     if before.get("hash") == key:
         return StudyRun(notebook.stem, "unchanged", folder, float(before["seconds"]))
     shutil.rmtree(folder, ignore_errors=True)
@@ -246,7 +246,7 @@ def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], fol
     return StudyRun(notebook.stem, "done", folder, seconds)
 
 # %% ../../nbs/85_study/90_runner.ipynb #0afd12f1
-def left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
+def why_left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
     """Why a study cannot run; "" if it can.
 
     A model that it asks is not here, and neither are shipped answers; or a training log is not here that it reads
@@ -288,9 +288,9 @@ def planned_runs(
     found = []
     for notebook in chosen_notebooks(overrides or {}, only):
         wanted = _wanted(notebook, profile, overrides or {})
-        record = read_record(settings().paths.runs / profile / notebook.stem)
+        record = finished_run(settings().paths.runs / profile / notebook.stem)
         state = "unchanged" if record.get("hash") == run_hash(notebook, wanted) else "to run"
-        why = left_out(notebook, profile, overrides or {})
+        why = why_left_out(notebook, profile, overrides or {})
         found.append(Planned(notebook, wanted, "left out" if why else state, why))
     return tuple(found)
 
@@ -319,7 +319,7 @@ def run_studies(
     runs = []
     for notebook in notebooks:
         target = folder / notebook.stem
-        if why := left_out(notebook, profile, overrides or {}):
+        if why := why_left_out(notebook, profile, overrides or {}):
             runs.append(StudyRun(notebook.stem, "left out", target, error=why))
         else:
             runs.append(run_notebook(notebook, profile, overrides or {}, target))

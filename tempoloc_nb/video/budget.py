@@ -10,23 +10,34 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 # %% auto #0
-__all__ = ['RECIPE_VISION_TOKENS', 'RECIPE_TOTAL_PIXELS', 'QWEN3_TOTAL_PIXELS', 'FRAMES_PER_TOKEN', 'MERGE', 'RULES',
-           'FrameBudget', 'recipe_budget', 'qwen25_budget', 'smart_resize', 'qwen3_budget', 'n_sampled', 'frame_budget',
-           'temporal_ids', 'budget_table', 'plot_budget']
+__all__ = ['RECIPE_VISION_TOKENS', 'RECIPE_TOTAL_PIXELS', 'QWEN3_TOTAL_PIXELS', 'QWEN3_LEAST', 'FRAMES_PER_TOKEN', 'MERGE',
+           'PATCHES', 'FRAME_LEAST', 'FRAME_MOST', 'RULES', 'token_side', 'FrameBudget', 'recipe_budget',
+           'qwen25_budget', 'frame_limit', 'smart_resize', 'qwen3_budget', 'n_sampled', 'frame_budget', 'temporal_ids',
+           'budget_table', 'plot_budget']
 
 # %% ../../nbs/15_video/20_budget.ipynb #5e975d78
 RECIPE_VISION_TOKENS = 8192
 RECIPE_TOTAL_PIXELS = 6_422_528  # = 8192 × 28², the `total_pixels` that the recipe's inference script passes
 QWEN3_TOTAL_PIXELS = 25_165_824  # `longest_edge` in the video_preprocessor_config.json of the Qwen3-VL models
+QWEN3_LEAST = 4096  # `shortest_edge` there
 FRAMES_PER_TOKEN = 2  # the temporal patch: two sampled frames become one row of tokens
 MERGE = 2  # 2×2 patches become one token
+PATCHES = {"recipe": 14, "qwen2.5-vl": 14, "qwen3-vl": 16}  # side of a patch in pixels, by rule
+
+
+def token_side(rule: str) -> int:
+    """Side of a vision token in pixels."""
+    return PATCHES[rule] * MERGE
+
+
+FRAME_LEAST, FRAME_MOST = (n * token_side("qwen2.5-vl") ** 2 for n in (128, 768))  # of qwen-vl-utils, pixels a frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +95,17 @@ def qwen25_budget(
     longer side is over 200 times the shorter, as the models refuse it.
     """
     _check(width, height, n_frames)
-    least, most = 128 * 28**2, 768 * 28**2
-    limit = max(min(most, total_pixels / n_frames * FRAMES_PER_TOKEN), int(least * 1.05))
-    w, h = smart_resize(width, height, 28, least, limit)
-    return FrameBudget("qwen2.5-vl", n_frames, limit, w, h, 14)
+    limit = frame_limit(n_frames, total_pixels)
+    w, h = smart_resize(width, height, token_side("qwen2.5-vl"), FRAME_LEAST, limit)
+    return FrameBudget("qwen2.5-vl", n_frames, limit, w, h, PATCHES["qwen2.5-vl"])
+
+
+def frame_limit(n_frames: int, total_pixels: float, least: float = FRAME_LEAST, most: float = FRAME_MOST) -> float:
+    """Pixels that one of `n_frames` frames may have where all of them share `total_pixels`.
+
+    `least` and `most` are the processor's own limits of a frame. Source: `fetch_video` of qwen-vl-utils 0.0.14.
+    """
+    return max(min(most, total_pixels / n_frames * FRAMES_PER_TOKEN), int(least * 1.05))
 
 
 def smart_resize(
@@ -123,8 +141,8 @@ def qwen3_budget(
     _check(width, height, n_frames)
     frames = max(n_frames, FRAMES_PER_TOKEN)
     counted = round(frames / FRAMES_PER_TOKEN) * FRAMES_PER_TOKEN
-    w, h = smart_resize(width, height, 32, 4096, total_pixels, frames, counted)
-    return FrameBudget("qwen3-vl", n_frames, total_pixels / n_frames, w, h, 16)
+    w, h = smart_resize(width, height, token_side("qwen3-vl"), QWEN3_LEAST, total_pixels, frames, counted)
+    return FrameBudget("qwen3-vl", n_frames, total_pixels / n_frames, w, h, PATCHES["qwen3-vl"])
 
 # %% ../../nbs/15_video/20_budget.ipynb #5b72b5fb
 RULES = {"recipe": recipe_budget, "qwen2.5-vl": qwen25_budget, "qwen3-vl": qwen3_budget}
@@ -150,7 +168,7 @@ def frame_budget(
     `total_pixels` replaces the rule's own. Raises `TempolocError` for an unknown rule.
     """
     if rule not in RULES:
-        raise TempolocError(f"unknown pixel rule {rule!r}: choose one of {', '.join(RULES)}")
+        raise unknown("pixel rule", rule, RULES)
     frames = n_sampled(rule, duration, fps)
     if total_pixels is None:
         return RULES[rule](width, height, frames)

@@ -10,20 +10,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image as Picture
 from PIL import ImageDraw, ImageFont
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.settings import data_dir
 from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
 from .files import Image
 
 # %% auto #0
-__all__ = ['RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'StampStyle', 'stamp_coefficient', 'stamp_style',
-           'stamp_text', 'font_path', 'load_font', 'draw_stamp', 'pair_times', 'stamp']
+__all__ = ['Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'stamps_of', 'StampStyle', 'stamp_coefficient',
+           'stamp_style', 'stamp_text', 'font_path', 'load_font', 'draw_stamp', 'pair_times', 'stamp']
+
+# %% ../../nbs/15_video/25_stamp.ipynb #7f55ab74
+Stamps = Literal["none", "frame", "pair"]
+"""The times under the sampled frames: none, each frame's own (as the recipe has it), or one for both of a pair."""
+
+
+def stamps_of(word: object) -> Stamps:
+    """The `Stamps` that a file names; "recipe" in datasets of earlier versions is "frame".
+
+    Raises `TempolocError` for another word.
+    """
+    known: dict[object, Stamps] = {"recipe": "frame", **{s: s for s in get_args(Stamps)}}
+    if not isinstance(word, str) or word not in known:
+        raise unknown("stamps", word, get_args(Stamps))
+    return known[word]
 
 # %% ../../nbs/15_video/25_stamp.ipynb #94b94a53
 RECIPE_COEFFICIENTS = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}  # by sampling fps, as listed in the recipe's script

@@ -8,19 +8,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..core.errors import TempolocError
-from .budget import FRAMES_PER_TOKEN
+from ..core.errors import TempolocError, unknown
+from .budget import FRAMES_PER_TOKEN, frame_limit
 from .files import Frames, Image, read
-from .stamp import BASE_BORDER, pair_times, stamp, stamp_style
+from .stamp import BASE_BORDER, Stamps, pair_times, stamp, stamp_style
 
 # %% auto #0
-__all__ = ['GREY', 'View', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'clip_inputs', 'pixel_limits']
+__all__ = ['Content', 'GREY', 'View', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'clip_inputs',
+           'pixel_limits']
 
 # %% ../../nbs/15_video/50_view.ipynb #81dcdeb4
+Content = Literal["video", "blank", "shuffled"]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """How a clip is shown.
@@ -31,16 +35,16 @@ class View:
     an order drawn from `seed`. Stamps keep their place and order.
     """
 
-    stamps: Literal["none", "empty", "frame", "pair"] = "frame"
+    stamps: Stamps | Literal["empty"] = "frame"
     shift: float = 0.0
-    content: Literal["video", "blank", "shuffled"] = "video"
+    content: Content = "video"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.stamps not in ("none", "empty", "frame", "pair"):
-            raise TempolocError(f"unknown stamps {self.stamps!r}: choose none, empty, frame or pair")
-        if self.content not in ("video", "blank", "shuffled"):
-            raise TempolocError(f"unknown content {self.content!r}: choose video, blank or shuffled")
+        if self.stamps not in (*get_args(Stamps), "empty"):
+            raise unknown("stamps", self.stamps, (*get_args(Stamps), "empty"))
+        if self.content not in get_args(Content):
+            raise unknown("content", self.content, get_args(Content))
         if not (math.isfinite(self.shift) and self.shift >= 0):
             raise TempolocError(f"stamps are shifted by 0 s or more, not by {self.shift}")
 
@@ -59,7 +63,7 @@ def frame_pixels(processor: Any, n_frames: int, total_pixels: int | None = None)
         return max(1, min(most, total_pixels or most) // n_frames)
     if total_pixels is None:
         return most
-    return max(min(most, total_pixels * FRAMES_PER_TOKEN // n_frames), int(least * 1.05))
+    return int(frame_limit(n_frames, total_pixels, least, most))
 
 
 def is_qwen3(processor: Any) -> bool:

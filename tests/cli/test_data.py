@@ -63,7 +63,7 @@ def test_there_and_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("export", "cosmos", "nowhere", "-o", "x"), "no benchmark 'nowhere'"),
+        (("export", "cosmos", "nowhere", "-o", "x"), "unknown benchmark 'nowhere'"),
         (("export", "avi", "sim", "-o", "x"), "unknown format 'avi'"),
         (("import", "cvs", "sim", "-o", "x"), "unknown format 'cvs': did you mean csv?"),
         (("export", "sim", "-f", "csv", "-o", "x"), "as in tempoloc dataset export cosmos SOURCE -o OUTPUT"),
@@ -254,9 +254,12 @@ def test_demonstrations_without_signals_are_named(tmp_path: Path) -> None:
             del file[f"data/{demo}/datagen_info/subtask_term_signals/grasp"]
         return run("import", "hdf5", demos, "-o", tmp_path / "m.jsonl", "--task", "jug")
 
-    assert "1 clips; 1 left out, no signals (demo_0)" in bare("demo_0")
-    with pytest.raises(TempolocError, match=r"nothing to import: no signals \(demo_0, demo_1\)"):
+    assert "2 clips; new tasks jug, see their .toml files; 1 without truth (jug/demo_0): find" in bare("demo_0")
+    assert [c.labelled for c in load_benchmark(tmp_path / "m.jsonl").clips] == [False, True]
+    (tmp_path / "m.jsonl").unlink()
+    with pytest.raises(TempolocError, match="no demonstration has signals: name the events to be found with --label"):
         bare("demo_1")
+    assert not (tmp_path / "m.jsonl").exists()
 
 
 # --- LeRobot ---

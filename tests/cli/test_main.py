@@ -17,7 +17,6 @@ from fake_server import FakeServer
 from tiny_models import qwen25
 from video_clips import write_audio, write_clip
 
-from tempoloc_nb.cli.main import main
 from tempoloc_nb.cli.study import join_parameters, read_override
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
@@ -25,20 +24,6 @@ from tempoloc_nb.engines.served_video import video_rules
 from tempoloc_nb.video.files import encode, probe
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process; returns exit status, stdout, stderr."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            main([str(a) for a in arguments])
-        captured = capsys.readouterr()
-        code = stopped.value.code
-        return (code if isinstance(code, int) else 0), captured.out, captured.err
-
-    return call
 
 
 def one_line(text: str) -> str:
@@ -128,7 +113,7 @@ def test_import_recipe_reads_results_and_refuses_code(run: Run, tmp_path: Path) 
     [
         (["localize", "--model", "median", "-o", "p.jsonl"], "unknown model or no-video baseline 'median'"),
         (["localize", "--model", "constant", "--backend", "vlm", "-o", "p.jsonl"], "unknown backend 'vlm'"),
-        (["localize", "--model", "constant", "--benchmark", "none", "-o", "p.jsonl"], "no benchmark 'none'"),
+        (["localize", "--model", "constant", "--benchmark", "none", "-o", "p.jsonl"], "unknown benchmark 'none'"),
         (["evaluate", "absent.jsonl", "--benchmark", "recipe"], "absent.jsonl"),
         (["evaluate", "absent.jsonl", "--benchmark", "recipe", "--use-start-time", "--use-end-time"], "not both"),
         (["evaluate", "bad.jsonl", "--benchmark", "recipe"], "bad.jsonl:1"),
@@ -271,8 +256,16 @@ def test_what_the_model_is_shown_can_be_changed(run: Run, tmp_path: Path, two_cl
     for name, value, view in given:
         out = tmp_path / f"{view}.jsonl"
         code, _, _ = run(
-            "localize", "--model", qwen25(), "--benchmark", two_clips / "manifest.jsonl", *QUICK, f"--{name}", value,
-            "-o", out,
+            "localize",
+            "--model",
+            qwen25(),
+            "--benchmark",
+            two_clips / "manifest.jsonl",
+            *QUICK,
+            f"--{name}",
+            value,
+            "-o",
+            out,
         )
         assert code == 0
         assert {json.loads(line)["view"] for line in out.read_text().splitlines()} == {f"pair-{view}"}

@@ -113,7 +113,7 @@ def test_rows_hold_what_is_in_the_files(clips: Path) -> None:
     assert all((moved / s.video).is_file() for s in read_samples(moved))
 
 
-@pytest.mark.parametrize("stamps", ["recipe", "pair"])
+@pytest.mark.parametrize("stamps", ["frame", "pair"])
 def test_videos_are_stamped_as_inference_stamps(clips: Path, stamps: Any) -> None:
     built = build(clips, BuildOptions(fps=4, stamps=stamps, split="train=1"))
     first = read_samples(built.folder)[0]
@@ -133,7 +133,7 @@ def test_stamped_once_and_as_told(clips: Path) -> None:
     assert "mug/0: the video is stamped already" in refused(clips, BuildOptions(split="train=1"))
     assert "stamped already" in refused(clips, BuildOptions(split="train=1", stamps="none"))
     done = BuildOptions(split="train=1", stamping="done")
-    assert "stamps are by pair, not recipe" in refused(clips, done)
+    assert "stamps are by pair, not frame" in refused(clips, done)
     assert "those at 8 fps, not at 4" in refused(clips, replace(done, stamps="pair", fps=4))
     assert build(clips, replace(done, stamps="pair")).summary["stamped"] is True
 
@@ -380,7 +380,7 @@ def test_the_recipes_files(recipe: tuple[Path, Path], tmp_path: Path) -> None:
     assert samples[0].answer == "<answer>\nEvent 1: <0.9> <1.5> grasping the pod\n</answer>"
     assert samples[1].events[0] == Event("grasping the square nut", 0.4, 0.4, 0.8)
     assert samples[2].labels == ("touching the table",)
-    assert all(s.stamped and s.stamps == "recipe" for s in samples)
+    assert all(s.stamped and s.stamps == "frame" for s in samples)
     assert "<" not in samples[1].question
     assert json.loads((tmp_path / "out/summary.json").read_text())["source_system"] == "same"
 

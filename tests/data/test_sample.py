@@ -145,8 +145,8 @@ def test_no_path_leaves_the_folder(path: str) -> None:
 
 
 def test_wrong_words_and_unknown_lengths() -> None:
-    with pytest.raises(TempolocError, match="stamps are recipe, pair, none"):
-        make(stamps="frame")
+    with pytest.raises(TempolocError, match="stamps are none, frame, pair"):
+        make(stamps="each")
     with pytest.raises(TempolocError, match="conventions are start, end"):
         make(convention="middle")
     with pytest.raises(TempolocError, match="names no duration"):
@@ -155,9 +155,16 @@ def test_wrong_words_and_unknown_lengths() -> None:
         make(replace(CUBE, fps=None))
 
 
+def test_datasets_of_earlier_versions_say_recipe_for_frame() -> None:
+    made = make(stamps="frame")
+    assert from_row(to_row(made) | {"stamps": "recipe"}) == made
+    with pytest.raises(TempolocError, match="unknown stamps 'each': choose one of frame, none, pair"):
+        from_row(to_row(made) | {"stamps": "each"})
+
+
 def test_the_view_adds_the_stamps_that_are_missing() -> None:
     assert make().view == View("pair")
-    assert make(stamps="recipe").view == View("frame")
+    assert make(stamps="frame").view == View("frame")
     assert make(stamped=True).view == View("none")
     assert make(stamps="none", stamped=True).view == View("none")
     assert not make(stamps="none", stamped=True).stamped

@@ -20,11 +20,13 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.data.sample import Sample
 from tempoloc_nb.data.store import save_samples
 from tempoloc_nb.finetuning import check as sft_check
-from tempoloc_nb.finetuning.check import Report, check_config, data_facts, lengths_of, model_facts
+from tempoloc_nb.finetuning.check import CheckReport, check_config
 from tempoloc_nb.finetuning.config import make_config, write_config
 from tempoloc_nb.finetuning.cosmos.env import VARIABLE, cosmos_python
-from tempoloc_nb.finetuning.costs import Resizing, Shape, lora_parameters, memory, schedule, vision_tokens
-from tempoloc_nb.finetuning.rules import Evaluation, Finding, division_findings, key_findings, vision_findings
+from tempoloc_nb.finetuning.costs import ModelShape, Resizing, lora_parameters, memory, schedule, vision_tokens
+from tempoloc_nb.finetuning.facts import data_facts, lengths_of, model_facts
+from tempoloc_nb.finetuning.rules import EvaluationSettings, Finding, division_findings, key_findings, vision_findings
+from tempoloc_nb.finetuning.training_file import TrainingFile, Vision
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +43,13 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Sample
     return folder, make_dataset(folder, 4)
 
 
-def report_on(path: Path, changes: dict[str, Any], *presets: str, gpus: int = 1, **options: Any) -> Report:
+def report_on(path: Path, changes: dict[str, Any], *presets: str, gpus: int = 1, **options: Any) -> CheckReport:
     """The report on a file of one GPU with these changes."""
     write_config(path / "sft.toml", make_config(presets=["one-gpu", *presets], changes=changes), overwrite=True)
     return check_config(path / "sft.toml", gpus=gpus, **options)
 
 
-def errors(report: Report) -> dict[str, str]:
+def errors(report: CheckReport) -> dict[str, str]:
     """Message and way out of each error, by key."""
     return {f.key: f"{f.message}; {f.way_out}" for f in report.findings if f.severity == "error"}
 
@@ -107,7 +109,7 @@ def test_missing_keys_are_errors() -> None:
         found = list(key_findings({k: v for k, v in make_config().items() if k != key}))
         assert [f.key for f in found] == [key]
     without = {k: v for k, v in make_config().items() if not k.startswith("custom.vision")}
-    assert "would sample 1 frame" in next(vision_findings(without, Evaluation())).message
+    assert "would sample 1 frame" in next(vision_findings(TrainingFile.of(without), EvaluationSettings())).message
 
 
 def test_the_recipes_example_is_too_long_for_the_recipes_context(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_the_recipes_example_is_too_long_for_the_recipes_context(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "changes", "said"),
     [
-        ({"stamps": "recipe"}, {}, "bear no times"),
+        ({"stamps": "frame"}, {}, "bear no times"),
         ({"fps": 4}, {}, "built for 4 fps, training samples 8"),
         ({"convention": "end"}, {}, "boundary at the end of an event, the evaluation reads the start"),
     ],
@@ -134,7 +136,7 @@ def test_dataset_and_evaluation_must_agree(
 
 def test_a_mismatch_can_be_meant(tmp_path: Path) -> None:
     make_dataset(tmp_path / "set", 2, fps=4, convention="end")
-    asked = Evaluation(fps=4, convention="end")
+    asked = EvaluationSettings(fps=4, convention="end")
     changes = good(tmp_path / "set") | {"custom.vision.fps": 4}
     assert errors(report_on(tmp_path, changes, evaluation=asked)) == {}
 
@@ -149,9 +151,9 @@ def test_validation_samples_are_measured_where_they_are_used(
     tmp_path: Path, dataset: tuple[Path, list[Sample]]
 ) -> None:
     """The longest clip is the one to validate on, and the only one that does not fit."""
-    flat = make_config(changes=good(dataset[0]))
-    data, _ = data_facts(flat)
-    sizes = lengths_of(data, model_facts(flat), flat).total
+    file = TrainingFile.of(make_config(changes=good(dataset[0])))
+    data, _ = data_facts(file)
+    sizes = lengths_of(data, model_facts(file), file).total
     longest = sizes.index(max(sizes))
     folder = tmp_path / "set"
     parts = ["validation" if i == longest else "train" for i in range(len(sizes))]
@@ -176,7 +178,7 @@ def test_mixed_conventions_and_missing_videos(tmp_path: Path, dataset: tuple[Pat
     save_samples(samples, folder)
     (folder / "videos").mkdir()
     shutil.copy(dataset[0] / samples[0].video, folder / samples[0].video)
-    said = [f.message for f in data_facts(make_config(changes=good(folder)))[0].findings]
+    said = [f.message for f in data_facts(TrainingFile.of(make_config(changes=good(folder))))[0].findings]
     assert any("disagree on the boundary" in m for m in said)
     assert any("2 of 3 videos cannot be read" in m and Path(samples[1].video).name in m for m in said)
 
@@ -189,13 +191,13 @@ def test_validation_needs_its_split(tmp_path: Path) -> None:
 
 def test_a_split_folder_is_a_dataset_too(dataset: tuple[Path, list[Sample]]) -> None:
     """The recipe's own script needs the folder of the split."""
-    flat = make_config(changes={"custom.dataset.path": str(dataset[0] / "validation")})
-    found, _ = data_facts(flat)
+    file = TrainingFile.of(make_config(changes={"custom.dataset.path": str(dataset[0] / "validation")}))
+    found, _ = data_facts(file)
     assert [s.clip for s in found.samples] == [dataset[1][-1].clip]
     assert found.findings == ()
 
 
-@pytest.mark.parametrize("stamps", ["none", "recipe", "pair"])
+@pytest.mark.parametrize("stamps", ["none", "frame", "pair"])
 @pytest.mark.parametrize("make", [tiny_models.qwen25, tiny_models.qwen3])
 def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Path, make: Any, stamps: str) -> None:
     """Token for token for Qwen2.5-VL; for Qwen3-VL, whose written times are counted at nine a pair, within a tenth."""
@@ -206,14 +208,12 @@ def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Pat
     folder = make()
     samples = make_dataset(tmp_path / "set", 3, stamps=stamps)[:-1]
     changes = {"custom.dataset.path": str(tmp_path / "set"), "policy.model_name_or_path": str(folder)}
-    flat = make_config("transformers", changes=changes)
-    facts = model_facts(flat, "transformers")
-    counted = lengths_of(data_facts(flat, "transformers")[0], facts, flat, "transformers")
+    file = TrainingFile.of(make_config("transformers", changes=changes), "transformers")
+    counted = lengths_of(data_facts(file)[0], model_facts(file), file)
     transformers = import_transformers()
     processor = transformers.AutoProcessor.from_pretrained(folder)
     model = transformers.AutoModelForImageTextToText.from_pretrained(folder)
-    pixels = flat["custom.vision.total_pixels"]
-    examples = Examples(samples, tmp_path / "set", model, processor, pixels, end_tokens(model, processor))
+    examples = Examples(samples, tmp_path / "set", model, processor, file.total_pixels, end_tokens(model, processor))
     true = [len(examples[i].encoded.ids) for i in range(len(samples))]
     if make is tiny_models.qwen25:
         assert [n - t for n, t in zip(counted.total, true, strict=True)] == [1] * len(true)  # the last line break
@@ -222,9 +222,9 @@ def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Pat
 
 
 def test_more_pixels_and_frames_are_more_tokens() -> None:
-    vision = {"fps": 8, "total_pixels": 6422528}
-    assert vision_tokens(512, 512, 7, vision) > vision_tokens(512, 512, 7, vision | {"total_pixels": 3_000_000})
-    assert vision_tokens(512, 512, 3, vision) > vision_tokens(512, 512, 3, vision | {"fps": 4})
+    vision = Vision(8, total_pixels=6422528)
+    assert vision_tokens(512, 512, 7, vision) > vision_tokens(512, 512, 7, Vision(8, total_pixels=3_000_000))
+    assert vision_tokens(512, 512, 3, vision) > vision_tokens(512, 512, 3, Vision(4, total_pixels=6422528))
     assert vision_tokens(512, 512, 3, vision, Resizing(least=7840, most=15680)) == 12 * 16  # a processor's own limits
     assert vision_tokens(512, 512, 3, vision, Resizing("qwen3-vl")) != vision_tokens(512, 512, 3, vision)
 
@@ -240,39 +240,39 @@ def test_steps_are_counted_as_cosmos_rl_counts_them() -> None:
         data = torch.utils.data
         sampler = data.DistributedSampler(range(samples), num_replicas=gpus, rank=gpus - 1)
         loader = data.DataLoader(range(samples), batch_size=batch, sampler=sampler, drop_last=drop)
-        plan = schedule(flat, samples)
+        plan = schedule(TrainingFile.of(flat), samples)
         assert (plan.steps_per_epoch, plan.steps) == (len(loader), 2 * len(loader))
-    assert schedule(make_config() | {"train.max_num_steps": 5}, 3644).steps == 5
+    assert schedule(TrainingFile.of(make_config() | {"train.max_num_steps": 5}), 3644).steps == 5
 
 
 def test_memory_by_hand() -> None:
     """A model of 1,000 parameters on one GPU in float32: 4 bytes for each of weight, gradient and two moments."""
-    shape = Shape(8, 16, 2, 2, 1, 10)
-    flat = {"train.train_policy.mini_batch": 1, "policy.parallelism.tp_size": 1, "policy.model_max_length": 64}
-    parts = memory(flat, 1000, shape, 64, 32)
+    shape = ModelShape(8, 16, 2, 2, 1, 10)
+    file = TrainingFile(Path("d"), "m", mini_batch=1, tensor=1, max_length=64)
+    parts = memory(file, 1000, shape, 64, 32)
     assert parts is not None
     assert (parts["weights"], parts["gradients"], parts["optimizer"]) == (4000, 4000, 8000)
     assert parts["logits"] == 64 * 10 * 10
     assert parts["activations"] == 64 * 8 * (2 * 2 + 34)
-    half = memory(flat | {"policy.parallelism.dp_shard_size": 2, "train.master_dtype": "bfloat16"}, 1000, shape, 64, 32)
+    half = memory(replace(file, shards=2, weights_dtype="bfloat16"), 1000, shape, 64, 32)
     assert half is not None
     assert half["optimizer"] == 2000
     # q and o: 8+8; k and v: 8+4, twice each, in two layers, of rank 3
     assert lora_parameters(shape, 3, ["q_proj", "k_proj", "v_proj", "o_proj"]) == 3 * 2 * (2 * 16 + 2 * 12)
-    assert memory(flat, 1000, None, 64, 32) is None
+    assert memory(file, 1000, None, 64, 32) is None
 
 
 def test_lora_counts_what_peft_adds() -> None:
     """The number of trained parameters, against adapters that peft adds to a real model."""
     peft = pytest.importorskip("peft", reason="peft is not installed: LoRA's parameters are not compared")
     from tempoloc_nb.core.optional import import_transformers
-    from tempoloc_nb.finetuning.costs import shape_of
+    from tempoloc_nb.finetuning.costs import known_shape
 
     folder = tiny_models.qwen25()
     model = import_transformers().AutoModelForImageTextToText.from_pretrained(folder)
     names = ["q_proj", "k_proj", "v_proj", "o_proj"]
     wrapped = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=names))
-    shape = shape_of(folder)
+    shape = known_shape(folder)
     assert shape is not None
     assert lora_parameters(shape, 4, names) == sum(p.numel() for p in wrapped.parameters() if p.requires_grad)
 
@@ -356,7 +356,7 @@ def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
 
 
 def test_shards_that_are_not_named() -> None:
-    found = list(division_findings(make_config() | {"policy.parallelism.dp_shard_size": -1}))
+    found = list(division_findings(TrainingFile.of(make_config() | {"policy.parallelism.dp_shard_size": -1})))
     assert [type(f) for f in found] == [Finding]
     assert "launcher starts 1" in found[0].message
 

@@ -14,20 +14,9 @@ from typer.testing import CliRunner
 from tempoloc_nb.cli.finetune import app
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
-from tempoloc_nb.finetuning.config import (
-    ENGINES,
-    config_problems,
-    flatten,
-    known_keys,
-    load_presets,
-    make_config,
-    nest,
-    read_config,
-    read_config_file,
-    read_override,
-    to_toml,
-    write_config,
-)  # fmt: skip
+from tempoloc_nb.finetuning.config import load_presets, make_config, read_config_file, to_toml, write_config
+from tempoloc_nb.finetuning.keys import ENGINES, config_problems, flatten, known_keys, nest, read_override
+from tempoloc_nb.finetuning.training_file import read_training_file
 
 # mimicgen_sft.toml of the recipe, parsed: what tomllib reads from the file that it publishes.
 RECIPE = {
@@ -68,7 +57,7 @@ def test_every_preset_of_an_engine_has_known_keys_of_the_right_type() -> None:
 @pytest.mark.parametrize("presets", [[], ["lora"], ["context-8192"], ["lora", "context-8192"]])
 def test_the_engine_transformers_takes_its_own_files(tmp_path: Path, presets: list[str]) -> None:
     write_config(tmp_path / "sft.toml", make_config("transformers", presets))
-    made = read_config(tmp_path / "sft.toml")
+    made = read_training_file(tmp_path / "sft.toml", "transformers")
     assert made.fps == settings().study.fps
     assert made.total_pixels == settings().pixels.total_pixels
     assert made.batch % made.mini_batch == 0
@@ -116,7 +105,7 @@ def test_wrong_overrides_get_one_line(text: str, said: str) -> None:
 
 
 def test_unknown_engines_and_presets_are_named() -> None:
-    with pytest.raises(TempolocError, match="cosmos-rl or transformers"):
+    with pytest.raises(TempolocError, match="unknown engine 'nemo': choose one of cosmos-rl, transformers"):
         make_config("nemo")
     with pytest.raises(TempolocError, match="one-gpu"):
         make_config(presets=["two-gpus"])
@@ -132,7 +121,7 @@ def test_a_presets_file_is_checked(tmp_path: Path) -> None:
     for text, said in [
         (good % '"train.epoch" = "many"', "whole number"),
         (good % '"train.epok" = 1', "train.epoch"),
-        (good.replace("about", "abut") % "", "needs about"),
+        (good.replace("about", "abut") % "", r"presets\.a lacks 'about'"),
         (good.replace("cosmos-rl", "nemo") % "", "nemo"),
         (good % "" + "[more]\nx = 1\n", "more"),
     ]:

@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 
 from tempoloc_nb.cli.finetune import app
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.finetuning.config import make_config, nest, write_config
+from tempoloc_nb.finetuning.config import make_config, write_config
 from tempoloc_nb.finetuning.cosmos.env import VARIABLE
-from tempoloc_nb.finetuning.launch import Progress, launch, launch_command, read_progress, run_processes
+from tempoloc_nb.finetuning.keys import nest
+from tempoloc_nb.finetuning.launch import Progress, launch_command, launch_training, read_progress, run_processes
 
 linux = pytest.mark.skipif(not Path("/proc/self/environ").is_file(), reason="processes are found through /proc")
 
@@ -64,7 +65,7 @@ def test_a_run_is_followed_and_recorded(tmp_path: Path) -> None:
         """)  # fmt: skip
     lines: list[str] = []
     steps: list[Progress] = []
-    run = launch(tmp_path / "sft.toml", cosmos=env, echo=lines.append, report=steps.append)
+    run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=lines.append, report=steps.append)
     assert (run.outcome, run.status, run.progress) == ("finished", 0, Progress(5, 5, 0.2))
     assert [s.step for s in steps] == [1, 2, 3, 4, 5]
     arguments = ["--config", str(tmp_path / "sft.toml"), "tempoloc_nb.finetuning.cosmos.entry"]
@@ -95,7 +96,7 @@ def test_a_run_is_followed_and_recorded(tmp_path: Path) -> None:
 )
 def test_how_a_run_can_end(tmp_path: Path, body: str, outcome: str, status: int) -> None:
     env = stand_in(tmp_path, body)
-    run = launch(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
+    run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
     assert (run.outcome, run.status) == (outcome, status)
     told = record(tmp_path / "out")
     assert (told["outcome"], told["status"]) == (outcome, status)
@@ -121,7 +122,7 @@ def test_what_is_left_after_the_end_is_ended(tmp_path: Path) -> None:
     """A server that the program leaves behind holds its output open: the launch neither waits for it nor leaves it."""
     env = stand_in(tmp_path, dedent(STUBBORN) + "time.sleep(1)\nstep(5)\n")
     began = time.monotonic()
-    run = launch(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
+    run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
     assert run.outcome == "finished"
     assert time.monotonic() - began < 30
     assert run_processes(f"{run.folder.name}-{os.getpid()}") == []
@@ -171,7 +172,7 @@ def test_a_failed_worker_ends_the_run_though_cosmos_rl_would_wait(tmp_path: Path
         """
     env = stand_in(tmp_path, body)
     began = time.monotonic()
-    run = launch(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
+    run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
     assert run.outcome == "failed"
     assert "a worker failed" in str(run)
     assert time.monotonic() - began < 30
@@ -182,7 +183,7 @@ def test_another_replica_may_go_on(tmp_path: Path) -> None:
     env = stand_in(tmp_path, "print('Process 7588 failed with return code 1', flush=True); time.sleep(1); step(5)")
     changes = {"train.output_dir": str(tmp_path / "out"), "policy.parallelism.n_init_replicas": 2}
     write_config(tmp_path / "sft.toml", make_config(changes=changes), overwrite=True)
-    assert launch(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None).outcome == "finished"
+    assert launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None).outcome == "finished"
 
 
 @linux
@@ -252,20 +253,20 @@ def test_what_cannot_be_started(tmp_path: Path) -> None:
     env = stand_in(tmp_path, "pass")
     config = tmp_path / "sft.toml"
     with pytest.raises(TempolocError, match=rf"make env-cosmos-rl.*{VARIABLE}"):
-        launch(config)
+        launch_training(config)
     with pytest.raises(TempolocError, match="no Python there"):
-        launch(config, cosmos=tmp_path / "nothing")
+        launch_training(config, cosmos=tmp_path / "nothing")
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "run.json").write_text("{}")
     with pytest.raises(TempolocError, match="is not empty"):
-        launch(config, cosmos=env, folder=tmp_path / "used")
+        launch_training(config, cosmos=env, folder=tmp_path / "used")
     (env / "bin" / "cosmos-rl").write_text("no program")
     with pytest.raises(TempolocError, match="cannot be started"):
-        launch(config, cosmos=env, folder=tmp_path / "run")
+        launch_training(config, cosmos=env, folder=tmp_path / "run")
     assert record(tmp_path / "run")["outcome"] == "failed"
     (env / "bin" / "cosmos-rl").unlink()
     with pytest.raises(TempolocError, match="no such program"):
-        launch(config, cosmos=env)
+        launch_training(config, cosmos=env)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +300,7 @@ def test_the_engine_transformers_for_real(tmp_path: Path) -> None:
     }  # fmt: skip
     write_config(tmp_path / "a.toml", make_config("transformers", changes=changes))
     lines: list[str] = []
-    run = launch(tmp_path / "a.toml", "transformers", echo=lines.append)
+    run = launch_training(tmp_path / "a.toml", "transformers", echo=lines.append)
     assert run.outcome == "finished", indent("\n".join(lines), "| ")
     assert run.progress is not None
     assert (run.progress.step, run.progress.steps) == (2, 2)

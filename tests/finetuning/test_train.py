@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,6 @@ from tempoloc_nb.data.store import save_samples
 from tempoloc_nb.engines.hf import HFBackend, encode_request, end_tokens
 from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.finetuning import train as engine
-from tempoloc_nb.finetuning.config import FIXED, FinetuneConfig, read_config
 from tempoloc_nb.finetuning.examples import (
     Examples,
     answer_ids,
@@ -40,12 +40,14 @@ from tempoloc_nb.finetuning.examples import (
     read_data,
     set_frame_pixels,
 )
-from tempoloc_nb.finetuning.weights import base_name, freeze, save_folder, shape_of, start_model
+from tempoloc_nb.finetuning.training_file import FIXED, TrainingFile, read_training_file
+from tempoloc_nb.finetuning.weights import base_name, freeze, save_folder, start_model, without_weights
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.recognise import find_model
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.video.view import View
 
+read_own = partial(read_training_file, engine="transformers")
 SIM = load_benchmark("sim")
 CLIPS = [c for c in SIM.clips if c.video is not None]
 
@@ -123,10 +125,11 @@ pp_size = 1
 
 def test_the_recipes_own_file_is_honoured(tmp_path: Path) -> None:
     (tmp_path / "sft.toml").write_text(RECIPE)
-    config = read_config(tmp_path / "sft.toml")
-    assert config == FinetuneConfig(
-        Path("data/mimicgen_dataset_hf"), "nvidia/Cosmos-Reason1-7B", output=Path("outputs/mimicgen_sft"), epochs=120,
-        batch=32, mini_batch=4, checkpoints=True, shards=8, max_length=4096,
+    config = read_own(tmp_path / "sft.toml")
+    assert config == TrainingFile(
+        Path("data/mimicgen_dataset_hf"), "nvidia/Cosmos-Reason1-7B", "transformers",
+        output=Path("outputs/mimicgen_sft"), epochs=120, batch=32, mini_batch=4, checkpoints=True, shards=8,
+        max_length=4096, logger=("console",), tensor=1, drop_last=False,
     )  # fmt: skip
 
 
@@ -137,7 +140,7 @@ def test_the_recipes_own_file_is_honoured(tmp_path: Path) -> None:
         ("[validation]\ntemperature = 0.5", "does not honour validation.temperature"),
         ("[custom.vision]\nnframes = 8", "does not honour custom.vision.nframes"),
         ("[custom.vision]\nfps = 'eight'", "custom.vision.fps = 'eight' is not a number"),
-        ("[custom.vision]\nfps = 0", "custom.vision.fps = 0.0 is too small"),
+        ("[custom.vision]\nfps = 0", "custom.vision.fps = 0 is not above 0"),
         ("[custom.vision]\nmin_pixels = 9\nmax_pixels = 4", "min_pixels is above max_pixels"),
         ("[custom.vision]\nmax_pixels = true", "max_pixels = True is not a whole number"),
         ("[policy.lora]\nr = 8", "leave dp_shard_size at 1"),
@@ -147,7 +150,7 @@ def test_the_recipes_own_file_is_honoured(tmp_path: Path) -> None:
 def test_what_is_not_honoured_is_refused_in_one_line(tmp_path: Path, more: str, said: str) -> None:
     (tmp_path / "sft.toml").write_text(RECIPE + more)
     with pytest.raises(TempolocError) as error:
-        read_config(tmp_path / "sft.toml")
+        read_own(tmp_path / "sft.toml")
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -158,11 +161,11 @@ def test_what_is_not_honoured_is_refused_in_one_line(tmp_path: Path, more: str, 
         ("compile = false", "compile = true", "train.compile = True: leave it at False"),
         ("tp_size = 1", "tp_size = 2", "policy.parallelism.tp_size = 2: leave it at 1"),
         ("mini_batch = 4", "mini_batch = 5", "cannot be cut into passes of 5"),
-        ("epoch = 120", "epoch = 0", "train.epoch = 0 is too small"),
+        ("epoch = 120", "epoch = 0", "train.epoch = 0 is not above 0"),
         ("epoch = 120", "epochs = 3", "does not honour train.epochs"),
         ("path = ", "folder = ", "does not honour custom.dataset.folder"),
         ('path = "data/mimicgen_dataset_hf"', "", "lacks custom.dataset.path"),
-        ("epoch = 120", "optm_decay_type = 'steps'", "is none of none, linear, sqrt, cosine"),
+        ("epoch = 120", "optm_decay_type = 'steps'", "is none of sqrt, cosine, linear, none"),
         ("epoch = 120", "optm_lr = [1e-5, 1e-6]", "train.optm_lr"),
         ("epoch = 120", "optm_betas = [0.9]", "needs two numbers"),
         ('logger = [\'console\']', "logger = ['wandb']", "logging.logger = ['wandb']"),
@@ -173,7 +176,7 @@ def test_wrong_values_are_refused_in_one_line(tmp_path: Path, old: str, new: str
     assert old in RECIPE
     (tmp_path / "sft.toml").write_text(RECIPE.replace(old, new, 1))
     with pytest.raises(TempolocError) as error:
-        read_config(tmp_path / "sft.toml")
+        read_own(tmp_path / "sft.toml")
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -184,18 +187,18 @@ def test_a_key_may_have_the_value_that_changes_nothing(tmp_path: Path, key: str)
     (tmp_path / "sft.toml").write_text(
         f'{key} = {value}\ncustom.dataset.path = "d"\npolicy.model_name_or_path = "m"\n'
     )
-    assert read_config(tmp_path / "sft.toml").model == "m"
+    assert read_own(tmp_path / "sft.toml").model == "m"
 
 
 def test_lora_without_a_rank_has_cosmos_rls(tmp_path: Path) -> None:
     (tmp_path / "sft.toml").write_text(RECIPE.replace("dp_shard_size = 8", "") + "[policy.lora]\nlora_alpha = 16\n")
-    config = read_config(tmp_path / "sft.toml")
+    config = read_own(tmp_path / "sft.toml")
     assert (config.lora_rank, config.lora_alpha) == (8, 16.0)
 
 
 def test_the_rate_is_cosmos_rls_curve() -> None:
     """Values by hand from its formula: warm-up over `warmup` steps inclusive, then decay that never reaches 0."""
-    plain = FinetuneConfig(Path("d"), "m", warmup=3)
+    plain = TrainingFile(Path("d"), "m", warmup=3)
     assert [plain.rate(s, 8) for s in range(8)] == [0.0, 0.5, 1, 1, 1, 1, 1, 1]
     linear = replace(plain, decay="linear", floor=0.2)
     assert [linear.rate(s, 8) for s in range(2, 8)] == pytest.approx([1, 1, 0.84, 0.68, 0.52, 0.36])
@@ -215,11 +218,12 @@ def models() -> list[Path]:
 
 def examples_of(samples: Sequence[Sample], folder: Path) -> tuple[Examples, Any, Any]:
     model, processor, _ = load_model(folder, "cpu", "float32")
-    return Examples(samples, SIM.root, shape_of(model), processor, None, end_tokens(model, processor)), model, processor
+    ends = end_tokens(model, processor)
+    return Examples(samples, SIM.root, without_weights(model), processor, None, ends), model, processor
 
 
 @pytest.mark.parametrize("which", range(3))
-@pytest.mark.parametrize(("index", "stamps", "fps"), [(0, "pair", 8), (20, "recipe", 4), (50, "none", 3)])
+@pytest.mark.parametrize(("index", "stamps", "fps"), [(0, "pair", 8), (20, "frame", 4), (50, "none", 3)])
 def test_training_input_is_evaluation_input(which: int, index: int, stamps: str, fps: float) -> None:
     """Ids, pixels and position ids of the prompt are those that `tempoloc localize` makes of the same clip."""
     if which >= len(models()):
@@ -326,7 +330,7 @@ def test_a_missing_video_is_named_before_the_first_step() -> None:
 
 
 def test_the_splits_of_a_dataset(tmp_path: Path, dataset: Path) -> None:
-    config = FinetuneConfig(dataset, "m")
+    config = TrainingFile(dataset, "m")
     data = read_data(config)
     assert (len(data.train), len(data.validation), data.root) == (4, 2, dataset)
     assert read_data(replace(config, dataset=dataset / "train")) == data
@@ -373,7 +377,7 @@ def test_lora_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("tempoloc_nb.finetuning.weights.importlib", SimpleNamespace(import_module=missing))
     with pytest.raises(TempolocError, match=r"needs peft: pip install 'tempoloc_nb\[lora\]'"):
-        start_model(FinetuneConfig(Path("d"), str(tiny_models.qwen25()), lora_rank=4), "cpu")
+        start_model(TrainingFile(Path("d"), str(tiny_models.qwen25()), lora_rank=4), "cpu")
 
 
 # --- The run
@@ -394,7 +398,7 @@ def trained(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     """A run of six steps, and what it says."""
     folder = tmp_path_factory.mktemp("runs")
     path = write_config(folder / "sft.toml", dataset, folder / "whole", tiny_models.qwen25())
-    return folder / "whole", engine.finetune(read_config(path), "cpu")
+    return folder / "whole", engine.finetune(read_own(path), "cpu")
 
 
 def test_training_lowers_the_validation_loss(trained: tuple[Path, engine.FinetuneSummary]) -> None:
@@ -453,7 +457,7 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(
     assert same_run(trained[0], output)
     record = json.loads((output / "run.json").read_text())
     assert [(c["from_step"], c["to_step"]) for c in record["calls"]] == [(4, 6)]
-    assert engine.finetune(read_config(path), "cpu").seconds == 0  # done: nothing is trained again
+    assert engine.finetune(read_own(path), "cpu").seconds == 0  # done: nothing is trained again
     other = write_config(tmp_path / "other.toml", dataset, output, tiny_models.qwen25(), "train.seed = 3")
     assert engine.main([str(other), "--device", "cpu"]) == 1
     assert "holds a run with other seed" in capsys.readouterr().err
@@ -463,7 +467,7 @@ def test_adapters_are_merged_and_go_on(dataset: Path, tmp_path: Path) -> None:
     need_peft()
     runs = [tmp_path / "whole", tmp_path / "broken"]
     paths = [write_config(tmp_path / f"{r.name}.toml", dataset, r, tiny_models.qwen25(), ADAPTERS) for r in runs]
-    summary = engine.finetune(read_config(paths[0]), "cpu")
+    summary = engine.finetune(read_own(paths[0]), "cpu")
     assert summary.before is not None
     assert summary.after is not None
     assert summary.after < summary.before
@@ -482,7 +486,7 @@ def test_frozen_weights_stay_and_all_others_change(dataset: Path, tmp_path: Path
         'policy.freeze_pattern = ["^visual\\\\."]\ntrain.max_num_steps = 2\ntrain.optm_weight_decay = 0.1\n'
         "train.optm_warmup_start_factor = 1",
     )  # fmt: skip
-    summary = engine.finetune(read_config(path), "cpu")
+    summary = engine.finetune(read_own(path), "cpu")
     assert summary.steps == 2
     start, end = weights(tiny_models.qwen25()), weights(summary.model)
     same = {name for name, w in start.items() if w.equal(end[name])}
@@ -552,7 +556,7 @@ def test_the_command_says_what_is_wrong_in_one_line(
 ) -> None:
     assert engine.main([str(tmp_path / name)]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("tempoloc: cannot read the fine-tuning file")
+    assert told.startswith("tempoloc: cannot read the training file")
     assert len(told.splitlines()) == 1
 
 

@@ -285,5 +285,5 @@ def test_annotations_that_contradict_the_episodes(annotated: Path, tmp_path: Pat
 
 def test_without_pyarrow_the_extra_is_named(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(TempolocError, match=r"need pyarrow: pip install 'tempoloc_nb\[data\]'"):
+    with pytest.raises(TempolocError, match=r"pyarrow.* is not installed, which .* needs: pip install '.*\[data\]'"):
         read_lerobot(plain, tmp_path / "o")

@@ -44,7 +44,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_samples(
         [
             sample(folder, "a", (0.512, 1.2345)), sample(folder, "bb", (0.3, 0.6), digits=1, prompt="tiny"),
-            sample(folder, "ccc", (0.4, 1.4), "validation", convention="end", stamped=True, stamps="recipe"),
+            sample(folder, "ccc", (0.4, 1.4), "validation", convention="end", stamped=True, stamps="frame"),
         ],
         folder,
     )  # fmt: skip
@@ -163,13 +163,18 @@ def read(tmp_path: Path, *found: Any, **options: Any) -> list[Sample]:
 
 
 def test_their_lines_become_samples(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, theirs(), split="test", stamps="recipe")
+    (found,) = read(tmp_path, theirs(), split="test", stamps="frame")
     assert (found.clip, found.task, found.split, found.fps) == ("mug/v", "mug", "test", 4.0)
-    assert (found.source_fps, found.duration, found.stamps) == (30.0, 2.0, "recipe")
+    assert (found.source_fps, found.duration, found.stamps) == (30.0, 2.0, "frame")
     assert found.events == (Event(LABELS[0], 0.5, 0.5, 1.0), Event(LABELS[1], 1.0, 1.0, 1.6))
     assert found.question == QUESTION.removeprefix("<video>\n")
     assert (found.answer, found.system) == (ANSWER, "")
     assert (tmp_path / "out" / found.video).is_file()
+
+
+def test_lines_of_earlier_versions_say_recipe_for_frame(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, theirs(tempoloc={"stamps": "recipe"}))
+    assert found.stamps == "frame"
 
 
 def test_the_convention_says_which_number_is_the_boundary(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import typer
 from fake_backend import SIM, Truthful
 from typer.testing import CliRunner
 
-from tempoloc_nb.cli import merge as cli_merge
+from tempoloc_nb.cli import predictions as cli_predictions
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.inference import merge as merging
@@ -156,7 +156,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     app = typer.Typer()
-    app.command()(cli_merge.merge)
+    app.command()(cli_predictions.merge)
     one, two, three = map(str, shards(tmp_path))
     out = str(tmp_path / "p.jsonl")
     done = CliRunner().invoke(app, [one, two, "-o", out])

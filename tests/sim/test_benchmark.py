@@ -13,7 +13,7 @@ import pytest
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.sim.benchmark import label_errors, read_signals
+from tempoloc_nb.sim.benchmark import label_errors, read_clip_signals
 from tempoloc_nb.sim.families import families, find_families
 
 ROOT = data_dir() / "benchmarks" / "sim"
@@ -99,14 +99,14 @@ def test_clips_are_not_padded(clips: tuple[Clip, ...], family: str) -> None:
 
 @pytest.mark.parametrize("family", TEST_FAMILIES)
 def test_labels_agree_with_aperture_and_velocity(clips: tuple[Clip, ...], family: str) -> None:
-    signals = read_signals(ROOT / "signals.npz")
+    signals = read_clip_signals(ROOT / "signals.npz")
     errors = np.concatenate([label_errors(c, signals[c.clip]) for c in of(clips, family)])
     assert len(errors) == 300
     assert np.mean(errors <= 2.0) >= 0.99
 
 
 def test_a_shifted_label_would_be_noticed(clips: tuple[Clip, ...]) -> None:
-    signals = read_signals(ROOT / "signals.npz")
+    signals = read_clip_signals(ROOT / "signals.npz")
     clip = clips[0]
     shifted = {k: v + 0.1 for k, v in clip.instants.items()}
     moved = tuple(e.boundary + 0.1 for e in clip.events)

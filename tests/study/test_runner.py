@@ -246,7 +246,7 @@ def test_published_results_are_of_one_run() -> None:
     """In this repository: notebook outputs, tables and figures carry the same parameters and hashes."""
     paths = settings().paths
     notebooks = study.study_notebooks()
-    there = [n for n in notebooks if not study.left_out(n, "full", {})]
+    there = [n for n in notebooks if not study.why_left_out(n, "full", {})]
     left = [n.stem for n in notebooks if n not in there]
     print(f"{len(left)} studies have no model here, and are not published: {', '.join(left) or '-'}")
     assert {"01_published_results", "02_simulated_benchmark", "03_overlay_and_pixels"} <= {n.stem for n in there}

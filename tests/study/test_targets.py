@@ -237,7 +237,7 @@ def test_a_busy_clip_still_makes_a_small_figure(tmp_path: Path) -> None:
     path = tmp_path / "noise.mp4"
     encode(path, list(noise), 10)
     clip = PART.clips[0]
-    figure = study_runs.Example(clip, path, {"truth": (0.5, 1.5, 2.5), "m": (0.6, 1.4, float("nan"))}).figure()
+    figure = study_runs.ExampleClip(clip, path, {"truth": (0.5, 1.5, 2.5), "m": (0.6, 1.4, float("nan"))}).figure()
     assert len(Report(None, "full").figure(figure, "noise").png) < 200_000
 
 

@@ -63,7 +63,7 @@ LITTLE = partial(Validation, batches=1, tokens=2000)
 
 def command(folder: Path, out: Path, *more: str) -> None:
     shots = str(out.parent / "store")
-    arguments = ["--shots", shots, "--validation", shots, "--init", str(folder), "--device", "cpu", "-o", str(out)]
+    arguments = ["--store", shots, "--validation", shots, "--init", str(folder), "--device", "cpu", "-o", str(out)]
     with pytest.raises(SystemExit) as ended:
         main(["tiny", "train", str(out.parent / "few.toml"), *arguments, *more])
     assert ended.value.code == 0

@@ -12,10 +12,11 @@ from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.finetuning.check import check_config
-from tempoloc_nb.finetuning.config import config_problems, load_presets, make_config, nest, write_config
+from tempoloc_nb.finetuning.config import load_presets, make_config, write_config
 from tempoloc_nb.finetuning.cosmos.env import ask, config_keys
+from tempoloc_nb.finetuning.keys import config_problems, nest
 
-PRESETS = [p.name for p in load_presets().presets.values() if "cosmos-rl" in p.engines]
+PRESETS = [name for name, preset in load_presets().presets.items() if "cosmos-rl" in preset.engines]
 
 
 def test_the_key_list_is_that_of_the_installed_version() -> None:

@@ -13,9 +13,11 @@ from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.sample import Sample
-from tempoloc_nb.finetuning.check import data_facts, lengths_of, model_facts
-from tempoloc_nb.finetuning.config import make_config, nest
+from tempoloc_nb.finetuning.config import make_config
 from tempoloc_nb.finetuning.cosmos.entry import dataset_of, validation_of
+from tempoloc_nb.finetuning.facts import data_facts, lengths_of, model_facts
+from tempoloc_nb.finetuning.keys import nest
+from tempoloc_nb.finetuning.training_file import TrainingFile
 
 IGNORED = -100
 
@@ -66,7 +68,8 @@ def test_the_check_counts_the_packers_tokens(
     packer: Any, model: Path, dataset: tuple[Path, list[Sample]], vision: dict[str, Any]
 ) -> None:
     flat, config = config_of(dataset[0], model, **vision)
-    counted = lengths_of(data_facts(flat)[0], model_facts(flat), flat)
+    file = TrainingFile.of(flat)
+    counted = lengths_of(data_facts(file)[0], model_facts(file), file)
     found = dataset_of(config)
     assert counted.total == tuple(len(packer.sft_process_sample(found[i])["input_ids"]) for i in range(len(found)))
 

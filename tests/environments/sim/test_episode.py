@@ -14,7 +14,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sim import make as simulate
 from tempoloc_nb.sim.episode import EpisodeFailed
-from tempoloc_nb.sim.families import Family, families, find_families
+from tempoloc_nb.sim.families import ClipFamily, families, find_families
 from tempoloc_nb.sim.make import simulate_episode
 from tempoloc_nb.sim.plays import PLAYS
 from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
@@ -30,13 +30,13 @@ ARMS = [(task, "Panda") for task in PLAYS] + [
 
 
 @cache
-def some_family(task: str, robot: str) -> Family:
+def some_family(task: str, robot: str) -> ClipFamily:
     known = [f for f in families() if f.task == task and f.robot == robot and f.timing is None]
-    return known[0] if known else Family(task, task, "own", robot, first_seed=900_000_000)
+    return known[0] if known else ClipFamily(task, task, "own", robot, first_seed=900_000_000)
 
 
 @cache
-def first_success(family: Family, tries: int = 5) -> SavedEpisode:
+def first_success(family: ClipFamily, tries: int = 5) -> SavedEpisode:
     for seed in family.seeds[:tries]:
         try:
             return simulate_episode(family, seed)
@@ -110,7 +110,7 @@ def test_labels_agree_with_signals_without_contacts(task: str, robot: str) -> No
 
 def test_what_robosuite_calls_a_grasp_is_recorded_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[bool, bool]] = []
-    act = simulate.Episode.act
+    act = simulate.LiveEpisode.act
 
     def checked(self: Any, step: Any, turn_by: Any) -> None:
         gripper = self.env.robots[0].gripper
@@ -118,7 +118,7 @@ def test_what_robosuite_calls_a_grasp_is_recorded_as_one(monkeypatch: pytest.Mon
             seen.append((bool(self.env._check_grasp(gripper, thing)), self.holds(name)))
         act(self, step, turn_by)
 
-    monkeypatch.setattr(simulate.Episode, "act", checked)
+    monkeypatch.setattr(simulate.LiveEpisode, "act", checked)
     family = some_family("stack-three", "Panda")
     simulate_episode(family, first_success(family).meta["seed"])
     assert sum(theirs for theirs, _ in seen) > 20
@@ -148,7 +148,7 @@ def test_splits_share_no_seed_state_or_frame() -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(TempolocError, match="unknown task 'juggle': choose one of lift"):
+    with pytest.raises(TempolocError, match="unknown task 'juggle': choose one of door, lift"):
         make_environment("juggle", "Panda")
     with pytest.raises(TempolocError, match="unknown robot 'Sawyer'"):
         make_environment("lift", "Sawyer")

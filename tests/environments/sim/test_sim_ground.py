@@ -14,7 +14,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.sim.arm import HOME, find_arm, spin
 from tempoloc_nb.sim.episode import EpisodeFailed
 from tempoloc_nb.sim.families import find_families
-from tempoloc_nb.sim.labels import find_gripper, find_things, image_points, inside, label_episode
+from tempoloc_nb.sim.labels import find_gripper, find_things, image_points, in_frame, label_episode
 from tempoloc_nb.sim.make import simulate_episode
 from tempoloc_nb.sim.motion import Floats
 from tempoloc_nb.sim.random_scenes import Scene, find_shape, random_scenes
@@ -88,7 +88,7 @@ def test_what_is_behind_the_arm_is_not_visible(stack: Any) -> None:
             for i, frame in enumerate(renderer.frames(scene.episode(), 8)):
                 for thing in (t for t in find_things(model) if t.name in scene.labels.objects):
                     position = scene.labels.objects[thing.name][i]
-                    if not inside(position) or scene.labels.held[i] == scene.labels.names.index(thing.name):
+                    if not in_frame(position) or scene.labels.held[i] == scene.labels.names.index(thing.name):
                         continue
                     x, y = np.minimum(position * size, size - 1).astype(int)
                     geom = int(frame[y, x, 0])
@@ -151,7 +151,7 @@ def test_labels_of_an_episode(episode: SavedEpisode) -> None:
     assert (labels.held >= 0).any()
     carried = labels.held >= 0
     assert np.abs(labels.hand - labels.objects[first])[carried].max() < 0.05
-    assert all(inside(positions).all() for positions in labels.objects.values())
+    assert all(in_frame(positions).all() for positions in labels.objects.values())
 
 
 def test_gap_agrees_with_the_recorded_aperture(episode: SavedEpisode) -> None:

@@ -19,7 +19,7 @@ from tempoloc_nb.sim import make as simulate
 from tempoloc_nb.sim.episode import EpisodeFailed
 from tempoloc_nb.sim.families import find_families
 from tempoloc_nb.sim.make import SimulationSummary, render_episodes, simulate_clips
-from tempoloc_nb.sim.render import choose_gl, load_episode, write_video
+from tempoloc_nb.sim.render import choose_gl, load_episode, write_moving
 
 FAMILY = find_families("sft", "stack-two")[0]
 
@@ -165,7 +165,7 @@ def test_states_replay_in_the_stored_model(made: tuple[Path, SimulationSummary])
 def test_a_still_video_is_refused(tmp_path: Path) -> None:
     still = np.full((64, 64, 3), 90, dtype=np.uint8)
     with pytest.raises(TempolocError, match="shows no motion"):
-        write_video(tmp_path / "still.mp4", iter([still] * 5), 30)
+        write_moving(tmp_path / "still.mp4", iter([still] * 5), 30)
     assert list(tmp_path.iterdir()) == []
 
 

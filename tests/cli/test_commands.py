@@ -1,0 +1,171 @@
+"""What every command shares: help in groups, a light start, and one line for what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from places import ROOT
+from typer.testing import CliRunner
+
+from tempoloc_nb import __version__
+from tempoloc_nb.cli import predictions
+from tempoloc_nb.cli.main import app, explain
+from tempoloc_nb.core.errors import TempolocError
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command by the words that call it."""
+    group = group or typer.main.get_command(app)
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if hasattr(command, "list_commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = dict(commands())
+
+
+@pytest.mark.parametrize("words", list(COMMANDS), ids=" ".join)
+def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, [*words, "--help"])
+    assert done.exit_code == 0
+    assert "Usage: " in done.output
+    assert all(p.help for p in COMMANDS[words].params)
+
+
+@pytest.mark.parametrize("words", list(COMMANDS), ids=" ".join)
+def test_no_command_has_a_long_list_of_options(words: tuple[str, ...]) -> None:
+    panels: dict[str, int] = {}
+    for parameter in COMMANDS[words].params:
+        panel = str(getattr(parameter, "rich_help_panel", None))
+        panels[panel] = panels.get(panel, 0) + 1
+    assert max(panels.values()) <= 10
+
+
+def test_help_starts_light() -> None:
+    code = (
+        "import sys; from tempoloc_nb.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    heavy = {"torch", "numpy", "pandas", "av", "PIL", "pydantic", "transformers", "matplotlib", "h5py", "scipy"}
+    assert not heavy & set(done.stderr.split())
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "tempoloc_nb", "--version"], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, f"tempoloc {__version__}\n")
+
+
+def test_a_shell_can_complete_commands() -> None:
+    environment = os.environ | {
+        "_TEMPOLOC_COMPLETE": "complete_bash", "COMP_WORDS": "tempoloc fi", "COMP_CWORD": "1",
+    }  # fmt: skip
+    code = "import sys; sys.argv[0] = 'tempoloc'; from tempoloc_nb.cli.main import main; main([])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.stdout.split() == ["find"]
+
+
+def test_slips_of_the_keyboard_name_the_nearest(run: Run) -> None:
+    code, _, err = run("fidn", "x.mp4")
+    assert code == 2
+    assert "Did you mean 'find'" in err
+    code, _, err = run("find", "x.mp4", "--modle", "m")
+    assert code == 2
+    assert "--model" in err
+
+
+# --- what goes wrong ---
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TempolocError("a: wrong\nb: wrong, too"), ["a: wrong", "b: wrong, too"]),
+        (PermissionError(13, "Permission denied", "/x"), ["/x: Permission denied"]),
+        (OSError(28, "No space left on device"), ["No space left on device"]),
+        (OSError(18, "Cross-device link", "a", None, "b"), ["a and b: Cross-device link"]),
+        (RecursionError(), ["a file is nested too deep to be read"]),
+        (ModuleNotFoundError("no h5py", name="h5py"), ["h5py is not installed: pip install 'tempoloc_nb[data]'"]),
+        (ModuleNotFoundError("no x", name="torch.nn"), ["torch is not installed: pip install 'tempoloc_nb[hf]'"]),
+        (ModuleNotFoundError("no x", name="surely_not"), ["surely_not is not installed: pip install surely_not"]),
+    ],
+)
+def test_what_is_no_mistake_of_ours_is_said_in_lines(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, said: list[str]
+) -> None:
+    assert explain(error) == said
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: (_ for _ in ()).throw(error))
+    assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", "".join(f"tempoloc: {line}\n" for line in said))
+
+
+def test_a_mistake_of_ours_has_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: [][1])
+    with pytest.raises(IndexError):
+        app(["merge", "a.jsonl", "-o", "b.jsonl"])
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".mp4", "loop.mp4", "bytes.toml"])
+def test_odd_paths_are_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop.mp4").symlink_to("loop.mp4")
+    Path("bytes.toml").write_bytes(b'key = "\xff"')
+    given = ("--task", name) if name.endswith(".toml") else ("-e", "x")
+    code, out, err = run("find", "loop.mp4" if name.endswith(".toml") else name, *given)
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+
+
+def test_ctrl_c_is_one_line_and_status_130(tmp_path: Path) -> None:
+    code = (
+        "import time, tempoloc_nb.inference.merge as m, sys; from tempoloc_nb.cli.main import main\n"
+        "m.merge = lambda *_: (print('asleep', flush=True), time.sleep(60))\n"
+        "main(['merge', 'a.jsonl', '-o', 'b.jsonl'])"
+    )
+    job = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert job.stdout is not None
+    assert job.stdout.readline() == "asleep\n"
+    time.sleep(0.1)
+    job.send_signal(signal.SIGINT)
+    _, err = job.communicate(timeout=20)
+    assert (job.returncode, err) == (130, "tempoloc: interrupted\n")
+
+
+def test_a_value_is_checked_while_it_is_read(run: Run) -> None:
+    for arguments, message in (
+        (("evaluate", "p.jsonl", "--benchmark", "recipe", "--resamples", 0), "--resamples must be 1 or more, got 0"),
+        (("evaluate", "p.jsonl", "--benchmark", "recipe", "--workers", 0), "--workers must be 1 or more, got 0"),
+        (("experiment", "all", "-o", "x", "--clips", -1), "--clips must be 0 or more, got -1"),
+        (("localize", "--model", "m", "-o", "p", "--total-pixels", 0), "--total-pixels must be 1 or more, got 0"),
+        (("localize", "--model", "m", "-o", "p", "--top-p", 1.5), "--top-p must be above 0 and at most 1, got 1.5"),
+        (("localize", "--model", "m", "-o", "p", "--batch", 0), "--batch must be 1 or more, got 0"),
+        (("overlay", "-i", "x", "-o", "y", "--crf", 99), "--crf must be 0 or more and at most 51, got 99"),
+        (("simulate", "--task", "lift", "-o", "x", "--n", 0), "--n must be 1 or more, got 0"),
+    ):
+        assert run(*arguments) == (1, "", f"tempoloc: {message}\n")
+
+
+def test_a_video_is_no_benchmark(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("localize", "--model", "constant", "--benchmark", "demo.mp4", "-o", tmp_path / "p.jsonl")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "demo.mp4 is a video, not a benchmark: tempoloc find demo.mp4 -e EVENT" in err
+
+
+def test_find_has_few_options() -> None:
+    assert len(COMMANDS["find",].params) < 25
+    assert predictions.find.__doc__
