@@ -248,7 +248,7 @@ def refine(
     Exit status 1 if windows failed.
     """
     from tempoloc_nb.clips.manifest import load_benchmark
-    from tempoloc_nb.engines.make import engine_options, make_backend, way_of_asking
+    from tempoloc_nb.engines.make import engine_options, make_engine, way_of_asking
     from tempoloc_nb.inference.refine import refine as look_again
     from tempoloc_nb.models.locate import locate_model
     from tempoloc_nb.prompting.prompts import load_prompt
@@ -256,7 +256,7 @@ def refine(
     found, asked, asking = load_benchmark(benchmark), way_of_asking(model), load_prompt(prompt)
     options = engine_options(backend, servers=server, media=media)
     path = model if backend == "openai" else locate_model(model).path
-    engine = make_backend(backend, path, total_pixels=asked.total_pixels, **options)
+    engine = make_engine(backend, path, total_pixels=asked.total_pixels, **options)
     summary = look_again(
         engine, found, predictions, output, window_s=window, fps=fps, trials=trials, video_root=video_root,
         folder=media, prompt=asking, view=asked.view, sampling=replace(asked.sampling, temperature=temperature),
