@@ -44,7 +44,7 @@ class Coverage:
 
 # %% ../../nbs/30_models/70_estimate.ipynb #447459ae
 def coverage(benchmark: Benchmark, video_root: Path | str | None = None) -> Coverage:
-    """The clips whose video `clip_videos.videos_here` finds, and the others; without the folder none is found.
+    """The clips whose video `clips.videos.videos_here` finds, and the others; without the folder none is found.
 
     Raises `TempolocError` where two files fit one clip.
     """

@@ -40,13 +40,14 @@ def _digits(least: int, most: int) -> str:
     return f"[0-9]{{{most}}}" if least == most else f"[0-9]{{{least},{most}}}"
 
 # %% ../../nbs/25_prompting/40_constraints.ipynb #cdc49a0d
-def _same_length(most: str) -> str:
-    """As many digits as `most` has, of a number up to it."""
+def _up_to(most: str, exact: bool) -> str:
+    """The digits of a number up to `most`: as many as it has if `exact`, else one to as many, as decimals are."""
     first, rest = int(most[0]), most[1:]
     if not rest:
         return _digit(0, first)
-    below = [_digit(0, first - 1) + _digits(len(rest), len(rest))] if first else []
-    return f"(?:{'|'.join([*below, most[0] + _same_length(rest)])})"
+    below = [_digit(0, first - 1) + _digits(len(rest) if exact else 0, len(rest))] if first else []
+    last = _up_to(rest, exact)
+    return f"(?:{'|'.join([*below, most[0] + (last if exact else f'(?:{last})?')])})"
 
 # %% ../../nbs/25_prompting/40_constraints.ipynb #4bd8a18f
 def _whole_numbers(most: int) -> str:
@@ -57,17 +58,7 @@ def _whole_numbers(most: int) -> str:
         return _digit(0, first)
     shorter = ["[0-9]", *("[1-9]" + _digits(n, n) for n in range(1, len(rest)))]
     below = [_digit(1, first - 1) + _digits(len(rest), len(rest))] if first > 1 else []
-    return f"(?:{'|'.join([*shorter, *below, text[0] + _same_length(rest)])})"
-
-# %% ../../nbs/25_prompting/40_constraints.ipynb #0ad6e767
-def _decimals(most: str) -> str:
-    """One to as many decimals as `most` has, of a fraction up to it."""
-    first, rest = int(most[0]), most[1:]
-    if not rest:
-        return _digit(0, first)
-    below = [_digit(0, first - 1) + _digits(0, len(rest))] if first else []
-    last = _decimals(rest)
-    return f"(?:{'|'.join([*below, f'{most[0]}(?:{last})?'])})"
+    return f"(?:{'|'.join([*shorter, *below, text[0] + _up_to(rest, exact=True)])})"
 
 # %% ../../nbs/25_prompting/40_constraints.ipynb #dd0b9c90
 def _limit(duration: float, digits: int) -> Decimal:
@@ -87,7 +78,7 @@ def time_regex(duration: float, digits: int = 2) -> str:
     whole, _, fraction = f"{_limit(duration, digits):f}".partition(".")
     if not digits:
         return _whole_numbers(int(whole))
-    last = rf"{whole}(?:\.{_decimals(fraction)})?"
+    last = rf"{whole}(?:\.{_up_to(fraction, exact=False)})?"
     below = [rf"{_whole_numbers(int(whole) - 1)}(?:\.{_digits(1, digits)})?"] if int(whole) else []
     return f"(?:{'|'.join([*below, last])})"
 
