@@ -152,7 +152,7 @@ class Timed:
             yield found
 
 
-def make_backend(arguments: argparse.Namespace) -> Any:
+def make_engine(arguments: argparse.Namespace) -> Any:
     from tempoloc_nb.engines.vllm_offline import VLLMBackend
 
     return VLLMBackend(
@@ -164,7 +164,7 @@ def make_backend(arguments: argparse.Namespace) -> Any:
 def measure_ours(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Seconds of a run, of them in the back end, and its answers."""
     sampling = Sampling(0.6, 0.95, 1.15, arguments.max_tokens)
-    prompt, backend = script_prompt(arguments.recipe_script), Timed(make_backend(arguments))
+    prompt, backend = script_prompt(arguments.recipe_script), Timed(make_engine(arguments))
     out = folder / "ours.jsonl"
     began = time.monotonic()
     run_backend(

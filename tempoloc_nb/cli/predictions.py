@@ -248,15 +248,17 @@ def refine(
     Exit status 1 if windows failed.
     """
     from tempoloc_nb.clips.manifest import load_benchmark
-    from tempoloc_nb.engines.make import engine_options, make_backend, way_of_asking
+    from tempoloc_nb.clips.videos import find_videos
+    from tempoloc_nb.engines.make import engine_options, make_engine, way_of_asking
     from tempoloc_nb.inference.refine import refine as look_again
     from tempoloc_nb.models.locate import locate_model
     from tempoloc_nb.prompting.prompts import load_prompt
 
     found, asked, asking = load_benchmark(benchmark), way_of_asking(model), load_prompt(prompt)
     options = engine_options(backend, servers=server, media=media)
+    find_videos(found, video_root)  # loading a model can take minutes: say first what is missing
     path = model if backend == "openai" else locate_model(model).path
-    engine = make_backend(backend, path, total_pixels=asked.total_pixels, **options)
+    engine = make_engine(backend, path, total_pixels=asked.total_pixels, **options)
     summary = look_again(
         engine, found, predictions, output, window_s=window, fps=fps, trials=trials, video_root=video_root,
         folder=media, prompt=asking, view=asked.view, sampling=replace(asked.sampling, temperature=temperature),

@@ -46,7 +46,7 @@ def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -
 
 # %% auto #0
 __all__ = ['ENGINES', 'OWN_OPTIONS', 'SERVERS', 'CLASSES', 'check_backend', 'way_of_asking', 'engine_options', 'servers_here',
-           'check_options', 'make_backend']
+           'check_options', 'make_engine']
 
 # %% ../../nbs/35_engines/20_make.ipynb #cb168890
 def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
@@ -70,7 +70,7 @@ def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
 def engine_options(
     name: str, *, timeout: float | None = None, retries: int | None = None, **given: Any
 ) -> dict[str, Any]:
-    """The options of the engine `name` that are given, as `make_backend` takes them; None or empty is not given.
+    """The options of the engine `name` that are given, as `make_engine` takes them; None or empty is not given.
 
     `timeout` (s an answer) and `retries` (further tries of a request) become a server's `patience`. Raises
     `TempolocError` for an option of another engine, or fewer than one at once.
@@ -123,7 +123,7 @@ def check_options(name: str, options: Iterable[str]) -> None:
         raise unknown(f"option of {name}", option, known[name])
 
 # %% ../../nbs/35_engines/20_make.ipynb #cb3c60d5
-def make_backend(
+def make_engine(
     name: str, model: str | Path, *, data_parallel: int = 1, tensor_parallel: int = 1, servers: Sequence[str] = (),
     media: Path | str | None = None, **options: Any,
 ) -> Backend:

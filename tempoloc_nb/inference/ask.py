@@ -12,7 +12,7 @@ from ..clips.manifest import Benchmark, read_manifest
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
-from ..engines.make import check_backend, make_backend
+from ..engines.make import check_backend, make_engine
 from .no_video import BASELINES, TRAINING_MEDIAN, baseline_predictions, prediction_rows
 from .run import RunSummary, read_shard, run_backend
 from ..models.locate import locate_model
@@ -74,7 +74,7 @@ def ask_model(
     prompt, part = load_prompt(asked.prompt), read_shard(shard) if shard else None
     path = model if backend == "openai" else locate_model(model).path
     find_videos(benchmark, video_root)
-    engine = make_backend(
+    engine = make_engine(
         backend, path, data_parallel=data_parallel, tensor_parallel=tensor_parallel, total_pixels=asked.total_pixels,
         **options,
     )  # fmt: skip

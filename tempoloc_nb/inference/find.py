@@ -20,7 +20,7 @@ from tqdm import tqdm
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Event, Task, load_task
 from ..core.errors import TempolocError
-from ..engines.make import make_backend, way_of_asking
+from ..engines.make import make_engine, way_of_asking
 from ..engines.protocol import Backend, Request, Response
 from .consensus import CombinedEvent, combine_answers
 from .requests import asked_form, request_id
@@ -137,7 +137,7 @@ Engine = Literal["hf", "vllm", "openai", "ray"]
 @lru_cache(maxsize=1)
 def _engine(name: str, model: str, options: tuple[tuple[str, Any], ...]) -> Backend:
     """The engine with its model in memory; the last one is kept."""
-    return make_backend(name, model, **dict(options))
+    return make_engine(name, model, **dict(options))
 
 
 def _event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:

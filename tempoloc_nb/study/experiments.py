@@ -197,9 +197,9 @@ def _load(backend: str, model: str, title: str, data_parallel: int, tensor_paral
     if key not in _loaded:
         _loaded.clear()
         gc.collect()
-        from tempoloc_nb.engines.make import make_backend
+        from tempoloc_nb.engines.make import make_engine
 
-        _loaded[key] = make_backend(
+        _loaded[key] = make_engine(
             backend, model, data_parallel=data_parallel, tensor_parallel=tensor_parallel, title=title
         )
     return _loaded[key]

@@ -19,7 +19,7 @@ from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.copies import ParallelBackend, answer_each
 from tempoloc_nb.engines.hf import HFBackend
-from tempoloc_nb.engines.make import make_backend
+from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
@@ -37,7 +37,7 @@ def requests(count: int, trials: int = 2) -> list[Request]:
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[ParallelBackend]:
-    backend = make_backend("hf", qwen25(), data_parallel=2, device="cpu")
+    backend = make_engine("hf", qwen25(), data_parallel=2, device="cpu")
     assert isinstance(backend, ParallelBackend)
     yield backend
     backend.close()
@@ -60,7 +60,7 @@ def check_same(found: dict[tuple[str, int, int], str], wanted: dict[tuple[str, i
 
 
 def test_two_processes_answer_as_one_does(two: ParallelBackend) -> None:
-    one = make_backend("hf", qwen25(), device="cpu")
+    one = make_engine("hf", qwen25(), device="cpu")
     assert isinstance(one, HFBackend)
     assert (two.model, two.settings()) == (one.model, one.settings())
     asked = requests(5)
@@ -74,7 +74,7 @@ def test_two_processes_answer_as_one_does(two: ParallelBackend) -> None:
 def test_a_run_can_go_on_with_another_number_of_processes(two: ParallelBackend, tmp_path: Path) -> None:
     few = replace(SIM, clips=SIM.clips[:3])
     out = tmp_path / "p.jsonl"
-    first = run_backend(make_backend("hf", qwen25(), device="cpu"), few, out, fps=4, prompt="tiny", sampling=DRAWN)
+    first = run_backend(make_engine("hf", qwen25(), device="cpu"), few, out, fps=4, prompt="tiny", sampling=DRAWN)
     second = run_backend(two, few, out, fps=4, trials=2, prompt="tiny", sampling=DRAWN)
     assert (first.written, second.kept, second.written) == (3, 3, 3)
 
@@ -179,11 +179,11 @@ def test_what_cannot_be_done_is_one_clear_error(tmp_path: Path) -> None:
         ({"data_parallel": 2, "device": "cuda"}, r"data_parallel 2 needs 2 GPUs, found \d: lower it"),
     ):
         with pytest.raises(TempolocError, match=message):
-            make_backend("hf", qwen25(), **options)  # type: ignore[arg-type]
+            make_engine("hf", qwen25(), **options)  # type: ignore[arg-type]
     with pytest.raises(TempolocError, match="unknown backend 'vlm'"):
-        make_backend("vlm", qwen25())
+        make_engine("vlm", qwen25())
     before = {p.pid for p in multiprocessing.active_children()}
     (tmp_path / "model").mkdir()
     with pytest.raises(TempolocError, match=r"has no config\.json"):
-        make_backend("hf", tmp_path / "model", data_parallel=2, device="cpu")
+        make_engine("hf", tmp_path / "model", data_parallel=2, device="cpu")
     assert {p.pid for p in multiprocessing.active_children()} <= before

@@ -14,14 +14,14 @@ import pytest
 from tiny_models import qwen25
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.make import make_backend
+from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.models.recognise import find_model
 
 HUB = "nvidia/Cosmos-Reason1-7B"
 ASK = f"""
-from tempoloc_nb.engines.make import make_backend
-print("revision", make_backend("hf", {HUB!r}, device="cpu").settings()["revision"])
+from tempoloc_nb.engines.make import make_engine
+print("revision", make_engine("hf", {HUB!r}, device="cpu").settings()["revision"])
 """
 
 
@@ -56,4 +56,4 @@ def test_every_engine_that_loads_a_model_takes_its_revision() -> None:
 )
 def test_what_an_engine_does_not_take_is_said_before_it_is_loaded(name: str, options: Any, said: str) -> None:
     with pytest.raises(TempolocError, match=said):
-        make_backend(name, "no/model", **options)
+        make_engine(name, "no/model", **options)

@@ -180,7 +180,7 @@ def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.Monke
         made.append((Path(model).name, options["title"], options["data_parallel"]))
         return Truthful(model=options["title"])
 
-    monkeypatch.setattr(engines, "make_backend", make)
+    monkeypatch.setattr(engines, "make_engine", make)
     monkeypatch.setattr(experiments, "locate_model", lambda name: Place(Path(name)))
     monkeypatch.setattr(experiments, "_loaded", {})
     for name in ("base", "base-4fps", "sft", "sft-4fps", "sft-seed1"):
@@ -195,7 +195,7 @@ def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.Monke
 
 
 def test_nothing_is_loaded_without_videos(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(engines, "make_backend", lambda *a, **k: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(engines, "make_engine", lambda *a, **k: pytest.fail("a model was loaded"))
     with pytest.raises(TempolocError, match="60 of 60 clips have no video"):
         run_experiment(ALL["sft"], load_benchmark("recipe"), tmp_path / "p.jsonl")
 
@@ -565,7 +565,7 @@ def run_command(*arguments: str | Path) -> tuple[int, str]:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Truthful:
     backend = Truthful()
-    monkeypatch.setattr(engines, "make_backend", lambda *a, **k: backend)
+    monkeypatch.setattr(engines, "make_engine", lambda *a, **k: backend)
     monkeypatch.setattr(experiments, "locate_model", lambda name: Place(Path(name)))
     monkeypatch.setattr(experiments, "_loaded", {})
     return backend

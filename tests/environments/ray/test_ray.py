@@ -24,7 +24,7 @@ from wide_models import qwen3, qwen25
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.make import make_backend
+from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Response
 from tempoloc_nb.engines.ray_cluster import RayBackend
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
@@ -78,7 +78,7 @@ def test_two_engines_answer_as_one_and_the_run_resumes(
     sampling = Sampling(temperature=1.0, max_new_tokens=200)  # long enough to keep an engine busy
     settings: dict[str, Any] = {"fps": 2.0, "trials": 3, "view": View("pair"), "prompt": "tiny", "sampling": sampling}
     options: dict[str, Any] = {"title": "untrained", "options": SMALL, "concurrency": 2}
-    two = make_backend("ray", qwen25(), data_parallel=2, ray_options={**LAPTOP, "_temp_dir": str(logs)}, **options)
+    two = make_engine("ray", qwen25(), data_parallel=2, ray_options={**LAPTOP, "_temp_dir": str(logs)}, **options)
     first = run_backend(two, benchmark, out, **settings)
     assert (first.written, first.failed) == (24, ())
     at_work = [p for p in logs.glob("session_2*/logs/worker-*.err") if "Elapsed time for batch" in p.read_text()]
@@ -87,7 +87,7 @@ def test_two_engines_answer_as_one_and_the_run_resumes(
     assert len({json.loads(line)["text"] for line in lines}) > 12
 
     out.write_text("".join(line for line in lines if json.loads(line)["trial"] == 1))
-    second = run_backend(make_backend("ray", qwen25(), ray_options=LAPTOP, **options), benchmark, out, **settings)
+    second = run_backend(make_engine("ray", qwen25(), ray_options=LAPTOP, **options), benchmark, out, **settings)
     assert (second.written, second.kept) == (16, 8)
     before, after = (
         {(row["request_id"], row["trial"]): {k: v for k, v in row.items() if k != "latency_s"} for row in rows}
