@@ -222,7 +222,7 @@ def _named_videos(videos: str | Path | Iterable[str | Path]) -> tuple[list[Path]
     root = given[0] if len(given) == 1 and given[0].is_dir() else Path(os.path.commonpath([f.parent for f in found]))
     return list(found), root.absolute()
 
-
+# %% ../../nbs/20_clips/15_manifest.ipynb #86fc3468
 def clips_of_videos(
     videos: str | Path | Iterable[str | Path], events: str | Iterable[str] | Task, task: str = "own"
 ) -> Benchmark:
@@ -285,7 +285,7 @@ def _from_task_file(task: Task, root: Path) -> Benchmark:
     )
     return Benchmark(task.key, root, {task.key: task}, clips)
 
-
+# %% ../../nbs/20_clips/15_manifest.ipynb #3f528846
 def _no_video(path: Path) -> None:
     """Raise `TempolocError` for a video."""
     from tempoloc_nb.video.files import SUFFIXES

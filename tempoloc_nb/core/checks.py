@@ -59,7 +59,7 @@ def _reason(fault: Any) -> str:
         return f": {context['error']}"
     return f": {str(fault['msg']).removeprefix('Input ')}"
 
-
+# %% ../../nbs/10_core/15_checks.ipynb #16fcaed9
 def _line(fault: Any, where: str, known: tuple[str, ...]) -> str:
     """One fault in a line; `known` are the keys of the table that the fault is in."""
     *outer, last = fault["loc"] or ("",)
@@ -76,7 +76,7 @@ def _line(fault: Any, where: str, known: tuple[str, ...]) -> str:
     reason = _reason(fault)
     return f"{at}: {value}{reason if reason.startswith(':') else ' ' + reason}"
 
-
+# %% ../../nbs/10_core/15_checks.ipynb #558efd4f
 def _error(error: ValidationError, kind: Any, where: str) -> TempolocError:
     found = error.errors(include_url=False)
     return faults([_line(f, where, _keys(kind, f["loc"][:-1])) for f in found])

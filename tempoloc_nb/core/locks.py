@@ -44,12 +44,12 @@ def sole_writer(path: Path) -> Iterator[None]:
                 marker.unlink()
         lock.release()
 
+# %% auto #0
+__all__ = ['sole_writer']
 
+# %% ../../nbs/10_core/70_locks.ipynb #9d2f35e7
 def _owner(marker: Path) -> str:
     """Who holds a lock, as its file says."""
     with suppress(OSError, UnicodeDecodeError):
         return " ".join(marker.read_text(encoding="utf-8").split()) or "another process"
     return "another process"
-
-# %% auto #0
-__all__ = ['sole_writer']

@@ -54,7 +54,7 @@ def gpus() -> tuple[Gpu, ...]:
     named = [_chosen(word.strip(), there) for word in visible.split(",")]
     return tuple(gpu for gpu in named if gpu is not None)
 
-
+# %% ../../nbs/10_core/50_machine.ipynb #e12110de
 def _chosen(word: str, there: dict[str, Gpu]) -> Gpu | None:
     """The GPU that a word of `CUDA_VISIBLE_DEVICES` means: its number, or the beginning of its identity."""
     if word.lstrip("-").isdigit():

@@ -37,7 +37,7 @@ class Paths:
         """Tables of full runs, under `data/` because other code reads them too."""
         return self.data / "results"
 
-
+# %% ../../nbs/10_core/10_settings.ipynb #0993606e
 @dataclass(frozen=True, slots=True)
 class StudyDefaults:
     """What the studies share; `fps_grid` and `fps` are sampling rates in frames per second."""
@@ -60,7 +60,7 @@ class Scoring:
     f1_overlaps_pct: tuple[float, ...]
     confidence: float
 
-
+# %% ../../nbs/10_core/10_settings.ipynb #12e5ffab
 @dataclass(frozen=True, slots=True)
 class Pixels:
     """The pixel budget a video may use, in pixels over all its frames."""
@@ -80,7 +80,7 @@ class Profile:
     gpus: int
     publishable: bool
 
-
+# %% ../../nbs/10_core/10_settings.ipynb #445e174d
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All of `settings.ini`, and the folder it stands in."""

@@ -23,6 +23,7 @@ from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import first_line, write_json, writing
+from ..core.machine import cores
 from ..core.optional import import_optional
 from ..core.provenance import file_hash
 from ..core.settings import settings
@@ -182,7 +183,7 @@ def _draft(candidate: Candidate, options: BuildOptions, prompt: Prompt, fixed: M
         return Dropped(clip.clip, "question or name", str(error))
     return Draft(clip, path, seen, sample)
 
-
+# %% ../../nbs/50_data/40_build.ipynb #5595568c
 def _said(error: Exception, path: Path) -> str:
     """An error's first line, with the video's name instead of its path."""
     text = getattr(error, "strerror", None) or first_line(error)
@@ -239,10 +240,6 @@ def _place(draft: Draft, folder: Path, options: BuildOptions, stop: threading.Ev
         shutil.copyfile(draft.path, target)
     return draft
 
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
 # %% ../../nbs/50_data/40_build.ipynb #e7e84626
 def _each(
     make: Callable[[Item, threading.Event], Made], items: Sequence[Item], what: str, progress: bool
@@ -252,7 +249,7 @@ def _each(
     `make` takes an item and the event that tells it to stop.
     """
     stop = threading.Event()
-    with ThreadPoolExecutor(_cores()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         try:
             made = pool.map(lambda item: make(item, stop), items)
             return list(tqdm(made, total=len(items), desc=what, unit="clip", disable=not progress))
@@ -314,7 +311,7 @@ def _drafts(
 def build_dataset(
     source: Source, output: Path | str, options: BuildOptions | None = None, *, progress: bool = False
 ) -> Built:
-    """Write the dataset of a source to the folder `output`: a folder a split, `videos`, and `summary.json`.
+    """Write the dataset of a source to the folder `output`: a folder for each split, `videos`, and `summary.json`.
 
     Raises `TempolocError` if `output` is there, nothing is left, a split would leak or be empty, or, without
     `options.drop`, a clip cannot be used.

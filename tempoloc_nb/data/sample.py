@@ -22,7 +22,7 @@ from ..video.stamp import Stamps, stamps_of
 if TYPE_CHECKING:
     from tempoloc_nb.video.view import View
 
-PLACEHOLDER = "<video>"  # where the video stands in the text of `messages`
+PLACEHOLDER = "<video>"  # the video's place in the text of `messages`
 
 # %% auto #0
 __all__ = ['PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'answer_of', 'check_question', 'sample_of', 'inside',
@@ -151,7 +151,7 @@ def sample_of(
     convention: BoundaryIs = "start", stamped: bool = False, split: str = "train", source_fps: float | None = None,
     duration: float | None = None, video_sha256: str = "", digits: int = 2,
 ) -> Sample:
-    """The training sample of a clip whose video stands at `video`, relative to the dataset's folder.
+    """The training sample of a clip whose video is at `video`, relative to the dataset's folder.
 
     `source_fps` and `duration` (s) are the video's, by default those that the clip names. `stamped`: the stamps are in
     the file, not to be written on the sampled frames. Raises `TempolocError` for an

@@ -56,7 +56,7 @@ PROVENANCE = frozenset(
     )
 )
 
-
+# %% ../../nbs/50_data/30_sources.ipynb #73dbe6f7
 def _check_fields(clips: Collection[Clip], name: str, allowed: Collection[str]) -> None:
     """Raise `TempolocError` for a field that is neither a clip's, nor provenance, nor `allowed`."""
     known = {*PROVENANCE, *allowed}
@@ -93,7 +93,7 @@ _LINE = re.compile(r"Event\s+(\d{1,4})\s*:\s*<(\d{1,6}(?:\.\d{1,9})?)>\s*<(\d{1,
 
 
 def read_response(text: str) -> tuple[Event, ...]:
-    """The events of an answer, a line each: `Event 1: <start> <end> label`. The boundary is the start.
+    """The events of an answer with lines `Event 1: <start> <end> label`. The boundary is the start.
 
     Raises `TempolocError` for another line, a number out of turn, and boundaries that do not increase.
     """

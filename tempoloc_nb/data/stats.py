@@ -91,7 +91,7 @@ def stats_json(rows: Sequence[TaskStats]) -> str:
 
 # %% ../../nbs/50_data/50_stats.ipynb #d84a0e00
 def stats_figure(samples: Sequence[Sample]) -> Figure:
-    """Durations, boundaries and events a clip, by task; a colour is a split."""
+    """Durations, boundaries and numbers of events of the clips, by task, with a colour for each split."""
     import seaborn as sns
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

@@ -25,15 +25,8 @@ from ..engines.http import Client, Patience, RefusedError, UnreachableError, bas
 from ..engines.protocol import Request, row_seed
 from ..engines.served_video import VideoRules, video_rules, write_video
 from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
-from tempoloc_nb.formats.captions import (
-    FILES,
-    NamedVideo,
-    read_narrative,
-    read_scene,
-    scene_schema,
-    uuid_of,
-    write_caption,
-)
+from .captions import FILES, NamedVideo, read_narrative, read_scene, scene_schema, uuid_of
+from .captions import write_caption
 from .convert import check_unique
 from ..prompting.prompts import Prompt, prompt_folder
 from ..prompting.sampling import Sampling
@@ -56,7 +49,7 @@ def _benchmark_videos(benchmark: Benchmark, video_root: Path | None) -> dict[str
 def caption_videos_of(source: Path | str, video_root: Path | None = None) -> dict[str, Path]:
     """Name → video: of one video, a folder of videos, a JSONL with `vision_path`s, or a manifest or benchmark.
 
-    `video_root` is where a benchmark's videos are; clips without one are told on stderr. Raises `TempolocError` if
+    `video_root` is where a benchmark's videos are; stderr names the clips without one. Raises `TempolocError` if
     there are none, one that is listed is missing, or two have one name.
     """
     path, found = Path(source), list[tuple[str, str, Path]]()
@@ -136,7 +129,7 @@ def _settings(model: str | None, options: CaptionOptions) -> dict[str, Any]:
     named = {"model": model} if model is not None else {}
     return named | {k: v for k, v in asdict(options).items() if k != "prompts"} | {"prompts": texts}
 
-
+# %% ../../nbs/55_formats/60_captioning.ipynb #1535a446
 def _check_before(output: Path, settings: Mapping[str, Any]) -> None:
     """Raise `TempolocError` if the captions in `output` were made otherwise."""
     path = output / "run.json"

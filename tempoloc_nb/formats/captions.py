@@ -45,7 +45,7 @@ def _seconds(parts: Sequence[str | None]) -> float:
     hours, minutes, seconds = parts
     return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
 
-
+# %% ../../nbs/55_formats/50_captions.ipynb #3fd43876
 def read_range(text: str) -> Interval | None:
     """`M:SS-M:SS`, with or without hours and decimals, in seconds; None for anything else."""
     found = _RANGE.fullmatch(text.strip())
@@ -85,7 +85,7 @@ def actions_text(actions: Iterable[Mapping[str, str]]) -> str:
     """Actions as sentences, which `read_text_actions` reads."""
     return " ".join(f"{a['time']}: {a['description'].rstrip('.')}." for a in actions)
 
-
+# %% ../../nbs/55_formats/50_captions.ipynb #ff6d4bc1
 def read_text_actions(text: str) -> list[dict[str, str]]:
     """The actions in a text: each range of times with the words up to the next."""
     found = list(_RANGE.finditer(text))
@@ -107,7 +107,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
 def _fields(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
-
+# %% ../../nbs/55_formats/50_captions.ipynb #5b4bec9e
 def scene_schema() -> dict[str, Any]:
     """The JSON schema of a scene: every key, lists of objects under `subjects` and `actions`, texts in all others."""
     properties: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def read_scene(text: str, duration: float) -> dict[str, Any]:
         raise TempolocError("the scene is empty")
     return scene
 
-
+# %% ../../nbs/55_formats/50_captions.ipynb #bfef4f2e
 def read_narrative(text: str) -> str:
     """The paragraph that a model wrote. Raises `TempolocError` if there is none."""
     paragraph = " ".join(text.rpartition("</think>")[2].split())
@@ -183,7 +183,7 @@ class NamedVideo:
     name: str | None = None
     uuid: str | None = None
 
-
+# %% ../../nbs/55_formats/50_captions.ipynb #36f8797c
 def media_fields(info: VideoInfo) -> dict[str, Any]:
     """What a structured caption says of the video itself."""
     divisor = math.gcd(info.width, info.height)
@@ -234,7 +234,7 @@ class Rewritten:
         verb = "would be rewritten" if self.dry_run else "rewritten"
         return f"{len(self.changed)} prompts {verb}, {len(self.same)} have their structured caption already"
 
-
+# %% ../../nbs/55_formats/50_captions.ipynb #121ea1cf
 def caption_prompt(caption: Mapping[str, Any]) -> str:
     """A structured caption as the model reads it, in training as in inference: compact JSON."""
     return json.dumps(caption, ensure_ascii=False)

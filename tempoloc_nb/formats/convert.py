@@ -57,7 +57,7 @@ OTHERS: ConfigDict = {**STRICT, "extra": "ignore"}
 def check_unique(seen: dict[str, str], name: str, where: str) -> None:
     """Note `name`; raises `TempolocError` if it was there before."""
     if name in seen:
-        raise TempolocError(f"{where}: {name} stands in {seen[name]} already")
+        raise TempolocError(f"{where}: {name} is in {seen[name]} already")
     seen[name] = where
 
 
@@ -96,7 +96,7 @@ def write_tasks(clips: Iterable[Clip], folder: Path, boundary_is: Mapping[str, B
         write_task(folder, key, labels[key], boundary_is=boundary_is.get(key, "start"))
     return tuple(new)
 
-
+# %% ../../nbs/55_formats/10_convert.ipynb #05be6c45
 def _known_task(key: str, folder: Path) -> Task | None:
     """The task in `folder`, or the shipped one; None if there is neither."""
     own = folder / f"{key}.toml"

@@ -41,7 +41,7 @@ def _from_manifest(clip: Clip) -> Proposal:
     blank: tuple[None, ...] = (None,) * len(clip.events)
     return Proposal(clip, MANIFEST, clip.source_boundaries if clip.labelled else blank, blank)
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #8178b5b0
 def _from_trials(clip: Clip, combined: Combined) -> Proposal:
     times = tuple(None if e.boundary is None else round(e.boundary, 4) for e in combined.events)
     by = f"{combined.model} at {combined.fps:g} fps, median of {combined.trials}"
@@ -98,7 +98,7 @@ class Change:
         """By how much, later being positive."""
         return None if self.old is None else self.new - self.old
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #7bb013ad
 @dataclass(frozen=True, slots=True)
 class Corrections:
     """The clips of a manifest after an import, and what was changed; `read` of the clips were in the file."""
@@ -190,7 +190,7 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str]) -> tuple
     plain = clip.events if by == MANIFEST else tuple(Event(e.label, e.boundary) for e in clip.events)
     return replace(clip, events=_moved(plain, times, rows), extra=_provenance(clip, by, changes, stamp)), changes
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #e532da9e
 def _provenance(clip: Clip, by: str, changes: Sequence[Change], stamp: Mapping[str, str]) -> Mapping[str, Any]:
     """The clip's `extra` with one more entry under "corrections"."""
     listed = [{k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")} for c in changes]

@@ -22,16 +22,8 @@ from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import parse_object, read_jsonl, read_object, write_json, write_jsonl
 from ..data.sample import after_the_end
-from tempoloc_nb.formats.captions import (
-    Action,
-    NamedVideo,
-    actions_text,
-    event_actions,
-    media_fields,
-    read_captions,
-    read_text_actions,
-    uuid_of,
-)
+from .captions import Action, NamedVideo, actions_text, event_actions, media_fields, read_captions
+from .captions import read_text_actions, uuid_of
 from .convert import OTHERS, Converted, check_unique, relative_path, write_imported
 from ..video.files import SUFFIXES, VideoInfo, probe
 
@@ -246,7 +238,7 @@ class _Own:
     task: str = ""
     clip: Any = None
 
-
+# %% ../../nbs/55_formats/70_cosmos.ipynb #616ab130
 @dataclass(frozen=True, slots=True)
 class _Line:
     __pydantic_config__: ClassVar = OTHERS
@@ -268,7 +260,7 @@ def _offset(line: _Line, window: _Window, where: str) -> float:
             return window.start_frame / rate
     raise TempolocError(f"{where} begins at a later frame, and nothing tells the frames/s: add 'framerate'")
 
-
+# %% ../../nbs/55_formats/70_cosmos.ipynb #c9e2b9ac
 def _events(line: _Line, side: BoundaryIs, where: str) -> Iterator[Event]:
     """A line's events, in seconds of the video."""
     for number, window in enumerate(line.t2w_windows, 1):
@@ -306,7 +298,7 @@ class Found:
     boundary_is: dict[str, BoundaryIs] = field(default_factory=dict)
     dropped: dict[str, list[str]] = field(default_factory=dict)
 
-
+# %% ../../nbs/55_formats/70_cosmos.ipynb #9b111b40
 def read_cosmos(
     source: Path | str, to: Path, task: str | None = None, boundary_is: BoundaryIs | None = None
 ) -> Found:

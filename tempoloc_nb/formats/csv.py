@@ -66,7 +66,7 @@ def _row(header: Sequence[str], cells: Sequence[str], where: str, decimal_comma:
     old = _seconds(told, where, "proposed", decimal_comma) if told else None
     return Row(where, row["clip"], row["label"], time, old, row.get("by") or MANIFEST, row.get("why", ""))
 
-
+# %% ../../nbs/55_formats/30_csv.ipynb #1bd4df7d
 def _seconds(text: str, where: str, column: str, decimal_comma: bool) -> float:
     try:
         value = float(text.replace(",", ".") if decimal_comma else text)

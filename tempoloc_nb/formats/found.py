@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, writing
+from .vtt import vtt_cue
 from ..inference.find import Found
 
 COLUMNS = ("video", "event", "boundary_s", "confidence", "status")
@@ -35,12 +35,7 @@ def found_csv(found: Sequence[Found]) -> str:
             writer.writerow([f.video, e.label, *numbers, f.error or e.status])
     return text.getvalue()
 
-# %% ../../nbs/55_formats/15_found.ipynb #8621d5e9
-def _clock(seconds: float) -> str:
-    ms = round(seconds * 1000)
-    return f"{ms // 3_600_000:02d}:{ms // 60_000 % 60:02d}:{ms // 1000 % 60:02d}.{ms % 1000:03d}"
-
-
+# %% ../../nbs/55_formats/15_found.ipynb #c88f8fbf
 def found_vtt(found: Sequence[Found]) -> str:
     """WebVTT subtitles of one video: a cue for each event that has a boundary, by time.
 
@@ -50,10 +45,7 @@ def found_vtt(found: Sequence[Found]) -> str:
         raise TempolocError(f"subtitles are of one video, not of {len(found)}: write .csv or .json")
     known = sorted((e.boundary, e.label) for e in found[0].events if e.boundary is not None)
     starts = [0.0, *(t for t, _ in known)]
-    cues = [
-        f"{_clock(start)} --> {_clock(end)}\n{html.escape(' '.join(label.split()), quote=False)}"
-        for start, (end, label) in zip(starts, known, strict=False)
-    ]
+    cues = [vtt_cue(start, end, label) for start, (end, label) in zip(starts, known, strict=False)]
     return "\n\n".join(["WEBVTT", *cues]) + "\n"
 
 # %% ../../nbs/55_formats/15_found.ipynb #f057ed95

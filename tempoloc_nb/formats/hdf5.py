@@ -26,16 +26,8 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing
 from ..core.optional import import_optional
 from .convert import Converted, write_imported
-from tempoloc_nb.formats.hdf5_rules import (
-    SIGNALS,
-    Layout,
-    Offsets,
-    check_order,
-    natural,
-    read_task_spec,
-    rise_of,
-    signal_of,
-)
+from .hdf5_rules import SIGNALS, Layout, Offsets, check_order, natural, read_task_spec, rise_of
+from .hdf5_rules import signal_of
 
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
 
@@ -109,7 +101,7 @@ def _rate_of(data: Any, rate: float | None) -> float:
         raise TempolocError(f"{name}: the control rate must be a positive number, not {rate}")
     return rate
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #aa75499a
 def _steps_of(demo: Any) -> int:
     if "actions" not in demo or not len(demo["actions"].shape):
         raise TempolocError(f"{Path(demo.file.filename).name}: {_bare(demo)} has no actions")
@@ -237,7 +229,7 @@ class WrittenSignals:
         change = f"{self.moved} moved by up to {self.largest_s:.3f} s" if self.moved else "none moved"
         return f"{self.path.name}: {', '.join(self.signals)} in {self.demos} demonstrations, {change}{kept}"
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #27e090fe
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """The steps of one demonstration's signals, checked."""
@@ -274,7 +266,7 @@ def _plan_demo(
     before = tuple(rise_of(np.asarray(present[n])) if n in present else None for n in names)
     return _Plan(_bare(demo), clip.clip, length, steps, before)
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #0d8f5b3c
 def _plan(
     data: Any, clips: Iterable[Clip], names: Sequence[str], offsets: Offsets, some: bool, **how: Any
 ) -> list[_Plan]:
@@ -302,7 +294,7 @@ def keep_backup(path: Path) -> Path:
             raise TempolocError(f"the backup of {path.name} differs from it: is the disk full, or the file in use?")
     return backup
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #cd2dac72
 def _write(data: Any, plan: _Plan, names: Sequence[str], group: str, kind: type, record: Mapping[str, Any]) -> None:
     signals = data[plan.demo].require_group(group)
     for name, step in zip(names, plan.steps, strict=True):
@@ -380,7 +372,7 @@ def export_hdf5(
     )  # fmt: skip
     return Converted(output, done.demos, "demonstrations", notes=(str(done),))
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #65c04434
 def import_hdf5(
     source: Path | str, output: Path, *, task: str, layout: Layout | None = None, rate: float | None = None,
     signal: Sequence[str] = (), label: Sequence[str] = (),

@@ -23,13 +23,13 @@ SIGNALS: dict[Layout, tuple[str, type]] = {
     "isaaclab": ("obs/datagen_info/subtask_term_signals", np.bool_),
 }
 
+# %% auto #0
+__all__ = ['Layout', 'SIGNALS', 'Offsets', 'natural', 'signal_of', 'rise_of', 'read_task_spec', 'check_order']
 
+# %% ../../nbs/55_formats/110_hdf5_rules.ipynb #9a30721c
 def natural(name: str) -> tuple[Any, ...]:
     """A key that puts demo_2 before demo_10."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
-
-# %% auto #0
-__all__ = ['Layout', 'SIGNALS', 'Offsets', 'natural', 'signal_of', 'rise_of', 'read_task_spec', 'check_order']
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #ca049371
 def signal_of(step: int, steps: int, kind: type = np.int64) -> npt.NDArray[Any]:
@@ -62,7 +62,7 @@ def read_task_spec(path: str | Path) -> tuple[tuple[str, ...], Offsets]:
     except (ValueError, KeyError, TypeError):
         raise TempolocError(f"{path.name} is not a MimicGen configuration with task.task_spec.subtask_1, ...") from None
 
-
+# %% ../../nbs/55_formats/110_hdf5_rules.ipynb #d5bb10a1
 def check_order(where: str, steps: Sequence[int], length: int, names: Sequence[str], offsets: Offsets) -> None:
     """Raise `TempolocError` unless boundaries at these `steps` obey MimicGen's rule in a demonstration of `length`."""
     before = 0

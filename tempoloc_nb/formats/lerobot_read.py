@@ -29,7 +29,12 @@ from ..video.files import Image, encode, nearest, probe, video_frames
 SUBTASK_INDEX, LANGUAGE = "subtask_index", "language_persistent"  # the columns of both of LeRobot's annotations
 REST = "finishing the task"  # what a written annotation calls the time after the last event
 
+# %% auto #0
+__all__ = ['SUBTASK_INDEX', 'LANGUAGE', 'REST', 'Spans', 'QUALITY', 'parquet', 'LeRobotInfo', 'read_info', 'Episode',
+           'read_episodes', 'read_subtasks', 'events_of', 'cut_video', 'choose_camera', 'read_lerobot',
+           'import_lerobot']
 
+# %% ../../nbs/55_formats/90_lerobot_read.ipynb #2d561b96
 def parquet(path: Path, columns: Sequence[str] | None = None) -> Any:
     """A Parquet file as an Arrow table; `TempolocError` if it cannot be read or pyarrow is missing."""
     reader = import_optional("pyarrow.parquet", "a LeRobot dataset")
@@ -37,11 +42,6 @@ def parquet(path: Path, columns: Sequence[str] | None = None) -> Any:
         return reader.read_table(path, columns=columns)
     except (OSError, ValueError, KeyError) as error:
         raise TempolocError(f"cannot read {path.parent.name}/{path.name}: {first_line(error)}") from None
-
-# %% auto #0
-__all__ = ['SUBTASK_INDEX', 'LANGUAGE', 'REST', 'Spans', 'QUALITY', 'parquet', 'LeRobotInfo', 'read_info', 'Episode',
-           'read_episodes', 'read_subtasks', 'events_of', 'cut_video', 'choose_camera', 'read_lerobot',
-           'import_lerobot']
 
 # %% ../../nbs/55_formats/90_lerobot_read.ipynb #eda3f45c
 @dataclass(frozen=True, slots=True)
@@ -57,20 +57,14 @@ class _Feature:
         about = self.info or {}
         return self.dtype == "video" and not (about.get("is_depth_map") or about.get("video.is_depth_map"))
 
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    __pydantic_config__: ClassVar = OTHERS
-
-    codebase_version: str
-
-
+# %% ../../nbs/55_formats/90_lerobot_read.ipynb #119136b2
 @dataclass(frozen=True, slots=True)
 class _Info:
     """`meta/info.json`, as far as it is read."""
 
     __pydantic_config__: ClassVar = OTHERS
 
+    codebase_version: str
     fps: Annotated[float, Field(gt=0)]
     features: dict[str, _Feature]
     data_path: str
@@ -91,7 +85,7 @@ class LeRobotInfo:
     video_path: str
     raw: Mapping[str, Any]
 
-
+# %% ../../nbs/55_formats/90_lerobot_read.ipynb #251aceec
 def read_info(root: str | Path) -> LeRobotInfo:
     """What a dataset is; raises `TempolocError` for a folder that is none, or one of another version than 3."""
     root = Path(root)
@@ -99,7 +93,7 @@ def read_info(root: str | Path) -> LeRobotInfo:
     if not path.is_file():
         raise TempolocError(f"{root.name} is not a LeRobot dataset: it has no meta/info.json")
     raw = read_object(path, "LeRobot")
-    _check_version(root.name, check(_Version, raw, where).codebase_version)
+    _check_version(root.name, str(raw.get("codebase_version", "v3")))  # others lack, or will have, other keys
     said = check(_Info, raw, where)
     cameras = tuple(name for name, f in said.features.items() if f.is_camera)
     columns = frozenset(said.features)
@@ -107,8 +101,8 @@ def read_info(root: str | Path) -> LeRobotInfo:
 
 # %% ../../nbs/55_formats/90_lerobot_read.ipynb #430fa1bc
 def _check_version(name: str, version: str) -> None:
-    found = re.fullmatch(r"v?(\d+)\.(\d+).*", version)
-    major, minor = (int(found[1]), int(found[2])) if found else (0, 0)
+    found = re.fullmatch(r"v?(\d+)(?:\.(\d+).*)?", version)
+    major, minor = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
     if major == 3:
         return
     way = "a newer tempoloc_nb may read it"
@@ -129,7 +123,7 @@ class Episode:
     video: Path
     start: float  # seconds at which it begins in `video`
 
-
+# %% ../../nbs/55_formats/90_lerobot_read.ipynb #821cade7
 def _file(info: LeRobotInfo, template: str, **fields: Any) -> Path:
     """A data or video file; raises `TempolocError` for a template that wants other fields."""
     try:
@@ -138,7 +132,7 @@ def _file(info: LeRobotInfo, template: str, **fields: Any) -> Path:
         name = info.root.name
         raise TempolocError(f"{name}/meta/info.json has the path {template!r}, which is not LeRobot's") from None
 
-
+# %% ../../nbs/55_formats/90_lerobot_read.ipynb #2194867f
 def read_episodes(info: LeRobotInfo, camera: str) -> list[Episode]:
     """Every episode as seen by a camera, in order; raises `TempolocError` for metadata that lack something."""
     metas = sorted((info.root / "meta" / "episodes").glob("*/*.parquet"))
@@ -172,7 +166,7 @@ def _index_spans(table: Any, names: Mapping[int, str]) -> Spans:
     starts = np.flatnonzero(np.diff(values, prepend=values[0] - 1))
     return [(int(k), names[int(values[k])]) for k in starts]
 
-
+# %% ../../nbs/55_formats/90_lerobot_read.ipynb #910cd181
 def _subtask_names(info: LeRobotInfo) -> dict[int, str]:
     table = parquet(info.root / "meta" / "subtasks.parquet").to_pydict()
     index = table.pop(SUBTASK_INDEX)

@@ -96,7 +96,7 @@ class _Part:
 def _parts(content: Any) -> Any:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #aff9d518
 @dataclass(frozen=True, slots=True)
 class _Message:
     __pydantic_config__: ClassVar = OTHERS
@@ -124,7 +124,7 @@ class _Own:
     events: list[Event] | None = None
     source: str = ""
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #2d785d19
 @dataclass(frozen=True, slots=True)
 class MessageLine:
     """One line of a messages file, as far as it is read."""
@@ -168,7 +168,7 @@ def read_events(question: str, answer: str, side: BoundaryIs, duration: float, w
             raise TempolocError(f"{where}: in the answer, event {event.index + 1} ({event.label}) is {event.status}")
     return tuple(Event(e.label, e.boundary(side) or 0.0, e.start, e.end) for e in found)
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #6a2ac6a9
 def _exact(own: Sequence[Event], said: Sequence[Event], where: str) -> tuple[Event, ...]:
     """The events that a line's `tempoloc` tells, which must be those of its answer to the answer's precision."""
     same = [e.label for e in own] == [e.label for e in said] and all(
@@ -193,7 +193,7 @@ class Defaults:
     convention: BoundaryIs = "start"
     split: str = "train"
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #b62b7b19
 def _told(own: _Own, told: Defaults, video: Path, where: str) -> dict[str, Any]:
     """The fields of a sample that are no text: the file's from the video, others from a line's own key or as told."""
     task = own.task or told.task
@@ -210,7 +210,7 @@ def _told(own: _Own, told: Defaults, video: Path, where: str) -> dict[str, Any]:
         "source": own.source, "video_sha256": file_hash(video),
     }  # fmt: skip
 
-
+# %% ../../nbs/55_formats/80_messages.ipynb #eca6c83a
 def _place(clip: str, task: str, video: Path, where: str) -> str:
     """Where a dataset has a clip's video; raises `TempolocError` for a clip id that leads elsewhere."""
     if not clip.startswith(f"{task}/"):

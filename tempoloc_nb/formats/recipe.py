@@ -38,7 +38,7 @@ def _text(value: Any, where: str) -> str:
         return value or ""
     raise TempolocError(f"{where} is a {type(value).__name__}, not a text")
 
-
+# %% ../../nbs/55_formats/130_recipe.ipynb #3b0a5687
 def _rows(path: Path, task: Task, model: str | None) -> Iterator[dict[str, Any]]:
     """The prediction rows of one results file."""
     results = read_plain_pickle(path)
@@ -59,7 +59,7 @@ def _rows(path: Path, task: Task, model: str | None) -> Iterator[dict[str, Any]]
             row = {"clip": clip, "task": task.key, "model": named, "fps": float(rate[1]), "trial": trial, "text": text}
             yield {**row, "time_base": "label", "backend": "recipe"}
 
-
+# %% ../../nbs/55_formats/130_recipe.ipynb #fe7459be
 def import_recipe(results_dir: str | Path, task: Task, out: str | Path, model: str | None = None) -> Imported:
     """Write the `results_*.pkl` of a folder as prediction rows (JSON Lines), all or nothing.
 

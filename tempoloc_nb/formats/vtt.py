@@ -18,7 +18,7 @@ from .convert import Converted
 from .corrections import MANIFEST, Proposal, Row, export_proposals, import_rows
 
 # %% auto #0
-__all__ = ['write_vtt', 'read_vtt', 'export_vtt', 'import_vtt']
+__all__ = ['vtt_cue', 'write_vtt', 'read_vtt', 'export_vtt', 'import_vtt']
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #9c779055
 def _clock(seconds: float) -> str:
@@ -27,6 +27,11 @@ def _clock(seconds: float) -> str:
     return f"{ms // 3_600_000:02d}:{ms // 60_000 % 60:02d}:{ms // 1000 % 60:02d}.{ms % 1000:03d}"
 
 
+def vtt_cue(start: float, end: float, label: str) -> str:
+    """A cue from `start` to `end` (s) that says `label`."""
+    return f"{_clock(start)} --> {_clock(end)}\n{html.escape(' '.join(label.split()), quote=False)}"
+
+# %% ../../nbs/55_formats/40_vtt.ipynb #95de061c
 def _vtt(p: Proposal) -> str:
     """The file of one clip; raises `TempolocError` where a boundary is missing or out of order."""
     times = [t for t in p.boundaries if t is not None]
@@ -38,7 +43,7 @@ def _vtt(p: Proposal) -> str:
     note = json.dumps({"clip": p.clip.clip, "by": p.by, "proposed": times}, ensure_ascii=False)
     parts = ["WEBVTT", "NOTE " + note.replace(">", "\\u003e")]  # a comment may not hold "-->"
     for i, (label, a, b) in enumerate(zip(p.clip.labels, [0.0, *times], times, strict=False), 1):
-        parts.append(f"{i}\n{_clock(a)} --> {_clock(b)}\n{html.escape(' '.join(label.split()), quote=False)}")
+        parts.append(f"{i}\n{vtt_cue(a, b, label)}")
     return "\n\n".join(parts) + "\n"
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #01f9dd66
@@ -81,7 +86,7 @@ def _cues(path: Path) -> Iterator[tuple[int, str, str, str]]:
             yield number + 1, found[1], found[2], " ".join(" ".join(lines[number + 1 : end]).split())
             number = end
 
-
+# %% ../../nbs/55_formats/40_vtt.ipynb #b792d7fb
 def _time(clock: str) -> float:
     *hours, minutes, seconds = clock.split(":")
     return float(f"{(int(hours[0]) if hours else 0) * 3600 + int(minutes) * 60 + float(seconds):.3f}")

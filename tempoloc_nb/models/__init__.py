@@ -12,8 +12,8 @@ import lazy_loader
 if TYPE_CHECKING:
     from tempoloc_nb.models.checkpoints import load_model
     from tempoloc_nb.models.estimate import estimate_hours, model_size, plan_localize
-    from tempoloc_nb.models.locate import Place, locate_model
-    from tempoloc_nb.models.recognise import find_model, get_model
+    from tempoloc_nb.models.locate import locate_model
+    from tempoloc_nb.models.recognise import get_model
     from tempoloc_nb.models.registry import ModelInfo, Preset, load_registry
     from tempoloc_nb.models.serve import serve_line
 
@@ -26,8 +26,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "checkpoints": ["load_model"],
         "estimate": ["estimate_hours", "model_size", "plan_localize"],
-        "locate": ["Place", "locate_model"],
-        "recognise": ["find_model", "get_model"],
+        "locate": ["locate_model"],
+        "recognise": ["get_model"],
         "registry": ["ModelInfo", "Preset", "load_registry"],
         "serve": ["serve_line"],
     },

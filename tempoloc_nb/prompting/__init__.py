@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.prompting.answers import Answer, parse_answer, repair, write_answer
+    from tempoloc_nb.prompting.answers import parse_answer, repair, write_answer
     from tempoloc_nb.prompting.constraints import answer_constraint, obeys
     from tempoloc_nb.prompting.prompts import Prompt, list_prompts, load_prompt
     from tempoloc_nb.prompting.recipe_rule import parse_recipe
@@ -23,7 +23,7 @@ __all__ = []
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "answers": ["Answer", "parse_answer", "repair", "write_answer"],
+        "answers": ["parse_answer", "repair", "write_answer"],
         "constraints": ["answer_constraint", "obeys"],
         "prompts": ["Prompt", "list_prompts", "load_prompt"],
         "recipe_rule": ["parse_recipe"],

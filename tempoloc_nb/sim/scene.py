@@ -144,7 +144,8 @@ def make_environment(task: str, robot: str) -> Any:
         raise unknown("task", task, ENVIRONMENTS)
     if robot not in ROBOTS:
         raise unknown("robot", robot, ROBOTS)
-    return _classes()[task](**environment_options(task, robot))
+    # robosuite draws the size of Lift's cube when it builds the model, and every process is to have the same cube.
+    return _classes()[task](**environment_options(task, robot), seed=0)
 
 
 # What differs from robosuite's defaults: the bins stand 10 cm nearer, where every arm reaches the whole of both.

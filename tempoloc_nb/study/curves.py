@@ -84,10 +84,10 @@ def training_table(logs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     found = []
     for name, losses in logs.items():
         stages = ", ".join(f"{stage} to {end}" for stage, end in _stages(losses))
-        lessons = ", ".join(sorted(set(losses["kind"])))
+        tasks = ", ".join(sorted(set(losses["kind"])))
         minutes = round(_seconds(losses["seconds"]) / 60, 1)
         found.append({"model": name, "steps": int(losses["step"].max()), "minutes": minutes, "stages": stages,
-                      "lessons": lessons})  # fmt: skip
+                      "lessons": tasks})  # fmt: skip
     return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/60_curves.ipynb #dd4f6aa7
@@ -143,14 +143,14 @@ SHIPPED_WEIGHTS = "runs/sft/model"  # what ships as tempoloc-tiny
 VALIDATION_SCORES = {"loss": "loss (nats per token)", "mean_s": "mean error of a time, given the truth before it (s)"}
 
 
-def validation_figure(validations: pd.DataFrame, lesson: str = "localize") -> Figure:
+def validation_figure(validations: pd.DataFrame, task: str = "localize") -> Figure:
     """Validation loss and error (s) of a training task against steps, one line an arm or split.
 
     Raises `TempolocError` if the log has no validation of that training task.
     """
-    mine = validations[validations["lesson"] == lesson] if len(validations) else validations
+    mine = validations[validations["lesson"] == task] if len(validations) else validations
     if not len(mine):
-        raise TempolocError(f"the training log has no validation of the training task {lesson}")
+        raise TempolocError(f"the training log has no validation of the training task {task}")
     splits = list(dict.fromkeys(mine["split"]))
     palette = dict(zip(splits, sns.color_palette("colorblind", len(splits)), strict=True))
     with house_style():

@@ -215,7 +215,7 @@ def asked_clips(
 ) -> Benchmark:
     """What an experiment asks about: all clips, or the first so many of each task that have a video.
 
-    The number is the smaller of the experiment's own and `clips` (0: no limit). Tasks with too few videos are told.
+    The number is the smaller of the experiment's own and `clips` (0: no limit). Stderr names tasks with too few videos.
     """
     most = clip_limit(experiment, clips)
     if not most:
@@ -301,7 +301,7 @@ def predictions(
 
     What is made now has the profile's clips of each task (the first that have a video) and trials; it is resumable, and
     its name has a hash of all that was asked, so that studies share it. Raises `TempolocError` if the model cannot be
-    asked; a clip that fails is told on stderr.
+    asked; a clip that fails is named on stderr.
     """
     scale = settings().profile(profile)
     found = committed(experiment, benchmark) if scale.publishable else None

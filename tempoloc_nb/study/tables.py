@@ -35,7 +35,7 @@ MEAN = "mean"  # of the families
 
 # %% auto #0
 __all__ = ['Groups', 'MEAN', 'NOVELTY', 'INTERVALS', 'SCORE_INTERVALS', 'BEST', 'EVENT_SCORES', 'family_name', 'subset',
-           'score_rows', 'score_boundaries', 'oracle_name', 'blind_answers', 'spread', 'by_task', 'blind_scores',
+           'score_rows', 'score_boundaries', 'oracle_name', 'baseline_answers', 'spread', 'by_task', 'baseline_scores',
            'with_published', 'training_clips', 'scored_clips', 'oracle_run', 'reference_runs', 'kind_of', 'score_table',
            'short', 'brief', 'by_row', 'long_scores', 'by_family', 'family_intervals', 'seed_table', 'event_table',
            'event_scores', 'family_table', 'subset_videos']
@@ -83,7 +83,7 @@ def oracle_name(fps: float) -> str:
     return f"oracle at {fps:g} fps"
 
 
-def blind_answers(benchmark: Benchmark, train: Sequence[Clip]) -> Iterator[tuple[str, Predictions]]:
+def baseline_answers(benchmark: Benchmark, train: Sequence[Clip]) -> Iterator[tuple[str, Predictions]]:
     """Name and answers of every no-video baseline; the one of training clips where there are such."""
     for name in [*BASELINES, *([TRAINING_MEDIAN] if train else [])]:
         yield name, baseline_predictions(benchmark, name, train)
@@ -109,7 +109,7 @@ def _errors(run: RunResult | TaskResult) -> dict[str, float | None]:
     return {k: v for name, ends in INTERVALS.items() for k, v in spread(run.scores[name], name, *ends).items()}
 
 # %% ../../nbs/85_study/30_tables.ipynb #e23399f2
-def blind_scores(
+def baseline_scores(
     benchmark: Benchmark,
     *,
     fps: float,
@@ -126,7 +126,7 @@ def blind_scores(
     """
     shown = groups or {key: (key,) for key in benchmark.tasks}
     found = []
-    rows = [(name, "blind", answers) for name, answers in blind_answers(benchmark, train)]
+    rows = [(name, "blind", answers) for name, answers in baseline_answers(benchmark, train)]
     rows.append((oracle_name(fps), "oracle", oracle_predictions(benchmark, fps)))
     for name, kind, answers in rows:
         for group, keys in shown.items():
@@ -173,7 +173,7 @@ def reference_runs(
     train = training_clips(benchmark)
     part = benchmark.only(clips)
     found = {}
-    for name, all_answers in blind_answers(benchmark, train):
+    for name, all_answers in baseline_answers(benchmark, train):
         answers = {k: v for k, v in all_answers.items() if k in clips}
         if answers:
             found[name] = score_boundaries(part, answers, model=name, fps=fps, mode=mode, resamples=resamples)

@@ -18,12 +18,12 @@ from ..scoring.intervals import Estimate
 from .tables import MEAN, NOVELTY, family_name, kind_of, spread
 
 # %% auto #0
-__all__ = ['GAIN_INTERVALS', 'SEEN_TARGET_PCT', 'SHARE_TARGET', 'BASE_SHARE_TARGET', 'TARGET_INTERVALS', 'SHARES', 'best_blind',
-           'blind_verdict', 'best_blind_run', 'p_text', 'paired', 'gain_table', 'gain_verdict', 'mre_limit',
-           'target_table', 'base_targets', 'verdict']
+__all__ = ['GAIN_INTERVALS', 'SEEN_TARGET_PCT', 'SHARE_TARGET', 'BASE_SHARE_TARGET', 'TARGET_INTERVALS', 'SHARES',
+           'best_baseline', 'baseline_verdict', 'best_baseline_run', 'p_text', 'paired', 'gain_table', 'gain_verdict',
+           'mre_limit', 'target_table', 'base_targets', 'verdict']
 
 # %% ../../nbs/85_study/40_targets.ipynb #b84418b5
-def best_blind(scores: pd.DataFrame) -> pd.DataFrame:
+def best_baseline(scores: pd.DataFrame) -> pd.DataFrame:
     """One line a task: its best no-video baseline, and which models have a lower MRE than that and which have not.
 
     `scores` has the columns `task`, `row`, `kind`, `mre_pct`.
@@ -41,7 +41,7 @@ def best_blind(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/40_targets.ipynb #fc4019db
-def blind_verdict(scores: pd.DataFrame) -> str:
+def baseline_verdict(scores: pd.DataFrame) -> str:
     """One line a model of a `score_table`: in which families its error is below that of the best no-video baseline."""
     best = scores[scores["kind"] == "blind"].groupby("task", sort=False)["mre_pct"].min()
     lines = []
@@ -52,7 +52,7 @@ def blind_verdict(scores: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 # %% ../../nbs/85_study/40_targets.ipynb #8d1c9833
-def best_blind_run(references: Mapping[str, RunResult], task: str, score: str = "mre_pct") -> tuple[str, float]:
+def best_baseline_run(references: Mapping[str, RunResult], task: str, score: str = "mre_pct") -> tuple[str, float]:
     """Name and value of the no-video baseline with the least error on a task; `TempolocError` if none answers it."""
     found = {
         name: value
@@ -149,7 +149,7 @@ def target_table(run: RunResult, references: Mapping[str, RunResult]) -> pd.Data
     found = []
     for task in run.tasks:
         error, limit = task.scores["mre_pct"], mre_limit(task.task)
-        name, best = best_blind_run(references, task.task)
+        name, best = best_baseline_run(references, task.task)
         found.append(_at_most(task.task, f"MRE < {limit:g} %", limit, error, strictly=True))
         found.append(_at_most(task.task, f"MRE at most half of {name}", best / 2, error))
         for score, what in SHARES.items():
@@ -172,7 +172,7 @@ def base_targets(run: RunResult, references: Mapping[str, RunResult]) -> pd.Data
     """
     found = []
     for task in run.tasks:
-        name, best = best_blind_run(references, task.task)
+        name, best = best_baseline_run(references, task.task)
         found.append(_at_least(task.task, SHARES["compliance"], BASE_SHARE_TARGET, task.scores["compliance"]))
         found.append(_at_most(task.task, f"MRE below {name}", best, task.scores["mre_pct"], strictly=True))
     return _targets(found)

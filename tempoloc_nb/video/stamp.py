@@ -55,7 +55,7 @@ class StampStyle:
     border: int
     font: int
 
-
+# %% ../../nbs/15_video/25_stamp.ipynb #9bace8fd
 def stamp_coefficient(width: int, height: int, n_frames: float, total_pixels: int = RECIPE_TOTAL_PIXELS) -> float:
     """How much larger than 28 and 20 pixels the stamp must be: the inverse of the frame's shrinking, at least 1.
 
@@ -81,7 +81,7 @@ def stamp_style(
         raise TempolocError(f"a {width}×{height} video is too small for a legible time stamp")
     return style
 
-
+# %% ../../nbs/15_video/25_stamp.ipynb #69462507
 def stamp_text(time: float) -> str:
     """What is written for `time` seconds, as the recipe writes it: two decimals and an s."""
     return f"{time:.2f}s"
@@ -111,7 +111,7 @@ def _glyphs(size: int, black: int, white: int) -> dict[str, npt.NDArray[np.uint8
         cells[character] = np.rint(np.asarray(cell)[top:] * scale + black).astype(np.uint8)
     return cells
 
-
+# %% ../../nbs/15_video/25_stamp.ipynb #00c3176e
 def draw_stamp(border: npt.NDArray[np.uint8], text: str, size: int, black: int = 0, white: int = 255) -> None:
     """Blacken the grey `border` (height, width) in place and write `text` in its centre."""
     border[:] = black

@@ -62,7 +62,7 @@ def _tick_step(duration: float, most: int = 12) -> float:
     power = 10.0 ** math.floor(math.log10(least))
     return next(k * power for k in (1, 2, 5, 10) if k * power >= least - 1e-12)
 
-
+# %% ../../nbs/15_video/60_timeline.ipynb #c6d9d824
 def draw_timeline(
     frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], duration: float, marks: Sequence[Mark],
     height: int = 96,

@@ -305,7 +305,7 @@ def test_which_videos(videos: dict[str, Path], tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ([{"vision_path": "gone.mp4"}], r"list\.jsonl:1: no video at"),
-        ([{"vision_path": "a.mp4"}, {"vision_path": "b/a.mp4"}], r"list\.jsonl:2: a stands in list\.jsonl:1 already"),
+        ([{"vision_path": "a.mp4"}, {"vision_path": "b/a.mp4"}], r"list\.jsonl:2: a is in list\.jsonl:1 already"),
         ([{"vision_path": "a.mp4"}, {"name": "x"}], r"list\.jsonl:2 lacks 'vision_path'"),
         ([{"vision_path": "a.mp4", "name": "../x"}], r"list\.jsonl:1: '\.\./x' cannot be a folder's name"),
     ],

@@ -328,7 +328,7 @@ def test_two_clips_of_one_uuid_are_refused(source: Path, tmp_path: Path) -> None
     twins = [mug("x", clip=f"mug/{name}", video="videos/a.mp4") for name in ("a/b", "a__b")]
     write_manifest(tmp_path / "manifest.jsonl", twins)
     (tmp_path / "mug.toml").write_text(TASK)
-    with pytest.raises(TempolocError, match="mug/a__b: mug__a__b stands in mug/a/b already"):
+    with pytest.raises(TempolocError, match="mug/a__b: mug__a__b is in mug/a/b already"):
         export_cosmos(tmp_path, tmp_path / "t.jsonl", video_root=source)
     assert not (tmp_path / "t.jsonl").exists()
 
@@ -497,7 +497,7 @@ def test_a_video_elsewhere_is_remembered(tmp_path: Path) -> None:
     ("second", "message"),
     [
         ("{\n", "is not JSON"),
-        (line(window(GRASP)), "tray/ep0 stands in theirs.jsonl:1 already"),
+        (line(window(GRASP)), "tray/ep0 is in theirs.jsonl:1 already"),
         ({"uuid": "x"}, "lacks 'vision_path'"),
         (line(window(GRASP), uuid="x", vision_path="a\0b"), "is no path"),
         (line(window(GRASP), uuid=3), "uuid = 3 is not text"),

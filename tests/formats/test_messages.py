@@ -266,7 +266,7 @@ def test_what_lines_do_not_say_must_be_told(tmp_path: Path) -> None:
         read(tmp_path, theirs(), task=None)
     with pytest.raises(TempolocError, match=r"theirs\.jsonl:1 does not say at which fps"):
         read(tmp_path, theirs(), fps=None)
-    with pytest.raises(TempolocError, match=r"theirs\.jsonl:2: mug/v stands in theirs\.jsonl:1 already"):
+    with pytest.raises(TempolocError, match=r"theirs\.jsonl:2: mug/v is in theirs\.jsonl:1 already"):
         read(tmp_path, theirs(), theirs())
     with pytest.raises(TempolocError, match="nothing to import"):
         read(tmp_path)

@@ -22,7 +22,6 @@ from tempoloc_nb.inference.consensus import (
     combine_events,
     combine_trials,
     risk_coverage,
-    risk_coverage_figure,
 )
 from tempoloc_nb.inference.pack import pack_predictions
 from tempoloc_nb.inference.record import read_record, write_record
@@ -233,14 +232,6 @@ def test_missing_events_are_never_covered(tmp_path: Path) -> None:
     assert [(p.coverage, p.kept) for p in risk_coverage(found, FEW)] == [(0.5, 3)]
     with pytest.raises(TempolocError, match="nothing to keep"):
         risk_coverage(found[1:], FEW)
-
-
-def test_the_figure_has_a_line_a_curve(tmp_path: Path) -> None:
-    found = combined(tmp_path, FEW)
-    curves = {"agreement": risk_coverage(found, FEW), "best possible": risk_coverage(found, FEW, "error")}
-    axes = risk_coverage_figure(curves).axes[0]
-    assert [str(a.get_label()) for a in axes.lines] == ["agreement", "best possible", "kept at random"]
-    assert list(axes.lines[0].get_xdata()) == [75.0, 100.0]  # type: ignore[arg-type]
 
 
 def test_clips_without_truth_are_combined_too(tmp_path: Path) -> None:

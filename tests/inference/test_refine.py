@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
-from tempoloc_nb.clips.tasks import BoundaryIs
+from tempoloc_nb.clips.tasks import BoundaryIs, Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import data_dir
@@ -111,6 +111,16 @@ def test_boundaries_move_to_where_the_windows_show_them(few: Benchmark, tmp_path
     assert {r.fps for r in engine.asked} == {30.0}
     assert all(n % 2 == 0 and 30 <= n <= 37 for n, _ in engine.seen)
     assert all(fps == pytest.approx(30, abs=0.1) for _, fps in engine.seen)
+
+
+def test_clips_without_truth_are_refined_too(few: Benchmark, tmp_path: Path) -> None:
+    first = write_first(tmp_path)
+    blank = tuple(replace(c, events=tuple(Event(label) for label in c.labels)) for c in few.clips)
+    for name, benchmark in (("with", few), ("without", replace(few, clips=blank))):
+        (tmp_path / name).mkdir()
+        done = refine(Second(), benchmark, first, tmp_path / name / "second.jsonl", window_s=0.6)
+        assert told(done.outcomes) == {"refined": 6}
+    assert (tmp_path / "with/second.jsonl").read_bytes() == (tmp_path / "without/second.jsonl").read_bytes()
 
 
 def test_windows_show_the_source_at_its_times(tmp_path: Path) -> None:

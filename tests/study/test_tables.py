@@ -7,8 +7,8 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
 from tempoloc_nb.study.published import ROWS, claims_table, improvement_table
-from tempoloc_nb.study.tables import blind_scores, family_table, with_published
-from tempoloc_nb.study.targets import best_blind
+from tempoloc_nb.study.tables import baseline_scores, family_table, with_published
+from tempoloc_nb.study.targets import best_baseline
 
 RECIPE = load_benchmark("recipe")
 SIM = load_benchmark("sim")
@@ -17,7 +17,7 @@ SIM = load_benchmark("sim")
 @pytest.fixture(scope="module")
 def simulated() -> pd.DataFrame:
     train = read_manifest(SIM.root / "train.jsonl.xz")
-    return blind_scores(SIM, fps=8, resamples=50, train=train)
+    return baseline_scores(SIM, fps=8, resamples=50, train=train)
 
 
 def test_the_simulated_benchmark_is_the_designed_one() -> None:
@@ -45,8 +45,8 @@ def test_families_keep_the_pace_of_the_recipes_tasks() -> None:
 
 
 def test_published_models_against_blind_rows() -> None:
-    scores = blind_scores(RECIPE, fps=8, resamples=50, mode="recipe", groups=ROWS)
-    best = best_blind(with_published(scores)).set_index("task")
+    scores = baseline_scores(RECIPE, fps=8, resamples=50, mode="recipe", groups=ROWS)
+    best = best_baseline(with_published(scores)).set_index("task")
     better = {task: str(names).split(", ") for task, names in best["models better than it"].items()}
     assert better["cube"] == ["Qwen3-VL-235B-A22B", "Cosmos-Reason1-7B-SFT"]
     assert better["nut"] == better["bridge"] == better["agibot"] == ["none"]

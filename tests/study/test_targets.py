@@ -94,7 +94,7 @@ def test_brief_keeps_the_best_blind_row_of_each_family(references: dict[str, Run
         assert part["mre_pct"].iloc[1] == blind["mre_pct"].min()
         assert part["row"].iloc[1] == "best blind: " + str(blind.loc[blind["mre_pct"].idxmin(), "row"])
     said = "after is better than every no-video baseline in 4 of 4 families: stack-three"
-    assert mt.blind_verdict(table).startswith(said)
+    assert mt.baseline_verdict(table).startswith(said)
 
 
 def test_improvement_is_before_minus_after(references: dict[str, RunResult]) -> None:
@@ -126,7 +126,7 @@ def test_targets_are_met_only_by_what_meets_them(references: dict[str, RunResult
     assert list(good.loc[good["target"].str.startswith("MRE <"), "limit"]) == [15, 30, 30, 30]
     assert mt.verdict(good) == "16 of 16 targets are met."
     halves = good[good["target"].str.contains("half")]
-    name, best = mt.best_blind_run(references, "stack-three")
+    name, best = mt.best_baseline_run(references, "stack-three")
     assert halves["limit"].iloc[0] == best / 2
     assert name in halves["target"].iloc[0]
     bad = mt.target_table(BEFORE, references)
@@ -384,11 +384,11 @@ def test_a_base_model_is_to_keep_the_form_and_beat_habits() -> None:
     assert oracle[["task", "target"]].to_numpy().tolist() == [
         [task, target]
         for task in ("lift", "door")
-        for target in ("answers in form ≥ 95 %", f"MRE below {mt.best_blind_run(references, task)[0]}")
+        for target in ("answers in form ≥ 95 %", f"MRE below {mt.best_baseline_run(references, task)[0]}")
     ]
     assert oracle["met"].all()
     # the best habit is no better than itself, and one answer in ten without form is too many
-    best = {task: mt.best_blind_run(references, task)[0] for task in own.tasks}
+    best = {task: mt.best_baseline_run(references, task)[0] for task in own.tasks}
     for task, name in best.items():
         part = mt.base_targets(references[name], references)
         assert not part[(part["task"] == task) & part["target"].str.startswith("MRE")]["met"].any()

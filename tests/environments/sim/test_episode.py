@@ -147,6 +147,11 @@ def test_splits_share_no_seed_state_or_frame() -> None:
     assert len(set(seeds)) == len(set(states)) == len(set(pictures)) == len(chosen)
 
 
+def test_lifts_cube_is_the_same_in_every_process() -> None:
+    sizes = [env.cube.size for env in (make_environment("lift", "Panda") for _ in range(2))]
+    assert sizes[0] == pytest.approx(sizes[1], abs=0)
+
+
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(TempolocError, match="unknown task 'juggle': choose one of door, lift"):
         make_environment("juggle", "Panda")
