@@ -137,6 +137,7 @@ def stats(
             partial.write_bytes(render(stats_figure(samples), "png" if figure.suffix == ".png" else "svg"))
 
 # %% ../../nbs/90_cli/60_data.ipynb #dfd15af8
+# Option of a format → its description.
 HELP = {
     "video_root": "Folder of the videos.",
     "captions": "Folder of captions of the clips.",
@@ -168,7 +169,6 @@ HELP = {
     "episode": "An episode; repeatable; all by default.",
     "label": "Name of an event, in order; repeatable.",
 }
-"""Option of a format → its description."""
 
 # %% ../../nbs/90_cli/60_data.ipynb #a5740d09
 PLACES: dict[str, dict[str, Any]] = {

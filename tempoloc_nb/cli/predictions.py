@@ -248,6 +248,7 @@ def refine(
     Exit status 1 if windows failed.
     """
     from tempoloc_nb.clips.manifest import load_benchmark
+    from tempoloc_nb.clips.videos import find_videos
     from tempoloc_nb.engines.make import engine_options, make_engine, way_of_asking
     from tempoloc_nb.inference.refine import refine as look_again
     from tempoloc_nb.models.locate import locate_model
@@ -255,6 +256,7 @@ def refine(
 
     found, asked, asking = load_benchmark(benchmark), way_of_asking(model), load_prompt(prompt)
     options = engine_options(backend, servers=server, media=media)
+    find_videos(found, video_root)  # loading a model can take minutes: say first what is missing
     path = model if backend == "openai" else locate_model(model).path
     engine = make_engine(backend, path, total_pixels=asked.total_pixels, **options)
     summary = look_again(

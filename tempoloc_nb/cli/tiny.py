@@ -78,7 +78,7 @@ def train(
     ] = 0,
     seed: Annotated[int, option(TRAINING, "Seed of the training.", check=number(0))] = 0,
     minutes: Annotated[
-        float | None, option(TRAINING, "Stop after so long; the same command goes on.", check=number(above=0))
+        float | None, option(TRAINING, "Stop after so long; the same command goes on.", check=number(0))
     ] = None,
     keep: Annotated[
         list[int] | None, option(OUTPUT, "Keep the model of this step, too; repeatable.", check=number(0))

@@ -89,4 +89,6 @@ def locate_model(name: str | Path) -> Place:
             " give another model's folder or hub id"
         )
     way = "a folder written by save_pretrained, or a hub id such as Qwen/Qwen3-VL-2B-Instruct"
+    if name.startswith(("/", ".", "~")) or name.count("/") > 1:
+        raise TempolocError(f"{name}: no such folder; give {way}")
     raise unknown("model", name, {*listed_models(), *OWN}, way)

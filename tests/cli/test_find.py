@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import shutil
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.formats.found import found_csv, found_vtt, write_found
 from tempoloc_nb.inference.find import Found, FoundEvent
 
@@ -75,7 +77,8 @@ def test_a_folder_works_as_a_video_does(run: Run, video: Path, tmp_path: Path) -
 def test_a_slip_is_one_line_before_a_model_is_loaded(
     run: Run, video: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...], message: str
 ) -> None:
-    monkeypatch.setattr("tempoloc_nb.engines.hf.HFBackend.__init__", lambda *_, **__: pytest.fail("a model was loaded"))
+    loads = functools.wraps(HFBackend.__init__)(lambda *_, **__: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(HFBackend, "__init__", loads)
     code, out, err = run("find", video, *arguments)
     assert (code, out) == (1, "")
     assert message in err

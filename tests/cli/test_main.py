@@ -197,7 +197,7 @@ def ruin(folder: Path, how: str) -> Path:
 @pytest.mark.parametrize(
     ("how", "message", "copies"),
     [
-        ("missing", "/absent: no such folder, and the hub does not give it", 1),
+        ("missing", "/absent: no such folder; give a folder written by save_pretrained", 1),
         ("no weights", "has no model.safetensors: copy or download the model again", 1),
         ("truncated", "model.safetensors is damaged", 1),
         ("truncated", "model.safetensors is damaged", 2),

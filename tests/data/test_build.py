@@ -309,7 +309,7 @@ def test_an_interrupted_build_goes_on(clips: Path, monkeypatch: pytest.MonkeyPat
         stamped.extend([target.name] if done else [])
         return done
 
-    monkeypatch.setattr(dataset_build, "_cores", lambda: 1)
+    monkeypatch.setattr(dataset_build, "cores", lambda: 1)
     monkeypatch.setattr(dataset_build, "stamp_video", stop_at_third)
     with pytest.raises(KeyboardInterrupt):
         build(clips, BuildOptions(split="train=1"))
