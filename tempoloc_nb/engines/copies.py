@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
+from ..core.machine import cores
 from .hf import HFBackend
 from .protocol import Backend, Request, Response, clip_error, reason
 from .qwen import tested_transformers
@@ -43,7 +44,7 @@ def answer_each(backend: Backend, requests: Sequence[Request], sampling: Samplin
             for _, answer in answer_each(backend, [requests[i]], sampling):
                 yield i, answer
 
-
+# %% ../../nbs/35_engines/70_copies.ipynb #419cae4b
 def _load_hf(device: str, threads: int, options: dict[str, Any]) -> Backend:
     """A copy of the model in transformers."""
     tested_transformers()
@@ -69,7 +70,7 @@ def _load_vllm(device: str, threads: int, options: dict[str, Any]) -> Backend:
 
     return VLLMBackend(**options)
 
-
+# %% ../../nbs/35_engines/70_copies.ipynb #f556807c
 def _work(pipe: Connection, engine: str, device: str, threads: int, options: dict[str, Any]) -> None:
     """A worker: loads the model, then answers what comes through the pipe until that is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends the workers
@@ -110,7 +111,7 @@ class _Worker:
             killed = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
             raise TempolocError(f"{self.name} {killed}; run the same command again for what is missing") from None
 
-
+# %% ../../nbs/35_engines/70_copies.ipynb #ebb1a796
 def _stop(workers: Sequence[_Worker]) -> None:
     """End the processes, whatever they do."""
     for worker in workers:
@@ -121,7 +122,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
         if worker.process.is_alive():
             worker.process.kill()
 
-
+# %% ../../nbs/35_engines/70_copies.ipynb #0acaba1b
 class ParallelBackend:
     """`count` copies of an `HFBackend` or, with `engine` "vllm", a `VLLMBackend`, each in a process of its own.
 
@@ -135,7 +136,7 @@ class ParallelBackend:
     ) -> None:
         self.name = engine
         devices = _devices(count, device, options.get("tensor_parallel", 1))
-        threads = max(1, (os.cpu_count() or 1) // count) if devices[0] == "cpu" else 0
+        threads = max(1, cores() // count) if devices[0] == "cpu" else 0
         self._plan = [(i, engine, d, threads, {"model": model, **options}) for i, d in enumerate(devices)]
         self._open()
 
@@ -199,7 +200,7 @@ class ParallelBackend:
                 else:
                     yield share.pop(found[0]), found[1]
 
-
+# %% ../../nbs/35_engines/70_copies.ipynb #db61d899
 def _devices(count: int, device: str | None, each: int = 1) -> list[str]:
     """A device for each copy, or `each` of them: "cuda:2,3". Raises `TempolocError` where there are too few."""
     if count < 1:

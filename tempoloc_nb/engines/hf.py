@@ -103,7 +103,7 @@ def pick(
     chosen: torch.Tensor = token.gather(-1, torch.minimum(below, last))[:, 0]
     return chosen
 
-
+# %% ../../nbs/35_engines/30_hf.ipynb #75b9e491
 def draws(seeds: Sequence[int], count: int) -> npt.NDArray[np.float32]:
     """Uniform numbers (rows, count), a row from each seed."""
     return np.stack([np.random.default_rng(s).random(count, dtype=np.float32) for s in seeds])
@@ -122,7 +122,7 @@ def collate_prompts(batch: Sequence[Encoded], pad: int) -> tuple[torch.Tensor, t
         ids[i, n:], mask[i, n:], places[:, i, n:] = e.ids, 1, e.positions
     return torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(places)
 
-
+# %% ../../nbs/35_engines/30_hf.ipynb #e712e4fb
 @dataclass(slots=True)
 class _Rows:
     """Rows that are being continued, one a trial (R): what the next step needs."""
@@ -158,7 +158,7 @@ def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling
         ids.shape[1], seen,
     )
 
-
+# %% ../../nbs/35_engines/30_hf.ipynb #abbecf3e
 def generate_tokens(
     model: Any, batch: Sequence[Encoded], rows: Sequence[int], seeds: Sequence[int], sampling: Sampling,
     ends: Sequence[int], pad: int,
@@ -204,7 +204,7 @@ def end_tokens(model: Any, processor: Any) -> list[int]:
     ends = model.generation_config.eos_token_id or processor.tokenizer.eos_token_id
     return [ends] if isinstance(ends, int) else list(ends)
 
-
+# %% ../../nbs/35_engines/30_hf.ipynb #186e9964
 class HFBackend:
     """Answers requests with transformers. See `protocol.Backend`.
 

@@ -28,7 +28,7 @@ Answer = TypeVar("Answer")
 
 # %% auto #0
 __all__ = ['Answer', 'base_url', 'read_key', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server', 'Client',
-           'get_json', 'wait_until_ready']
+           'get_json']
 
 # %% ../../nbs/35_engines/110_http.ipynb #48528b71
 def base_url(url: str) -> str:
@@ -46,7 +46,7 @@ def base_url(url: str) -> str:
     path = parts.path.rstrip("/").removesuffix("/v1")
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}"
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #7a7924fc
 def read_key(variable: str) -> str | None:
     """The API key in an environment variable, None if there is none. Raises `TempolocError` if it can be no key."""
     key = os.environ.get(variable, "").strip()
@@ -77,7 +77,7 @@ class Patience:
         """Seconds to wait after so many failures in a row (1, 2, …), at random."""
         return random.uniform(0.5, 1.0) * float(min(self.longest, self.first * 2.0 ** min(failures - 1, 30)))
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #b60c01b2
 def retry_after(header: str | None) -> float | None:
     """Seconds that a `Retry-After` header asks for: a number or a date (RFC 9110, 10.2.3); None if neither."""
     if header is None:
@@ -110,7 +110,7 @@ class _Fault(Exception):
         super().__init__(reason)
         self.rest, self.heard = rest, heard
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #e7fdfd3e
 @dataclass(slots=True, eq=False)
 class Server:
     """One server as its client sees it."""
@@ -308,21 +308,3 @@ def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeou
         if isinstance(error, TempolocError):
             raise
         raise TempolocError(f"{url}{path} is not JSON: does it speak OpenAI's protocol?") from None
-
-
-def wait_until_ready(
-    url: str, timeout: float = 900.0, key_variable: str = "TEMPOLOC_API_KEY", every: float = 1.0
-) -> float:
-    """Wait until a server lists its models; returns the seconds it took.
-
-    Raises `TempolocError` if it does not within `timeout` s.
-    """
-    began = time.monotonic()
-    while True:
-        try:
-            get_json(url, "/v1/models", key_variable)
-            return time.monotonic() - began
-        except TempolocError as error:
-            if time.monotonic() - began > timeout:
-                raise TempolocError(f"not ready after {timeout:g} s: {error}") from None
-        time.sleep(every)

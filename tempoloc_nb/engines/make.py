@@ -28,7 +28,11 @@ OWN_OPTIONS = {
 SERVERS = "TEMPOLOC_SERVERS"
 """Environment variable with the URLs of servers, separated by commas, where none are given."""
 
+# %% auto #0
+__all__ = ['ENGINES', 'OWN_OPTIONS', 'SERVERS', 'CLASSES', 'check_backend', 'way_of_asking', 'engine_options', 'servers_here',
+           'check_options', 'make_engine']
 
+# %% ../../nbs/35_engines/20_make.ipynb #b40dc8fd
 def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -> None:
     """Raise `TempolocError` for an unknown back end, or for more GPUs a model than it can use."""
     if name not in ENGINES:
@@ -43,10 +47,6 @@ def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -
         )
     if name == "openai" and (data_parallel, tensor_parallel) != (1, 1):
         raise TempolocError("a server decides how it uses its GPUs: leave data_parallel and tensor_parallel at 1")
-
-# %% auto #0
-__all__ = ['ENGINES', 'OWN_OPTIONS', 'SERVERS', 'CLASSES', 'check_backend', 'way_of_asking', 'engine_options', 'servers_here',
-           'check_options', 'make_engine']
 
 # %% ../../nbs/35_engines/20_make.ipynb #cb168890
 def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
@@ -112,7 +112,7 @@ def _class(name: str) -> Any:
     module, _, kind = CLASSES[name].partition(".")
     return getattr(importlib.import_module(f"tempoloc_nb.engines.{module}"), kind)
 
-
+# %% ../../nbs/35_engines/20_make.ipynb #ae33b6b8
 def check_options(name: str, options: Iterable[str]) -> None:
     """Raise `TempolocError` for options that the engine's class does not take; it names who does, or the nearest."""
     known = {engine: set(inspect.signature(_class(engine)).parameters) - {"model"} for engine in ENGINES}
@@ -154,7 +154,7 @@ def make_engine(
     made: Backend = _class(name)(model, **given)
     return made
 
-
+# %% ../../nbs/35_engines/20_make.ipynb #6a606d0e
 def _openai(model: str | Path, servers: Sequence[str], media: Path | str | None, options: dict[str, Any]) -> Backend:
     """Servers of a model under the name that `tempoloc models` has them serve it by."""
     info = find_model(model)

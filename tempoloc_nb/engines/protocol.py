@@ -37,7 +37,7 @@ class Request:
     constraint: Constraint | None = None  # what every answer must match
     id: str = ""  # hash of all that determines the answers but the trial
 
-
+# %% ../../nbs/35_engines/10_protocol.ipynb #810cb72d
 @dataclass(frozen=True, slots=True)
 class Response:
     """One answer. Tokens are counted as the model reads them; `latency_s` is its share of the batch's time."""
@@ -52,7 +52,7 @@ class Response:
     effective_fps: float
     latency_s: float
 
-
+# %% ../../nbs/35_engines/10_protocol.ipynb #25d38113
 class Backend(Protocol):
     """What the runner needs of an engine."""
 
@@ -67,7 +67,7 @@ class Backend(Protocol):
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         """Each request with its responses, or with the reason why there are none, in any order."""
 
-
+# %% ../../nbs/35_engines/10_protocol.ipynb #e05ad322
 def reason(error: BaseException) -> str:
     """An error in a line: a `TempolocError`'s own, else its name and the first line of what it says."""
     if isinstance(error, TempolocError):
@@ -81,13 +81,13 @@ def clip_error(clip: str, error: BaseException) -> TempolocError:
     told = reason(error)
     return TempolocError(told if clip in told else f"{clip}: {told}")
 
-
+# %% ../../nbs/35_engines/10_protocol.ipynb #d289e25b
 def row_seed(seed: int, clip: str, trial: int) -> int:
     """Seed of one trial of one clip: the same in every batch, run and setting."""
     digest = hashlib.sha256(f"{seed}/{clip}/{trial}".encode()).digest()
     return int.from_bytes(digest[:4], "big")
 
-
+# %% ../../nbs/35_engines/10_protocol.ipynb #1912ed98
 def too_long(prompt: int, vision: int, new: int, whose: str, context: int | None = None) -> str:
     """That a prompt of so many tokens, `vision` of them, and the `new` ones exceed a context, and what to do."""
     size = "" if context is None else f" of {context}"

@@ -61,7 +61,7 @@ class Shown:
     seconds_per_pair: float
     fps: float
 
-
+# %% ../../nbs/35_engines/40_qwen.ipynb #0413915c
 def show(request: Request, processor: Any, total_pixels: int | None = None) -> Shown:
     """Decode a request's video and write its prompt. Raises `TempolocError` naming the clip if it cannot be read."""
     try:
@@ -108,7 +108,7 @@ def mrope_positions(
     step = config.vision_config.tokens_per_second * seconds_per_pair
     return positions(before, pairs, after, step, rows // merge, columns // merge)
 
-
+# %% ../../nbs/35_engines/40_qwen.ipynb #59d745cf
 def stock_positions(
     model: Any, ids: torch.Tensor, grid: torch.Tensor, seconds_per_pair: float
 ) -> npt.NDArray[np.int64]:
@@ -142,7 +142,7 @@ TESTED = {
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
-
+# %% ../../nbs/35_engines/40_qwen.ipynb #407ad884
 @cache
 def check_version(name: str, found: str) -> None:
     """Raise `TempolocError` for a release that is too old; say on stderr, once, that one is newer than the tests."""
@@ -152,7 +152,7 @@ def check_version(name: str, found: str) -> None:
     if _numbers(found)[:2] > _numbers(newest)[:2] and multiprocessing.parent_process() is None:
         print(f"tempoloc: {name} {found} is newer than {newest}, the last that was tested", file=sys.stderr)
 
-
+# %% ../../nbs/35_engines/40_qwen.ipynb #2a49182a
 def tested_transformers() -> Any:
     """transformers; raises `TempolocError` where it is missing or too old."""
     transformers = import_transformers()
@@ -192,7 +192,7 @@ def attend_in_segments(
         out[:, where] = attend(q, k, v).transpose(0, 1)
     return out.transpose(0, 1)[None], None
 
-
+# %% ../../nbs/35_engines/40_qwen.ipynb #68e55b43
 def use_batched_vision_attention(model: Any) -> str:
     """Let the frame encoder of a Qwen2.5-VL or Qwen3-VL attend to all segments at once; returns the name of the way.
 

@@ -48,7 +48,7 @@ def trial_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A row for each trial of a row's request."""
     return [{**row, "trial": trial} for trial in pickle.loads(row["request"]).trials]
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #056a3476
 @lru_cache(maxsize=2)
 def _processor(model: str, revision: str | None) -> Any:
     return tested_transformers().AutoProcessor.from_pretrained(model, revision=revision)
@@ -58,7 +58,7 @@ def _processor(model: str, revision: str | None) -> Any:
 def _shown(request: Request, model: str, revision: str | None, total_pixels: int | None) -> Shown:
     return show(request, _processor(model, revision), total_pixels)
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #961cc445
 def ask_row(
     row: Mapping[str, Any], model: str, revision: str | None, total_pixels: int | None, sampling: Sampling
 ) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def answer_row(row: Mapping[str, Any], video_token: int) -> dict[str, Any]:
         "seconds": row["time_taken_llm"],
     }  # fmt: skip
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #1f13b7ec
 def read_answer(
     row: Mapping[str, Any], request: Request, sampling: Sampling, ends: frozenset[int]
 ) -> Response | TempolocError:
@@ -129,7 +129,7 @@ class _Plan:
     video_token: int
     ends: frozenset[int]
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #63331d9a
 def _reach(address: str) -> None:
     """Raise `TempolocError` if nobody listens at an address HOST:PORT: Ray would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -140,7 +140,7 @@ def _reach(address: str) -> None:
             told = f"no Ray cluster answers at {address} ({error}): is it started, and the port right?"
             raise TempolocError(told) from None
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #9be0846a
 def _dataset(ray: Any, plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> Any:
     """The Ray dataset whose rows are answers."""
     llm = importlib.import_module("ray.data.llm")
@@ -161,7 +161,7 @@ def _dataset(ray: Any, plan: _Plan, requests: Sequence[Request], sampling: Sampl
     rows = [request_row(number, request) for number, request in enumerate(requests)]
     return stage(ray.data.from_items(rows).flat_map(trial_rows))
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #bf63babd
 def _answers(
     plan: _Plan, requests: Sequence[Request], sampling: Sampling
 ) -> Iterator[tuple[int, list[Response] | TempolocError]]:
@@ -180,7 +180,7 @@ def _answers(
             errors = [a for a in answers.values() if isinstance(a, TempolocError)]
             yield number, errors[0] if errors else [a for t in request.trials if isinstance(a := answers[t], Response)]
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #853cbb63
 def _why(error: Exception) -> str:
     """Why the engines have ended, in a line: Ray sends a worker's whole traceback as the message."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
@@ -188,7 +188,7 @@ def _why(error: Exception) -> str:
     words = " ".join(line.strip() for line in lines[start : start + 2])[:300]
     return f"vLLM cannot load it: {words}" if "creation task" in str(error) else f"Ray has ended: {words}"
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #b7545286
 def _drive(pipe: Connection, log: str, plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> None:
     """The driver: sends (number, answer) as they come, and at last None, or the error that ended it."""
     os.setsid()  # everything that is started from here can be found by it; Ctrl-C is the parent's
@@ -203,7 +203,7 @@ def _drive(pipe: Connection, log: str, plan: _Plan, requests: Sequence[Request],
         except Exception as error:
             pipe.send(error if isinstance(error, TempolocError) else TempolocError(_why(error)))
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #9dcff4dd
 def _end(driver: SpawnProcess, done: bool, grace: float = 30.0) -> None:
     """End the driver and what it started on this machine; before it has `done`, it is asked to."""
     if not done:
@@ -327,7 +327,7 @@ class RayBackend:
             )
         return found
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #2b9e4b4d
 def _check_ray() -> None:
     """Raise `TempolocError` saying what to install where Ray is not."""
     missing = [name for name in ("ray", "pyarrow", "vllm") if importlib.util.find_spec(name) is None]

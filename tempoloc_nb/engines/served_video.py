@@ -43,7 +43,7 @@ class Qwen25Sizes:
 class Qwen3Sizes(Qwen25Sizes):
     """The same of Qwen3-VL."""
 
-
+# %% ../../nbs/35_engines/120_served_video.ipynb #ed72255f
 @dataclass(frozen=True, slots=True)
 class VideoRules:
     """How a model's processor sizes videos. `least` and `most` pixels: of a frame (Qwen2.5-VL) or of all (Qwen3-VL)."""
@@ -83,7 +83,7 @@ FAMILY_RULES: dict[Family, VideoRules] = {
     "qwen3_vl": VideoRules("qwen3_vl", QWEN3_LEAST, QWEN3_TOTAL_PIXELS, PATCHES["qwen3-vl"]),
 }
 
-
+# %% ../../nbs/35_engines/120_served_video.ipynb #a8908b57
 def video_rules(model: Path | str) -> VideoRules:
     """The rules of a family by name ("qwen2_5_vl", "qwen3_vl"), or of a model's folder.
 
@@ -156,7 +156,7 @@ class ServedVideo:
         """The file itself."""
         return "data:video/mp4;base64," + b64encode(self.path.read_bytes()).decode()
 
-
+# %% ../../nbs/35_engines/120_served_video.ipynb #bf083dcd
 def _container_rate(n_frames: int, fps: float) -> float:
     """`fps`, or a hair less where a loader's `frames / fps * 30`, in floats, would lose the last pair."""
     return fps * (1 - 1e-4) if int(n_frames / fps * LOADER_FPS) < n_frames <= n_frames / fps * 30.001 else fps
@@ -166,7 +166,7 @@ def _shrink(images: Image, width: int, height: int) -> Image:
     size, cubic = (width, height), Picture.Resampling.BICUBIC
     return np.stack([np.asarray(Picture.fromarray(image).resize(size, cubic)) for image in images])
 
-
+# %% ../../nbs/35_engines/120_served_video.ipynb #00de6adc
 def write_video(request: Request, rules: VideoRules, path: Path, total_pixels: int | None = None) -> ServedVideo:
     """Write a request's frames, sampled and stamped as its view says, to `path` (.mp4).
 
@@ -198,7 +198,7 @@ def around_patches(rules: VideoRules, pairs: int, fps: float) -> str:
     times = [(FRAMES_PER_TOKEN * k + 0.5) / fps for k in range(pairs)]
     return start + "".join(f"<{time:.1f} seconds>{start}{end}" for time in times) + end
 
-
+# %% ../../nbs/35_engines/120_served_video.ipynb #26702ac2
 def pairs_read(rules: VideoRules, video: ServedVideo, tokens: int, text: int, pair_text: float) -> int | None:
     """The number of frame pairs that a prompt of `tokens` has; None if no number explains it.
 

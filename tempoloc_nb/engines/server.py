@@ -66,7 +66,7 @@ def chat_body(request: Request, model: str, place: dict[str, Any]) -> dict[str, 
     question = request.prompt.question(request.labels)
     return {"model": model, "messages": conversation(request.prompt.system, question, place)}
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #9ede8709
 def sampling_body(sampling: Sampling, seed: int, vllm: bool) -> dict[str, Any]:
     """How to draw. Fields that OpenAI's protocol lacks go to vLLM, or where there is no other way to say it."""
     body = sampling_fields(sampling, seed)
@@ -74,7 +74,7 @@ def sampling_body(sampling: Sampling, seed: int, vllm: bool) -> dict[str, Any]:
         body["repetition_penalty"] = sampling.repetition_penalty
     return body | ({"top_k": -1} if vllm else {})
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #86b19217
 def constraint_body(constraint: Constraint | None) -> dict[str, Any]:
     """What an answer must match, as vLLM (regular expressions) and OpenAI (JSON schemas) take it."""
     if constraint is None:
@@ -94,7 +94,7 @@ class Reply:
     prompt_tokens: int
     completion_tokens: int
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #375277d4
 def read_reply(found: Any) -> Reply:
     """A chat completion's JSON. Raises `ValueError`, `TypeError` or `LookupError` for another shape."""
     (choice,) = found["choices"]
@@ -341,7 +341,7 @@ class _Run:
             self.warned.add(kind)
             print(f"tempoloc: {line}", file=sys.stderr)
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #252bfb72
 def _named(request: Request, error: Exception) -> TempolocError:
     """An error as its clip's; what ends a run stays what it is."""
     return error if isinstance(error, UnreachableError) else clip_error(request.clip, error)

@@ -58,7 +58,7 @@ def import_vllm() -> Any:
     check_version("vllm", vllm.__version__)
     return vllm
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #04b000ec
 def sampling_params(vllm: Any, request: Request, sampling: Sampling, trial: int) -> Any:
     """vLLM's `SamplingParams` for one trial: its own seed, and the request's constraint if it has one."""
     told = importlib.import_module("vllm.sampling_params")
@@ -80,7 +80,7 @@ class _Flight:
     shown: Shown
     found: dict[int, Response] = field(default_factory=dict)
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #43399ddb
 @dataclass(slots=True)
 class _Engine:
     """A vLLM engine and the prompts that are in it: its number of a prompt → clip, trial, and `share` at its start.
@@ -187,7 +187,7 @@ def engine_arguments(
     }  # fmt: skip
     return {**arguments, "dtype": arguments.get("dtype") or ("float32" if on_cpu else "auto")}
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #4dd03ff8
 class VLLMBackend:
     """Answers requests with a vLLM engine in this machine. See `protocol.Backend`.
 
@@ -294,7 +294,7 @@ class VLLMBackend:
                 with suppress(dead):
                     engine.abort(list(engine.running))
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #b63e8961
 def _one_normalization(processor: Any) -> bool:
     """Whether images and videos are normalized alike: vLLM's own kernel does to videos what is said of images."""
     image, video = processor.image_processor, processor.video_processor
@@ -302,6 +302,3 @@ def _one_normalization(processor: Any) -> bool:
         list(np.ravel(getattr(image, name))) == list(np.ravel(getattr(video, name)))
         for name in ("image_mean", "image_std", "rescale_factor")
     )
-
-
-

@@ -20,7 +20,7 @@ from video_clips import write_clip
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import http as http_client
-from tempoloc_nb.engines.http import Patience, UnreachableError, base_url, get_json, retry_after, wait_until_ready
+from tempoloc_nb.engines.http import Patience, UnreachableError, base_url, get_json, retry_after
 from tempoloc_nb.engines.protocol import Backend, Request, Response, row_seed
 from tempoloc_nb.engines.served_video import VideoRules, around_patches, pairs_read, video_rules, write_video
 from tempoloc_nb.engines.server import OpenAIBackend, constraint_body, read_reply
@@ -318,17 +318,6 @@ def test_wrong_model_names_and_absent_servers_are_told_before_anything_is_asked(
         OpenAIBackend("right", [server.url], rules=RULES)
     with pytest.raises(TempolocError, match="at least one server"):
         OpenAIBackend("right", [], rules=RULES)
-
-
-def test_waiting_for_a_server() -> None:
-    server = FakeServer()
-    server.kill()
-    with pytest.raises(TempolocError, match=r"not ready after 0\.2 s: .* cannot be reached"):
-        wait_until_ready(server.url, 0.2, every=0.05)
-    later = threading.Timer(0.3, server.start)
-    later.start()
-    assert 0.2 < wait_until_ready(server.url, 10, every=0.05) < 9
-    server.kill()
 
 
 # --- the key ---

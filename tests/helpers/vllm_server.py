@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.http import wait_until_ready
+from tempoloc_nb.engines.http import get_json
 
 # A seeded request whose prompt is read in parts ends vLLM's CPU engine ("CPU Generator does not use offset").
 WHOLE_PROMPTS = ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]
@@ -49,11 +50,15 @@ class VLLMServer:
 
     def wait(self, timeout: float = 400) -> VLLMServer:
         """Wait until it answers; fails with the end of its log."""
-        try:
-            wait_until_ready(self.url, timeout)
-        except TempolocError as error:
-            raise AssertionError(f"{error}\n{self.log.read_text()[-3000:]}") from None
-        return self
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                get_json(self.url, "/v1/models")
+                return self
+            except TempolocError as error:
+                if time.monotonic() > end:
+                    raise AssertionError(f"{error}\n{self.log.read_text()[-3000:]}") from None
+            time.sleep(1)
 
     def kill(self) -> None:
         """As a crash would end it: at once, with its workers."""
