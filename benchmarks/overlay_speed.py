@@ -52,8 +52,8 @@ class OverlayConfig:
 '''
 OURS = f"""
 import sys
-from tempoloc_nb.video.overlay import OverlayOptions, overlay_videos
-summary = overlay_videos(sys.argv[1], sys.argv[2], OverlayOptions(**{asdict(OPTIONS)}), workers={CORES})
+from tempoloc_nb.video.overlay import OverlayOptions, stamp_videos
+summary = stamp_videos(sys.argv[1], sys.argv[2], OverlayOptions(**{asdict(OPTIONS)}), workers={CORES})
 sys.exit(bool(summary.failed))
 """
 

@@ -30,8 +30,7 @@ from ..prompting.answers import Status, parse_answer
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import load_prompt
 from ..video.budget import FRAMES_PER_TOKEN
-from ..video.files import VideoInfo, probe
-from ..video.files import SUFFIXES
+from ..video.files import SUFFIXES, VideoInfo, probe, videos_below
 from ..video.timeline import Mark, draw_timeline, strip_frames
 from ..video.view import View
 
@@ -107,7 +106,7 @@ class Found:
         except TempolocError:  # the video has gone: the numbers are still worth showing
             return {"text/plain": str(self)}
         data = io.BytesIO()
-        picture.quantize(128).save(data, "PNG", optimize=True)
+        picture.save(data, "PNG", optimize=True)
         return {"text/plain": str(self), "image/png": data.getvalue()}
 
     def picture(self, frames: int = 8) -> Image.Image:
@@ -153,14 +152,14 @@ def _event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
 
 
 def video_files(videos: Sequence[Path | str]) -> tuple[Path, ...]:
-    """The videos given, a folder's own videos in its place, sorted by name.
+    """The videos given, and for a folder the videos below it, sorted by name.
 
     Raises `TempolocError` for a path that is not there, a folder without videos, and a video given twice.
     """
     found: list[Path] = []
     for path in map(Path, videos):
         if path.is_dir():
-            inside = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+            inside = videos_below(path)
             if not inside:
                 raise TempolocError(f"{path} has no video ({', '.join(SUFFIXES)}): give the folder that holds them")
             found += inside

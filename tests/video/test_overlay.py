@@ -238,7 +238,7 @@ def folder_of_clips(folder):
 
 def test_folder(tmp_path):
     source, target = folder_of_clips(tmp_path / "in"), tmp_path / "out"
-    summary = overlay.overlay_videos(source, target, workers=2)
+    summary = overlay.stamp_videos(source, target, workers=2)
     assert summary.written == ("c0.mp4", "c1.mp4", "c2.mp4", "deep/d.mkv")
     assert (summary.up_to_date, summary.failed) == ((), ())
     assert sorted(str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()) == [
@@ -249,17 +249,17 @@ def test_folder(tmp_path):
 
 def test_up_to_date_files_are_skipped_and_only_those(tmp_path):
     source, target = folder_of_clips(tmp_path / "in"), tmp_path / "out"
-    overlay.overlay_videos(source, target)
+    overlay.stamp_videos(source, target)
     first = {p.name: p.read_bytes() for p in target.glob("*.mp4")}
-    again = overlay.overlay_videos(source, target)
+    again = overlay.stamp_videos(source, target)
     assert (again.written, len(again.up_to_date)) == ((), 4)
     write_clip(source / "c1.mp4", 25, (160, 120), seed=9)  # a changed source
     (target / "c2.mp4").write_bytes(first["c2.mp4"][:500])  # an output cut off by something else
-    again = overlay.overlay_videos(source, target)
+    again = overlay.stamp_videos(source, target)
     assert again.written == ("c1.mp4", "c2.mp4")
     assert (target / "c2.mp4").read_bytes() == first["c2.mp4"]
-    assert len(overlay.overlay_videos(source, target, OverlayOptions(fps=4)).written) == 4
-    assert len(overlay.overlay_videos(source, target, OverlayOptions(fps=4), force=True).written) == 4
+    assert len(overlay.stamp_videos(source, target, OverlayOptions(fps=4)).written) == 4
+    assert len(overlay.stamp_videos(source, target, OverlayOptions(fps=4), force=True).written) == 4
 
 
 def test_bad_files_are_named_and_the_others_finish(tmp_path):
@@ -267,7 +267,7 @@ def test_bad_files_are_named_and_the_others_finish(tmp_path):
     expected = broken_files(source)
     target.mkdir()
     (target / "empty.mp4").write_bytes(b"kept")
-    summary = overlay.overlay_videos(source, target, workers=2)
+    summary = overlay.stamp_videos(source, target, workers=2)
     failed = dict(summary.failed)
     assert sorted(failed) == sorted(expected)
     for name, words in expected.items():
@@ -282,7 +282,7 @@ def test_bad_files_are_named_and_the_others_finish(tmp_path):
 def test_unreadable_file(tmp_path):
     source = folder_of_clips(tmp_path / "in")
     (source / "c0.mp4").chmod(0)
-    summary = overlay.overlay_videos(source, tmp_path / "out")
+    summary = overlay.stamp_videos(source, tmp_path / "out")
     assert [name for name, _ in summary.failed] == ["c0.mp4"]
     assert "permission" in summary.failed[0][1].lower()
 
@@ -291,7 +291,7 @@ def test_unwritable_output_is_reported_per_file(tmp_path):
     source = folder_of_clips(tmp_path / "in")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "deep").write_text("a file where a folder must be")
-    summary = overlay.overlay_videos(source, tmp_path / "out")
+    summary = overlay.stamp_videos(source, tmp_path / "out")
     assert [name for name, _ in summary.failed] == ["deep/d.mkv"]
     assert len(summary.written) == 3
 
@@ -308,23 +308,23 @@ def test_bad_folders(tmp_path):
         (source, tmp_path / "file", "must be a folder"),
     ]:
         with pytest.raises(TempolocError, match=message):
-            overlay.overlay_videos(a, b)
+            overlay.stamp_videos(a, b)
     write_clip(source / "c0.mkv", 5, (160, 120))
     with pytest.raises(TempolocError, match=r"would both become c0\.mp4"):
-        overlay.overlay_videos(source, tmp_path / "out")
+        overlay.stamp_videos(source, tmp_path / "out")
 
 
 def test_one_video_is_stamped_alone(tmp_path):
     source = folder_of_clips(tmp_path / "in")
-    done = overlay.overlay_videos(source / "c0.mp4", tmp_path / "out")
+    done = overlay.stamp_videos(source / "c0.mp4", tmp_path / "out")
     assert done.written == ("c0.mp4",)
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["c0.mp4"]
 
 
 def test_output_inside_input_is_not_read_again(tmp_path):
     source = folder_of_clips(tmp_path / "in")
-    overlay.overlay_videos(source, source / "stamped")
-    assert len(overlay.overlay_videos(source, source / "stamped").up_to_date) == 4
+    overlay.stamp_videos(source, source / "stamped")
+    assert len(overlay.stamp_videos(source, source / "stamped").up_to_date) == 4
 
 
 def test_an_interrupt_leaves_nothing_behind(tmp_path):
