@@ -12,7 +12,7 @@ import lazy_loader
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from tempoloc_nb.inference.find import Found, localize
+    pass
 
 # %% auto #0
 __all__ = []

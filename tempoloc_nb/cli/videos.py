@@ -93,7 +93,7 @@ def overlay(
     force: Annotated[bool, option(OUTPUT, "Stamp again what is up to date.", "--force")] = False,
 ) -> None:
     """Write each frame's time under it."""
-    from tempoloc_nb.video.overlay import OverlayOptions, overlay_videos
+    from tempoloc_nb.video.overlay import OverlayOptions, stamp_videos
 
     options = OverlayOptions(
         fps=settings().study.fps if fps is None else fps,
@@ -104,7 +104,7 @@ def overlay(
         crf=crf,
         preset=preset,
     )
-    summary = overlay_videos(
+    summary = stamp_videos(
         input_path, output_dir, options, workers=workers, force=force, progress=sys.stderr.isatty()
     )
     tell(*(f"{name}: {reason}" for name, reason in summary.failed))

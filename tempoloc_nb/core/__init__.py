@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.core.checks import check, check_json
-    from tempoloc_nb.core.errors import TempolocError, unknown
-    from tempoloc_nb.core.files import all_or_nothing, read_jsonl, write_jsonl
-    from tempoloc_nb.core.machine import device_name, gpu_count
-    from tempoloc_nb.core.optional import import_optional
+    from tempoloc_nb.core.checks import check
+    from tempoloc_nb.core.errors import TempolocError
+    from tempoloc_nb.core.files import all_or_nothing
+    from tempoloc_nb.core.machine import gpu_count
     from tempoloc_nb.core.provenance import file_hash, versions
 
 # %% auto #0

@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 # %% auto #0
 __all__ = ['Value', 'COMPRESSED', 'all_or_nothing', 'folder_or_nothing', 'write_json', 'open_packed', 'read_toml', 'whole_lines',
-           'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl', 'need']
+           'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl']
 
 # %% ../../nbs/10_core/20_files.ipynb #4da4c2d6
 @contextmanager
@@ -148,15 +148,3 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     with all_or_nothing(path) as partial, partial.open("w", encoding="utf-8") as file:
         return sum(file.write(json.dumps(row, ensure_ascii=False) + "\n") > 0 for row in rows)
-
-# %% ../../nbs/10_core/20_files.ipynb #82b45da9
-def need(row: Mapping[str, Any], key: str, kind: type[Value] | tuple[type[Value], ...], where: str) -> Value:
-    """A row's value of a type; raises `TempolocError` where it is missing or another."""
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    if key not in row:
-        raise TempolocError(f"{where} lacks {key!r}")
-    value = row[key]
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        wanted = " or ".join(k.__name__ for k in kinds)
-        raise TempolocError(f"{where}: {key} must be {wanted}, not {str(value)[:40]!r}")
-    return value

@@ -28,13 +28,13 @@ from ..core.optional import import_optional
 from ..core.provenance import file_hash
 from ..core.settings import settings
 from .sample import Sample, after_the_end, inside, sample_of
-from ..video.stamp import Stamps
 from .sources import Candidate, Source
 from .splits import assign, demonstration_of, group, read_plan
 from .store import save_samples
 from ..prompting.prompts import Prompt, load_prompt
 from ..video.files import open_video, probe, video_frames
 from ..video.overlay import OverlayOptions, stamp_video
+from ..video.stamp import Stamps
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")

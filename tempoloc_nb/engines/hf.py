@@ -18,8 +18,13 @@ import numpy.typing as npt
 from ..core.errors import TempolocError
 from .grammar import Grammars, Guide
 from .protocol import Request, Response, clip_error, row_seed, too_long
-from .qwen import mrope_positions, show, stock_positions, tested_transformers
-from .qwen import use_batched_vision_attention
+from tempoloc_nb.engines.qwen import (
+    mrope_positions,
+    show,
+    stock_positions,
+    tested_transformers,
+    use_batched_vision_attention,
+)
 from ..models.checkpoints import load_model, model_title
 from ..prompting.sampling import Sampling
 from ..video.view import is_qwen3

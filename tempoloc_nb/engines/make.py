@@ -17,7 +17,7 @@ from ..core.settings import settings
 from .protocol import Backend
 from ..models.locate import locate_model
 from ..models.recognise import find_model
-from ..models.registry import PRESETS, load_registry, Preset
+from ..models.registry import PRESETS, Preset, load_registry
 
 ENGINES = ("hf", "vllm", "openai", "ray")
 OWN_OPTIONS = {

@@ -15,8 +15,8 @@ import numpy as np
 from PIL import Image as Picture
 
 from ..core.errors import TempolocError
-from .protocol import Request
 from ..core.files import read_object
+from .protocol import Request
 from ..video.budget import FRAMES_PER_TOKEN, MERGE, PATCHES, QWEN3_LEAST, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image, encode
 from ..video.view import clip_inputs, is_qwen3

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .training_file import TrainingFile, Vision
 from ..core.files import read_object
+from .training_file import TrainingFile, Vision
 from tempoloc_nb.video.budget import (
     FRAME_LEAST,
     FRAME_MOST,

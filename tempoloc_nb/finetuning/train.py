@@ -17,7 +17,7 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import read_object, whole_lines, write_json
-from ..core.machine import is_first, process_place
+from ..core.machine import device_name, is_first, process_place
 from ..core.optional import import_transformers
 from ..core.provenance import versions
 from ..core.settings import settings
@@ -33,7 +33,6 @@ from tempoloc_nb.finetuning.weights import (
     trainable,
     without_weights,
 )
-from ..core.machine import device_name
 from ..models.checkpoints import load_model, model_title
 
 # %% auto #0

@@ -25,13 +25,19 @@ from ..engines.http import Client, Patience, RefusedError, UnreachableError, bas
 from ..engines.protocol import Request, row_seed
 from ..engines.served_video import VideoRules, video_rules, write_video
 from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
-from .captions import FILES, NamedVideo, read_narrative, read_scene, scene_schema, uuid_of
-from .captions import write_caption
+from tempoloc_nb.formats.captions import (
+    FILES,
+    NamedVideo,
+    read_narrative,
+    read_scene,
+    scene_schema,
+    uuid_of,
+    write_caption,
+)
 from .convert import check_unique
 from ..prompting.prompts import Prompt, prompt_folder
 from ..prompting.sampling import Sampling
-from ..video.files import probe
-from ..video.files import SUFFIXES
+from ..video.files import SUFFIXES, probe
 from ..video.view import View
 
 # %% auto #0

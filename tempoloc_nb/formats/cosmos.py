@@ -22,8 +22,16 @@ from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import parse_object, read_jsonl, read_object, write_json, write_jsonl
 from ..data.sample import after_the_end
-from .captions import Action, NamedVideo, actions_text, event_actions, media_fields, read_captions
-from .captions import read_text_actions, uuid_of
+from tempoloc_nb.formats.captions import (
+    Action,
+    NamedVideo,
+    actions_text,
+    event_actions,
+    media_fields,
+    read_captions,
+    read_text_actions,
+    uuid_of,
+)
 from .convert import OTHERS, Converted, check_unique, relative_path, write_imported
 from ..video.files import SUFFIXES, VideoInfo, probe
 

@@ -26,8 +26,16 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing
 from ..core.optional import import_optional
 from .convert import Converted, write_imported
-from .hdf5_rules import SIGNALS, Layout, Offsets, check_order, natural, read_task_spec, rise_of
-from .hdf5_rules import signal_of
+from tempoloc_nb.formats.hdf5_rules import (
+    SIGNALS,
+    Layout,
+    Offsets,
+    check_order,
+    natural,
+    read_task_spec,
+    rise_of,
+    signal_of,
+)
 
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
 

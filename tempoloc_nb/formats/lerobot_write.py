@@ -22,8 +22,17 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, write_json
 from ..core.optional import import_optional
 from .convert import Converted
-from .lerobot_read import LANGUAGE, REST, SUBTASK_INDEX, Episode, LeRobotInfo, Spans, parquet
-from .lerobot_read import read_episodes, read_info
+from tempoloc_nb.formats.lerobot_read import (
+    LANGUAGE,
+    REST,
+    SUBTASK_INDEX,
+    Episode,
+    LeRobotInfo,
+    Spans,
+    parquet,
+    read_episodes,
+    read_info,
+)
 
 Annotation = Literal["language", "index"]
 

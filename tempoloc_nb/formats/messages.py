@@ -21,13 +21,13 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, read_jsonl, read_object, write_json, write_jsonl
 from ..core.provenance import file_hash
-from ..video.stamp import Stamps, stamps_of
 from ..data.sample import PLACEHOLDER, Sample, check_question, inside, to_row
 from ..data.store import dataset_place, read_samples, save_samples
 from .convert import OTHERS, Converted, check_unique, relative_path
 from ..prompting.answers import parse_answer
 from ..prompting.prompts import conversation
 from ..video.files import probe
+from ..video.stamp import Stamps, stamps_of
 
 Style = Literal["llama-factory", "trl"]
 

@@ -17,8 +17,15 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import read_object
 from .checkpoints import safetensors_header
 from .locate import model_folder
-from .registry import Count, Family, ModelInfo, listed_model, listed_models, load_registry
-from .registry import shipped_folder
+from tempoloc_nb.models.registry import (
+    Count,
+    Family,
+    ModelInfo,
+    listed_model,
+    listed_models,
+    load_registry,
+    shipped_folder,
+)
 from .trained import read_way
 
 # %% auto #0

@@ -18,8 +18,8 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.settings import data_dir
-from ..video.stamp import Stamps
 from ..prompting.sampling import Sampling
+from ..video.stamp import Stamps
 from ..video.view import View
 
 PRESETS = ("recipe", "card")

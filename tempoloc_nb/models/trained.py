@@ -15,8 +15,8 @@ from ..clips.tasks import BoundaryIs
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_object, write_json
-from ..video.stamp import Stamps
 from ..prompting.prompts import list_prompts
+from ..video.stamp import Stamps
 
 WAY = "tempoloc.json"
 

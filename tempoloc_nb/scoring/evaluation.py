@@ -20,6 +20,7 @@ from ..core.settings import Scoring, settings
 from ..prompting.answers import STATUSES
 from .intervals import Estimate, Sampled, draws, mean_of, row_means, sample_mean, sign_flip_p
 from .metrics import Bools, Floats
+from .rows import TimeBase, index_clips
 from tempoloc_nb.scoring.scores import (
     DemoScores,
     TaskTruth,
@@ -29,7 +30,6 @@ from tempoloc_nb.scoring.scores import (
     score_trials,
     task_truth,
 )
-from .rows import TimeBase, index_clips
 from .trials import Ints, Mode, Trials, read_trials
 
 RESAMPLES = 1000

@@ -41,7 +41,8 @@ from .tasks import lay_out, task_objects
 from .truth import find_instants, idle_share
 
 # %% auto #0
-__all__ = ['MAX_IDLE', 'RATE', 'simulate_episode', 'SimulationSummary', 'simulate_clips', 'clip_of', 'render_episodes']
+__all__ = ['MAX_IDLE', 'RATE', 'simulate_episode', 'SimulationSummary', 'simulate_clips', 'simulate', 'clip_of',
+           'render_episodes']
 
 # %% ../../nbs/65_sim/10_make.ipynb #b957dce4
 MAX_IDLE = 0.20  # share of a clip: demonstrations that stand still longer are dropped
@@ -235,6 +236,17 @@ def simulate_clips(
     wanted = n if render is True else int(render)
     rendered = render_episodes(root, family, kept[:wanted], size=size, workers=workers) if wanted else 0
     return SimulationSummary(family.key, len(kept), failed, rendered, root / "manifest.jsonl")
+
+# %% ../../nbs/65_sim/10_make.ipynb #8dcf9c98
+def simulate(
+    task: str, n: int, out: str | Path, *, robot: str = "Panda", seed: int = 0, **options: Any
+) -> SimulationSummary:
+    """Make `n` demonstrations of a `task` with a `robot` in the folder `out`, from `seed` on.
+
+    `options` are those of `simulate_clips`, which says what is written and raised. The study's own seeds start at
+    1,000,000.
+    """
+    return simulate_clips(ClipFamily(task, task, "own", robot, first_seed=seed), n, out, **options)
 
 # %% ../../nbs/65_sim/10_make.ipynb #d93b40a8
 def _claim(folder: Path, what: Mapping[str, Any]) -> None:

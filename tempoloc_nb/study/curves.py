@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 
 from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
-from ..core.files import need, read_jsonl
+from ..core.files import read_jsonl
 from ..core.plots import COLOURS, house_style
 from ..core.settings import data_dir
 from ..scoring.evaluation import RunResult
@@ -60,7 +60,8 @@ def read_log(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     losses, validations = [], []
     for where, row in read_jsonl(_there(path), "training log"):
-        need(row, "step", int, where)
+        if type(row.get("step")) is not int:
+            raise TempolocError(f"{where} has no step, a whole number")
         if "split" in row:
             validations.append(row)
         elif "kind" in row and "loss" in row:

@@ -19,9 +19,9 @@ from ..clips.videos import find_videos, missing_message
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
+from ..core.machine import device_name
 from ..core.settings import data_dir, settings
 from ..engines.protocol import Backend, row_seed
-from ..core.machine import device_name
 from ..inference.pack import measured
 from ..inference.record import read_record, write_record
 from ..inference.run import RunSummary, run_backend

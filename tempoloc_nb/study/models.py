@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from ..clips.manifest import Benchmark, Clip
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
-from ..core.settings import settings
 from ..core.files import write_jsonl
+from ..core.settings import settings
 from ..inference.no_video import TRAINING_MEDIAN
 from ..inference.pack import read_rows
 from ..models.locate import locate_model

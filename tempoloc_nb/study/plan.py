@@ -15,9 +15,9 @@ from typing import Any
 from ..clips.manifest import Benchmark, load_benchmark
 from ..core.errors import TempolocError
 from ..core.files import read_object
-from ..core.settings import Profile, settings
 from ..core.machine import gpu_count
-from ..models.estimate import assumption, Coverage, coverage, format_hours, Job, size_line
+from ..core.settings import Profile, settings
+from ..models.estimate import Coverage, Job, assumption, coverage, format_hours, size_line
 from ..models.locate import locate_model
 from .experiments import Experiment, clip_limit, committed, load_experiments
 from .models import Models

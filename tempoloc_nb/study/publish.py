@@ -24,8 +24,8 @@ from .runner import finished_run, run_hash, study_notebooks, why_left_out
 from ..tiny.plan import TrainingPlan, load_plan
 
 # %% auto #0
-__all__ = ['MODELS', 'shipped', 'publish', 'split_rows', 'stage_rows', 'read_run', 'training_facts', 'results_table',
-           'model_card', 'write_cards']
+__all__ = ['MODELS', 'STAGE_HEAD', 'shipped', 'publish', 'split_rows', 'stage_rows', 'read_run', 'training_facts',
+           'results_table', 'model_card', 'write_cards']
 
 # %% ../../nbs/85_study/120_publish.ipynb #0dfef827
 def shipped(results: Mapping[str, str]) -> dict[str, str]:
@@ -97,6 +97,9 @@ def split_rows() -> list[list[Any]]:
     return [[*key, len(seconds), f"{sum(seconds) / 3600:.1f}"] for key, seconds in groups.items()]
 
 # %% ../../nbs/85_study/120_publish.ipynb #aa6380e9
+STAGE_HEAD = ("stage", "steps", "training tasks (% of batches)", "frame pairs")
+
+
 def stage_rows(plan: TrainingPlan) -> list[list[Any]]:
     """Name, steps, training tasks with their shares (%), and frame pairs of each stage."""
     return [
@@ -146,7 +149,7 @@ def model_card(model: str) -> str:
     run = MODELS[model]
     parts = {
         "facts": training_facts(run),
-        "stages": _table(("stage", "steps", "lessons (% of batches)", "frame pairs"), stage_rows(load_plan(run))),
+        "stages": _table(STAGE_HEAD, stage_rows(load_plan(run))),
         "splits": _table(("split", "family", "arm", "clips", "hours"), split_rows()),
     }
     text = (data_dir() / "training" / f"{run}.card.md").read_text(encoding="utf-8")

@@ -21,10 +21,10 @@ from typing import Any
 import tempoloc_nb
 from ..core.errors import TempolocError
 from ..core.files import read_object, write_json
+from ..core.machine import gpu_count
 from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
 from ..models.checkpoints import folder_revision
-from ..core.machine import gpu_count
 from ..models.locate import locate_model
 from .curves import log_files
 from .experiments import zero_shot_model

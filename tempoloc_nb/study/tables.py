@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 
 from ..clips.manifest import Benchmark, Clip, load_benchmark, read_manifest
-from ..core.settings import settings
 from ..core.files import write_jsonl
+from ..core.settings import settings
 from tempoloc_nb.inference.no_video import (
     BASELINES,
     TRAINING_MEDIAN,
+    Predictions,
     baseline_predictions,
     oracle_predictions,
     prediction_rows,
-    Predictions,
 )
 from ..scoring.evaluation import RunResult, TaskResult, evaluate
 from ..scoring.intervals import Estimate

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import write_json
+from ..core.machine import device_name
 from ..core.optional import import_transformers
 from ..core.provenance import versions
-from ..core.machine import device_name
 from ..models.locate import model_folder
 from .architecture import build_tiny
 from .batches import PatchMaker, StageBatches

@@ -28,12 +28,20 @@ from ..core.files import first_line
 from ..core.machine import cores
 from ..core.provenance import file_hash
 from .budget import RECIPE_TOTAL_PIXELS
-from .files import SUFFIXES, VideoInfo, VideoWriter
-from .files import nearest, probe, sample_indices, video_frames, videos_below
+from tempoloc_nb.video.files import (
+    SUFFIXES,
+    VideoInfo,
+    VideoWriter,
+    nearest,
+    probe,
+    sample_indices,
+    video_frames,
+    videos_below,
+)
 from .stamp import StampStyle, draw_stamp, pair_times, stamp_style, stamp_text
 
 # %% auto #0
-__all__ = ['PRESETS', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary', 'overlay_videos']
+__all__ = ['PRESETS', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary', 'stamp_videos']
 
 # %% ../../nbs/15_video/30_overlay.ipynb #91971f3c
 PRESETS = (
@@ -186,7 +194,7 @@ class OverlaySummary:
         )
 
 # %% ../../nbs/15_video/30_overlay.ipynb #e773d60c
-def overlay_videos(
+def stamp_videos(
     input_dir: Path | str, output_dir: Path | str, options: OverlayOptions | None = None, *,
     workers: int | None = None, force: bool = False, progress: bool = False,
 ) -> OverlaySummary:
