@@ -5,6 +5,7 @@ A check, not a test: it must see the notebooks as they are committed, before any
 
 from __future__ import annotations
 
+import base64
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PICTURE = ROOT / "figures" / "00_quickstart" / "found.png"
 
 
 def readme_from_index() -> str:
@@ -35,6 +37,15 @@ def readme_from_index() -> str:
     text = re.sub(r"\]\((?!https?:|#|\.\./)", "](nbs/", text).replace("](../", "](")
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     return "<!-- Written from nbs/index.ipynb by `make readme`; edit that. -->\n\n" + text + "\n"
+
+
+def quickstart_picture() -> bytes:
+    """The picture that the README shows first: what the quickstart's first example displays."""
+    import nbformat
+
+    notebook = nbformat.read(ROOT / "nbs" / "00_quickstart.ipynb", as_version=4)
+    shown = (o.get("data", {}).get("image/png") for c in notebook.cells for o in c.get("outputs", ()))
+    return base64.b64decode(next(data for data in shown if data))
 
 
 def module_names() -> dict[str, list[str]]:
@@ -69,6 +80,8 @@ def problems() -> list[str]:
     readme = readme_from_index()
     if (ROOT / "README.md").read_text(encoding="utf-8") != readme:
         found.append("README.md differs from nbs/index.ipynb: run `make readme`")
+    if not PICTURE.is_file() or PICTURE.read_bytes() != quickstart_picture():
+        found.append(f"{PICTURE.relative_to(ROOT)} is not the quickstart's picture: run `make readme`")
     links = re.findall(r"\]\((?!https?:|#)([^)]+)\)", readme)
     found += [f"README.md links to {link}, which is not there" for link in links if not (ROOT / link).exists()]
     return found + export_differences()
@@ -97,6 +110,8 @@ def export_differences() -> list[str]:
 def main() -> int:
     if "--write" in sys.argv:
         (ROOT / "README.md").write_text(readme_from_index(), encoding="utf-8")
+        PICTURE.parent.mkdir(exist_ok=True)
+        PICTURE.write_bytes(quickstart_picture())
         return 0
     found = problems()
     for line in found:

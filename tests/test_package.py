@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -101,3 +104,51 @@ def test_notebooks_hold_no_errors_or_heavy_outputs() -> None:
                     assert not kind.startswith("video/"), path.name
                     # base64 takes four characters for three bytes
                     assert len("".join(value)) <= 280_000, (path.name, kind)
+
+
+def test_the_navigation_has_every_notebook_once() -> None:
+    listed = re.findall(r": (\S+\.ipynb)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    here = {p.relative_to(ROOT / "nbs").as_posix() for p in tracked_files() if p.suffix == ".ipynb"}
+    assert sorted(listed) == sorted(here)
+
+
+def exported() -> list[tuple[str, ast.Module]]:
+    """Every module by its dotted name, parsed."""
+    package = ROOT / "tempoloc_nb"
+    paths = [p for p in sorted(package.rglob("*.py")) if p.name != "_modidx.py" and p.stat().st_size]
+    names = [".".join(p.relative_to(package).with_suffix("").parts) for p in paths]
+    return [(name, ast.parse(p.read_text(encoding="utf-8"))) for name, p in zip(names, paths, strict=True)]
+
+
+def test_every_public_name_and_module_has_a_docstring() -> None:
+    bare = []
+    for module, tree in exported():
+        bare += [] if ast.get_docstring(tree) else [module]
+        owners = [tree, *(n for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_"))]
+        for owner in owners:
+            for node in owner.body:
+                if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+                    continue
+                overload = any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
+                if not ast.get_docstring(node) and not overload:
+                    bare.append(f"{module}.{getattr(owner, 'name', '')}.{node.name}")
+    assert bare == []
+
+
+def faces() -> list[str]:
+    return [name.removesuffix("__init__").rstrip(".") for name, _ in exported() if name.endswith("__init__")]
+
+
+@pytest.mark.parametrize("name", faces())
+def test_a_face_offers_what_it_says(name: str) -> None:
+    """Each name of a face loads, type checkers see the same names, and no module is hidden by one."""
+    face = importlib.import_module(f"tempoloc_nb.{name}".rstrip("."))
+    assert face.__file__ is not None
+    tree = ast.parse(Path(face.__file__).read_text(encoding="utf-8"))
+    typed = [a.name for n in ast.walk(tree) if isinstance(n, ast.If) for i in n.body for a in getattr(i, "names", ())]
+    assert sorted(typed) == sorted(face.__all__)
+    assert 5 <= len(face.__all__) <= (25 if not name else 10)
+    inside = {p.stem for p in Path(face.__file__).parent.iterdir()}
+    assert not inside.intersection(face.__all__)
+    for offered in face.__all__:
+        assert getattr(face, offered) is not None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.cli.main import app
-    from tempoloc_nb.cli.options import number
+    from tempoloc_nb.cli.main import app, explain
+    from tempoloc_nb.cli.options import number, option, tell
 
 # %% auto #0
 __all__ = []

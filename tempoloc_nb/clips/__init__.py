@@ -11,12 +11,14 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from tempoloc_nb.clips.manifest import (
+        Benchmark,
+        Clip,
         clips_of_videos,
         load_benchmark,
         read_manifest,
         write_manifest,
     )
-    from tempoloc_nb.clips.tasks import Event, load_task
+    from tempoloc_nb.clips.tasks import Event, Task, list_tasks, load_task
 
 # %% auto #0
 __all__ = []

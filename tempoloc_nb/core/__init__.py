@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.core.checks import check
-    from tempoloc_nb.core.errors import TempolocError
-    from tempoloc_nb.core.files import all_or_nothing
+    from tempoloc_nb.core.checks import check, check_json
+    from tempoloc_nb.core.errors import TempolocError, unknown
+    from tempoloc_nb.core.files import all_or_nothing, read_jsonl
     from tempoloc_nb.core.machine import gpu_count
+    from tempoloc_nb.core.optional import import_optional
     from tempoloc_nb.core.provenance import file_hash, versions
 
 # %% auto #0
@@ -25,8 +26,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "checks": ["check", "check_json"],
         "errors": ["TempolocError", "unknown"],
-        "files": ["all_or_nothing", "read_jsonl", "write_jsonl"],
-        "machine": ["device_name", "gpu_count"],
+        "files": ["all_or_nothing", "read_jsonl"],
+        "machine": ["gpu_count"],
         "optional": ["import_optional"],
         "provenance": ["file_hash", "versions"],
     },

@@ -11,8 +11,8 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from tempoloc_nb.data.build import BuildOptions, build_dataset
-    from tempoloc_nb.data.sample import sample_of
-    from tempoloc_nb.data.sources import from_manifest
+    from tempoloc_nb.data.sample import Sample, sample_of
+    from tempoloc_nb.data.sources import from_manifest, from_recipe
     from tempoloc_nb.data.stats import dataset_stats, stats_figure
     from tempoloc_nb.data.store import read_samples
 

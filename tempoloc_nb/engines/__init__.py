@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
+    from tempoloc_nb.engines.hf import HFBackend
     from tempoloc_nb.engines.make import make_engine, way_of_asking
-    from tempoloc_nb.engines.protocol import Request
+    from tempoloc_nb.engines.protocol import Backend, Request, Response
     from tempoloc_nb.engines.qwen import show
+    from tempoloc_nb.engines.ray_cluster import RayBackend
+    from tempoloc_nb.engines.server import OpenAIBackend
+    from tempoloc_nb.engines.vllm_offline import VLLMBackend
 
 # %% auto #0
 __all__ = []

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.finetuning.check import check_config
+    from tempoloc_nb.finetuning.check import CheckReport, check_config
     from tempoloc_nb.finetuning.config import load_presets, make_config, write_config
+    from tempoloc_nb.finetuning.launch import launch_training
+    from tempoloc_nb.finetuning.rules import EvaluationSettings
     from tempoloc_nb.finetuning.train import finetune
     from tempoloc_nb.finetuning.training_file import TrainingFile, read_training_file
 

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.formats.convert import FORMATS, export_dataset, import_dataset
-    from tempoloc_nb.formats.hdf5 import write_signals
+    from tempoloc_nb.formats.captioning import caption_videos
+    from tempoloc_nb.formats.captions import rewrite_prompts
+    from tempoloc_nb.formats.convert import FORMATS, Converted, export_dataset, import_dataset
+    from tempoloc_nb.formats.hdf5 import read_signals, write_signals
+    from tempoloc_nb.formats.lerobot_read import read_lerobot
+    from tempoloc_nb.formats.lerobot_write import write_lerobot_subtasks
 
 # %% auto #0
 __all__ = []

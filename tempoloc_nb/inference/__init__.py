@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.inference.consensus import combine_trials
-    from tempoloc_nb.inference.no_video import baseline_predictions
+    from tempoloc_nb.inference.ask import ask_model
+    from tempoloc_nb.inference.consensus import combine, combine_trials
+    from tempoloc_nb.inference.find import Found, localize
+    from tempoloc_nb.inference.no_video import baseline_predictions, oracle_predictions, prediction_rows
+    from tempoloc_nb.inference.pack import pack_predictions
     from tempoloc_nb.inference.run import run_backend
 
 # %% auto #0

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
+    from tempoloc_nb.models.checkpoints import load_model
     from tempoloc_nb.models.estimate import estimate_hours, model_size, plan_localize
     from tempoloc_nb.models.locate import locate_model
     from tempoloc_nb.models.recognise import get_model
-    from tempoloc_nb.models.registry import load_registry
+    from tempoloc_nb.models.registry import ModelInfo, Preset, load_registry
     from tempoloc_nb.models.serve import serve_line
 
 # %% auto #0

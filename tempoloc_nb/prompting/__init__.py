@@ -12,7 +12,9 @@ import lazy_loader
 if TYPE_CHECKING:
     from tempoloc_nb.prompting.answers import parse_answer, repair, write_answer
     from tempoloc_nb.prompting.constraints import answer_constraint, obeys
-    from tempoloc_nb.prompting.prompts import list_prompts, load_prompt
+    from tempoloc_nb.prompting.prompts import Prompt, list_prompts, load_prompt
+    from tempoloc_nb.prompting.recipe_rule import parse_recipe
+    from tempoloc_nb.prompting.sampling import Sampling
 
 # %% auto #0
 __all__ = []

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.scoring.evaluation import compare, evaluate
-    from tempoloc_nb.scoring.rows import index_clips
+    from tempoloc_nb.scoring.evaluation import Comparison, Evaluation, RunResult, compare, evaluate, evaluation_lines
+    from tempoloc_nb.scoring.intervals import Estimate
+    from tempoloc_nb.scoring.rows import Row, index_clips
     from tempoloc_nb.scoring.trials import read_trials
 
 # %% auto #0

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.sim.benchmark import label_errors, read_clip_signals
-    from tempoloc_nb.sim.families import find_families
+    from tempoloc_nb.sim.benchmark import build_benchmark, label_errors, read_clip_signals
+    from tempoloc_nb.sim.episode import EpisodeFailed
+    from tempoloc_nb.sim.families import ClipFamily, find_families
+    from tempoloc_nb.sim.make import render_episodes, simulate_clips, simulate_episode
+    from tempoloc_nb.sim.render import load_episode
 
 # %% auto #0
 __all__ = []

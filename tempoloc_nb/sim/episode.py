@@ -49,6 +49,7 @@ class Recorder:
 
     @property
     def now(self) -> float:
+        """The time of the recording, in seconds."""
         return self.steps * self.step
 
     def held(self) -> list[bool]:
@@ -143,9 +144,11 @@ class LiveEpisode:
 
     @property
     def now(self) -> float:
+        """The time of the episode, in seconds."""
         return self.recorder.now
 
     def hand(self) -> tuple[Floats, Floats]:
+        """The hand's position (3,) in m and its rotation (3, 3)."""
         site = self.recorder.site
         return np.array(self.data.site_xpos[site]), np.array(self.data.site_xmat[site]).reshape(3, 3)
 
@@ -156,6 +159,7 @@ class LiveEpisode:
         return np.array([*position, np.arctan2(axis[1], axis[0])])
 
     def body_pose(self, name: str) -> tuple[Floats, Floats]:
+        """A body's position (3,) in m and its rotation (3, 3)."""
         body = self.env.sim.model.body_name2id(name)
         return np.array(self.data.xpos[body]), np.array(self.data.xmat[body]).reshape(3, 3)
 
@@ -234,6 +238,7 @@ class LiveEpisode:
         self.recorder.success = self.env._check_success
 
     def close(self) -> None:
+        """Give the environment back as it was."""
         del self.env._update_observables  # back to the class's method
 
 # %% ../../nbs/65_sim/60_episode.ipynb #2bf107a4

@@ -34,10 +34,12 @@ class ClipFamily:
 
     @property
     def script(self) -> Script:
+        """What the arm does in this family's task."""
         return SCRIPTS[self.task]
 
     @property
     def seeds(self) -> range:
+        """The seeds that belong to this family."""
         return range(self.first_seed, self.first_seed + SEEDS)
 
 

@@ -147,6 +147,7 @@ class FrameLabels:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The objects' names, in the order of the labels."""
         return tuple(self.objects)
 
 

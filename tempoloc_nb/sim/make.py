@@ -140,6 +140,7 @@ class SimulationSummary:
 
     @property
     def success_rate(self) -> float:
+        """Demonstrations kept among those tried, 0 to 1."""
         return self.clips / max(1, self.clips + sum(self.failed.values()))
 
     def __str__(self) -> str:

@@ -32,6 +32,7 @@ class Pillar:
     half: float  # m, half its height
 
     def hits(self, other: Pillar) -> bool:
+        """Whether two pillars overlap."""
         apart = np.abs(self.middle - other.middle)
         return bool(np.hypot(*apart[:2]) < self.radius + other.radius and apart[2] < self.half + other.half)
 
@@ -48,6 +49,7 @@ class GraspShape:
     angles: tuple[float, ...]  # rad from the fingers' axis to the object's x axis; none: any angle
 
     def pillar(self, middle: Floats) -> Pillar:
+        """The room that the object takes with its middle at `middle` (3,), in m."""
         return Pillar(np.asarray(middle), self.radius, self.half)
 
 # %% ../../nbs/65_sim/140_random_scenes.ipynb #7c2f690a
@@ -124,6 +126,7 @@ class SceneBuilder:
         self.yaw = float(np.arctan2(self.arm.hand()[1][1, 0], self.arm.hand()[1][0, 0]))
 
     def chance(self, share: float) -> bool:
+        """True in a `share` of the draws."""
         return bool(self.rng.random() < share)
 
     def tilted(self, rotation: Floats) -> Floats:
@@ -131,6 +134,7 @@ class SceneBuilder:
         return np.asarray(spin(self.rng.normal(0.0, 0.2 if self.chance(0.15) else 0.04, 3)) @ rotation)
 
     def put(self, key: str, middle: Floats, rotation: Floats) -> None:
+        """Place an object: its `middle` (3,) in m and its `rotation` (3, 3)."""
         at = self.slots[key]
         self.data.qpos[at : at + 3] = middle
         self.mujoco.mju_mat2Quat(self.data.qpos[at + 3 : at + 7], rotation.flatten())

@@ -63,6 +63,7 @@ class SavedEpisode:
 
     @property
     def rate(self) -> float:
+        """Recorded states a second."""
         return float(self.meta["rate"])
 
     def end(self, otherwise: float) -> float:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.study.experiments import load_experiments
+    from tempoloc_nb.study.experiments import load_experiments, run_experiment
     from tempoloc_nb.study.models import Models
     from tempoloc_nb.study.plan import plan_studies
     from tempoloc_nb.study.report import Report
+    from tempoloc_nb.study.runner import run_studies, start
     from tempoloc_nb.study.tables import reference_runs, score_table
     from tempoloc_nb.study.targets import target_table
 

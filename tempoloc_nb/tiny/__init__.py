@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.tiny.frame_store import FrameStore
-    from tempoloc_nb.tiny.plan import Stage, TrainingPlan, TrainOptions, load_plan
+    from tempoloc_nb.tiny.architecture import TinyShape, build_tiny
+    from tempoloc_nb.tiny.frame_store import FrameStore, load_store
+    from tempoloc_nb.tiny.plan import Stage, TrainOptions, TrainingPlan, load_plan
     from tempoloc_nb.tiny.run import train
     from tempoloc_nb.tiny.tasks import TaskOptions
 

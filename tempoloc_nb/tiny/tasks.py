@@ -41,6 +41,7 @@ class TaskExample:
 
     @property
     def pairs(self) -> int:
+        """The number of frame pairs."""
         return len(self.frames) // 2
 
 # %% ../../nbs/70_tiny/40_tasks.ipynb #2d0567f7
@@ -91,6 +92,7 @@ class Film:
 
     @property
     def length(self) -> float:
+        """The length of the film in seconds."""
         return len(self.rows) / self.rate
 
 # %% ../../nbs/70_tiny/40_tasks.ipynb #2f6e3f30

@@ -159,6 +159,7 @@ class Trainer:
 
     @property
     def checkpoint(self) -> Path:
+        """The file that a run goes on from."""
         return self.out / "checkpoint.pt"
 
     def resume(self) -> int:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    from tempoloc_nb.video.budget import frame_budget
+    from tempoloc_nb.video.budget import FrameBudget, frame_budget
     from tempoloc_nb.video.files import decode, probe
-    from tempoloc_nb.video.overlay import OverlayOptions, stamp_videos
+    from tempoloc_nb.video.overlay import OverlayOptions, stamp_video, stamp_videos
+    from tempoloc_nb.video.timeline import draw_timeline
     from tempoloc_nb.video.view import View, clip_inputs
 
 # %% auto #0
@@ -23,7 +24,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "budget": ["FrameBudget", "frame_budget"],
-        "files": ["VideoInfo", "decode", "encode", "probe"],
+        "files": ["decode", "probe"],
         "overlay": ["OverlayOptions", "stamp_videos", "stamp_video"],
         "timeline": ["draw_timeline"],
         "view": ["View", "clip_inputs"],
