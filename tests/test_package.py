@@ -85,8 +85,8 @@ def tracked_files() -> list[Path]:
 def test_the_tree_is_small() -> None:
     sizes = {p: p.stat().st_size for p in tracked_files()}
     models = sum(s for p, s in sizes.items() if p.is_relative_to(ROOT / "data" / "models"))
-    assert 0 < sum(sizes.values()) - models <= 14 * 2**20  # 12 is the aim: notebooks with their outputs are 4 of it
-    assert sum(sizes.values()) <= 44 * 2**20
+    assert 0 < sum(sizes.values()) - models <= 15 * 2**20  # 12 is the aim: notebooks with their outputs are 5 of it
+    assert sum(sizes.values()) <= 46 * 2**20
     pictures = {p: s for p, s in sizes.items() if p.suffix == ".png"}
     assert all(s <= 200_000 for s in pictures.values())
 

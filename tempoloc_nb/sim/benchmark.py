@@ -134,7 +134,7 @@ def build_benchmark(
     test = [_compact(clip, videos) for clip in listed]
     episodes = [(clip, work / "test" / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in test]
     write_clip_signals(out / "signals.npz", episodes)
-    write_manifest(out / "manifest.jsonl", test)
+    write_manifest(out / "manifest.jsonl.xz", test)
     train = [_compact(clip, 0) for clip in read_manifest(work / "sft" / "manifest.jsonl")]
     write_manifest(out / "train.jsonl.xz", train)
     return summaries

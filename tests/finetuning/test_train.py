@@ -231,7 +231,7 @@ def test_training_input_is_evaluation_input(which: int, index: int, stamps: str,
     folder, prompt = models()[which], "tiny" if stamps == "pair" else "recipe"
     examples, _, _ = examples_of([sample(index, fps=fps, stamps=stamps, prompt=prompt)], folder)
     backend, clip = HFBackend(folder, device="cpu"), CLIPS[index]
-    shown = View({"pair": "pair", "recipe": "frame", "none": "none"}[stamps])  # type: ignore[arg-type]
+    shown = View(stamps)  # type: ignore[arg-type]
     asked = Request(clip.clip, clip.task, clip.video_path(SIM.root), clip.labels, load_prompt(prompt), fps, shown)
     wanted = encode_request(asked, backend.net, backend.processor)
     found, n = examples[0].encoded, len(wanted.ids)

@@ -157,8 +157,8 @@ def test_it_shows_itself() -> None:
     assert lines[2].split()[0] == "malformed"
     shown = found._repr_mimebundle_()
     assert shown["text/plain"] == str(found)
-    assert shown["image/png"].startswith(b"\x89PNG")
-    assert len(shown["image/png"]) < 200_000
+    assert shown["image/jpeg"].startswith(b"\xff\xd8")
+    assert len(shown["image/jpeg"]) < 60_000
     gone = replace(found, video=Path("gone.mp4"))
     assert gone._repr_mimebundle_() == {"text/plain": str(gone)}
 

@@ -29,7 +29,7 @@ MIRRORED = {
 
 @pytest.fixture(scope="module")
 def clips() -> tuple[Clip, ...]:
-    return read_manifest(ROOT / "manifest.jsonl")
+    return read_manifest(ROOT / "manifest.jsonl.xz")
 
 
 @pytest.fixture(scope="module")

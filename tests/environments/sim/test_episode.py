@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_bytes_whatever_came_before() -> None:
 
 def test_a_shipped_clip_comes_from_its_seed() -> None:
     clip = next(
-        c for c in read_manifest(data_dir() / "benchmarks" / "sim" / "manifest.jsonl") if c.task == "stack-three"
+        c for c in read_manifest(data_dir() / "benchmarks" / "sim" / "manifest.jsonl.xz") if c.task == "stack-three"
     )
     assert clip.seed is not None
     episode = simulate_episode(find_families("test", "stack-three")[0], clip.seed)
