@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ import pytest
 from tempoloc_nb.core import settings as settings_module
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and every process that they start would, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
