@@ -115,7 +115,8 @@ def build_benchmark(
 ) -> list[SimulationSummary]:
     """Simulate the test families (`clips` each, the first `videos` rendered) and SFT labels, and write them to `out`.
 
-    Writes `manifest.jsonl.xz`, `videos/`, `signals.npz` and `train.jsonl.xz`: events of `labels` clips of each SFT family.
+    Writes `manifest.jsonl.xz`, `videos/`, `signals.npz`, and `train.jsonl.xz`: events of `labels` clips of each SFT
+    family.
     """
     work, out = Path(work), Path(out)
     out.mkdir(parents=True, exist_ok=True)
