@@ -17,14 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from PIL import Image
 
-from ..core.errors import TempolocError
 from ..core.plots import COLOURS, EVENT_COLOURS, house_style
 from ..core.settings import settings
+from ..video.timeline import contact_sheet
 
 # %% auto #0
-__all__ = ['interval_bars', 'mre_figure', 'event_error_figure', 'contact_sheet', 'timeline_figure']
+__all__ = ['interval_bars', 'mre_figure', 'event_error_figure', 'timeline_figure']
 
 # %% ../../nbs/85_study/15_figures.ipynb #5210859f
 def interval_bars(table: pd.DataFrame, value: str) -> npt.NDArray[np.float64]:
@@ -116,19 +115,6 @@ def event_error_figure(table: pd.DataFrame, unit: str = "relative error (%)") ->
                 figure.legend(loc="outside upper right", ncols=len(rows), fontsize=8)
     return figure
 
-# %% ../../nbs/85_study/15_figures.ipynb #0579274b
-def contact_sheet(
-    frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], height: int = 96
-) -> npt.NDArray[np.uint8]:
-    """Frames (H, W, 3), uint8 RGB, in one row, each scaled to `height` pixels."""
-    if len(frames) == 0:
-        raise TempolocError("a contact sheet needs at least one frame")
-    scaled = []
-    for frame in frames:
-        width = round(frame.shape[1] * height / frame.shape[0])
-        scaled.append(np.asarray(Image.fromarray(frame).resize((width, height), Image.Resampling.LANCZOS)))
-    return np.concatenate(scaled, axis=1)
-
 # %% ../../nbs/85_study/15_figures.ipynb #d4e92dd8
 def timeline_figure(
     frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8],
@@ -146,7 +132,7 @@ def timeline_figure(
     with house_style():
         figure = Figure(figsize=(9.5, 1.9 + 0.34 * len(rows)), layout="constrained")
         top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, 0.34 * len(rows) + 0.35])
-        top.imshow(contact_sheet(frames), extent=(0, duration, 0, 1), aspect="auto")
+        top.imshow(np.asarray(contact_sheet(frames)), extent=(0, duration, 0, 1), aspect="auto")
         top.set_yticks([])
         top.grid(visible=False)
         top.set_title(title, loc="left", fontsize=10)

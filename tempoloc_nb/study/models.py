@@ -37,10 +37,11 @@ from tempoloc_nb.study.experiments import (
     swapped_labels,
     zero_shot_model,
 )
-from .figures import contact_sheet, timeline_figure
+from .figures import timeline_figure
 from .report import PNG_LIMIT, Report, render
 from .tables import reference_runs, scored_clips, training_clips
 from ..video.files import probe, read
+from ..video.timeline import contact_sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ class ExampleClip:
         seconds = probe(self.video).duration
         film = read(self.video, fps=frames / seconds).images[:frames]
         for height in (96, 88, 80, 72, 64, 48, 32, 16):
-            sheet = contact_sheet(film, height)
+            sheet = np.asarray(contact_sheet(film, height))
             figure = timeline_figure([sheet], seconds, self.clip.labels, self.rows, title=self.clip.clip)
             if len(render(figure, "png")) < 0.98 * PNG_LIMIT:
                 break

@@ -12,8 +12,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.study.figures import contact_sheet, event_error_figure, mre_figure, timeline_figure
+from tempoloc_nb.study.figures import event_error_figure, mre_figure, timeline_figure
 from tempoloc_nb.study.report import Report, render
+from tempoloc_nb.video.timeline import contact_sheet
 
 MRE = pd.DataFrame(
     {
@@ -85,6 +86,6 @@ def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_contact_sheet_scales_and_joins() -> None:
-    assert contact_sheet(FRAMES, height=16).shape == (16, 72, 3)
+    assert np.asarray(contact_sheet(FRAMES, height=16)).shape == (16, 72, 3)
     with pytest.raises(TempolocError, match="at least one frame"):
         contact_sheet([])
