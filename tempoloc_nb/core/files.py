@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
 from .errors import TempolocError
+from .texts import json_text
 
 Value = TypeVar("Value")
 
@@ -52,7 +53,7 @@ def folder_or_nothing(path: Path) -> Iterator[Path]:
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write a JSON object, indented, all or nothing."""
     with all_or_nothing(path) as partial:
-        partial.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.write_text(json_text(values, 2) + "\n", encoding="utf-8")
 
 
 COMPRESSED = {".xz": lzma.open, ".gz": gzip.open}
@@ -147,4 +148,4 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write JSON Lines, all or nothing, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with all_or_nothing(path) as partial, partial.open("w", encoding="utf-8") as file:
-        return sum(file.write(json.dumps(row, ensure_ascii=False) + "\n") > 0 for row in rows)
+        return sum(file.write(json_text(row) + "\n") > 0 for row in rows)
