@@ -7,12 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
+from commands import COMMANDS
 from places import ROOT
 from typer.testing import CliRunner
 
@@ -22,20 +21,6 @@ from tempoloc_nb.cli.main import app, explain
 from tempoloc_nb.core.errors import TempolocError
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command by the words that call it."""
-    group = group or typer.main.get_command(app)
-    for name in group.list_commands(None):
-        command = group.get_command(None, name)
-        if hasattr(command, "list_commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-COMMANDS = dict(commands())
 
 
 @pytest.mark.parametrize("words", list(COMMANDS), ids=" ".join)
