@@ -25,6 +25,7 @@ from typing import IO, Any, NoReturn, TypeVar
 
 from .errors import TempolocError
 from .locks import sole_writer
+from .texts import json_text
 
 Value = TypeVar("Value")
 
@@ -155,7 +156,7 @@ def write_text(path: Path, text: str, *, force: bool = True) -> None:
 
 def write_json(path: Path, values: Mapping[str, Any], *, force: bool = True) -> None:
     """Write a JSON object, indented, as `write_text` does."""
-    write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n", force=force)
+    write_text(path, json_text(values, 2) + "\n", force=force)
 
 
 COMPRESSED = {".xz": lzma.open, ".gz": gzip.open}
@@ -250,4 +251,4 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = 
     """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8") as file:
-        return sum(file.write(json.dumps(row, ensure_ascii=False) + "\n") > 0 for row in rows)
+        return sum(file.write(json_text(row) + "\n") > 0 for row in rows)
