@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.errors import TempolocError
+from ..core.texts import shown
 
 FIND = "What to find"
 MODEL = "Model"
@@ -103,6 +104,6 @@ RetriesOption = Annotated[
 
 # %% ../../nbs/90_cli/20_options.ipynb #9fcf9cd6
 def tell(*lines: str) -> None:
-    """Print lines to stderr, each with the command's name before it."""
+    """Print lines to stderr, each with the command's name before it; what could steer the terminal is escaped."""
     for line in lines:
-        typer.echo(f"tempoloc: {line}", err=True)
+        typer.echo(f"tempoloc: {shown(line)}", err=True)

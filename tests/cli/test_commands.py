@@ -98,6 +98,13 @@ def test_what_is_no_mistake_of_ours_is_said_in_lines(
     assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", "".join(f"tempoloc: {line}\n" for line in said))
 
 
+def test_what_would_steer_the_terminal_is_shown_escaped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = TempolocError("a model called \x1b[2J\x07\u202e\ud800")
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: (_ for _ in ()).throw(error))
+    said = "tempoloc: a model called \\x1b[2J\\x07\\u202e\\ud800\n"
+    assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", said)
+
+
 def test_a_mistake_of_ours_has_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: [][1])
     with pytest.raises(IndexError):
