@@ -26,8 +26,8 @@ class FakeServer:
 
     `faults` are spent one a chat completion, in order of arrival: "500", "429 0.3" (with Retry-After), "400 reason",
     "reset", "cut", "garbage", "shapeless", "slow 2" (s). `sick` may name one by the request's body. `trusting`: whether
-    a request may say how videos are read; otherwise `fps` is taken, or `loader_fps`. `wild` may answer a request itself,
-    through the handler; then it returns True.
+    a request may say how videos are read; otherwise `fps` is taken, or `loader_fps`. `wild` may answer a request
+    itself, through the handler; then it returns True.
     """
 
     def __init__(
