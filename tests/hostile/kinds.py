@@ -262,8 +262,10 @@ def at_odd(case: Case, use: Use, line: list[str]) -> None:
     odd = case.rng.choice((
         f"/proc/nope/out{suffix}", f"/proc/self/out{suffix}", f"text/out{suffix}", f"{'x' * 300}{suffix}",
         f"{'x' * 250}{suffix}", f"{'a/' * 2100}out{suffix}", f"no/such/folder/out{suffix}",
-        f"../here/../here/o{suffix}", "", ".", "..", "/", f"a\nb{suffix}", f"{ESCAPE}{suffix}", f"\u2028{suffix}", f"\udcff{suffix}",
-        f"-o{suffix}", f"--force{suffix}", f" {suffix}", f"~{suffix}", f"é😀{suffix}", f"/sys/kernel/out{suffix}", "-", "text",
+        f"../here/../here/o{suffix}", "", ".", "..", "/", f"a\nb{suffix}", f"{ESCAPE}{suffix}", f"\u2028{suffix}",
+        f"\udcff{suffix}",
+        f"-o{suffix}", f"--force{suffix}", f" {suffix}", f"~{suffix}", f"é😀{suffix}", f"/sys/kernel/out{suffix}", "-",
+        "text",
     ))  # fmt: skip
     case.run(*_with_output(line, use, odd), env=settings_of(case, use))
 
@@ -316,7 +318,8 @@ def bad_place(use: Use, where: Callable[[Case, Use, list[str]], None]) -> Made:
 OUTSIDE = ("../../elsewhere/kept.mp4", "/etc/passwd", "../m/a.mp4", "a.mp4/../a.mp4", "~/x.mp4", "\u2028.mp4",
            "a\n.mp4")  # fmt: skip
 NAMES = (
-    "mug/../../../elsewhere/kept", "mug//etc/x", "mug/..", "mug/.", "mug/" + "x" * 300, "mug/a\nb", "mug/\u2028", "../mug/a",
+    "mug/../../../elsewhere/kept", "mug//etc/x", "mug/..", "mug/.", "mug/" + "x" * 300, "mug/a\nb", "mug/\u2028",
+    "../mug/a",
     "mug/" + ESCAPE, "mug/con", "mug/a\\b", "mug/é", "mug/ ", "mug/-", "mug/a b", "mug/%2e%2e",
 )  # fmt: skip
 
@@ -620,7 +623,8 @@ def server_tries(rng: random.Random) -> Iterator[Made]:
 def kill_tries(rng: random.Random) -> Iterator[Made]:
     slow = [u for u in USES if u.output and u.command in (
         "dataset build", "merge", "consensus", "refine", "overlay", "find", "dataset import csv",
-        "dataset export cosmos", "dataset import messages", "dataset import hdf5", "dataset caption", "dataset export csv",
+        "dataset export cosmos", "dataset import messages", "dataset import hdf5", "dataset caption",
+        "dataset export csv",
     ) and not {"lr", "demos.hdf5"} & {*u.line}]  # fmt: skip
     turn = 0
     while True:

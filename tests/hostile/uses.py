@@ -148,7 +148,8 @@ USES: tuple[Use, ...] = (
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --signal grasp --signal release",
         "demos.jsonl demos.hdf5 mug.toml", "demos.jsonl demos.hdf5", output="", changes=("here/demos.hdf5",)),
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --task-spec spec.json",
-        "demos.jsonl demos.hdf5 mug.toml spec.json", "spec.json spec.json demos.jsonl", output="", changes=("here/demos.hdf5",)),
+        "demos.jsonl demos.hdf5 mug.toml spec.json", "spec.json spec.json demos.jsonl", output="",
+        changes=("here/demos.hdf5",)),
     use("sft config --engine transformers --set train.epoch=3 -o out.toml", "project", "project/data/models.toml"
         " project/settings.ini", env=SETTINGS, weight=1),
     use("sft check sft.toml --engine transformers --gpus 1", "sft.toml hf model",
