@@ -90,8 +90,8 @@ def case(tmp_path: Path) -> hostile.Case:
     [
         (crash, {"tracebacks", "manners"}), (bare, {"tracebacks"}), (overwrite, {"overwritten"}),
         (replace_link, {"overwritten"}), (leak, {"leaked"}), (leak_part_into_file, {"leaked"}),
-        (odd_status, {"manners"}), (silent, {"manners"}), (chatter, {"manners"}), (hang, {"manners"}), (die,
-        {"manners"}), (half, {"manners"}),
+        (odd_status, {"manners"}), (silent, {"manners"}), (chatter, {"manners"}), (hang, {"manners"}),
+        (die, {"manners"}), (half, {"manners"}),
         (good, set()),
     ],
 )  # fmt: skip
