@@ -107,7 +107,7 @@ def bad_pickle(use: Use) -> Made:
         shape = rng.choice(shapes)
         nested = shape
         if rng.random() < 0.15:
-            for _ in range(900):
+            for _ in range(200):
                 nested = [nested]
         case.shown.append(f"# {name}: {type(shape).__name__} {str(shape)[:80]!r}")
         (case.here / name).write_bytes(pickle.dumps(nested, rng.randrange(6)))
