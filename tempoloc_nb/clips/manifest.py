@@ -159,17 +159,17 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
     return tuple(clips)
 
 
-def write_manifest(path: str | Path, clips: Iterable[Clip]) -> None:
-    """Write a manifest, all or nothing, compressed if its name ends in `.xz`."""
+def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = True) -> None:
+    """Write a manifest, as `files.write_text` does, compressed if its name ends in `.xz`."""
     path = Path(path)
     data = "".join(json.dumps(clip_to_dict(c), ensure_ascii=False) + "\n" for c in clips).encode()
-    with all_or_nothing(path) as partial:
+    with all_or_nothing(path, force=force) as partial:
         partial.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #5dbe6a8b
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to.
+    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to, `file` what said it.
 
     Clips may be without truth: they can be answered, but not scored.
     """
@@ -178,6 +178,7 @@ class Benchmark:
     root: Path
     tasks: Mapping[str, Task]
     clips: tuple[Clip, ...]
+    file: Path | None = field(default=None, compare=False, repr=False)
 
     def of_task(self, key: str) -> tuple[Clip, ...]:
         """The clips of one task; raises `TempolocError` for a task that is not in the benchmark."""
@@ -301,7 +302,7 @@ def load_benchmark(name: str | Path) -> Benchmark:
     """
     path = Path(name)
     if path.suffix == ".toml":
-        return _from_task_file(read_task(path), path.parent)
+        return replace(_from_task_file(read_task(path), path.parent), file=path)
     shipped = data_dir() / "benchmarks" / str(name)
     folder = shipped if shipped.is_dir() else path
     named = (folder / "manifest.jsonl", folder / "manifest.jsonl.xz")
@@ -313,4 +314,4 @@ def load_benchmark(name: str | Path) -> Benchmark:
         raise unknown("benchmark", str(name), names, "or a manifest.jsonl or .toml file")
     clips = read_manifest(manifest)
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}
-    return Benchmark(manifest.parent.name, manifest.parent, tasks, clips)
+    return Benchmark(manifest.parent.name, manifest.parent, tasks, clips, manifest)
