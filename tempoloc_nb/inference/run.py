@@ -62,7 +62,7 @@ class RunSummary:
 # %% ../../nbs/45_inference/20_run.ipynb #3510865e
 def read_shard(text: str) -> tuple[int, int]:
     """The second of eight shards, "2/8", as (2, 8); raises `TempolocError` for anything else."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip())
     if found is None:
         raise TempolocError(f"a shard is I/N, the first of eight 1/8; got {text!r}")
     return check_shard((int(found[1]), int(found[2])))
