@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.errors import TempolocError
+from ..core.files import is_stream
 from ..core.texts import shown
 
 FIND = "What to find"
@@ -26,10 +27,10 @@ SMALLEST = 1e-9
 
 # %% auto #0
 __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'LARGEST', 'SMALLEST', 'BenchmarkOption', 'VideoRootOption',
-           'FpsOption', 'TotalPixelsOption', 'JsonOption', 'WorkersOption', 'ModelOption', 'PresetOption',
-           'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption', 'BatchOption',
-           'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption', 'ConcurrencyOption',
-           'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell']
+           'FpsOption', 'TotalPixelsOption', 'JsonOption', 'ForceOption', 'WorkersOption', 'ModelOption',
+           'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption',
+           'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
+           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -66,6 +67,7 @@ FpsOption = Annotated[
 ]
 TotalPixelsOption = Annotated[int | None, option(SHOWN, "Pixels of all frames of a clip.", check=number(1))]
 JsonOption = Annotated[bool, option(OUTPUT, "Print JSON.", "--json")]
+ForceOption = Annotated[bool, option(OUTPUT, "Replace what is there already.", "--force")]
 WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one a core by default.", check=number(1))]
 
 # %% ../../nbs/90_cli/20_options.ipynb #f924ff8d
@@ -107,3 +109,8 @@ def tell(*lines: str) -> None:
     """Print lines to stderr, each with the command's name before it; what could steer the terminal is escaped."""
     for line in lines:
         typer.echo(f"tempoloc: {shown(line)}", err=True)
+
+
+def echo_done(text: object, output: Path | None) -> None:
+    """Print what a command did: to stdout, or to stderr where its output is a stream, such as stdout."""
+    typer.echo(str(text), err=output is not None and is_stream(output))

@@ -26,6 +26,7 @@ from tempoloc_nb.cli.options import (
     ConcurrencyOption,
     ConstrainOption,
     DataParallelOption,
+    ForceOption,
     FpsOption,
     JsonOption,
     MediaOption,
@@ -41,6 +42,7 @@ from tempoloc_nb.cli.options import (
     TotalPixelsOption,
     VideoRootOption,
     WorkersOption,
+    echo_done,
     number,
     option,
     tell,
@@ -76,6 +78,7 @@ def find(
     server: ServerOption = None,
     media: MediaOption = None,
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find when events happen in videos.
@@ -83,13 +86,15 @@ def find(
     Exit status 1 if a video could not be read or asked about.
     """
     from tempoloc_nb.engines.make import engine_options
-    from tempoloc_nb.formats.found import check_output, found_json, write_found
+    from tempoloc_nb.formats.found import check_found, found_json, write_found
     from tempoloc_nb.inference.find import localize as find_events
+    from tempoloc_nb.video.files import videos_below
 
     if bool(event) == (task is not None):
         raise TempolocError('say what to find: --event "grasping the red cube" for each event in order, or --task')
     if output is not None:
-        check_output(output)
+        count = sum(len(videos_below(v)) if v.is_dir() else 1 for v in videos)
+        check_found(output, count, force=force, inputs=[*videos, task])
     options = engine_options(backend, batch=batch, servers=tuple(server or ()), media=media)
     if data_parallel > 1:
         options["data_parallel"] = data_parallel
@@ -97,9 +102,9 @@ def find(
         list(videos), task or event or (), model=model, engine=backend, preset=preset, trials=trials, fps=fps,
         prompt=prompt, temperature=temperature, seed=seed, constrain=constrain, progress=sys.stderr.isatty(), **options,
     )  # fmt: skip
-    typer.echo(found_json(found) if as_json else "\n".join(map(str, found)))
+    echo_done(found_json(found) if as_json else "\n".join(map(str, found)), output)
     if output is not None:
-        write_found(found, output)
+        write_found(found, output, force=force)
     tell(*(f.error for f in found if f.error))
     if any(f.error for f in found):
         raise typer.Exit(1)
@@ -161,6 +166,7 @@ def localize(
         option(MODEL, "Manifest of training clips, for the baseline train-median."),
     ] = None,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
+    force: Annotated[bool, option(OUTPUT, "Replace a baseline that is there already.", "--force")] = False,
 ) -> None:
     """Write predictions for every clip of a benchmark.
 
@@ -176,8 +182,10 @@ def localize(
     found = load_benchmark(benchmark)
     engine = backend or ("blind" if is_baseline(model) else "hf")
     if engine == "blind":
-        typer.echo(write_baseline(found, model, fps or settings().study.fps, output, train))
+        echo_done(write_baseline(found, model, fps or settings().study.fps, output, train, force=force), output)
         return
+    if force:
+        raise TempolocError("--force is for a baseline: a model's answers are added to; give others another -o")
     check_backend(engine, data_parallel, tensor_parallel)
     options = engine_options(
         engine, batch=batch, concurrency=concurrency, timeout=timeout, retries=retries, servers=server, media=media
@@ -212,12 +220,14 @@ def consensus(
         float,
         typer.Option(help="Least confidence, 0 to 1; events below it are left out.", callback=number(0, most=1)),
     ] = 0.0,
+    force: ForceOption = False,
 ) -> None:
     """Combine the trials of each clip: median boundaries, their spread, and a confidence."""
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.consensus import combine
 
-    typer.echo(str(combine(predictions, output, benchmark=load_benchmark(benchmark), threshold=threshold)))
+    found = load_benchmark(benchmark)
+    echo_done(combine(predictions, output, benchmark=found, threshold=threshold, force=force), output)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #3b09f915
 def refine(
@@ -243,6 +253,7 @@ def refine(
     prompt: Annotated[str, option(MODEL, "Name or folder of the prompt.")] = "refine",
     server: ServerOption = None,
     media: MediaOption = None,
+    force: ForceOption = False,
 ) -> None:
     """Ask again around each boundary, with more frames a second.
 
@@ -252,18 +263,20 @@ def refine(
     from tempoloc_nb.clips.videos import find_videos
     from tempoloc_nb.engines.make import engine_options, make_engine, way_of_asking
     from tempoloc_nb.inference.refine import refine as look_again
+    from tempoloc_nb.inference.refine import refined_file
     from tempoloc_nb.models.locate import locate_model
     from tempoloc_nb.prompting.prompts import load_prompt
 
     found, asked, asking = load_benchmark(benchmark), way_of_asking(model), load_prompt(prompt)
     options = engine_options(backend, servers=server, media=media)
+    refined_file(output, predictions, found, window_s=window, fps=fps, force=force)
     find_videos(found, video_root)  # loading a model can take minutes: say first what is missing
     path = model if backend == "openai" else locate_model(model).path
     engine = make_engine(backend, path, total_pixels=asked.total_pixels, **options)
     summary = look_again(
         engine, found, predictions, output, window_s=window, fps=fps, trials=trials, video_root=video_root,
         folder=media, prompt=asking, view=asked.view, sampling=replace(asked.sampling, temperature=temperature),
-        progress=sys.stderr.isatty(),
+        progress=sys.stderr.isatty(), force=force,
     )  # fmt: skip
     tell(*(reason if name in reason else f"{name}: {reason}" for name, reason in summary.failed))
     typer.echo(str(summary))
@@ -274,6 +287,7 @@ def refine(
 def merge(
     predictions: Annotated[list[Path], typer.Argument(help="Prediction files of one run's shards (JSON Lines).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; if it exists, it is merged too.")],
+    force: Annotated[bool, option(OUTPUT, "Replace what is there already, instead of merging it.", "--force")] = False,
 ) -> None:
     """Make one prediction file of several, each trial once.
 
@@ -281,9 +295,9 @@ def merge(
     """
     from tempoloc_nb.inference.merge import merge as merge_files
 
-    summary = merge_files(predictions, output)
+    summary = merge_files(predictions, output, force=force)
     tell(*summary.incomplete)
-    typer.echo(str(summary))
+    echo_done(summary, output)
     if summary.incomplete:
         raise typer.Exit(1)
 
@@ -328,10 +342,11 @@ def import_recipe(
     task: Annotated[str, typer.Option(help="Task of the results, e.g. cube.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Predictions to write (JSON Lines).")],
     model: Annotated[str | None, typer.Option(help="Name of the model, where the files do not have it.")] = None,
+    force: ForceOption = False,
 ) -> None:
     """Read the recipe's result pickles, safely."""
     from tempoloc_nb.clips.tasks import load_task
     from tempoloc_nb.formats.recipe import import_recipe as read_results
 
-    done = read_results(results_dir, load_task(task), output, model)
-    typer.echo(f"{output}: {done.rows} predictions from {done.files} files, {done.empty} of them empty")
+    done = read_results(results_dir, load_task(task), output, model, force=force)
+    echo_done(f"{output}: {done.rows} predictions from {done.files} files, {done.empty} of them empty", output)
