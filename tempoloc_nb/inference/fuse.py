@@ -18,7 +18,7 @@ from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from .consensus import Combined, combine_trials, combined_row
-from .record import derive_record, output_file
+from .record import derive_record, derived_file
 from .refine import move_events
 from .signals import LEAST_HOLD, Kind, Signal, Told, Transition, event_kinds, find_transitions
 
@@ -135,15 +135,17 @@ def fuse_answer(
 def fuse(
     predictions: Path | str, out: Path | str, *, benchmark: Benchmark, signals: Mapping[str, Signal],
     told: Told | None = None, reach_s: float | None = None, boundary_is: BoundaryIs | None = None,
+    force: bool = False,
 ) -> FuseSummary:
     """Write the answers in `predictions`, moved to the `signals` of their clips, to `out` (.jsonl), all or nothing.
 
     `signals` are by clip id. The trials of a clip (and model and fps) are combined first; the model is then called
     `NAME/fused`. `told` says which transition an event is where its verb does not (see `event_kinds`), `reach_s`
-    is half of each clip by default. Raises `TempolocError` for a reach that is not above 0, if no clip has a signal,
-    and as `combine_trials` does.
+    is half of each clip by default, `force` replaces what is there. Raises `TempolocError` for a reach that is not
+    above 0, if no clip has a signal, for an `out` that is there, and as `combine_trials` does.
     """
-    predictions, out = Path(predictions), output_file(out, predictions)
+    predictions = Path(predictions)
+    out = derived_file(out, predictions, benchmark.file, force=force)
     if reach_s is not None and not reach_s > 0:
         raise TempolocError(f"the reach is some seconds to each side of a model's time, not {reach_s}")
     answers = combine_trials(predictions, benchmark, boundary_is)
@@ -160,7 +162,7 @@ def fuse(
         counts.update(outcomes)
         pairs = zip(before, [e.boundary for e in fused.events], outcomes, strict=True)
         moved += [abs(new - old) for old, new, o in pairs if o == "moved" and old is not None and new is not None]
-    write_jsonl(out, rows)
+    write_jsonl(out, rows, force=force)
     derive_record(out, predictions, fused={"from": predictions.name, "reach_s": reach_s})
     median = float(np.median(moved)) if moved else None
     return FuseSummary(out, len(rows), {o: counts[o] for o in OUTCOMES}, median)
