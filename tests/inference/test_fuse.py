@@ -128,7 +128,7 @@ def test_what_cannot_be_fused(tmp_path: Path) -> None:
         fuse(path, tmp_path / "f.jsonl", benchmark=benchmark, signals={})
     with pytest.raises(TempolocError, match="reach"):
         fuse(path, tmp_path / "f.jsonl", benchmark=benchmark, signals={clip.clip: signal_at([1, 2], 3)}, reach_s=0)
-    with pytest.raises(TempolocError, match="p.jsonl"):
+    with pytest.raises(TempolocError, match=r"p\.jsonl"):
         fuse(path, path, benchmark=benchmark, signals={})
 
 
