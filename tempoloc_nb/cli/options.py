@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'BenchmarkO
            'TotalPixelsOption', 'JsonOption', 'WorkersOption', 'ModelOption', 'PresetOption', 'PromptOption',
            'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption', 'BatchOption', 'DataParallelOption',
            'TensorParallelOption', 'ServerOption', 'MediaOption', 'ConcurrencyOption', 'TimeoutOption', 'RetriesOption',
-           'number', 'option', 'tell']
+           'number', 'option', 'tell', 'show']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -106,3 +107,12 @@ def tell(*lines: str) -> None:
     """Print lines to stderr, each with the command's name before it."""
     for line in lines:
         typer.echo(f"tempoloc: {line}", err=True)
+
+
+def show(text: str) -> None:
+    """Print a result to stdout at once, above a progress bar on stderr."""
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stdout):
+        typer.echo(text)
+        sys.stdout.flush()
