@@ -34,8 +34,8 @@ SPLIT = "Split"
 app = typer.Typer(name="dataset", help="Build and inspect training data; read and write formats.", no_args_is_help=True)
 
 # %% auto #0
-__all__ = ['SOURCE', 'SAMPLES', 'SPLIT', 'app', 'HELP', 'PLACES', 'build', 'stats', 'format_command', 'Formats', 'caption',
-           'caption_prompts']
+__all__ = ['SOURCE', 'SAMPLES', 'SPLIT', 'app', 'HELP', 'RANGES', 'PLACES', 'build', 'stats', 'format_command', 'Formats',
+           'caption', 'caption_prompts']
 
 # %% ../../nbs/90_cli/60_data.ipynb #c61ba6be
 @app.command()
@@ -169,6 +169,11 @@ HELP = {
     "episode": "An episode; repeatable; all by default.",
     "label": "Name of an event, in order; repeatable.",
 }
+RANGES = {
+    "fps": number(above=0), "rate": number(above=0), "episode": number(0), "decimals": number(0, most=6),
+    "num_video_frames": number(-1),
+}  # fmt: skip
+"""Option of a format → what its numbers may be."""
 
 # %% ../../nbs/90_cli/60_data.ipynb #a5740d09
 PLACES: dict[str, dict[str, Any]] = {
@@ -199,7 +204,7 @@ def _typed(hint: Any) -> Any:
 def _option(found: inspect.Parameter, hint: Any) -> inspect.Parameter:
     """A keyword parameter as an option; a flag has a negation only where it is on by default."""
     names = ["--" + found.name.replace("_", "-")] if found.default is False else []
-    option = typer.Option(*names, help=HELP.get(found.name, ""))
+    option = typer.Option(*names, help=HELP.get(found.name, ""), callback=RANGES.get(found.name))
     default = None if found.default == () else found.default
     return found.replace(annotation=Annotated[_typed(hint), option], default=default)
 

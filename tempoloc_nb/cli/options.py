@@ -5,7 +5,6 @@
 # %% ../../nbs/90_cli/20_options.ipynb #b694cca0
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.errors import TempolocError
+from ..core.texts import shown
 
 FIND = "What to find"
 MODEL = "Model"
@@ -21,13 +21,16 @@ SHOWN = "What the model is shown"
 SAMPLING = "Sampling"
 ENGINE = "Engine"
 OUTPUT = "Output"
+LARGEST = 1e15
+SMALLEST = 1e-9
+"""Numbers of an option lie between these: larger ones count as infinite, smaller ones as 0."""
 
 # %% auto #0
-__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'BenchmarkOption', 'VideoRootOption', 'FpsOption',
-           'TotalPixelsOption', 'JsonOption', 'WorkersOption', 'ModelOption', 'PresetOption', 'PromptOption',
-           'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption', 'BatchOption', 'DataParallelOption',
-           'TensorParallelOption', 'ServerOption', 'MediaOption', 'ConcurrencyOption', 'TimeoutOption', 'RetriesOption',
-           'number', 'option', 'tell', 'show']
+__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'LARGEST', 'SMALLEST', 'BenchmarkOption', 'VideoRootOption',
+           'FpsOption', 'TotalPixelsOption', 'JsonOption', 'WorkersOption', 'ModelOption', 'PresetOption',
+           'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption', 'BatchOption',
+           'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption', 'ConcurrencyOption',
+           'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'show']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -37,17 +40,15 @@ def number(least: float | None = None, *, above: float | None = None, most: floa
     """
     bounds = [f"{least:g} or more" if least is not None else "", f"above {above:g}" if above is not None else ""]
     wanted = " and ".join([b for b in bounds if b] + ([f"at most {most:g}"] if most is not None else []))
+    bottom = least if least is not None else -LARGEST if above is None else above + SMALLEST
+    top = LARGEST if most is None else most
 
     def check(param: typer.CallbackParam, value: Any) -> Any:
         for one in value if isinstance(value, list | tuple) else [value]:
-            good = one is None or (
-                math.isfinite(one)
-                and (least is None or one >= least)
-                and (above is None or one > above)
-                and (most is None or one <= most)
-            )
-            if not good:
-                raise TempolocError(f"{max(param.opts, key=len)} must be {wanted or 'a finite number'}, got {one}")
+            if one is not None and not bottom <= one <= top:  # NaN is not between any two
+                name, got = max(param.opts, key=len), str(one)
+                got = got if len(got) <= 20 else f"{got[:17]}..."
+                raise TempolocError(f"{name} must be {wanted or 'a finite number'}, got {got}")
         return value
 
     return check
@@ -104,15 +105,15 @@ RetriesOption = Annotated[
 
 # %% ../../nbs/90_cli/20_options.ipynb #9fcf9cd6
 def tell(*lines: str) -> None:
-    """Print lines to stderr, each with the command's name before it."""
+    """Print lines to stderr, each with the command's name before it; what could steer the terminal is escaped."""
     for line in lines:
-        typer.echo(f"tempoloc: {line}", err=True)
+        typer.echo(f"tempoloc: {shown(line)}", err=True)
 
 
 def show(text: str) -> None:
-    """Print a result to stdout at once, above a progress bar on stderr."""
+    """Print a result to stdout at once, above a progress bar on stderr; escaped as by `tell`."""
     from tqdm import tqdm
 
     with tqdm.external_write_mode(file=sys.stdout):
-        typer.echo(text)
+        typer.echo("\n".join(map(shown, text.splitlines())))
         sys.stdout.flush()

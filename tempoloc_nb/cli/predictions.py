@@ -222,7 +222,7 @@ def localize(
     """
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.engines.make import check_backend, engine_options, way_of_asking
-    from tempoloc_nb.inference.ask import ask_model, is_baseline, write_baseline
+    from tempoloc_nb.inference.ask import ask_model, check_question, is_baseline, write_baseline
     from tempoloc_nb.models.estimate import plan_localize
     from tempoloc_nb.models.locate import locate_model
     from tempoloc_nb.video.view import View
@@ -242,6 +242,7 @@ def localize(
     )  # fmt: skip
     view = View(asked.stamps, shift, content)  # type: ignore[arg-type]  # checked by View
     if plan:
+        check_question(asked.prompt, constrain, shard)
         path = model if engine == "openai" else locate_model(model).path
         typer.echo("\n".join(plan_localize(path, found, video_root, trials, asked.fps, data_parallel)))
         return

@@ -11,17 +11,17 @@ import lzma
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .tasks import Event, Positive, Task, boundary_faults, check_task, load_task, read_task
+from .tasks import Event, Positive, Task, boundary_faults, check_task, list_tasks, read_task
 from ..core.checks import STRICT, check, faults
 from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing, open_packed, parse_object
 from ..core.settings import data_dir
-from ..video.files import probe, videos_below
+from ..video.files import SUFFIXES, probe, videos_below
 
 # %% auto #0
 __all__ = ['Clip', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Benchmark', 'clips_of_videos',
@@ -253,11 +253,29 @@ def clips_of_videos(
     return Benchmark(events.key, root, {events.key: events}, tuple(clips))
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #872d035c
-def _tasks_of(clips: Iterable[Clip], folder: Path) -> Iterator[Task]:
-    """The tasks of a manifest's clips: a TOML file beside the manifest, else a shipped one."""
+def _tasks_of(clips: Sequence[Clip], folder: Path) -> Iterator[Task]:
+    """The tasks of a manifest's clips: a TOML file beside the manifest, else a shipped one, else the clips' events.
+
+    Raises `TempolocError` for a task's file with another key, and a shipped task whose events are others.
+    """
+    shipped = {task.key: task for task in list_tasks()}
     for key in dict.fromkeys(c.task for c in clips):
+        labels = tuple(dict.fromkeys(label for c in clips if c.task == key for label in c.labels))
         own = folder / f"{key}.toml"
-        yield read_task(own) if own.is_file() else load_task(key)
+        if own.is_file():
+            task = read_task(own)
+            if task.key != key:
+                raise TempolocError(f"{own.name} beside the manifest has the key {task.key!r}: write key = {key!r}")
+        elif key not in shipped:
+            task = check_task(Task(key, labels), f"the clips of {key}")
+        elif odd := [label for label in labels if not shipped[key].fits(label)]:
+            raise TempolocError(
+                f"{odd[0]!r} is no event of the shipped task {key}: give your task another key in clip ids and task, or"
+                f" its own file {own.name} beside the manifest"
+            )
+        else:
+            task = shipped[key]
+        yield task
 
 
 def _from_task_file(task: Task, root: Path) -> Benchmark:
@@ -286,12 +304,38 @@ def _from_task_file(task: Task, root: Path) -> Benchmark:
     return Benchmark(task.key, root, {task.key: task}, clips)
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #3f528846
-def _no_video(path: Path) -> None:
-    """Raise `TempolocError` for a video."""
-    from tempoloc_nb.video.files import SUFFIXES
+def _no_benchmark(name: str | Path) -> TempolocError:
+    """What is wrong with what is no benchmark, and the way out."""
+    path = Path(name)
+    what = "is a video" if path.suffix.lower() in SUFFIXES else ""
+    if path.is_dir() and videos_below(path):
+        what = "is a folder of videos"
+    if what:
+        return TempolocError(
+            f"{path} {what}, not a benchmark: tempoloc find {path} -e EVENT finds events there; a task file (TOML, with"
+            " key and events) beside the videos is a benchmark of them"
+        )
+    if path.suffix in (".jsonl", ".xz"):
+        return TempolocError(f"cannot read the manifest {path.name}: No such file or directory")
+    names = {p.parent.name for p in (data_dir() / "benchmarks").glob("*/manifest.jsonl*")}
+    return unknown("benchmark", str(name), names, "or a manifest.jsonl or .toml file")
 
-    if path.suffix.lower() in SUFFIXES:
-        raise TempolocError(f"{path} is a video, not a benchmark: tempoloc find {path} -e EVENT finds events in it")
+
+def _manifest_in(name: str | Path) -> Path:
+    """The manifest of a shipped benchmark, or in a folder, or the path itself.
+
+    Raises `TempolocError` where a shipped benchmark and a folder here are called the same.
+    """
+    path, shipped = Path(name), data_dir() / "benchmarks" / str(name)
+    word = str(name) == path.name and shipped.is_dir()  # ./sim is a folder's path, sim a name
+
+    def inside(folder: Path) -> Path | None:
+        return next((p for p in (folder / "manifest.jsonl", folder / "manifest.jsonl.xz") if p.is_file()), None)
+
+    own = inside(path)
+    if word and own and not path.samefile(shipped):
+        raise TempolocError(f"{name} is a shipped benchmark, and a folder here: write ./{name} for the folder")
+    return (inside(shipped) if word else own) or path
 
 
 def load_benchmark(name: str | Path) -> Benchmark:
@@ -302,15 +346,9 @@ def load_benchmark(name: str | Path) -> Benchmark:
     path = Path(name)
     if path.suffix == ".toml":
         return _from_task_file(read_task(path), path.parent)
-    shipped = data_dir() / "benchmarks" / str(name)
-    folder = shipped if shipped.is_dir() else path
-    named = (folder / "manifest.jsonl", folder / "manifest.jsonl.xz")
-    manifest = next((p for p in named if p.is_file()), folder)
-    if manifest.suffix not in (".jsonl", ".xz"):
-        _no_video(path)
-    if not manifest.is_file():
-        names = {p.parent.name for p in (data_dir() / "benchmarks").glob("*/manifest.jsonl*")}
-        raise unknown("benchmark", str(name), names, "or a manifest.jsonl or .toml file")
+    manifest = _manifest_in(name)
+    if not manifest.is_file() or manifest.suffix.lower() in SUFFIXES:
+        raise _no_benchmark(name)
     clips = read_manifest(manifest)
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}
     return Benchmark(manifest.parent.name, manifest.parent, tasks, clips)

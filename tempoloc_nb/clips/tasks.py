@@ -135,6 +135,11 @@ class Task:
             raise TempolocError(f"{Path(filename).name} does not fit the file names of {self.key}: {self.clip_pattern}")
         return f"{self.key}/{found['clip']}"
 
+    def fits(self, label: str) -> bool:
+        """Whether a clip's event may be called so: as one of the events, with any words where they have `{...}`."""
+        patterns = (re.sub(r"\\{.*?\\}", ".+", re.escape(event)) for event in self.events)
+        return any(re.fullmatch(pattern, label, re.DOTALL) for pattern in patterns)
+
 # %% ../../nbs/20_clips/10_tasks.ipynb #2c5979a0
 def label_faults(labels: Sequence[str]) -> Iterator[str]:
     """What is wrong with the events of a task, a line for each fault."""

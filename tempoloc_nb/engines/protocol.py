@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
+from ..core.texts import well_formed
 from ..prompting.constraints import Constraint
 from ..prompting.prompts import Prompt
 from ..prompting.sampling import Sampling
@@ -51,6 +52,9 @@ class Response:
     vision_tokens: int
     effective_fps: float
     latency_s: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", well_formed(self.text))  # half a character would end the run that writes it
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #25d38113
 class Backend(Protocol):

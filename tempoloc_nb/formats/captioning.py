@@ -271,6 +271,8 @@ def caption_videos(
     from anyio.from_thread import start_blocking_portal
 
     options, output = options or CaptionOptions(), Path(output)
+    video_rules(options.rules)  # what is wrong with the options comes before what is wrong with a server
+    options.texts()
     if folder is not None and not folder.is_dir():
         raise TempolocError(f"{folder}: no such folder for the server's videos")
     wanted = {name: video for name, video in videos.items() if not is_finished(output / name)}

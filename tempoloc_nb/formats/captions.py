@@ -142,7 +142,7 @@ def read_scene(text: str, duration: float) -> dict[str, Any]:
     start = answer.find("{")
     try:
         scene, _ = json.JSONDecoder().raw_decode(answer[start:]) if start >= 0 else (None, 0)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no JSON, numbers of thousands of digits, brackets without end
         scene = None
     if not isinstance(scene, dict):
         raise TempolocError("the scene is no JSON object")

@@ -90,7 +90,7 @@ def write_tasks(clips: Iterable[Clip], folder: Path, boundary_is: Mapping[str, B
         known = _known_task(check_task_name(key), folder)
         if known is None:
             new.append(key)
-        elif not any("{" in e for e in known.events) and (odd := [e for e in events if e not in known.events]):
+        elif odd := [e for e in events if not known.fits(e)]:
             raise TempolocError(f"{key} is a known task without the event {odd[0]!r}: choose another name for the task")
     for key in new:
         write_task(folder, key, labels[key], boundary_is=boundary_is.get(key, "start"))

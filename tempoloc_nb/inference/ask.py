@@ -18,13 +18,13 @@ from .run import RunSummary, read_shard, run_backend
 from ..models.locate import locate_model
 from ..models.recognise import find_model
 from ..models.registry import Preset, load_registry
-from ..prompting.prompts import load_prompt
+from ..prompting.prompts import Prompt, load_prompt
 from ..video.view import View
 
 Form = Literal["regex", "json"]
 
 # %% auto #0
-__all__ = ['Form', 'is_baseline', 'write_baseline', 'ask_model']
+__all__ = ['Form', 'is_baseline', 'write_baseline', 'check_question', 'ask_model']
 
 # %% ../../nbs/45_inference/35_ask.ipynb #9a7bcde6
 def is_baseline(name: str) -> bool:
@@ -54,6 +54,13 @@ def write_baseline(
     return f"{output}: {written} predictions" + (f"; {without} clips lack what {row} needs" if without else "")
 
 # %% ../../nbs/45_inference/35_ask.ipynb #509631d2
+def check_question(prompt: str, constraint: str | None, shard: str | None) -> tuple[Prompt, tuple[int, int] | None]:
+    """The prompt and the shard (i, n) of these names; raises `TempolocError` for those that are none."""
+    if constraint not in (None, *get_args(Form)):
+        raise unknown("constraint", constraint, get_args(Form))
+    return load_prompt(prompt), read_shard(shard) if shard else None
+
+
 def ask_model(
     model: str, benchmark: Benchmark, output: Path | str, asked: Preset, *, backend: str = "hf",
     view: View | None = None, trials: int = 1, constraint: Form | None = None, think: bool | None = None,
@@ -67,11 +74,9 @@ def ask_model(
     loaded for all that is wrong with the question, then as the engine and `run_backend` do.
     """
     check_backend(backend, data_parallel, tensor_parallel)
-    if constraint not in (None, *get_args(Form)):
-        raise unknown("constraint", constraint, get_args(Form))
     if trials < 1:
         raise TempolocError(f"trials must be 1 or more, got {trials}")
-    prompt, part = load_prompt(asked.prompt), read_shard(shard) if shard else None
+    prompt, part = check_question(asked.prompt, constraint, shard)
     path = model if backend == "openai" else locate_model(model).path
     find_videos(benchmark, video_root)
     engine = make_engine(

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
+from ..core.texts import json_text
 
 # %% auto #0
 __all__ = ['disk', 'SYNC_S', 'whole_rows', 'KeyedRow', 'keyed_rows', 'Keys', 'read_keys', 'Disk', 'RowFile', 'errors_path',
@@ -139,7 +140,7 @@ class RowFile:
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows, all or none of them; raises `TempolocError` where the disk does not take them."""
-        data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+        data = "".join(json_text(row) + "\n" for row in rows).encode()
         with self._whole(self.size):
             os.lseek(self._fd, self.size, os.SEEK_SET)
             left = memoryview(data)
@@ -262,5 +263,5 @@ class Ledger:
             path.unlink(missing_ok=True)
         elif path.exists():
             with suppress(OSError), all_or_nothing(path) as partial:  # on a full disk it stays as long as it is
-                lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in left.values())
+                lines = (json_text(row) + "\n" for row in left.values())
                 partial.write_text("".join(lines), encoding="utf-8")

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
 from ..core.locks import sole_writer
+from ..core.texts import json_text
 from .ledger import Keys, errors_path, keyed_rows, read_errors, whole_rows
 from .record import changed_settings, output_file, read_record, write_record
 
@@ -152,7 +153,7 @@ def merge(outputs: Sequence[Path | str], out: Path | str) -> MergeSummary:
         try:
             with all_or_nothing(out) as partial, all_or_nothing(errors_path(out)) as noted:
                 _copy(paths, rows, repeated, partial)
-                noted.write_text("".join(json.dumps(e, ensure_ascii=False) + "\n" for e in errors), encoding="utf-8")
+                noted.write_text("".join(json_text(e) + "\n" for e in errors), encoding="utf-8")
             if not errors:
                 errors_path(out).unlink()
             write_record(out, _merged_record(records, parts))

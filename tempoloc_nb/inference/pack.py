@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, open_packed
+from ..core.texts import json_text
 from .record import read_record, write_record
 
 KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of a row, in this order
@@ -74,7 +75,7 @@ def pack_predictions(path: Path | str, out: Path | str) -> Path:
         rows.sort(key=lambda row: (row["clip"], row["trial"]))
     except (KeyError, TypeError):
         raise TempolocError(f"{path.name} has rows without clip or trial: it is no prediction file") from None
-    lines = [json.dumps({k: row[k] for k in KEPT if k in row}, ensure_ascii=False) + "\n" for row in rows]
+    lines = [json_text({k: row[k] for k in KEPT if k in row}) + "\n" for row in rows]
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{path.name.partition('.jsonl')[0]}.jsonl.xz"
     with all_or_nothing(target) as partial:

@@ -23,6 +23,7 @@ from ..core.errors import TempolocError
 from ..core.files import writing
 from ..core.locks import sole_writer
 from ..core.provenance import versions
+from ..core.texts import shown
 from ..engines.protocol import Backend, Request, Response
 from .ledger import Ledger
 from .record import changed_settings, output_file, read_record, record_path, write_record
@@ -56,12 +57,12 @@ class RunSummary:
     def tell_failures(self) -> None:
         """Print a line about each clip that failed to stderr."""
         for clip, why in self.failed:
-            print(f"tempoloc: {why if clip in why else f'{clip}: {why}'}", file=sys.stderr)
+            print(f"tempoloc: {shown(why if clip in why else f'{clip}: {why}')}", file=sys.stderr)
 
 # %% ../../nbs/45_inference/20_run.ipynb #3510865e
 def read_shard(text: str) -> tuple[int, int]:
     """The second of eight shards, "2/8", as (2, 8); raises `TempolocError` for anything else."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip())
     if found is None:
         raise TempolocError(f"a shard is I/N, the first of eight 1/8; got {text!r}")
     return check_shard((int(found[1]), int(found[2])))

@@ -72,7 +72,7 @@ def simulate_episode(family: ClipFamily, seed: int, gripper_delay: float = 0.0) 
     looks = replace(looks, arrays=dresser.current())  # laying out a door moves bodies of the model
     episode = LiveEpisode(env, task_objects(env, family.task), fps=RATE, gripper_delay=gripper_delay)
     try:
-        director = Director(episode, rng, timing, LAG[family.robot], family.robot)
+        director = Director(episode, rng, timing, LAG[family.robot], family.robot, family.detours)
         PLAYS[family.task](director, looks, durations, tail)
         if not env._check_success():
             raise EpisodeFailed("the task was not done at the end")
@@ -95,7 +95,7 @@ def _package(
 ) -> SavedEpisode:
     recorder, traces = episode.recorder, episode.recorder.arrays()
     inside = insertions(episode.env, recorder.names, traces["objects"])
-    instants = find_instants(traces, recorder.names, episode.commands, recorder.step, inside)
+    instants = find_instants(traces, recorder.names, episode.commands, recorder.step, inside, family.detours)
     if recorder.success_time is None:
         raise EpisodeFailed("the task was done only before the end")
     instants["success"] = recorder.success_time

@@ -110,7 +110,21 @@ def chosen_notebooks(overrides: Mapping[str, Any], only: Sequence[str] = ()) -> 
     chosen = tuple(n for n, names in known.items() if set(overrides) <= names)
     if not chosen:
         raise TempolocError(f"no study knows {' and '.join(overrides)} together: give them in runs of their own")
+    for name, value in overrides.items():
+        _check_value(name, value, default_values(chosen[0])[name])
     return chosen
+
+
+def _check_value(name: str, value: Any, default: Any) -> None:
+    """Raise `TempolocError` for a value of another kind than the default, or a number out of range."""
+    if isinstance(default, str):
+        if not isinstance(value, str):
+            raise TempolocError(f"the parameter {name} is a text: -p {name} '\"{value}\"'")
+        return
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= 1e9 or (default and not value):
+        wanted = "above 0" if default else "of 0 or more"
+        raise TempolocError(f"the parameter {name} is a number {wanted}, not {str(value)[:40]}")
 
 # %% ../../nbs/85_study/90_runner.ipynb #47f7d752
 def study_inputs() -> list[Path]:

@@ -7,12 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
+from commands import COMMANDS
 from places import ROOT
 from typer.testing import CliRunner
 
@@ -22,20 +21,6 @@ from tempoloc_nb.cli.main import app, explain
 from tempoloc_nb.core.errors import TempolocError
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command by the words that call it."""
-    group = group or typer.main.get_command(app)
-    for name in group.list_commands(None):
-        command = group.get_command(None, name)
-        if hasattr(command, "list_commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-COMMANDS = dict(commands())
 
 
 @pytest.mark.parametrize("words", list(COMMANDS), ids=" ".join)
@@ -111,6 +96,13 @@ def test_what_is_no_mistake_of_ours_is_said_in_lines(
     assert explain(error) == said
     monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: (_ for _ in ()).throw(error))
     assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", "".join(f"tempoloc: {line}\n" for line in said))
+
+
+def test_what_would_steer_the_terminal_is_shown_escaped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = TempolocError("a model called \x1b[2J\x07\u202e\ud800")
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: (_ for _ in ()).throw(error))
+    said = "tempoloc: a model called \\x1b[2J\\x07\\u202e\\ud800\n"
+    assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", said)
 
 
 def test_a_mistake_of_ours_has_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

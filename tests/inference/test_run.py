@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,8 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference import requests
 from tempoloc_nb.inference import run as runner
-from tempoloc_nb.inference.ledger import read_keys
+from tempoloc_nb.inference.ledger import errors_path, read_keys
+from tempoloc_nb.inference.merge import merge
 from tempoloc_nb.inference.pack import pack_predictions, read_rows
 from tempoloc_nb.inference.record import read_record
 from tempoloc_nb.inference.requests import Unanswered, plan_requests, request_id, view_name
@@ -330,6 +332,24 @@ class Odd(Truthful):
         self, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         return iter(self.change(list(super().stream(requests, sampling))))
+
+
+def test_half_characters_and_control_characters_in_answers_are_read_again(tmp_path: Path) -> None:
+    out, odd = tmp_path / "p.jsonl", "\x1b[2J\x07 \x9b2J \u202e \u2028 \ud83d\ude00 \ud800 \udc00"
+
+    def change(found: list[Any]) -> Iterator[Any]:
+        yield found[0][0], TempolocError(f"{found[0][0].clip}: {odd}")
+        for request, answer in found[1:]:
+            yield request, [replace(r, text=f"{r.text}\n{odd}") for r in answer]
+
+    assert run_backend(Odd(change), FEW, out, fps=8).written == 3
+    assert run_backend(Odd(change), FEW, out, fps=8).kept == 3
+    for path in (out, errors_path(out)):
+        assert not re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", path.read_text(encoding="utf-8"))
+    assert all(r["text"].endswith("\x1b[2J\x07 \x9b2J \u202e \u2028 😀 � �") for r in rows(out))
+    merge([out], tmp_path / "m.jsonl")
+    for path in (out, tmp_path / "m.jsonl", pack_predictions(out, tmp_path / "packed")):
+        assert evaluate([path], FEW, resamples=50).runs[0].scores["recall"].value == 1.0
 
 
 def test_answers_that_a_back_end_forgets_are_failures(tmp_path: Path) -> None:
