@@ -12,11 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import uuid4
 
+from annotated_types import Ge, Le, Len
+
+from ..clips.videos import first_names
+from ..core.checks import STRICT, check
 from ..core.errors import TempolocError
+from ..core.files import first_line
 from ..core.optional import import_optional
+from ..core.texts import shown
 from tempoloc_nb.engines.http import (
     Client,
     Patience,
@@ -49,8 +55,8 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 # %% auto #0
-__all__ = ['ALL_FRAMES', 'CHAT', 'Pair', 'DECODERS', 'chat_body', 'sampling_body', 'constraint_body', 'Reply', 'read_reply',
-           'find_served', 'OpenAIBackend']
+__all__ = ['ALL_FRAMES', 'CHAT', 'Count', 'Pair', 'DECODERS', 'chat_body', 'sampling_body', 'constraint_body', 'Reply',
+           'read_reply', 'read_prompt_tokens', 'Served', 'list_served', 'find_served', 'OpenAIBackend']
 
 # %% ../../nbs/35_engines/100_server.ipynb #18eaf398
 # What has vLLM take all frames of a file: its loader, and then the processor of Qwen3-VL, which would sample once more.
@@ -85,6 +91,49 @@ def constraint_body(constraint: Constraint | None) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 # %% ../../nbs/35_engines/100_server.ipynb #4f04d58b
+_OTHERS: Any = {**STRICT, "extra": "ignore"}
+Count = Annotated[int, Ge(0), Le(10**8)]  # tokens
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    __pydantic_config__: ClassVar = _OTHERS
+
+    prompt_tokens: Count
+    completion_tokens: Count
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    __pydantic_config__: ClassVar = _OTHERS
+
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    __pydantic_config__: ClassVar = _OTHERS
+
+    message: _Message
+    finish_reason: Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    __pydantic_config__: ClassVar = _OTHERS
+
+    usage: _Usage
+
+
+@dataclass(frozen=True, slots=True)
+class _Completion(_Counted):
+    __pydantic_config__: ClassVar = _OTHERS
+
+    choices: Annotated[tuple[_Choice, ...], Len(1, 1)]
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A chat completion: its text, "stop" or "length", and the tokens counted."""
@@ -96,40 +145,71 @@ class Reply:
 
 # %% ../../nbs/35_engines/100_server.ipynb #375277d4
 def read_reply(found: Any) -> Reply:
-    """A chat completion's JSON. Raises `ValueError`, `TypeError` or `LookupError` for another shape."""
-    (choice,) = found["choices"]
-    message, usage = choice["message"], found["usage"]
-    text = message["content"] or ""
-    thought = message.get("reasoning") or message.get("reasoning_content")
-    reply = Reply(
-        f"<think>{thought}</think>{text}" if thought else text, choice["finish_reason"],
-        int(usage["prompt_tokens"]), int(usage["completion_tokens"]),
-    )  # fmt: skip
-    if not isinstance(text, str) or reply.finish_reason not in ("stop", "length"):
-        raise ValueError(f"finish_reason {reply.finish_reason!r}")
-    return reply
+    """A chat completion's JSON. Raises `TempolocError`, a line for each fault, for another shape."""
+    answer = check(_Completion, found, "the completion")
+    (choice,), usage = answer.choices, answer.usage
+    text, thought = choice.message.content, choice.message.reasoning or choice.message.reasoning_content
+    if text is None and not thought:
+        raise TempolocError("the completion has no text")
+    text = f"<think>{thought}</think>{text or ''}" if thought else text or ""
+    return Reply(text, choice.finish_reason, usage.prompt_tokens, usage.completion_tokens)
+
+
+def read_prompt_tokens(found: Any) -> int:
+    """The tokens of the question that a chat completion counts, whatever it answers. Raises as `read_reply` does."""
+    return check(_Counted, found, "the completion").usage.prompt_tokens
 
 # %% ../../nbs/35_engines/100_server.ipynb #f041ebec
-def find_served(model: str, servers: Sequence[str], key_variable: str) -> dict[str, Any]:
-    """What the servers say of `model` in `/v1/models`; servers that do not answer are told, and may come later.
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model in a server's list: its name there, whose it is ("vllm"), and where it comes from."""
+
+    __pydantic_config__: ClassVar = _OTHERS
+
+    id: str
+    owned_by: str | None = None
+    root: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("id", "owned_by", "root"):
+            text = getattr(self, name)
+            if text is not None and (shown(text) != text or len(text) > 1000):
+                raise ValueError("is no name: it has control characters, or more than 1,000 characters")
+
+
+@dataclass(frozen=True, slots=True)
+class _ServedList:
+    __pydantic_config__: ClassVar = _OTHERS
+
+    data: tuple[Served, ...]
+
+
+def list_served(url: str, key_variable: str) -> dict[str, Served]:
+    """The models that a server lists in `/v1/models`, by name. Raises `TempolocError` as `get_json` does."""
+    found = get_json(url, "/v1/models", key_variable)
+    try:
+        return {m.id: m for m in check(_ServedList, found, "the list").data}
+    except TempolocError as error:
+        told = f"{base_url(url)}/v1/models lists no models ({shown(first_line(error))[:300]})"
+        raise TempolocError(f"{told}: does it speak OpenAI's protocol?") from None
+
+
+def find_served(model: str, servers: Sequence[str], key_variable: str) -> Served:
+    """What the servers say of `model`; servers that do not answer are told, and may come later.
 
     Raises `TempolocError` if none answers, or one that does has no such model.
     """
-    found: dict[str, Any] = {}
-    silent = []
+    found, silent = None, []
     for url in map(base_url, servers):
         try:
-            models = get_json(url, "/v1/models", key_variable)
-            entries = {str(m["id"]): m for m in models["data"]}
+            entries = list_served(url, key_variable)
         except UnreachableError as error:
             silent.append(str(error))
             continue
-        except (LookupError, TypeError):
-            raise TempolocError(f"{url}/v1/models lists no models: does it speak OpenAI's protocol?") from None
         if model not in entries:
-            raise TempolocError(f"{url} has no model {model}: it serves {', '.join(sorted(entries)) or 'none'}")
+            raise TempolocError(f"{url} has no model {model}: it serves {first_names(sorted(entries)) or 'none'}")
         found = found or entries[model]
-    if not found:
+    if found is None:
         command = shlex.join(serve_arguments(model))
         raise UnreachableError(f"{'; '.join(silent)}. Start a server, for instance: {command}")
     for line in silent:
@@ -169,7 +249,7 @@ class OpenAIBackend:
         self.concurrency, self.patience, self.key_variable = concurrency, patience or Patience(), key_variable
         read_key(key_variable)
         entry = find_served(model, servers, key_variable)
-        self.engine, self.source = str(entry.get("owned_by")), str(entry.get("root") or model)
+        self.engine, self.source = str(entry.owned_by), entry.root or model
         self.model = title or model_title(self.source)
 
     def settings(self) -> dict[str, Any]:
@@ -283,8 +363,8 @@ class _Run:
         key = (request.prompt.system, request.prompt.question(request.labels), around)
         if key not in self.counted:
             body = chat_body(request, self.backend.served, {"type": "text", "text": around})
-            reply, _ = await self.client.post(CHAT, body | {"temperature": 0, "max_tokens": 1}, read_reply)
-            self.counted[key] = reply.prompt_tokens
+            counting = body | {"temperature": 0, "max_tokens": 1}
+            self.counted[key], _ = await self.client.post(CHAT, counting, read_prompt_tokens)
         return self.counted[key]
 
     async def _trial(self, request: Request, trial: int, video: ServedVideo, url: str, text: int) -> Response:
@@ -325,7 +405,7 @@ class _Run:
                 f"the server sizes frames by other rules than {rules}: {request.clip} became"
                 f" {reply.prompt_tokens - text} vision tokens instead of {wanted}, so that its fps cannot be checked"
             )
-            return reply.prompt_tokens - text, video.fps
+            return max(0, reply.prompt_tokens - text), video.fps
         fps = video.fps * pairs / video.pairs
         self._warn(
             f"the server took {pairs} of {video.pairs} frame pairs of {request.clip}, {fps:.2g} fps instead of"

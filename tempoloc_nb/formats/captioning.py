@@ -21,10 +21,10 @@ from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_jsonl, read_object, read_text, write_json
 from ..core.locks import sole_writer
-from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url, get_json
+from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url
 from ..engines.protocol import Request, row_seed
 from ..engines.served_video import VideoRules, video_rules, write_video
-from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
+from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, list_served, read_reply
 from tempoloc_nb.formats.captions import (
     FILES,
     NamedVideo,
@@ -150,11 +150,10 @@ def served_model(servers: Sequence[str], model: str | None, key_variable: str) -
     if not servers:
         raise TempolocError("give the URL of at least one server, for instance http://localhost:8000")
     if model is None:
-        try:
-            model = str(get_json(base_url(servers[0]), "/v1/models", key_variable)["data"][0]["id"])
-        except (LookupError, TypeError):
-            raise TempolocError(f"{base_url(servers[0])} lists no models: does it speak OpenAI's protocol?") from None
-    return model, find_served(model, servers, key_variable).get("owned_by") == "vllm"
+        model = next(iter(list_served(servers[0], key_variable)), "")
+        if not model:
+            raise TempolocError(f"{base_url(servers[0])} lists no models: does it speak OpenAI's protocol?")
+    return model, find_served(model, servers, key_variable).owned_by == "vllm"
 
 # %% ../../nbs/55_formats/60_captioning.ipynb #f192373c
 class _Job:
