@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ..core.errors import TempolocError
+from ..core.files import is_stream
 from ..core.texts import shown
 
 FIND = "What to find"
@@ -27,10 +28,10 @@ SMALLEST = 1e-9
 
 # %% auto #0
 __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'LARGEST', 'SMALLEST', 'BenchmarkOption', 'VideoRootOption',
-           'FpsOption', 'TotalPixelsOption', 'JsonOption', 'WorkersOption', 'ModelOption', 'PresetOption',
-           'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption', 'BatchOption',
-           'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption', 'ConcurrencyOption',
-           'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'show']
+           'FpsOption', 'TotalPixelsOption', 'JsonOption', 'ForceOption', 'WorkersOption', 'ModelOption',
+           'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption',
+           'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
+           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done', 'show']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -67,6 +68,7 @@ FpsOption = Annotated[
 ]
 TotalPixelsOption = Annotated[int | None, option(SHOWN, "Pixels of all frames of a clip.", check=number(1))]
 JsonOption = Annotated[bool, option(OUTPUT, "Print JSON.", "--json")]
+ForceOption = Annotated[bool, option(OUTPUT, "Replace what is there already.", "--force")]
 WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one a core by default.", check=number(1))]
 
 # %% ../../nbs/90_cli/20_options.ipynb #f924ff8d
@@ -110,10 +112,15 @@ def tell(*lines: str) -> None:
         typer.echo(f"tempoloc: {shown(line)}", err=True)
 
 
-def show(text: str) -> None:
-    """Print a result to stdout at once, above a progress bar on stderr; escaped as by `tell`."""
+def echo_done(text: object, output: Path | None) -> None:
+    """Print what a command did: to stdout, or to stderr where its output is a stream, such as stdout."""
+    typer.echo(str(text), err=output is not None and is_stream(output))
+
+
+def show(text: str, output: Path | None) -> None:
+    """Print a result at once, as `echo_done` does, above a progress bar; escaped as by `tell`."""
     from tqdm import tqdm
 
     with tqdm.external_write_mode(file=sys.stdout):
-        typer.echo("\n".join(map(shown, text.splitlines())))
+        echo_done("\n".join(map(shown, text.splitlines())), output)
         sys.stdout.flush()

@@ -27,6 +27,7 @@ from tempoloc_nb.cli.options import (
     ConcurrencyOption,
     ConstrainOption,
     DataParallelOption,
+    ForceOption,
     FpsOption,
     JsonOption,
     MediaOption,
@@ -42,6 +43,7 @@ from tempoloc_nb.cli.options import (
     TotalPixelsOption,
     VideoRootOption,
     WorkersOption,
+    echo_done,
     number,
     option,
     show,
@@ -58,13 +60,13 @@ if TYPE_CHECKING:  # imported by the commands that need it
 __all__ = ['find', 'localize', 'consensus', 'refine', 'merge', 'evaluate', 'import_recipe']
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #3c0cea8a
-def _shown(each: Iterable[Found], as_json: bool) -> list[Found]:
+def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Found]:
     """What is found, each shown as soon as it is there unless JSON is wanted."""
     kept = []
     for found in each:
         kept.append(found)
         if not as_json:
-            show(str(found))
+            show(str(found), output)
         if found.error:
             tell(found.error)
     return kept
@@ -112,6 +114,7 @@ def find(
     signal: Annotated[
         list[str] | None, option(OUTPUT, "With --write: an HDF5 file's termination signals in order; repeatable.")
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find when events happen in videos.
@@ -119,7 +122,7 @@ def find(
     Exit status 1 if a video could not be read or asked about.
     """
     from tempoloc_nb.engines.make import engine_options
-    from tempoloc_nb.formats.found import check_output, found_json, write_found
+    from tempoloc_nb.formats.found import check_found, found_json, write_found
     from tempoloc_nb.formats.recordings import Choice, find_recordings
     from tempoloc_nb.formats.write_back import plan_write, write_back
     from tempoloc_nb.inference.find import event_labels, find_each
@@ -135,7 +138,7 @@ def find(
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
     recordings = find_recordings(videos, Choice(tuple(episode or ()), camera, flip, rate), notes.append)
     if output is not None:
-        check_output(output, len(recordings))
+        check_found(output, len(recordings), force=force, inputs=[*videos, task])
     targets = plan_write(recordings, labels, signal or ()) if write else {}
 
     def say(line: str) -> None:
@@ -147,12 +150,12 @@ def find(
         engine=backend, constrain=constrain,  # type: ignore[arg-type]  # checked by find_each
         seed=seed, progress=sys.stderr.isatty(), say=say, **options,
     )  # fmt: skip
-    found = _shown(each, as_json)
+    found = _shown(each, as_json, output)
     found.sort(key=lambda f: recordings.index(f.video))
     if as_json:
-        typer.echo(found_json(found))
+        echo_done(found_json(found), output)
     if output is not None:
-        write_found(found, output)
+        write_found(found, output, force=force)
     done, left = write_back(found, targets)
     tell(*done, *left)
     if left or any(f.error for f in found):
@@ -215,6 +218,7 @@ def localize(
         option(MODEL, "Manifest of training clips, for the baseline train-median."),
     ] = None,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
+    force: Annotated[bool, option(OUTPUT, "Replace a baseline that is there already.", "--force")] = False,
 ) -> None:
     """Write predictions for every clip of a benchmark.
 
@@ -230,8 +234,10 @@ def localize(
     found = load_benchmark(benchmark)
     engine = backend or ("blind" if is_baseline(model) else "hf")
     if engine == "blind":
-        typer.echo(write_baseline(found, model, fps or settings().study.fps, output, train))
+        echo_done(write_baseline(found, model, fps or settings().study.fps, output, train, force=force), output)
         return
+    if force:
+        raise TempolocError("--force is for a baseline: a model's answers are added to; give others another -o")
     check_backend(engine, data_parallel, tensor_parallel)
     options = engine_options(
         engine, batch=batch, concurrency=concurrency, timeout=timeout, retries=retries, servers=server, media=media
@@ -266,12 +272,14 @@ def consensus(
         float,
         typer.Option(help="Least confidence, 0 to 1; events below it are left out.", callback=number(0, most=1)),
     ] = 0.0,
+    force: ForceOption = False,
 ) -> None:
     """Combine the trials of each clip: median boundaries, their spread, and a confidence."""
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.consensus import combine
 
-    typer.echo(str(combine(predictions, output, benchmark=load_benchmark(benchmark), threshold=threshold)))
+    found = load_benchmark(benchmark)
+    echo_done(combine(predictions, output, benchmark=found, threshold=threshold, force=force), output)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #3b09f915
 def refine(
@@ -297,6 +305,7 @@ def refine(
     prompt: Annotated[str, option(MODEL, "Name or folder of the prompt.")] = "refine",
     server: ServerOption = None,
     media: MediaOption = None,
+    force: ForceOption = False,
 ) -> None:
     """Ask again around each boundary, with more frames a second.
 
@@ -306,18 +315,20 @@ def refine(
     from tempoloc_nb.clips.videos import find_videos
     from tempoloc_nb.engines.make import engine_options, make_engine, way_of_asking
     from tempoloc_nb.inference.refine import refine as look_again
+    from tempoloc_nb.inference.refine import refined_file
     from tempoloc_nb.models.locate import locate_model
     from tempoloc_nb.prompting.prompts import load_prompt
 
     found, asked, asking = load_benchmark(benchmark), way_of_asking(model), load_prompt(prompt)
     options = engine_options(backend, servers=server, media=media)
+    refined_file(output, predictions, found, window_s=window, fps=fps, force=force)
     find_videos(found, video_root)  # loading a model can take minutes: say first what is missing
     path = model if backend == "openai" else locate_model(model).path
     engine = make_engine(backend, path, total_pixels=asked.total_pixels, **options)
     summary = look_again(
         engine, found, predictions, output, window_s=window, fps=fps, trials=trials, video_root=video_root,
         folder=media, prompt=asking, view=asked.view, sampling=replace(asked.sampling, temperature=temperature),
-        progress=sys.stderr.isatty(),
+        progress=sys.stderr.isatty(), force=force,
     )  # fmt: skip
     tell(*(reason if name in reason else f"{name}: {reason}" for name, reason in summary.failed))
     typer.echo(str(summary))
@@ -328,6 +339,7 @@ def refine(
 def merge(
     predictions: Annotated[list[Path], typer.Argument(help="Prediction files of one run's shards (JSON Lines).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; if it exists, it is merged too.")],
+    force: Annotated[bool, option(OUTPUT, "Replace what is there already, instead of merging it.", "--force")] = False,
 ) -> None:
     """Make one prediction file of several, each trial once.
 
@@ -335,9 +347,9 @@ def merge(
     """
     from tempoloc_nb.inference.merge import merge as merge_files
 
-    summary = merge_files(predictions, output)
+    summary = merge_files(predictions, output, force=force)
     tell(*summary.incomplete)
-    typer.echo(str(summary))
+    echo_done(summary, output)
     if summary.incomplete:
         raise typer.Exit(1)
 
@@ -382,10 +394,11 @@ def import_recipe(
     task: Annotated[str, typer.Option(help="Task of the results, e.g. cube.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Predictions to write (JSON Lines).")],
     model: Annotated[str | None, typer.Option(help="Name of the model, where the files do not have it.")] = None,
+    force: ForceOption = False,
 ) -> None:
     """Read the recipe's result pickles, safely."""
     from tempoloc_nb.clips.tasks import load_task
     from tempoloc_nb.formats.recipe import import_recipe as read_results
 
-    done = read_results(results_dir, load_task(task), output, model)
-    typer.echo(f"{output}: {done.rows} predictions from {done.files} files, {done.empty} of them empty")
+    done = read_results(results_dir, load_task(task), output, model, force=force)
+    echo_done(f"{output}: {done.rows} predictions from {done.files} files, {done.empty} of them empty", output)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import lzma
 import os
 import re
@@ -21,6 +20,7 @@ from ..core.checks import STRICT, check, faults
 from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing, open_packed, parse_object
 from ..core.settings import data_dir
+from ..core.texts import json_text
 from ..video.files import SUFFIXES, probe, videos_below
 
 # %% auto #0
@@ -123,6 +123,8 @@ def _clip_faults(clip: Clip) -> Iterator[str]:
         yield f"the clip id must start with its task, {clip.task}/, and name the clip"
     if not all(label.strip() for label in clip.labels):
         yield "an event's label is empty"
+    if "\0" in f"{clip.clip}{clip.video}":
+        yield "its id or its video holds a NUL byte, which no file's name can"
     yield from boundary_faults([e.boundary for e in clip.events], len(clip.events))
 
 
@@ -140,8 +142,10 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
     try:
         with open_packed(path) as source:
             lines = source.read().decode("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TempolocError(f"cannot read the manifest {path.name}: {getattr(error, 'strerror', error)}") from None
+    except OSError as error:
+        raise TempolocError(f"cannot read the manifest {path.name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TempolocError(f"{path.name} is no UTF-8 text, byte {error.start}") from None
     clips: list[Clip] = []
     found: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -159,17 +163,17 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
     return tuple(clips)
 
 
-def write_manifest(path: str | Path, clips: Iterable[Clip]) -> None:
-    """Write a manifest, all or nothing, compressed if its name ends in `.xz`."""
+def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = True) -> None:
+    """Write a manifest, as `files.write_text` does, compressed if its name ends in `.xz`."""
     path = Path(path)
-    data = "".join(json.dumps(clip_to_dict(c), ensure_ascii=False) + "\n" for c in clips).encode()
-    with all_or_nothing(path) as partial:
+    data = "".join(json_text(clip_to_dict(c)) + "\n" for c in clips).encode()
+    with all_or_nothing(path, force=force) as partial:
         partial.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #5dbe6a8b
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to.
+    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to, `file` what said it.
 
     Clips may be without truth: they can be answered, but not scored.
     """
@@ -178,6 +182,7 @@ class Benchmark:
     root: Path
     tasks: Mapping[str, Task]
     clips: tuple[Clip, ...]
+    file: Path | None = field(default=None, compare=False, repr=False)
 
     def of_task(self, key: str) -> tuple[Clip, ...]:
         """The clips of one task; raises `TempolocError` for a task that is not in the benchmark."""
@@ -267,6 +272,8 @@ def _tasks_of(clips: Sequence[Clip], folder: Path) -> Iterator[Task]:
             if task.key != key:
                 raise TempolocError(f"{own.name} beside the manifest has the key {task.key!r}: write key = {key!r}")
         elif key not in shipped:
+            if not labels:
+                raise TempolocError(f"no clip of {key} has events: name them in {own.name} beside the manifest")
             task = check_task(Task(key, labels), f"the clips of {key}")
         elif odd := [label for label in labels if not shipped[key].fits(label)]:
             raise TempolocError(
@@ -345,10 +352,18 @@ def load_benchmark(name: str | Path) -> Benchmark:
     """
     path = Path(name)
     if path.suffix == ".toml":
-        return _from_task_file(read_task(path), path.parent)
+        return replace(_from_task_file(read_task(path), path.parent), file=path)
     manifest = _manifest_in(name)
     if not manifest.is_file() or manifest.suffix.lower() in SUFFIXES:
         raise _no_benchmark(name)
     clips = read_manifest(manifest)
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}
-    return Benchmark(manifest.parent.name, manifest.parent, tasks, clips)
+    clips = tuple(_with_events(c, tasks[c.task]) for c in clips)
+    return Benchmark(manifest.parent.name, manifest.parent, tasks, clips, manifest)
+
+
+def _with_events(clip: Clip, task: Task) -> Clip:
+    """The clip, with the task's events where it has none and they leave no place open."""
+    if clip.events or any("{" in label for label in task.events):
+        return clip
+    return replace(clip, events=tuple(map(Event, task.events)))

@@ -181,6 +181,10 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         raise TempolocError(f"cannot read the {what} file {path.name}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TempolocError(f"{path.name} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise TempolocError(f"{path.name} is nested too deep") from None
+    except ValueError:
+        raise TempolocError(f"{path.name} is not valid TOML: a number is too large") from None
 
 
 def whole_lines(path: Path) -> list[str]:
@@ -205,18 +209,35 @@ def writing(path: Path) -> Iterator[None]:
         raise TempolocError(f"cannot write {path}: {error.strerror or error}{where}") from None
 
 
+_INFINITE = re.compile(r"\d[eE]\+?\d{3}")  # how a number is written that Python may read as infinite
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside its other half
+
+
 def _not_finite(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number of JSON")
+
+
+def _check_values(found: Any, text: str) -> None:
+    """Raise `ValueError` for what JSON's syntax allows and nothing can hold: infinite numbers, half characters."""
+    if _INFINITE.search(text):
+        json.dumps(found, allow_nan=False)
+    if _HALF.search(text):
+        json.dumps(found, ensure_ascii=False).encode()
 
 # %% ../../nbs/10_core/20_files.ipynb #700f42bb
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """A JSON object; raises `TempolocError` that names `where`."""
     try:
         found = json.loads(text, parse_constant=_not_finite)
+        _check_values(found, text)
     except json.JSONDecodeError as error:
         raise TempolocError(f"{where} is not JSON: {error.msg}, column {error.colno}") from None
-    except ValueError as error:  # NaN, or an integer of thousands of digits
-        raise TempolocError(f"{where} is not JSON: {error}") from None
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])[1:-1]
+        raise TempolocError(f"{where} holds half of a character, {half}: write the whole, or leave it out") from None
+    except ValueError as error:  # NaN, infinity, or an integer of thousands of digits
+        why = str(error) if "no number" in str(error) else "a number is too large"
+        raise TempolocError(f"{where} is not JSON: {why}") from None
     except RecursionError:
         raise TempolocError(f"{where} is nested too deep") from None
     if not isinstance(found, dict):

@@ -119,7 +119,7 @@ def _matched(clip: Clip, rows: Sequence[Row]) -> list[Row]:
     left = list(rows)
     found = []
     for label in clip.labels:
-        row = next((r for r in left if r.label == label), None)
+        row = next((r for r in left if r.label.split() == label.split()), None)  # subtitles write any gap as a space
         if row is None:
             have = left[0] if left else rows[-1]
             what = f"there is no row for {label!r}" + (f", but one for {have.label!r}" if left else "")

@@ -43,18 +43,22 @@ def read_csv(path: str | Path) -> list[Row]:
     text = read_text(path, "corrections")
     separator = max(",;\t", key=text.partition("\n")[0].count)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    header = [name.strip() for name in next(lines, [])]
-    for name in ("clip", "label", "boundary"):
-        if header.count(name) != 1:
-            raise TempolocError(f"{path.name}:1 needs one column {name!r}; found: {', '.join(header)}")
-    if unknown := set(header) - set(COLUMNS):
-        raise TempolocError(f"{path.name}:1 has the unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}")
     try:
+        header = [name.strip() for name in next(lines, [])]
+        _check_header(header, path.name)
         return [_row(header, cells, f"{path.name}:{lines.line_num}", separator != ",") for cells in lines if any(cells)]
     except csv.Error as error:
         raise TempolocError(f"{path.name}:{lines.line_num} is no line of a table: {error}") from None
 
 # %% ../../nbs/55_formats/30_csv.ipynb #fc31cf72
+def _check_header(header: Sequence[str], name: str) -> None:
+    for column in ("clip", "label", "boundary"):
+        if header.count(column) != 1:
+            raise TempolocError(f"{name}:1 needs one column {column!r}; found: {', '.join(header)[:80] or 'nothing'}")
+    if unknown := set(header) - set(COLUMNS):
+        raise TempolocError(f"{name}:1 has the unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}")
+
+
 def _row(header: Sequence[str], cells: Sequence[str], where: str, decimal_comma: bool) -> Row:
     if len(cells) != len(header):
         raise TempolocError(f"{where} has {len(cells)} cells, the first line {len(header)}")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, writing
+from ..core.files import is_stream, write_text, writing
+from ..core.outputs import check_output
 from .vtt import vtt_cue
 from ..inference.find import Found
 from ..video.files import FrameSource
@@ -22,7 +23,7 @@ from ..video.files import FrameSource
 COLUMNS = ("video", "event", "boundary_s", "confidence", "status")
 
 # %% auto #0
-__all__ = ['COLUMNS', 'WRITERS', 'found_csv', 'found_vtt', 'found_json', 'check_output', 'write_found']
+__all__ = ['COLUMNS', 'WRITERS', 'found_csv', 'found_vtt', 'found_json', 'check_found', 'write_found']
 
 # %% ../../nbs/55_formats/15_found.ipynb #4977d64b
 def found_csv(found: Sequence[Found]) -> str:
@@ -62,19 +63,26 @@ def found_json(found: Sequence[Found]) -> str:
 WRITERS: dict[str, Callable[[Sequence[Found]], str]] = {".csv": found_csv, ".vtt": found_vtt, ".json": found_json}
 
 
-def check_output(path: Path, videos: int = 1) -> None:
-    """Raise `TempolocError` for a file that `write_found` cannot write for so many videos: before a model is asked."""
-    if path.suffix.lower() not in WRITERS:
+def check_found(
+    path: Path, videos: int = 1, *, force: bool = False, inputs: Sequence[Path | str | None] = ()
+) -> Path:
+    """Raise `TempolocError` for a file that `write_found` cannot write about so many videos: before a model is asked.
+
+    As `outputs.check_output` does, and for another ending than .csv, .vtt and .json. A stream gets CSV.
+    """
+    path = Path(path)
+    if not is_stream(path) and path.suffix.lower() not in WRITERS:
         raise TempolocError(f"boundaries are written to a file that ends in {', '.join(WRITERS)}, not to {path.name}")
     if path.suffix.lower() == ".vtt" and videos != 1:
         raise TempolocError(f"subtitles are of one video, not of {videos}: write .csv or .json")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise TempolocError(f"cannot write {path}: {'it is a folder' if path.is_dir() else 'its folder is not there'}")
+    if not is_stream(path) and not path.absolute().parent.is_dir():
+        raise TempolocError(f"cannot write {path}: its folder is not there")
+    return check_output(path, force=force, inputs=inputs)
 
 
-def write_found(found: Sequence[Found], path: Path) -> None:
-    """Write what was found as CSV, WebVTT or JSON, by the file's ending. Raises as `check_output` does."""
-    check_output(path, len(found))
-    text = WRITERS[path.suffix.lower()](found)
-    with writing(path), all_or_nothing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+def write_found(found: Sequence[Found], path: Path, *, force: bool = False) -> None:
+    """Write what was found as CSV, WebVTT or JSON, by the file's ending. Raises as `check_found` does."""
+    check_found(path, len(found), force=force)
+    text = WRITERS.get(path.suffix.lower(), found_csv)(found)
+    with writing(path):
+        write_text(path, text, force=force)

@@ -70,7 +70,7 @@ _TIMES = re.compile(r"((?:\d+:)?[0-5]\d:[0-5]\d\.\d{3})\s+-->\s+((?:\d+:)?[0-5]\
 
 def _cues(path: Path) -> Iterator[tuple[int, str, str, str]]:
     """(line of the times, start, end, text) of each cue, and (line, "", "", JSON) of our note."""
-    lines = read_text(path, "subtitles").splitlines()
+    lines = read_text(path, "subtitles").split("\n")
     if not lines or not re.fullmatch(r"WEBVTT([ \t].*)?", lines[0]):
         raise TempolocError(f"{path.name}:1 is not WebVTT: its first line must be WEBVTT")
     number = 0

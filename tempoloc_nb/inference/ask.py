@@ -12,6 +12,7 @@ from ..clips.manifest import Benchmark, read_manifest
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
+from ..core.outputs import check_output
 from ..engines.make import check_backend, make_engine
 from .no_video import BASELINES, TRAINING_MEDIAN, baseline_predictions, prediction_rows
 from .run import RunSummary, read_shard, run_backend
@@ -41,15 +42,16 @@ def is_baseline(name: str) -> bool:
 
 # %% ../../nbs/45_inference/35_ask.ipynb #295b76c8
 def write_baseline(
-    benchmark: Benchmark, row: str, fps: float, output: Path | str, train: Path | None = None
+    benchmark: Benchmark, row: str, fps: float, output: Path | str, train: Path | None = None, *, force: bool = False
 ) -> str:
     """Write the predictions of a no-video baseline to `output`; returns a line about them.
 
-    `train` is the manifest of training clips that `train-median` needs. Raises `TempolocError` as
-    `baseline_predictions` does.
+    `train` is the manifest of training clips that `train-median` needs; `force` replaces what is there. Raises
+    `TempolocError` as `baseline_predictions` does, and for an output that is there.
     """
+    out = check_output(output, force=force, inputs=[train, benchmark.file])
     answers = baseline_predictions(benchmark, row, read_manifest(train) if train else ())
-    written = write_jsonl(Path(output), prediction_rows(benchmark, answers, f"blind/{row}", fps))
+    written = write_jsonl(out, prediction_rows(benchmark, answers, f"blind/{row}", fps), force=force)
     without = len(benchmark.clips) - written
     return f"{output}: {written} predictions" + (f"; {without} clips lack what {row} needs" if without else "")
 

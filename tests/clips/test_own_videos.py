@@ -116,3 +116,13 @@ def test_open_places_of_a_task_take_any_words() -> None:
     task = Task("stack", ("grasping the {colour} cube", "done (really)"))
     fitting = ("grasping the red cube", "grasping the {colour} cube", "done (really)")
     assert [task.fits(label) for label in (*fitting, "grasping the cube", "done really")] == [True] * 3 + [False] * 2
+
+
+def test_clips_without_events_have_those_of_their_tasks_file(tmp_path: Path) -> None:
+    line = {"clip": "mugs/a", "task": "mugs", "events": [], "video": "a.mp4"}
+    (tmp_path / "manifest.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    with pytest.raises(TempolocError, match=r"no clip of mugs has events: name them in mugs\.toml beside the manifest"):
+        load_benchmark(tmp_path)
+    (tmp_path / "mugs.toml").write_text('key = "mugs"\nevents = ["lift", "put down"]', encoding="utf-8")
+    (clip,) = load_benchmark(tmp_path).clips
+    assert (clip.labels, clip.labelled) == (("lift", "put down"), False)
