@@ -5,6 +5,7 @@
 # %% ../../nbs/90_cli/20_options.ipynb #b694cca0
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +32,7 @@ __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'LARGEST', 
            'FpsOption', 'TotalPixelsOption', 'JsonOption', 'SummaryOption', 'ForceOption', 'WorkersOption',
            'ModelOption', 'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption',
            'BackendOption', 'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
-           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done']
+           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done', 'show']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -134,3 +135,12 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     found |= {name: str(value) for name, value in found.items() if isinstance(value, Path)}
     failed: Any = found.get("failed")
     return found | ({"failed": [{"clip": c, "reason": r} for c, r in failed]} if isinstance(failed, tuple) else {})
+
+
+def show(text: str, output: Path | None) -> None:
+    """Print a result at once, as `echo_done` does, above a progress bar; escaped as by `tell`."""
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stdout):
+        echo_done(text, output)
+        sys.stdout.flush()
