@@ -5,6 +5,7 @@
 # %% ../../nbs/90_cli/20_options.ipynb #b694cca0
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,7 +31,7 @@ __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'LARGEST', 
            'FpsOption', 'TotalPixelsOption', 'JsonOption', 'ForceOption', 'WorkersOption', 'ModelOption',
            'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption',
            'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
-           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done']
+           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done', 'show']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -114,3 +115,12 @@ def tell(*lines: str) -> None:
 def echo_done(text: object, output: Path | None) -> None:
     """Print what a command did: to stdout, or to stderr where its output is a stream, such as stdout."""
     typer.echo(str(text), err=output is not None and is_stream(output))
+
+
+def show(text: str, output: Path | None) -> None:
+    """Print a result at once, as `echo_done` does, above a progress bar; escaped as by `tell`."""
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stdout):
+        echo_done("\n".join(map(shown, text.splitlines())), output)
+        sys.stdout.flush()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,6 +46,7 @@ from tempoloc_nb.cli.options import (
     echo_done,
     number,
     option,
+    show,
     tell,
 )
 from ..core.errors import TempolocError
@@ -52,18 +54,45 @@ from ..core.settings import settings
 
 if TYPE_CHECKING:  # imported by the commands that need it
     from tempoloc_nb.clips.tasks import BoundaryIs
+    from tempoloc_nb.inference.find import Found
 
 # %% auto #0
 __all__ = ['find', 'localize', 'consensus', 'refine', 'merge', 'evaluate', 'import_recipe']
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #3c0cea8a
+def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Found]:
+    """What is found, each shown as soon as it is there unless JSON is wanted."""
+    kept = []
+    for found in each:
+        kept.append(found)
+        if not as_json:
+            show(str(found), output)
+        if found.error:
+            tell(found.error)
+    return kept
+
+
 def find(
-    videos: Annotated[list[Path], typer.Argument(help="Videos, or folders of videos.")],
+    videos: Annotated[
+        list[Path], typer.Argument(help="Videos, folders of videos, LeRobot datasets, HDF5 files with images.")
+    ],
     event: Annotated[
         list[str] | None,
         option(FIND, "What is to be found, in order; repeatable.", "--event", "-e"),
     ] = None,
     task: Annotated[str | None, option(FIND, "Instead of --event: a shipped task's key, or a task file.")] = None,
+    episode: Annotated[
+        list[str] | None, option(FIND, "Of a dataset or HDF5 file: an episode's name or number; repeatable.")
+    ] = None,
+    camera: Annotated[str | None, option(FIND, "Of a dataset or HDF5 file: the camera; any part of its name.")] = None,
+    flip: Annotated[
+        bool | None,
+        option(FIND, "Turn the images of an HDF5 file upright; by default where it says so.", "--flip/--no-flip"),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        option(FIND, "Control steps a second of an HDF5 file that does not say it.", check=number(above=0)),
+    ] = None,
     model: ModelOption = "tempoloc-tiny",
     preset: PresetOption = None,
     prompt: PromptOption = None,
@@ -78,6 +107,13 @@ def find(
     server: ServerOption = None,
     media: MediaOption = None,
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
+    write: Annotated[
+        bool,
+        option(OUTPUT, "Put them back: into a copy of the LeRobot dataset, into the HDF5 file's signals.", "--write"),
+    ] = False,
+    signal: Annotated[
+        list[str] | None, option(OUTPUT, "With --write: an HDF5 file's termination signals in order; repeatable.")
+    ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -87,26 +123,42 @@ def find(
     """
     from tempoloc_nb.engines.make import engine_options
     from tempoloc_nb.formats.found import check_found, found_json, write_found
-    from tempoloc_nb.inference.find import localize as find_events
-    from tempoloc_nb.video.files import videos_below
+    from tempoloc_nb.formats.recordings import Choice, find_recordings
+    from tempoloc_nb.formats.write_back import plan_write, write_back
+    from tempoloc_nb.inference.find import event_labels, find_each
 
     if bool(event) == (task is not None):
         raise TempolocError('say what to find: --event "grasping the red cube" for each event in order, or --task')
-    if output is not None:
-        count = sum(len(videos_below(v)) if v.is_dir() else 1 for v in videos)
-        check_found(output, count, force=force, inputs=[*videos, task])
+    if signal and not write:
+        raise TempolocError("--signal names what --write writes: give --write, too")
+    labels = event_labels(task or event or ())
     options = engine_options(backend, batch=batch, servers=tuple(server or ()), media=media)
     if data_parallel > 1:
         options["data_parallel"] = data_parallel
-    found = find_events(
-        list(videos), task or event or (), model=model, engine=backend, preset=preset, trials=trials, fps=fps,
-        prompt=prompt, temperature=temperature, seed=seed, constrain=constrain, progress=sys.stderr.isatty(), **options,
+    notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
+    recordings = find_recordings(videos, Choice(tuple(episode or ()), camera, flip, rate), notes.append)
+    if output is not None:
+        check_found(output, len(recordings), force=force, inputs=[*videos, task])
+    targets = plan_write(recordings, labels, signal or ()) if write else {}
+
+    def say(line: str) -> None:
+        tell(*notes, line)
+        notes.clear()
+
+    each = find_each(
+        recordings, labels, model=model, preset=preset, trials=trials, fps=fps, prompt=prompt, temperature=temperature,
+        engine=backend, constrain=constrain,  # type: ignore[arg-type]  # checked by find_each
+        seed=seed, progress=sys.stderr.isatty(), say=say, **options,
     )  # fmt: skip
-    echo_done(found_json(found) if as_json else "\n".join(map(str, found)), output)
+    found = _shown(each, as_json, output)
+    found.sort(key=lambda f: recordings.index(f.video))
+    if as_json:
+        echo_done(found_json(found), output)
     if output is not None:
         write_found(found, output, force=force)
-    tell(*(f.error for f in found if f.error))
-    if any(f.error for f in found):
+    done, left = write_back(found, targets)
+    tell(*done, *left)
+    if left or any(f.error for f in found):
         raise typer.Exit(1)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34d
