@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
+import faulthandler
 import hashlib
 import os
 import random
@@ -373,14 +374,19 @@ def _child(
     begun.__dict__.pop("__file__", None)
     tempfile.tempdir = None
     status: object = 0
+    faulthandler.dump_traceback_later(LIMIT_S - 5, file=sys.stderr)  # where it hangs
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         command_line(list(argv))
     except SystemExit as end:
         status = end.code
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
         status = 1
+        before = isinstance(error, KeyboardInterrupt) and error.__traceback__ and error.__traceback__.tb_next is None
+        if before:  # Ctrl-C came before the command's first line
+            status = 130
+        else:
+            traceback.print_exc()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if isinstance(status, str):
         print(status, file=sys.stderr)
