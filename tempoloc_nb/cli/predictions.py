@@ -42,6 +42,7 @@ from tempoloc_nb.cli.options import (
     SeedOption,
     ServerOption,
     SignalsOption,
+    SummaryOption,
     TemperatureOption,
     TensorParallelOption,
     TimeoutOption,
@@ -56,6 +57,7 @@ from tempoloc_nb.cli.options import (
 )
 from ..core.errors import TempolocError
 from ..core.settings import settings
+from ..core.texts import json_text, shown
 
 if TYPE_CHECKING:  # imported by the commands that need it
     from tempoloc_nb.clips.tasks import BoundaryIs
@@ -228,6 +230,7 @@ def localize(
     inverted: InvertedOption = False,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
     force: Annotated[bool, option(OUTPUT, "Replace a baseline that is there already.", "--force")] = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """Write predictions for every clip of a benchmark.
 
@@ -244,15 +247,16 @@ def localize(
 
     found = load_benchmark(benchmark)
     if backend == "signal" or (backend is None and model == GRIPPER_RULE):
-        told = write_signal_row(
+        row = write_signal_row(
             found, model, fps or settings().study.fps, output, signals, told=read_told(event_kind or ()), rate=rate,
             inverted=inverted, force=force,
         )  # fmt: skip
-        echo_done(told, output)
+        echo_done(row, output, as_json)
         return
     engine = backend or ("blind" if is_baseline(model) else "hf")
     if engine == "blind":
-        echo_done(write_baseline(found, model, fps or settings().study.fps, output, train, force=force), output)
+        done = write_baseline(found, model, fps or settings().study.fps, output, train, force=force)
+        echo_done(done, output, as_json)
         return
     if force:
         raise TempolocError("--force is for a baseline: a model's answers are added to; give others another -o")
@@ -268,7 +272,8 @@ def localize(
     if plan:
         check_question(asked.prompt, constrain, shard)
         path = model if engine == "openai" else locate_model(model).path
-        typer.echo("\n".join(plan_localize(path, found, video_root, trials, asked.fps, data_parallel)))
+        lines = plan_localize(path, found, video_root, trials, asked.fps, data_parallel)
+        typer.echo(json_text({"plan": lines}, 2) if as_json else "\n".join(lines))
         return
     summary = ask_model(
         model, found, output, asked, backend=engine, view=view, trials=trials, think=think, shard=shard,
@@ -277,7 +282,7 @@ def localize(
         progress=sys.stderr.isatty(), **options,
     )  # fmt: skip
     summary.tell_failures()
-    typer.echo(str(summary))
+    echo_done(summary, output, as_json)
     if summary.failed:
         raise typer.Exit(1)
 
@@ -291,13 +296,14 @@ def consensus(
         typer.Option(help="Least confidence, 0 to 1; events below it are left out.", callback=number(0, most=1)),
     ] = 0.0,
     force: ForceOption = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """Combine the trials of each clip: median boundaries, their spread, and a confidence."""
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.consensus import combine
 
     found = load_benchmark(benchmark)
-    echo_done(combine(predictions, output, benchmark=found, threshold=threshold, force=force), output)
+    echo_done(combine(predictions, output, benchmark=found, threshold=threshold, force=force), output, as_json)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #db0b8fe3
 def fuse(
@@ -313,6 +319,7 @@ def fuse(
     rate: ControlRateOption = None,
     inverted: InvertedOption = False,
     force: ForceOption = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """Move each event to the gripper's transition that fits it.
 
@@ -326,7 +333,7 @@ def fuse(
     found, told = load_benchmark(benchmark), read_told(event_kind or ())
     read = read_gripper(signals or found.root / "signals.npz", found.clips, rate=rate, inverted=inverted)
     done = fuse_file(predictions, output, benchmark=found, signals=read, told=told, reach_s=reach, force=force)
-    echo_done(done, output)
+    echo_done(done, output, as_json)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #3b09f915
 def refine(
@@ -353,6 +360,7 @@ def refine(
     server: ServerOption = None,
     media: MediaOption = None,
     force: ForceOption = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """Ask again around each boundary, with more frames a second.
 
@@ -378,7 +386,7 @@ def refine(
         progress=sys.stderr.isatty(), force=force,
     )  # fmt: skip
     tell(*(reason if name in reason else f"{name}: {reason}" for name, reason in summary.failed))
-    typer.echo(str(summary))
+    echo_done(summary, output, as_json)
     if summary.failed:
         raise typer.Exit(1)
 
@@ -387,6 +395,7 @@ def merge(
     predictions: Annotated[list[Path], typer.Argument(help="Prediction files of one run's shards (JSON Lines).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; if it exists, it is merged too.")],
     force: Annotated[bool, option(OUTPUT, "Replace what is there already, instead of merging it.", "--force")] = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """Make one prediction file of several, each trial once.
 
@@ -396,7 +405,7 @@ def merge(
 
     summary = merge_files(predictions, output, force=force)
     tell(*summary.incomplete)
-    echo_done(summary, output)
+    echo_done(summary, output, as_json)
     if summary.incomplete:
         raise typer.Exit(1)
 
@@ -429,7 +438,7 @@ def evaluate(
         predictions, load_benchmark(benchmark), "strict" if strict else "recipe", task=task, boundary_is=told,
         resamples=draws, workers=workers or os.cpu_count() or 1,
     )  # fmt: skip
-    typer.echo(found.to_json() if as_json else "\n".join(scorer.evaluation_lines(found)))
+    typer.echo(found.to_json() if as_json else shown("\n".join(scorer.evaluation_lines(found))))
     if compare:
         a, b = (found.run(name) for name in compare)
         told_lines = scorer.comparison_lines(a, b, resamples=draws, seed=found.seed, confidence=found.confidence)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ NPZ_HZ = 30.0  # of the simulated benchmark's signals
 STATE = "observation.state"
 
 # %% auto #0
-__all__ = ['NPZ_HZ', 'STATE', 'GRIPPER_RULE', 'read_gripper', 'write_signal_row']
+__all__ = ['NPZ_HZ', 'STATE', 'GRIPPER_RULE', 'read_gripper', 'SignalRowSummary', 'write_signal_row']
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ec
 def _command(demo: Any) -> Floats:
@@ -120,11 +121,27 @@ def read_gripper(
 GRIPPER_RULE = "gripper-rule"
 
 
+@dataclass(frozen=True, slots=True)
+class SignalRowSummary:
+    """What a signal row answered. `missing` are the clips without a signal; `hidden` counts events that it lacks."""
+
+    output: Path
+    row: str
+    written: int
+    missing: tuple[str, ...]
+    hidden: int
+
+    def __str__(self) -> str:
+        without = f"; {len(self.missing)} clips have no signal" if self.missing else ""
+        hidden = f"; {self.hidden} events are not in it" if self.hidden else ""
+        return f"{self.output}: {self.written} predictions{without}{hidden}"
+
+
 def write_signal_row(
     benchmark: Benchmark, row: str, fps: float, output: Path | str, signals: Path | None = None, *,
     told: Told | None = None, rate: float | None = None, inverted: bool = False, force: bool = False,
-) -> str:
-    """Write the predictions of a signal row, `GRIPPER_RULE`, to `output`; returns a line about them.
+) -> SignalRowSummary:
+    """Write the predictions of a signal row, `GRIPPER_RULE`, to `output`.
 
     `signals` is what `read_gripper` reads, by default the `signals.npz` beside the benchmark; `told` as in
     `signals.event_kinds`. `force` replaces what is there. Raises `TempolocError` as `read_gripper` does, for an unknown
@@ -138,6 +155,4 @@ def write_signal_row(
     answers = gripper_answers(benchmark, found, told)
     written = write_jsonl(out, signal_rows(benchmark, answers, f"signal/{row}", fps), force=force)
     hidden = sum(b is None for boundaries in answers.values() for b in boundaries)
-    without = len(benchmark.clips) - written
-    told_of = (f"{without} clips have no signal" if without else "", f"{hidden} events are not in it" if hidden else "")
-    return "; ".join([f"{output}: {written} predictions", *filter(None, told_of)])
+    return SignalRowSummary(out, row, written, tuple(c.clip for c in benchmark.clips if c.clip not in found), hidden)

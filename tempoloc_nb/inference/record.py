@@ -83,5 +83,6 @@ def derive_record(out: Path, source: Path, **made: Any) -> None:
     """Write the record of the predictions `out` that were `made` of those in `source`, which may have none."""
     if is_stream(out):
         return
-    before = read_record(source)["settings"] if record_path(source).exists() else {}
-    write_record(out, {"settings": {**before, **made}, "versions": versions()})
+    before = read_record(source) if record_path(source).exists() else {}
+    asked = {"asked": before["asked"]} if "asked" in before else {}
+    write_record(out, {"settings": {**before.get("settings", {}), **made}, **asked, "versions": versions()})
