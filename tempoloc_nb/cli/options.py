@@ -5,7 +5,9 @@
 # %% ../../nbs/90_cli/20_options.ipynb #b694cca0
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ import typer
 
 from ..core.errors import TempolocError
 from ..core.files import is_stream
-from ..core.texts import shown
+from ..core.texts import json_text, shown
 
 FIND = "What to find"
 MODEL = "Model"
@@ -27,10 +29,10 @@ SMALLEST = 1e-9
 
 # %% auto #0
 __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'LARGEST', 'SMALLEST', 'BenchmarkOption', 'VideoRootOption',
-           'FpsOption', 'TotalPixelsOption', 'JsonOption', 'ForceOption', 'WorkersOption', 'ModelOption',
-           'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption',
-           'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
-           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done']
+           'FpsOption', 'TotalPixelsOption', 'JsonOption', 'SummaryOption', 'ForceOption', 'WorkersOption',
+           'ModelOption', 'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption',
+           'BackendOption', 'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
+           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done', 'show']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -67,6 +69,10 @@ FpsOption = Annotated[
 ]
 TotalPixelsOption = Annotated[int | None, option(SHOWN, "Pixels of all frames of a clip.", check=number(1))]
 JsonOption = Annotated[bool, option(OUTPUT, "Print JSON.", "--json")]
+SummaryOption = Annotated[
+    bool,
+    option(OUTPUT, "Print one JSON object: what was written, counts, and each failure with its reason.", "--json"),
+]
 ForceOption = Annotated[bool, option(OUTPUT, "Replace what is there already.", "--force")]
 WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one a core by default.", check=number(1))]
 
@@ -111,6 +117,30 @@ def tell(*lines: str) -> None:
         typer.echo(f"tempoloc: {shown(line)}", err=True)
 
 
-def echo_done(text: object, output: Path | None) -> None:
-    """Print what a command did: to stdout, or to stderr where its output is a stream, such as stdout."""
-    typer.echo(str(text), err=output is not None and is_stream(output))
+def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
+    """Print what a command did: to stdout, or to stderr where its output is a stream, such as stdout.
+
+    With `as_json`, `done` is a dataclass that becomes one JSON object, on stderr only where stdout has the output; its
+    `failed` lists a `clip` and a `reason` for each failure. What could steer the terminal is escaped.
+    """
+    if as_json:
+        typer.echo(json_text(_plain(asdict(done)), 2), err=str(output) in ("-", "/dev/stdout"))
+    else:
+        typer.echo(shown(str(done)), err=output is not None and is_stream(output))
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a summary as JSON has them."""
+    found = {name: _plain(value) if isinstance(value, dict) else value for name, value in fields.items()}
+    found |= {name: str(value) for name, value in found.items() if isinstance(value, Path)}
+    failed: Any = found.get("failed")
+    return found | ({"failed": [{"clip": c, "reason": r} for c, r in failed]} if isinstance(failed, tuple) else {})
+
+
+def show(text: str, output: Path | None) -> None:
+    """Print a result at once, as `echo_done` does, above a progress bar; escaped as by `tell`."""
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stdout):
+        echo_done(text, output)
+        sys.stdout.flush()

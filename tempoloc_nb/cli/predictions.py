@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,6 +37,7 @@ from tempoloc_nb.cli.options import (
     RetriesOption,
     SeedOption,
     ServerOption,
+    SummaryOption,
     TemperatureOption,
     TensorParallelOption,
     TimeoutOption,
@@ -45,25 +47,54 @@ from tempoloc_nb.cli.options import (
     echo_done,
     number,
     option,
+    show,
     tell,
 )
 from ..core.errors import TempolocError
 from ..core.settings import settings
+from ..core.texts import json_text, shown
 
 if TYPE_CHECKING:  # imported by the commands that need it
     from tempoloc_nb.clips.tasks import BoundaryIs
+    from tempoloc_nb.inference.find import Found
 
 # %% auto #0
 __all__ = ['find', 'localize', 'consensus', 'refine', 'merge', 'evaluate', 'import_recipe']
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #3c0cea8a
+def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Found]:
+    """What is found, each shown as soon as it is there unless JSON is wanted."""
+    kept = []
+    for found in each:
+        kept.append(found)
+        if not as_json:
+            show(str(found), output)
+        if found.error:
+            tell(found.error)
+    return kept
+
+
 def find(
-    videos: Annotated[list[Path], typer.Argument(help="Videos, or folders of videos.")],
+    videos: Annotated[
+        list[Path], typer.Argument(help="Videos, folders of videos, LeRobot datasets, HDF5 files with images.")
+    ],
     event: Annotated[
         list[str] | None,
         option(FIND, "What is to be found, in order; repeatable.", "--event", "-e"),
     ] = None,
     task: Annotated[str | None, option(FIND, "Instead of --event: a shipped task's key, or a task file.")] = None,
+    episode: Annotated[
+        list[str] | None, option(FIND, "Of a dataset or HDF5 file: an episode's name or number; repeatable.")
+    ] = None,
+    camera: Annotated[str | None, option(FIND, "Of a dataset or HDF5 file: the camera; any part of its name.")] = None,
+    flip: Annotated[
+        bool | None,
+        option(FIND, "Turn the images of an HDF5 file upright; by default where it says so.", "--flip/--no-flip"),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        option(FIND, "Control steps a second of an HDF5 file that does not say it.", check=number(above=0)),
+    ] = None,
     model: ModelOption = "tempoloc-tiny",
     preset: PresetOption = None,
     prompt: PromptOption = None,
@@ -78,6 +109,13 @@ def find(
     server: ServerOption = None,
     media: MediaOption = None,
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
+    write: Annotated[
+        bool,
+        option(OUTPUT, "Put them back: into a copy of the LeRobot dataset, into the HDF5 file's signals.", "--write"),
+    ] = False,
+    signal: Annotated[
+        list[str] | None, option(OUTPUT, "With --write: an HDF5 file's termination signals in order; repeatable.")
+    ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -87,26 +125,42 @@ def find(
     """
     from tempoloc_nb.engines.make import engine_options
     from tempoloc_nb.formats.found import check_found, found_json, write_found
-    from tempoloc_nb.inference.find import localize as find_events
-    from tempoloc_nb.video.files import videos_below
+    from tempoloc_nb.formats.recordings import Choice, find_recordings
+    from tempoloc_nb.formats.write_back import plan_write, write_back
+    from tempoloc_nb.inference.find import event_labels, find_each
 
     if bool(event) == (task is not None):
         raise TempolocError('say what to find: --event "grasping the red cube" for each event in order, or --task')
-    if output is not None:
-        count = sum(len(videos_below(v)) if v.is_dir() else 1 for v in videos)
-        check_found(output, count, force=force, inputs=[*videos, task])
+    if signal and not write:
+        raise TempolocError("--signal names what --write writes: give --write, too")
+    labels = event_labels(task or event or ())
     options = engine_options(backend, batch=batch, servers=tuple(server or ()), media=media)
     if data_parallel > 1:
         options["data_parallel"] = data_parallel
-    found = find_events(
-        list(videos), task or event or (), model=model, engine=backend, preset=preset, trials=trials, fps=fps,
-        prompt=prompt, temperature=temperature, seed=seed, constrain=constrain, progress=sys.stderr.isatty(), **options,
+    notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
+    recordings = find_recordings(videos, Choice(tuple(episode or ()), camera, flip, rate), notes.append)
+    if output is not None:
+        check_found(output, len(recordings), force=force, inputs=[*videos, task])
+    targets = plan_write(recordings, labels, signal or ()) if write else {}
+
+    def say(line: str) -> None:
+        tell(*notes, line)
+        notes.clear()
+
+    each = find_each(
+        recordings, labels, model=model, preset=preset, trials=trials, fps=fps, prompt=prompt, temperature=temperature,
+        engine=backend, constrain=constrain,  # type: ignore[arg-type]  # checked by find_each
+        seed=seed, progress=sys.stderr.isatty(), say=say, **options,
     )  # fmt: skip
-    echo_done(found_json(found) if as_json else "\n".join(map(str, found)), output)
+    found = _shown(each, as_json, output)
+    found.sort(key=lambda f: recordings.index(f.video))
+    if as_json:
+        echo_done(found_json(found), output)
     if output is not None:
         write_found(found, output, force=force)
-    tell(*(f.error for f in found if f.error))
-    if any(f.error for f in found):
+    done, left = write_back(found, targets)
+    tell(*done, *left)
+    if left or any(f.error for f in found):
         raise typer.Exit(1)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34d
@@ -167,6 +221,7 @@ def localize(
     ] = None,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
     force: Annotated[bool, option(OUTPUT, "Replace a baseline that is there already.", "--force")] = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """Write predictions for every clip of a benchmark.
 
@@ -182,7 +237,8 @@ def localize(
     found = load_benchmark(benchmark)
     engine = backend or ("blind" if is_baseline(model) else "hf")
     if engine == "blind":
-        echo_done(write_baseline(found, model, fps or settings().study.fps, output, train, force=force), output)
+        done = write_baseline(found, model, fps or settings().study.fps, output, train, force=force)
+        echo_done(done, output, as_json)
         return
     if force:
         raise TempolocError("--force is for a baseline: a model's answers are added to; give others another -o")
@@ -198,7 +254,8 @@ def localize(
     if plan:
         check_question(asked.prompt, constrain, shard)
         path = model if engine == "openai" else locate_model(model).path
-        typer.echo("\n".join(plan_localize(path, found, video_root, trials, asked.fps, data_parallel)))
+        lines = plan_localize(path, found, video_root, trials, asked.fps, data_parallel)
+        typer.echo(json_text({"plan": lines}, 2) if as_json else "\n".join(lines))
         return
     summary = ask_model(
         model, found, output, asked, backend=engine, view=view, trials=trials, think=think, shard=shard,
@@ -207,7 +264,7 @@ def localize(
         progress=sys.stderr.isatty(), **options,
     )  # fmt: skip
     summary.tell_failures()
-    typer.echo(str(summary))
+    echo_done(summary, output, as_json)
     if summary.failed:
         raise typer.Exit(1)
 
@@ -221,13 +278,14 @@ def consensus(
         typer.Option(help="Least confidence, 0 to 1; events below it are left out.", callback=number(0, most=1)),
     ] = 0.0,
     force: ForceOption = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """Combine the trials of each clip: median boundaries, their spread, and a confidence."""
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.consensus import combine
 
     found = load_benchmark(benchmark)
-    echo_done(combine(predictions, output, benchmark=found, threshold=threshold, force=force), output)
+    echo_done(combine(predictions, output, benchmark=found, threshold=threshold, force=force), output, as_json)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #3b09f915
 def refine(
@@ -254,6 +312,7 @@ def refine(
     server: ServerOption = None,
     media: MediaOption = None,
     force: ForceOption = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """Ask again around each boundary, with more frames a second.
 
@@ -279,7 +338,7 @@ def refine(
         progress=sys.stderr.isatty(), force=force,
     )  # fmt: skip
     tell(*(reason if name in reason else f"{name}: {reason}" for name, reason in summary.failed))
-    typer.echo(str(summary))
+    echo_done(summary, output, as_json)
     if summary.failed:
         raise typer.Exit(1)
 
@@ -288,6 +347,7 @@ def merge(
     predictions: Annotated[list[Path], typer.Argument(help="Prediction files of one run's shards (JSON Lines).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; if it exists, it is merged too.")],
     force: Annotated[bool, option(OUTPUT, "Replace what is there already, instead of merging it.", "--force")] = False,
+    as_json: SummaryOption = False,
 ) -> None:
     """Make one prediction file of several, each trial once.
 
@@ -297,7 +357,7 @@ def merge(
 
     summary = merge_files(predictions, output, force=force)
     tell(*summary.incomplete)
-    echo_done(summary, output)
+    echo_done(summary, output, as_json)
     if summary.incomplete:
         raise typer.Exit(1)
 
@@ -330,7 +390,7 @@ def evaluate(
         predictions, load_benchmark(benchmark), "strict" if strict else "recipe", task=task, boundary_is=told,
         resamples=draws, workers=workers or os.cpu_count() or 1,
     )  # fmt: skip
-    typer.echo(found.to_json() if as_json else "\n".join(scorer.evaluation_lines(found)))
+    typer.echo(found.to_json() if as_json else shown("\n".join(scorer.evaluation_lines(found))))
     if compare:
         a, b = (found.run(name) for name in compare)
         told_lines = scorer.comparison_lines(a, b, resamples=draws, seed=found.seed, confidence=found.confidence)

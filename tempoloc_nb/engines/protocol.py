@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from ..core.errors import TempolocError
@@ -17,6 +16,7 @@ from ..core.texts import well_formed
 from ..prompting.constraints import Constraint
 from ..prompting.prompts import Prompt
 from ..prompting.sampling import Sampling
+from ..video.files import Footage
 from ..video.view import View
 
 # %% auto #0
@@ -29,7 +29,7 @@ class Request:
 
     clip: str
     task: str
-    video: Path
+    video: Footage
     labels: tuple[str, ...]
     prompt: Prompt
     fps: float

@@ -18,6 +18,7 @@ from ..core.files import is_stream, write_text, writing
 from ..core.outputs import check_output
 from .vtt import vtt_cue
 from ..inference.find import Found
+from ..video.files import FrameSource
 
 COLUMNS = ("video", "event", "boundary_s", "confidence", "status")
 
@@ -26,33 +27,36 @@ __all__ = ['COLUMNS', 'WRITERS', 'found_csv', 'found_vtt', 'found_json', 'check_
 
 # %% ../../nbs/55_formats/15_found.ipynb #4977d64b
 def found_csv(found: Sequence[Found]) -> str:
-    """A table (CSV) with the columns `COLUMNS`, a line for each event of each video; times in seconds."""
+    """A table (CSV) with the columns `COLUMNS`, a line for each event of each video; times in seconds.
+
+    Where there are recordings of a dataset, a last column `episode` names them.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    named = any(f.episode for f in found)
+    writer.writerow([*COLUMNS, *["episode"] * named])
     for f in found:
         for e in f.events:
             numbers = ["" if v is None else round(v, 4) for v in (e.boundary, e.confidence)]
-            writer.writerow([f.video, e.label, *numbers, f.error or e.status])
+            writer.writerow([f.path, e.label, *numbers, f.error or e.status, *[f.episode] * named])
     return text.getvalue()
 
 # %% ../../nbs/55_formats/15_found.ipynb #c88f8fbf
 def found_vtt(found: Sequence[Found]) -> str:
-    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time.
-
-    Raises `TempolocError` for several videos.
-    """
-    if len(found) != 1:
-        raise TempolocError(f"subtitles are of one video, not of {len(found)}: write .csv or .json")
-    known = sorted((e.boundary, e.label) for e in found[0].events if e.boundary is not None)
+    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time."""
+    (one,) = found
+    known = sorted((e.boundary, e.label) for e in one.events if e.boundary is not None)
     starts = [0.0, *(t for t, _ in known)]
     cues = [vtt_cue(start, end, label) for start, (end, label) in zip(starts, known, strict=False)]
     return "\n\n".join(["WEBVTT", *cues]) + "\n"
 
 # %% ../../nbs/55_formats/15_found.ipynb #f057ed95
 def found_json(found: Sequence[Found]) -> str:
-    """JSON: a list with an object for each video, which has all that `Found` has."""
-    rows: list[dict[str, Any]] = [{**asdict(f), "video": str(f.video)} for f in found]
+    """JSON: a list with an object for each video, which has all of `Found`; of a dataset `episode` and `camera`."""
+    rows: list[dict[str, Any]] = []
+    for f in found:
+        part = {"episode": f.episode, "camera": f.video.camera} if isinstance(f.video, FrameSource) else {}
+        rows.append({"video": str(f.path), **part, **{k: v for k, v in asdict(f).items() if k != "video"}})
     return json.dumps(rows, indent=2, ensure_ascii=False)
 
 # %% ../../nbs/55_formats/15_found.ipynb #91a505ca

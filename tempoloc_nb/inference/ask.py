@@ -5,6 +5,7 @@
 # %% ../../nbs/45_inference/35_ask.ipynb #3d421d0b
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -25,7 +26,7 @@ from ..video.view import View
 Form = Literal["regex", "json"]
 
 # %% auto #0
-__all__ = ['Form', 'is_baseline', 'write_baseline', 'check_question', 'ask_model']
+__all__ = ['Form', 'is_baseline', 'BaselineSummary', 'write_baseline', 'check_question', 'ask_model']
 
 # %% ../../nbs/45_inference/35_ask.ipynb #9a7bcde6
 def is_baseline(name: str) -> bool:
@@ -41,10 +42,24 @@ def is_baseline(name: str) -> bool:
     raise unknown("model or no-video baseline", name, known, "a folder, or a hub name")
 
 # %% ../../nbs/45_inference/35_ask.ipynb #295b76c8
+@dataclass(frozen=True, slots=True)
+class BaselineSummary:
+    """What a no-video baseline answered. `missing` are the clips that lack what it needs."""
+
+    output: Path
+    baseline: str
+    written: int
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        without = f"; {len(self.missing)} clips lack what {self.baseline} needs" if self.missing else ""
+        return f"{self.output}: {self.written} predictions{without}"
+
+
 def write_baseline(
     benchmark: Benchmark, row: str, fps: float, output: Path | str, train: Path | None = None, *, force: bool = False
-) -> str:
-    """Write the predictions of a no-video baseline to `output`; returns a line about them.
+) -> BaselineSummary:
+    """Write the predictions of a no-video baseline to `output`.
 
     `train` is the manifest of training clips that `train-median` needs; `force` replaces what is there. Raises
     `TempolocError` as `baseline_predictions` does, and for an output that is there.
@@ -52,8 +67,7 @@ def write_baseline(
     out = check_output(output, force=force, inputs=[train, benchmark.file])
     answers = baseline_predictions(benchmark, row, read_manifest(train) if train else ())
     written = write_jsonl(out, prediction_rows(benchmark, answers, f"blind/{row}", fps), force=force)
-    without = len(benchmark.clips) - written
-    return f"{output}: {written} predictions" + (f"; {without} clips lack what {row} needs" if without else "")
+    return BaselineSummary(out, row, written, tuple(c.clip for c in benchmark.clips if c.clip not in answers))
 
 # %% ../../nbs/45_inference/35_ask.ipynb #509631d2
 def check_question(prompt: str, constraint: str | None, shard: str | None) -> tuple[Prompt, tuple[int, int] | None]:

@@ -212,8 +212,10 @@ def _copy(paths: Sequence[Path], rows: _Rows, repeated: npt.NDArray[np.bool_], t
 
 def _merged_record(records: Sequence[Mapping[str, Any]], parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The record of the whole: its settings, versions of the first part, and the parts."""
+    asked = {clip: events for r in records for clip, events in r.get("asked", {}).items()}
     return {
-        "settings": records[0]["settings"], "trials": max(int(r.get("trials", 1)) for r in records),
+        "settings": records[0]["settings"], "asked": asked if all("asked" in r for r in records) else {},
+        "trials": max(int(r.get("trials", 1)) for r in records),
         "versions": records[0].get("versions", {}), "started": min(str(r.get("started", "")) for r in records),
         "parts": dict(parts),
     }  # fmt: skip

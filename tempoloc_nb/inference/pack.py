@@ -54,22 +54,23 @@ def read_rows(predictions: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(source, 1):
             try:
                 yield dict(json.loads(line))
-            except (ValueError, TypeError) as error:
-                raise TempolocError(f"{predictions.name}:{number} is not a prediction: {error}") from None
+            except (ValueError, TypeError, RecursionError) as error:
+                way = "run tempoloc localize again, which mends its file" if b"\0" in line else "delete that line"
+                raise TempolocError(f"{predictions.name}:{number} is not a prediction ({error}): {way}") from None
 
 # %% ../../nbs/45_inference/50_pack.ipynb #5675f734
 def pack_predictions(path: Path | str, out: Path | str) -> Path:
     """Write the reduced, compressed copy of a prediction file and its record; returns `out`/NAME.jsonl.xz.
 
     `out` is a folder. Rows keep what scoring reads and are sorted by clip and trial, so the same answers make the same
-    bytes in whatever order they came. The record loses the questions' swapped labels, which the rows have. Raises
-    `TempolocError` for a file without rows or record, or with a row that is no prediction.
+    bytes in whatever order they came. The record loses the questions' labels: the rows have those that were swapped.
+    Raises `TempolocError` for a file without rows or record, or with a row that is no prediction.
     """
     path, folder = Path(path), Path(out)
     rows = list(read_rows(path))
     if not rows:
         raise TempolocError(f"{path.name} is empty: there is nothing to pack")
-    record = read_record(path)
+    record = {k: v for k, v in read_record(path).items() if k != "asked"}
     record["settings"] = {k: v for k, v in record["settings"].items() if k != "labels"}
     try:
         rows.sort(key=lambda row: (row["clip"], row["trial"]))

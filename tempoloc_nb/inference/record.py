@@ -5,10 +5,13 @@
 # %% ../../nbs/45_inference/25_record.ipynb #cbe6e829
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.files import is_stream, read_object, write_json
 from ..core.outputs import check_output
@@ -25,7 +28,8 @@ def read_record(predictions: Path) -> dict[str, Any]:
     return read_object(record_path(predictions), "record")
 
 # %% auto #0
-__all__ = ['record_path', 'read_record', 'write_record', 'changed_settings', 'output_file', 'derived_file', 'derive_record']
+__all__ = ['record_path', 'read_record', 'write_record', 'changed_settings', 'asked_clips', 'output_file', 'derived_file',
+           'derive_record']
 
 # %% ../../nbs/45_inference/25_record.ipynb #df5372a8
 def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
@@ -36,7 +40,24 @@ def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
 def changed_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """The names of the settings in which two records differ, with commas; "" if they differ in none."""
     a, b = one.get("settings", {}), other.get("settings", {})
-    return ", ".join(sorted(k for k in {*a, *b} if a.get(k) != b.get(k)))
+    changed = {k for k in {*a, *b} if a.get(k) != b.get(k)} - {"benchmark"}
+    return ", ".join(sorted(changed | (set() if _same_benchmark(one, other) else {"benchmark"})))
+
+
+def _same_benchmark(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records are about one benchmark: the clips of both ask for the same events, or its name is the same.
+
+    A name is asked for where a record does not say its clips, as earlier ones do not, or no clip is in both.
+    """
+    names = [record.get("settings", {}).get("benchmark") for record in (one, other)]
+    a, b = (record.get("asked", {}) for record in (one, other))
+    both = a.keys() & b.keys()
+    return all(a[c] == b[c] for c in both) if both else names[0] == names[1]
+
+
+def asked_clips(benchmark: Benchmark) -> dict[str, str]:
+    """What a record knows a benchmark by, wherever its files lie: clip → 8 hexadecimal digits of its events' hash."""
+    return {c.clip: sha256(json.dumps([c.task, c.labels]).encode()).hexdigest()[:8] for c in benchmark.clips}
 
 # %% ../../nbs/45_inference/25_record.ipynb #609b9eef
 def output_file(out: Path | str) -> Path:
@@ -62,5 +83,6 @@ def derive_record(out: Path, source: Path, **made: Any) -> None:
     """Write the record of the predictions `out` that were `made` of those in `source`, which may have none."""
     if is_stream(out):
         return
-    before = read_record(source)["settings"] if record_path(source).exists() else {}
-    write_record(out, {"settings": {**before, **made}, "versions": versions()})
+    before = read_record(source) if record_path(source).exists() else {}
+    asked = {"asked": before["asked"]} if "asked" in before else {}
+    write_record(out, {"settings": {**before.get("settings", {}), **made}, **asked, "versions": versions()})

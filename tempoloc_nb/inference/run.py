@@ -26,7 +26,14 @@ from ..core.provenance import versions
 from ..core.texts import shown
 from ..engines.protocol import Backend, Request, Response
 from .ledger import Ledger
-from .record import changed_settings, output_file, read_record, record_path, write_record
+from tempoloc_nb.inference.record import (
+    asked_clips,
+    changed_settings,
+    output_file,
+    read_record,
+    record_path,
+    write_record,
+)
 from .requests import Unanswered, plan_requests, request_id, response_row
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import Prompt, load_prompt
@@ -171,14 +178,15 @@ class _Run:
 
 # %% ../../nbs/45_inference/20_run.ipynb #bf09b8a6
 def _write_record(
-    out: Path, record: Mapping[str, Any], trials: int, shard: tuple[int, int] | None, clips: int
+    out: Path, record: Mapping[str, Any], asked: Mapping[str, str], trials: int, shard: tuple[int, int] | None,
+    clips: int,
 ) -> None:
     """Write the run's record; `TempolocError` if `out` has predictions made with other settings."""
     begun = record_path(out).exists() and out.exists() and out.stat().st_size
-    if begun and (changed := changed_settings(read_record(out), {"settings": record})):
+    if begun and (changed := changed_settings(read_record(out), {"settings": record, "asked": asked})):
         raise TempolocError(f"{out} was made with other settings ({changed}): choose another output")
     whole = {
-        "settings": record, "trials": trials, "wanted": clips * trials, "versions": versions(),
+        "settings": record, "asked": asked, "trials": trials, "wanted": clips * trials, "versions": versions(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }  # fmt: skip
     write_record(out, whole | ({"shard": list(shard)} if shard else {}))
@@ -223,7 +231,7 @@ def run_backend(
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
         with writing(out):
-            _write_record(out, record, trials, shard, len(planned))
+            _write_record(out, record, asked_clips(benchmark), trials, shard, len(planned))
             ledger = Ledger(out)
         run = _Run(backend, sampling, ledger, frozenset(labels or ()), progress)
         return run.ask(planned, complete, missing)

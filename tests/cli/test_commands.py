@@ -94,19 +94,19 @@ def test_what_is_no_mistake_of_ours_is_said_in_lines(
     run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, said: list[str]
 ) -> None:
     assert explain(error) == said
-    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
     assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", "".join(f"tempoloc: {line}\n" for line in said))
 
 
 def test_what_would_steer_the_terminal_is_shown_escaped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     error = TempolocError("a model called \x1b[2J\x07\u202e\ud800")
-    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
     said = "tempoloc: a model called \\x1b[2J\\x07\\u202e\\ud800\n"
     assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", said)
 
 
 def test_a_mistake_of_ours_has_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: [][1])
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: [][1])
     with pytest.raises(IndexError):
         app(["merge", "a.jsonl", "-o", "b.jsonl"])
 
@@ -124,7 +124,7 @@ def test_odd_paths_are_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
 def test_ctrl_c_is_one_line_and_status_130(tmp_path: Path) -> None:
     code = (
         "import time, tempoloc_nb.inference.merge as m, sys; from tempoloc_nb.cli.main import main\n"
-        "m.merge = lambda *_: (print('asleep', flush=True), time.sleep(60))\n"
+        "m.merge = lambda *_, **__: (print('asleep', flush=True), time.sleep(60))\n"
         "main(['merge', 'a.jsonl', '-o', 'b.jsonl'])"
     )
     job = subprocess.Popen(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from fake_backend import Truthful
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, write_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core import provenance
 from tempoloc_nb.core.errors import TempolocError
@@ -25,7 +25,7 @@ from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.ledger import errors_path, read_keys
 from tempoloc_nb.inference.merge import merge
 from tempoloc_nb.inference.pack import pack_predictions, read_rows
-from tempoloc_nb.inference.record import read_record
+from tempoloc_nb.inference.record import read_record, write_record
 from tempoloc_nb.inference.requests import Unanswered, plan_requests, request_id, view_name
 from tempoloc_nb.inference.run import check_shard, read_shard, run_backend, shard_of, shard_path
 from tempoloc_nb.prompting.constraints import answer_constraint
@@ -108,6 +108,31 @@ def test_a_file_of_another_run_is_refused(tmp_path: Path) -> None:
         run_backend(Truthful(), FEW, other, fps=8)
     with pytest.raises(TempolocError, match="trials must be 1"):
         run_backend(Truthful(), FEW, tmp_path / "n.jsonl", fps=8, trials=0)
+
+
+def test_a_benchmark_is_known_by_its_clips_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clips = [replace(c, video=str(c.video_path(SIM.root))) for c in FEW.clips]
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    write_manifest(mine / "manifest.jsonl", clips[:3])
+    shutil.copytree(mine, tmp_path / "moved")
+    out = tmp_path / "p.jsonl"
+    assert run_backend(Truthful(), load_benchmark(mine), out, fps=8).written == 3
+    for folder in (mine, tmp_path, tmp_path / "moved"):
+        monkeypatch.chdir(folder)
+        name = "mine/manifest.jsonl" if folder == tmp_path else "manifest.jsonl"
+        assert run_backend(Truthful(), load_benchmark(name), out, fps=8).kept == 3
+    write_manifest(mine / "manifest.jsonl", clips)  # one clip more
+    monkeypatch.chdir(mine)
+    assert run_backend(Truthful(), load_benchmark("manifest.jsonl"), out, fps=8).written == 1
+    other = replace(clips[0], events=tuple(replace(e, label=f"now {e.label}") for e in clips[0].events))
+    with pytest.raises(TempolocError, match=r"other settings \(benchmark\)"):
+        run_backend(Truthful(), replace(load_benchmark(mine), clips=(other, *clips[1:])), out, fps=8)
+    record = read_record(out)  # as earlier versions wrote it: known by its name
+    del record["asked"]
+    record["settings"]["benchmark"] = "mine"
+    write_record(out, record)
+    assert run_backend(Truthful(), load_benchmark(mine), out, fps=8).kept == 4
 
 
 def test_other_events_can_be_asked_for(tmp_path: Path) -> None:
