@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -77,8 +78,8 @@ app = typer.Typer(
 PANELS = {
     "Find boundaries": (predictions.find,),
     "Measure on a benchmark": (
-        predictions.localize, predictions.evaluate, predictions.consensus, predictions.refine, predictions.merge,
-        predictions.import_recipe, models.models,
+        predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse, predictions.refine,
+        predictions.merge, predictions.import_recipe, models.models,
     ),
     "Videos and data": (videos.simulate, videos.overlay, data.app),
     "Train": (finetune.app, tiny.app),
@@ -107,6 +108,24 @@ def tempoloc(
     """Find when the subtasks of a robot demonstration happen, and measure how well it was done."""
 
 
+def _end(code: object) -> NoReturn:
+    """End with this status, or 1 where the screen does not take the last of the output."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter tries again at its end
+        if not code:
+            tell(*explain(error))
+        code = code or 1
+    raise SystemExit(code)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `tempoloc` command; always ends in `SystemExit`."""
-    app(join_parameters(sys.argv[1:] if arguments is None else arguments))
+    try:
+        app(join_parameters(sys.argv[1:] if arguments is None else arguments))
+    except SystemExit as ended:
+        _end(ended.code)
+    except EXPECTED as error:  # no command has begun: the help does not fit on a full disk, say
+        tell(*explain(error))
+        _end(1)

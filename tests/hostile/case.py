@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
+import faulthandler
 import hashlib
 import os
 import random
@@ -194,7 +195,7 @@ class Case:
         after = snapshot(self.root)
         for line in spoiled(before, after, [*may_change, "home", "home/*", "tmp", "tmp/*"]):
             self.fault("overwritten", line)
-        self._judge_files(before, after, killed)
+        self._judge_files(before, after, killed or (outcome.status or 0) < 0)
         if not (killed and outcome.status == -signal.SIGKILL):
             # what a check finds is its output
             says = "tempoloc: " in outcome.err or (argv[:2] == ["sft", "check"] and "\n" in outcome.out)
@@ -347,6 +348,7 @@ def _child(
     argv: Sequence[str], place: Path, env: Mapping[str, str], file_limit: int | None, out: int, err: int
 ) -> None:
     """The rest of this process's life: a command, as the interpreter would end it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # until the command begins
     os.setsid()
     os.chdir(place)
     os.environ.clear()
@@ -359,7 +361,6 @@ def _child(
     sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1)  # noqa: SIM115
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with open("/proc/self/statm") as file:
         has = int(file.read().split()[0]) * resource.getpagesize()
@@ -373,13 +374,20 @@ def _child(
     begun.__dict__.pop("__file__", None)
     tempfile.tempdir = None
     status: object = 0
+    faulthandler.dump_traceback_later(LIMIT_S - 5, file=sys.stderr)  # where it hangs
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         command_line(list(argv))
     except SystemExit as end:
         status = end.code
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
         status = 1
+        before = isinstance(error, KeyboardInterrupt) and error.__traceback__ and error.__traceback__.tb_next is None
+        if before:  # Ctrl-C came before the command's first line
+            status = 130
+        else:
+            traceback.print_exc()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if isinstance(status, str):
         print(status, file=sys.stderr)
     status = status if isinstance(status, int) else 0 if status is None else 1

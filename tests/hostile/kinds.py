@@ -341,7 +341,7 @@ def outside(use: Use) -> Made:
             row["clip"] = rng.choice(NAMES)
         case.shown.append(f"# clip {row['clip'][:60]!r}, video {row['video']!r}")
         (case.here / MANIFEST).write_text("".join(json.dumps(r) + "\n" for r in rows))
-        case.run(*line, env=settings_of(case, use))
+        case.run(*line, env=settings_of(case, use), may_change=use.changes)
         kept_names = {p.name for p in kept.parent.iterdir()}
         if kept_names != {"kept.mp4", "kept.vtt"}:
             case.fault("overwritten", f"a clip's name led outside: {sorted(kept_names)}")
