@@ -94,8 +94,8 @@ app = typer.Typer(
 PANELS = {
     "Find boundaries": (predictions.find,),
     "Measure on a benchmark": (
-        predictions.localize, predictions.evaluate, predictions.consensus, predictions.refine, predictions.merge,
-        predictions.import_recipe, models.models,
+        predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse, predictions.refine,
+        predictions.merge, predictions.import_recipe, models.models,
     ),
     "Videos and data": (videos.simulate, videos.overlay, data.app),
     "Train": (finetune.app, tiny.app),

@@ -351,6 +351,6 @@ def _answers(
             bar.update()
             if not progress and left and time.monotonic() - last > PATIENCE:
                 last = time.monotonic()
-                say(f"{count - len(left)} of {count} videos asked")
+                say(f"{count - len(left)} of {count} videos answered")
     for path in left:
         yield failed(path, "the engine gave no answer")
