@@ -156,7 +156,7 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="--force"):
         write_config(path, make_config(presets=["one-gpu"]))
     assert read_config_file(path) == make_config()
-    write_config(path, make_config(presets=["one-gpu"]), overwrite=True)
+    write_config(path, make_config(presets=["one-gpu"]), force=True)
     assert read_config_file(path) == make_config(presets=["one-gpu"])
     with pytest.raises(TempolocError, match="no such folder"):
         write_config(tmp_path / "none" / "a.toml", make_config())
