@@ -219,13 +219,11 @@ def stamp_videos(
     """Stamp the videos below `input_dir`, or this one video, into the same tree below `output_dir`, as .mp4.
 
     `workers` videos at a time (default: one a core). Up-to-date outputs are skipped unless `force`. Raises
-    `TempolocError` for folders that cannot be used, and without `force` where one of the outputs is there and was not
-    made with these options; a bad video lands in `failed` of the result instead.
+    `TempolocError` for folders that cannot be used; a bad video lands in `failed` of the result instead, as does one
+    whose output is there and was not made with these options.
     """
     source, target = Path(input_dir), Path(output_dir)
-    jobs, options = _jobs(source, target), options or OverlayOptions()
-    for out in jobs.values():
-        check_output(out, force=force or is_stamped_so(out, options))
+    jobs = _jobs(source, target)
     source = source if source.is_dir() else source.parent
     workers = min(workers or cores(), len(jobs))
     threads, stop, began = max(1, cores() // workers), Event(), clock.monotonic()

@@ -166,7 +166,7 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
 def test_model_and_dataset_options(engine: str) -> None:
     options = ["config", "-o", "-", "--engine", engine, "--model", "m/n", "--dataset", "d", "--set", "train.epoch=7"]
     result = CliRunner().invoke(app, options)
-    made = flatten(tomllib.loads(result.output))
+    made = flatten(tomllib.loads(result.stdout))
     wanted = {"policy.model_name_or_path": "m/n", "custom.dataset.path": "d", "train.epoch": 7}
     assert wanted.items() <= made.items()
 
