@@ -23,8 +23,8 @@ KINDS: tuple[Kind, ...] = ("close", "open")
 
 # %% auto #0
 __all__ = ['Kind', 'KINDS', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'DONE', 'VERBS', 'Told', 'LEAST_HOLD', 'Boundaries',
-           'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'gripper_rule', 'gripper_answers',
-           'signal_rows']
+           'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'read_told', 'gripper_rule',
+           'gripper_answers', 'signal_rows']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,17 @@ def event_kinds(labels: Sequence[str], told: Told | None = None) -> tuple[Kind |
     first = [label.strip().lower() for label in labels]
     verbs = [next((kind for verb, kind in VERBS.items() if text.startswith(verb)), None) for text in first]
     return tuple(told.get(label, kind) for label, kind in zip(labels, verbs, strict=True))
+
+
+def read_told(texts: Sequence[str]) -> dict[str, Kind | None]:
+    """What texts such as "tilting the cup=open" tell; `TempolocError` unless each ends in =close, =open or =none."""
+    found: dict[str, Kind | None] = {}
+    for text in texts:
+        label, _, kind = text.rpartition("=")
+        if not label or kind not in (*KINDS, "none"):
+            raise TempolocError(f"{text!r} is no kind of event: write LABEL=close, LABEL=open or LABEL=none")
+        found[label] = None if kind == "none" else kind  # type: ignore[assignment]  # one of KINDS
+    return found
 
 # %% ../../nbs/45_inference/75_signals.ipynb #0290cd4d
 LEAST_HOLD = 0.3  # s

@@ -258,7 +258,7 @@ def _jobs(source: Path, target: Path) -> dict[str, Path]:
     """Path below `source` → output path, for every video; `TempolocError` if the folders cannot be used."""
     if not source.exists():
         raise TempolocError(f"{source}: no such video or folder of videos")
-    if target.exists() and not target.is_dir():
+    if not target.is_dir() and (target.exists() or target.suffix.lower() in SUFFIXES):
         raise TempolocError(f"{target}: the output must be a folder")
     if (source if source.is_dir() else source.parent).resolve() == target.resolve():
         raise TempolocError(f"{target}: the output folder is the input folder; choose another")

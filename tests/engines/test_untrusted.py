@@ -20,9 +20,11 @@ from fake_server import RULES, FakeServer
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.http import LARGEST, Client, Patience, UnreachableError, base_url, get_json
+from tempoloc_nb.engines.http import LARGEST, Client, Patience, UnreachableError, get_json
+from tempoloc_nb.engines.keys import base_url
 from tempoloc_nb.engines.protocol import row_seed
-from tempoloc_nb.engines.server import CHAT, OpenAIBackend, list_served, read_reply
+from tempoloc_nb.engines.replies import list_served, read_reply
+from tempoloc_nb.engines.server import CHAT, OpenAIBackend
 from tempoloc_nb.inference.ledger import read_errors
 from tempoloc_nb.inference.run import RunSummary, run_backend
 
@@ -289,6 +291,17 @@ def test_no_address_repeats_a_key(url: str) -> None:
     with pytest.raises(TempolocError) as error:
         base_url(url)
     assert "pass-word" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://h\x1b2J", "http://\u202eh", "http://h\ud800", "http://xn--0", "http://h/\0", f"http://h/{'x' * 10**5}"],
+)
+def test_an_address_that_can_be_none_is_one_line(url: str) -> None:
+    with pytest.raises(TempolocError, match="is not a server's URL") as error:
+        get_json(url, "/v1/models")
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 300
 
 
 def test_the_key_of_the_environment_is_in_no_address(monkeypatch: pytest.MonkeyPatch) -> None:

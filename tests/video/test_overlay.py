@@ -319,6 +319,7 @@ def test_bad_folders(tmp_path):
         (tmp_path / "none", tmp_path / "out", "no videos"),
         (source, source, "input folder"),
         (source, tmp_path / "file", "must be a folder"),
+        (source / "c0.mp4", tmp_path / "stamped.mp4", "must be a folder"),
     ]:
         with pytest.raises(TempolocError, match=message):
             overlay.stamp_videos(a, b)
