@@ -159,9 +159,10 @@ def find(
     )  # fmt: skip
     found = _shown(each, as_json, output)
     found.sort(key=lambda f: recordings.index(f.video))
+    alone = as_json and str(output) == "-"  # the screen shows them once
     if as_json:
-        echo_done(found_json(found), output)
-    if output is not None:
+        echo_done(found_json(found), None if alone else output)
+    if output is not None and not alone:
         write_found(found, output, force=force)
     done, left = write_back(found, targets)
     tell(*done, *left)

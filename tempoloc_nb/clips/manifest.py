@@ -359,7 +359,8 @@ def load_benchmark(name: str | Path) -> Benchmark:
     clips = read_manifest(manifest)
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}
     clips = tuple(_with_events(c, tasks[c.task]) for c in clips)
-    return Benchmark(manifest.parent.name, manifest.parent, tasks, clips, manifest)
+    folder = manifest.parent
+    return Benchmark(folder.name or folder.resolve().name, folder, tasks, clips, manifest)
 
 
 def _with_events(clip: Clip, task: Task) -> Clip:

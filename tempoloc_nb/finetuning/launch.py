@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -238,6 +239,9 @@ def launch_training(
     """
     config, began = Path(config), datetime.now(UTC)
     flat = read_config_file(config)
+    for name in ("torch", "transformers") if engine == "transformers" else ():
+        if find_spec(name) is None:
+            raise TempolocError(f"training needs {name}: pip install 'tempoloc_nb[hf]'")
     command, file = launch_command(config, engine, cosmos), TrainingFile.of(flat, engine, config.name)
     folder = folder or run_folder(file.output, began)
     if folder.exists() and any(folder.iterdir()):

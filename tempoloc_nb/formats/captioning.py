@@ -21,10 +21,12 @@ from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_jsonl, read_object, read_text, write_json
 from ..core.locks import sole_writer
-from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url
+from ..engines.http import Client, Patience, RefusedError, UnreachableError
+from ..engines.keys import base_url
 from ..engines.protocol import Request, row_seed
+from ..engines.replies import Reply, list_served, read_reply
 from ..engines.served_video import VideoRules, video_rules, write_video
-from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, list_served, read_reply
+from ..engines.server import ALL_FRAMES, CHAT, DECODERS, find_served
 from tempoloc_nb.formats.captions import (
     FILES,
     check_caption_folder,
