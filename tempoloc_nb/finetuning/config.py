@@ -107,7 +107,7 @@ def write_config(path: Path | str, flat: Mapping[str, Any], overwrite: bool = Fa
     if not path.parent.is_dir():
         raise TempolocError(f"{path.parent}: no such folder")
     with all_or_nothing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", newline="\n")
 
 # %% ../../nbs/60_finetuning/20_config.ipynb #7a77d0c8
 def read_config_file(path: Path | str) -> dict[str, Any]:

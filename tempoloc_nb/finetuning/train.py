@@ -95,7 +95,7 @@ class Journal:
         self.lines = [x for x in map(json.loads, whole_lines(path)) if x["step"] <= begin] if begin else []
         if is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+            path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8", newline="\n")
 
     def add(self, step: int, steps: int, logs: Mapping[str, float]) -> None:
         """Note what `Trainer` logs at a step, and print it; other lines of its are left out."""
@@ -106,7 +106,7 @@ class Journal:
         rounded = {name: float(f"{value:.6g}") for name, value in line.items()}
         self.lines.append({"step": step, "seconds": round(time.monotonic() - self.began, 1), **rounded})
         if is_first():
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(self.lines[-1]) + "\n")
             print(f"step {step} of {steps}: " + ", ".join(f"{k} {v:.4g}" for k, v in line.items()), flush=True)
 

@@ -167,7 +167,7 @@ def _attempt(job: tuple[ClipFamily, int, Path]) -> str:
         save_episode(path, simulate_episode(family, seed))
     except EpisodeFailed as failure:
         with all_or_nothing(reason_file) as partial:
-            partial.write_text(str(failure), encoding="utf-8")
+            partial.write_text(str(failure), encoding="utf-8", newline="\n")
         return str(failure)
     return ""
 
@@ -255,7 +255,7 @@ def _claim(folder: Path, what: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     note, wanted = folder / "made_with.json", json.dumps(dict(what), sort_keys=True)
     if not note.exists():
-        note.write_text(wanted, encoding="utf-8")
+        note.write_text(wanted, encoding="utf-8", newline="\n")
     elif (found := note.read_text(encoding="utf-8")) != wanted:
         where = f"{folder.parent.name}/{folder.name}"
         raise TempolocError(f"{where} holds clips made with {found}, not {wanted}: choose another folder")
@@ -269,7 +269,7 @@ def _describe(root: Path, family: ClipFamily) -> None:
         labels = [label.format(A="{first}", C="{second}") for label, _ in family.script.events]
         lines = [f"key = {json.dumps(family.key)}", f"events = {json.dumps(labels)}", f"fps = {family.fps:g}"]
         lines += ['domain = "simulation"', 'embodiment = "robot arm"', 'boundary_is = "start"']
-        (root / f"{family.key}.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (root / f"{family.key}.toml").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 # %% ../../nbs/65_sim/10_make.ipynb #8d562028
 def _simulate(

@@ -396,7 +396,7 @@ def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
         link = "–"
         if executed.is_file():
             page, _ = HTMLExporter(exclude_input_prompt=True).from_filename(str(executed))  # type: ignore[no-untyped-call]
-            (run.folder / "notebook.html").write_text(page, encoding="utf-8")
+            (run.folder / "notebook.html").write_text(page, encoding="utf-8", newline="\n")
             link = f'<a href="{run.study}/notebook.html">read</a>'
         found = [p.relative_to(folder).as_posix() for p in files_below(run.folder / "tables", "*.csv")]
         tables = " ".join(f'<a href="{escape(t)}">{escape(Path(t).stem)}</a>' for t in found)
@@ -407,5 +407,5 @@ def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.html"
     page = _PAGE.format(title=escape(folder.name), rows="".join(rows), figures="".join(figures))
-    index.write_text(page, encoding="utf-8")
+    index.write_text(page, encoding="utf-8", newline="\n")
     return index
