@@ -35,7 +35,7 @@ from .splits import assign, demonstration_of, group, read_plan
 from .store import save_samples
 from ..prompting.prompts import Prompt, load_prompt
 from ..video.files import open_video, probe, video_frames
-from ..video.overlay import OverlayOptions, stamp_video
+from ..video.overlay import OverlayOptions, is_stamped_so, stamp_video
 from ..video.stamp import Stamps
 
 Item = TypeVar("Item")
@@ -231,7 +231,7 @@ def _place(draft: Draft, folder: Path, options: BuildOptions, stop: threading.Ev
             fps=options.fps, pairs=options.stamps == "pair", total_pixels=settings().pixels.total_pixels
         )
         try:
-            stamp_video(draft.path, target, how, stop=stop)
+            stamp_video(draft.path, target, how, stop=stop, force=not is_stamped_so(target, how))
         except TempolocError as error:
             return Dropped(draft.clip.clip, "video cannot be stamped", _said(error, draft.path))
         return replace(draft, sample=replace(draft.sample, video_sha256=file_hash(target)))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
-from ..core.files import read_object, whole_lines, write_json
+from ..core.files import read_object, whole_lines, write_json, write_text
 from ..core.machine import device_name, is_first, process_place
 from ..core.optional import import_transformers
 from ..core.provenance import versions
@@ -95,7 +95,7 @@ class Journal:
         self.lines = [x for x in map(json.loads, whole_lines(path)) if x["step"] <= begin] if begin else []
         if is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8", newline="\n")
+            write_text(path, "".join(json.dumps(line) + "\n" for line in self.lines))
 
     def add(self, step: int, steps: int, logs: Mapping[str, float]) -> None:
         """Note what `Trainer` logs at a step, and print it; other lines of its are left out."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import tempoloc_nb
 from ..core.errors import TempolocError
-from ..core.files import first_line, read_object, write_json
+from ..core.files import first_line, read_object, write_json, write_text
 from ..core.machine import gpu_count
 from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
@@ -396,7 +396,7 @@ def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
         link = "–"
         if executed.is_file():
             page, _ = HTMLExporter(exclude_input_prompt=True).from_filename(str(executed))  # type: ignore[no-untyped-call]
-            (run.folder / "notebook.html").write_text(page, encoding="utf-8", newline="\n")
+            write_text(run.folder / "notebook.html", page)
             link = f'<a href="{run.study}/notebook.html">read</a>'
         found = [p.relative_to(folder).as_posix() for p in files_below(run.folder / "tables", "*.csv")]
         tables = " ".join(f'<a href="{escape(t)}">{escape(Path(t).stem)}</a>' for t in found)
@@ -407,5 +407,5 @@ def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.html"
     page = _PAGE.format(title=escape(folder.name), rows="".join(rows), figures="".join(figures))
-    index.write_text(page, encoding="utf-8", newline="\n")
+    write_text(index, page)
     return index

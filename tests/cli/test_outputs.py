@@ -41,6 +41,7 @@ COMMANDS = {
     "import-recipe": ["import-recipe", "pickles", "--task", "bridge", "--model", "m", "-o", "mine.jsonl"],
     "export-csv": ["dataset", "export", "csv", "sim", "-o", "mine.csv"],
     "export-cosmos": ["dataset", "export", "cosmos", "sim", "-o", "mine.jsonl"],
+    "sft-config": ["sft", "config", "-o", "mine.toml"],
     "import-csv": ["dataset", "import", "csv", "table.csv", "--manifest", "sim", "--who", "me", "-o", "mine.jsonl"],
 }
 NEVER = {
