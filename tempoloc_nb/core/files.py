@@ -91,8 +91,12 @@ def _pour(whole: Path, target: Path) -> None:
     """Write a file's bytes to a stream."""
     with whole.open("rb") as source:
         if str(target) not in ("-", "/dev/stdout"):
-            with target.open("ab") as sink:
-                shutil.copyfileobj(source, sink)
+            try:
+                with target.open("ab") as sink:
+                    shutil.copyfileobj(source, sink)
+            except OSError as error:  # a full device does not say which it is
+                error.filename = str(target)
+                raise
         elif hasattr(sys.stdout, "buffer"):
             sys.stdout.flush()
             shutil.copyfileobj(source, sys.stdout.buffer)
