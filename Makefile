@@ -15,7 +15,7 @@ COSMOS_TORCH ?= torch==2.13.0 torchvision==0.28.0
 LEROBOT_PYTHON_BASE ?= python3.12
 PYTEST_WORKERS ?= 2
 
-.PHONY: help study test test-transformers test-sim env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot lab docs readme check clean
+.PHONY: help study test test-transformers test-sim env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile lab docs readme check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make test-ray  the same, and Ray: the back end for clusters, with two engines on this machine"
 	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU and test training files and packing (make env-cosmos-rl: only sets up)"
 	@echo "make test-lerobot    set up LeRobot (Python 3.12) and read our datasets with its own loader"
+	@echo "make test-hostile    thousands of hostile tries over every command (HOSTILE_SEED and HOSTILE_TRIES vary them)"
 	@echo "make lab       open the notebooks in JupyterLab"
 	@echo "make docs      build the documentation site into _docs/"
 
@@ -119,6 +120,9 @@ test-cosmos-rl: $(COSMOS_VENV)/.ready
 
 test-lerobot: $(VENV)/.ready $(LEROBOT_VENV)/.ready
 	LEROBOT_PYTHON=$(LEROBOT_VENV)/bin/python $(BIN)/python -m pytest tests/environments/lerobot
+
+test-hostile: $(VENV)/.ready
+	$(BIN)/python tests/hostile/run.py
 
 test-ray: $(VLLM_VENV)/.ray
 	$(VLLM_BIN)/python -m pytest tests/environments/ray

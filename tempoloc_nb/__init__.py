@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tempoloc_nb.data.build import build_dataset
     from tempoloc_nb.engines.make import make_engine
     from tempoloc_nb.formats.convert import export_dataset, import_dataset
-    from tempoloc_nb.inference.find import Found, localize
+    from tempoloc_nb.formats.recordings import localize
+    from tempoloc_nb.inference.find import Found
     from tempoloc_nb.models.recognise import get_model
     from tempoloc_nb.prompting.answers import parse_answer
     from tempoloc_nb.scoring.evaluation import compare, evaluate
@@ -40,7 +41,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "data.build": ["build_dataset"],
         "engines.make": ["make_engine"],
         "formats.convert": ["export_dataset", "import_dataset"],
-        "inference.find": ["Found", "localize"],
+        "formats.recordings": ["localize"],
+        "inference.find": ["Found"],
         "models.recognise": ["get_model"],
         "prompting.answers": ["parse_answer"],
         "scoring.evaluation": ["compare", "evaluate"],

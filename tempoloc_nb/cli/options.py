@@ -5,14 +5,17 @@
 # %% ../../nbs/90_cli/20_options.ipynb #b694cca0
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..core.errors import TempolocError
+from ..core.files import is_stream
+from ..core.texts import json_text, shown
 
 FIND = "What to find"
 MODEL = "Model"
@@ -20,13 +23,18 @@ SHOWN = "What the model is shown"
 SAMPLING = "Sampling"
 ENGINE = "Engine"
 OUTPUT = "Output"
+SIGNAL = "The gripper's signal"
+LARGEST = 1e15
+SMALLEST = 1e-9
+"""Numbers of an option lie between these: larger ones count as infinite, smaller ones as 0."""
 
 # %% auto #0
-__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'BenchmarkOption', 'VideoRootOption', 'FpsOption',
-           'TotalPixelsOption', 'JsonOption', 'WorkersOption', 'ModelOption', 'PresetOption', 'PromptOption',
-           'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption', 'BatchOption', 'DataParallelOption',
-           'TensorParallelOption', 'ServerOption', 'MediaOption', 'ConcurrencyOption', 'TimeoutOption', 'RetriesOption',
-           'number', 'option', 'tell']
+__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'SIGNAL', 'LARGEST', 'SMALLEST', 'BenchmarkOption',
+           'VideoRootOption', 'FpsOption', 'TotalPixelsOption', 'JsonOption', 'SignalsOption', 'EventKindOption',
+           'ControlRateOption', 'InvertedOption', 'SummaryOption', 'ForceOption', 'WorkersOption', 'ModelOption',
+           'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption',
+           'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
+           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done', 'show']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -36,17 +44,15 @@ def number(least: float | None = None, *, above: float | None = None, most: floa
     """
     bounds = [f"{least:g} or more" if least is not None else "", f"above {above:g}" if above is not None else ""]
     wanted = " and ".join([b for b in bounds if b] + ([f"at most {most:g}"] if most is not None else []))
+    bottom = least if least is not None else -LARGEST if above is None else above + SMALLEST
+    top = LARGEST if most is None else most
 
     def check(param: typer.CallbackParam, value: Any) -> Any:
         for one in value if isinstance(value, list | tuple) else [value]:
-            good = one is None or (
-                math.isfinite(one)
-                and (least is None or one >= least)
-                and (above is None or one > above)
-                and (most is None or one <= most)
-            )
-            if not good:
-                raise TempolocError(f"{max(param.opts, key=len)} must be {wanted or 'a finite number'}, got {one}")
+            if one is not None and not bottom <= one <= top:  # NaN is not between any two
+                name, got = max(param.opts, key=len), str(one)
+                got = got if len(got) <= 20 else f"{got[:17]}..."
+                raise TempolocError(f"{name} must be {wanted or 'a finite number'}, got {got}")
         return value
 
     return check
@@ -65,6 +71,24 @@ FpsOption = Annotated[
 ]
 TotalPixelsOption = Annotated[int | None, option(SHOWN, "Pixels of all frames of a clip.", check=number(1))]
 JsonOption = Annotated[bool, option(OUTPUT, "Print JSON.", "--json")]
+SignalsOption = Annotated[
+    Path | None,
+    option(SIGNAL, "The gripper: .npz, HDF5 or a LeRobot dataset; the benchmark's signals.npz by default."),
+]
+EventKindOption = Annotated[
+    list[str] | None,
+    option(SIGNAL, "LABEL=close, open or none: what the gripper does, where the verb does not say it; repeatable."),
+]
+ControlRateOption = Annotated[
+    float | None,
+    option(SIGNAL, "Control steps a second, where an HDF5 file does not say it.", "--rate", check=number(above=0)),
+]
+InvertedOption = Annotated[bool, option(SIGNAL, "The dataset's gripper is larger when more closed.", "--inverted")]
+SummaryOption = Annotated[
+    bool,
+    option(OUTPUT, "Print one JSON object: what was written, counts, and each failure with its reason.", "--json"),
+]
+ForceOption = Annotated[bool, option(OUTPUT, "Replace what is there already.", "--force")]
 WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one a core by default.", check=number(1))]
 
 # %% ../../nbs/90_cli/20_options.ipynb #f924ff8d
@@ -103,6 +127,35 @@ RetriesOption = Annotated[
 
 # %% ../../nbs/90_cli/20_options.ipynb #9fcf9cd6
 def tell(*lines: str) -> None:
-    """Print lines to stderr, each with the command's name before it."""
+    """Print lines to stderr, each with the command's name before it; what could steer the terminal is escaped."""
     for line in lines:
-        typer.echo(f"tempoloc: {line}", err=True)
+        typer.echo(f"tempoloc: {shown(line)}", err=True)
+
+
+def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
+    """Print what a command did: to stdout, or to stderr where its output is a stream, such as stdout.
+
+    With `as_json`, `done` is a dataclass that becomes one JSON object, on stderr only where stdout has the output; its
+    `failed` lists a `clip` and a `reason` for each failure. What could steer the terminal is escaped.
+    """
+    if as_json:
+        typer.echo(json_text(_plain(asdict(done)), 2), err=str(output) in ("-", "/dev/stdout"))
+    else:
+        typer.echo(shown(str(done)), err=output is not None and is_stream(output))
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a summary as JSON has them."""
+    found = {name: _plain(value) if isinstance(value, dict) else value for name, value in fields.items()}
+    found |= {name: str(value) for name, value in found.items() if isinstance(value, Path)}
+    failed: Any = found.get("failed")
+    return found | ({"failed": [{"clip": c, "reason": r} for c, r in failed]} if isinstance(failed, tuple) else {})
+
+
+def show(text: str, output: Path | None) -> None:
+    """Print a result at once, as `echo_done` does, above a progress bar; escaped as by `tell`."""
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stdout):
+        echo_done(text, output)
+        sys.stdout.flush()

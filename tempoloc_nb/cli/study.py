@@ -46,6 +46,7 @@ def experiment(
     data_parallel: DataParallelOption = 1,
     tensor_parallel: TensorParallelOption = 1,
     pack: Annotated[Path | None, option(OUTPUT, "Folder for the packed copies (.jsonl.xz).")] = None,
+    force: Annotated[bool, option(OUTPUT, "Replace packed copies of other runs.", "--force")] = False,
 ) -> None:
     """Ask the models of the study's experiments.
 
@@ -79,7 +80,7 @@ def experiment(
         typer.echo(run_line(out))
         failed += len(summary.failed)
         if pack and not summary.failed:
-            pack_predictions(out, pack)
+            pack_predictions(out, pack, force=force)
     if failed:
         raise typer.Exit(1)
 
@@ -108,7 +109,8 @@ def join_parameters(arguments: Sequence[str]) -> list[str]:
         joined.append(argument)
         if argument in ("-p", "--parameter"):
             name = next(rest, "")
-            joined.append(name if "=" in name else f"{name}={next(rest, '')}")
+            value = "" if "=" in name else next(rest, None)
+            joined.append(name if "=" in name or value is None else f"{name}={value}")
     return joined
 
 # %% ../../nbs/90_cli/90_study.ipynb #d94f5011
@@ -116,7 +118,7 @@ def read_override(text: str) -> Any:
     """A parameter's value from the command line: JSON where it is JSON (numbers, lists, true), else the text."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 # %% ../../nbs/90_cli/90_study.ipynb #a7bc5c69
@@ -139,9 +141,10 @@ def study(
     """Regenerate every table and figure."""
     from tempoloc_nb.study import runner
 
-    overrides = {name: read_override(value) for name, _, value in (p.partition("=") for p in parameter or [])}
-    if "" in overrides:
+    given = [p.partition("=") for p in parameter or []]
+    if not all(name and equals for name, equals, _ in given):
         raise TempolocError("-p needs a name and a value: -p fps 4")
+    overrides = {name: read_override(value) for name, _, value in given}
     if plan:
         from tempoloc_nb.study.plan import plan_lines, plan_studies
 

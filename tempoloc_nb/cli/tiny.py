@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .options import OUTPUT, WorkersOption, number, option
+from .options import OUTPUT, ForceOption, WorkersOption, echo_done, number, option
 
 DATA = "Data"
 TRAINING = "Training"
@@ -35,12 +35,16 @@ def prepare(
 
     from tqdm import tqdm
 
+    from tempoloc_nb.core.files import writing
+    from tempoloc_nb.core.locks import sole_writer
     from tempoloc_nb.tiny.prepare import episode_jobs, make_parts, scene_jobs
 
     jobs = scene_jobs(roots[0] / "models", output, scenes) if scenes else []
     for root in roots:
         jobs += episode_jobs(root, output, hold_out=hold_out)
-    with tqdm(unit="frame", disable=not sys.stderr.isatty()) as bar:
+    with writing(output):
+        output.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with sole_writer(output), tqdm(unit="frame", disable=not sys.stderr.isatty()) as bar:
         made = make_parts(jobs, workers, lambda done: bar.update(done - bar.n))
     typer.echo(f"{output}: {len(jobs)} parts, {made} frames rendered")
 
@@ -50,19 +54,22 @@ def clips(
     roots: Annotated[list[Path], typer.Argument(help="Folders in which tempoloc simulate saved episodes.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write (CSV).")],
     workers: WorkersOption = None,
+    force: ForceOption = False,
 ) -> None:
     """List every clip with its seed and hashes of its start state and of three frames."""
     import csv
 
     from tempoloc_nb.core.files import all_or_nothing
+    from tempoloc_nb.core.outputs import check_output
     from tempoloc_nb.tiny.prepare import list_clips
 
+    check_output(output, force=force)
     rows = list_clips(roots, workers)
-    with all_or_nothing(output) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+    with all_or_nothing(output, force=force) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    typer.echo(f"{output}: {len(rows)} clips")
+    echo_done(f"{output}: {len(rows)} clips", output)
 
 # %% ../../nbs/90_cli/80_tiny.ipynb #5e675c59
 @app.command()

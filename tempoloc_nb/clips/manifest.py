@@ -6,22 +6,22 @@
 from __future__ import annotations
 
 import itertools
-import json
 import lzma
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, ClassVar
 
-from .tasks import Event, Positive, Task, boundary_faults, check_task, load_task, read_task
+from .tasks import Event, Positive, Task, boundary_faults, check_task, list_tasks, read_task
 from ..core.checks import STRICT, check, faults
 from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing, open_packed, parse_object
 from ..core.settings import data_dir
-from ..video.files import probe, videos_below
+from ..core.texts import json_text
+from ..video.files import SUFFIXES, probe, videos_below
 
 # %% auto #0
 __all__ = ['Clip', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Benchmark', 'clips_of_videos',
@@ -96,7 +96,10 @@ class Clip:
         """The absolute path of the video; raises `TempolocError` where the manifest has none."""
         if self.video is None:
             raise TempolocError(f"clip {self.clip} has no video here: give the folder that holds it (video_root)")
-        return root / self.video
+        path = root / self.video
+        if "\\" in self.video and not path.exists():  # a manifest that was written on Windows
+            return root / PureWindowsPath(self.video).as_posix()
+        return path
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #99defa1a
 _KNOWN = tuple(f.name for f in fields(Clip) if f.name != "extra")
@@ -123,6 +126,8 @@ def _clip_faults(clip: Clip) -> Iterator[str]:
         yield f"the clip id must start with its task, {clip.task}/, and name the clip"
     if not all(label.strip() for label in clip.labels):
         yield "an event's label is empty"
+    if "\0" in f"{clip.clip}{clip.video}":
+        yield "its id or its video holds a NUL byte, which no file's name can"
     yield from boundary_faults([e.boundary for e in clip.events], len(clip.events))
 
 
@@ -140,8 +145,10 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
     try:
         with open_packed(path) as source:
             lines = source.read().decode("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TempolocError(f"cannot read the manifest {path.name}: {getattr(error, 'strerror', error)}") from None
+    except OSError as error:
+        raise TempolocError(f"cannot read the manifest {path.name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TempolocError(f"{path.name} is no UTF-8 text, byte {error.start}") from None
     clips: list[Clip] = []
     found: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -159,17 +166,17 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
     return tuple(clips)
 
 
-def write_manifest(path: str | Path, clips: Iterable[Clip]) -> None:
-    """Write a manifest, all or nothing, compressed if its name ends in `.xz`."""
+def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = True) -> None:
+    """Write a manifest, as `files.write_text` does, compressed if its name ends in `.xz`."""
     path = Path(path)
-    data = "".join(json.dumps(clip_to_dict(c), ensure_ascii=False) + "\n" for c in clips).encode()
-    with all_or_nothing(path) as partial:
+    data = "".join(json_text(clip_to_dict(c)) + "\n" for c in clips).encode()
+    with all_or_nothing(path, force=force) as partial:
         partial.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #5dbe6a8b
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to.
+    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to, `file` what said it.
 
     Clips may be without truth: they can be answered, but not scored.
     """
@@ -178,6 +185,7 @@ class Benchmark:
     root: Path
     tasks: Mapping[str, Task]
     clips: tuple[Clip, ...]
+    file: Path | None = field(default=None, compare=False, repr=False)
 
     def of_task(self, key: str) -> tuple[Clip, ...]:
         """The clips of one task; raises `TempolocError` for a task that is not in the benchmark."""
@@ -253,11 +261,31 @@ def clips_of_videos(
     return Benchmark(events.key, root, {events.key: events}, tuple(clips))
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #872d035c
-def _tasks_of(clips: Iterable[Clip], folder: Path) -> Iterator[Task]:
-    """The tasks of a manifest's clips: a TOML file beside the manifest, else a shipped one."""
+def _tasks_of(clips: Sequence[Clip], folder: Path) -> Iterator[Task]:
+    """The tasks of a manifest's clips: a TOML file beside the manifest, else a shipped one, else the clips' events.
+
+    Raises `TempolocError` for a task's file with another key, and a shipped task whose events are others.
+    """
+    shipped = {task.key: task for task in list_tasks()}
     for key in dict.fromkeys(c.task for c in clips):
+        labels = tuple(dict.fromkeys(label for c in clips if c.task == key for label in c.labels))
         own = folder / f"{key}.toml"
-        yield read_task(own) if own.is_file() else load_task(key)
+        if own.is_file():
+            task = read_task(own)
+            if task.key != key:
+                raise TempolocError(f"{own.name} beside the manifest has the key {task.key!r}: write key = {key!r}")
+        elif key not in shipped:
+            if not labels:
+                raise TempolocError(f"no clip of {key} has events: name them in {own.name} beside the manifest")
+            task = check_task(Task(key, labels), f"the clips of {key}")
+        elif odd := [label for label in labels if not shipped[key].fits(label)]:
+            raise TempolocError(
+                f"{odd[0]!r} is no event of the shipped task {key}: give your task another key in clip ids and task, or"
+                f" its own file {own.name} beside the manifest"
+            )
+        else:
+            task = shipped[key]
+        yield task
 
 
 def _from_task_file(task: Task, root: Path) -> Benchmark:
@@ -286,12 +314,38 @@ def _from_task_file(task: Task, root: Path) -> Benchmark:
     return Benchmark(task.key, root, {task.key: task}, clips)
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #3f528846
-def _no_video(path: Path) -> None:
-    """Raise `TempolocError` for a video."""
-    from tempoloc_nb.video.files import SUFFIXES
+def _no_benchmark(name: str | Path) -> TempolocError:
+    """What is wrong with what is no benchmark, and the way out."""
+    path = Path(name)
+    what = "is a video" if path.suffix.lower() in SUFFIXES else ""
+    if path.is_dir() and videos_below(path):
+        what = "is a folder of videos"
+    if what:
+        return TempolocError(
+            f"{path} {what}, not a benchmark: tempoloc find {path} -e EVENT finds events there; a task file (TOML, with"
+            " key and events) beside the videos is a benchmark of them"
+        )
+    if path.suffix in (".jsonl", ".xz"):
+        return TempolocError(f"cannot read the manifest {path.name}: No such file or directory")
+    names = {p.parent.name for p in (data_dir() / "benchmarks").glob("*/manifest.jsonl*")}
+    return unknown("benchmark", str(name), names, "or a manifest.jsonl or .toml file")
 
-    if path.suffix.lower() in SUFFIXES:
-        raise TempolocError(f"{path} is a video, not a benchmark: tempoloc find {path} -e EVENT finds events in it")
+
+def _manifest_in(name: str | Path) -> Path:
+    """The manifest of a shipped benchmark, or in a folder, or the path itself.
+
+    Raises `TempolocError` where a shipped benchmark and a folder here are called the same.
+    """
+    path, shipped = Path(name), data_dir() / "benchmarks" / str(name)
+    word = str(name) == path.name and shipped.is_dir()  # ./sim is a folder's path, sim a name
+
+    def inside(folder: Path) -> Path | None:
+        return next((p for p in (folder / "manifest.jsonl", folder / "manifest.jsonl.xz") if p.is_file()), None)
+
+    own = inside(path)
+    if word and own and not path.samefile(shipped):
+        raise TempolocError(f"{name} is a shipped benchmark, and a folder here: write ./{name} for the folder")
+    return (inside(shipped) if word else own) or path
 
 
 def load_benchmark(name: str | Path) -> Benchmark:
@@ -301,16 +355,19 @@ def load_benchmark(name: str | Path) -> Benchmark:
     """
     path = Path(name)
     if path.suffix == ".toml":
-        return _from_task_file(read_task(path), path.parent)
-    shipped = data_dir() / "benchmarks" / str(name)
-    folder = shipped if shipped.is_dir() else path
-    named = (folder / "manifest.jsonl", folder / "manifest.jsonl.xz")
-    manifest = next((p for p in named if p.is_file()), folder)
-    if manifest.suffix not in (".jsonl", ".xz"):
-        _no_video(path)
-    if not manifest.is_file():
-        names = {p.parent.name for p in (data_dir() / "benchmarks").glob("*/manifest.jsonl*")}
-        raise unknown("benchmark", str(name), names, "or a manifest.jsonl or .toml file")
+        return replace(_from_task_file(read_task(path), path.parent), file=path)
+    manifest = _manifest_in(name)
+    if not manifest.is_file() or manifest.suffix.lower() in SUFFIXES:
+        raise _no_benchmark(name)
     clips = read_manifest(manifest)
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}
-    return Benchmark(manifest.parent.name, manifest.parent, tasks, clips)
+    clips = tuple(_with_events(c, tasks[c.task]) for c in clips)
+    folder = manifest.parent
+    return Benchmark(folder.name or folder.resolve().name, folder, tasks, clips, manifest)
+
+
+def _with_events(clip: Clip, task: Task) -> Clip:
+    """The clip, with the task's events where it has none and they leave no place open."""
+    if clip.events or any("{" in label for label in task.events):
+        return clip
+    return replace(clip, events=tuple(map(Event, task.events)))

@@ -135,6 +135,11 @@ class Task:
             raise TempolocError(f"{Path(filename).name} does not fit the file names of {self.key}: {self.clip_pattern}")
         return f"{self.key}/{found['clip']}"
 
+    def fits(self, label: str) -> bool:
+        """Whether a clip's event may be called so: as one of the events, with any words where they have `{...}`."""
+        patterns = (re.sub(r"\\{.*?\\}", ".+", re.escape(event)) for event in self.events)
+        return any(re.fullmatch(pattern, label, re.DOTALL) for pattern in patterns)
+
 # %% ../../nbs/20_clips/10_tasks.ipynb #2c5979a0
 def label_faults(labels: Sequence[str]) -> Iterator[str]:
     """What is wrong with the events of a task, a line for each fault."""
@@ -142,6 +147,8 @@ def label_faults(labels: Sequence[str]) -> Iterator[str]:
         yield "no events: a task needs at least one"
     if not all(label.strip() for label in labels):
         yield "an event's label is empty: events must be distinct, non-empty texts"
+    if any("\ud800" <= character <= "\udfff" for label in labels for character in label):
+        yield "an event's label is no UTF-8 text"
     if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
         yield f"the event {twice[0]!r} stands there twice: events must be distinct, non-empty texts"
 
@@ -170,6 +177,8 @@ def _pattern_faults(pattern: str) -> Iterator[str]:
 def _task_faults(task: Task) -> Iterator[str]:
     """What no type says of a task."""
     yield from [] if task.key.strip() else ["the key is empty"]
+    if odd := re.search(r"[/\\\x00-\x1f]", task.key):
+        yield f"the key {task.key!r} holds {odd[0]!r}: use letters, digits, -, _ and ."
     yield from label_faults(task.events)
     yield from _pattern_faults(task.clip_pattern)
     count = len(task.events)

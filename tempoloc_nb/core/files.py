@@ -5,54 +5,162 @@
 # %% ../../nbs/10_core/20_files.ipynb #5e53cd17
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import lzma
+import os
+import re
+import secrets
 import shutil
+import stat
+import sys
 import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any, NoReturn, TypeVar
 
 from .errors import TempolocError
+from .locks import sole_writer
+from .texts import json_text
 
 Value = TypeVar("Value")
 
 # %% auto #0
-__all__ = ['Value', 'COMPRESSED', 'all_or_nothing', 'folder_or_nothing', 'write_json', 'open_packed', 'read_toml', 'whole_lines',
-           'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl']
+__all__ = ['Value', 'COMPRESSED', 'is_stream', 'there_already', 'all_or_nothing', 'folder_or_nothing', 'put_folder', 'write_text',
+           'write_json', 'open_packed', 'read_toml', 'whole_lines', 'first_line', 'writing', 'parse_object',
+           'read_text', 'read_object', 'read_jsonl', 'write_jsonl']
 
-# %% ../../nbs/10_core/20_files.ipynb #4da4c2d6
+# %% ../../nbs/10_core/20_files.ipynb #e677c387
+_DESCRIPTOR = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
+
+
+def is_stream(path: Path) -> bool:
+    """Whether `path` is written to as it is: `-` (standard output), a device or a pipe.
+
+    Raises `OSError` for a path that can be none of these, nor a file: a loop of links, a name that is too long.
+    """
+    if str(path) == "-" or _DESCRIPTOR.fullmatch(str(path)):
+        return True
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def there_already(path: Path) -> TempolocError:
+    """The error for an output that would be overwritten."""
+    return TempolocError(f"{path} is there already: give another -o, or --force to replace it")
+
+# %% ../../nbs/10_core/20_files.ipynb #2c0c75d4
 @contextmanager
-def all_or_nothing(path: Path) -> Iterator[Path]:
-    """Gives `path` + ".part" to write to; it becomes `path` when the block succeeds and is removed when it raises."""
-    partial = path.with_name(path.name + ".part")
+def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
+    """Gives a path to write to; it becomes `path` when the block succeeds and is removed when it raises.
+
+    A link stays, and the file that it leads to is replaced, which keeps its permissions. Where `is_stream(path)`, the
+    whole is written to it at the end. Without `force`, `path` must not be there then, or a `TempolocError` is raised.
+    """
+    if is_stream(path):
+        with TemporaryDirectory(prefix="tempoloc-") as folder:
+            yield Path(folder, "output")
+            _pour(Path(folder, "output"), path)
+        return
+    real = Path(os.path.realpath(path))
+    partial = real.with_name(f".{real.name[:40]}.{os.getpid()}-{secrets.token_hex(3)}.part")
     try:
         yield partial
-        partial.replace(path)
+        if real.is_file():
+            shutil.copymode(real, partial)
+        if force:
+            partial.replace(real)
+        else:
+            _put_new(partial, real, path)
+    except OSError as error:
+        if str(error.filename) == str(partial) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            error.filename, error.filename2 = str(path), None  # the name that its caller knows
+        raise
     finally:
         partial.unlink(missing_ok=True)
 
+# %% ../../nbs/10_core/20_files.ipynb #c3f4c158
+def _pour(whole: Path, target: Path) -> None:
+    """Write a file's bytes to a stream."""
+    with whole.open("rb") as source:
+        if str(target) not in ("-", "/dev/stdout"):
+            try:
+                with target.open("ab") as sink:
+                    shutil.copyfileobj(source, sink)
+            except OSError as error:  # a full device does not say which it is
+                error.filename = str(target)
+                raise
+        elif hasattr(sys.stdout, "buffer"):
+            sys.stdout.flush()
+            shutil.copyfileobj(source, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        else:  # a notebook's
+            sys.stdout.write(source.read().decode("utf-8", "replace"))
 
-@contextmanager
-def folder_or_nothing(path: Path) -> Iterator[Path]:
-    """As `all_or_nothing`, for a folder: gives an empty one. At the end `path` must not be there."""
-    partial = path.with_name(path.name + ".part")
-    shutil.rmtree(partial, ignore_errors=True)
+
+def _put_new(partial: Path, real: Path, path: Path) -> None:
+    """Give a file its name, unless that is taken; raises `TempolocError` about `path` if it is."""
     try:
-        partial.mkdir(parents=True)
-        yield partial
-        partial.replace(path)
-    finally:
+        os.link(partial, real)
+    except FileExistsError:
+        raise there_already(path) from None
+    except (OSError, AttributeError):  # a file system, or a system, without hard links
+        try:
+            os.close(os.open(real, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            raise there_already(path) from None
+        partial.replace(real)
+
+# %% ../../nbs/10_core/20_files.ipynb #171fbbf0
+@contextmanager
+def folder_or_nothing(path: Path, *, force: bool = False) -> Iterator[Path]:
+    """As `all_or_nothing`, for a folder: gives an empty one, `path` + ".part".
+
+    Raises `TempolocError` if another process writes the folder, and if it holds something and there is no `force`.
+    """
+    real = Path(os.path.realpath(path))
+    partial = real.with_name(real.name + ".part")
+    real.parent.mkdir(parents=True, exist_ok=True)
+    with sole_writer(real):
         shutil.rmtree(partial, ignore_errors=True)
+        try:
+            partial.mkdir()
+            yield partial
+            put_folder(partial, path, force=force)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def put_folder(partial: Path, path: Path, *, force: bool = False) -> None:
+    """Give a finished folder its name; what was there goes with `force`, else a `TempolocError` is raised."""
+    real, old = Path(os.path.realpath(path)), partial.with_name(f"{partial.name}.old")
+    if real.is_dir() and any(real.iterdir()):
+        if not force:
+            raise there_already(path)
+        shutil.rmtree(old, ignore_errors=True)
+        real.replace(old)
+    elif real.is_dir():
+        real.rmdir()  # Windows renames to no folder that is there
+    partial.replace(real)
+    shutil.rmtree(old, ignore_errors=True)
 
 # %% ../../nbs/10_core/20_files.ipynb #a8cbd750
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write a JSON object, indented, all or nothing."""
-    with all_or_nothing(path) as partial:
-        partial.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def write_text(path: Path, text: str, *, force: bool = True) -> None:
+    """Write a text in UTF-8, all or nothing; without `force` only where nothing is."""
+    with all_or_nothing(path, force=force) as partial:
+        partial.write_bytes(text.encode())  # lines end as they do in `text`, on Windows too
+
+
+def write_json(path: Path, values: Mapping[str, Any], *, force: bool = True) -> None:
+    """Write a JSON object, indented, as `write_text` does."""
+    write_text(path, json_text(values, 2) + "\n", force=force)
 
 
 COMPRESSED = {".xz": lzma.open, ".gz": gzip.open}
@@ -77,6 +185,10 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         raise TempolocError(f"cannot read the {what} file {path.name}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TempolocError(f"{path.name} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise TempolocError(f"{path.name} is nested too deep") from None
+    except ValueError:
+        raise TempolocError(f"{path.name} is not valid TOML: a number is too large") from None
 
 
 def whole_lines(path: Path) -> list[str]:
@@ -101,18 +213,35 @@ def writing(path: Path) -> Iterator[None]:
         raise TempolocError(f"cannot write {path}: {error.strerror or error}{where}") from None
 
 
+_INFINITE = re.compile(r"\d[eE]\+?\d{3}")  # how a number is written that Python may read as infinite
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside its other half
+
+
 def _not_finite(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number of JSON")
+
+
+def _check_values(found: Any, text: str) -> None:
+    """Raise `ValueError` for what JSON's syntax allows and nothing can hold: infinite numbers, half characters."""
+    if _INFINITE.search(text):
+        json.dumps(found, allow_nan=False)
+    if _HALF.search(text):
+        json.dumps(found, ensure_ascii=False).encode()
 
 # %% ../../nbs/10_core/20_files.ipynb #700f42bb
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """A JSON object; raises `TempolocError` that names `where`."""
     try:
         found = json.loads(text, parse_constant=_not_finite)
+        _check_values(found, text)
     except json.JSONDecodeError as error:
         raise TempolocError(f"{where} is not JSON: {error.msg}, column {error.colno}") from None
-    except ValueError as error:  # NaN, or an integer of thousands of digits
-        raise TempolocError(f"{where} is not JSON: {error}") from None
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])[1:-1]
+        raise TempolocError(f"{where} holds half of a character, {half}: write the whole, or leave it out") from None
+    except ValueError as error:  # NaN, infinity, or an integer of thousands of digits
+        why = str(error) if "no number" in str(error) else "a number is too large"
+        raise TempolocError(f"{where} is not JSON: {why}") from None
     except RecursionError:
         raise TempolocError(f"{where} is nested too deep") from None
     if not isinstance(found, dict):
@@ -143,8 +272,8 @@ def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dic
             yield f"{path.name}:{number}", parse_object(line, f"{path.name}:{number}")
 
 
-def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write JSON Lines, all or nothing, and return how many; folders are made."""
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = True) -> int:
+    """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with all_or_nothing(path) as partial, partial.open("w", encoding="utf-8") as file:
-        return sum(file.write(json.dumps(row, ensure_ascii=False) + "\n") > 0 for row in rows)
+    with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+        return sum(file.write(json_text(row) + "\n") > 0 for row in rows)

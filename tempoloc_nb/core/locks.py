@@ -16,13 +16,14 @@ from .errors import TempolocError
 
 @contextmanager
 def sole_writer(path: Path) -> Iterator[None]:
-    """Holds the lock of `path` (a file `.NAME.lock` beside it) for the block.
+    """Holds the lock of `path` (a file `.NAME.lock` beside it, or beside what it links to) for the block.
 
     Raises `TempolocError` if another process holds it, or if the folder cannot be written to.
     """
     from filelock import FileLock, SoftFileLock, Timeout
 
-    marker = path.with_name(f".{path.name}.lock")
+    real = Path(os.path.realpath(path))
+    marker = real.with_name(f".{real.name}.lock")
     lock = FileLock(marker)
     try:
         lock.acquire(timeout=0.1, poll_interval=0.02)  # an owner may be removing it just now
@@ -35,7 +36,7 @@ def sole_writer(path: Path) -> Iterator[None]:
     ours = not isinstance(lock, SoftFileLock)  # on a file system without locks the file is the lock, filelock's own
     if ours:
         with suppress(OSError):  # on a full disk the lock holds without its owner's name
-            marker.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+            marker.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8", newline="\n")
     try:
         yield
     finally:

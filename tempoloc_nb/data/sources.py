@@ -98,7 +98,7 @@ def read_response(text: str) -> tuple[Event, ...]:
     Raises `TempolocError` for another line, a number out of turn, and boundaries that do not increase.
     """
     events: list[Event] = []
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for line in filter(None, map(str.strip, text.split("\n"))):
         found = _LINE.fullmatch(line)
         if not found or int(found[1]) != len(events) + 1:
             raise TempolocError(f"{line!r} is not 'Event {len(events) + 1}: <start> <end> label'")

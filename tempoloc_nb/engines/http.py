@@ -5,20 +5,22 @@
 # %% ../../nbs/35_engines/110_http.ipynb #86cc83ca
 from __future__ import annotations
 
-import os
+import json
 import random
 import sys
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
+from ..core.texts import shown, well_formed
+from .keys import base_url, key_mask, read_key
 
 if TYPE_CHECKING:
     import anyio
@@ -27,32 +29,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 # %% auto #0
-__all__ = ['Answer', 'base_url', 'read_key', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server', 'Client',
+__all__ = ['Answer', 'LARGEST', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server', 'error_text', 'Client',
            'get_json']
-
-# %% ../../nbs/35_engines/110_http.ipynb #48528b71
-def base_url(url: str) -> str:
-    """A server's address without `/v1` at its end. Raises `TempolocError` for anything but a plain http(s) URL."""
-    try:
-        parts = urlsplit(url.strip())
-        port = parts.port
-    except ValueError:
-        raise TempolocError("a server's URL must look like http://localhost:8000, and this one does not") from None
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise TempolocError(f"{parts.hostname}: a server's URL holds no keys; put the key into the environment")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise TempolocError(f"{url!r} is not a server's URL: it must look like http://localhost:8000")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    path = parts.path.rstrip("/").removesuffix("/v1")
-    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}"
-
-# %% ../../nbs/35_engines/110_http.ipynb #7a7924fc
-def read_key(variable: str) -> str | None:
-    """The API key in an environment variable, None if there is none. Raises `TempolocError` if it can be no key."""
-    key = os.environ.get(variable, "").strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise TempolocError(f"the key in ${variable} has characters that no key has: set it again")
-    return key or None
 
 # %% ../../nbs/35_engines/110_http.ipynb #8e4eed42
 @dataclass(frozen=True, slots=True)
@@ -87,7 +65,7 @@ def retry_after(header: str | None) -> float | None:
     except ValueError:
         try:
             return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
 
 # %% ../../nbs/35_engines/110_http.ipynb #c36cf833
@@ -127,6 +105,105 @@ class Server:
         """Seconds that it is still to be left alone."""
         return max(0.0, self.rests_until - time.monotonic())
 
+# %% ../../nbs/35_engines/110_http.ipynb #8cd37536
+LARGEST = 2**21  # bytes of an answer, unpacked: half a million tokens
+
+
+async def _read(response: httpx.Response) -> bytes:
+    """An answer's body, unpacked; of an error's, the beginning. Raises `ValueError` if it is too large or damaged."""
+    packed = response.headers.get("Content-Encoding", "").strip().lower()
+    if packed not in ("", "identity", "gzip", "deflate"):
+        raise ValueError(f"an answer packed with {shown(packed)[:40]}, which was not asked for")
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32) if packed in ("gzip", "deflate") else None
+    most, taken, body = LARGEST if response.status_code == 200 else 2**16, 0, bytearray()
+    async for piece in response.aiter_raw():
+        taken += len(piece)
+        try:
+            body += unpacker.decompress(piece, most + 1 - len(body)) if unpacker else piece
+        except zlib.error as error:
+            raise ValueError(f"an answer that cannot be unpacked ({error})") from None
+        if max(taken, len(body)) > most:
+            if response.status_code == 200:
+                raise _TooLargeError(f"more than {LARGEST / 2**20:g} MiB")
+            break
+    return bytes(body)
+
+
+class _TooLargeError(ValueError):
+    """An answer of more than `LARGEST` bytes."""
+
+# %% ../../nbs/35_engines/110_http.ipynb #c33d1bff
+class _Ears:
+    """What is heard of servers: texts without the key, and errors in one line that a terminal can show."""
+
+    def __init__(self, key_variable: str) -> None:
+        self.key = read_key(key_variable)
+        self.mask = key_mask(self.key)
+
+    def address(self, url: str) -> str:
+        """A server's address. Raises `TempolocError` if it is none, or the key is in it."""
+        httpx, found = import_optional("httpx", "a server"), base_url(url)
+        try:
+            name = httpx.URL(found).host
+        except (httpx.InvalidURL, UnicodeError):
+            raise TempolocError(f"{found[:200]!r} is not a server's URL") from None
+        if not name or self.mask(found) != found:
+            raise TempolocError("a server's URL holds no keys, and this one has the key of the environment in it")
+        return found
+
+    def open(self, connect: float) -> httpx.AsyncClient:
+        """A client that sends the key, and waits `connect` s for a connection."""
+        httpx_ = import_optional("httpx", "a server")
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+        try:
+            client: httpx.AsyncClient = httpx_.AsyncClient(
+                headers=headers, timeout=httpx_.Timeout(None, connect=connect), follow_redirects=False,
+                limits=httpx_.Limits(max_connections=None, max_keepalive_connections=None),
+            )  # fmt: skip
+        except (ValueError, ImportError, httpx_.InvalidURL):  # which may repeat the proxy's password
+            raise TempolocError("HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names a proxy that cannot be used") from None
+        return client
+
+    def line(self, text: str) -> str:
+        """The first line of a text, at most 300 characters."""
+        return shown(self.mask(well_formed(next(iter(text.strip().splitlines()), ""))))[:300]
+
+    def json(self, body: bytes) -> Any:
+        """The JSON of an answer. Raises `ValueError` if it is none, or nested too deep."""
+        try:
+            return self._clean(json.loads(body))
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+
+    def _clean(self, found: Any) -> Any:
+        if isinstance(found, str):
+            return self.mask(well_formed(found))
+        if isinstance(found, list):
+            return [self._clean(one) for one in found]
+        if isinstance(found, dict):
+            return {self.mask(well_formed(name)): self._clean(one) for name, one in found.items()}
+        return found
+
+    def reason(self, response: httpx.Response, body: bytes) -> str:
+        """A response's status and the first line of its message."""
+        try:
+            text = error_text(self.json(body))
+        except ValueError:
+            text = body.decode(errors="replace")
+        if response.has_redirect_location:
+            text = f"it sends on to {response.headers['Location']}: give that address, if you trust it"
+        line = self.line(text)
+        return f"HTTP {response.status_code}" + (f", {line}" if line else "")
+
+
+def error_text(found: Any) -> str:
+    """What a JSON answer says of an error; "" if it speaks of none."""
+    if not isinstance(found, dict):
+        return ""
+    inner = found.get("error", found.get("detail", found.get("message")))
+    text = inner.get("message") if isinstance(inner, dict) else inner
+    return "" if text is None else str(text)
+
 # %% ../../nbs/35_engines/110_http.ipynb #5ee81deb
 class Client:
     """Posts JSON to the least busy of some servers. An async context manager; one event loop's.
@@ -143,19 +220,15 @@ class Client:
 
         if not urls or concurrency < 1:
             raise TempolocError(f"asking needs servers and a concurrency of 1 or more, got {len(urls)}, {concurrency}")
-        self.servers = [Server(url, anyio.Semaphore(concurrency)) for url in dict.fromkeys(map(base_url, urls))]
+        self._ears, self._key_variable = _Ears(key_variable), key_variable
+        addresses = dict.fromkeys(map(self._ears.address, urls))
+        self.servers = [Server(url, anyio.Semaphore(concurrency)) for url in addresses]
         self.patience = patience or Patience()
         self.tell = tell or (lambda line: print(f"tempoloc: {line}", file=sys.stderr))
-        self._key, self._key_variable = read_key(key_variable), key_variable
         self._http: httpx.AsyncClient
 
     async def __aenter__(self) -> Client:
-        httpx = import_optional("httpx", "a server")
-        self._http = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
-            timeout=httpx.Timeout(None, connect=min(10.0, self.patience.timeout)),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-        )
+        self._http = self._ears.open(min(10.0, self.patience.timeout))
         return self
 
     async def __aexit__(
@@ -168,8 +241,8 @@ class Client:
     ) -> tuple[Answer, float]:
         """(what `read` makes of the JSON that answers `body`, s that the answer took).
 
-        `read` raises `ValueError`, `TypeError` or `LookupError` for JSON of another shape; then the request is tried
-        again. Raises `RefusedError`, `UnreachableError`, or `TempolocError` after the last try.
+        `read` raises `ValueError` for JSON of another shape; then the request is tried again. Raises `RefusedError`,
+        `UnreachableError`, or `TempolocError` after the last try and for an answer that is too large.
         """
         import anyio
 
@@ -210,7 +283,7 @@ class Client:
                 gone = f"{self._names()} could not be reached for {min(absent):.0f} s"
                 raise UnreachableError(f"{gone}: start it again, and the same command goes on")
             if rest > max(self.patience.absence, self.patience.longest):
-                raise UnreachableError(f"{self._names()} asks to be left alone for {rest:.0f} s")
+                raise UnreachableError(f"{self._names()} asks to be left alone for {rest:.6g} s")
             await anyio.sleep(rest)
 
     def _names(self) -> str:
@@ -244,25 +317,29 @@ class Client:
         import anyio
         import httpx
 
-        timeout = self.patience.timeout
+        ears, timeout = self._ears, self.patience.timeout
         try:
             with anyio.fail_after(timeout):
-                response = await self._http.post(server.url + path, json=body)
+                async with self._http.stream("POST", server.url + path, json=body) as response:
+                    said = await _read(response)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise _Fault(self._clean(str(error)) or "no connection", 0.0, heard=False) from None
+            raise _Fault(ears.line(str(error)) or "no connection", 0.0, heard=False) from None
         except TimeoutError:
             self._back(server)
             raise _Fault(f"no answer within {timeout:g} s", 0.0) from None
         except httpx.TransportError as error:
             raise _Fault(f"connection lost ({type(error).__name__})", 0.0) from None
+        except _TooLargeError as error:
+            self._back(server)
+            raise TempolocError(f"{server.url} answers with {error}: the rest was not read") from None
+        except ValueError as error:
+            self._back(server)
+            raise _Fault(str(error)) from None
         self._back(server)
         status = response.status_code
         if status == 200:
-            try:
-                return read(response.json())
-            except (ValueError, TypeError, LookupError):
-                raise _Fault("an answer that is cut off or has another shape") from None
-        reason = self._reason(response)
+            return self._understood(said, read)
+        reason = ears.reason(response, said)
         if status in (401, 403):
             raise UnreachableError(f"{server.url} refuses the key in ${self._key_variable}: {reason}")
         if status == 429 or status >= 500:
@@ -270,41 +347,53 @@ class Client:
             raise _Fault(reason, asked or 0.0 if status in (429, 502, 503, 504) else asked)
         raise RefusedError(f"{server.url} refuses: {reason}", status)
 
-    def _reason(self, response: httpx.Response) -> str:
-        """A response's status and the first line of its message."""
+    def _understood(self, said: bytes, read: Callable[[Any], Answer]) -> Answer:
+        """What `read` makes of an answer. Raises `_Fault`."""
+        found = None
         try:
-            found = response.json()
-            inner = found.get("error", found.get("detail", found.get("message")))
-            text = inner.get("message") if isinstance(inner, dict) else inner
-        except (ValueError, AttributeError):
-            text = response.text
-        line = next(iter(str(text or "").strip().splitlines()), "")
-        return f"HTTP {response.status_code}" + (f", {self._clean(line)}" if line else "")
-
-    def _clean(self, text: str) -> str:
-        """At most 300 characters of a server's text, without the key."""
-        return (text.replace(self._key, "…") if self._key else text)[:300]
+            found = self._ears.json(said)
+            return read(found)
+        except ValueError as error:
+            told = error_text(found) or (str(error) if isinstance(error, TempolocError) else "no JSON")
+            raise _Fault(f"an answer that is cut off or has another shape ({self._ears.line(told)})") from None
 
 # %% ../../nbs/35_engines/110_http.ipynb #face25e7
 def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeout: float = 10.0) -> Any:
     """The JSON at `path` of a server, asked once.
 
-    Raises `UnreachableError` if no connection or no answer comes, or the key is refused, else `TempolocError`.
+    Raises `UnreachableError` if no connection or no answer comes within `timeout` s, or the key is refused, else
+    `TempolocError`.
     """
-    httpx, url, key = import_optional("httpx", "a server"), base_url(url), read_key(key_variable)
+    httpx, ears = import_optional("httpx", "a server"), _Ears(key_variable)
+    from anyio.from_thread import start_blocking_portal
+
+    url = ears.address(url)
     try:
-        response = httpx.get(
-            url + path, headers={"Authorization": f"Bearer {key}"} if key else {}, timeout=timeout
-        )
+        with start_blocking_portal() as portal:  # a notebook's own thread has an event loop already
+            response, body = portal.call(_get, ears, url + path, timeout)
         if response.status_code in (401, 403):
-            hint = f"refuses the key in ${key_variable}" if key else f"wants a key: set ${key_variable}"
+            hint = f"refuses the key in ${key_variable}" if ears.key else f"wants a key: set ${key_variable}"
             raise UnreachableError(f"{url} {hint}")
         if response.status_code != 200:
-            raise TempolocError(f"{url}{path} answers HTTP {response.status_code}: does it speak OpenAI's protocol?")
-        return response.json()
+            said = ears.reason(response, body)
+            raise TempolocError(f"{url}{path} answers {said}: does it speak OpenAI's protocol?")
+        return ears.json(body)
+    except TimeoutError:
+        raise UnreachableError(f"{url} cannot be reached (no answer within {timeout:g} s)") from None
     except httpx.TransportError as error:
-        raise UnreachableError(f"{url} cannot be reached ({str(error) or type(error).__name__})") from None
+        raise UnreachableError(f"{url} cannot be reached ({ears.line(str(error)) or type(error).__name__})") from None
+    except _TooLargeError as error:
+        raise TempolocError(f"{url}{path} answers with {error}: does it speak OpenAI's protocol?") from None
     except ValueError as error:
         if isinstance(error, TempolocError):
             raise
         raise TempolocError(f"{url}{path} is not JSON: does it speak OpenAI's protocol?") from None
+
+
+async def _get(ears: _Ears, url: str, timeout: float) -> tuple[httpx.Response, bytes]:
+    """A response and its body, all of it within `timeout` s."""
+    import anyio
+
+    with anyio.fail_after(timeout):
+        async with ears.open(timeout) as http, http.stream("GET", url) as response:
+            return response, await _read(response)

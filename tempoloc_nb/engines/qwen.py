@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
+from ..core.files import first_line
 from ..core.optional import import_transformers
 from .protocol import Request, clip_error
 from .served_video import processor_rules
@@ -75,8 +76,11 @@ def show(request: Request, processor: Any, total_pixels: int | None = None) -> S
 def prepare(
     frames: ClipInputs, messages: list[dict[str, Any]], processor: Any, total_pixels: int | None = None
 ) -> Shown:
-    """Frames and a conversation about them, ready for a processor."""
-    text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    """Frames and a conversation about them, ready for a processor; raises `TempolocError` for its template."""
+    try:
+        text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # a program of the model's, in Jinja
+        raise TempolocError(f"the model's chat template cannot be used: {first_line(error)}") from error
     size, (n, height, width, _) = pixel_limits(processor, frames, total_pixels), frames.images.shape
     rules = replace(processor_rules(processor), most=size["longest_edge"])
     return Shown(

@@ -9,24 +9,20 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
-from tempoloc_nb.engines.http import (
-    Client,
-    Patience,
-    RefusedError,
-    UnreachableError,
-    base_url,
-    get_json,
-    read_key,
-)
-from .protocol import Request, Response, clip_error, row_seed, sampling_fields
+from ..core.texts import shown
+from .http import Client, Patience, RefusedError, UnreachableError
+from .keys import base_url, read_key
+from .protocol import Incomplete, Request, Response, clip_error, row_seed, sampling_fields
+from .replies import Reply, Served, list_served, read_prompt_tokens, read_reply
 from tempoloc_nb.engines.served_video import (
     CODEC,
     FRAME_EDGES,
@@ -49,8 +45,8 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 # %% auto #0
-__all__ = ['ALL_FRAMES', 'CHAT', 'Pair', 'DECODERS', 'chat_body', 'sampling_body', 'constraint_body', 'Reply', 'read_reply',
-           'find_served', 'OpenAIBackend']
+__all__ = ['ALL_FRAMES', 'CHAT', 'Pair', 'DECODERS', 'chat_body', 'sampling_body', 'constraint_body', 'find_served',
+           'OpenAIBackend']
 
 # %% ../../nbs/35_engines/100_server.ipynb #18eaf398
 # What has vLLM take all frames of a file: its loader, and then the processor of Qwen3-VL, which would sample once more.
@@ -84,52 +80,23 @@ def constraint_body(constraint: Constraint | None) -> dict[str, Any]:
     schema = {"name": "answer", "schema": json.loads(constraint.text), "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
-# %% ../../nbs/35_engines/100_server.ipynb #4f04d58b
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A chat completion: its text, "stop" or "length", and the tokens counted."""
-
-    text: str
-    finish_reason: str
-    prompt_tokens: int
-    completion_tokens: int
-
-# %% ../../nbs/35_engines/100_server.ipynb #375277d4
-def read_reply(found: Any) -> Reply:
-    """A chat completion's JSON. Raises `ValueError`, `TypeError` or `LookupError` for another shape."""
-    (choice,) = found["choices"]
-    message, usage = choice["message"], found["usage"]
-    text = message["content"] or ""
-    thought = message.get("reasoning") or message.get("reasoning_content")
-    reply = Reply(
-        f"<think>{thought}</think>{text}" if thought else text, choice["finish_reason"],
-        int(usage["prompt_tokens"]), int(usage["completion_tokens"]),
-    )  # fmt: skip
-    if not isinstance(text, str) or reply.finish_reason not in ("stop", "length"):
-        raise ValueError(f"finish_reason {reply.finish_reason!r}")
-    return reply
-
 # %% ../../nbs/35_engines/100_server.ipynb #f041ebec
-def find_served(model: str, servers: Sequence[str], key_variable: str) -> dict[str, Any]:
-    """What the servers say of `model` in `/v1/models`; servers that do not answer are told, and may come later.
+def find_served(model: str, servers: Sequence[str], key_variable: str) -> Served:
+    """What the servers say of `model`; servers that do not answer are told, and may come later.
 
     Raises `TempolocError` if none answers, or one that does has no such model.
     """
-    found: dict[str, Any] = {}
-    silent = []
+    found, silent = None, []
     for url in map(base_url, servers):
         try:
-            models = get_json(url, "/v1/models", key_variable)
-            entries = {str(m["id"]): m for m in models["data"]}
+            entries = list_served(url, key_variable)
         except UnreachableError as error:
             silent.append(str(error))
             continue
-        except (LookupError, TypeError):
-            raise TempolocError(f"{url}/v1/models lists no models: does it speak OpenAI's protocol?") from None
         if model not in entries:
-            raise TempolocError(f"{url} has no model {model}: it serves {', '.join(sorted(entries)) or 'none'}")
+            raise TempolocError(f"{url} has no model {model}: it serves {first_names(sorted(entries)) or 'none'}")
         found = found or entries[model]
-    if not found:
+    if found is None:
         command = shlex.join(serve_arguments(model))
         raise UnreachableError(f"{'; '.join(silent)}. Start a server, for instance: {command}")
     for line in silent:
@@ -169,7 +136,7 @@ class OpenAIBackend:
         self.concurrency, self.patience, self.key_variable = concurrency, patience or Patience(), key_variable
         read_key(key_variable)
         entry = find_served(model, servers, key_variable)
-        self.engine, self.source = str(entry.get("owned_by")), str(entry.get("root") or model)
+        self.engine, self.source = str(entry.owned_by), entry.root or model
         self.model = title or model_title(self.source)
 
     def settings(self) -> dict[str, Any]:
@@ -283,8 +250,8 @@ class _Run:
         key = (request.prompt.system, request.prompt.question(request.labels), around)
         if key not in self.counted:
             body = chat_body(request, self.backend.served, {"type": "text", "text": around})
-            reply, _ = await self.client.post(CHAT, body | {"temperature": 0, "max_tokens": 1}, read_reply)
-            self.counted[key] = reply.prompt_tokens
+            counting = body | {"temperature": 0, "max_tokens": 1}
+            self.counted[key], _ = await self.client.post(CHAT, counting, read_prompt_tokens)
         return self.counted[key]
 
     async def _trial(self, request: Request, trial: int, video: ServedVideo, url: str, text: int) -> Response:
@@ -325,7 +292,7 @@ class _Run:
                 f"the server sizes frames by other rules than {rules}: {request.clip} became"
                 f" {reply.prompt_tokens - text} vision tokens instead of {wanted}, so that its fps cannot be checked"
             )
-            return reply.prompt_tokens - text, video.fps
+            return max(0, reply.prompt_tokens - text), video.fps
         fps = video.fps * pairs / video.pairs
         self._warn(
             f"the server took {pairs} of {video.pairs} frame pairs of {request.clip}, {fps:.2g} fps instead of"
@@ -339,7 +306,7 @@ class _Run:
         kind = " ".join(line.split()[:3])
         if kind not in self.warned:
             self.warned.add(kind)
-            print(f"tempoloc: {line}", file=sys.stderr)
+            print(f"tempoloc: {shown(line)}", file=sys.stderr)
 
 # %% ../../nbs/35_engines/100_server.ipynb #252bfb72
 def _named(request: Request, error: Exception) -> TempolocError:
@@ -353,9 +320,9 @@ def _whole(request: Request, answers: Sequence[Response | TempolocError]) -> Ite
     errors = [a for a in answers if isinstance(a, TempolocError)]
     fatal = next((e for e in errors if isinstance(e, UnreachableError)), None)
     if good and errors and fatal is None:
-        print(f"tempoloc: {len(errors)} of {len(answers)} trials failed: {errors[0]}", file=sys.stderr)
+        print(f"tempoloc: {len(errors)} of {len(answers)} trials failed: {shown(str(errors[0]))}", file=sys.stderr)
     if good:
-        yield request, good
+        yield request, Incomplete(good, str(errors[0])) if errors else good
     elif fatal is None:
         yield request, errors[0]
     if fatal is not None:

@@ -21,12 +21,15 @@ from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_jsonl, read_object, read_text, write_json
 from ..core.locks import sole_writer
-from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url, get_json
+from ..engines.http import Client, Patience, RefusedError, UnreachableError
+from ..engines.keys import base_url
 from ..engines.protocol import Request, row_seed
+from ..engines.replies import Reply, list_served, read_reply
 from ..engines.served_video import VideoRules, video_rules, write_video
-from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, read_reply
+from ..engines.server import ALL_FRAMES, CHAT, DECODERS, find_served
 from tempoloc_nb.formats.captions import (
     FILES,
+    check_caption_folder,
     NamedVideo,
     read_narrative,
     read_scene,
@@ -150,11 +153,10 @@ def served_model(servers: Sequence[str], model: str | None, key_variable: str) -
     if not servers:
         raise TempolocError("give the URL of at least one server, for instance http://localhost:8000")
     if model is None:
-        try:
-            model = str(get_json(base_url(servers[0]), "/v1/models", key_variable)["data"][0]["id"])
-        except (LookupError, TypeError):
-            raise TempolocError(f"{base_url(servers[0])} lists no models: does it speak OpenAI's protocol?") from None
-    return model, find_served(model, servers, key_variable).get("owned_by") == "vllm"
+        model = next(iter(list_served(servers[0], key_variable)), "")
+        if not model:
+            raise TempolocError(f"{base_url(servers[0])} lists no models: does it speak OpenAI's protocol?")
+    return model, find_served(model, servers, key_variable).owned_by == "vllm"
 
 # %% ../../nbs/55_formats/60_captioning.ipynb #f192373c
 class _Job:
@@ -271,9 +273,13 @@ def caption_videos(
     from anyio.from_thread import start_blocking_portal
 
     options, output = options or CaptionOptions(), Path(output)
+    video_rules(options.rules)  # what is wrong with the options comes before what is wrong with a server
+    options.texts()
     if folder is not None and not folder.is_dir():
         raise TempolocError(f"{folder}: no such folder for the server's videos")
     wanted = {name: video for name, video in videos.items() if not is_finished(output / name)}
+    for each in wanted:
+        check_caption_folder(output / each)
     if not wanted:
         _check_before(output, _settings(model, options))
         return CaptionSummary(output, 0, len(videos), {})

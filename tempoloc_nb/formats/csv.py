@@ -9,6 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..core.errors import TempolocError
@@ -27,9 +28,12 @@ def _cell(value: float | None) -> str:
     return "" if value is None else repr(value)
 
 
-def write_csv(found: Iterable[Proposal], path: Path) -> None:
-    """Write proposed boundaries (s) as a table for a person to correct."""
-    with all_or_nothing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+def write_csv(found: Iterable[Proposal], path: Path, *, force: bool = False) -> None:
+    """Write proposed boundaries (s) as a table for a person to correct.
+
+    Raises `TempolocError` if `path` is there, perhaps with corrections, and there is no `force`.
+    """
+    with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for p in found:
@@ -43,18 +47,22 @@ def read_csv(path: str | Path) -> list[Row]:
     text = read_text(path, "corrections")
     separator = max(",;\t", key=text.partition("\n")[0].count)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    header = [name.strip() for name in next(lines, [])]
-    for name in ("clip", "label", "boundary"):
-        if header.count(name) != 1:
-            raise TempolocError(f"{path.name}:1 needs one column {name!r}; found: {', '.join(header)}")
-    if unknown := set(header) - set(COLUMNS):
-        raise TempolocError(f"{path.name}:1 has the unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}")
     try:
+        header = [name.strip() for name in next(lines, [])]
+        _check_header(header, path.name)
         return [_row(header, cells, f"{path.name}:{lines.line_num}", separator != ",") for cells in lines if any(cells)]
     except csv.Error as error:
         raise TempolocError(f"{path.name}:{lines.line_num} is no line of a table: {error}") from None
 
 # %% ../../nbs/55_formats/30_csv.ipynb #fc31cf72
+def _check_header(header: Sequence[str], name: str) -> None:
+    for column in ("clip", "label", "boundary"):
+        if header.count(column) != 1:
+            raise TempolocError(f"{name}:1 needs one column {column!r}; found: {', '.join(header)[:80] or 'nothing'}")
+    if unknown := set(header) - set(COLUMNS):
+        raise TempolocError(f"{name}:1 has the unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}")
+
+
 def _row(header: Sequence[str], cells: Sequence[str], where: str, decimal_comma: bool) -> Row:
     if len(cells) != len(header):
         raise TempolocError(f"{where} has {len(cells)} cells, the first line {len(header)}")
@@ -77,17 +85,21 @@ def _seconds(text: str, where: str, column: str, decimal_comma: bool) -> float:
     return value
 
 # %% ../../nbs/55_formats/30_csv.ipynb #c6f80090
-def export_csv(source: Path | str, output: Path, *, predictions: Sequence[Path] = ()) -> Converted:
+def export_csv(
+    source: Path | str, output: Path, *, predictions: Sequence[Path] = (), force: bool = False
+) -> Converted:
     """Write a manifest's boundaries, or the median of a model's trials (`predictions`), as a table to be corrected.
 
     Raises `TempolocError` for predictions of other clips, or of several models.
     """
-    return export_proposals(source, output, predictions, write_csv)
+    return export_proposals(source, output, predictions, partial(write_csv, force=force))
 
 
-def import_csv(source: Path | str, output: Path, *, manifest: Path | str, who: str, why: str = "") -> Converted:
+def import_csv(
+    source: Path | str, output: Path, *, manifest: Path | str, who: str, why: str = "", force: bool = False
+) -> Converted:
     """Write a copy of `manifest` with the boundaries of a corrected table, which `who` corrected and `why`.
 
     Raises `TempolocError` naming the line, as `read_csv` and `apply_rows` do.
     """
-    return import_rows(read_csv(source), output, manifest, who, why)
+    return import_rows(read_csv(source), output, manifest, who, why, force=force)

@@ -14,61 +14,75 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, writing
+from ..core.files import is_stream, write_text, writing
+from ..core.outputs import check_output
 from .vtt import vtt_cue
 from ..inference.find import Found
+from ..video.files import FrameSource
 
 COLUMNS = ("video", "event", "boundary_s", "confidence", "status")
 
 # %% auto #0
-__all__ = ['COLUMNS', 'WRITERS', 'found_csv', 'found_vtt', 'found_json', 'check_output', 'write_found']
+__all__ = ['COLUMNS', 'WRITERS', 'found_csv', 'found_vtt', 'found_json', 'check_found', 'write_found']
 
 # %% ../../nbs/55_formats/15_found.ipynb #4977d64b
 def found_csv(found: Sequence[Found]) -> str:
-    """A table (CSV) with the columns `COLUMNS`, a line for each event of each video; times in seconds."""
+    """A table (CSV) with the columns `COLUMNS`, a line for each event of each video; times in seconds.
+
+    Where there are recordings of a dataset, a last column `episode` names them.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    named = any(f.episode for f in found)
+    writer.writerow([*COLUMNS, *["episode"] * named])
     for f in found:
         for e in f.events:
             numbers = ["" if v is None else round(v, 4) for v in (e.boundary, e.confidence)]
-            writer.writerow([f.video, e.label, *numbers, f.error or e.status])
+            writer.writerow([f.path, e.label, *numbers, f.error or e.status, *[f.episode] * named])
     return text.getvalue()
 
 # %% ../../nbs/55_formats/15_found.ipynb #c88f8fbf
 def found_vtt(found: Sequence[Found]) -> str:
-    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time.
-
-    Raises `TempolocError` for several videos.
-    """
-    if len(found) != 1:
-        raise TempolocError(f"subtitles are of one video, not of {len(found)}: write .csv or .json")
-    known = sorted((e.boundary, e.label) for e in found[0].events if e.boundary is not None)
+    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time."""
+    (one,) = found
+    known = sorted((e.boundary, e.label) for e in one.events if e.boundary is not None)
     starts = [0.0, *(t for t, _ in known)]
     cues = [vtt_cue(start, end, label) for start, (end, label) in zip(starts, known, strict=False)]
     return "\n\n".join(["WEBVTT", *cues]) + "\n"
 
 # %% ../../nbs/55_formats/15_found.ipynb #f057ed95
 def found_json(found: Sequence[Found]) -> str:
-    """JSON: a list with an object for each video, which has all that `Found` has."""
-    rows: list[dict[str, Any]] = [{**asdict(f), "video": str(f.video)} for f in found]
+    """JSON: a list with an object for each video, which has all of `Found`; of a dataset `episode` and `camera`."""
+    rows: list[dict[str, Any]] = []
+    for f in found:
+        part = {"episode": f.episode, "camera": f.video.camera} if isinstance(f.video, FrameSource) else {}
+        rows.append({"video": str(f.path), **part, **{k: v for k, v in asdict(f).items() if k != "video"}})
     return json.dumps(rows, indent=2, ensure_ascii=False)
 
 # %% ../../nbs/55_formats/15_found.ipynb #91a505ca
 WRITERS: dict[str, Callable[[Sequence[Found]], str]] = {".csv": found_csv, ".vtt": found_vtt, ".json": found_json}
 
 
-def check_output(path: Path, videos: int = 1) -> None:
-    """Raise `TempolocError` for a file that `write_found` cannot write: before a model is asked."""
-    if path.suffix.lower() not in WRITERS:
+def check_found(
+    path: Path, videos: int = 1, *, force: bool = False, inputs: Sequence[Path | str | None] = ()
+) -> Path:
+    """Raise `TempolocError` for a file that `write_found` cannot write about so many videos: before a model is asked.
+
+    As `outputs.check_output` does, and for another ending than .csv, .vtt and .json. A stream gets CSV.
+    """
+    path = Path(path)
+    if not is_stream(path) and path.suffix.lower() not in WRITERS:
         raise TempolocError(f"boundaries are written to a file that ends in {', '.join(WRITERS)}, not to {path.name}")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise TempolocError(f"cannot write {path}: {'it is a folder' if path.is_dir() else 'its folder is not there'}")
+    if path.suffix.lower() == ".vtt" and videos != 1:
+        raise TempolocError(f"subtitles are of one video, not of {videos}: write .csv or .json")
+    if not is_stream(path) and not path.absolute().parent.is_dir():
+        raise TempolocError(f"cannot write {path}: its folder is not there")
+    return check_output(path, force=force, inputs=inputs)
 
 
-def write_found(found: Sequence[Found], path: Path) -> None:
-    """Write what was found as CSV, WebVTT or JSON, by the file's ending. Raises as `check_output` does."""
-    check_output(path)
-    text = WRITERS[path.suffix.lower()](found)
-    with writing(path), all_or_nothing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+def write_found(found: Sequence[Found], path: Path, *, force: bool = False) -> None:
+    """Write what was found as CSV, WebVTT or JSON, by the file's ending. Raises as `check_found` does."""
+    check_found(path, len(found), force=force)
+    text = WRITERS.get(path.suffix.lower(), found_csv)(found)
+    with writing(path):
+        write_text(path, text, force=force)

@@ -5,7 +5,6 @@
 # %% ../../nbs/55_formats/120_hdf5.ipynb #cb727572
 from __future__ import annotations
 
-import filecmp
 import json
 import math
 import re
@@ -25,6 +24,7 @@ from ..clips.tasks import Event
 from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing
 from ..core.optional import import_optional
+from ..core.outputs import keep_backup
 from .convert import Converted, write_imported
 from tempoloc_nb.formats.hdf5_rules import (
     SIGNALS,
@@ -40,12 +40,12 @@ from tempoloc_nb.formats.hdf5_rules import (
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
 
 # %% auto #0
-__all__ = ['RECORD', 'DemoSignals', 'read_signals', 'demo_of', 'demos_of', 'signal_clips', 'WrittenSignals', 'keep_backup',
-           'write_signals', 'export_hdf5', 'import_hdf5']
+__all__ = ['RECORD', 'held_file', 'opened_demos', 'control_rate', 'steps_of', 'DemoSignals', 'read_signals', 'demo_of',
+           'demos_of', 'signal_clips', 'WrittenSignals', 'write_signals', 'export_hdf5', 'import_hdf5']
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #55d2b838
 @contextmanager
-def _held(path: Path, exclusive: bool) -> Iterator[None]:
+def held_file(path: Path, exclusive: bool = False) -> Iterator[None]:
     """Hold HDF5's own lock on a file; `TempolocError` if it is not there or another process holds it."""
     try:
         file = path.open("rb")
@@ -54,7 +54,8 @@ def _held(path: Path, exclusive: bool) -> Iterator[None]:
     with file:
         try:
             import fcntl
-        except ImportError:  # no such locks on Windows, where an open file cannot be replaced anyway
+        except ImportError:  # no such locks on Windows, where nothing replaces a file that is open
+            file.close()
             yield
             return
         try:
@@ -67,7 +68,7 @@ def _held(path: Path, exclusive: bool) -> Iterator[None]:
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #99dc4176
 @contextmanager
-def _opened(path: Path, mode: str = "r") -> Iterator[Any]:
+def opened_demos(path: Path, mode: str = "r") -> Iterator[Any]:
     """The file's group `data`; `TempolocError` unless it is a file of demonstrations. Takes no lock."""
     h5py = import_optional("h5py", "a file of demonstrations")
     try:
@@ -94,7 +95,7 @@ def _layout_of(data: Any, layout: Layout | None) -> Layout:
     raise TempolocError(f"{file} has no datagen_info yet: say the layout, {layouts}")
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #e4238c92
-def _rate_of(data: Any, rate: float | None) -> float:
+def control_rate(data: Any, rate: float | None) -> float:
     """Control steps a second: as told, or from the environment's arguments."""
     name = Path(data.file.filename).name
     if rate is None:
@@ -110,7 +111,8 @@ def _rate_of(data: Any, rate: float | None) -> float:
     return rate
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #aa75499a
-def _steps_of(demo: Any) -> int:
+def steps_of(demo: Any) -> int:
+    """Control steps of a demonstration; raises `TempolocError` for one without actions."""
     if "actions" not in demo or not len(demo["actions"].shape):
         raise TempolocError(f"{Path(demo.file.filename).name}: {_bare(demo)} has no actions")
     return int(demo["actions"].shape[0])
@@ -162,13 +164,13 @@ def read_signals(
     demonstrations or does not say its `rate`, and for signals that are missing, never rise, or differ in order.
     """
     path = Path(path)
-    with _held(path, exclusive=False), _opened(path) as data:
-        kind, hz = _layout_of(data, layout), _rate_of(data, rate)
+    with held_file(path), opened_demos(path) as data:
+        kind, hz = _layout_of(data, layout), control_rate(data, rate)
         demos = []
         for name in sorted(data, key=natural):
             rises = _rises(data[name], SIGNALS[kind][0], signals, kind)
             times = tuple(step / hz for step in rises.values())
-            demos.append(DemoSignals(name, _steps_of(data[name]), hz, tuple(rises), times))
+            demos.append(DemoSignals(name, steps_of(data[name]), hz, tuple(rises), times))
     having = [d for d in demos if d.signals]
     for d in having:
         if d.signals != having[0].signals:
@@ -253,7 +255,7 @@ def _plan_demo(
     demo: Any, clip: Clip, names: Sequence[str], offsets: Offsets, hz: float, group: str, create: bool
 ) -> _Plan:
     where = f"{Path(demo.file.filename).name}: {_bare(demo)}"
-    times, length = clip.source_boundaries, _steps_of(demo)
+    times, length = clip.source_boundaries, steps_of(demo)
     if len(times) not in (len(names), len(names) + 1):
         raise TempolocError(
             f"{where}: {clip.clip} has {len(times)} events for the signals {', '.join(names)}: one for every subtask "
@@ -289,19 +291,6 @@ def _plan(
         )
     return [_plan_demo(data[d], wanted[d], names, offsets, **how) for d in sorted(wanted, key=natural)]
 
-# %% ../../nbs/55_formats/120_hdf5.ipynb #4da5134a
-def keep_backup(path: Path) -> Path:
-    """Copy a file to NAME.bak, or .bak1, .bak2, ... where that exists; every byte is compared."""
-    number = 0
-    while (backup := path.with_name(f"{path.name}.bak{number or ''}")).exists():
-        number += 1
-    with all_or_nothing(backup) as partial:
-        shutil.copy2(path, partial)
-        filecmp.clear_cache()
-        if not filecmp.cmp(partial, path, shallow=False):
-            raise TempolocError(f"the backup of {path.name} differs from it: is the disk full, or the file in use?")
-    return backup
-
 # %% ../../nbs/55_formats/120_hdf5.ipynb #cd2dac72
 def _write(data: Any, plan: _Plan, names: Sequence[str], group: str, kind: type, record: Mapping[str, Any]) -> None:
     signals = data[plan.demo].require_group(group)
@@ -333,9 +322,9 @@ def write_signals(
     ranges = offsets or ((0, 0),) * len(names)
     if not names or len(set(names)) != len(names) or len(ranges) != len(names) or any("/" in n for n in names):
         raise TempolocError(f"{len(names)} signals need distinct names and {len(names)} offsets, found {len(ranges)}")
-    with _held(path, exclusive=True):
-        with _opened(path) as data:
-            chosen, hz = _layout_of(data, layout), _rate_of(data, rate)
+    with held_file(path, exclusive=True):
+        with opened_demos(path) as data:
+            chosen, hz = _layout_of(data, layout), control_rate(data, rate)
             group, kind = SIGNALS[chosen]
             plans = _plan(data, clips, names, ranges, some, hz=hz, group=group, create=create)
         written = (when or datetime.now(UTC)).isoformat(timespec="seconds")
@@ -343,7 +332,7 @@ def write_signals(
         kept = keep_backup(path) if backup else None
         with all_or_nothing(path) as partial:
             shutil.copy2(path, partial)
-            with _opened(partial, "r+") as data:
+            with opened_demos(partial, "r+") as data:
                 for plan in plans:
                     _write(data, plan, names, group, kind, record)
             _verify(partial, plans, names, group)
@@ -354,7 +343,7 @@ def write_signals(
 # %% ../../nbs/55_formats/120_hdf5.ipynb #199e86fe
 def _verify(path: Path, plans: Iterable[_Plan], names: Sequence[str], group: str) -> None:
     """Raise unless the file says what was planned."""
-    with _opened(path) as data:
+    with opened_demos(path) as data:
         for p in plans:
             found = tuple(rise_of(np.asarray(data[p.demo][group][name])) for name in names)
             if found != p.steps:
@@ -383,8 +372,8 @@ def export_hdf5(
 # %% ../../nbs/55_formats/120_hdf5.ipynb #65c04434
 def import_hdf5(
     source: Path | str, output: Path, *, task: str, layout: Layout | None = None, rate: float | None = None,
-    signal: Sequence[str] = (), label: Sequence[str] = (),
+    signal: Sequence[str] = (), label: Sequence[str] = (), force: bool = False,
 ) -> Converted:
     """Write the demonstrations of a file as a manifest without videos; see `read_signals` and `signal_clips`."""
     demos = read_signals(source, layout=layout, rate=rate, signals=list(signal) or None)
-    return write_imported(signal_clips(demos, task, label, source=Path(source).name), output)
+    return write_imported(signal_clips(demos, task, label, source=Path(source).name), output, force=force)

@@ -15,6 +15,7 @@ from typing import Any
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
+from ..core.outputs import check_output
 from ..core.pickles import read_plain_pickle
 
 # %% auto #0
@@ -60,20 +61,22 @@ def _rows(path: Path, task: Task, model: str | None) -> Iterator[dict[str, Any]]
             yield {**row, "time_base": "label", "backend": "recipe"}
 
 # %% ../../nbs/55_formats/130_recipe.ipynb #fe7459be
-def import_recipe(results_dir: str | Path, task: Task, out: str | Path, model: str | None = None) -> Imported:
+def import_recipe(
+    results_dir: str | Path, task: Task, out: str | Path, model: str | None = None, *, force: bool = False
+) -> Imported:
     """Write the `results_*.pkl` of a folder as prediction rows (JSON Lines), all or nothing.
 
     `model` names the model where the files do not (those of the recipe's vLLM script do not). Raises `TempolocError`
-    for a folder without results, a file that is not plain, a name that does not fit the task, or an `out` that exists.
+    for a folder without results, a file that is not plain, a name that does not fit the task, or without `force` an
+    `out` that is there.
     """
     folder, out = Path(results_dir), Path(out)
     files = sorted(folder.glob("results_*.pkl"))
     if not files:
         raise TempolocError(f"no results_*.pkl in {folder.name}: give the folder that the recipe's scripts wrote")
-    if out.exists():
-        raise TempolocError(f"{out.name} exists: remove it or give another name")
+    check_output(out, force=force, inputs=files)
     rows = empty = 0
-    with all_or_nothing(out) as partial, partial.open("w", encoding="utf-8") as sink:
+    with all_or_nothing(out, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as sink:
         for path in files:
             for row in _rows(path, task, model):
                 sink.write(json.dumps(row) + "\n")

@@ -5,6 +5,7 @@
 # %% ../../nbs/45_inference/35_ask.ipynb #3d421d0b
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -12,19 +13,20 @@ from ..clips.manifest import Benchmark, read_manifest
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
+from ..core.outputs import check_output
 from ..engines.make import check_backend, make_engine
 from .no_video import BASELINES, TRAINING_MEDIAN, baseline_predictions, prediction_rows
 from .run import RunSummary, read_shard, run_backend
 from ..models.locate import locate_model
 from ..models.recognise import find_model
 from ..models.registry import Preset, load_registry
-from ..prompting.prompts import load_prompt
+from ..prompting.prompts import Prompt, load_prompt
 from ..video.view import View
 
 Form = Literal["regex", "json"]
 
 # %% auto #0
-__all__ = ['Form', 'is_baseline', 'write_baseline', 'ask_model']
+__all__ = ['Form', 'is_baseline', 'BaselineSummary', 'write_baseline', 'check_question', 'ask_model']
 
 # %% ../../nbs/45_inference/35_ask.ipynb #9a7bcde6
 def is_baseline(name: str) -> bool:
@@ -40,20 +42,41 @@ def is_baseline(name: str) -> bool:
     raise unknown("model or no-video baseline", name, known, "a folder, or a hub name")
 
 # %% ../../nbs/45_inference/35_ask.ipynb #295b76c8
-def write_baseline(
-    benchmark: Benchmark, row: str, fps: float, output: Path | str, train: Path | None = None
-) -> str:
-    """Write the predictions of a no-video baseline to `output`; returns a line about them.
+@dataclass(frozen=True, slots=True)
+class BaselineSummary:
+    """What a no-video baseline answered. `missing` are the clips that lack what it needs."""
 
-    `train` is the manifest of training clips that `train-median` needs. Raises `TempolocError` as
-    `baseline_predictions` does.
+    output: Path
+    baseline: str
+    written: int
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        without = f"; {len(self.missing)} clips lack what {self.baseline} needs" if self.missing else ""
+        return f"{self.output}: {self.written} predictions{without}"
+
+
+def write_baseline(
+    benchmark: Benchmark, row: str, fps: float, output: Path | str, train: Path | None = None, *, force: bool = False
+) -> BaselineSummary:
+    """Write the predictions of a no-video baseline to `output`.
+
+    `train` is the manifest of training clips that `train-median` needs; `force` replaces what is there. Raises
+    `TempolocError` as `baseline_predictions` does, and for an output that is there.
     """
+    out = check_output(output, force=force, inputs=[train, benchmark.file])
     answers = baseline_predictions(benchmark, row, read_manifest(train) if train else ())
-    written = write_jsonl(Path(output), prediction_rows(benchmark, answers, f"blind/{row}", fps))
-    without = len(benchmark.clips) - written
-    return f"{output}: {written} predictions" + (f"; {without} clips lack what {row} needs" if without else "")
+    written = write_jsonl(out, prediction_rows(benchmark, answers, f"blind/{row}", fps), force=force)
+    return BaselineSummary(out, row, written, tuple(c.clip for c in benchmark.clips if c.clip not in answers))
 
 # %% ../../nbs/45_inference/35_ask.ipynb #509631d2
+def check_question(prompt: str, constraint: str | None, shard: str | None) -> tuple[Prompt, tuple[int, int] | None]:
+    """The prompt and the shard (i, n) of these names; raises `TempolocError` for those that are none."""
+    if constraint not in (None, *get_args(Form)):
+        raise unknown("constraint", constraint, get_args(Form))
+    return load_prompt(prompt), read_shard(shard) if shard else None
+
+
 def ask_model(
     model: str, benchmark: Benchmark, output: Path | str, asked: Preset, *, backend: str = "hf",
     view: View | None = None, trials: int = 1, constraint: Form | None = None, think: bool | None = None,
@@ -67,11 +90,9 @@ def ask_model(
     loaded for all that is wrong with the question, then as the engine and `run_backend` do.
     """
     check_backend(backend, data_parallel, tensor_parallel)
-    if constraint not in (None, *get_args(Form)):
-        raise unknown("constraint", constraint, get_args(Form))
     if trials < 1:
         raise TempolocError(f"trials must be 1 or more, got {trials}")
-    prompt, part = load_prompt(asked.prompt), read_shard(shard) if shard else None
+    prompt, part = check_question(asked.prompt, constraint, shard)
     path = model if backend == "openai" else locate_model(model).path
     find_videos(benchmark, video_root)
     engine = make_engine(

@@ -16,7 +16,7 @@ from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
-from .record import derive_record, output_file
+from .record import derive_record, derived_file
 from ..prompting.answers import Answer, write_answer
 from ..scoring.metrics import Bools, Floats, breaks_order
 from ..scoring.rows import index_clips
@@ -186,14 +186,16 @@ class CombineSummary:
 # %% ../../nbs/45_inference/60_consensus.ipynb #fefd989d
 def combine(
     path: Path | str, out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
-    boundary_is: BoundaryIs | None = None,
+    boundary_is: BoundaryIs | None = None, force: bool = False,
 ) -> CombineSummary:
     """Write one combined answer a clip (and model and fps) of the predictions at `path` to `out`, all or nothing.
 
     The model is then called `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made
-    goes to `<name>.run.json`. Raises `TempolocError` for a threshold outside [0, 1], and as `combine_trials` does.
+    goes to `<name>.run.json`. `force` replaces what is there. Raises `TempolocError` for a threshold outside [0, 1],
+    for an `out` that is there, and as `combine_trials` does.
     """
-    path, out = Path(path), output_file(out, path)
+    path = Path(path)
+    out = derived_file(out, path, benchmark.file, force=force)
     if not 0 <= threshold <= 1:
         raise TempolocError(f"the threshold is a share of trials, 0 to 1, not {threshold}")
     rows, events, disordered = [], 0, 0
@@ -204,7 +206,7 @@ def combine(
         disordered += int(breaks_order(np.array([times], dtype=float)).sum())
         events += len(times)
         rows.append(row)
-    write_jsonl(out, rows)
+    write_jsonl(out, rows, force=force)
     derive_record(out, path, combined={"from": path.name, "by": "median", "threshold": threshold})
     return CombineSummary(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,22 +21,23 @@ from tqdm import tqdm
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Event, Task, load_task
 from ..core.errors import TempolocError
-from ..engines.make import make_engine, way_of_asking
+from ..engines.make import check_backend, make_engine, way_of_asking
 from ..engines.protocol import Backend, Request, Response
 from .consensus import CombinedEvent, combine_answers
 from .requests import asked_form, request_id
+from ..models.locate import locate_model
 from ..models.recognise import find_model
 from ..models.registry import Preset
 from ..prompting.answers import Status, parse_answer
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import load_prompt
 from ..video.budget import FRAMES_PER_TOKEN
-from ..video.files import SUFFIXES, VideoInfo, probe, videos_below
+from ..video.files import SUFFIXES, Footage, FrameSource, VideoInfo, probe, videos_below
 from ..video.timeline import Mark, draw_timeline, strip_frames
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['Engine', 'FoundEvent', 'Found', 'video_files', 'localize']
+__all__ = ['Engine', 'Say', 'PATIENCE', 'FoundEvent', 'Found', 'event_labels', 'video_files', 'silent', 'find_each', 'localize']
 
 # %% ../../nbs/45_inference/05_find.ipynb #87cb020c
 @dataclass(frozen=True, slots=True)
@@ -55,19 +57,36 @@ class FoundEvent:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The boundaries of one video. `texts` are the model's answers, a trial each; `fps` is the rate it saw.
+    """The boundaries of one video, or of one recording of a file that holds several (`FrameSource`).
+
+    `texts` are the model's answers, a trial each; `fps` is the rate it saw.
 
     `error` says why there is no answer at all; it is "" where there is one. A notebook shows a `Found` as a timeline
     under the clip's frames; elsewhere it is text.
     """
 
-    video: Path
+    video: Footage
     events: tuple[FoundEvent, ...]
     model: str
     duration: float
     fps: float
     texts: tuple[str, ...] = ()
     error: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The video, or the file or dataset that the recording is in."""
+        return self.video.path if isinstance(self.video, FrameSource) else self.video
+
+    @property
+    def episode(self) -> str:
+        """The recording's name in its file or dataset, such as episode_000003 or demo_2; "" for a video."""
+        return self.video.name if isinstance(self.video, FrameSource) else ""
+
+    @property
+    def name(self) -> str:
+        """The video's name, or FILE/EPISODE."""
+        return f"{self.path.name}/{self.episode}".removesuffix("/")
 
     @property
     def boundaries(self) -> tuple[float | None, ...]:
@@ -91,12 +110,14 @@ class Found:
         Raises `TempolocError` where an event has no boundary: a clip has all of its truth or none.
         """
         if missing := [e.label for e in self.events if e.boundary is None]:
-            raise TempolocError(f"{self.video.name} has no boundary for {', '.join(missing)}: correct it by hand first")
+            raise TempolocError(f"{self.name} has no boundary for {', '.join(missing)}: correct it by hand first")
         events = tuple(Event(e.label, float(e.boundary or 0.0)) for e in self.events)
-        return Clip(f"own/{self.video.stem}", "own", events, str(self.video), self.fps or None, None, self.duration)
+        video = None if self.episode else str(self.path)
+        name = f"own/{self.episode or self.path.stem}"
+        return Clip(name, "own", events, video, self.fps or None, None, self.duration)
 
     def __str__(self) -> str:
-        head = f"{self.video.name} ({self.duration:.1f} s), {self.model}, {_trials(len(self.texts))}"
+        head = f"{self.name} ({self.duration:.1f} s), {self.model}, {_trials(len(self.texts))}"
         rows = [f"  {_when(e):>9}  {e.label}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
         return "\n".join([head, *([f"  {self.error}"] if self.error else rows)])
 
@@ -139,8 +160,11 @@ def _engine(name: str, model: str, options: tuple[tuple[str, Any], ...]) -> Back
     return make_engine(name, model, **dict(options))
 
 
-def _event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
-    """The labels to ask for: given one by one, or those of a task, a task's name or its file."""
+def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
+    """The labels to ask for: given one by one, or those of a task, a task's name or its file.
+
+    Raises `TempolocError` for none, an empty one, and a task that leaves open what is grasped.
+    """
     if isinstance(events, str):
         events = load_task(events)
     labels = events.events if isinstance(events, Task) else tuple(events)
@@ -151,14 +175,17 @@ def _event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
     return labels
 
 
-def video_files(videos: Sequence[Path | str]) -> tuple[Path, ...]:
+def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
     """The videos given, and for a folder the videos below it, sorted by name.
 
     Raises `TempolocError` for a path that is not there, a folder without videos, and a video given twice.
     """
-    found: list[Path] = []
-    for path in map(Path, videos):
-        if path.is_dir():
+    found: list[Footage] = []
+    for given in videos:
+        path = given if isinstance(given, FrameSource) else Path(given)
+        if isinstance(path, FrameSource):
+            found.append(path)
+        elif path.is_dir():
             inside = videos_below(path)
             if not inside:
                 raise TempolocError(f"{path} has no video ({', '.join(SUFFIXES)}): give the folder that holds them")
@@ -184,10 +211,11 @@ class _Question:
     boundary_is: BoundaryIs
     constrain: Literal["regex", "json"] | None
 
-    def request(self, video: Path, info: VideoInfo, backend: Backend) -> Request:
+    def request(self, video: Footage, info: VideoInfo, backend: Backend) -> Request:
         """The request about one video."""
+        name = video.name if isinstance(video, FrameSource) else video.stem
         asked = Request(
-            f"own/{video.stem}", "own", video, self.labels, load_prompt(self.way.prompt), self.way.fps,
+            f"own/{name}", "own", video, self.labels, load_prompt(self.way.prompt), self.way.fps,
             View(self.way.stamps), tuple(range(self.trials)),
         )  # fmt: skip
         if self.constrain:
@@ -215,33 +243,26 @@ def _event(event: CombinedEvent, statuses: Sequence[Status]) -> FoundEvent:
     return FoundEvent(event.label, event.boundary, "ok", sure, event.spread_s if len(statuses) > 1 else None)
 
 # %% ../../nbs/45_inference/05_find.ipynb #2cf425d0
-@overload
-def localize(videos: Path | str, events: Sequence[str] | Task | str, **options: Any) -> Found: ...
-@overload
-def localize(videos: Sequence[Path | str], events: Sequence[str] | Task | str, **options: Any) -> list[Found]: ...
-def localize(
-    videos: Path | str | Sequence[Path | str], events: Sequence[str] | Task | str, *,
+Say = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Says nothing."""
+
+
+def find_each(
+    videos: Sequence[Footage | str], events: Sequence[str] | Task | str, *,
     model: str | Path = "tempoloc-tiny", engine: Engine | Backend = "hf", preset: str | None = None, trials: int = 5,
     fps: float | None = None, prompt: str | None = None, temperature: float | None = None, seed: int = 0,
-    constrain: Literal["regex", "json"] | None = None, progress: bool = False, **engine_options: Any,
-) -> Found | list[Found]:
-    """The boundaries of `events` in a video: a `Found` for one path, a list of them for several paths or `[folder]`.
+    constrain: Literal["regex", "json"] | None = None, progress: bool = False, say: Say = silent,
+    **engine_options: Any,
+) -> Iterator[Found]:
+    """What `localize` finds, video by video, each as soon as it is there; `say` is told what is being done.
 
-    `events` are labels, a `Task`, or the name or file of one. `model` is a folder, a hub name or one of `tempoloc
-    models`; `engine` runs it, by name or as a `Backend` that you made; `engine_options` are that engine's own.
-    `preset`, and the model's card otherwise, says how it is asked: `fps` (frames a second), `prompt` and `temperature`
-    (0 is greedy, and then one trial is enough) go before it. `trials` answers are drawn, from `seed`, and combined
-    by their median. `constrain` holds answers to a form in which no event is missing.
-
-    Raises `TempolocError` for bad input, and for a video that cannot be read or answered if it is the only one; of
-    several, that one's `Found` has an `error`.
+    Raises `TempolocError` for bad input before a model is loaded. A video that cannot be read or answered has an
+    `error`.
     """
-    alone = isinstance(videos, str | Path)
-    if isinstance(videos, str | Path):
-        if Path(videos).is_dir():
-            raise TempolocError(f"{videos} is a folder: give it in a list, localize([{str(videos)!r}], events)")
-        videos = [videos]
-    labels, files = _event_labels(events), video_files(videos)
+    labels, files = event_labels(events), video_files(videos)
     if trials < 1:
         raise TempolocError(f"trials must be 1 or more, got {trials}")
     name = str(model)
@@ -255,35 +276,81 @@ def localize(
     info = find_model(name)
     question = _Question(labels, way, trials, info.boundary_is if info else "start", constrain)
     if isinstance(engine, str):
+        check_backend(engine)
+        if engine != "openai":
+            locate_model(name)
+            say(f"loading {name}")
         options = {"total_pixels": way.total_pixels, **engine_options}
         engine = _engine(engine, name, tuple(sorted(options.items())))
-    found = list(_answers(question, files, engine, progress))
+    return _answers(question, files, engine, progress, say)
+
+
+@overload
+def localize(videos: Footage | str, events: Sequence[str] | Task | str, **options: Any) -> Found: ...
+@overload
+def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str, **options: Any) -> list[Found]: ...
+def localize(
+    videos: Footage | str | Sequence[Footage | str], events: Sequence[str] | Task | str, **options: Any
+) -> Found | list[Found]:
+    """The boundaries of `events` in a video: a `Found` for one path, a list of them for several paths or `[folder]`.
+
+    `events` are labels, a `Task`, or the name or file of one. The options are those of `find_each`: `model` is a
+    folder, a hub name or one of `tempoloc models`; `engine` runs it, by name or as a `Backend` that you made, and
+    other options are that engine's own. `preset`, and the model's card otherwise, says how it is asked: `fps` (frames
+    a second), `prompt` and `temperature` (0 is greedy, and then one trial is enough) go before it. `trials` answers
+    are drawn, from `seed`, and combined by their median. `constrain` holds answers to a form in which no event is
+    missing.
+
+    Raises `TempolocError` for bad input, and for a video that cannot be read or answered if it is the only one; of
+    several, that one's `Found` has an `error`.
+    """
+    alone = isinstance(videos, str | Path | FrameSource)
+    if isinstance(videos, str | Path | FrameSource):
+        if not isinstance(videos, FrameSource) and Path(videos).is_dir():
+            raise TempolocError(f"{videos} is a folder: give it in a list, localize([{str(videos)!r}], events)")
+        videos = [videos]
+    done = {f.video: f for f in find_each(videos, events, **options)}
+    found = [done[video] for video in video_files(videos)]
     if alone and found[0].error:
         raise TempolocError(found[0].error)
     return found[0] if alone else found
 
 
-def _answers(question: _Question, files: Sequence[Path], backend: Backend, progress: bool) -> Iterator[Found]:
-    """What is found in each file, in their order; a file that fails has an error."""
-    infos: dict[Path, VideoInfo] = {}
-    failed: dict[Path, str] = {}
-    requests: list[Request] = []
+PATIENCE = 15.0  # seconds without a word, where there is no progress bar
+
+
+def _answers(
+    question: _Question, files: Sequence[Footage], backend: Backend, progress: bool, say: Say
+) -> Iterator[Found]:
+    """What is found in each file, in the order of the answers; a file that fails has an error."""
+    missing = tuple(FoundEvent(label, None, "missing") for label in question.labels)
+    infos: dict[Footage, VideoInfo] = {}
+    requests: dict[Footage, Request] = {}
+
+    def failed(path: Footage, reason: str) -> Found:
+        return Found(path, missing, backend.model, infos[path].duration if path in infos else 0.0, 0.0, error=reason)
+
     for path in files:
         try:
             infos[path] = probe(path)
-            requests.append(question.request(path, infos[path], backend))
+            requests[path] = question.request(path, infos[path], backend)
         except TempolocError as error:
-            failed[path] = str(error)
-    done: dict[Path, Found] = {}
-    with tqdm(total=len(requests), unit="video", disable=not progress, file=sys.stderr) as bar:
-        for request, responses in backend.stream(requests, question.way.sampling) if requests else ():
+            yield failed(path, str(error))
+    count, trials = len(requests), _trials(question.trials)
+    say(f"asking {backend.model} about {count} {'video' if count == 1 else 'videos'}, {trials} each")
+    last, left = time.monotonic(), dict(requests)
+    asked = list(requests.values())
+    with tqdm(total=count, unit="video", disable=not progress, file=sys.stderr) as bar:
+        for request, responses in backend.stream(asked, question.way.sampling) if asked else ():
+            path = request.video
+            del left[path]
             if isinstance(responses, TempolocError):
-                failed[request.video] = str(responses)
+                yield failed(path, str(responses))
             else:
-                done[request.video] = question.found(request, infos[request.video], responses, backend.model)
+                yield question.found(request, infos[path], responses, backend.model)
             bar.update()
-    missing = tuple(FoundEvent(label, None, "missing") for label in question.labels)
-    for path in files:
-        length = infos[path].duration if path in infos else 0.0
-        reason = failed.get(path, "the engine gave no answer")
-        yield done.get(path) or Found(path, missing, backend.model, length, 0.0, error=reason)
+            if not progress and left and time.monotonic() - last > PATIENCE:
+                last = time.monotonic()
+                say(f"{count - len(left)} of {count} videos answered")
+    for path in left:
+        yield failed(path, "the engine gave no answer")

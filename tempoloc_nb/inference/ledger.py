@@ -8,36 +8,53 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..core.checks import STRICT, check_json
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing
+from ..core.files import all_or_nothing, writing
+from ..core.texts import json_text, well_formed
+from ..scoring.trials import line_of
 
 # %% auto #0
-__all__ = ['disk', 'SYNC_S', 'whole_rows', 'KeyedRow', 'keyed_rows', 'Keys', 'read_keys', 'Disk', 'RowFile', 'errors_path',
-           'read_errors', 'Ledger']
+__all__ = ['disk', 'SYNC_S', 'whole_rows', 'KeyedRow', 'keyed_rows', 'Keys', 'read_keys', 'set_holes_aside', 'Disk', 'RowFile',
+           'errors_path', 'read_errors', 'Ledger']
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #fe46c4b5
 def whole_rows(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(byte after the line, line) of the whole rows, up to one that was cut off or has zero bytes. No file, no rows."""
+    """(byte after the line, line) of the whole rows, without a last one that was cut off. No file, no rows.
+
+    Of a line with zero bytes, what stands behind them is a row if it is a JSON object.
+    """
     if not path.exists():
         return
     end = 0
     with path.open("rb") as file:
         for line in file:
-            if not line.endswith(b"\n") or b"\0" in line:
-                return
             end += len(line)
-            yield end, line
+            if not line.endswith(b"\n"):
+                return
+            row = line.rpartition(b"\0")[2]
+            if len(row) == len(line) or _is_object(row):
+                yield end, row
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +68,36 @@ class KeyedRow:
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #ed11f0cb
 def keyed_rows(path: Path) -> Iterator[KeyedRow]:
-    """The whole rows with their keys; raises `TempolocError` for one that is no answer to a request."""
-    for number, (end, line) in enumerate(whole_rows(path), 1):
-        try:
-            row = json.loads(line)
-            found, trial = row["request_id"], row["trial"]
-            if type(found) is not str or len(found) != 16 or type(trial) is not int or not 0 <= trial < 2**32:
-                raise ValueError
-            yield KeyedRow(end, line, int(found, 16), trial)
-        except (ValueError, KeyError, TypeError):
-            raise TempolocError(
-                f"{path}:{number} is not a prediction with a request_id (16 hexadecimal digits) and a trial: "
-                "choose another file"
-            ) from None
+    """The whole rows with their keys; raises `TempolocError`, at the end, if some are no answers to requests."""
+    damaged, good = list[int](), 0
+    for end, line in whole_rows(path):
+        key = _key(line)
+        if key is None:
+            damaged.append(end - len(line))
+        else:
+            good += 1
+            yield KeyedRow(end, line, *key)
+    if damaged:
+        first, *others = [str(line_of(path, place)) for place in damaged[:10]]
+        more = [f"{len(damaged) - 10} more"] if len(damaged) > 10 else []
+        nor = f", nor is line {', '.join([*others, *more])}" if others else ""
+        way = "delete what is none, and the same command asks again for what it held, or " if good else ""
+        raise TempolocError(
+            f"{path}:{first} is not a prediction with a request_id (16 hexadecimal digits) and a trial{nor}: {way}"
+            "choose another file"
+        )
+
+
+def _key(line: bytes) -> tuple[int, int] | None:
+    """(request id as a number, trial) of a row; None for what is no answer to a request."""
+    try:
+        row = json.loads(line)
+        found, trial = row["request_id"], row["trial"]
+        if type(found) is not str or len(found) != 16 or type(trial) is not int or not 0 <= trial < 2**32:
+            return None
+        return int(found, 16), trial
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #0311fa29
 class Keys:
@@ -106,6 +140,34 @@ def read_keys(path: Path) -> tuple[Keys, int]:
         end, last = row.end, row.id
     return Keys(np.frombuffer(ids, np.uint64), np.frombuffer(starts, np.uint64), np.frombuffer(trials, np.uint32)), end
 
+# %% ../../nbs/45_inference/30_ledger.ipynb #abb26c71
+def set_holes_aside(output: Path) -> None:
+    """Write a predictions file anew without the holes between its rows; `NAME.damaged.jsonl` gets what they hold."""
+    holes, end, before = list[tuple[int, int]](), 0, 0
+    for after, line in whole_rows(output):
+        start = after - len(line)
+        holes += [(end, start)] if start > end else []
+        before += not holes
+        end = after
+    if not holes:
+        return
+    aside = output.with_suffix(".damaged.jsonl")
+    with writing(output):
+        with output.open("rb") as file, aside.open("a", encoding="utf-8", newline="\n") as notes:
+            for start, stop in holes:
+                file.seek(start)
+                rest = file.read(stop - start).replace(b"\0", b"").decode(errors="replace")
+                notes.write(json_text({"from_byte": start, "bytes": stop - start, "rest": rest}) + "\n")
+        with all_or_nothing(output) as partial, partial.open("wb") as file:
+            file.writelines(line for _, line in whole_rows(output))
+            file.flush()
+            os.fsync(file.fileno())
+    print(
+        f"tempoloc: {output}:{before + 1} is damaged, zero bytes stand there: all whole rows are kept, what is left of"
+        f" the others is in {aside.name}, and they are asked again",
+        file=sys.stderr,
+    )
+
 # %% ../../nbs/45_inference/30_ledger.ipynb #192d95c8
 @dataclass(frozen=True, slots=True)
 class Disk:
@@ -129,7 +191,7 @@ class RowFile:
         self.path, self.size = path, size
         self._synced, self._when = size, time.monotonic()
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         except OSError as error:
             raise self._failed(error) from None
         with self._whole(size):
@@ -139,7 +201,7 @@ class RowFile:
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows, all or none of them; raises `TempolocError` where the disk does not take them."""
-        data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+        data = "".join(json_text(row) + "\n" for row in rows).encode()
         with self._whole(self.size):
             os.lseek(self._fd, self.size, os.SEEK_SET)
             left = memoryview(data)
@@ -201,13 +263,27 @@ def errors_path(output: Path) -> Path:
     return output.with_suffix(".errors.jsonl")
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    clip: str
+    error: str
+    request_id: str = ""
+    trials: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch("([0-9a-f]{16})?", self.request_id):
+            raise ValueError("is no request_id")
+
+
 def read_errors(output: Path) -> list[dict[str, Any]]:
     """The failures noted beside an output: `clip`, `request_id`, `trials`, `error`. A line that is none is left out."""
     found = []
     for _, line in whole_rows(errors_path(output)):
-        with suppress(ValueError, TypeError):
-            row = dict(json.loads(line))
-            found += [row] if "clip" in row and "error" in row else []
+        with suppress(TempolocError):
+            check_json(_Failure, line, "the line")
+            found.append(json.loads(line))
     return found
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #fbb49dec
@@ -220,6 +296,7 @@ class Ledger:
 
     def __init__(self, output: Path) -> None:
         self.output, self.written, self.failed = output, 0, 0
+        set_holes_aside(output)
         self.keys, size = read_keys(output)
         self._rows = RowFile(output, size)
         self._before = {self._name(row): row for row in read_errors(output)}
@@ -242,7 +319,7 @@ class Ledger:
         if self._errors is None:
             path = errors_path(self.output)
             self._errors = RowFile(path, max((end for end, _ in whole_rows(path)), default=0))
-        row = {"clip": clip, "request_id": request_id, "trials": list(trials), "error": error}
+        row = {"clip": clip, "request_id": request_id, "trials": list(trials), "error": well_formed(error)}
         self._errors.append([row])
         self._now[self._name(row)] = row
         self.failed += len(trials)
@@ -262,5 +339,5 @@ class Ledger:
             path.unlink(missing_ok=True)
         elif path.exists():
             with suppress(OSError), all_or_nothing(path) as partial:  # on a full disk it stays as long as it is
-                lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in left.values())
-                partial.write_text("".join(lines), encoding="utf-8")
+                lines = (json_text(row) + "\n" for row in left.values())
+                partial.write_text("".join(lines), encoding="utf-8", newline="\n")

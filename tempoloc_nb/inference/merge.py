@@ -9,6 +9,7 @@ import json
 import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing
+from ..core.files import all_or_nothing, is_stream, write_jsonl
 from ..core.locks import sole_writer
+from ..core.outputs import check_output
 from .ledger import Keys, errors_path, keyed_rows, read_errors, whole_rows
-from .record import changed_settings, output_file, read_record, write_record
+from .record import changed_settings, output_file, read_record, record_path, write_record
 
 # %% auto #0
 __all__ = ['MergeSummary', 'merge']
@@ -132,39 +134,45 @@ def _gaps(parts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"{name} has {part['rows']} of {part['wanted']} answers"
 
 # %% ../../nbs/45_inference/40_merge.ipynb #a1ab129f
-def merge(outputs: Sequence[Path | str], out: Path | str) -> MergeSummary:
+def merge(outputs: Sequence[Path | str], out: Path | str, *, force: bool = False) -> MergeSummary:
     """Write the predictions of several runs to `out`, each trial once, with their failures and a record.
 
-    Where `out` exists it is one of the runs, so a merge can be repeated when more has been answered. Rows that differ
+    Where `out` exists it is one of the runs, so a merge can be repeated when more has been answered; with `force` it is
+    replaced, unless it is one of `outputs`. A stream gets the rows alone. Rows that differ
     in `latency_s` alone are equal. A last line that was cut off is left out. Raises `TempolocError`, and leaves `out`
     as it is, for files with different settings, without a record or with two answers of one trial, and a full disk.
     """
-    out = output_file(out)
-    paths = _inputs(outputs, out)
-    if not out.parent.is_dir():
+    out, stream = Path(out), is_stream(Path(out))
+    if not stream and not output_file(out).parent.is_dir():
         raise TempolocError(f"{out.parent}: no such folder to write {out.name} to")
-    with sole_writer(out):
+    paths = _inputs(outputs, out, force)
+    if not out.exists():
+        check_output(out, force=force, beside=[record_path(out), errors_path(out)])
+    with nullcontext() if stream else sole_writer(out):
         records = _records(paths)
         rows = _read(paths)
         repeated = _repeated(rows, paths)
         parts = _parts(paths, records, rows)
         errors = _open_errors(paths, rows)
         try:
-            with all_or_nothing(out) as partial, all_or_nothing(errors_path(out)) as noted:
+            with all_or_nothing(out, force=force or out.exists()) as partial:
                 _copy(paths, rows, repeated, partial)
-                noted.write_text("".join(json.dumps(e, ensure_ascii=False) + "\n" for e in errors), encoding="utf-8")
-            if not errors:
-                errors_path(out).unlink()
-            write_record(out, _merged_record(records, parts))
+                if errors and not stream:
+                    write_jsonl(errors_path(out), errors)
+            if not stream:
+                if not errors:
+                    errors_path(out).unlink(missing_ok=True)
+                write_record(out, _merged_record(records, parts))
         except OSError as error:
             raise TempolocError(f"cannot write {out} ({error.strerror}): nothing was merged") from None
     count = int(repeated.sum())
     return MergeSummary(out, len(paths), len(repeated) - count, count, len(errors), tuple(_gaps(parts)))
 
 # %% ../../nbs/45_inference/40_merge.ipynb #eb24a457
-def _inputs(outputs: Sequence[Path | str], out: Path) -> list[Path]:
-    """The files to merge, each once, `out` first if it has rows."""
-    paths = [out] if out.is_file() and out.stat().st_size else []
+def _inputs(outputs: Sequence[Path | str], out: Path, force: bool) -> list[Path]:
+    """The files to merge, each once, `out` first if it has rows and is not to be replaced."""
+    listed = out.resolve() in {Path(path).resolve() for path in outputs}
+    paths = [out] if out.is_file() and out.stat().st_size and (listed or not force) else []
     for path in map(Path, outputs):
         if not path.is_file():
             raise TempolocError(f"no prediction file {path}")
@@ -204,8 +212,10 @@ def _copy(paths: Sequence[Path], rows: _Rows, repeated: npt.NDArray[np.bool_], t
 
 def _merged_record(records: Sequence[Mapping[str, Any]], parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The record of the whole: its settings, versions of the first part, and the parts."""
+    asked = {clip: events for r in records for clip, events in r.get("asked", {}).items()}
     return {
-        "settings": records[0]["settings"], "trials": max(int(r.get("trials", 1)) for r in records),
+        "settings": records[0]["settings"], "asked": asked if all("asked" in r for r in records) else {},
+        "trials": max(int(r.get("trials", 1)) for r in records),
         "versions": records[0].get("versions", {}), "started": min(str(r.get("started", "")) for r in records),
         "parts": dict(parts),
     }  # fmt: skip

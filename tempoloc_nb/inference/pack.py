@@ -15,7 +15,9 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, open_packed
-from .record import read_record, write_record
+from ..core.outputs import check_output
+from ..core.texts import json_text
+from .record import changed_settings, read_record, record_path, write_record
 
 KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of a row, in this order
 COUNTED = ("prompt_tokens", "vision_tokens", "completion_tokens")
@@ -53,31 +55,35 @@ def read_rows(predictions: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(source, 1):
             try:
                 yield dict(json.loads(line))
-            except (ValueError, TypeError) as error:
-                raise TempolocError(f"{predictions.name}:{number} is not a prediction: {error}") from None
+            except (ValueError, TypeError, RecursionError) as error:
+                way = "run tempoloc localize again, which mends its file" if b"\0" in line else "delete that line"
+                raise TempolocError(f"{predictions.name}:{number} is not a prediction ({error}): {way}") from None
 
 # %% ../../nbs/45_inference/50_pack.ipynb #5675f734
-def pack_predictions(path: Path | str, out: Path | str) -> Path:
+def pack_predictions(path: Path | str, out: Path | str, *, force: bool = False) -> Path:
     """Write the reduced, compressed copy of a prediction file and its record; returns `out`/NAME.jsonl.xz.
 
     `out` is a folder. Rows keep what scoring reads and are sorted by clip and trial, so the same answers make the same
-    bytes in whatever order they came. The record loses the questions' swapped labels, which the rows have. Raises
-    `TempolocError` for a file without rows or record, or with a row that is no prediction.
+    bytes in whatever order they came. The record loses the questions' labels: the rows have those that were swapped.
+    Raises `TempolocError` for a file without rows or record, or with a row that is no prediction, and without `force`
+    if the copy of another run is there.
     """
     path, folder = Path(path), Path(out)
     rows = list(read_rows(path))
     if not rows:
         raise TempolocError(f"{path.name} is empty: there is nothing to pack")
-    record = read_record(path)
+    record = {k: v for k, v in read_record(path).items() if k != "asked"}
     record["settings"] = {k: v for k, v in record["settings"].items() if k != "labels"}
     try:
         rows.sort(key=lambda row: (row["clip"], row["trial"]))
     except (KeyError, TypeError):
         raise TempolocError(f"{path.name} has rows without clip or trial: it is no prediction file") from None
-    lines = [json.dumps({k: row[k] for k in KEPT if k in row}, ensure_ascii=False) + "\n" for row in rows]
+    lines = [json_text({k: row[k] for k in KEPT if k in row}) + "\n" for row in rows]
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{path.name.partition('.jsonl')[0]}.jsonl.xz"
-    with all_or_nothing(target) as partial:
+    same = target.is_file() and record_path(target).is_file() and not changed_settings(read_record(target), record)
+    check_output(target, force=force or same, inputs=[path])
+    with all_or_nothing(target, force=force or same) as partial:
         partial.write_bytes(lzma.compress("".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
     write_record(target, record)
     return target

@@ -5,12 +5,20 @@
 # %% ../../nbs/45_inference/25_record.ipynb #cbe6e829
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
+from annotated_types import Ge, Le
+
+from ..clips.manifest import Benchmark
+from ..core.checks import STRICT, check
 from ..core.errors import TempolocError
-from ..core.files import read_object, write_json
+from ..core.files import is_stream, read_object, write_json
+from ..core.outputs import check_output
 from ..core.provenance import versions
 
 
@@ -19,12 +27,39 @@ def record_path(predictions: Path) -> Path:
     return predictions.with_name(predictions.name.partition(".jsonl")[0] + ".run.json")
 
 
+Count = Annotated[int, Ge(0), Le(10**12)]
+Shard = Annotated[int, Ge(1), Le(10**6)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    shard: tuple[Shard, Shard] | None = None
+    trials: Count = 1
+    wanted: Count = 0
+    rows: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Record(_Part):
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, _Part] = field(default_factory=dict)
+
+
 def read_record(predictions: Path) -> dict[str, Any]:
-    """The record of a prediction file; raises `TempolocError` if there is none, or it is no JSON object."""
-    return read_object(record_path(predictions), "record")
+    """The record of a prediction file; raises `TempolocError` if there is none, or it says what no record says."""
+    path = record_path(predictions)
+    found = read_object(path, "record")
+    check(_Record, found, path.name)
+    return {"settings": {}, **found}
 
 # %% auto #0
-__all__ = ['record_path', 'read_record', 'write_record', 'changed_settings', 'output_file', 'derive_record']
+__all__ = ['Count', 'Shard', 'record_path', 'read_record', 'write_record', 'changed_settings', 'asked_clips', 'output_file',
+           'derived_file', 'derive_record']
 
 # %% ../../nbs/45_inference/25_record.ipynb #df5372a8
 def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
@@ -35,20 +70,49 @@ def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
 def changed_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """The names of the settings in which two records differ, with commas; "" if they differ in none."""
     a, b = one.get("settings", {}), other.get("settings", {})
-    return ", ".join(sorted(k for k in {*a, *b} if a.get(k) != b.get(k)))
+    changed = {k for k in {*a, *b} if a.get(k) != b.get(k)} - {"benchmark"}
+    return ", ".join(sorted(changed | (set() if _same_benchmark(one, other) else {"benchmark"})))
+
+
+def _same_benchmark(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records are about one benchmark: the clips of both ask for the same events, or its name is the same.
+
+    A name is asked for where a record does not say its clips, as earlier ones do not, or no clip is in both.
+    """
+    names = [record.get("settings", {}).get("benchmark") for record in (one, other)]
+    a, b = (record.get("asked", {}) for record in (one, other))
+    both = a.keys() & b.keys()
+    return all(a[c] == b[c] for c in both) if both else names[0] == names[1]
+
+
+def asked_clips(benchmark: Benchmark) -> dict[str, str]:
+    """What a record knows a benchmark by, wherever its files lie: clip → 8 hexadecimal digits of its events' hash."""
+    return {c.clip: sha256(json.dumps([c.task, c.labels]).encode()).hexdigest()[:8] for c in benchmark.clips}
 
 # %% ../../nbs/45_inference/25_record.ipynb #609b9eef
-def output_file(out: Path | str, *read: Path | str) -> Path:
-    """Where predictions go; raises `TempolocError` unless that is a .jsonl file, and none of those that are `read`."""
+def output_file(out: Path | str) -> Path:
+    """Where predictions go; raises `TempolocError` unless that is a .jsonl file."""
     out = Path(out)
     if out.suffix != ".jsonl":
         raise TempolocError(f"predictions are written to a .jsonl file, not to {out.name}: choose another .jsonl file")
-    if out.resolve() in {Path(path).resolve() for path in read}:
-        raise TempolocError(f"{out.name} would be read and written at once: choose another .jsonl file")
     return out
+
+
+def derived_file(out: Path | str, *read: Path | None, force: bool = False) -> Path:
+    """Where predictions go that are made of what is `read`: a .jsonl file, or a stream, which gets no record.
+
+    Raises `TempolocError` as `outputs.check_output` does, about the record beside it, too.
+    """
+    out = Path(out)
+    if is_stream(out):
+        return out
+    return check_output(output_file(out), force=force, inputs=read, beside=[record_path(out)])
 
 
 def derive_record(out: Path, source: Path, **made: Any) -> None:
     """Write the record of the predictions `out` that were `made` of those in `source`, which may have none."""
-    before = read_record(source)["settings"] if record_path(source).exists() else {}
-    write_record(out, {"settings": {**before, **made}, "versions": versions()})
+    if is_stream(out):
+        return
+    before = read_record(source) if record_path(source).exists() else {}
+    asked = {"asked": before["asked"]} if "asked" in before else {}
+    write_record(out, {"settings": {**before.get("settings", {}), **made}, **asked, "versions": versions()})

@@ -24,7 +24,7 @@ from ..core.files import write_jsonl
 from ..engines.protocol import Backend
 from .consensus import Combined, CombinedEvent, combine_answers, combine_trials
 from .pack import read_rows
-from .record import derive_record, output_file
+from .record import derive_record, derived_file, output_file, read_record, record_path
 from .run import RunSummary, run_backend
 from ..prompting.answers import parse_answer
 from ..prompting.prompts import Prompt
@@ -33,7 +33,7 @@ from ..video.files import Image, VideoInfo, decode, encode, probe
 
 # %% auto #0
 __all__ = ['LEAST_FRAMES', 'NEARLY_LOSSLESS', 'OUTCOMES', 'Window', 'find_window', 'cut_windows', 'read_window', 'keep_order',
-           'move_events', 'RefineSummary', 'refine']
+           'move_events', 'RefineSummary', 'refined_file', 'refine']
 
 # %% ../../nbs/45_inference/70_refine.ipynb #1ba2d0e8
 LEAST_FRAMES = 2 * FRAMES_PER_TOKEN  # Qwen2.5-VL's processor takes no fewer
@@ -274,21 +274,38 @@ def _distances(coarse: Sequence[Combined], found: Mapping[str, _Found]) -> Itera
             if outcome == "refined" and fine is not None and e.boundary is not None:
                 yield abs(fine - e.boundary)
 
+# %% ../../nbs/45_inference/70_refine.ipynb #4dd3e244
+def refined_file(
+    out: Path | str, first: Path, benchmark: Benchmark, *, window_s: float, fps: float, force: bool = False
+) -> Path:
+    """Where a second pass over `first` is written: a new .jsonl file, or that of the same pass, which goes on.
+
+    Raises `TempolocError` as `record.derived_file` does for any other.
+    """
+    out, made = output_file(out), {"from": first.name, "window_s": window_s, "fps": fps}
+    if out.is_file() and record_path(out).is_file():
+        settings = read_record(out).get("settings")
+        before = settings.get("refined") if isinstance(settings, dict) else None
+        force |= isinstance(before, dict) and made.items() <= before.items()
+    return derived_file(out, first, benchmark.file, force=force)
+
 # %% ../../nbs/45_inference/70_refine.ipynb #c60a37ed
 def refine(
     backend: Backend, benchmark: Benchmark, first: Path | str, out: Path | str, *, window_s: float = 1.0,
     fps: float = 30.0, trials: int = 1, video_root: Path | str | None = None, folder: Path | str | None = None,
-    boundary_is: BoundaryIs | None = None, prompt: Prompt | str = "refine", **asked: Any,
+    boundary_is: BoundaryIs | None = None, prompt: Prompt | str = "refine", force: bool = False, **asked: Any,
 ) -> RefineSummary:
     """Ask again about `window_s` seconds to each side of each boundary in the predictions `first`, at `fps`.
 
     `fps` is the source's rate at most. `first` is one run; its trials are combined, several answers of a window too.
     Writes one row a clip to `out` (.jsonl), all or nothing, in which events that the second pass does not improve keep
     their boundary. `folder` keeps the windows, where a server has to find them; else they are temporary. `asked` goes
-    to `runner.run_backend`: view, sampling, constraint, progress; not labels or shard. Raises `TempolocError` as
-    `run_backend` and `combine_trials` do.
+    to `run.run_backend`: view, sampling, constraint, progress; not labels or shard. `force` replaces what is there; the
+    same call needs none to go on. Raises `TempolocError` as `refined_file`, `run_backend` and `combine_trials` do.
     """
-    first, out = Path(first), output_file(out, first)
+    first = Path(first)
+    out = refined_file(out, first, benchmark, window_s=window_s, fps=fps, force=force)
+    again = out.exists()  # and may be replaced
     if not window_s > 0:
         raise TempolocError(f"a window has some seconds to each side of a boundary, not {window_s}")
     if not_here := sorted({"labels", "shard"} & set(asked)):
@@ -304,7 +321,7 @@ def refine(
             run = run_backend(backend, windows, answers, fps=fps, trials=trials, prompt=prompt, **asked)
     texts = _window_texts(answers, trials)
     found = {c.clip: work.read(c, texts) for c in coarse}
-    write_jsonl(out, (_row(c, *found[c.clip], backend.model, fps, boundary_is) for c in coarse))
+    write_jsonl(out, (_row(c, *found[c.clip], backend.model, fps, boundary_is) for c in coarse), force=again)
     made = {"from": first.name, "by": backend.model, "windows": answers.name, "window_s": window_s, "fps": fps}
     derive_record(out, first, refined=made)
     return _summary(out, coarse, found, run, work.failed)

@@ -19,6 +19,7 @@ from ..engines.protocol import Backend, Request, Response
 from .ledger import Keys
 from ..prompting.prompts import Form, Prompt
 from ..prompting.sampling import Sampling
+from ..video.files import Footage, FrameSource
 from ..video.view import View
 
 # %% auto #0
@@ -41,7 +42,7 @@ def plan_requests(
 def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling) -> str:
     """16 hexadecimal digits that identify what determines the answers, the video's content included."""
     asked = {
-        "video": file_hash(request.video),
+        "video": _content(request.video),
         "prompt": [request.prompt.system, request.prompt.question(request.labels)],
         "fps": request.fps, "view": asdict(request.view), "sampling": asdict(sampling), "backend": dict(settings),
         "clip": request.clip,
@@ -49,6 +50,14 @@ def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling
     if request.constraint is not None:
         asked["constraint"] = asdict(request.constraint)
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _content(video: Footage) -> str | list[object]:
+    """What tells a video's content: its file's hash, or size and age of the files, perhaps huge, of a `FrameSource`."""
+    if not isinstance(video, FrameSource):
+        return file_hash(video)
+    found = [f.stat() for f in video.files()]
+    return [repr(video), *((f.st_size, f.st_mtime_ns) for f in found)]
 
 # %% ../../nbs/45_inference/15_requests.ipynb #401b0f90
 def view_name(view: View) -> str:

@@ -23,9 +23,17 @@ from ..core.errors import TempolocError
 from ..core.files import writing
 from ..core.locks import sole_writer
 from ..core.provenance import versions
-from ..engines.protocol import Backend, Request, Response
+from ..core.texts import shown
+from ..engines.protocol import Backend, Incomplete, Request, Response
 from .ledger import Ledger
-from .record import changed_settings, output_file, read_record, record_path, write_record
+from tempoloc_nb.inference.record import (
+    asked_clips,
+    changed_settings,
+    output_file,
+    read_record,
+    record_path,
+    write_record,
+)
 from .requests import Unanswered, plan_requests, request_id, response_row
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import Prompt, load_prompt
@@ -56,12 +64,12 @@ class RunSummary:
     def tell_failures(self) -> None:
         """Print a line about each clip that failed to stderr."""
         for clip, why in self.failed:
-            print(f"tempoloc: {why if clip in why else f'{clip}: {why}'}", file=sys.stderr)
+            print(f"tempoloc: {shown(why if clip in why else f'{clip}: {why}')}", file=sys.stderr)
 
 # %% ../../nbs/45_inference/20_run.ipynb #3510865e
 def read_shard(text: str) -> tuple[int, int]:
     """The second of eight shards, "2/8", as (2, 8); raises `TempolocError` for anything else."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip())
     if found is None:
         raise TempolocError(f"a shard is I/N, the first of eight 1/8; got {text!r}")
     return check_shard((int(found[1]), int(found[2])))
@@ -149,7 +157,8 @@ class _Run:
         self.tokens += sum(r.completion_tokens for r in answer)
         lacking = [t for t in request.trials if t not in trials]
         if lacking:
-            self._fail(request, lacking, f"the back end gave no answer for trials {lacking}")
+            why = f": {answer.why}" if isinstance(answer, Incomplete) else ""
+            self._fail(request, lacking, f"the back end gave no answer for trials {lacking}{why}")
 
     def _fail(self, request: Request, trials: Sequence[int], reason: str) -> None:
         self.ledger.fail(request.clip, request.id, trials, reason)
@@ -169,18 +178,28 @@ class _Run:
         bar.update(self.ledger.written + self.ledger.failed - bar.n)
 
 # %% ../../nbs/45_inference/20_run.ipynb #bf09b8a6
-def _write_record(
-    out: Path, record: Mapping[str, Any], trials: int, shard: tuple[int, int] | None, clips: int
-) -> None:
-    """Write the run's record; `TempolocError` if `out` has predictions made with other settings."""
+def _open(
+    out: Path, record: Mapping[str, Any], asked: Mapping[str, str], trials: int, shard: tuple[int, int] | None,
+    clips: int,
+) -> Ledger:
+    """Open `out` and write the run's record beside it.
+
+    Raises `TempolocError`, and changes nothing, if `out` has something else, or predictions made with other settings.
+    """
     begun = record_path(out).exists() and out.exists() and out.stat().st_size
-    if begun and (changed := changed_settings(read_record(out), {"settings": record})):
+    if begun and (changed := changed_settings(read_record(out), {"settings": record, "asked": asked})):
         raise TempolocError(f"{out} was made with other settings ({changed}): choose another output")
+    ledger = Ledger(out)
     whole = {
-        "settings": record, "trials": trials, "wanted": clips * trials, "versions": versions(),
+        "settings": record, "asked": asked, "trials": trials, "wanted": clips * trials, "versions": versions(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }  # fmt: skip
-    write_record(out, whole | ({"shard": list(shard)} if shard else {}))
+    try:
+        write_record(out, whole | ({"shard": list(shard)} if shard else {}))
+    except BaseException:
+        ledger.close(whole=False)
+        raise
+    return ledger
 
 # %% ../../nbs/45_inference/20_run.ipynb #9ad2af7c
 def run_backend(
@@ -222,8 +241,7 @@ def run_backend(
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
         with writing(out):
-            _write_record(out, record, trials, shard, len(planned))
-            ledger = Ledger(out)
+            ledger = _open(out, record, asked_clips(benchmark), trials, shard, len(planned))
         run = _Run(backend, sampling, ledger, frozenset(labels or ()), progress)
         return run.ask(planned, complete, missing)
 

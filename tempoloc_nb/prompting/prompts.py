@@ -93,7 +93,7 @@ def load_prompt(name: str | Path) -> Prompt:
     Raises `TempolocError` if there is none, if its question has no place for the events, or if `prompt.toml` says what
     is not known.
     """
-    folder = Path(name) if Path(name).is_dir() else prompt_folder() / str(name)
+    folder = Path(name) if (Path(name) / "user.txt").is_file() else prompt_folder() / str(name)
     user, system, declared = (folder / file for file in ("user.txt", "system.txt", "prompt.toml"))
     if not user.is_file():
         raise unknown("prompt", str(name), list_prompts(), "or a folder with a user.txt")

@@ -186,6 +186,8 @@ def _cut_off(line: bytes) -> bool:
         json.loads(line)
     except ValueError:
         return not line.endswith(b"\n")
+    except RecursionError:
+        pass
     return False
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #02a8a088

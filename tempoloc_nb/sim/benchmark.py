@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from zipfile import ZIP_LZMA, ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -61,15 +62,18 @@ def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]]) -> Non
         velocities.append(np.round(episode.velocity[:, order].reshape(lengths[-1], -1) / VELOCITY_UNIT))
     width = max(v.shape[1] for v in velocities)
     padded = [np.pad(v, ((0, 0), (0, width - v.shape[1]))) for v in velocities]
-    with all_or_nothing(path) as partial, partial.open("wb") as sink:
-        np.savez_compressed(
-            sink,
-            clip=np.array([clip.clip for clip, _ in episodes]),
-            objects=np.array(names),
-            frames=np.array(lengths, dtype=np.int32),
-            aperture=np.concatenate(apertures).astype(np.uint16),
-            velocity=np.concatenate(padded).clip(-32767, 32767).astype(np.int16).T,
-        )
+    arrays = {
+        "clip": np.array([clip.clip for clip, _ in episodes]),
+        "objects": np.array(names),
+        "frames": np.array(lengths, dtype=np.int32),
+        "aperture": np.concatenate(apertures).astype(np.uint16),
+        "velocity": np.concatenate(padded).clip(-32767, 32767).astype(np.int16).T,
+    }
+    # np.load reads any of zip's compressions, and this one takes a third less than np.savez_compressed
+    with all_or_nothing(path) as partial, ZipFile(partial, "w", ZIP_LZMA) as packed:
+        for name, values in arrays.items():
+            with packed.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, values)
 
 # %% ../../nbs/65_sim/100_benchmark.ipynb #43de4e70
 def read_clip_signals(path: str | Path) -> dict[str, Signals]:

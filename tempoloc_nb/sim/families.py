@@ -31,6 +31,7 @@ class ClipFamily:
     fps: float = 30.0
     crf: int = 26  # H.264 quality: higher is more compressed
     timing: Timing | None = None  # the script's own, unless set
+    detours: bool = False  # with missed grasps, regrasps and other cubes handled first (see `plays.detour`)
 
     @property
     def script(self) -> Script:
@@ -58,13 +59,14 @@ def _plan() -> Iterator[tuple[str, str, str, str]]:
     for task in _LEARNED:
         yield from (("validation", task, task, "Panda"), ("validation", f"{task}-kinova3", task, "Kinova3"))
     yield from (("test", key, key.removesuffix("-ur5e").removesuffix("-5fps"), robot) for key, robot in _TEST.items())
+    yield from ((split, "stack-three-detours", "stack-three", "Panda") for split in ("detours-validation", "detours"))
 
 # %% ../../nbs/65_sim/110_families.ipynb #59db22dd
 def families() -> tuple[ClipFamily, ...]:
-    """All families of the study's splits (base, sft, validation, test), each with its own million seeds."""
+    """All families of the study's splits, each with its own million seeds."""
     out = []
     for i, (split, key, task, robot) in enumerate(_plan(), 1):
-        family = ClipFamily(key, task, split, robot, first_seed=i * SEEDS)
+        family = ClipFamily(key, task, split, robot, i * SEEDS, detours=key.endswith("detours"))
         out.append(replace(family, fps=5.0, crf=34, timing=SLOW) if key.endswith("5fps") else family)
     return tuple(out)
 

@@ -17,8 +17,8 @@ from .motion import Floats, Move, Plan, Timing, hop, minimum_jerk, reach, wander
 from .scene import Looks
 
 # %% auto #0
-__all__ = ['LAG', 'SETTLE', 'HOME_YAW', 'PEGS', 'PEG_HALF_LENGTH', 'PLAYS', 'unwind', 'Director', 'stack', 'insertions', 'nuts',
-           'lift', 'can', 'door']
+__all__ = ['LAG', 'SETTLE', 'HOME_YAW', 'PEGS', 'PEG_HALF_LENGTH', 'PLAYS', 'unwind', 'Director', 'detour', 'stack', 'insertions',
+           'nuts', 'lift', 'can', 'door']
 
 # %% ../../nbs/65_sim/50_plays.ipynb #29014f13
 LAG = MappingProxyType(  # s from command to contact made / lost, by arm; medians measured over 40 grasps
@@ -45,6 +45,7 @@ class Director:
     timing: Timing
     lag: tuple[float, float]
     robot: str
+    detours: bool = False
 
     def grasp_yaw(self, yaw: float, symmetry: float, avoid: Sequence[Floats], at: Floats) -> float:
         """The finger direction closest to the present one, given the object's symmetry and its neighbours."""
@@ -143,10 +144,57 @@ def _stack(
         raise EpisodeFailed(f"{upper} not above {lower}")
     d.let_go(upper, last)
 
+# %% ../../nbs/65_sim/50_plays.ipynb #b7daf591
+def _cube_grip(d: Director, name: str, others: Sequence[str]) -> tuple[Floats, Floats, list[Floats]]:
+    """A cube's pose (4,), where to close on it (4,), and the poses of its neighbours."""
+    at, avoid = d.episode.object_pose(name), [d.episode.object_pose(other) for other in others]
+    grip = at + np.array([0.0, 0.0, d.rng.uniform(-0.008, -0.002), 0.0])
+    grip[3] = d.grasp_yaw(at[3], np.pi / 2, avoid, at)
+    return at, grip, avoid
+
+
+def _miss(d: Director, name: str, others: Sequence[str]) -> None:
+    """Close on air above a cube, and open again after a while."""
+    e = d.episode
+    target, origin = _cube_grip(d, name, others)[1], e.hand_pose()
+    origin[3] = unwind(float(origin[3]))
+    target[:3] += (*d.rng.normal(0.0, 0.008, 2), d.rng.uniform(0.055, 0.07))
+    arrive = e.now + d.rng.uniform(0.8, 1.4)
+    e.follow(Plan(tuple(origin), tuple(hop(origin, target, e.now, arrive, float(target[2]) + 0.02))), arrive)
+    for grip, least, most in ((1, 0.35, 0.9), (-1, 0.25, 0.4)):
+        e.grip = grip
+        e.follow(Plan(tuple(target), ()), e.now + d.rng.uniform(least, most))
+
+
+def _put_back(d: Director, name: str, others: Sequence[str]) -> None:
+    """Grasp a cube, lift it, and put it down where it was."""
+    at, grip, avoid = _cube_grip(d, name, others)
+    d.pick(name, d.rng.uniform(0.9, 1.5), grip[:3], float(grip[3]), avoid)
+    yaw = float(d.episode.object_pose(name)[3])
+    down = np.array([*at[:2], at[2] + d.rng.uniform(0.001, 0.003), yaw])
+    up = down + np.array([*d.rng.uniform(-0.02, 0.02, 2), d.rng.uniform(0.04, 0.09), 0.0])
+    for goal in (up, down):
+        d.carry(name, d.rng.uniform(0.55, 0.9), goal, clear=0.0, rise=0.0)
+        d.episode.boundary = d.episode.now
+    d.let_go(name, False)
+
+
+def detour(d: Director, wanted: str, others: Sequence[str]) -> None:
+    """Grasp another cube or the `wanted` one and put it back; half of the time also close on air before the grasp."""
+    names, grasped = (wanted, *others), str(d.rng.choice([wanted, *others]))
+    _put_back(d, grasped, [name for name in names if name != grasped])
+    d.episode.styles.append("detour:regrasp" if grasped == wanted else "detour:other")
+    if d.rng.random() < 0.5:
+        _miss(d, wanted, others)
+        d.episode.styles.append("detour:miss")
+    d.episode.boundary = d.episode.now
+
 # %% ../../nbs/65_sim/50_plays.ipynb #98336e27
 def stack(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     """A on B; with a third cube also C on A."""
     sizes = looks.half_sizes
+    if d.detours:
+        detour(d, "cubeA", ("cubeB", "cubeC"))
     _stack(
         d, "cubeA", "cubeB", (sizes[0], sizes[1]), durations[:2], ["cubeB", "cubeC"][: len(sizes) - 1], len(sizes) == 2
     )

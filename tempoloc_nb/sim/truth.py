@@ -45,6 +45,16 @@ def _first(condition: Bools, start: int = 0) -> int | None:
     hits = np.flatnonzero(condition[start:])
     return int(hits[0]) + start if len(hits) else None
 
+
+def _grasp(held: Bools, hold: int, last: bool) -> int | None:
+    """Where an object is first held for `hold` samples, or `last`; None if it never is."""
+    grasp = first_stable(held, hold)
+    while last and grasp is not None and (gone := _first(~held, grasp)) is not None:
+        if (again := first_stable(held, hold, gone)) is None:
+            break
+        grasp = again
+    return grasp
+
 # %% ../../nbs/65_sim/70_truth.ipynb #302fa664
 def find_instants(
     traces: Mapping[str, Any],
@@ -52,11 +62,13 @@ def find_instants(
     commands: Sequence[tuple[float, int]],
     step: float,
     inside: Mapping[str, Bools],
+    last: bool = False,
 ) -> dict[str, float]:
     """All raw instants of an episode (s).
 
     `traces`: arrays over physics steps n = 1…N of `step` s: `held` (N, K), `objects` (N, K, 3) m, `hand`
-    (N, 3) m. `commands`: (time, ±1) changes of the gripper command. `inside[name]` (N,): nut on its peg.
+    (N, 3) m. `commands`: (time, ±1) changes of the gripper command. `inside[name]` (N,): nut on its peg. Of several
+    grasps of an object the first counts, or the `last`: one that is put down again does not end a subtask.
     """
 
     def time(n: int) -> float:
@@ -68,7 +80,7 @@ def find_instants(
         out["onset"] = time(n)
     for k, name in enumerate(names):
         held = debounce(traces["held"][:, k])
-        grasp = first_stable(held, round(HOLD / step))
+        grasp = _grasp(held, round(HOLD / step), last)
         if grasp is None:
             continue
         # contacts are those found at the beginning of a physics step

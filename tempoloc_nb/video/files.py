@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import bisect
 import math
-import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain, count, pairwise
 from pathlib import Path
@@ -26,12 +26,13 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from ..core.errors import TempolocError
+from ..core.files import all_or_nothing
 
 Image = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 
 # %% auto #0
-__all__ = ['Image', 'SUFFIXES', 'VideoInfo', 'videos_below', 'open_video', 'probe', 'nearest', 'sample_indices', 'video_frames',
-           'decode', 'Frames', 'read', 'VideoWriter', 'exact_rate', 'encode']
+__all__ = ['Image', 'Footage', 'SUFFIXES', 'VideoInfo', 'FrameSource', 'videos_below', 'open_video', 'probe', 'nearest',
+           'sample_indices', 'video_frames', 'decode', 'Frames', 'read', 'VideoWriter', 'exact_rate', 'encode']
 
 # %% ../../nbs/15_video/10_files.ipynb #c7cd61cc
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,41 @@ class VideoInfo:
     rotation: int  # degrees counter-clockwise that the decoded picture must be turned: 0, 90, 180 or 270
     has_audio: bool
     times: tuple[float, ...] = field(repr=False)
+
+# %% ../../nbs/15_video/10_files.ipynb #b83b77f3
+@dataclass(frozen=True, slots=True)
+class FrameSource(ABC):
+    """One recording whose frames are not a video file of their own: recording `name` of the file or dataset `path`.
+
+    `camera` says which of several. Threads and other processes may use it: it is a value that can be pickled.
+    """
+
+    path: Path
+    name: str
+    camera: str
+
+    @abstractmethod
+    def info(self) -> VideoInfo:
+        """What `probe` says of it; raises `TempolocError` if it cannot be read."""
+
+    @abstractmethod
+    def images(self, wanted: Sequence[int]) -> Iterator[Image]:
+        """The RGB frames (height, width, 3) of these sorted indices; raises `TempolocError` if one is not there."""
+
+    @abstractmethod
+    def files(self) -> tuple[Path, ...]:
+        """The files that its frames come from."""
+
+    def __str__(self) -> str:
+        return f"{self.path}/{self.name}"
+
+    def resolve(self) -> FrameSource:
+        """The same, wherever a program runs; as a `Path` has it."""
+        return replace(self, path=self.path.resolve())
+
+
+Footage = Path | FrameSource
+"""Where frames are: a video file, or a source."""
 
 # %% ../../nbs/15_video/10_files.ipynb #a0b4b355
 SUFFIXES = (".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi")
@@ -98,8 +134,10 @@ def _packet_times(path: Path, container: InputContainer, stream: VideoStream) ->
     return [pts for pts, _ in shown], shown[-1][1]
 
 
-def probe(path: Path | str) -> VideoInfo:
+def probe(path: Footage | str) -> VideoInfo:
     """Size, rate, frame times and codec of the video at `path`; `TempolocError` if it cannot be read."""
+    if isinstance(path, FrameSource):
+        return path.info()
     path = Path(path)
     with open_video(path) as (container, stream):
         pts, last = _packet_times(path, container, stream)
@@ -173,7 +211,7 @@ def video_frames(
 
 # %% ../../nbs/15_video/10_files.ipynb #382019ee
 def decode(
-    path: Path | str, fps: float | None = None, info: VideoInfo | None = None
+    path: Footage | str, fps: float | None = None, info: VideoInfo | None = None
 ) -> Iterator[tuple[float, Image]]:
     """(time in s, RGB frame of shape (height, width, 3)) at `fps` by true PTS; None takes every frame.
 
@@ -182,6 +220,9 @@ def decode(
     """
     info = info or probe(path)
     chosen = sample_indices(info.times, info.duration, fps)
+    if isinstance(path, FrameSource):
+        yield from zip((info.times[k] for k in chosen), path.images(chosen), strict=True)
+        return
     wanted = set(chosen)
     expect = info.n_frames if chosen[-1] == info.n_frames - 1 else None
     for index, frame in video_frames(path, expect):
@@ -201,7 +242,7 @@ class Frames:
     fps: float
 
 
-def read(path: Path | str, fps: float | None = None) -> Frames:
+def read(path: Footage | str, fps: float | None = None) -> Frames:
     """The frames that `decode` gives, in memory: n × height × width × 3 bytes."""
     info = probe(path)
     times, images = zip(*decode(path, fps, info), strict=True)
@@ -210,7 +251,7 @@ def read(path: Path | str, fps: float | None = None) -> Frames:
 
 # %% ../../nbs/15_video/10_files.ipynb #3da0bebe
 class VideoWriter:
-    """Write H.264 frames to `path`, which appears when the `with` block ends well and not before.
+    """Write H.264 frames to `path`, which appears when the `with` block ends well and not before (`all_or_nothing`).
 
     `width` and `height` (pixels) must be even; `time_base` is the unit of the frames' `pts`. `options`
     go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one a core.
@@ -219,11 +260,12 @@ class VideoWriter:
     def __init__(
         self, path: Path | str, width: int, height: int, rate: Fraction, time_base: Fraction, *,
         options: dict[str, str] | None = None, threads: int = 1, metadata: dict[str, str] | None = None,
+        force: bool = True,
     ) -> None:
         self.path = Path(path)
-        self.part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._container = av.open(str(self.part), "w", format="mp4")
+        self._whole = all_or_nothing(self.path, force=force)
+        self._container = av.open(str(self._whole.__enter__()), "w", format="mp4")
         self._container.metadata.update(metadata or {})
         settings: dict[str, str] = {"crf": "23", "preset": "medium", **(options or {})}
         stream: VideoStream = self._container.add_stream("libx264", rate=rate, options=settings)
@@ -248,10 +290,10 @@ class VideoWriter:
                 for packet in self.stream.encode(None):
                     self._container.mux(packet)
             self._container.close()
-            if kind is None:
-                os.replace(self.part, self.path)
-        finally:
-            self.part.unlink(missing_ok=True)
+        except BaseException as failure:
+            self._whole.__exit__(type(failure), failure, failure.__traceback__)
+            raise
+        self._whole.__exit__(kind, error, trace)
 
 # %% ../../nbs/15_video/10_files.ipynb #74f790a7
 def exact_rate(fps: float | Fraction) -> Fraction:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,13 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ..core.errors import TempolocError
 from ..core.plots import EVENT_COLOURS
-from .files import decode, probe
+from .files import Footage, decode, probe
 
 # %% auto #0
 __all__ = ['strip_frames', 'contact_sheet', 'Mark', 'draw_timeline']
 
 # %% ../../nbs/15_video/60_timeline.ipynb #9d212db8
-def strip_frames(path: Path | str, count: int = 8) -> npt.NDArray[np.uint8]:
+def strip_frames(path: Footage | str, count: int = 8) -> npt.NDArray[np.uint8]:
     """At most `count` evenly spaced frames (n, H, W, 3), uint8 RGB, of a video.
 
     Raises `TempolocError` for a video that cannot be read.

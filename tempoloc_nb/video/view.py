@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ..core.errors import TempolocError, unknown
 from .budget import FRAMES_PER_TOKEN, frame_limit
-from .files import Frames, Image, read
+from .files import Footage, Frames, Image, read
 from .stamp import BASE_BORDER, Stamps, pair_times, stamp, stamp_style
 
 # %% auto #0
@@ -119,7 +118,7 @@ def _shown(images: Image, view: View) -> Image:
 
 # %% ../../nbs/15_video/50_view.ipynb #ad2092a8
 def clip_inputs(
-    video: Path | str, processor: Any, fps: float | None, view: View | None = None, total_pixels: int | None = None
+    video: Footage | str, processor: Any, fps: float | None, view: View | None = None, total_pixels: int | None = None
 ) -> ClipInputs:
     """Decode a video, sample it at `fps` (its own rate at most; None for all), and show it as `view` says.
 

@@ -7,12 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
+from commands import COMMANDS
 from places import ROOT
 from typer.testing import CliRunner
 
@@ -22,20 +21,6 @@ from tempoloc_nb.cli.main import app, explain
 from tempoloc_nb.core.errors import TempolocError
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command by the words that call it."""
-    group = group or typer.main.get_command(app)
-    for name in group.list_commands(None):
-        command = group.get_command(None, name)
-        if hasattr(command, "list_commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-COMMANDS = dict(commands())
 
 
 @pytest.mark.parametrize("words", list(COMMANDS), ids=" ".join)
@@ -103,19 +88,36 @@ def test_slips_of_the_keyboard_name_the_nearest(run: Run) -> None:
         (ModuleNotFoundError("no h5py", name="h5py"), ["h5py is not installed: pip install 'tempoloc_nb[data]'"]),
         (ModuleNotFoundError("no x", name="torch.nn"), ["torch is not installed: pip install 'tempoloc_nb[hf]'"]),
         (ModuleNotFoundError("no x", name="surely_not"), ["surely_not is not installed: pip install surely_not"]),
+        (ModuleNotFoundError("The 'x>=1' distribution was not found"), ["The 'x>=1' distribution was not found"]),
+        (ImportError("libGL.so.1: cannot open\nmore", name="mujoco"),
+         ["libGL.so.1: cannot open: pip install 'tempoloc_nb[sim]'"]),
+        (MemoryError(), ["there is not enough memory: ask for less at once (--batch 1, fewer --total-pixels, fewer"
+                         " --workers)"]),
+        (ValueError("embedded null byte"), ["a path holds a NUL byte, which no file's name can"]),
+        (RuntimeError("Symlink loop from '/x'"), ["/x: a loop of links"]),
     ],
 )
 def test_what_is_no_mistake_of_ours_is_said_in_lines(
     run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, said: list[str]
 ) -> None:
     assert explain(error) == said
-    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
     assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", "".join(f"tempoloc: {line}\n" for line in said))
 
 
-def test_a_mistake_of_ours_has_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_: [][1])
-    with pytest.raises(IndexError):
+def test_what_would_steer_the_terminal_is_shown_escaped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = TempolocError("a model called \x1b[2J\x07\u202e\ud800")
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
+    said = "tempoloc: a model called \\x1b[2J\\x07\\u202e\\ud800\n"
+    assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", said)
+
+
+@pytest.mark.parametrize(
+    "error", [IndexError(), ValueError("ours"), RuntimeError("ours"), ModuleNotFoundError("ours", name="tempoloc_nb.x")]
+)
+def test_a_mistake_of_ours_has_a_traceback(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
+    with pytest.raises(type(error)):
         app(["merge", "a.jsonl", "-o", "b.jsonl"])
 
 
@@ -132,7 +134,7 @@ def test_odd_paths_are_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
 def test_ctrl_c_is_one_line_and_status_130(tmp_path: Path) -> None:
     code = (
         "import time, tempoloc_nb.inference.merge as m, sys; from tempoloc_nb.cli.main import main\n"
-        "m.merge = lambda *_: (print('asleep', flush=True), time.sleep(60))\n"
+        "m.merge = lambda *_, **__: (print('asleep', flush=True), time.sleep(60))\n"
         "main(['merge', 'a.jsonl', '-o', 'b.jsonl'])"
     )
     job = subprocess.Popen(

@@ -11,11 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from tempoloc_nb.cli import predictions
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.formats.found import found_csv, found_vtt, write_found
+from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.video.files import read
+from tests.helpers.demo_files import image_file
+from tests.helpers.lerobot_folders import small_dataset
 
 Run = Callable[..., tuple[int, str, str]]
 EVENTS = ("-e", "grasping the green cube", "-e", "releasing the green cube", "-e", "grasping the blue cube")
@@ -30,7 +35,10 @@ def video(tmp_path: Path) -> Path:
 
 def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path) -> None:
     code, out, err = run("find", video, *EVENTS, "--trials", 2, "-o", tmp_path / "b.csv")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err.splitlines() == [
+        "tempoloc: loading tempoloc-tiny", "tempoloc: asking tempoloc-tiny about 1 video, 2 trials each"
+    ]  # fmt: skip
     assert out.startswith("demo.mp4 (8.5 s), tempoloc-tiny, 2 trials\n")
     assert [line.split("  ")[-1].split("   ")[0] for line in out.splitlines()[1:]]
     rows = list(csv.DictReader((tmp_path / "b.csv").read_text().splitlines()))
@@ -44,12 +52,51 @@ def test_a_folder_works_as_a_video_does(run: Run, video: Path, tmp_path: Path) -
     (tmp_path / "torn.mp4").write_bytes(video.read_bytes()[:3000])
     code, out, err = run("find", tmp_path, *EVENTS, "--trials", 1, "--json", "-o", tmp_path / "b.json")
     assert code == 1
-    assert err.startswith("tempoloc: ")
-    assert "torn.mp4" in err
+    assert all(line.startswith("tempoloc: ") for line in err.splitlines())
+    assert len([line for line in err.splitlines() if "torn.mp4" in line]) == 1
     demo, torn = json.loads(out)
     assert json.loads((tmp_path / "b.json").read_text()) == [demo, torn]
     assert [e["status"] for e in demo["events"]] == ["ok"] * 3
     assert (demo["error"], bool(torn["error"])) == ("", True)
+
+
+def test_a_file_of_demonstrations_goes_in_and_back(run: Run, video: Path, tmp_path: Path) -> None:
+    """What is taken is told on stderr; the file's signals are the boundaries at its own control rate."""
+    path = image_file(tmp_path / "demos.hdf5", [list(read(video, fps=20).images)] * 2)
+    signals = ("--signal", "grasp_1", "--signal", "release_1")
+    code, out, err = run("find", path, *EVENTS, "--trials", 1, "--json", "--write", *signals, "-o", tmp_path / "b.csv")
+    assert code == 0
+    told = [line.removeprefix("tempoloc: ") for line in err.splitlines()]
+    assert told[0].startswith("demos.hdf5: 2 of 2 demonstrations, 20 frames a second, camera agentview_image; not")
+    assert told[-1].startswith("demos.hdf5: grasp_1, release_1 in 2 demonstrations")
+    found = json.loads(out)
+    assert [(f["video"], f["episode"], f["camera"]) for f in found] == [
+        (str(path), f"demo_{k}", "agentview_image") for k in (0, 1)
+    ]
+    rows = list(csv.DictReader((tmp_path / "b.csv").read_text().splitlines()))
+    assert [r["episode"] for r in rows] == ["demo_0"] * 3 + ["demo_1"] * 3
+    for f, written in zip(found, read_signals(path), strict=True):
+        times = [e["boundary"] for e in f["events"]][:2]
+        assert written.boundaries == pytest.approx(times, abs=0.5 / 20)
+    code, _, err = run("find", path, *EVENTS, "--episode", "demo_2")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "has no episode 'demo_2'" in err
+
+
+def test_a_dataset_goes_in_and_each_answer_comes_at_once(
+    run: Run, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = list(read(video, fps=10).images)
+    root = small_dataset(tmp_path / "set", [frames] * 3)
+    shown: list[str] = []
+    monkeypatch.setattr(predictions, "show", lambda text, _: shown.append(text))
+    answer, seen = HFBackend._answer, list[int]()
+    monkeypatch.setattr(HFBackend, "_answer", lambda *a: (seen.append(len(shown)), answer(*a))[1])
+    chosen = ("--episode", 0, "--episode", 2, "--camera", "front")
+    code, _, err = run("find", root, *EVENTS, "--trials", 1, "--batch", 1, *chosen)
+    assert code == 0, err
+    assert [text.partition(" ")[0] for text in shown] == ["set/episode_000000", "set/episode_000002"]
+    assert seen == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +119,9 @@ def test_a_folder_works_as_a_video_does(run: Run, video: Path, tmp_path: Path) -
         (("-e", "x", "--temperature", "inf"), "--temperature must be 0 or more, got inf"),
         (("-e", "x", "--trials", 0), "--trials must be 1 or more, got 0"),
         (("-e", "x", "--seed", -1), "--seed must be 0 or more, got -1"),
+        (("-e", "x", "--camera", "front"), "a camera, a rate and a flip are chosen of LeRobot datasets and HDF5 files"),
+        (("-e", "x", "--write"), "demo.mp4 is a video, which holds no boundaries: write them with -o FILE.csv"),
+        (("-e", "x", "--signal", "grasp"), "--signal names what --write writes: give --write, too"),
     ],
 )
 def test_a_slip_is_one_line_before_a_model_is_loaded(

@@ -6,6 +6,8 @@ import json
 import pickle
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -328,3 +330,13 @@ def test_a_plan_asks_nothing(run: Run, tmp_path: Path, two_clips: Path) -> None:
     assert code == 0
     assert "2 clips × 3 trials = 6 answers" in shown
     assert not out.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+@pytest.mark.parametrize("arguments", [("--help",), ("models", "--help"), ("models",), ("--version",)])
+def test_a_full_screen_is_one_line(arguments: tuple[str, ...]) -> None:
+    """The help of the whole, which no command prints, too; and the interpreter adds nothing at its end."""
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "tempoloc_nb", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "tempoloc: No space left on device\n")

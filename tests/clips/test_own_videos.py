@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.manifest import clips_of_videos
+from tempoloc_nb.clips.manifest import clips_of_videos, load_benchmark
 from tempoloc_nb.clips.tasks import Task, load_task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.video.files import encode
@@ -65,3 +66,63 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_events_are_checked(tmp_path: Path, events: list[str] | str, said: str) -> None:
     with pytest.raises(TempolocError, match=f"the events to be found: .*{said}"):
         clips_of_videos(video(tmp_path / "a.mp4"), events)
+
+
+def manifest(folder: Path, key: str, label: str) -> Path:
+    video(folder / "a.mp4")
+    path = folder / "manifest.jsonl"
+    line = {"clip": f"{key}/a", "task": key, "events": [{"label": label}], "video": "a.mp4"}
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_manifest_of_a_task_of_its_own_needs_no_other_file(tmp_path: Path) -> None:
+    found = load_benchmark(manifest(tmp_path, "mugs", "grasping the mug"))
+    assert found.tasks == {"mugs": Task("mugs", ("grasping the mug",))}
+
+
+def test_an_own_task_called_like_a_shipped_one_is_never_the_shipped_one(tmp_path: Path) -> None:
+    path = manifest(tmp_path, "cube", "grasping the mug")
+    with pytest.raises(TempolocError, match="'grasping the mug' is no event of the shipped task cube: give your task"):
+        load_benchmark(path)
+    (tmp_path / "cube.toml").write_text('key = "cubes"\nevents = ["grasping the mug"]', encoding="utf-8")
+    with pytest.raises(TempolocError, match=r"cube\.toml beside the manifest has the key 'cubes'"):
+        load_benchmark(path)
+    (tmp_path / "cube.toml").write_text('key = "cube"\nevents = ["grasping the mug"]', encoding="utf-8")
+    assert load_benchmark(path).tasks["cube"].events == ("grasping the mug",)
+
+
+def test_a_folder_called_like_a_shipped_benchmark_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("recipe").mkdir()
+    assert len(load_benchmark("recipe").clips) == 60
+    manifest(Path("recipe"), "mugs", "grasping the mug")
+    with pytest.raises(TempolocError, match=r"a shipped benchmark, and a folder here: write \./recipe for the folder"):
+        load_benchmark("recipe")
+    assert [c.clip for c in load_benchmark("./recipe").clips] == ["mugs/a"]
+
+
+def test_videos_are_no_benchmark_and_say_the_way(tmp_path: Path) -> None:
+    path = video(tmp_path / "a.mp4")
+    with pytest.raises(TempolocError, match=r"a\.mp4 is a video, not a benchmark: tempoloc find .*a\.mp4 -e EVENT"):
+        load_benchmark(path)
+    with pytest.raises(TempolocError, match=r"is a folder of videos, not a benchmark: .* a task file"):
+        load_benchmark(tmp_path)
+
+
+def test_open_places_of_a_task_take_any_words() -> None:
+    task = Task("stack", ("grasping the {colour} cube", "done (really)"))
+    fitting = ("grasping the red cube", "grasping the {colour} cube", "done (really)")
+    assert [task.fits(label) for label in (*fitting, "grasping the cube", "done really")] == [True] * 3 + [False] * 2
+
+
+def test_clips_without_events_have_those_of_their_tasks_file(tmp_path: Path) -> None:
+    line = {"clip": "mugs/a", "task": "mugs", "events": [], "video": "a.mp4"}
+    (tmp_path / "manifest.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    with pytest.raises(TempolocError, match=r"no clip of mugs has events: name them in mugs\.toml beside the manifest"):
+        load_benchmark(tmp_path)
+    (tmp_path / "mugs.toml").write_text('key = "mugs"\nevents = ["lift", "put down"]', encoding="utf-8")
+    (clip,) = load_benchmark(tmp_path).clips
+    assert (clip.labels, clip.labelled) == (("lift", "put down"), False)

@@ -48,6 +48,10 @@ def task_file(tmp_path: Path, text: str) -> Path:
         ('key = "mug"\nevents = ["a"]\n[boundaries]\n1 = [0.0]', "after 0"),
         ('key = "mug"\nevents = ["a"]\n[boundaries]\n1 = [nan]', "boundaries.1: 0 = NaN is not a finite number"),
         ("key = ", "not valid TOML"),
+        ('key = "../mug"\nevents = ["a"]', r"the key '\.\./mug' holds '/'"),
+        ('key = "mug"\nevents = ["a"]\nfps = 1e400', "fps = Infinity is not a finite number"),
+        (f'key = "mug"\nevents = ["a"]\nfps = {"1" * 5000}', "mug.toml is not valid TOML: a number is too large"),
+        (f'key = "mug"\nevents = ["a"]\nnotes = {"[" * 100_000}', "mug.toml is nested too deep"),
     ],
 )
 def test_a_bad_task_file_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -86,6 +90,12 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         ("7", "is no JSON object: 7"),
         (json.dumps({k: v for k, v in GOOD.items() if k != "task"}), "lacks 'task'"),
         (json.dumps(GOOD), "twice"),
+        (json.dumps({**GOOD, "note": 1}).replace(": 1}", ": 1e999}"), "a number is too large"),
+        (json.dumps(GOOD).replace("1.5", "1" * 5000), r"manifest\.jsonl:2 is not JSON: a number is too large"),
+        (json.dumps({**GOOD, "clip": "mug/\ud800"}), r"manifest\.jsonl:2 holds half of a character, \\ud800"),
+        (json.dumps({**GOOD, "\udfff": 1}), r"manifest\.jsonl:2 holds half of a character, \\udfff"),
+        (json.dumps({**GOOD, "video": "a\0.mp4"}), "its id or its video holds a NUL byte"),
+        (json.dumps({**GOOD, "note": 1}).replace(": 1}", ": " + "[" * 10**5 + "]" * 10**5 + "}"), "nested too deep"),
     ],
 )
 def test_a_bad_manifest_line_is_named(tmp_path: Path, line: str, message: str) -> None:

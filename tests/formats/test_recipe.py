@@ -283,6 +283,6 @@ def test_import_refuses(tmp_path: Path, name: str, value: object, message: str) 
 def test_import_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "results_demo0.pkl").write_bytes(pickle.dumps({"fps8": [ANSWER]}))
     (tmp_path / "out.jsonl").write_text("mine")
-    with pytest.raises(TempolocError, match="exists"):
+    with pytest.raises(TempolocError, match="is there already"):
         import_recipe(tmp_path, load_task("bridge"), tmp_path / "out.jsonl", model="m")
     assert (tmp_path / "out.jsonl").read_text() == "mine"

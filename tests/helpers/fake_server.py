@@ -26,7 +26,8 @@ class FakeServer:
 
     `faults` are spent one a chat completion, in order of arrival: "500", "429 0.3" (with Retry-After), "400 reason",
     "reset", "cut", "garbage", "shapeless", "slow 2" (s). `sick` may name one by the request's body. `trusting`: whether
-    a request may say how videos are read; otherwise `fps` is taken, or `loader_fps`.
+    a request may say how videos are read; otherwise `fps` is taken, or `loader_fps`. `wild` may answer a request
+    itself, through the handler; then it returns True.
     """
 
     def __init__(
@@ -34,10 +35,11 @@ class FakeServer:
         trusting: bool = True, loader_fps: float = 2.0, allowed: Path | None = None, delay: float = 0.0,
         rules: VideoRules = RULES, text: Callable[[dict[str, Any]], str] | None = None,
         sick: Callable[[dict[str, Any]], str | None] | None = None,
+        wild: Callable[[Any, dict[str, Any]], bool] = lambda handler, body: False,
     ) -> None:  # fmt: skip
         self.model, self.faults, self.owner, self.key = model, list(faults or []), owner, key
         self.trusting, self.loader_fps, self.allowed, self.delay = trusting, loader_fps, allowed, delay
-        self.rules, self.sick = rules, sick or (lambda body: None)
+        self.rules, self.sick, self.wild = rules, sick or (lambda body: None), wild
         self.text = text or (lambda body: f"answer {body['seed']}")
         self.bodies: list[dict[str, Any]] = []  # of chat completions with a video, as they came
         self.times: list[float] = []
@@ -167,6 +169,8 @@ class _Handler(BaseHTTPRequestHandler):
     def answer(self, body: dict[str, Any], video: str, words: int, fault: str) -> None:
         owner = self.owner
         time.sleep(owner.delay)
+        if owner.wild(self, body):
+            return
         kind, _, detail = fault.partition(" ")
         if kind == "reset":
             _reset(self.connection)

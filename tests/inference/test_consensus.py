@@ -204,7 +204,7 @@ def test_a_told_side_is_kept_for_the_scorer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("out", "threshold", "said"),
-    [("p.jsonl", 0.0, "another .jsonl"), ("c.json", 0.0, "another .jsonl"), ("c.jsonl", 1.5, "0 to 1")],
+    [("p.jsonl", 0.0, "read and written at once"), ("c.json", 0.0, "another .jsonl"), ("c.jsonl", 1.5, "0 to 1")],
 )
 def test_bad_input_is_refused(tmp_path: Path, out: str, threshold: float, said: str) -> None:
     file = write(tmp_path / "p.jsonl", [line(CLIP, 0, shifted(CLIP, 0.0))])

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,7 +82,13 @@ def test_large_trial_numbers_are_kept() -> None:
 def test_a_line_that_is_no_prediction_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps(row(1)) + "\n" + line + "\n")
-    with pytest.raises(TempolocError, match=r"p\.jsonl:2 is not a prediction"):
+    with pytest.raises(TempolocError, match=r"p\.jsonl:2 is not a prediction .*: delete what is none, and the same"):
+        read_keys(path)
+    path.write_text((json.dumps(row(1)) + "\n" + line + "\n") * 12)
+    with pytest.raises(TempolocError, match=r"p\.jsonl:2 is not a .*, nor is line 4, 6, 8, .*, 20, 2 more: del"):
+        read_keys(path)
+    path.write_text(line + "\n")
+    with pytest.raises(TempolocError, match=r"p\.jsonl:1 is not a prediction [^:]*: choose another file$"):
         read_keys(path)
 
 
@@ -100,6 +107,29 @@ def test_a_file_cut_at_any_byte_has_its_whole_rows(tmp_path: Path) -> None:
     opened.append([row(9)])
     opened.close()
     assert path.read_bytes() == data[: ends[1]] + json.dumps(row(9), ensure_ascii=False).encode() + b"\n"
+
+
+@pytest.mark.parametrize("torn", [0, 7])
+def test_rows_behind_a_hole_are_kept_and_the_hole_is_set_aside(
+    tmp_path: Path, torn: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A machine loses power, the run goes on, and a later reader finds zeros in the middle."""
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "p.jsonl"
+    ask(whole)
+    lines = whole.read_bytes().splitlines(keepends=True)
+    shutil.copy(tmp_path / "whole.run.json", tmp_path / "p.run.json")
+    hole = lines[4][:torn] + bytes(4096)
+    out.write_bytes(b"".join([*lines[:4], hole, *lines[6:9], bytes(50), b"\n", *lines[10:], lines[9][:30]]))
+    capsys.readouterr()
+    summary = ask(out)
+    assert (summary.kept, summary.written) == (len(lines) - 3, 3)
+    assert sorted(whole_keys(out)) == sorted(whole_keys(whole))
+    notes = [json.loads(line) for line in (tmp_path / "p.damaged.jsonl").read_text().splitlines()]
+    assert [(n["bytes"], n["rest"]) for n in notes] == [(4096 + torn, lines[4][:torn].decode()), (51, "\n")]
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"tempoloc: {out}:5 is damaged, zero bytes stand there: all whole rows are kept, ")
+    assert ask(out).kept == len(lines)
+    assert capsys.readouterr().err == ""
 
 
 # --- a disk that fails ---

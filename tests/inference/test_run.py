@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,16 +15,17 @@ from typing import Any
 import pytest
 from fake_backend import Truthful
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, write_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core import provenance
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference import requests
 from tempoloc_nb.inference import run as runner
-from tempoloc_nb.inference.ledger import read_keys
+from tempoloc_nb.inference.ledger import errors_path, read_keys
+from tempoloc_nb.inference.merge import merge
 from tempoloc_nb.inference.pack import pack_predictions, read_rows
-from tempoloc_nb.inference.record import read_record
+from tempoloc_nb.inference.record import read_record, write_record
 from tempoloc_nb.inference.requests import Unanswered, plan_requests, request_id, view_name
 from tempoloc_nb.inference.run import check_shard, read_shard, run_backend, shard_of, shard_path
 from tempoloc_nb.prompting.constraints import answer_constraint
@@ -106,6 +108,31 @@ def test_a_file_of_another_run_is_refused(tmp_path: Path) -> None:
         run_backend(Truthful(), FEW, other, fps=8)
     with pytest.raises(TempolocError, match="trials must be 1"):
         run_backend(Truthful(), FEW, tmp_path / "n.jsonl", fps=8, trials=0)
+
+
+def test_a_benchmark_is_known_by_its_clips_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clips = [replace(c, video=str(c.video_path(SIM.root))) for c in FEW.clips]
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    write_manifest(mine / "manifest.jsonl", clips[:3])
+    shutil.copytree(mine, tmp_path / "moved")
+    out = tmp_path / "p.jsonl"
+    assert run_backend(Truthful(), load_benchmark(mine), out, fps=8).written == 3
+    for folder in (mine, tmp_path, tmp_path / "moved"):
+        monkeypatch.chdir(folder)
+        name = "mine/manifest.jsonl" if folder == tmp_path else "manifest.jsonl"
+        assert run_backend(Truthful(), load_benchmark(name), out, fps=8).kept == 3
+    write_manifest(mine / "manifest.jsonl", clips)  # one clip more
+    monkeypatch.chdir(mine)
+    assert run_backend(Truthful(), load_benchmark("manifest.jsonl"), out, fps=8).written == 1
+    other = replace(clips[0], events=tuple(replace(e, label=f"now {e.label}") for e in clips[0].events))
+    with pytest.raises(TempolocError, match=r"other settings \(benchmark\)"):
+        run_backend(Truthful(), replace(load_benchmark(mine), clips=(other, *clips[1:])), out, fps=8)
+    record = read_record(out)  # as earlier versions wrote it: known by its name
+    del record["asked"]
+    record["settings"]["benchmark"] = "mine"
+    write_record(out, record)
+    assert run_backend(Truthful(), load_benchmark(mine), out, fps=8).kept == 4
 
 
 def test_other_events_can_be_asked_for(tmp_path: Path) -> None:
@@ -332,6 +359,24 @@ class Odd(Truthful):
         return iter(self.change(list(super().stream(requests, sampling))))
 
 
+def test_half_characters_and_control_characters_in_answers_are_read_again(tmp_path: Path) -> None:
+    out, odd = tmp_path / "p.jsonl", "\x1b[2J\x07 \x9b2J \u202e \u2028 \ud83d\ude00 \ud800 \udc00"
+
+    def change(found: list[Any]) -> Iterator[Any]:
+        yield found[0][0], TempolocError(f"{found[0][0].clip}: {odd}")
+        for request, answer in found[1:]:
+            yield request, [replace(r, text=f"{r.text}\n{odd}") for r in answer]
+
+    assert run_backend(Odd(change), FEW, out, fps=8).written == 3
+    assert run_backend(Odd(change), FEW, out, fps=8).kept == 3
+    for path in (out, errors_path(out)):
+        assert not re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", path.read_text(encoding="utf-8"))
+    assert all(r["text"].endswith("\x1b[2J\x07 \x9b2J \u202e \u2028 😀 � �") for r in rows(out))
+    merge([out], tmp_path / "m.jsonl")
+    for path in (out, tmp_path / "m.jsonl", pack_predictions(out, tmp_path / "packed")):
+        assert evaluate([path], FEW, resamples=50).runs[0].scores["recall"].value == 1.0
+
+
 def test_answers_that_a_back_end_forgets_are_failures(tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
     lazy = Odd(lambda found: [(found[0][0], found[0][1][:1]), *found[2:]])  # a trial of one clip, and a whole clip
@@ -473,3 +518,13 @@ def test_shards_are_counted_from_one() -> None:
             read_shard(text)
     with pytest.raises(TempolocError, match="there is no shard 0/2"):
         check_shard((0, 2))
+
+
+def test_a_record_beside_something_else_stays(tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    run_backend(Truthful(), FEW, out, fps=8)
+    before = (tmp_path / "p.run.json").read_bytes()
+    out.write_text("another's notes\n")
+    with pytest.raises(TempolocError, match="not a prediction"):
+        run_backend(Truthful(), FEW, out, fps=8)
+    assert (out.read_text(), (tmp_path / "p.run.json").read_bytes()) == ("another's notes\n", before)

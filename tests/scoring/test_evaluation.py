@@ -24,7 +24,7 @@ from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.recipe import import_recipe
 from tempoloc_nb.scoring import trials as predictions
-from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
+from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate, evaluation_lines
 from tempoloc_nb.scoring.trials import line_of
 
 LABELS = ("grasp", "lift", "release")
@@ -715,5 +715,6 @@ def test_clips_that_nobody_has_labelled_are_passed_over(tmp_path: Path) -> None:
     assert not found.runs[0].tasks[0].unscored
     with pytest.raises(TempolocError, match=r"no row is about the clips to score: toy/0$"):
         score(tmp_path, [row(answer, "1")], mixed)
-    with pytest.raises(TempolocError, match="no truth here: no clip of toy is labelled"):
+    assert evaluation_lines(found)[-1] == "1 clips have no truth and were not scored: toy/1"
+    with pytest.raises(TempolocError, match=r"no truth here: no clip of toy is labelled\. tempoloc dataset"):
         score(tmp_path, [row(answer, "1")], toy(blank))

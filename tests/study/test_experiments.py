@@ -306,6 +306,7 @@ def test_packing_keeps_the_scores_and_drops_the_rest(tmp_path: Path) -> None:
     record, own = read_record(packed), read_record(out)
     assert record_path(packed).name == "sft-swapped.run.json"
     assert own["settings"].pop("labels")
+    assert own.pop("asked").keys() == {row["clip"] for row in rows(out)}
     assert record == own
     # the same answers in another order make the same bytes
     shuffled = tmp_path / "other" / "sft-swapped.jsonl"

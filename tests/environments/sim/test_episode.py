@@ -127,6 +127,20 @@ def test_what_robosuite_calls_a_grasp_is_recorded_as_one(monkeypatch: pytest.Mon
     assert missed < 0.5 * sum(ours for _, ours in seen)  # the pads' contact flickers during a firm grasp
 
 
+def test_a_detour_ends_no_subtask() -> None:
+    """A cube that is put down again, or another one handled first: the last grasp is the labelled one."""
+    episode = first_success(find_families("detours")[0])
+    label, instant = episode.meta["labels"][0]
+    assert any(style.startswith("detour:") for style in episode.meta["styles"])
+    assert instant == "grasp:cubeA"
+    closings = np.flatnonzero(np.diff((episode.demo["actions"][:, -1] > 0).astype(int)) == 1) / 20
+    named = episode.meta["instants"]["close:cubeA"]
+    assert (closings < named - 1).any()  # the gripper closed before
+    others = [episode.meta["instants"][name] for _, name in episode.meta["labels"][1:]]
+    assert named < others[0] < others[1], label
+    assert max(label_errors(episode)[1:]) <= 2.0
+
+
 def test_splits_share_no_seed_state_or_frame() -> None:
     chosen = [
         ("sft", "stack-three"),

@@ -1,0 +1,150 @@
+"""The gripper rule: transitions of made-up signals, whole and noisy, and what it gives on clips with known truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tempoloc_nb.clips.manifest import load_benchmark
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.inference.signals import (
+    Signal,
+    event_kinds,
+    find_transitions,
+    gripper_answers,
+    gripper_rule,
+    motion_minima,
+    pixel_motion,
+    signal_at,
+    signal_rows,
+)
+from tempoloc_nb.prompting.answers import parse_answer
+from tempoloc_nb.sim.benchmark import read_clip_signals
+from tempoloc_nb.video.files import encode
+
+
+def ramps(*corners: tuple[float, float], hz: float = 30.0, noise: float = 0.0) -> Signal:
+    """Straight lines between corners (s, opening), with noise of a fixed seed."""
+    times = np.arange(0, corners[-1][0], 1 / hz)
+    values = np.interp(times, *zip(*corners, strict=True))
+    return Signal(values + noise * np.random.default_rng(0).standard_normal(len(times)), times)
+
+
+TWICE = ((0, 8), (1.0, 8), (1.3, 4), (3.0, 4), (3.2, 8), (5.0, 8), (5.3, 2), (8.0, 2))
+
+
+def test_closings_and_openings_in_order_with_holds() -> None:
+    found = find_transitions(ramps(*TWICE))
+    assert [t.kind for t in found] == ["close", "open", "close"]
+    assert [t.time for t in found] == pytest.approx([1.0 + 0.93 * 0.3, 3.0 + 0.05 * 0.2, 5.0 + 0.93 * 0.3], abs=0.02)
+    assert [t.hold for t in found] == pytest.approx([1.7, 1.7, np.inf], abs=0.06)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, -40.0])
+def test_units_do_not_matter_but_which_way_is_open_does(scale: float) -> None:
+    signal = ramps(*TWICE)
+    found = find_transitions(Signal(scale * signal.opening + 5, signal.times))
+    assert [t.kind for t in found] == (["close", "open", "close"] if scale > 0 else ["open", "close", "open"])
+
+
+def test_noise_and_uneven_times() -> None:
+    signal = ramps(*TWICE, hz=100, noise=0.02)
+    keep = np.random.default_rng(1).random(len(signal.times)) < 0.4
+    found = find_transitions(Signal(signal.opening[keep], signal.times[keep]))
+    assert [t.kind for t in found] == ["close", "open", "close"]
+    assert [t.time for t in found] == pytest.approx([1.28, 3.01, 5.28], abs=0.06)
+
+
+def test_a_command_jumps_at_its_sample() -> None:
+    command = np.where(np.arange(100) < 40, 1.0, -1.0)
+    (closing,) = find_transitions(signal_at(command, 20))
+    assert (closing.kind, closing.time) == ("close", 2.0)
+
+
+@pytest.mark.parametrize("opening", [[], [1.0], [3.0] * 50, list(np.linspace(0, 1, 200))])
+def test_a_gripper_that_never_moves_or_creeps_has_no_transitions(opening: list[float]) -> None:
+    assert find_transitions(signal_at(opening, 30)) == ()
+
+
+@pytest.mark.parametrize(
+    ("opening", "times", "said"),
+    [([1, 2], [0], "one number a time"), ([1, np.nan], [0, 1], "NaN"), ([1, 2], [1, 1], "must increase")],
+)
+def test_what_is_no_signal(opening: list[float], times: list[float], said: str) -> None:
+    with pytest.raises(TempolocError, match=said):
+        Signal(np.array(opening, dtype=float), np.array(times, dtype=float))
+
+
+def test_a_grasp_on_air_is_passed_over() -> None:
+    air = ((0, 8), (0.5, 8), (0.7, 0), (0.8, 0), (1.0, 8))
+    rest = tuple((t + 1.0, v) for t, v in TWICE[1:])
+    found = gripper_rule(("close", "open", "close"), find_transitions(ramps(*air, *rest)))
+    assert found == pytest.approx((2.28, 4.01, 6.28), abs=0.02)
+
+
+def test_events_that_the_gripper_does_not_show_have_no_boundary() -> None:
+    labels = ["grasping the cube", "lifting the cube", "releasing the cube", "grasping the lid"]
+    assert event_kinds(labels) == ("close", None, "open", "close")
+    assert event_kinds(labels, {"lifting the cube": "open", labels[3]: None}) == ("close", "open", "open", None)
+    with pytest.raises(TempolocError, match="kind of event"):
+        event_kinds(labels, {labels[0]: "shut"})  # type: ignore[dict-item]
+    found = gripper_rule(event_kinds(labels), find_transitions(ramps(*TWICE[:6])))
+    assert found[1] is None
+    assert found[3] is None
+
+
+SIM = load_benchmark("sim")
+
+
+def test_the_rule_on_the_test_clips() -> None:
+    """The gripper shows every event of the 400 clips, and 1,197 of their 1,200 boundaries to a quarter of a second."""
+    read = read_clip_signals(data_dir() / "benchmarks" / "sim" / "signals.npz")
+    answers = gripper_answers(SIM, {name: signal_at(s.aperture, 30.0) for name, s in read.items()})
+    off = [abs(b - t) for c in SIM.clips for b, t in zip(answers[c.clip], c.source_boundaries, strict=True) if b]
+    assert len(off) == 1200
+    assert sum(e > 0.25 for e in off) == 3
+    assert max(off) < 0.4
+    assert np.median(off) < 0.02
+
+
+def test_rows_leave_out_what_is_not_known() -> None:
+    clip = SIM.clips[0]
+    (row,) = signal_rows(SIM, {clip.clip: (1.0, None, 2.5)}, "signal/gripper", 8)
+    assert row["backend"] == "signal"
+    read = parse_answer(row["text"], clip.labels, clip.duration).events
+    assert [(e.status, e.start, e.end) for e in read] == [
+        ("ok", 1.0, 2.5), ("missing", None, None), ("ok", 2.5, clip.duration),
+    ]  # fmt: skip
+
+
+def test_a_wobble_in_a_closing_is_part_of_it() -> None:
+    """A Robotiq's fingers swing back when they start: 0.1 s of opening within a closing of 0.6 s."""
+    found = find_transitions(ramps((0, 11), (1, 11), (1.06, 8), (1.12, 10.5), (1.5, 4), (3, 4), (3.3, 11), (4, 11)))
+    assert [t.kind for t in found] == ["close", "open"]
+    assert found[0].hold == pytest.approx(1.5, abs=0.1)
+
+
+def moving(path: Path, stops: Sequence[float], fps: float = 30.0) -> Path:
+    """4 s of a bright square that goes round and stands still for a moment at each of the `stops` (s)."""
+    times = np.arange(round(4 * fps)) / fps
+    speed = 1 - sum(np.exp(-0.5 * ((times - s) / 0.12) ** 2) for s in stops)
+    frames = []
+    for x in np.cumsum(speed) / fps:
+        frame = np.zeros((96, 96, 3), dtype=np.uint8)
+        row, column = int(40 + 30 * np.sin(2 * x)), int(40 + 30 * np.cos(2 * x))
+        frame[row : row + 16, column : column + 16] = 255
+        frames.append(frame)
+    return encode(path, frames, fps)
+
+
+def test_motion_minima_are_where_a_video_stands_still(tmp_path: Path) -> None:
+    times, motion = pixel_motion(moving(tmp_path / "v.mp4", (1.0, 2.4)))
+    assert len(times) == len(motion) == 119
+    assert motion_minima(times, motion, 2) == pytest.approx((1.0, 2.4), abs=0.08)
+    assert motion_minima(times[:2], motion[:2], 2) == (None, None)
+    still = motion_minima(times, np.ones(119), 3)
+    assert still == (None, None, None)
