@@ -95,11 +95,13 @@ BICUBIC = 3  # a processor's `resample`
 def fit(shown: Shown, processor: Any) -> Shown:
     """`shown` with its frames at the size to which the processor would bring them, which then leaves them alone.
 
+    Its `size` allows just these: a frame that was shrunk to a budget may have fewer pixels than a frame should have.
     Frames that the processor does not resize, or not bicubically, stay as they are.
     """
     import torch
 
-    rules = replace(processor_rules(processor), most=shown.size["longest_edge"])
+    least, most = shown.size["shortest_edge"], shown.size["longest_edge"]
+    rules = replace(processor_rules(processor), least=least, most=most)
     n, height, width, _ = shown.images.shape
     w, h = rules.resized(width, height, n)
     video = processor.video_processor
@@ -107,7 +109,9 @@ def fit(shown: Shown, processor: Any) -> Shown:
         return shown
     frames = torch.from_numpy(shown.images).permute(0, 3, 1, 2)
     resized = torch.nn.functional.interpolate(frames, size=(h, w), mode="bicubic", antialias=True)
-    return replace(shown, images=resized.permute(0, 2, 3, 1).contiguous().numpy())
+    counted = w * h * (n if is_qwen3(processor) else 1)
+    size = {"shortest_edge": min(counted, least), "longest_edge": max(counted, most)}
+    return replace(shown, images=resized.permute(0, 2, 3, 1).contiguous().numpy(), size={**shown.size, **size})
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #74754266
 def positions(
