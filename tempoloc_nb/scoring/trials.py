@@ -296,7 +296,7 @@ def read_trials(
         if not isinstance(result, Trials):
             place, problem = result
             where = f"{piece.path.name}:{line_of(piece.path, place)}"
-            raise TempolocError("\n".join(where + fault.removeprefix(LINE) for fault in problem.splitlines()))
+            raise TempolocError("\n".join(where + fault.removeprefix(LINE) for fault in problem.split("\n")))
         parts.append(result)
     trials = _joined(parts)
     if not len(trials.clip):
