@@ -239,7 +239,7 @@ def localize(
     """
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.engines.make import check_backend, engine_options, way_of_asking
-    from tempoloc_nb.formats.gripper import GRIPPER_RULE, write_signal_row
+    from tempoloc_nb.formats.gripper import SIGNAL_ROWS, write_signal_row
     from tempoloc_nb.inference.ask import ask_model, check_question, is_baseline, write_baseline
     from tempoloc_nb.inference.signals import read_told
     from tempoloc_nb.models.estimate import plan_localize
@@ -247,10 +247,10 @@ def localize(
     from tempoloc_nb.video.view import View
 
     found = load_benchmark(benchmark)
-    if backend == "signal" or (backend is None and model == GRIPPER_RULE):
+    if backend == "signal" or (backend is None and model in SIGNAL_ROWS):
         row = write_signal_row(
             found, model, fps or settings().study.fps, output, signals, told=read_told(event_kind or ()), rate=rate,
-            inverted=inverted, force=force,
+            inverted=inverted, video_root=video_root, force=force,
         )  # fmt: skip
         echo_done(row, output, as_json)
         return

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, ClassVar
 
 from .tasks import Event, Positive, Task, boundary_faults, check_task, list_tasks, read_task
@@ -96,7 +96,10 @@ class Clip:
         """The absolute path of the video; raises `TempolocError` where the manifest has none."""
         if self.video is None:
             raise TempolocError(f"clip {self.clip} has no video here: give the folder that holds it (video_root)")
-        return root / self.video
+        path = root / self.video
+        if "\\" in self.video and not path.exists():  # a manifest that was written on Windows
+            return root / PureWindowsPath(self.video).as_posix()
+        return path
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #99defa1a
 _KNOWN = tuple(f.name for f in fields(Clip) if f.name != "extra")

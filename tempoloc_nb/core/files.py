@@ -275,5 +275,5 @@ def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dic
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = True) -> int:
     """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8") as file:
+    with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         return sum(file.write(json_text(row) + "\n") > 0 for row in rows)

@@ -21,7 +21,7 @@ from ..core.optional import import_optional
 from ..core.texts import shown
 from .http import Client, Patience, RefusedError, UnreachableError
 from .keys import base_url, read_key
-from .protocol import Request, Response, clip_error, row_seed, sampling_fields
+from .protocol import Incomplete, Request, Response, clip_error, row_seed, sampling_fields
 from .replies import Reply, Served, list_served, read_prompt_tokens, read_reply
 from tempoloc_nb.engines.served_video import (
     CODEC,
@@ -322,7 +322,7 @@ def _whole(request: Request, answers: Sequence[Response | TempolocError]) -> Ite
     if good and errors and fatal is None:
         print(f"tempoloc: {len(errors)} of {len(answers)} trials failed: {shown(str(errors[0]))}", file=sys.stderr)
     if good:
-        yield request, good
+        yield request, Incomplete(good, str(errors[0])) if errors else good
     elif fatal is None:
         yield request, errors[0]
     if fatal is not None:

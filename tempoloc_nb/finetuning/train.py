@@ -107,7 +107,7 @@ class Journal:
         rounded = {name: float(f"{value:.6g}") for name, value in line.items()}
         self.lines.append({"step": step, "seconds": round(time.monotonic() - self.began, 1), **rounded})
         if is_first():
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(self.lines[-1]) + "\n")
             print(f"step {step} of {steps}: " + ", ".join(f"{k} {v:.4g}" for k, v in line.items()), flush=True)
 

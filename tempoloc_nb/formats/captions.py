@@ -207,7 +207,7 @@ def write_caption(folder: Path, video: Path, scene: Mapping[str, Any], dense: st
     with folder_or_nothing(folder, force=True) as unfinished:
         caption = {**scene, "temporal_caption": dense, **media_fields(probe(video))}
         write_json(unfinished / "caption.json", caption)
-        (unfinished / "caption.txt").write_text(dense + "\n", encoding="utf-8")
+        (unfinished / "caption.txt").write_text(dense + "\n", encoding="utf-8", newline="\n")
         args = {"name": folder.name, "prompt": dense, "vision_path": relative_path(video, folder)}
         write_json(unfinished / "sample_args.json", args)
 

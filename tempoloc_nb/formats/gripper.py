@@ -19,14 +19,15 @@ from ..core.outputs import check_output
 from .hdf5 import control_rate, demos_of, held_file, opened_demos, steps_of
 from .hdf5_rules import SIGNALS
 from .lerobot_read import parquet, read_info
-from ..inference.signals import Signal, Told, gripper_answers, signal_at, signal_rows
+from ..inference.signals import Signal, Told, gripper_answers, motion_answers, signal_at, signal_rows
 from ..scoring.metrics import Floats
 
 NPZ_HZ = 30.0  # of the simulated benchmark's signals
 STATE = "observation.state"
 
 # %% auto #0
-__all__ = ['NPZ_HZ', 'STATE', 'GRIPPER_RULE', 'read_gripper', 'SignalRowSummary', 'write_signal_row']
+__all__ = ['NPZ_HZ', 'STATE', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'read_gripper', 'SignalRowSummary',
+           'write_signal_row']
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ec
 def _command(demo: Any) -> Floats:
@@ -118,12 +119,13 @@ def read_gripper(
     return found
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #ec746898
-GRIPPER_RULE = "gripper-rule"
+GRIPPER_RULE, MOTION_MINIMA = "gripper-rule", "motion-minima"
+SIGNAL_ROWS = (GRIPPER_RULE, MOTION_MINIMA)
 
 
 @dataclass(frozen=True, slots=True)
 class SignalRowSummary:
-    """What a signal row answered. `missing` are the clips without a signal; `hidden` counts events that it lacks."""
+    """What a signal row answered: `missing` clips have no signal or video, and `hidden` events are not in theirs."""
 
     output: Path
     row: str
@@ -132,27 +134,32 @@ class SignalRowSummary:
     hidden: int
 
     def __str__(self) -> str:
-        without = f"; {len(self.missing)} clips have no signal" if self.missing else ""
+        without = f"; {len(self.missing)} clips lack what {self.row} needs" if self.missing else ""
         hidden = f"; {self.hidden} events are not in it" if self.hidden else ""
         return f"{self.output}: {self.written} predictions{without}{hidden}"
 
 
 def write_signal_row(
     benchmark: Benchmark, row: str, fps: float, output: Path | str, signals: Path | None = None, *,
-    told: Told | None = None, rate: float | None = None, inverted: bool = False, force: bool = False,
+    told: Told | None = None, rate: float | None = None, inverted: bool = False,
+    video_root: Path | str | None = None, force: bool = False,
 ) -> SignalRowSummary:
-    """Write the predictions of a signal row, `GRIPPER_RULE`, to `output`.
+    """Write the predictions of a signal row, one of `SIGNAL_ROWS`, to `output`.
 
     `signals` is what `read_gripper` reads, by default the `signals.npz` beside the benchmark; `told` as in
-    `signals.event_kinds`. `force` replaces what is there. Raises `TempolocError` as `read_gripper` does, for an unknown
-    row, and for an output that is there.
+    `signals.event_kinds`. Motion minima need videos instead, which may lie in `video_root`. `force` replaces what is
+    there. Raises `TempolocError` as `read_gripper` and `find_videos` do, for an unknown row, and for an output that is
+    there.
     """
-    if row != GRIPPER_RULE:
-        raise unknown("signal row", row, [GRIPPER_RULE])
+    if row not in SIGNAL_ROWS:
+        raise unknown("signal row", row, SIGNAL_ROWS)
     source = signals or benchmark.root / "signals.npz"
     out = check_output(output, force=force, inputs=[source, benchmark.file])
-    found = read_gripper(source, benchmark.clips, rate=rate, inverted=inverted)
-    answers = gripper_answers(benchmark, found, told)
+    if row == MOTION_MINIMA:
+        answers = motion_answers(benchmark, video_root)
+    else:
+        found = read_gripper(source, benchmark.clips, rate=rate, inverted=inverted)
+        answers = gripper_answers(benchmark, found, told)
     written = write_jsonl(out, signal_rows(benchmark, answers, f"signal/{row}", fps), force=force)
     hidden = sum(b is None for boundaries in answers.values() for b in boundaries)
-    return SignalRowSummary(out, row, written, tuple(c.clip for c in benchmark.clips if c.clip not in found), hidden)
+    return SignalRowSummary(out, row, written, tuple(c.clip for c in benchmark.clips if c.clip not in answers), hidden)

@@ -54,7 +54,8 @@ def held_file(path: Path, exclusive: bool = False) -> Iterator[None]:
     with file:
         try:
             import fcntl
-        except ImportError:  # no such locks on Windows, where an open file cannot be replaced anyway
+        except ImportError:  # no such locks on Windows, where nothing replaces a file that is open
+            file.close()
             yield
             return
         try:

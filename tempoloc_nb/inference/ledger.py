@@ -153,7 +153,7 @@ def set_holes_aside(output: Path) -> None:
         return
     aside = output.with_suffix(".damaged.jsonl")
     with writing(output):
-        with output.open("rb") as file, aside.open("a", encoding="utf-8") as notes:
+        with output.open("rb") as file, aside.open("a", encoding="utf-8", newline="\n") as notes:
             for start, stop in holes:
                 file.seek(start)
                 rest = file.read(stop - start).replace(b"\0", b"").decode(errors="replace")
@@ -191,7 +191,7 @@ class RowFile:
         self.path, self.size = path, size
         self._synced, self._when = size, time.monotonic()
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         except OSError as error:
             raise self._failed(error) from None
         with self._whole(size):
@@ -340,4 +340,4 @@ class Ledger:
         elif path.exists():
             with suppress(OSError), all_or_nothing(path) as partial:  # on a full disk it stays as long as it is
                 lines = (json_text(row) + "\n" for row in left.values())
-                partial.write_text("".join(lines), encoding="utf-8")
+                partial.write_text("".join(lines), encoding="utf-8", newline="\n")

@@ -24,7 +24,7 @@ from ..core.files import writing
 from ..core.locks import sole_writer
 from ..core.provenance import versions
 from ..core.texts import shown
-from ..engines.protocol import Backend, Request, Response
+from ..engines.protocol import Backend, Incomplete, Request, Response
 from .ledger import Ledger
 from tempoloc_nb.inference.record import (
     asked_clips,
@@ -157,7 +157,8 @@ class _Run:
         self.tokens += sum(r.completion_tokens for r in answer)
         lacking = [t for t in request.trials if t not in trials]
         if lacking:
-            self._fail(request, lacking, f"the back end gave no answer for trials {lacking}")
+            why = f": {answer.why}" if isinstance(answer, Incomplete) else ""
+            self._fail(request, lacking, f"the back end gave no answer for trials {lacking}{why}")
 
     def _fail(self, request: Request, trials: Sequence[int], reason: str) -> None:
         self.ledger.fail(request.clip, request.id, trials, reason)

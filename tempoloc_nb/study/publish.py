@@ -167,6 +167,6 @@ def write_cards() -> list[Path]:
         path = data_dir() / "models" / model / "README.md"
         card = model_card(model)
         with all_or_nothing(path) as partial:
-            partial.write_text(card, encoding="utf-8")
+            partial.write_text(card, encoding="utf-8", newline="\n")
         paths.append(path)
     return paths

@@ -266,7 +266,7 @@ def _jobs(source: Path, target: Path) -> dict[str, Path]:
         return {source.name: (target / source.name).with_suffix(".mp4")}
     inside = target.resolve()
     found = [path for path in videos_below(source) if inside not in path.resolve().parents]
-    names = sorted(str(path.relative_to(source)) for path in found)
+    names = sorted(path.relative_to(source).as_posix() for path in found)
     if not names:
         raise TempolocError(f"{source}: no videos ({', '.join(SUFFIXES)}) in it")
     jobs = {name: (target / name).with_suffix(".mp4") for name in names}

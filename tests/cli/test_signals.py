@@ -27,7 +27,7 @@ def test_the_gripper_rule_writes_predictions(run: Run, tmp_path: Path) -> None:
     assert code == 1
     assert "signals.npz is not there: give signals" in error
     code, _, error = run("localize", "--backend", "signal", "--model", "rule", "--benchmark", "sim", "-o", "r.jsonl")
-    assert (code, error) == (1, "tempoloc: unknown signal row 'rule': choose one of gripper-rule\n")
+    assert (code, error) == (1, "tempoloc: unknown signal row 'rule': choose one of gripper-rule, motion-minima\n")
 
 
 def test_fuse_moves_a_files_events(run: Run, tmp_path: Path) -> None:

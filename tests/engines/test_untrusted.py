@@ -174,6 +174,14 @@ def test_an_answer_that_cannot_be_used_costs_no_other(body: Any, tmp_path: Path)
         only_error(server, run(server, tmp_path / "p.jsonl"))
 
 
+def test_a_trial_that_fails_is_noted_with_its_reason(tmp_path: Path) -> None:
+    with FakeServer(wild=one_is_wild(lambda handler: handler.send(200, []))) as server:
+        made = OpenAIBackend("fake", [server.url], rules=RULES, concurrency=2, patience=ONCE)
+        summary = run_backend(made, SIM, tmp_path / "p.jsonl", fps=4, trials=2, prompt="tiny")
+    ((_, line),) = summary.failed
+    assert line.startswith(f"the back end gave no answer for trials [0]: {BAD}: {server.url} failed with: an answer")
+
+
 def test_a_packed_answer_is_read(tmp_path: Path) -> None:
     data = json.dumps(changed("choices.0.message.content", "packed")).encode()
     for coding, body in (("gzip", gzip.compress(data)), ("deflate", zlib.compress(data))):
@@ -206,6 +214,7 @@ def test_nobody_is_followed_to_another_address(monkeypatch: pytest.MonkeyPatch) 
         line = ask(lambda handler: handler.send(307, b"", {"Location": place}))
         assert line.startswith(f"refuses: HTTP 307, it sends on to {other.url}/v1/chat/completions?key=…: give that")
         assert other.headers == []
+    assert ask(lambda handler: handler.send(301, {"error": "gone"})) == "refuses: HTTP 301, gone"
 
 
 def test_lists_of_models_are_not_trusted_either(monkeypatch: pytest.MonkeyPatch) -> None:

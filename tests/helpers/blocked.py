@@ -26,10 +26,15 @@ for name in Blocked.names:
 """
 
 
-def run_without(modules: Iterable[str], code: str, folder: Path, **variables: str) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of `code` in a fresh Python without `modules`; nor have those that it starts."""
+def run_without(
+    modules: Iterable[str], code: str, folder: Path, *, setup: str = "", **variables: str
+) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of `code` in a fresh Python without `modules`; nor have those that it starts.
+
+    `setup` is code that runs first in each of them.
+    """
     folder.mkdir(exist_ok=True)
-    (folder / "sitecustomize.py").write_text(CODE.format(names=set(modules)), encoding="utf-8")
+    (folder / "sitecustomize.py").write_text(CODE.format(names=set(modules)) + setup, encoding="utf-8")
     paths = os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True,
