@@ -156,7 +156,7 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
         try:
             clips += [clip_from_dict(parse_object(line, where), where)] if line.strip() else []
         except TempolocError as error:
-            found += str(error).splitlines()
+            found += str(error).split("\n")
     twice = [clip for clip, count in Counter(c.clip for c in clips).items() if count > 1]
     found += [f"{path.name} has the clip {clip} twice; clip ids must be unique" for clip in twice]
     if not clips and not found:

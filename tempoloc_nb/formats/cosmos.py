@@ -243,7 +243,7 @@ class _Caption:
 class _Window:
     __pydantic_config__: ClassVar = OTHERS
 
-    start_frame: int
+    start_frame: Annotated[int, Field(ge=-(10**9), le=10**9)]
     caption_json: Annotated[_Caption | None, BeforeValidator(_unpacked)] = None
     caption: Any = None
 

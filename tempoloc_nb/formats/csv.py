@@ -56,9 +56,10 @@ def read_csv(path: str | Path) -> list[Row]:
 
 # %% ../../nbs/55_formats/30_csv.ipynb #fc31cf72
 def _check_header(header: Sequence[str], name: str) -> None:
+    found = " ".join(", ".join(header).split())  # in one line
     for column in ("clip", "label", "boundary"):
         if header.count(column) != 1:
-            raise TempolocError(f"{name}:1 needs one column {column!r}; found: {', '.join(header)[:80] or 'nothing'}")
+            raise TempolocError(f"{name}:1 needs one column {column!r}; found: {found[:80]}")
     if unknown := set(header) - set(COLUMNS):
         raise TempolocError(f"{name}:1 has the unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}")
 

@@ -69,7 +69,7 @@ def write_vtt(found: Iterable[Proposal], folder: Path, *, force: bool = False) -
     return tuple(texts)
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #96170095
-_TIMES = re.compile(r"((?:\d+:)?[0-5]\d:[0-5]\d\.\d{3})\s+-->\s+((?:\d+:)?[0-5]\d:[0-5]\d\.\d{3})(?:\s.*)?")
+_TIMES = re.compile(r"((?:\d{1,6}:)?[0-5]\d:[0-5]\d\.\d{3})\s+-->\s+((?:\d{1,6}:)?[0-5]\d:[0-5]\d\.\d{3})(?:\s.*)?")
 
 
 def _cues(path: Path) -> Iterator[tuple[int, str, str, str]]:

@@ -188,6 +188,7 @@ BAD_CUES = [
     ("00:00:02.500 -->", "00:00:02.600 -->", r"0.vtt:14: a cue starts at 00:00:02.600, not where the last ends"),
     ("--> 00:00:04.000", "--> 00:00:07.000", r"0.vtt:14: 7 s is outside stack/0"),
     ("--> 00:00:04.000", "--> 4.0", r"0.vtt:14: .* is not START --> END"),
+    ("--> 00:00:04.000", f"--> {'9' * 500}:00:04.000", r"0.vtt:14: .* is not START --> END"),
     ("\nrelease", "\nlet go", r"0.vtt:10: stack/0: there is no row for 'release', but one for 'let go'"),
     ("WEBVTT", "SUBTITLES", r"0.vtt:1 is not WebVTT"),
     ('NOTE {"clip"', 'NOTE {"klip"', r"0.vtt:3: the note is not as exported"),

@@ -394,7 +394,7 @@ def test_bad_rows_are_named(tmp_path: Path, name: str) -> None:
 def test_broken_json_is_named(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps(row("")) + '\n{"clip": \n' + json.dumps(row("", trial=1)) + "\n")
-    with pytest.raises(TempolocError, match=r"^p\.jsonl:2 is not JSON"):
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:2 is not JSON.*; delete that line, and the command that"):
         evaluate(path, toy())
     path.write_bytes(json.dumps(row("")).encode() + b"\n\xff\xfe\n")
     with pytest.raises(TempolocError, match=r"^p\.jsonl:2 is not JSON"):
