@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from .options import OUTPUT, ForceOption, WorkersOption, echo_done, number, option
+from ..core.errors import unknown
 
 DATA = "Data"
 TRAINING = "Training"
@@ -99,6 +100,8 @@ def train(
     from tempoloc_nb.tiny.plan import load_plan
     from tempoloc_nb.tiny.run import train as run
 
+    if device is not None and device.partition(":")[0] not in ("cpu", "cuda"):
+        raise unknown("device", device, ("cpu", "cuda"))
     plan = load_plan(config, seed=seed, workers=workers)
     plan = replace(plan, init=plan.init if init is None else init, begin=begin)
     kept = tuple(keep or ())
