@@ -280,8 +280,8 @@ def test_fields_of_a_manifest(clips: Path) -> None:
     edit(clips, 1, placeholder=True)
     with pytest.raises(TempolocError, match="mug/1: nobody has labelled its events"):
         build(clips, name="more", allowed=["durration"])
-    edit(clips, 1, placeholder=False, events=[])
-    with pytest.raises(TempolocError, match="mug/1: it has no events"):
+    edit(clips, 1, placeholder=False, events=[])  # those of the task, without times
+    with pytest.raises(TempolocError, match="mug/1: nobody has labelled its events"):
         build(clips, name="more", allowed=["durration"])
 
 

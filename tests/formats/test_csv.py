@@ -264,7 +264,7 @@ def test_a_manifest_elsewhere_points_to_the_same_videos(tmp_path: Path) -> None:
 times = st.lists(st.floats(0.002, 50), min_size=1, max_size=6, unique=True).map(sorted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(times, st.data())
 def test_any_boundaries_survive_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory, at: list[float], data: st.DataObject

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
@@ -601,7 +601,6 @@ def test_the_recipes_rule_goes_by_place(tmp_path: Path) -> None:
     assert values(score(tmp_path, [answer], None, "recipe"), "mae_s") == pytest.approx([2.0])
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_no_permutation_changes_a_score(data: st.DataObject) -> None:
     """All scores, also of missing, late and disordered events, and for clips that have a label twice."""

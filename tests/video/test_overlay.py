@@ -10,7 +10,7 @@ from fractions import Fraction
 import av
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 from video_clips import broken_files, scene, write_audio, write_clip
@@ -34,7 +34,6 @@ def test_the_recipe_is_the_special_case(fps, c):
     assert stamps.stamp_coefficient(512, 512, 7 * fps) == pytest.approx(c, abs=0.013)
 
 
-@settings(deadline=None)  # a busy machine may pause
 @given(st.integers(160, 2000), st.integers(160, 2000), st.floats(1, 3000), st.floats(0.1, 2000))
 def test_style_fits_and_stays_legible(width, height, frames, longest):
     style = stamp_style(width, height, frames, longest)
