@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from multiprocessing.connection import wait
 from pathlib import Path
+from textwrap import shorten
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -239,7 +240,7 @@ def failure(log: str, error: BaseException) -> str:
     missing = kind in ("ImportError", "ModuleNotFoundError")
     way = _ROOM if _MEMORY.search(f"{kind}: {said}") else ""
     way = "; install what is missing into vLLM's environment: pip install 'tempoloc_nb[vllm]'" if missing else way
-    return f"{said.strip()[:300].rstrip('.')}{way}"
+    return f"{shorten(said.strip().rstrip('.'), 240, placeholder=' …')}{way}"
 
 
 class _Log:
