@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,13 @@ import pytest
 from tempoloc_nb.core import settings as settings_module
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A busy machine may pause. The environments of other suites have no hypothesis.
+if find_spec("hypothesis"):
+    import hypothesis
+
+    hypothesis.settings.register_profile("tempoloc", deadline=None)
+    hypothesis.settings.load_profile("tempoloc")
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and every process that they start would, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -20,8 +20,10 @@ from tempoloc_nb.cli.options import (
     OUTPUT,
     SAMPLING,
     SHOWN,
+    ForceOption,
     JsonOption,
     TotalPixelsOption,
+    echo_done,
     number,
     option,
     tell,
@@ -84,6 +86,7 @@ def build(
         bool, option(SOURCE, "Leave out clips that cannot be used; summary.json lists them.", "--drop")
     ] = False,
     allow: Annotated[list[str] | None, option(SOURCE, "A field of your own in the manifest; repeatable.")] = None,
+    force: ForceOption = False,
 ) -> None:
     """Write conversations, their videos and a summary."""
     from tempoloc_nb.core.settings import settings
@@ -105,7 +108,7 @@ def build(
         digits=digits, split=split, demonstration=demonstration, seed=seed, max_bytes=max_bytes,
         check_frames=check_frames, link=link, drop=drop,
     )  # fmt: skip
-    built = build_dataset(source, output, options, progress=sys.stderr.isatty())
+    built = build_dataset(source, output, options, progress=sys.stderr.isatty(), force=force)
     typer.echo(str(built))
     if source.unused:
         typer.echo(f"{len(source.unused)} videos have no answer, such as {source.unused[0]}: see summary.json")
@@ -118,23 +121,27 @@ def stats(
     dataset: Annotated[Path, typer.Argument(help="Folder of a dataset, or of one of its splits.")],
     split: Annotated[str | None, typer.Option(help="Only this split.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write the figure here (.png or .svg).")] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
-    from tempoloc_nb.core.files import all_or_nothing, writing
+    from tempoloc_nb.core.files import all_or_nothing, is_stream, writing
+    from tempoloc_nb.core.outputs import check_output
     from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_json, stats_text
     from tempoloc_nb.data.store import read_samples
 
-    if figure is not None and figure.suffix not in (".png", ".svg"):
-        raise TempolocError(f"a figure is written as .png or .svg, not as {figure.name}")
+    if figure is not None:
+        if figure.suffix not in (".png", ".svg") and not is_stream(figure):
+            raise TempolocError(f"a figure is written as .png or .svg, not as {figure.name}")
+        check_output(figure, force=force)
     samples = read_samples(dataset, split)
     rows = dataset_stats(samples)
-    typer.echo(stats_json(rows) if as_json else stats_text(rows))
+    echo_done(stats_json(rows) if as_json else stats_text(rows), figure)
     if figure is not None:
         from tempoloc_nb.study.report import render
 
-        with writing(figure), all_or_nothing(figure) as partial:
-            partial.write_bytes(render(stats_figure(samples), "png" if figure.suffix == ".png" else "svg"))
+        with writing(figure), all_or_nothing(figure, force=force) as partial:
+            partial.write_bytes(render(stats_figure(samples), "svg" if figure.suffix == ".svg" else "png"))
 
 # %% ../../nbs/90_cli/60_data.ipynb #dfd15af8
 # Option of a format → its description.
@@ -166,6 +173,7 @@ HELP = {
     "who": "Who corrected.",
     "why": "Why.",
     "camera": "Camera, where there are several.",
+    "force": "Replace what is there already.",
     "episode": "An episode; repeatable; all by default.",
     "label": "Name of an event, in order; repeatable.",
 }
@@ -224,7 +232,7 @@ def format_command(name: str, side: Literal["write", "read"]) -> Callable[..., N
 
     def convert(source: str, output: Path, **chosen: Any) -> None:
         kept = {k: v for k, v in chosen.items() if v not in (None, [], ())}
-        typer.echo(str((export_dataset if side == "write" else import_dataset)(source, output, name, **kept)))
+        echo_done((export_dataset if side == "write" else import_dataset)(source, output, name, **kept), output)
 
     convert.__doc__ = f"{'Write' if side == 'write' else 'Read'} {found.title}."
     convert.__signature__ = inspect.Signature([*fixed, *options])  # type: ignore[attr-defined]
@@ -311,7 +319,7 @@ def caption_prompts(
     captions: Annotated[Path | None, typer.Option(help="Folder of captions; by default the one in the set.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be changed, and change nothing.")] = False,
 ) -> None:
-    """Replace the prompts of a validation set by structured captions."""
+    """Replace the prompts of a validation set by structured captions; each file is kept as it was in NAME.bak."""
     from tempoloc_nb.core.files import writing
     from tempoloc_nb.formats.captions import rewrite_prompts
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .options import JsonOption, number, option
+from .options import ForceOption, JsonOption, echo_done, number, option
 
 app = typer.Typer(name="sft", help="Fine-tune a model on a dataset.", no_args_is_help=True)
 
@@ -34,11 +34,11 @@ def config(
     set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE, e.g. train.epoch=3; repeatable.")] = None,
     model: Annotated[str | None, typer.Option(help="Model folder or hub name.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Folder that tempoloc dataset build wrote.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that holds something else.")] = False,
+    force: ForceOption = False,
     list_: Annotated[bool, typer.Option("--list", help="List the presets, and write nothing.")] = False,
 ) -> None:
     """Write a training file; without options, the recipe's mimicgen_sft.toml with its vision section."""
-    from tempoloc_nb.finetuning.config import load_presets, make_config, to_toml, write_config
+    from tempoloc_nb.finetuning.config import load_presets, make_config, write_config
     from tempoloc_nb.finetuning.keys import read_override
 
     if list_:
@@ -49,12 +49,9 @@ def config(
     changes |= {"policy.model_name_or_path": model} if model else {}
     changes |= {"custom.dataset.path": dataset} if dataset else {}
     made = make_config(engine, preset or [], changes)
-    if str(output) == "-":
-        typer.echo(to_toml(made), nl=False)
-        return
     path = output or Path("mimicgen_sft.toml" if engine == "cosmos-rl" else "sft.toml")
-    write_config(path, made, force)
-    typer.echo(f"{path}: {len(made)} keys for {engine}; next: tempoloc sft check {path} --engine {engine}")
+    write_config(path, made, force=force)
+    echo_done(f"{path}: {len(made)} keys for {engine}; next: tempoloc sft check {path} --engine {engine}", path)
 
 # %% ../../nbs/90_cli/70_finetune.ipynb #a0988874
 @app.command()

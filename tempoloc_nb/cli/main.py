@@ -19,21 +19,19 @@ from . import data, finetune, models, predictions, study, tiny, videos
 from .options import tell
 from .study import join_parameters
 from ..core.errors import TempolocError
+from ..core.files import first_line
 from ..core.optional import EXTRAS
 
 # %% auto #0
-__all__ = ['EXPECTED', 'app', 'PANELS', 'explain', 'Commands', 'tempoloc', 'main']
+__all__ = ['app', 'PANELS', 'explain', 'Commands', 'tempoloc', 'main']
 
 # %% ../../nbs/90_cli/10_main.ipynb #f3a74075
-EXPECTED = (TempolocError, OSError, UnicodeError, RecursionError, ModuleNotFoundError)
-
-
-def explain(error: Exception) -> list[str]:
-    """Lines that say what is wrong, for the errors in `EXPECTED`."""
-    if isinstance(error, ModuleNotFoundError):
-        name = str(error.name).partition(".")[0]
-        package = f"'tempoloc_nb[{EXTRAS[name]}]'" if name in EXTRAS else name
-        return [f"{name} is not installed: pip install {package}"]
+def explain(error: BaseException) -> list[str]:
+    """Lines that say what is wrong and the way out; none for what is a mistake of this package."""
+    if isinstance(error, TempolocError):
+        return str(error).split("\n")
+    if isinstance(error, ImportError):
+        return _missing(error)
     if isinstance(error, OSError):
         places = " and ".join(str(p) for p in (error.filename, error.filename2) if p is not None)
         return [f"{places}{': ' if places else ''}{error.strerror or error}"]
@@ -41,7 +39,24 @@ def explain(error: Exception) -> list[str]:
         return [f"a text is not in UTF-8: {error}"]
     if isinstance(error, RecursionError):
         return ["a file is nested too deep to be read"]
-    return str(error).splitlines() or [type(error).__name__]
+    if isinstance(error, MemoryError):
+        return ["there is not enough memory: ask for less at once (--batch 1, fewer --total-pixels, fewer --workers)"]
+    if isinstance(error, ValueError) and "embedded null" in str(error):
+        return ["a path holds a NUL byte, which no file's name can"]
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # pathlib's, before Python 3.13
+        return [f"{str(error).partition('from ')[2].strip(chr(39))}: a loop of links"]
+    return []
+
+
+def _missing(error: ImportError) -> list[str]:
+    """What is to be installed; nothing where a module of this package is missing."""
+    name = str(error.name or "").partition(".")[0]
+    if name == "tempoloc_nb":
+        return []
+    install = f"pip install 'tempoloc_nb[{EXTRAS[name]}]'" if name in EXTRAS else f"pip install {name}"
+    if not name or not isinstance(error, ModuleNotFoundError):
+        return [f"{first_line(error)}{f': {install}' if name else ''}"]
+    return [f"{name} is not installed: {install}"]
 
 # %% ../../nbs/90_cli/10_main.ipynb #7caff8a2
 class Commands(TyperGroup):
@@ -59,10 +74,11 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             tell("interrupted")
             raise typer.Exit(130) from None
-        except EXPECTED as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # `| head` has read enough
+        except Exception as error:
+            lines = explain(error)
+            if not lines or (isinstance(error, OSError) and error.errno == errno.EPIPE):  # `| head` has read enough
                 raise
-            tell(*explain(error))
+            tell(*lines)
             raise typer.Exit(1) from None
 
 # %% ../../nbs/90_cli/10_main.ipynb #6fb6f01e
@@ -78,8 +94,8 @@ app = typer.Typer(
 PANELS = {
     "Find boundaries": (predictions.find,),
     "Measure on a benchmark": (
-        predictions.localize, predictions.evaluate, predictions.consensus, predictions.refine, predictions.merge,
-        predictions.import_recipe, models.models,
+        predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse, predictions.refine,
+        predictions.merge, predictions.import_recipe, models.models,
     ),
     "Videos and data": (videos.simulate, videos.overlay, data.app),
     "Train": (finetune.app, tiny.app),
@@ -126,6 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(join_parameters(sys.argv[1:] if arguments is None else arguments))
     except SystemExit as ended:
         _end(ended.code)
-    except EXPECTED as error:  # no command has begun: the help does not fit on a full disk, say
-        tell(*explain(error))
+    except Exception as error:  # no command has begun: the help does not fit on a full disk, say
+        lines = explain(error)
+        if not lines:
+            raise
+        tell(*lines)
         _end(1)

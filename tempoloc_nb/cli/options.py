@@ -23,15 +23,17 @@ SHOWN = "What the model is shown"
 SAMPLING = "Sampling"
 ENGINE = "Engine"
 OUTPUT = "Output"
+SIGNAL = "The gripper's signal"
 LARGEST = 1e15
 SMALLEST = 1e-9
 """Numbers of an option lie between these: larger ones count as infinite, smaller ones as 0."""
 
 # %% auto #0
-__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'LARGEST', 'SMALLEST', 'BenchmarkOption', 'VideoRootOption',
-           'FpsOption', 'TotalPixelsOption', 'JsonOption', 'SummaryOption', 'ForceOption', 'WorkersOption',
-           'ModelOption', 'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption',
-           'BackendOption', 'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
+__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'SIGNAL', 'LARGEST', 'SMALLEST', 'BenchmarkOption',
+           'VideoRootOption', 'FpsOption', 'TotalPixelsOption', 'JsonOption', 'SignalsOption', 'EventKindOption',
+           'ControlRateOption', 'InvertedOption', 'SummaryOption', 'ForceOption', 'WorkersOption', 'ModelOption',
+           'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption',
+           'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
            'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done', 'show']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
@@ -69,6 +71,19 @@ FpsOption = Annotated[
 ]
 TotalPixelsOption = Annotated[int | None, option(SHOWN, "Pixels of all frames of a clip.", check=number(1))]
 JsonOption = Annotated[bool, option(OUTPUT, "Print JSON.", "--json")]
+SignalsOption = Annotated[
+    Path | None,
+    option(SIGNAL, "The gripper: .npz, HDF5 or a LeRobot dataset; the benchmark's signals.npz by default."),
+]
+EventKindOption = Annotated[
+    list[str] | None,
+    option(SIGNAL, "LABEL=close, open or none: what the gripper does, where the verb does not say it; repeatable."),
+]
+ControlRateOption = Annotated[
+    float | None,
+    option(SIGNAL, "Control steps a second, where an HDF5 file does not say it.", "--rate", check=number(above=0)),
+]
+InvertedOption = Annotated[bool, option(SIGNAL, "The dataset's gripper is larger when more closed.", "--inverted")]
 SummaryOption = Annotated[
     bool,
     option(OUTPUT, "Print one JSON object: what was written, counts, and each failure with its reason.", "--json"),

@@ -46,6 +46,7 @@ def experiment(
     data_parallel: DataParallelOption = 1,
     tensor_parallel: TensorParallelOption = 1,
     pack: Annotated[Path | None, option(OUTPUT, "Folder for the packed copies (.jsonl.xz).")] = None,
+    force: Annotated[bool, option(OUTPUT, "Replace packed copies of other runs.", "--force")] = False,
 ) -> None:
     """Ask the models of the study's experiments.
 
@@ -79,7 +80,7 @@ def experiment(
         typer.echo(run_line(out))
         failed += len(summary.failed)
         if pack and not summary.failed:
-            pack_predictions(out, pack)
+            pack_predictions(out, pack, force=force)
     if failed:
         raise typer.Exit(1)
 

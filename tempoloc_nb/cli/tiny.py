@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from .options import OUTPUT, WorkersOption, number, option
+from .options import OUTPUT, ForceOption, WorkersOption, echo_done, number, option
+from ..core.errors import unknown
 
 DATA = "Data"
 TRAINING = "Training"
@@ -35,12 +36,16 @@ def prepare(
 
     from tqdm import tqdm
 
+    from tempoloc_nb.core.files import writing
+    from tempoloc_nb.core.locks import sole_writer
     from tempoloc_nb.tiny.prepare import episode_jobs, make_parts, scene_jobs
 
     jobs = scene_jobs(roots[0] / "models", output, scenes) if scenes else []
     for root in roots:
         jobs += episode_jobs(root, output, hold_out=hold_out)
-    with tqdm(unit="frame", disable=not sys.stderr.isatty()) as bar:
+    with writing(output):
+        output.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with sole_writer(output), tqdm(unit="frame", disable=not sys.stderr.isatty()) as bar:
         made = make_parts(jobs, workers, lambda done: bar.update(done - bar.n))
     typer.echo(f"{output}: {len(jobs)} parts, {made} frames rendered")
 
@@ -50,19 +55,22 @@ def clips(
     roots: Annotated[list[Path], typer.Argument(help="Folders in which tempoloc simulate saved episodes.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write (CSV).")],
     workers: WorkersOption = None,
+    force: ForceOption = False,
 ) -> None:
     """List every clip with its seed and hashes of its start state and of three frames."""
     import csv
 
     from tempoloc_nb.core.files import all_or_nothing
+    from tempoloc_nb.core.outputs import check_output
     from tempoloc_nb.tiny.prepare import list_clips
 
+    check_output(output, force=force)
     rows = list_clips(roots, workers)
-    with all_or_nothing(output) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+    with all_or_nothing(output, force=force) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    typer.echo(f"{output}: {len(rows)} clips")
+    echo_done(f"{output}: {len(rows)} clips", output)
 
 # %% ../../nbs/90_cli/80_tiny.ipynb #5e675c59
 @app.command()
@@ -92,6 +100,8 @@ def train(
     from tempoloc_nb.tiny.plan import load_plan
     from tempoloc_nb.tiny.run import train as run
 
+    if device is not None and device.partition(":")[0] not in ("cpu", "cuda"):
+        raise unknown("device", device, ("cpu", "cuda"))
     plan = load_plan(config, seed=seed, workers=workers)
     plan = replace(plan, init=plan.init if init is None else init, begin=begin)
     kept = tuple(keep or ())

@@ -39,11 +39,12 @@ def simulate(
     ] = 0,
     split: Annotated[
         str | None,
-        option(SCENE, "Make the study's clips of this split instead: base, sft, validation or test."),
+        option(SCENE, "Make the study's clips of this split instead: base, sft, validation, test or detours."),
     ] = None,
     size: Annotated[int, option(VIDEO, "Side of the video in pixels.", check=number(16))] = 256,
     workers: WorkersOption = None,
     render: Annotated[bool, option(VIDEO, "Write videos, which needs OpenGL.", "--render/--no-render")] = True,
+    force: Annotated[bool, option(OUTPUT, "Replace clips that somebody changed.", "--force")] = False,
 ) -> None:
     """Make demonstrations with exact ground truth."""
     from tqdm import tqdm
@@ -62,6 +63,7 @@ def simulate(
                 workers=workers,
                 render=render,
                 progress=lambda done, bar=bar: bar.update(done - bar.n),  # type: ignore[misc]
+                force=force,
             )
         typer.echo(str(made))
 
@@ -90,7 +92,9 @@ def overlay(
     ] = 23,
     preset: Annotated[str, option(VIDEO, "Preset of x264.")] = "medium",
     workers: WorkersOption = None,
-    force: Annotated[bool, option(OUTPUT, "Stamp again what is up to date.", "--force")] = False,
+    force: Annotated[
+        bool, option(OUTPUT, "Replace what is there already, even what is up to date.", "--force")
+    ] = False,
 ) -> None:
     """Write each frame's time under it."""
     from tempoloc_nb.video.overlay import OverlayOptions, stamp_videos

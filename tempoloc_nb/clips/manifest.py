@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, ClassVar
 
 from .tasks import Event, Positive, Task, boundary_faults, check_task, list_tasks, read_task
@@ -96,7 +96,10 @@ class Clip:
         """The absolute path of the video; raises `TempolocError` where the manifest has none."""
         if self.video is None:
             raise TempolocError(f"clip {self.clip} has no video here: give the folder that holds it (video_root)")
-        return root / self.video
+        path = root / self.video
+        if "\\" in self.video and not path.exists():  # a manifest that was written on Windows
+            return root / PureWindowsPath(self.video).as_posix()
+        return path
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #99defa1a
 _KNOWN = tuple(f.name for f in fields(Clip) if f.name != "extra")
@@ -153,7 +156,7 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
         try:
             clips += [clip_from_dict(parse_object(line, where), where)] if line.strip() else []
         except TempolocError as error:
-            found += str(error).splitlines()
+            found += str(error).split("\n")
     twice = [clip for clip, count in Counter(c.clip for c in clips).items() if count > 1]
     found += [f"{path.name} has the clip {clip} twice; clip ids must be unique" for clip in twice]
     if not clips and not found:
@@ -359,7 +362,8 @@ def load_benchmark(name: str | Path) -> Benchmark:
     clips = read_manifest(manifest)
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}
     clips = tuple(_with_events(c, tasks[c.task]) for c in clips)
-    return Benchmark(manifest.parent.name, manifest.parent, tasks, clips, manifest)
+    folder = manifest.parent
+    return Benchmark(folder.name or folder.resolve().name, folder, tasks, clips, manifest)
 
 
 def _with_events(clip: Clip, task: Task) -> Clip:

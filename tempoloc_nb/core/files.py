@@ -91,8 +91,12 @@ def _pour(whole: Path, target: Path) -> None:
     """Write a file's bytes to a stream."""
     with whole.open("rb") as source:
         if str(target) not in ("-", "/dev/stdout"):
-            with target.open("ab") as sink:
-                shutil.copyfileobj(source, sink)
+            try:
+                with target.open("ab") as sink:
+                    shutil.copyfileobj(source, sink)
+            except OSError as error:  # a full device does not say which it is
+                error.filename = str(target)
+                raise
         elif hasattr(sys.stdout, "buffer"):
             sys.stdout.flush()
             shutil.copyfileobj(source, sys.stdout.buffer)
@@ -271,5 +275,5 @@ def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dic
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = True) -> int:
     """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8") as file:
+    with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         return sum(file.write(json_text(row) + "\n") > 0 for row in rows)

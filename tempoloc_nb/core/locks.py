@@ -36,7 +36,7 @@ def sole_writer(path: Path) -> Iterator[None]:
     ours = not isinstance(lock, SoftFileLock)  # on a file system without locks the file is the lock, filelock's own
     if ours:
         with suppress(OSError):  # on a full disk the lock holds without its owner's name
-            marker.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+            marker.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8", newline="\n")
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ EXTRAS = {
     **dict.fromkeys(("matplotlib", "pandas", "papermill", "nbconvert", "seaborn"), "study"),
     **dict.fromkeys(("datasets", "h5py", "pyarrow"), "data"),
     **dict.fromkeys(("mujoco", "robosuite"), "sim"),
-    "httpx": "server", "peft": "lora", "ray": "ray", "vllm": "vllm", "xgrammar": "structured",
+    "anyio": "server", "httpx": "server", "peft": "lora", "ray": "ray", "vllm": "vllm", "xgrammar": "structured",
 }  # fmt: skip
 """The extra of this package that brings a library, where `[dev]` or nothing at all may be installed."""
 

@@ -5,15 +5,17 @@
 # %% ../../nbs/10_core/24_outputs.ipynb #2a3e561e
 from __future__ import annotations
 
+import filecmp
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import TempolocError
-from .files import is_stream, there_already, writing
+from .files import all_or_nothing, is_stream, there_already, writing
 
 # %% auto #0
-__all__ = ['check_output', 'check_folder']
+__all__ = ['check_output', 'check_folder', 'keep_backup']
 
 # %% ../../nbs/10_core/24_outputs.ipynb #92ff97eb
 def check_output(
@@ -82,3 +84,16 @@ def check_folder(
             if not (path / mark).is_file():
                 raise TempolocError(f"{path} has no {mark}, so it holds something else: give another -o, or remove it")
     return path
+
+# %% ../../nbs/10_core/24_outputs.ipynb #2bea1b31
+def keep_backup(path: Path) -> Path:
+    """Copy a file that is to be changed in place to NAME.bak, or .bak1, .bak2, ... where that is; compare all bytes."""
+    number = 0
+    while (backup := path.with_name(f"{path.name}.bak{number or ''}")).exists():
+        number += 1
+    with all_or_nothing(backup, force=False) as partial:
+        shutil.copy2(path, partial)
+        filecmp.clear_cache()
+        if not filecmp.cmp(partial, path, shallow=False):
+            raise TempolocError(f"the backup of {path.name} differs from it: is the disk full, or the file in use?")
+    return backup

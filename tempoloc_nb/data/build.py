@@ -22,9 +22,11 @@ from tqdm import tqdm
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
-from ..core.files import first_line, write_json, writing
+from ..core.files import first_line, put_folder, write_json, writing
+from ..core.locks import sole_writer
 from ..core.machine import cores
 from ..core.optional import import_optional
+from ..core.outputs import check_folder
 from ..core.provenance import file_hash
 from ..core.settings import settings
 from .sample import Sample, after_the_end, inside, sample_of
@@ -33,7 +35,7 @@ from .splits import assign, demonstration_of, group, read_plan
 from .store import save_samples
 from ..prompting.prompts import Prompt, load_prompt
 from ..video.files import open_video, probe, video_frames
-from ..video.overlay import OverlayOptions, stamp_video
+from ..video.overlay import OverlayOptions, is_stamped_so, stamp_video
 from ..video.stamp import Stamps
 
 Item = TypeVar("Item")
@@ -229,7 +231,7 @@ def _place(draft: Draft, folder: Path, options: BuildOptions, stop: threading.Ev
             fps=options.fps, pairs=options.stamps == "pair", total_pixels=settings().pixels.total_pixels
         )
         try:
-            stamp_video(draft.path, target, how, stop=stop)
+            stamp_video(draft.path, target, how, stop=stop, force=not is_stamped_so(target, how))
         except TempolocError as error:
             return Dropped(draft.clip.clip, "video cannot be stamped", _said(error, draft.path))
         return replace(draft, sample=replace(draft.sample, video_sha256=file_hash(target)))
@@ -309,24 +311,26 @@ def _drafts(
 
 # %% ../../nbs/50_data/40_build.ipynb #f1a6f804
 def build_dataset(
-    source: Source, output: Path | str, options: BuildOptions | None = None, *, progress: bool = False
+    source: Source, output: Path | str, options: BuildOptions | None = None, *, progress: bool = False,
+    force: bool = False,
 ) -> Built:
     """Write the dataset of a source to the folder `output`: a folder for each split, `videos`, and `summary.json`.
 
-    Raises `TempolocError` if `output` is there, nothing is left, a split would leak or be empty, or, without
-    `options.drop`, a clip cannot be used.
+    `force` replaces a dataset that is there. Raises `TempolocError` if `output` is there, another process writes it,
+    nothing is left, a split would leak or be empty, or, without `options.drop`, a clip cannot be used.
     """
     options, output = options or BuildOptions(), Path(output)
     import_optional("datasets")  # before the videos are read
-    if output.exists():
-        raise TempolocError(f"{output} exists: remove it or give another name")
+    check_folder(output, "summary.json", force=force, inputs=[c.video for c in source.candidates])
     read_plan(options.split)
     prompt = load_prompt(options.prompt)
     digits = source.digits if options.digits is None else options.digits
     fixed = {"convention": _convention(source, options.convention), "digits": digits}
-    drafts, dropped = _drafts(source, options, prompt, fixed, progress)
-    partial = output.with_name(output.name + ".part")
     with writing(output):
+        output.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with sole_writer(output), writing(output):
+        drafts, dropped = _drafts(source, options, prompt, fixed, progress)
+        partial = Path(os.path.realpath(output) + ".part")
         placed = _each(lambda d, stop: _place(d, partial, options, stop), drafts, "videos", progress)
         dropped += [d for d in placed if isinstance(d, Dropped)]
         _refuse(dropped, len(source.candidates), options.drop)
@@ -335,7 +339,7 @@ def build_dataset(
         save_samples(samples, partial)
         summary = _summary(source, options, prompt, fixed, samples, dropped)
         write_json(partial / "summary.json", summary)
-        partial.replace(output)
+        put_folder(partial, output, force=force)
     return Built(output, summary)
 
 # %% ../../nbs/50_data/40_build.ipynb #86cb5420

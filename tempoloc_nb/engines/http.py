@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import re
 import sys
 import time
 import zlib
@@ -18,12 +16,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
 from ..core.texts import shown, well_formed
-from .keys import key_mask
+from .keys import base_url, key_mask, read_key
 
 if TYPE_CHECKING:
     import anyio
@@ -32,36 +29,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 # %% auto #0
-__all__ = ['Answer', 'LARGEST', 'base_url', 'read_key', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server',
-           'error_text', 'Client', 'get_json']
-
-# %% ../../nbs/35_engines/110_http.ipynb #48528b71
-def base_url(url: str) -> str:
-    """A server's address without `/v1` at its end.
-
-    Raises `TempolocError` for anything but a plain http(s) URL; what may be a key in it is not repeated.
-    """
-    name = shown(re.split("[?#;&=]", url.strip().rpartition("@")[2])[0])
-    try:
-        parts = urlsplit(url.strip())
-        port = parts.port
-    except ValueError:
-        raise TempolocError("a server's URL must look like http://localhost:8000, and this one does not") from None
-    if re.search("[@?#;&=]", url):
-        raise TempolocError(f"{name}: a server's URL holds no keys; put the key into the environment")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise TempolocError(f"{name!r} is not a server's URL: it must look like http://localhost:8000")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    path = parts.path.rstrip("/").removesuffix("/v1")
-    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}"
-
-# %% ../../nbs/35_engines/110_http.ipynb #7a7924fc
-def read_key(variable: str) -> str | None:
-    """The API key in an environment variable, None if there is none. Raises `TempolocError` if it can be no key."""
-    key = os.environ.get(variable, "").strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise TempolocError(f"the key in ${variable} has characters that no key has: set it again")
-    return key or None
+__all__ = ['Answer', 'LARGEST', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server', 'error_text', 'Client',
+           'get_json']
 
 # %% ../../nbs/35_engines/110_http.ipynb #8e4eed42
 @dataclass(frozen=True, slots=True)
@@ -173,8 +142,12 @@ class _Ears:
 
     def address(self, url: str) -> str:
         """A server's address. Raises `TempolocError` if it is none, or the key is in it."""
-        found = base_url(url)
-        if self.mask(found) != found:
+        httpx, found = import_optional("httpx", "a server"), base_url(url)
+        try:
+            name = httpx.URL(found).host
+        except (httpx.InvalidURL, UnicodeError):
+            raise TempolocError(f"{found[:200]!r} is not a server's URL") from None
+        if not name or self.mask(found) != found:
             raise TempolocError("a server's URL holds no keys, and this one has the key of the environment in it")
         return found
 
@@ -217,7 +190,7 @@ class _Ears:
             text = error_text(self.json(body))
         except ValueError:
             text = body.decode(errors="replace")
-        if response.is_redirect:
+        if response.has_redirect_location:
             text = f"it sends on to {response.headers['Location']}: give that address, if you trust it"
         line = self.line(text)
         return f"HTTP {response.status_code}" + (f", {line}" if line else "")
@@ -310,7 +283,7 @@ class Client:
                 gone = f"{self._names()} could not be reached for {min(absent):.0f} s"
                 raise UnreachableError(f"{gone}: start it again, and the same command goes on")
             if rest > max(self.patience.absence, self.patience.longest):
-                raise UnreachableError(f"{self._names()} asks to be left alone for {rest:.0f} s")
+                raise UnreachableError(f"{self._names()} asks to be left alone for {rest:.6g} s")
             await anyio.sleep(rest)
 
     def _names(self) -> str:

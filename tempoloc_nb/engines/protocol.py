@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from ..video.files import Footage
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['Request', 'Response', 'Backend', 'reason', 'clip_error', 'row_seed', 'too_long', 'sampling_fields']
+__all__ = ['Request', 'Response', 'Incomplete', 'Backend', 'reason', 'clip_error', 'row_seed', 'too_long', 'sampling_fields']
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #2d7ed87a
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,14 @@ class Response:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", well_formed(self.text))  # half a character would end the run that writes it
+
+
+class Incomplete(list[Response]):
+    """The responses to a request some of whose trials failed; `why` says how the first of these did."""
+
+    def __init__(self, responses: Iterable[Response], why: str) -> None:
+        super().__init__(responses)
+        self.why = why
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #25d38113
 class Backend(Protocol):

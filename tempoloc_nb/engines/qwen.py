@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
+from ..core.files import first_line
 from ..core.optional import import_transformers
 from .protocol import Request, clip_error
 from .served_video import processor_rules
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['CLOCK', 'TESTED', 'ATTENTION', 'video_metadata', 'Shown', 'show', 'positions', 'mrope_positions', 'stock_positions',
-           'check_version', 'tested_transformers', 'attend_in_segments', 'use_batched_vision_attention']
+__all__ = ['CLOCK', 'BICUBIC', 'TESTED', 'ATTENTION', 'video_metadata', 'Shown', 'show', 'prepare', 'fit', 'positions',
+           'mrope_positions', 'stock_positions', 'check_version', 'tested_transformers', 'attend_in_segments',
+           'use_batched_vision_attention']
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #4769a0d7
 CLOCK = 90_000  # ticks a second
@@ -65,17 +67,51 @@ class Shown:
 def show(request: Request, processor: Any, total_pixels: int | None = None) -> Shown:
     """Decode a request's video and write its prompt. Raises `TempolocError` naming the clip if it cannot be read."""
     try:
-        shown = clip_inputs(request.video, processor, request.fps, request.view, total_pixels)
+        frames = clip_inputs(request.video, processor, request.fps, request.view, total_pixels)
     except TempolocError as error:
         raise clip_error(request.clip, error) from None
-    messages = request.prompt.messages(request.labels)
-    text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    size, (n, height, width, _) = pixel_limits(processor, shown, total_pixels), shown.images.shape
+    return prepare(frames, request.prompt.messages(request.labels), processor, total_pixels)
+
+
+def prepare(
+    frames: ClipInputs, messages: list[dict[str, Any]], processor: Any, total_pixels: int | None = None
+) -> Shown:
+    """Frames and a conversation about them, ready for a processor; raises `TempolocError` for its template."""
+    try:
+        text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # a program of the model's, in Jinja
+        raise TempolocError(f"the model's chat template cannot be used: {first_line(error)}") from error
+    size, (n, height, width, _) = pixel_limits(processor, frames, total_pixels), frames.images.shape
     rules = replace(processor_rules(processor), most=size["longest_edge"])
     return Shown(
-        text, shown.images, video_metadata(shown, is_qwen3(processor)), size, shown.pairs,
-        shown.pairs * rules.pair_tokens(width, height, n), shown.seconds_per_pair, shown.fps,
+        text, frames.images, video_metadata(frames, is_qwen3(processor)), size, frames.pairs,
+        frames.pairs * rules.pair_tokens(width, height, n), frames.seconds_per_pair, frames.fps,
     )  # fmt: skip
+
+# %% ../../nbs/35_engines/40_qwen.ipynb #25a3d47d
+BICUBIC = 3  # a processor's `resample`
+
+
+def fit(shown: Shown, processor: Any) -> Shown:
+    """`shown` with its frames at the size to which the processor would bring them, which then leaves them alone.
+
+    Its `size` allows just these: a frame that was shrunk to a budget may have fewer pixels than a frame should have.
+    Frames that the processor does not resize, or not bicubically, stay as they are.
+    """
+    import torch
+
+    least, most = shown.size["shortest_edge"], shown.size["longest_edge"]
+    rules = replace(processor_rules(processor), least=least, most=most)
+    n, height, width, _ = shown.images.shape
+    w, h = rules.resized(width, height, n)
+    video = processor.video_processor
+    if (w, h) == (width, height) or not video.do_resize or int(video.resample) != BICUBIC:
+        return shown
+    frames = torch.from_numpy(shown.images).permute(0, 3, 1, 2)
+    resized = torch.nn.functional.interpolate(frames, size=(h, w), mode="bicubic", antialias=True)
+    counted = w * h * (n if is_qwen3(processor) else 1)
+    size = {"shortest_edge": min(counted, least), "longest_edge": max(counted, most)}
+    return replace(shown, images=resized.permute(0, 2, 3, 1).contiguous().numpy(), size={**shown.size, **size})
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #74754266
 def positions(
@@ -135,6 +171,8 @@ TESTED = {
     "transformers": ("4.57.1", "5.23.0"),
     # Earlier releases pass no metadata for Qwen2.5-VL: its frame pairs would be 1 s apart.
     "vllm": ("0.32.0", "0.32.0"),
+    # What vLLM 0.32 itself asks for.
+    "transformers beside vllm": ("5.16.1", "5.19.0"),
 }
 """The lowest and the newest release of each engine's library that the tests ran with."""
 
@@ -145,12 +183,18 @@ def _numbers(version: str) -> tuple[int, ...]:
 # %% ../../nbs/35_engines/40_qwen.ipynb #407ad884
 @cache
 def check_version(name: str, found: str) -> None:
-    """Raise `TempolocError` for a release that is too old; say on stderr, once, that one is newer than the tests."""
+    """Raise `TempolocError` for a release that is too old; say on stderr, once, that one is newer than the tests.
+
+    `name` is one of `TESTED`: a library, or a library beside another.
+    """
     lowest, newest = TESTED[name]
+    library, _, beside = name.partition(" ")
     if _numbers(found) < _numbers(lowest):
-        raise TempolocError(f"{name} {found} is too old: pip install '{name}>={lowest}' (tested up to {newest})")
+        told = f"{library} {found} is too old{beside and f' {beside}'}"
+        raise TempolocError(f"{told}: pip install '{library}>={lowest}' (tested up to {newest})")
     if _numbers(found)[:2] > _numbers(newest)[:2] and multiprocessing.parent_process() is None:
-        print(f"tempoloc: {name} {found} is newer than {newest}, the last that was tested", file=sys.stderr)
+        tested = f"the last that was tested{beside and f' {beside}'}"
+        print(f"tempoloc: {library} {found} is newer than {newest}, {tested}", file=sys.stderr)
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #2a49182a
 def tested_transformers() -> Any:

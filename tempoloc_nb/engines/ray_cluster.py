@@ -191,7 +191,8 @@ def _why(error: Exception) -> str:
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #b7545286
 def _drive(pipe: Connection, log: str, plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> None:
     """The driver: sends (number, answer) as they come, and at last None, or the error that ended it."""
-    os.setsid()  # everything that is started from here can be found by it; Ctrl-C is the parent's
+    if hasattr(os, "setsid"):
+        os.setsid()  # everything that is started from here can be found by it; Ctrl-C is the parent's
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -211,7 +212,7 @@ def _end(driver: SpawnProcess, done: bool, grace: float = 30.0) -> None:
     driver.join(grace)
     for process in _session(driver.pid):
         with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+            os.kill(process, getattr(signal, "SIGKILL", signal.SIGTERM))
     driver.join()
 
 

@@ -9,30 +9,20 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from annotated_types import Ge, Le, Len
-
 from ..clips.videos import first_names
-from ..core.checks import STRICT, check
 from ..core.errors import TempolocError
-from ..core.files import first_line
 from ..core.optional import import_optional
 from ..core.texts import shown
-from tempoloc_nb.engines.http import (
-    Client,
-    Patience,
-    RefusedError,
-    UnreachableError,
-    base_url,
-    get_json,
-    read_key,
-)
-from .protocol import Request, Response, clip_error, row_seed, sampling_fields
+from .http import Client, Patience, RefusedError, UnreachableError
+from .keys import base_url, read_key
+from .protocol import Incomplete, Request, Response, clip_error, row_seed, sampling_fields
+from .replies import Reply, Served, list_served, read_prompt_tokens, read_reply
 from tempoloc_nb.engines.served_video import (
     CODEC,
     FRAME_EDGES,
@@ -55,8 +45,8 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 # %% auto #0
-__all__ = ['ALL_FRAMES', 'CHAT', 'Count', 'Pair', 'DECODERS', 'chat_body', 'sampling_body', 'constraint_body', 'Reply',
-           'read_reply', 'read_prompt_tokens', 'Served', 'list_served', 'find_served', 'OpenAIBackend']
+__all__ = ['ALL_FRAMES', 'CHAT', 'Pair', 'DECODERS', 'chat_body', 'sampling_body', 'constraint_body', 'find_served',
+           'OpenAIBackend']
 
 # %% ../../nbs/35_engines/100_server.ipynb #18eaf398
 # What has vLLM take all frames of a file: its loader, and then the processor of Qwen3-VL, which would sample once more.
@@ -90,110 +80,7 @@ def constraint_body(constraint: Constraint | None) -> dict[str, Any]:
     schema = {"name": "answer", "schema": json.loads(constraint.text), "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
-# %% ../../nbs/35_engines/100_server.ipynb #4f04d58b
-_OTHERS: Any = {**STRICT, "extra": "ignore"}
-Count = Annotated[int, Ge(0), Le(10**8)]  # tokens
-
-
-@dataclass(frozen=True, slots=True)
-class _Usage:
-    __pydantic_config__: ClassVar = _OTHERS
-
-    prompt_tokens: Count
-    completion_tokens: Count
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    __pydantic_config__: ClassVar = _OTHERS
-
-    content: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    __pydantic_config__: ClassVar = _OTHERS
-
-    message: _Message
-    finish_reason: Literal["stop", "length"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    __pydantic_config__: ClassVar = _OTHERS
-
-    usage: _Usage
-
-
-@dataclass(frozen=True, slots=True)
-class _Completion(_Counted):
-    __pydantic_config__: ClassVar = _OTHERS
-
-    choices: Annotated[tuple[_Choice, ...], Len(1, 1)]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A chat completion: its text, "stop" or "length", and the tokens counted."""
-
-    text: str
-    finish_reason: str
-    prompt_tokens: int
-    completion_tokens: int
-
-# %% ../../nbs/35_engines/100_server.ipynb #375277d4
-def read_reply(found: Any) -> Reply:
-    """A chat completion's JSON. Raises `TempolocError`, a line for each fault, for another shape."""
-    answer = check(_Completion, found, "the completion")
-    (choice,), usage = answer.choices, answer.usage
-    text, thought = choice.message.content, choice.message.reasoning or choice.message.reasoning_content
-    if text is None and not thought:
-        raise TempolocError("the completion has no text")
-    text = f"<think>{thought}</think>{text or ''}" if thought else text or ""
-    return Reply(text, choice.finish_reason, usage.prompt_tokens, usage.completion_tokens)
-
-
-def read_prompt_tokens(found: Any) -> int:
-    """The tokens of the question that a chat completion counts, whatever it answers. Raises as `read_reply` does."""
-    return check(_Counted, found, "the completion").usage.prompt_tokens
-
 # %% ../../nbs/35_engines/100_server.ipynb #f041ebec
-@dataclass(frozen=True, slots=True)
-class Served:
-    """A model in a server's list: its name there, whose it is ("vllm"), and where it comes from."""
-
-    __pydantic_config__: ClassVar = _OTHERS
-
-    id: str
-    owned_by: str | None = None
-    root: str | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("id", "owned_by", "root"):
-            text = getattr(self, name)
-            if text is not None and (shown(text) != text or len(text) > 1000):
-                raise ValueError("is no name: it has control characters, or more than 1,000 characters")
-
-
-@dataclass(frozen=True, slots=True)
-class _ServedList:
-    __pydantic_config__: ClassVar = _OTHERS
-
-    data: tuple[Served, ...]
-
-
-def list_served(url: str, key_variable: str) -> dict[str, Served]:
-    """The models that a server lists in `/v1/models`, by name. Raises `TempolocError` as `get_json` does."""
-    found = get_json(url, "/v1/models", key_variable)
-    try:
-        return {m.id: m for m in check(_ServedList, found, "the list").data}
-    except TempolocError as error:
-        told = f"{base_url(url)}/v1/models lists no models ({shown(first_line(error))[:300]})"
-        raise TempolocError(f"{told}: does it speak OpenAI's protocol?") from None
-
-
 def find_served(model: str, servers: Sequence[str], key_variable: str) -> Served:
     """What the servers say of `model`; servers that do not answer are told, and may come later.
 
@@ -419,7 +306,7 @@ class _Run:
         kind = " ".join(line.split()[:3])
         if kind not in self.warned:
             self.warned.add(kind)
-            print(f"tempoloc: {line}", file=sys.stderr)
+            print(f"tempoloc: {shown(line)}", file=sys.stderr)
 
 # %% ../../nbs/35_engines/100_server.ipynb #252bfb72
 def _named(request: Request, error: Exception) -> TempolocError:
@@ -433,9 +320,9 @@ def _whole(request: Request, answers: Sequence[Response | TempolocError]) -> Ite
     errors = [a for a in answers if isinstance(a, TempolocError)]
     fatal = next((e for e in errors if isinstance(e, UnreachableError)), None)
     if good and errors and fatal is None:
-        print(f"tempoloc: {len(errors)} of {len(answers)} trials failed: {errors[0]}", file=sys.stderr)
+        print(f"tempoloc: {len(errors)} of {len(answers)} trials failed: {shown(str(errors[0]))}", file=sys.stderr)
     if good:
-        yield request, good
+        yield request, Incomplete(good, str(errors[0])) if errors else good
     elif fatal is None:
         yield request, errors[0]
     if fatal is not None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import re
+import sys
+import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from multiprocessing.connection import wait
 from pathlib import Path
+from textwrap import shorten
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -24,14 +28,17 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
+from ..core.machine import cores
 from ..core.optional import import_optional
 from .protocol import Request, Response, clip_error, row_seed, sampling_fields, too_long
-from .qwen import Shown, check_version, show, tested_transformers
+from .qwen import Shown, check_version, fit, prepare, show, tested_transformers
 from ..models.checkpoints import check_folder, model_revision, model_title
+from ..prompting.prompts import load_prompt
 from ..prompting.sampling import Sampling
+from ..video.view import GREY, ClipInputs, frame_pixels
 
 # %% auto #0
-__all__ = ['vllm_prompt', 'import_vllm', 'sampling_params', 'engine_arguments', 'VLLMBackend']
+__all__ = ['vllm_prompt', 'import_vllm', 'sampling_params', 'failure', 'engine_arguments', 'VLLMBackend']
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #856016ee
 def vllm_prompt(shown: Shown) -> dict[str, Any]:
@@ -46,38 +53,50 @@ def vllm_prompt(shown: Shown) -> dict[str, Any]:
 def import_vllm() -> Any:
     """vLLM, quiet; raises `TempolocError` saying what to install."""
     wanted = {
-        "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_LOGGING_STREAM": "ext://sys.stderr", "VLLM_NO_USAGE_STATS": "1",
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # torch, once used here, does not survive a fork
     }  # fmt: skip
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
-    tested_transformers()
+    transformers = tested_transformers()
     vllm = import_optional(
         "vllm", way=" into an environment of its own, or choose --backend hf; on a CPU, make env-vllm makes one"
     )
     check_version("vllm", vllm.__version__)
+    check_version("transformers beside vllm", transformers.__version__)
     return vllm
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #04b000ec
-def sampling_params(vllm: Any, request: Request, sampling: Sampling, trial: int) -> Any:
-    """vLLM's `SamplingParams` for one trial: its own seed, and the request's constraint if it has one."""
+def sampling_params(vllm: Any, request: Request, sampling: Sampling, trial: int, *, tell: bool = False) -> Any:
+    """vLLM's `SamplingParams` for one trial: its own seed, and the request's constraint if it has one.
+
+    `tell`: the engine gives out the first token alone and then the rest, else the whole answer at once.
+    """
     told = importlib.import_module("vllm.sampling_params")
     made, held = request.constraint, None
     if made is not None:
         held = told.StructuredOutputsParams(**{made.kind: made.text})
+    kind = told.RequestOutputKind
     return vllm.SamplingParams(
         **sampling_fields(sampling, row_seed(sampling.seed, request.clip, trial)),
-        repetition_penalty=sampling.repetition_penalty, output_kind=told.RequestOutputKind.FINAL_ONLY,
-        structured_outputs=held,
+        repetition_penalty=sampling.repetition_penalty, structured_outputs=held,
+        output_kind=kind.DELTA if tell else kind.FINAL_ONLY,
+        stream_interval=sampling.max_new_tokens + 1 if tell else None,
     )  # fmt: skip
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #434212d3
 @dataclass(slots=True)
 class _Flight:
-    """A clip in the engine, and the trials that are answered."""
+    """A clip in the engine: its prompt as vLLM rendered it, the trials that wait for the first, and the answered.
+
+    `begun` is what the first trial has given out before its end: text, and tokens.
+    """
 
     request: Request
-    shown: Shown
+    fps: float
+    prompt: Mapping[str, Any]
+    waiting: tuple[int, ...]
+    begun: tuple[str, int] = ("", 0)
     found: dict[int, Response] = field(default_factory=dict)
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #43399ddb
@@ -93,8 +112,8 @@ class _Engine:
     core: Any  # vllm.LLMEngine
     sampling: Sampling
     numbers: Iterator[int]  # never used twice in an engine
-    dead: type[Exception]
     running: dict[str, tuple[_Flight, int, float]] = field(default_factory=dict)
+    waiting: int = 0  # trials that follow the first one of their clip
     share: float = 0.0
     last: float = 0.0
 
@@ -104,24 +123,13 @@ class _Engine:
             self.share += (now - self.last) / len(self.running)
         self.last = now
 
-    def add(self, request: Request, shown: Shown) -> None:
-        """Give every trial of a clip to the engine; raises what it or vLLM has against the prompt."""
+    def render(self, shown: Shown) -> dict[str, Any]:
+        """A clip's prompt for all its trials. Raises what vLLM or `_check` has against it. For one thread at a time."""
         video = {"multi_modal_uuids": {"video": [f"tempoloc-{next(self.numbers)}"]}}  # or vLLM hashes all frames
-        flight, shown_prompt = _Flight(request, shown), vllm_prompt(shown)
-        added: list[str] = []
-        try:
-            for trial in request.trials:
-                (prompt,) = self.core.renderer.render_cmpl([shown_prompt | video])  # after the first, from its cache
-                if not added:
-                    self._check(flight.shown, prompt)
-                number = str(next(self.numbers))
-                self.core.add_request(number, prompt, sampling_params(self.vllm, request, self.sampling, trial))
-                self._tick()
-                self.running[number] = flight, trial, self.share
-                added.append(number)
-        except Exception:
-            self.abort(added)
-            raise
+        prompt: dict[str, Any]
+        (prompt,) = self.core.renderer.render_cmpl([vllm_prompt(shown) | video], skip_mm_cache=True)
+        self._check(shown, prompt)
+        return prompt
 
     def _vision_tokens(self, ids: Sequence[int]) -> int:
         return ids.count(self.core.model_config.hf_config.video_token_id)
@@ -146,32 +154,123 @@ class _Engine:
             told = too_long(len(ids), tokens, self.sampling.max_new_tokens, "engine", context)
             raise TempolocError(f"{told}, or raise max_model_len")
 
+    def add(self, request: Request, fps: float, prompt: Mapping[str, Any]) -> None:
+        """Give a clip's first trial to the engine; `step` adds the others. Raises what vLLM has against it."""
+        first, *others = request.trials
+        flight = _Flight(request, fps, prompt, tuple(others))
+        self._enter(flight, first, tell=bool(others))
+        self.waiting += len(others)
+
+    def _enter(self, flight: _Flight, trial: int, *, tell: bool = False) -> None:
+        params = sampling_params(self.vllm, flight.request, self.sampling, trial, tell=tell)
+        number = str(next(self.numbers))
+        self.core.add_request(number, self._sent(flight.prompt), params)
+        self._tick()
+        self.running[number] = flight, trial, self.share
+
+    def _sent(self, prompt: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A prompt, without its frames where the engine's process holds them."""
+        cache = self.core.renderer.mm_processor_cache
+        if cache is None:
+            return prompt
+        (frames,), (key,) = prompt["mm_kwargs"]["video"], prompt["mm_hashes"]["video"]
+        frames, _ = cache.get_and_update_item((frames, []), key)
+        return {**prompt, "mm_kwargs": type(prompt["mm_kwargs"])({"video": [frames]})}
+
     def step(self) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         """Let the engine go on; gives the clips whose last trial is answered now."""
         outputs = self.core.step()
         self._tick()
         for output in outputs:
-            flight, trial, began = self.running.pop(output.request_id)
+            if output.request_id not in self.running:  # its clip was given up a moment ago
+                continue
+            flight, trial, began = self.running[output.request_id]
             said = output.outputs[0]
-            if said.finish_reason not in ("stop", "length"):
+            if output.finished and said.finish_reason not in ("stop", "length"):
                 self.abort([number for number, (other, *_) in self.running.items() if other is flight])
                 yield flight.request, TempolocError(f"{flight.request.clip}: vLLM gave it up ({said.finish_reason})")
                 continue
+            if flight.waiting:
+                self._let_in(flight)
+            if not output.finished:
+                flight.begun = said.text, len(said.token_ids)
+                continue
+            del self.running[output.request_id]
+            text, tokens = flight.begun if trial == flight.request.trials[0] else ("", 0)
             seed = row_seed(self.sampling.seed, flight.request.clip, trial)
             flight.found[trial] = Response(
-                trial, said.text, seed, said.finish_reason, len(output.prompt_token_ids), len(said.token_ids),
-                self._vision_tokens(output.prompt_token_ids), flight.shown.fps, self.share - began,
+                trial, text + said.text, seed, said.finish_reason, len(output.prompt_token_ids),
+                tokens + len(said.token_ids), self._vision_tokens(output.prompt_token_ids), flight.fps,
+                self.share - began,
             )  # fmt: skip
             if len(flight.found) == len(flight.request.trials):
                 yield flight.request, [flight.found[t] for t in flight.request.trials]
 
+    def _let_in(self, flight: _Flight) -> None:
+        """Give the engine the trials of a clip whose first one it has read."""
+        others, flight.waiting = flight.waiting, ()
+        self.waiting -= len(others)
+        for trial in others:
+            self._enter(flight, trial)
+        flight.prompt = {}
+
     def abort(self, numbers: Iterable[str]) -> None:
-        """Take prompts out of the engine unanswered."""
+        """Take prompts out of the engine unanswered, and with them the trials that wait for them."""
         gone = list(numbers)
         for number in gone:
-            del self.running[number]
+            flight, *_ = self.running.pop(number)
+            self.waiting -= len(flight.waiting)
+            flight.waiting = ()
         if gone:
             self.core.abort_request(gone)
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #06c6a4b4
+_ERROR = re.compile(r"^(?:\(.*?\) )?(?:ERROR .*?\] )?((?:\w+\.)*\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+_MEMORY = re.compile(r"out of memory|OutOfMemory|KV cache|gpu_memory_utilization|GPU memory", re.IGNORECASE)
+_ROOM = (
+    "; it needs more memory than there is: shorten max_model_len, spread the model over GPUs with tensor_parallel, give"
+    " options such as quantization=\"fp8\", or take a smaller model"
+)
+
+
+def failure(log: str, error: BaseException) -> str:
+    """Why vLLM failed, in a line, and what helps: from the `log` of its processes, else from `error` itself."""
+    found = _ERROR.search(log)
+    kind, said = (found[1].rpartition(".")[2], found[2]) if found else (type(error).__name__, first_line(error))
+    missing = kind in ("ImportError", "ModuleNotFoundError")
+    way = _ROOM if _MEMORY.search(f"{kind}: {said}") else ""
+    way = "; install what is missing into vLLM's environment: pip install 'tempoloc_nb[vllm]'" if missing else way
+    return f"{shorten(said.strip().rstrip('.'), 240, placeholder=' …')}{way}"
+
+
+class _Log:
+    """What vLLM's processes write to stderr, kept in a file unless the user asked for vLLM's log."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the engine)
+        self._quiet = os.environ.get("VLLM_LOGGING_LEVEL") == "ERROR"
+
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """While this lasts, stderr is the file, here and in the processes that are started."""
+        if not self._quiet:
+            yield
+            return
+        kept = os.dup(2)
+        os.dup2(self._file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+    def size(self) -> int:
+        """Bytes written until now."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def text(self, since: int = 0) -> str:
+        """What was written after the first `since` bytes."""
+        return os.pread(self._file.fileno(), self.size() - since, since).decode(errors="replace")
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #112fcb67
 def engine_arguments(
@@ -183,6 +282,8 @@ def engine_arguments(
         "limit_mm_per_prompt": {"image": 0, "video": 1},
         "mm_processor_cache_gb": 0.5,  # a clip's trials follow each other: few are kept
         "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
+        # vLLM for CPUs ends where it reads a prompt with a seed in parts: "CPU Generator does not use offset"
+        **({"enable_chunked_prefill": False} if on_cpu else {}),
         **({} if _one_normalization(processor) else {"mm_device_do_normalize": False}), **options,
     }  # fmt: skip
     return {**arguments, "dtype": arguments.get("dtype") or ("float32" if on_cpu else "auto")}
@@ -195,7 +296,8 @@ class VLLMBackend:
     on a CPU unless given. `total_pixels` limits the pixels of a video as qwen-vl-utils does. `max_model_len` is the
     longest prompt and answer together, the model's own by default: shorten it where the engine says that its memory
     does not hold one. `options` are further arguments of `vllm.LLM` (quantization="fp8",
-    gpu_memory_utilization=0.85) and part of the run's record. Raises `TempolocError` for a model that cannot be loaded.
+    gpu_memory_utilization=0.85) and part of the run's record. `seconds` says how long the engine took to start, and its
+    first answers on a GPU. Raises `TempolocError` for a model that cannot be loaded.
     """
 
     name = "vllm"
@@ -210,23 +312,54 @@ class VLLMBackend:
             check_folder(Path(model))
         on_cpu = importlib.import_module("vllm.platforms").current_platform.is_cpu()
         given = {"dtype": dtype, "max_model_len": max_model_len, "revision": revision, **(options or {})}
-        try:
-            self.processor = tested_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
-            arguments = engine_arguments(self.processor, on_cpu, tensor_parallel, given)
-            before = set(multiprocessing.active_children())
-            self.llm = self._vllm.LLM(model=str(model), **arguments)
-            self._processes = [p for p in multiprocessing.active_children() if p not in before]
-        except (OSError, ValueError, RuntimeError, AssertionError, TypeError) as error:
-            raise TempolocError(f"{model}: vLLM cannot load it: {first_line(error)}") from error
-        config = self.llm.llm_engine.model_config
         self.model, self.total_pixels = title or model_title(model), total_pixels
-        self._threads = 1 if on_cpu else 8
-        self._numbers = count()
+        self._threads = 1 if on_cpu else min(16, cores())
+        self._numbers, self._log = count(), _Log()
+        self.seconds: dict[str, float] = {}
+        try:
+            with self._log.taking(), self._timed("start"):
+                self.processor = tested_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
+                arguments = engine_arguments(self.processor, on_cpu, tensor_parallel, given)
+                before = set(multiprocessing.active_children())
+                self.llm = self._vllm.LLM(model=str(model), **arguments)
+                self._processes = [p for p in multiprocessing.active_children() if p not in before]
+            if not on_cpu:
+                with self._log.taking(), self._timed("first answers"):
+                    self._warm_up()
+        except (OSError, ValueError, RuntimeError, AssertionError, TypeError, ImportError) as error:
+            self.close()
+            raise TempolocError(f"{model}: vLLM cannot load it: {failure(self._log.text(), error)}") from error
+        config = self.llm.llm_engine.model_config
         self._settings = {
             "engine": "vllm", "dtype": str(config.dtype).removeprefix("torch."),
             "device": "cpu" if on_cpu else "cuda", "total_pixels": total_pixels, "options": dict(options or {}),
             "revision": model_revision(model, config.hf_config),
         }  # fmt: skip
+        if not on_cpu and multiprocessing.parent_process() is None:
+            told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.seconds.items())
+            print(f"tempoloc: vLLM is ready ({told})", file=sys.stderr)
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        began = monotonic()
+        yield
+        self.seconds[what] = monotonic() - began
+
+    def _warm_up(self) -> None:
+        """Have grey frames asked about in four trials, so that the kernels of first use are compiled."""
+        frames, prompt = np.full((16, 252, 252, 3), GREY, dtype=np.uint8), load_prompt("tiny")
+        times = tuple(i / 4 for i in range(len(frames)))
+        asked = Request("first answers", "", Path(), ("nothing",), prompt, 4.0, trials=tuple(range(4)))
+        pixels = frame_pixels(self.processor, len(frames), self.total_pixels)
+        messages = prompt.messages(asked.labels)
+        shown = prepare(ClipInputs(frames, times, 4.0, pixels), messages, self.processor, self.total_pixels)
+        sampling = Sampling(temperature=0.6, top_p=0.95, repetition_penalty=1.15, max_new_tokens=16)
+        engine = _Engine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
+        engine.add(asked, shown.fps, engine.render(fit(shown, self.processor)))
+        while engine.running:
+            for _, answer in engine.step():
+                if isinstance(answer, TempolocError):
+                    raise answer
 
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers."""
@@ -234,7 +367,8 @@ class VLLMBackend:
 
     def close(self) -> None:
         """End the engine and give its memory back."""
-        self.llm.llm_engine.engine_core.shutdown()
+        if hasattr(self, "llm"):
+            self.llm.llm_engine.engine_core.shutdown()
 
     @contextmanager
     def _watched(self, error: Exception) -> Iterator[None]:
@@ -256,6 +390,9 @@ class VLLMBackend:
         finally:
             done.set()
 
+    def _show(self, request: Request) -> Shown:
+        return fit(show(request, self.processor, self.total_pixels), self.processor)
+
     def stream(
         self, requests: Iterable[Request], sampling: Sampling
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
@@ -263,20 +400,36 @@ class VLLMBackend:
 
         Raises `TempolocError` if the engine itself ends: what was answered until then was given out.
         """
-        core = self.llm.llm_engine
         dead = importlib.import_module("vllm.v1.engine.exceptions").EngineDeadError
-        engine = _Engine(self._vllm, core, sampling, self._numbers, dead)
-        room = core.vllm_config.scheduler_config.max_num_seqs
-        source, reading = iter(requests), deque[tuple[Request, Future[Shown]]]()
-        with self._watched(dead()), ThreadPoolExecutor(self._threads) as pool:
+        written, engine = self._log.size(), _Engine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
+        try:
+            with self._watched(dead()):
+                yield from self._answers(engine, iter(requests), dead)
+        except dead as error:
+            raise TempolocError(self._death(self._log.text(written), error)) from error
+
+    def _answers(
+        self, engine: _Engine, source: Iterator[Request], dead: type[Exception]
+    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
+        """Each request and its answer, while threads decode the next videos and one makes prompts of them."""
+        reading = deque[tuple[Request, Future[tuple[float, dict[str, Any]]]]]()
+        room = engine.core.vllm_config.scheduler_config.max_num_seqs
+
+        def rendered(decoded: Future[Shown]) -> tuple[float, dict[str, Any]]:
+            shown = decoded.result()
+            return shown.fps, engine.render(shown)
+
+        with ThreadPoolExecutor(self._threads) as decoders, ThreadPoolExecutor(1) as renderer:
             try:
                 while True:
                     for request in islice(source, self._threads + 1 - len(reading)):
-                        reading.append((request, pool.submit(show, request, self.processor, self.total_pixels)))
-                    if reading and len(engine.running) < room and (reading[0][1].done() or not engine.running):
+                        decoded = decoders.submit(self._show, request)
+                        reading.append((request, renderer.submit(rendered, decoded)))
+                    busy = len(engine.running) + engine.waiting
+                    if reading and busy < room and (reading[0][1].done() or not engine.running):
                         request, made = reading.popleft()
                         try:
-                            engine.add(request, made.result())
+                            engine.add(request, *made.result())
                         except dead:
                             raise
                         except Exception as error:  # one clip's, and no reason to stop
@@ -285,14 +438,20 @@ class VLLMBackend:
                         yield from engine.step()
                     else:
                         return
-            except dead as error:
-                again = "run the same command again for what is missing"
-                raise TempolocError(f"vLLM's engine has ended ({first_line(error)}): {again}") from error
             finally:
                 for _, made in reading:
                     made.cancel()
                 with suppress(dead):
                     engine.abort(list(engine.running))
+
+    def _death(self, log: str, error: Exception) -> str:
+        """That the engine has ended, why, and how to go on."""
+        killed = [p.exitcode for p in self._processes if p.exitcode is not None and p.exitcode < 0]
+        if killed and not _ERROR.search(log):
+            why = f"killed by signal {-killed[0]}: by the system perhaps, where memory ran out"
+        else:
+            why = failure(log, error)
+        return f"vLLM's engine has ended ({why}): run the same command again for what is missing"
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #b63e8961
 def _one_normalization(processor: Any) -> bool:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
-from ..core.files import all_or_nothing, read_toml
+from ..core.files import is_stream, read_toml, write_text
+from ..core.outputs import check_output
 from ..core.settings import data_dir, settings
 from .keys import Engine, config_problems, engine_of, flatten, known_keys
 
@@ -99,15 +100,14 @@ def to_toml(flat: Mapping[str, Any]) -> str:
     return "\n\n".join([*blocks, *("\n".join([f"[{name}]", *rows]) for name, rows in sections.items())]) + "\n"
 
 # %% ../../nbs/60_finetuning/20_config.ipynb #b97bc2cf
-def write_config(path: Path | str, flat: Mapping[str, Any], overwrite: bool = False) -> None:
-    """Write a configuration; raises `TempolocError` if another one is there already, unless it may `overwrite`."""
+def write_config(path: Path | str, flat: Mapping[str, Any], *, force: bool = False) -> None:
+    """Write a configuration; raises `TempolocError` if another one is there already and there is no `force`."""
     path, text = Path(path), to_toml(flat)
-    if path.is_file() and not overwrite and path.read_text(encoding="utf-8") != text:
-        raise TempolocError(f"{path} is there and holds something else: give another -o, or --force")
-    if not path.parent.is_dir():
+    same = not is_stream(path) and path.is_file() and path.read_bytes() == text.encode()
+    check_output(path, force=force or same)
+    if not is_stream(path) and not path.parent.is_dir():
         raise TempolocError(f"{path.parent}: no such folder")
-    with all_or_nothing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+    write_text(path, text, force=force or same)
 
 # %% ../../nbs/60_finetuning/20_config.ipynb #7a77d0c8
 def read_config_file(path: Path | str) -> dict[str, Any]:

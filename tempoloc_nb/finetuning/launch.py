@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -103,13 +104,27 @@ def run_processes(name: str) -> list[int]:
     return [pid for pid in found if pid != os.getpid()]
 
 
-def _signal(process: subprocess.Popen[bytes], name: str, number: signal.Signals) -> None:
-    """Send a signal to the process's group and to all of the run."""
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """What Ctrl-C does to a process's group; Windows knows no such signal for a group, and ends the process."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGINT)  # torchrun passes it on to its workers
+        else:
+            process.terminate()
+
+
+def _kill(process: subprocess.Popen[bytes], name: str) -> None:
+    """Kill the process, its group and all of the run."""
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        elif shutil.which("taskkill"):  # Windows: with all that it started
+            subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)
+        else:
+            process.kill()
     for pid in run_processes(name):
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
+            os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def _ended(process: subprocess.Popen[bytes], name: str, seconds: float) -> bool:
@@ -126,11 +141,10 @@ def end_run(process: subprocess.Popen[bytes], name: str, grace: float) -> None:
     """End all of a run: interrupt it, and kill after `grace` seconds what is left. A second Ctrl-C kills at once."""
     with suppress(KeyboardInterrupt):
         if process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGINT)  # torchrun passes it on to its workers
+            _interrupt(process)
             if _ended(process, name, grace):
                 return
-    _signal(process, name, signal.SIGKILL)
+    _kill(process, name)
     process.wait()
     _ended(process, name, 5)
 
@@ -238,6 +252,9 @@ def launch_training(
     """
     config, began = Path(config), datetime.now(UTC)
     flat = read_config_file(config)
+    for name in ("torch", "transformers") if engine == "transformers" else ():
+        if find_spec(name) is None:
+            raise TempolocError(f"training needs {name}: pip install 'tempoloc_nb[hf]'")
     command, file = launch_command(config, engine, cosmos), TrainingFile.of(flat, engine, config.name)
     folder = folder or run_folder(file.output, began)
     if folder.exists() and any(folder.iterdir()):

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
-from ..core.files import read_object, whole_lines, write_json
+from ..core.files import read_object, whole_lines, write_json, write_text
+from ..core.locks import sole_writer
 from ..core.machine import device_name, is_first, process_place
 from ..core.optional import import_transformers
 from ..core.provenance import versions
@@ -95,7 +96,7 @@ class Journal:
         self.lines = [x for x in map(json.loads, whole_lines(path)) if x["step"] <= begin] if begin else []
         if is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+            write_text(path, "".join(json.dumps(line) + "\n" for line in self.lines))
 
     def add(self, step: int, steps: int, logs: Mapping[str, float]) -> None:
         """Note what `Trainer` logs at a step, and print it; other lines of its are left out."""
@@ -106,7 +107,7 @@ class Journal:
         rounded = {name: float(f"{value:.6g}") for name, value in line.items()}
         self.lines.append({"step": step, "seconds": round(time.monotonic() - self.began, 1), **rounded})
         if is_first():
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(self.lines[-1]) + "\n")
             print(f"step {step} of {steps}: " + ", ".join(f"{k} {v:.4g}" for k, v in line.items()), flush=True)
 
@@ -182,10 +183,14 @@ def _options(file: TrainingFile) -> dict[str, Any]:
 def open_record(file: TrainingFile, data: SplitData) -> dict[str, Any]:
     """The record of the run in `file.output`, a new one where there is none.
 
-    Raises `TempolocError` if it cannot be read, or that run was asked for otherwise.
+    Raises `TempolocError` if it cannot be read, or that run was asked for otherwise, or there is a model without one.
     """
     path, options = file.output / "run.json", _options(file)
     if not path.is_file():
+        if (file.output / "model").exists():
+            raise TempolocError(
+                f"{file.output} has a model that was not trained there: choose another train.output_dir"
+            )
         return {"engine": "transformers", "options": options, "samples": data.digest, "calls": []}
     try:
         record = read_object(path, "run")
@@ -260,18 +265,26 @@ def finetune(file: TrainingFile, device: str | None = None) -> FinetuneSummary:
 
     `device` is "cpu" or "cuda", a GPU where there is one by default. Where torchrun started several processes, all make
     this call. Raises `TempolocError` for samples that cannot be learned from, another number of processes than the file
-    asks for, and what `start_model` and `open_record` raise. A run that is done is not trained again.
+    asks for, a folder in which another process trains, and what `start_model` and `open_record` raise. A run that is
+    done is not trained again.
     """
+    check_processes(file)
+    data = read_data(file)
+    record = open_record(file, data)
+    if not is_first():
+        return _finetune(file, data, record, device)
+    file.output.mkdir(parents=True, exist_ok=True)
+    with sole_writer(file.output):
+        write_json(file.output / "run.json", record)
+        return _finetune(file, data, record, device)
+
+
+def _finetune(file: TrainingFile, data: SplitData, record: dict[str, Any], device: str | None) -> FinetuneSummary:
+    """As `finetune`, in a folder that is its own."""
     import torch
 
     began = time.monotonic()
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    check_processes(file)
-    data = read_data(file)
-    record = open_record(file, data)
-    if is_first():
-        file.output.mkdir(parents=True, exist_ok=True)
-        write_json(file.output / "run.json", record)
     found = last_checkpoint(file.output)
     begin = int(found.name.rpartition("-")[2]) if found else 0
     if "steps" in record and (file.output / "model" / "README.md").is_file():

@@ -149,7 +149,7 @@ def save_folder(
     if way is not None:
         write_way(out, way)
     with all_or_nothing(out / "README.md") as partial:
-        partial.write_text(card, encoding="utf-8")
+        partial.write_text(card, encoding="utf-8", newline="\n")
     return out
 
 # %% ../../nbs/60_finetuning/120_weights.ipynb #11d5313a
@@ -164,7 +164,7 @@ def _write_pixels(processor: Any, out: Path) -> None:
     if whole.is_file() and "video_processor" in (values := read_object(whole, "model")):
         size = {k: v for k, v in wanted.items() if v is not None}
         values["video_processor"]["size"] = size
-        whole.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        whole.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
 # %% ../../nbs/60_finetuning/120_weights.ipynb #c39fc4ea
 def base_name(model: str) -> str:

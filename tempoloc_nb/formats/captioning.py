@@ -21,12 +21,15 @@ from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_jsonl, read_object, read_text, write_json
 from ..core.locks import sole_writer
-from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url
+from ..engines.http import Client, Patience, RefusedError, UnreachableError
+from ..engines.keys import base_url
 from ..engines.protocol import Request, row_seed
+from ..engines.replies import Reply, list_served, read_reply
 from ..engines.served_video import VideoRules, video_rules, write_video
-from ..engines.server import ALL_FRAMES, CHAT, DECODERS, Reply, find_served, list_served, read_reply
+from ..engines.server import ALL_FRAMES, CHAT, DECODERS, find_served
 from tempoloc_nb.formats.captions import (
     FILES,
+    check_caption_folder,
     NamedVideo,
     read_narrative,
     read_scene,
@@ -275,6 +278,8 @@ def caption_videos(
     if folder is not None and not folder.is_dir():
         raise TempolocError(f"{folder}: no such folder for the server's videos")
     wanted = {name: video for name, video in videos.items() if not is_finished(output / name)}
+    for each in wanted:
+        check_caption_folder(output / each)
     if not wanted:
         _check_before(output, _settings(model, options))
         return CaptionSummary(output, 0, len(videos), {})

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +19,15 @@ from ..clips.videos import first_names
 from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, read_object, read_text, write_json
+from ..core.outputs import keep_backup
 from ..data.sample import answer_events
 from .convert import OTHERS, relative_path
 from ..video.files import VideoInfo, probe
 
 # %% auto #0
 __all__ = ['FILES', 'PROMPT_FOLDERS', 'clock', 'read_range', 'Action', 'event_actions', 'actions_text', 'read_text_actions',
-           'scene_schema', 'read_scene', 'read_narrative', 'uuid_of', 'NamedVideo', 'media_fields', 'write_caption',
-           'read_captions', 'Rewritten', 'caption_prompt', 'rewrite_prompts']
+           'scene_schema', 'read_scene', 'read_narrative', 'uuid_of', 'NamedVideo', 'media_fields',
+           'check_caption_folder', 'write_caption', 'read_captions', 'Rewritten', 'caption_prompt', 'rewrite_prompts']
 
 # %% ../../nbs/55_formats/50_captions.ipynb #3fd87f81
 def clock(seconds: float, decimals: int = 3) -> str:
@@ -195,16 +195,21 @@ def media_fields(info: VideoInfo) -> dict[str, Any]:
     }
 
 # %% ../../nbs/55_formats/50_captions.ipynb #e15bdf47
+def check_caption_folder(folder: Path) -> None:
+    """Raise `TempolocError` for a video's folder that holds other files than captions."""
+    if other := sorted(p.name for p in folder.glob("*") if p.name not in FILES):
+        raise TempolocError(f"{folder} holds {other[0]}, which is no caption: give another -o")
+
+
 def write_caption(folder: Path, video: Path, scene: Mapping[str, Any], dense: str) -> None:
-    """Write a video's folder, all or nothing."""
-    with folder_or_nothing(folder) as unfinished:
+    """Write a video's folder, all or nothing; raises as `check_caption_folder` does."""
+    check_caption_folder(folder)
+    with folder_or_nothing(folder, force=True) as unfinished:
         caption = {**scene, "temporal_caption": dense, **media_fields(probe(video))}
         write_json(unfinished / "caption.json", caption)
-        (unfinished / "caption.txt").write_text(dense + "\n", encoding="utf-8")
+        (unfinished / "caption.txt").write_text(dense + "\n", encoding="utf-8", newline="\n")
         args = {"name": folder.name, "prompt": dense, "vision_path": relative_path(video, folder)}
         write_json(unfinished / "sample_args.json", args)
-        if folder.exists():  # left by something else, or unfinished
-            shutil.rmtree(folder)
 
 # %% ../../nbs/55_formats/50_captions.ipynb #4c201b44
 def read_captions(folder: Path) -> tuple[dict[str, Any] | None, str]:
@@ -262,9 +267,9 @@ def _rewritten(path: Path, captions: Path) -> tuple[dict[str, Any], bool]:
 def rewrite_prompts(folder: Path | str, captions: Path | str | None = None, *, dry_run: bool = False) -> Rewritten:
     """Replace the prompts of a validation set's folder by structured captions, all or none.
 
-    `captions`: the folder of captions, by default the one in `folder`. `dry_run` changes nothing and says what would
-    be changed. Raises `TempolocError` that names what is wrong (no prompts, a caption that is missing or no JSON, a
-    file without a prompt); then no file has changed.
+    A file that changes is kept as it was in NAME.bak. `captions`: the folder of captions, by default the one in
+    `folder`. `dry_run` changes nothing and says what would be changed. Raises `TempolocError` that names what is wrong
+    (no prompts, a caption that is missing or no JSON, a file without a prompt); then no file has changed.
     """
     folder = Path(folder)
     source = Path(captions) if captions is not None else folder / "captions"
@@ -282,6 +287,8 @@ def rewrite_prompts(folder: Path | str, captions: Path | str | None = None, *, d
         bad = len(paths) - len(found)
         raise TempolocError(f"{bad} of {len(paths)} prompts cannot be rewritten, and none was: {first_names([*wrong])}")
     changed = tuple(path for path, (_, differs) in found.items() if differs)
+    for path in () if dry_run else changed:
+        keep_backup(path)
     for path in () if dry_run else changed:
         write_json(path, found[path][0])
     return Rewritten(changed, tuple(path for path in found if path not in changed), dry_run)

@@ -20,7 +20,8 @@ from ..clips.tasks import BoundaryIs, Task, load_task
 from ..clips.videos import first_names
 from ..core.checks import STRICT
 from ..core.errors import TempolocError, unknown
-from ..core.files import all_or_nothing, writing
+from ..core.files import is_stream, write_text, writing
+from ..core.outputs import check_output
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict
@@ -69,11 +70,10 @@ def check_task_name(key: str) -> str:
 
 # %% ../../nbs/55_formats/10_convert.ipynb #e1bfae99
 def write_task(folder: Path, key: str, events: Iterable[str], **fields: str | float) -> None:
-    """Write the task file `folder/key.toml`."""
+    """Write the task file `folder/key.toml`; raises `TempolocError` if it is there."""
     values = {"key": check_task_name(key), "events": [*events], **fields}
     text = "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
-    with all_or_nothing(folder / f"{key}.toml") as partial:
-        partial.write_text(text, encoding="utf-8")
+    write_text(folder / f"{key}.toml", text, force=False)
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6cc386af
 def write_tasks(clips: Iterable[Clip], folder: Path, boundary_is: Mapping[str, BoundaryIs]) -> tuple[str, ...]:
@@ -110,18 +110,19 @@ def _known_task(key: str, folder: Path) -> Task | None:
 # %% ../../nbs/55_formats/10_convert.ipynb #10e3e638
 def write_imported(
     clips: Sequence[Clip], output: Path, *, dropped: Mapping[str, Sequence[str]] | None = None,
-    boundary_is: Mapping[str, BoundaryIs] | None = None,
+    boundary_is: Mapping[str, BoundaryIs] | None = None, force: bool = False,
 ) -> Converted:
-    """Write what was read as a manifest, and its unknown tasks beside it.
+    """Write what was read as a manifest, and its unknown tasks beside it; a stream gets the manifest alone.
 
-    Raises `TempolocError` if there is nothing.
+    Raises `TempolocError` if there is nothing, or `output` is there and there is no `force`.
     """
     if not clips:
         reasons = "; ".join(f"{reason} ({first_names(names)})" for reason, names in (dropped or {}).items())
         raise TempolocError(f"nothing to import: {reasons or 'the file is empty'}")
+    check_output(output, force=force)
     output.parent.mkdir(parents=True, exist_ok=True)
-    made = write_tasks(clips, output.parent, boundary_is or {})
-    write_manifest(output, clips)
+    made = () if is_stream(output) else write_tasks(clips, output.parent, boundary_is or {})
+    write_manifest(output, clips, force=force)
     notes = [f"new tasks {first_names(made)}, see their .toml files"] if made else []
     if bare := [c.clip for c in clips if not c.labelled]:
         notes.append(f"{len(bare)} without truth ({first_names(bare)}): find or label their events")
@@ -132,13 +133,15 @@ def write_imported(
 class Format:
     """A format's name, and the functions (`module:name` in this package) that write and read it; "" for none.
 
-    A function takes (source, output) and options by keyword, and returns a `Converted`.
+    A function takes (source, output) and options by keyword, and returns a `Converted`. `folders` names the sides,
+    "write" or "read", whose output is a folder.
     """
 
     name: str
     title: str
     write: str = ""
     read: str = ""
+    folders: tuple[str, ...] = ()
 
     def function(self, side: str) -> Callable[..., Converted]:
         """The function that "write"s or "read"s; raises `TempolocError` if there is none."""
@@ -156,10 +159,13 @@ FORMATS: dict[str, Format] = {
     f.name: f
     for f in (
         Format("cosmos", "cosmos-framework JSONL", "cosmos:export_cosmos", "cosmos:import_cosmos"),
-        Format("messages", "messages JSONL", "messages:export_messages", "messages:import_messages"),
+        Format("messages", "messages JSONL", "messages:export_messages", "messages:import_messages", ("read",)),
         Format("csv", "a table to correct", "csv:export_csv", "csv:import_csv"),
-        Format("vtt", "subtitles to correct", "vtt:export_vtt", "vtt:import_vtt"),
-        Format("lerobot", "LeRobot v3 datasets", "lerobot_write:export_lerobot", "lerobot_read:import_lerobot"),
+        Format("vtt", "subtitles to correct", "vtt:export_vtt", "vtt:import_vtt", ("write",)),
+        Format(
+            "lerobot", "LeRobot v3 datasets", "lerobot_write:export_lerobot", "lerobot_read:import_lerobot",
+            ("write", "read"),
+        ),
         Format("hdf5", "MimicGen and Isaac Lab files", "hdf5:export_hdf5", "hdf5:import_hdf5"),
     )
 }
@@ -178,6 +184,10 @@ def options_of(function: Callable[..., Any]) -> dict[str, bool]:
     return {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 # %% ../../nbs/55_formats/10_convert.ipynb #1226bd59
+def _listed(value: Any) -> list[Any]:
+    return [*value] if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+
+
 def _convert(side: str, source: Path | str, output: Path | str, name: str, options: Mapping[str, Any]) -> Converted:
     """Look up the format's function, and call it with the options that are not None."""
     function = find_format(name).function(side)
@@ -193,6 +203,9 @@ def _convert(side: str, source: Path | str, output: Path | str, name: str, optio
     path = Path(output) if Path(output).name not in ("", "..") else Path(output).resolve()  # every path has a name
     if path.exists() and Path(source).exists() and path.samefile(source):
         raise TempolocError(f"{output} is the source itself: choose another output")
+    if "force" in known and side not in find_format(name).folders:
+        read = [v for n in ("manifest", "predictions", "task_spec") if n in given for v in _listed(given[n])]
+        check_output(path, force=bool(given.get("force")), inputs=[source, *read])
     with writing(path):
         return function(source, path, **given)
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ..clips.manifest import Benchmark, Clip, load_benchmark, write_manifest
 from ..clips.tasks import Event
 from ..core.errors import TempolocError
+from ..core.files import is_stream
+from ..core.outputs import check_output
 from .convert import Converted, relative_path
 
 if TYPE_CHECKING:
@@ -253,11 +255,18 @@ def export_proposals(
     return Converted(output, len(found), "clips to be corrected")
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #31fedbdd
-def import_rows(rows: Sequence[Row], output: Path, manifest: Path | str, who: str, why: str) -> Converted:
-    """Write a copy of `manifest` with a person's rows, and its task files beside it; raises as `apply_rows` does."""
+def import_rows(
+    rows: Sequence[Row], output: Path, manifest: Path | str, who: str, why: str, *, force: bool = False
+) -> Converted:
+    """Write a copy of `manifest` with a person's rows, and its task files beside it; a stream gets the copy alone.
+
+    Raises `TempolocError` as `apply_rows` does, and for an `output` that is there without `force`, or is `manifest`.
+    """
     benchmark = load_benchmark(manifest)
+    check_output(output, force=force, inputs=[benchmark.file])
     done = apply_rows(benchmark.clips, rows, who=who, why=why)
     output.parent.mkdir(parents=True, exist_ok=True)
-    _copy_tasks(benchmark, output.parent)
-    write_manifest(output, moved_clips(done.clips, benchmark.root, output.parent))
+    if not is_stream(output):
+        _copy_tasks(benchmark, output.parent)
+    write_manifest(output, moved_clips(done.clips, benchmark.root, output.parent), force=force)
     return Converted(output, len(done.clips), notes=(str(done),))

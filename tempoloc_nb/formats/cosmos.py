@@ -5,6 +5,7 @@
 # %% ../../nbs/55_formats/70_cosmos.ipynb #09c85c42
 from __future__ import annotations
 
+import filecmp
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,16 @@ from ..clips.tasks import BoundaryIs, Event, Interval, boundary_of
 from ..clips.videos import first_names, videos_here
 from ..core.checks import check
 from ..core.errors import TempolocError
-from ..core.files import parse_object, read_jsonl, read_object, write_json, write_jsonl
+from tempoloc_nb.core.files import (
+    all_or_nothing,
+    is_stream,
+    parse_object,
+    read_jsonl,
+    read_object,
+    write_json,
+    write_jsonl,
+)
+from ..core.outputs import check_output
 from ..data.sample import after_the_end
 from tempoloc_nb.formats.captions import (
     Action,
@@ -96,21 +106,24 @@ def _record(item: Item, info: VideoInfo, vision_path: str, decimals: int) -> dic
     } | ({"tempoloc": own} if own else {})  # fmt: skip
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #40f9ee71
-def _copy_video(video: Path, target: Path) -> None:
+def _copy_video(video: Path, target: Path, force: bool) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    if not (target.exists() and target.samefile(video)):
-        shutil.copyfile(video, target)
+    if not (target.exists() and filecmp.cmp(video, target, shallow=False)):
+        with all_or_nothing(target, force=force) as partial:
+            shutil.copyfile(video, partial)
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #1bae14c7
 def write_items(
     items: Sequence[Item], output: Path, *, dropped: Mapping[str, Sequence[str]] | None = None,
-    num_video_frames: int = -1, decimals: int = 3, copy_videos: bool = False,
+    num_video_frames: int = -1, decimals: int = 3, copy_videos: bool = False, force: bool = False,
 ) -> Converted:
-    """Write the lines that their loader would take, and `<output>.summary.json`.
+    """Write the lines that their loader would take, and `<output>.summary.json`, which a stream does not get.
 
     `copy_videos` copies videos to `videos/<uuid>` beside the file. Raises `TempolocError` if no line is left, or two
-    have one `uuid`; then nothing is written.
+    have one `uuid`, or without `force` a file is there; then nothing is written.
     """
+    summary = output.with_name(output.name + ".summary.json")
+    check_output(output, force=force, beside=[summary])
     least, out = least_frames(num_video_frames), defaultdict(list, {k: [*v] for k, v in (dropped or {}).items()})
     records: list[tuple[Item, dict[str, Any]]] = []
     seen: dict[str, str] = {}
@@ -129,10 +142,16 @@ def write_items(
         records.append((item, _record(item, info, relative_path(video, output.parent), decimals)))
     if not records:
         raise TempolocError("nothing to export: " + "; ".join(f"{k} ({first_names(v)})" for k, v in out.items()))
-    for item, record in records if copy_videos else ():
-        _copy_video(item.video, output.parent / record["vision_path"])
-    write_jsonl(output, [record for _, record in records])
-    write_json(output.with_name(output.name + ".summary.json"), {
+    copies = [(item.video, output.parent / r["vision_path"]) for item, r in records] if copy_videos else []
+    for video, copy in copies:
+        if not (copy.exists() and filecmp.cmp(video, copy, shallow=False)):
+            check_output(copy, force=force, inputs=[item.video for item in items] if copy.exists() else ())
+    for video, copy in copies:
+        _copy_video(video, copy, force)
+    write_jsonl(output, [record for _, record in records], force=force)
+    if is_stream(output):
+        return Converted(output, len(records), dropped=out)
+    write_json(summary, {
         "kept": len(records),
         "kept_with_caption_json": sum("caption_json" in r["t2w_windows"][0] for _, r in records),
         "dropped": sum(map(len, out.values())),
@@ -182,7 +201,7 @@ def _caption_items(folder: Path, video_root: Path | None, dropped: dict[str, lis
 # %% ../../nbs/55_formats/70_cosmos.ipynb #eabd41f6
 def export_cosmos(
     source: Path | str, output: Path, *, video_root: Path | None = None, captions: Path | None = None,
-    num_video_frames: int = -1, decimals: int = 3, copy_videos: bool = False,
+    num_video_frames: int = -1, decimals: int = 3, copy_videos: bool = False, force: bool = False,
 ) -> Converted:
     """Write a manifest, a benchmark, or a folder of captions as cosmos-framework's JSONL.
 
@@ -202,8 +221,9 @@ def export_cosmos(
     else:
         items = list(_manifest_items(source, video_root, captions, dropped))
     return write_items(
-        items, output, dropped=dropped, num_video_frames=num_video_frames, decimals=decimals, copy_videos=copy_videos
-    )
+        items, output, dropped=dropped, num_video_frames=num_video_frames, decimals=decimals, copy_videos=copy_videos,
+        force=force,
+    )  # fmt: skip
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #3c7c5f07
 def _unpacked(value: Any) -> Any:
@@ -223,7 +243,7 @@ class _Caption:
 class _Window:
     __pydantic_config__: ClassVar = OTHERS
 
-    start_frame: int
+    start_frame: Annotated[int, Field(ge=-(10**9), le=10**9)]
     caption_json: Annotated[_Caption | None, BeforeValidator(_unpacked)] = None
     caption: Any = None
 
@@ -337,8 +357,9 @@ def read_cosmos(
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #3406158c
 def import_cosmos(
-    source: Path | str, output: Path, *, task: str | None = None, boundary_is: BoundaryIs | None = None
+    source: Path | str, output: Path, *, task: str | None = None, boundary_is: BoundaryIs | None = None,
+    force: bool = False,
 ) -> Converted:
     """Write the clips of a cosmos-framework JSONL as a manifest. Raises `TempolocError` as `read_cosmos` does."""
     found = read_cosmos(source, output.parent, task, boundary_is)
-    return write_imported(found.clips, output, dropped=found.dropped, boundary_is=found.boundary_is)
+    return write_imported(found.clips, output, dropped=found.dropped, boundary_is=found.boundary_is, force=force)

@@ -9,6 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..core.errors import TempolocError
@@ -27,9 +28,12 @@ def _cell(value: float | None) -> str:
     return "" if value is None else repr(value)
 
 
-def write_csv(found: Iterable[Proposal], path: Path) -> None:
-    """Write proposed boundaries (s) as a table for a person to correct."""
-    with all_or_nothing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+def write_csv(found: Iterable[Proposal], path: Path, *, force: bool = False) -> None:
+    """Write proposed boundaries (s) as a table for a person to correct.
+
+    Raises `TempolocError` if `path` is there, perhaps with corrections, and there is no `force`.
+    """
+    with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for p in found:
@@ -52,9 +56,10 @@ def read_csv(path: str | Path) -> list[Row]:
 
 # %% ../../nbs/55_formats/30_csv.ipynb #fc31cf72
 def _check_header(header: Sequence[str], name: str) -> None:
+    found = " ".join(", ".join(header).split())  # in one line
     for column in ("clip", "label", "boundary"):
         if header.count(column) != 1:
-            raise TempolocError(f"{name}:1 needs one column {column!r}; found: {', '.join(header)[:80] or 'nothing'}")
+            raise TempolocError(f"{name}:1 needs one column {column!r}; found: {found[:80]}")
     if unknown := set(header) - set(COLUMNS):
         raise TempolocError(f"{name}:1 has the unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}")
 
@@ -81,17 +86,21 @@ def _seconds(text: str, where: str, column: str, decimal_comma: bool) -> float:
     return value
 
 # %% ../../nbs/55_formats/30_csv.ipynb #c6f80090
-def export_csv(source: Path | str, output: Path, *, predictions: Sequence[Path] = ()) -> Converted:
+def export_csv(
+    source: Path | str, output: Path, *, predictions: Sequence[Path] = (), force: bool = False
+) -> Converted:
     """Write a manifest's boundaries, or the median of a model's trials (`predictions`), as a table to be corrected.
 
     Raises `TempolocError` for predictions of other clips, or of several models.
     """
-    return export_proposals(source, output, predictions, write_csv)
+    return export_proposals(source, output, predictions, partial(write_csv, force=force))
 
 
-def import_csv(source: Path | str, output: Path, *, manifest: Path | str, who: str, why: str = "") -> Converted:
+def import_csv(
+    source: Path | str, output: Path, *, manifest: Path | str, who: str, why: str = "", force: bool = False
+) -> Converted:
     """Write a copy of `manifest` with the boundaries of a corrected table, which `who` corrected and `why`.
 
     Raises `TempolocError` naming the line, as `read_csv` and `apply_rows` do.
     """
-    return import_rows(read_csv(source), output, manifest, who, why)
+    return import_rows(read_csv(source), output, manifest, who, why, force=force)

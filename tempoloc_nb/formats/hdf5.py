@@ -5,7 +5,6 @@
 # %% ../../nbs/55_formats/120_hdf5.ipynb #cb727572
 from __future__ import annotations
 
-import filecmp
 import json
 import math
 import re
@@ -25,6 +24,7 @@ from ..clips.tasks import Event
 from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing
 from ..core.optional import import_optional
+from ..core.outputs import keep_backup
 from .convert import Converted, write_imported
 from tempoloc_nb.formats.hdf5_rules import (
     SIGNALS,
@@ -41,7 +41,7 @@ RECORD = "tempoloc"  # the attribute that says who wrote the signals
 
 # %% auto #0
 __all__ = ['RECORD', 'held_file', 'opened_demos', 'control_rate', 'steps_of', 'DemoSignals', 'read_signals', 'demo_of',
-           'demos_of', 'signal_clips', 'WrittenSignals', 'keep_backup', 'write_signals', 'export_hdf5', 'import_hdf5']
+           'demos_of', 'signal_clips', 'WrittenSignals', 'write_signals', 'export_hdf5', 'import_hdf5']
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #55d2b838
 @contextmanager
@@ -54,7 +54,8 @@ def held_file(path: Path, exclusive: bool = False) -> Iterator[None]:
     with file:
         try:
             import fcntl
-        except ImportError:  # no such locks on Windows, where an open file cannot be replaced anyway
+        except ImportError:  # no such locks on Windows, where nothing replaces a file that is open
+            file.close()
             yield
             return
         try:
@@ -290,19 +291,6 @@ def _plan(
         )
     return [_plan_demo(data[d], wanted[d], names, offsets, **how) for d in sorted(wanted, key=natural)]
 
-# %% ../../nbs/55_formats/120_hdf5.ipynb #4da5134a
-def keep_backup(path: Path) -> Path:
-    """Copy a file to NAME.bak, or .bak1, .bak2, ... where that exists; every byte is compared."""
-    number = 0
-    while (backup := path.with_name(f"{path.name}.bak{number or ''}")).exists():
-        number += 1
-    with all_or_nothing(backup) as partial:
-        shutil.copy2(path, partial)
-        filecmp.clear_cache()
-        if not filecmp.cmp(partial, path, shallow=False):
-            raise TempolocError(f"the backup of {path.name} differs from it: is the disk full, or the file in use?")
-    return backup
-
 # %% ../../nbs/55_formats/120_hdf5.ipynb #cd2dac72
 def _write(data: Any, plan: _Plan, names: Sequence[str], group: str, kind: type, record: Mapping[str, Any]) -> None:
     signals = data[plan.demo].require_group(group)
@@ -384,8 +372,8 @@ def export_hdf5(
 # %% ../../nbs/55_formats/120_hdf5.ipynb #65c04434
 def import_hdf5(
     source: Path | str, output: Path, *, task: str, layout: Layout | None = None, rate: float | None = None,
-    signal: Sequence[str] = (), label: Sequence[str] = (),
+    signal: Sequence[str] = (), label: Sequence[str] = (), force: bool = False,
 ) -> Converted:
     """Write the demonstrations of a file as a manifest without videos; see `read_signals` and `signal_clips`."""
     demos = read_signals(source, layout=layout, rate=rate, signals=list(signal) or None)
-    return write_imported(signal_clips(demos, task, label, source=Path(source).name), output)
+    return write_imported(signal_clips(demos, task, label, source=Path(source).name), output, force=force)

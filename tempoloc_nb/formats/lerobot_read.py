@@ -21,8 +21,9 @@ from ..clips.tasks import Event
 from ..clips.videos import first_names
 from ..core.checks import check
 from ..core.errors import TempolocError
-from ..core.files import first_line, read_object
+from ..core.files import first_line, folder_or_nothing, read_object
 from ..core.optional import import_optional
+from ..core.outputs import check_folder
 from .convert import OTHERS, Converted, check_task_name, write_task
 from ..video.files import Image, encode, nearest, probe, video_frames
 
@@ -242,13 +243,14 @@ def choose_camera(info: LeRobotInfo, camera: str | None) -> str:
 # %% ../../nbs/55_formats/90_lerobot_read.ipynb #b596bbe3
 def read_lerobot(
     root: str | Path, out: str | Path, *, task: str | None = None, camera: str | None = None,
-    episodes: Collection[int] | None = None, labels: Sequence[str] = (),
+    episodes: Collection[int] | None = None, labels: Sequence[str] = (), force: bool = False,
 ) -> tuple[Clip, ...]:
     """Write `out/manifest.jsonl`, `out/TASK.toml` and `out/videos/TASK/episode_000000.mp4`, ... from a v3 dataset.
 
     Events are the subtasks that the dataset has. With `labels`, those events are to be found: the clips get
     them without boundaries. `task` is the dataset's name by default, `episodes` all. Raises `TempolocError` for
-    what is no such dataset, of another version, or damaged, and where `out` has a manifest already.
+    what is no such dataset, of another version, or damaged, and where `out` holds something already; `force` replaces
+    a folder with a manifest.
     """
     info, out = read_info(root), Path(out)
     camera = choose_camera(info, camera)
@@ -256,8 +258,7 @@ def read_lerobot(
     found = read_episodes(info, camera)
     if lost := sorted(set(episodes or ()) - {e.index for e in found}):
         raise TempolocError(f"{info.root.name} has no episode {lost[0]}; it has {len(found)}, from 0")
-    if (out / "manifest.jsonl").exists():  # perhaps with somebody's corrections
-        raise TempolocError(f"{out} holds a manifest already: choose another folder")
+    check_folder(out, "manifest.jsonl", force=force, inputs=[info.root])
     found = [e for e in found if episodes is None or e.index in episodes]
     spans = {} if labels else read_subtasks(info, found)
     clips = []
@@ -269,26 +270,28 @@ def read_lerobot(
             extra={"episode_index": e.index, "camera": camera, "instruction": e.instruction},
         )
         clips.append(replace(clip, events=tuple(map(Event, labels))) if labels else clip)
-    paths = {out / str(c.video): e for c, e in zip(clips, found, strict=True)}
-    files = sorted({e.video for e in found})
-    for video in tqdm(files, unit="file", desc=task, disable=None):
-        cut_video(video, {p: e for p, e in paths.items() if e.video == video}, info.fps)
-    if names := dict.fromkeys(label for c in clips for label in c.labels):
-        pattern = r"(?P<clip>episode_\d+)"
-        write_task(out, task, names, fps=info.fps, source=clips[0].source, clip_pattern=pattern)
-    write_manifest(out / "manifest.jsonl", clips)
+    with folder_or_nothing(out, force=force) as partial:
+        paths = {partial / str(c.video): e for c, e in zip(clips, found, strict=True)}
+        for video in tqdm(sorted({e.video for e in found}), unit="file", desc=task, disable=None):
+            cut_video(video, {p: e for p, e in paths.items() if e.video == video}, info.fps)
+        if names := dict.fromkeys(label for c in clips for label in c.labels):
+            pattern = r"(?P<clip>episode_\d+)"
+            write_task(partial, task, names, fps=info.fps, source=clips[0].source, clip_pattern=pattern)
+        write_manifest(partial / "manifest.jsonl", clips)
     return tuple(clips)
 
 # %% ../../nbs/55_formats/90_lerobot_read.ipynb #faef2a2c
 def import_lerobot(
     source: Path | str, output: Path, *, task: str | None = None, camera: str | None = None,
-    episode: Sequence[int] = (), label: Sequence[str] = (),
+    episode: Sequence[int] = (), label: Sequence[str] = (), force: bool = False,
 ) -> Converted:
     """Write a LeRobot dataset's episodes as clips to the folder `output`; see `read_lerobot`.
 
     `label`: events to be found, where the dataset has no subtasks.
     """
-    clips = read_lerobot(source, output, task=task, camera=camera, episodes=list(episode) or None, labels=label)
+    clips = read_lerobot(
+        source, output, task=task, camera=camera, episodes=list(episode) or None, labels=label, force=force
+    )
     bare = [c.clip for c in clips if not c.events]
     note = f"{len(bare)} without subtasks ({first_names(bare)}): name the events to be found with --label"
     return Converted(output / "manifest.jsonl", len(clips), notes=(note,) if bare else ())

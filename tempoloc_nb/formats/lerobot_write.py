@@ -21,6 +21,7 @@ from ..clips.manifest import Clip, load_benchmark
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, write_json
 from ..core.optional import import_optional
+from ..core.outputs import check_folder
 from .convert import Converted
 from tempoloc_nb.formats.lerobot_read import (
     LANGUAGE,
@@ -157,7 +158,7 @@ def _copy(root: Path, target: Path) -> None:
 # %% ../../nbs/55_formats/100_lerobot_write.ipynb #69223ec1
 def write_lerobot_subtasks(
     root: str | Path, clips: Iterable[Clip], out: str | Path, *, annotation: Annotation = "language", rest: str = REST,
-    source: str = "", when: datetime | None = None,
+    source: str = "", when: datetime | None = None, force: bool = False,
 ) -> Converted:
     """Write a copy of the v3 dataset `root` to the new folder `out`, with the clips' events as its subtasks.
 
@@ -170,14 +171,15 @@ def write_lerobot_subtasks(
         raise unknown("annotation", annotation, ("language", "index"))
     if annotation == "index" and LANGUAGE in info.columns:
         raise TempolocError(f"{info.root.name} has LeRobot's newer annotations: write annotation language")
-    if out.exists() or info.root.resolve() in out.resolve().parents:
+    check_folder(out, "meta/tempoloc.json", force=force, inputs=[info.root])
+    if info.root.resolve() in out.resolve().parents:
         raise TempolocError(f"{out.name} must be a new folder outside the dataset")
     if not info.cameras:
         raise TempolocError(f"{info.root.name} has no video")
     episodes = read_episodes(info, info.cameras[0])
     found = clips_by_episode(clips, episodes)
     spans = {e.index: spans_of(found[e.index], e.length, info.fps, rest) for e in episodes}
-    with folder_or_nothing(out) as partial:
+    with folder_or_nothing(out, force=force) as partial:
         _copy(info.root, partial)
         _annotate(info, partial, spans, annotation)
         write_json(partial / "meta" / "tempoloc.json", {
@@ -190,7 +192,8 @@ def write_lerobot_subtasks(
 
 # %% ../../nbs/55_formats/100_lerobot_write.ipynb #c31bf171
 def export_lerobot(
-    source: Path | str, output: Path, *, dataset: Path, annotation: Annotation = "language", rest: str = REST
+    source: Path | str, output: Path, *, dataset: Path, annotation: Annotation = "language", rest: str = REST,
+    force: bool = False,
 ) -> Converted:
     """Write a copy of the LeRobot `dataset` to the new folder `output`, with a manifest's events as its subtasks.
 
@@ -198,4 +201,4 @@ def export_lerobot(
     """
     where = f"the manifest {Path(source).name}"
     clips = load_benchmark(source).clips
-    return write_lerobot_subtasks(dataset, clips, output, annotation=annotation, rest=rest, source=where)
+    return write_lerobot_subtasks(dataset, clips, output, annotation=annotation, rest=rest, source=where, force=force)

@@ -19,7 +19,8 @@ from pydantic import BeforeValidator, Field
 from ..clips.tasks import BoundaryIs, Event
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
-from ..core.files import folder_or_nothing, read_jsonl, read_object, write_json, write_jsonl
+from ..core.files import folder_or_nothing, is_stream, read_jsonl, read_object, write_json, write_jsonl
+from ..core.outputs import check_folder
 from ..core.provenance import file_hash
 from ..data.sample import PLACEHOLDER, Sample, check_question, inside, to_row
 from ..data.store import dataset_place, read_samples, save_samples
@@ -58,11 +59,12 @@ def dataset_info(output: Path) -> dict[str, Any]:
 
 # %% ../../nbs/55_formats/80_messages.ipynb #38a2d3fd
 def export_messages(
-    source: Path | str, output: Path, *, split: str | None = None, style: Style = "llama-factory"
+    source: Path | str, output: Path, *, split: str | None = None, style: Style = "llama-factory", force: bool = False
 ) -> Converted:
     """Write one split of a conversations dataset; for LLaMA-Factory also its entry in `dataset_info.json` beside.
 
-    Raises `TempolocError` for an unknown style or split, and where a dataset has several and none is named.
+    Raises `TempolocError` for an unknown style or split, where a dataset has several and none is named, and without
+    `force` where the file or another dataset's entry of its name is there.
     """
     if style not in get_args(Style):
         raise unknown("style", style, get_args(Style))
@@ -74,8 +76,12 @@ def export_messages(
         raise TempolocError(f"{source}: {len(gone)} of {len(samples)} videos are not there, {gone[0]} the first")
     info = output.parent / "dataset_info.json"
     entries = read_object(info, "LLaMA-Factory") if info.is_file() else {}
-    write_jsonl(output, [message_row(s, relative_path(root / s.video, output.parent), style) for s in samples])
-    if style == "llama-factory":
+    listed = style == "llama-factory" and not is_stream(output)
+    if listed and not force and entries.get(output.stem) not in (None, dataset_info(output)):
+        raise TempolocError(f"{info} has another dataset {output.stem} already: give another -o, or --force")
+    rows = [message_row(s, relative_path(root / s.video, output.parent), style) for s in samples]
+    write_jsonl(output, rows, force=force)
+    if listed:
         write_json(info, {**entries, output.stem: dataset_info(output)})
     return Converted(output, len(samples), "samples")
 
@@ -253,15 +259,14 @@ def _summary(source: str, samples: Sequence[Sample]) -> dict[str, Any]:
 # %% ../../nbs/55_formats/80_messages.ipynb #a0556aab
 def import_messages(
     source: Path | str, output: Path, *, task: str | None = None, fps: float | None = None, stamps: Stamps = "none",
-    convention: BoundaryIs = "start", split: str = "train",
+    convention: BoundaryIs = "start", split: str = "train", force: bool = False,
 ) -> Converted:
     """Write the lines of a messages JSONL as a conversations dataset in the folder `output`.
 
     `task`, `fps` (at which a model samples), `stamps`, `convention` and `split` are those of lines that do not say
     theirs. Raises `TempolocError` naming the line; then nothing is written.
     """
-    if output.exists():
-        raise TempolocError(f"{output} exists: remove it or give another name")
+    check_folder(output, "summary.json", force=force, inputs=[source])
     options = {"task": task, "fps": fps, "stamps": stamps, "convention": convention, "split": split}
     told, seen = check(Defaults, options, "the options"), dict[str, str]()
     found = []
@@ -271,7 +276,7 @@ def import_messages(
         found.append((sample, video))
     if not found:
         raise TempolocError(f"nothing to import: {source} is empty")
-    with folder_or_nothing(output) as partial:
+    with folder_or_nothing(output, force=force) as partial:
         for sample, video in found:
             (partial / sample.video).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(video, partial / sample.video)

@@ -76,7 +76,7 @@ def import_recipe(
         raise TempolocError(f"no results_*.pkl in {folder.name}: give the folder that the recipe's scripts wrote")
     check_output(out, force=force, inputs=files)
     rows = empty = 0
-    with all_or_nothing(out, force=force) as partial, partial.open("w", encoding="utf-8") as sink:
+    with all_or_nothing(out, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as sink:
         for path in files:
             for row in _rows(path, task, model):
                 sink.write(json.dumps(row) + "\n")

@@ -10,10 +10,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, read_text
+from ..core.files import read_text, write_text
+from ..core.outputs import check_output
 from .convert import Converted
 from .corrections import MANIFEST, Proposal, Row, export_proposals, import_rows
 
@@ -47,10 +49,11 @@ def _vtt(p: Proposal) -> str:
     return "\n\n".join(parts) + "\n"
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #01f9dd66
-def write_vtt(found: Iterable[Proposal], folder: Path) -> tuple[Path, ...]:
+def write_vtt(found: Iterable[Proposal], folder: Path, *, force: bool = False) -> tuple[Path, ...]:
     """Write `folder`/TASK/CLIP.vtt for each clip; returns the paths.
 
-    Raises `TempolocError`, before anything is written, for a clip with a boundary missing or out of order.
+    Raises `TempolocError`, before anything is written, for a clip with a boundary missing or out of order, and for a
+    file that is there, perhaps with corrections, without `force`.
     """
     texts = {}
     for p in found:
@@ -58,14 +61,15 @@ def write_vtt(found: Iterable[Proposal], folder: Path) -> tuple[Path, ...]:
         if name.is_absolute() or ".." in name.parts:
             raise TempolocError(f"the clip id {p.clip.clip!r} cannot be a file's name")
         texts[Path(folder, f"{name}.vtt")] = _vtt(p)
+    for path in texts:
+        check_output(path, force=force)
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with all_or_nothing(path) as partial:
-            partial.write_text(text, encoding="utf-8")
+        write_text(path, text, force=force)
     return tuple(texts)
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #96170095
-_TIMES = re.compile(r"((?:\d+:)?[0-5]\d:[0-5]\d\.\d{3})\s+-->\s+((?:\d+:)?[0-5]\d:[0-5]\d\.\d{3})(?:\s.*)?")
+_TIMES = re.compile(r"((?:\d{1,6}:)?[0-5]\d:[0-5]\d\.\d{3})\s+-->\s+((?:\d{1,6}:)?[0-5]\d:[0-5]\d\.\d{3})(?:\s.*)?")
 
 
 def _cues(path: Path) -> Iterator[tuple[int, str, str, str]]:
@@ -127,17 +131,21 @@ def read_vtt(folder: str | Path) -> list[Row]:
     return [row for f in files for row in _rows(f, f.relative_to(folder).with_suffix("").as_posix())]
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #dd3f6add
-def export_vtt(source: Path | str, output: Path, *, predictions: Sequence[Path] = ()) -> Converted:
+def export_vtt(
+    source: Path | str, output: Path, *, predictions: Sequence[Path] = (), force: bool = False
+) -> Converted:
     """Write a manifest's boundaries, or the median of a model's trials, as subtitles in the folder `output`.
 
     Raises `TempolocError` as `write_vtt` does, and for predictions of other clips or of several models.
     """
-    return export_proposals(source, output, predictions, write_vtt)
+    return export_proposals(source, output, predictions, partial(write_vtt, force=force))
 
 
-def import_vtt(source: Path | str, output: Path, *, manifest: Path | str, who: str, why: str = "") -> Converted:
+def import_vtt(
+    source: Path | str, output: Path, *, manifest: Path | str, who: str, why: str = "", force: bool = False
+) -> Converted:
     """Write a copy of `manifest` with the boundaries of corrected subtitles, which `who` corrected and `why`.
 
     Raises `TempolocError` naming the line, as `read_vtt` and `apply_rows` do.
     """
-    return import_rows(read_vtt(source), output, manifest, who, why)
+    return import_rows(read_vtt(source), output, manifest, who, why, force=force)

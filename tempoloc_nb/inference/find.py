@@ -170,6 +170,8 @@ def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
     labels = events.events if isinstance(events, Task) else tuple(events)
     if not labels or not all(isinstance(label, str) and label.strip() for label in labels):
         raise TempolocError(f"events must be one or more texts, such as 'grasping the red cube', not {list(labels)!r}")
+    if odd := [label for label in labels if any("\ud800" <= character <= "\udfff" for character in label)]:
+        raise TempolocError(f"the event {odd[0]!r} is no UTF-8 text: write it anew")
     if open_ := [label for label in labels if "{" in label]:
         raise TempolocError(f"{open_[0]!r} leaves a place open: give the events with what is grasped and released")
     return labels

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 import time
 from array import array
@@ -15,14 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..core.checks import STRICT, check_json
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, writing
-from ..core.texts import json_text
+from ..core.texts import json_text, well_formed
 from ..scoring.trials import line_of
 
 # %% auto #0
@@ -151,7 +153,7 @@ def set_holes_aside(output: Path) -> None:
         return
     aside = output.with_suffix(".damaged.jsonl")
     with writing(output):
-        with output.open("rb") as file, aside.open("a", encoding="utf-8") as notes:
+        with output.open("rb") as file, aside.open("a", encoding="utf-8", newline="\n") as notes:
             for start, stop in holes:
                 file.seek(start)
                 rest = file.read(stop - start).replace(b"\0", b"").decode(errors="replace")
@@ -189,7 +191,7 @@ class RowFile:
         self.path, self.size = path, size
         self._synced, self._when = size, time.monotonic()
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         except OSError as error:
             raise self._failed(error) from None
         with self._whole(size):
@@ -261,13 +263,27 @@ def errors_path(output: Path) -> Path:
     return output.with_suffix(".errors.jsonl")
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    clip: str
+    error: str
+    request_id: str = ""
+    trials: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch("([0-9a-f]{16})?", self.request_id):
+            raise ValueError("is no request_id")
+
+
 def read_errors(output: Path) -> list[dict[str, Any]]:
     """The failures noted beside an output: `clip`, `request_id`, `trials`, `error`. A line that is none is left out."""
     found = []
     for _, line in whole_rows(errors_path(output)):
-        with suppress(ValueError, TypeError):
-            row = dict(json.loads(line))
-            found += [row] if "clip" in row and "error" in row else []
+        with suppress(TempolocError):
+            check_json(_Failure, line, "the line")
+            found.append(json.loads(line))
     return found
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #fbb49dec
@@ -303,7 +319,7 @@ class Ledger:
         if self._errors is None:
             path = errors_path(self.output)
             self._errors = RowFile(path, max((end for end, _ in whole_rows(path)), default=0))
-        row = {"clip": clip, "request_id": request_id, "trials": list(trials), "error": error}
+        row = {"clip": clip, "request_id": request_id, "trials": list(trials), "error": well_formed(error)}
         self._errors.append([row])
         self._now[self._name(row)] = row
         self.failed += len(trials)
@@ -324,4 +340,4 @@ class Ledger:
         elif path.exists():
             with suppress(OSError), all_or_nothing(path) as partial:  # on a full disk it stays as long as it is
                 lines = (json_text(row) + "\n" for row in left.values())
-                partial.write_text("".join(lines), encoding="utf-8")
+                partial.write_text("".join(lines), encoding="utf-8", newline="\n")

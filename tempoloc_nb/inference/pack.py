@@ -15,8 +15,9 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, open_packed
+from ..core.outputs import check_output
 from ..core.texts import json_text
-from .record import read_record, write_record
+from .record import changed_settings, read_record, record_path, write_record
 
 KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of a row, in this order
 COUNTED = ("prompt_tokens", "vision_tokens", "completion_tokens")
@@ -59,12 +60,13 @@ def read_rows(predictions: Path) -> Iterator[dict[str, Any]]:
                 raise TempolocError(f"{predictions.name}:{number} is not a prediction ({error}): {way}") from None
 
 # %% ../../nbs/45_inference/50_pack.ipynb #5675f734
-def pack_predictions(path: Path | str, out: Path | str) -> Path:
+def pack_predictions(path: Path | str, out: Path | str, *, force: bool = False) -> Path:
     """Write the reduced, compressed copy of a prediction file and its record; returns `out`/NAME.jsonl.xz.
 
     `out` is a folder. Rows keep what scoring reads and are sorted by clip and trial, so the same answers make the same
     bytes in whatever order they came. The record loses the questions' labels: the rows have those that were swapped.
-    Raises `TempolocError` for a file without rows or record, or with a row that is no prediction.
+    Raises `TempolocError` for a file without rows or record, or with a row that is no prediction, and without `force`
+    if the copy of another run is there.
     """
     path, folder = Path(path), Path(out)
     rows = list(read_rows(path))
@@ -79,7 +81,9 @@ def pack_predictions(path: Path | str, out: Path | str) -> Path:
     lines = [json_text({k: row[k] for k in KEPT if k in row}) + "\n" for row in rows]
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{path.name.partition('.jsonl')[0]}.jsonl.xz"
-    with all_or_nothing(target) as partial:
+    same = target.is_file() and record_path(target).is_file() and not changed_settings(read_record(target), record)
+    check_output(target, force=force or same, inputs=[path])
+    with all_or_nothing(target, force=force or same) as partial:
         partial.write_bytes(lzma.compress("".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
     write_record(target, record)
     return target

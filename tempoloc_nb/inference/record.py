@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le
 
 from ..clips.manifest import Benchmark
+from ..core.checks import STRICT, check
 from ..core.errors import TempolocError
 from ..core.files import is_stream, read_object, write_json
 from ..core.outputs import check_output
@@ -23,13 +27,39 @@ def record_path(predictions: Path) -> Path:
     return predictions.with_name(predictions.name.partition(".jsonl")[0] + ".run.json")
 
 
+Count = Annotated[int, Ge(0), Le(10**12)]
+Shard = Annotated[int, Ge(1), Le(10**6)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    shard: tuple[Shard, Shard] | None = None
+    trials: Count = 1
+    wanted: Count = 0
+    rows: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Record(_Part):
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, _Part] = field(default_factory=dict)
+
+
 def read_record(predictions: Path) -> dict[str, Any]:
-    """The record of a prediction file; raises `TempolocError` if there is none, or it is no JSON object."""
-    return read_object(record_path(predictions), "record")
+    """The record of a prediction file; raises `TempolocError` if there is none, or it says what no record says."""
+    path = record_path(predictions)
+    found = read_object(path, "record")
+    check(_Record, found, path.name)
+    return {"settings": {}, **found}
 
 # %% auto #0
-__all__ = ['record_path', 'read_record', 'write_record', 'changed_settings', 'asked_clips', 'output_file', 'derived_file',
-           'derive_record']
+__all__ = ['Count', 'Shard', 'record_path', 'read_record', 'write_record', 'changed_settings', 'asked_clips', 'output_file',
+           'derived_file', 'derive_record']
 
 # %% ../../nbs/45_inference/25_record.ipynb #df5372a8
 def write_record(predictions: Path, record: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from ..core.files import writing
 from ..core.locks import sole_writer
 from ..core.provenance import versions
 from ..core.texts import shown
-from ..engines.protocol import Backend, Request, Response
+from ..engines.protocol import Backend, Incomplete, Request, Response
 from .ledger import Ledger
 from tempoloc_nb.inference.record import (
     asked_clips,
@@ -157,7 +157,8 @@ class _Run:
         self.tokens += sum(r.completion_tokens for r in answer)
         lacking = [t for t in request.trials if t not in trials]
         if lacking:
-            self._fail(request, lacking, f"the back end gave no answer for trials {lacking}")
+            why = f": {answer.why}" if isinstance(answer, Incomplete) else ""
+            self._fail(request, lacking, f"the back end gave no answer for trials {lacking}{why}")
 
     def _fail(self, request: Request, trials: Sequence[int], reason: str) -> None:
         self.ledger.fail(request.clip, request.id, trials, reason)
@@ -177,19 +178,28 @@ class _Run:
         bar.update(self.ledger.written + self.ledger.failed - bar.n)
 
 # %% ../../nbs/45_inference/20_run.ipynb #bf09b8a6
-def _write_record(
+def _open(
     out: Path, record: Mapping[str, Any], asked: Mapping[str, str], trials: int, shard: tuple[int, int] | None,
     clips: int,
-) -> None:
-    """Write the run's record; `TempolocError` if `out` has predictions made with other settings."""
+) -> Ledger:
+    """Open `out` and write the run's record beside it.
+
+    Raises `TempolocError`, and changes nothing, if `out` has something else, or predictions made with other settings.
+    """
     begun = record_path(out).exists() and out.exists() and out.stat().st_size
     if begun and (changed := changed_settings(read_record(out), {"settings": record, "asked": asked})):
         raise TempolocError(f"{out} was made with other settings ({changed}): choose another output")
+    ledger = Ledger(out)
     whole = {
         "settings": record, "asked": asked, "trials": trials, "wanted": clips * trials, "versions": versions(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }  # fmt: skip
-    write_record(out, whole | ({"shard": list(shard)} if shard else {}))
+    try:
+        write_record(out, whole | ({"shard": list(shard)} if shard else {}))
+    except BaseException:
+        ledger.close(whole=False)
+        raise
+    return ledger
 
 # %% ../../nbs/45_inference/20_run.ipynb #9ad2af7c
 def run_backend(
@@ -231,8 +241,7 @@ def run_backend(
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
         with writing(out):
-            _write_record(out, record, asked_clips(benchmark), trials, shard, len(planned))
-            ledger = Ledger(out)
+            ledger = _open(out, record, asked_clips(benchmark), trials, shard, len(planned))
         run = _Run(backend, sampling, ledger, frozenset(labels or ()), progress)
         return run.ask(planned, complete, missing)
 

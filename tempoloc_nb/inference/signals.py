@@ -7,24 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..clips.manifest import Benchmark, Clip
+from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from .no_video import clip_duration
 from ..prompting.answers import write_answer
 from ..scoring.metrics import Floats
+from ..video.files import decode
 
 Kind = Literal["close", "open"]
 KINDS: tuple[Kind, ...] = ("close", "open")
 
 # %% auto #0
-__all__ = ['Kind', 'KINDS', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'DONE', 'VERBS', 'Told', 'LEAST_HOLD', 'Boundaries',
-           'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'gripper_rule', 'gripper_answers',
-           'signal_rows']
+__all__ = ['Kind', 'KINDS', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'DONE', 'VERBS', 'Told', 'LEAST_HOLD', 'GRID', 'SMOOTH',
+           'Boundaries', 'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'read_told',
+           'gripper_rule', 'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,17 @@ def event_kinds(labels: Sequence[str], told: Told | None = None) -> tuple[Kind |
     verbs = [next((kind for verb, kind in VERBS.items() if text.startswith(verb)), None) for text in first]
     return tuple(told.get(label, kind) for label, kind in zip(labels, verbs, strict=True))
 
+
+def read_told(texts: Sequence[str]) -> dict[str, Kind | None]:
+    """What texts such as "tilting the cup=open" tell; `TempolocError` unless each ends in =close, =open or =none."""
+    found: dict[str, Kind | None] = {}
+    for text in texts:
+        label, _, kind = text.rpartition("=")
+        if not label or kind not in (*KINDS, "none"):
+            raise TempolocError(f"{text!r} is no kind of event: write LABEL=close, LABEL=open or LABEL=none")
+        found[label] = None if kind == "none" else kind  # type: ignore[assignment]  # one of KINDS
+    return found
+
 # %% ../../nbs/45_inference/75_signals.ipynb #0290cd4d
 LEAST_HOLD = 0.3  # s
 
@@ -172,6 +186,56 @@ def gripper_rule(
     for kind in kinds:
         found.append(None if kind is None else next((t.time for t in left if t.kind == kind), None))
     return tuple(found)
+
+# %% ../../nbs/45_inference/75_signals.ipynb #b4dc4e88
+GRID = 64  # pixels a side, to which frames are averaged
+SMOOTH = 0.15  # s, standard deviation of the Gaussian
+
+
+def pixel_motion(video: Path | str, fps: float | None = None) -> tuple[Floats, Floats]:
+    """Times (n,) in s and mean absolute difference (n,), 0 to 255, of each frame to the one before, grey and small.
+
+    Frames are sampled at `fps`, all by default; the first has none, so a video of n + 1 frames gives n. Raises
+    `TempolocError` for what is no readable video.
+    """
+    before, times, moved = None, [], []
+    for time, image in decode(video, fps):
+        grey = np.asarray(image.mean(axis=2))
+        rows, columns = (np.linspace(0, n, min(GRID, n) + 1).astype(int)[:-1] for n in grey.shape)
+        small = np.add.reduceat(np.add.reduceat(grey, rows, axis=0), columns, axis=1)
+        small /= np.outer(np.diff([*rows, grey.shape[0]]), np.diff([*columns, grey.shape[1]]))
+        if before is not None:
+            times.append(time)
+            moved.append(float(np.abs(small - before).mean()))
+        before = small
+    return np.array(times), np.array(moved)
+
+# %% ../../nbs/45_inference/75_signals.ipynb #b7b6f7a7
+def _prominences(values: Floats) -> dict[int, float]:
+    """How deep each local minimum is: what one must at least climb from it to reach a lower one, or an end."""
+    found = {}
+    for i in range(1, len(values) - 1):
+        if values[i - 1] > values[i] <= values[i + 1]:
+            rims = []
+            for side in (values[:i][::-1], values[i + 1 :]):
+                lower = np.flatnonzero(side < values[i])
+                rims.append(float(side[: int(lower[0]) if len(lower) else len(side)].max()))
+            found[i] = min(rims) - float(values[i])
+    return {i: depth for i, depth in found.items() if depth > 1e-6}  # not rounding
+
+
+def motion_minima(times: Floats, motion: Floats, count: int) -> tuple[float | None, ...]:
+    """The times (s) of the `count` deepest minima of a motion (n,) at `times` (n,), in order, None for those missing.
+
+    The motion is smoothed with a Gaussian of `SMOOTH` s; the depth of a minimum is its prominence.
+    """
+    if len(times) < 3:
+        return (None,) * count
+    away = (times[:, None] - times[None, :]) / SMOOTH
+    weights = np.exp(-0.5 * away**2)
+    found = _prominences(weights @ motion / weights.sum(axis=1))
+    deepest = sorted(sorted(found, key=lambda i: -found[i])[:count])
+    return (*(float(times[i]) for i in deepest), *[None] * (count - len(deepest)))
 
 # %% ../../nbs/45_inference/75_signals.ipynb #3ed43cd2
 Boundaries = Mapping[str, Sequence[float | None]]
@@ -205,3 +269,14 @@ def _text(clip: Clip, boundaries: Sequence[float | None], benchmark: Benchmark) 
         own = None if boundary is None else (boundary, max(boundary, length if later is None else later))
         times.append(own)
     return write_answer(clip.labels, times, digits=4)
+
+# %% ../../nbs/45_inference/75_signals.ipynb #8c0c83fe
+def motion_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Boundaries:
+    """The motion minima's boundaries (s of the source, None where there are too few) by clip, for clips with videos.
+
+    `video_root` is the folder of videos that are not shipped. Raises `TempolocError` if there is none.
+    """
+    videos = find_videos(benchmark, video_root)
+    return {
+        c.clip: motion_minima(*pixel_motion(videos[c.clip]), len(c.events)) for c in benchmark.clips if c.clip in videos
+    }

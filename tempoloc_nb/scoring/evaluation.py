@@ -15,6 +15,7 @@ import numpy as np
 
 from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs, Task
+from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from ..core.settings import Scoring, settings
 from ..prompting.answers import STATUSES
@@ -256,7 +257,10 @@ def evaluate(
     asked = benchmark.clips if task is None else benchmark.of_task(task)
     clips = tuple(c for c in asked if c.labelled)
     if not clips:
-        raise TempolocError(f"no truth here: no clip of {task or benchmark.name} is labelled: find its events first")
+        raise TempolocError(
+            f"no truth here: no clip of {task or benchmark.name} is labelled. tempoloc dataset export csv"
+            " --predictions writes the answers into a table: correct it, and dataset import csv makes a manifest of it"
+        )
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     plan = _Plan(mode, scoring or settings().scoring, resamples, settings().study.seed if seed is None else seed)
     trials = read_trials(paths, index_clips(benchmark, clips), mode, boundary_is, workers)
@@ -348,8 +352,8 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
             lines.append(f"  {'mean over tasks':18} MAE {mae} s, MRE {mre} %")
     if evaluation.truncated:
         lines.append(f"{evaluation.truncated} cut-off last lines were left out")
-    if evaluation.unlabelled:
-        lines.append(f"{len(evaluation.unlabelled)} clips have no truth and were not scored")
+    if without := evaluation.unlabelled:
+        lines.append(f"{len(without)} clips have no truth and were not scored: {first_names(without)}")
     return lines
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #d107c12d

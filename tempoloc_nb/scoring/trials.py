@@ -174,18 +174,21 @@ def _read_piece(piece: _Piece, index: ClipIndex) -> Trials | tuple[int, str]:
         try:
             columns.add(check_json(Row, line, LINE), place)
         except TempolocError as error:
-            if not _cut_off(line):
-                return place, str(error)
-            truncated += 1
+            damaged = _is_damaged(line)
+            if damaged and not line.endswith(b"\n"):  # the beginning of a line, which a killed writer left
+                truncated += 1
+                continue
+            way = "; delete that line, and the command that wrote the file asks again for what it held"
+            return place, f"{error}{way if damaged else ''}"
     return columns.trials(truncated)
 
 
-def _cut_off(line: bytes) -> bool:
-    """Whether a line is the beginning of one, which a killed writer left."""
+def _is_damaged(line: bytes) -> bool:
+    """Whether a line is no JSON."""
     try:
         json.loads(line)
     except ValueError:
-        return not line.endswith(b"\n")
+        return True
     except RecursionError:
         pass
     return False
@@ -293,7 +296,7 @@ def read_trials(
         if not isinstance(result, Trials):
             place, problem = result
             where = f"{piece.path.name}:{line_of(piece.path, place)}"
-            raise TempolocError("\n".join(where + fault.removeprefix(LINE) for fault in problem.splitlines()))
+            raise TempolocError("\n".join(where + fault.removeprefix(LINE) for fault in problem.split("\n")))
         parts.append(result)
     trials = _joined(parts)
     if not len(trials.clip):

@@ -22,7 +22,8 @@ import numpy as np
 from ..clips.manifest import Clip, read_manifest, write_manifest
 from ..clips.tasks import Event, load_task
 from ..core.errors import TempolocError, unknown
-from ..core.files import all_or_nothing
+from ..core.files import write_text, writing
+from ..core.locks import sole_writer
 from .episode import EpisodeFailed, LiveEpisode
 from .families import ClipFamily
 from .plays import LAG, PLAYS, Director, insertions
@@ -36,7 +37,7 @@ from tempoloc_nb.sim.render import (
     save_mujoco,
 )
 from .scene import ROBOTS, Dresser, make_environment
-from .states import write_states
+from .states import holds_only, write_states
 from .tasks import lay_out, task_objects
 from .truth import find_instants, idle_share
 
@@ -166,8 +167,7 @@ def _attempt(job: tuple[ClipFamily, int, Path]) -> str:
     try:
         save_episode(path, simulate_episode(family, seed))
     except EpisodeFailed as failure:
-        with all_or_nothing(reason_file) as partial:
-            partial.write_text(str(failure), encoding="utf-8")
+        write_text(reason_file, str(failure))
         return str(failure)
     return ""
 
@@ -207,13 +207,15 @@ def simulate_clips(
     render: bool | int = True,
     states: bool = True,
     progress: Callable[[int], None] | None = None,
+    force: bool = False,
 ) -> SimulationSummary:
     """Make `n` clips of a family in the folder `out` and list them in its `manifest.jsonl`.
 
     Writes `episodes/KEY/SEED.npz`, `models/TASK-ROBOT.xz`, with `states` `hdf5/KEY/NNN.hdf5` and one
     `hdf5/KEY.hdf5` with all, and `videos/KEY/NNN.mp4` (`size`² pixels) for all clips or the first `render`.
-    `progress(k)` is called when k clips are done. Raises `TempolocError` on impossible requests, and when fewer
-    than one demonstration in ten succeeds.
+    `progress(k)` is called when k clips are done. The same call goes on with its own folder; `force` replaces what
+    somebody changed there. Raises `TempolocError` on impossible requests, where another process writes the folder or
+    clips of the family are not as they were made, and when fewer than one demonstration in ten succeeds.
     """
     if n < 1:
         raise TempolocError(f"cannot make {n} clips: ask for at least one")
@@ -224,9 +226,21 @@ def simulate_clips(
     if render:
         choose_gl()  # fail before hours of simulation
     root = Path(out)
+    with writing(root):
+        root.mkdir(parents=True, exist_ok=True)
+    with sole_writer(root):
+        if not force:
+            _check_own(root, family)
+        return _make(family, n, root, size, max(1, workers or os.cpu_count() or 1), render, states, progress)
+
+
+def _make(
+    family: ClipFamily, n: int, root: Path, size: int, workers: int, render: bool | int, states: bool,
+    progress: Callable[[int], None] | None,
+) -> SimulationSummary:
+    """As `simulate_clips`, in a folder that is ours."""
     folder = root / "episodes" / family.key
     _claim(folder, {"robot": family.robot, "first_seed": family.first_seed, "fps": family.fps, "split": family.split})
-    workers = max(1, workers or os.cpu_count() or 1)
     kept, failed = _simulate(family, n, folder, workers, progress)
     _ensure_model(family, root)
     clips = [clip_of(family, i, seed, folder) for i, seed in enumerate(kept)]
@@ -249,13 +263,32 @@ def simulate(
     """
     return simulate_clips(ClipFamily(task, task, "own", robot, first_seed=seed), n, out, **options)
 
+# %% ../../nbs/65_sim/10_make.ipynb #44205009
+def _check_own(root: Path, family: ClipFamily) -> None:
+    """Raise `TempolocError` if somebody changed what a family's clips say in a folder: it would be overwritten."""
+    path, folder = root / "manifest.jsonl", root / "episodes" / family.key
+    for clip in read_manifest(path) if path.exists() else ():
+        if clip.task != family.key:
+            continue
+        seed, own = clip.seed or 0, clip
+        if _episode_path(folder, seed).exists():  # else it is made again, from the same seed
+            own = clip_of(family, 0, seed, folder)
+        same = (own.labels, own.boundaries) == (clip.labels, clip.boundaries)
+        if not same or clip.source != "simulated" or "corrections" in clip.extra:
+            raise TempolocError(f"{path} has another {clip.clip}: give another -o, or --force to replace it")
+    if not holds_only(root / "hdf5" / f"{family.key}.hdf5", folder):
+        raise TempolocError(
+            f"{root / 'hdf5' / family.key}.hdf5 has signals that are not the simulation's: give another -o, or --force"
+            " to replace it"
+        )
+
 # %% ../../nbs/65_sim/10_make.ipynb #d93b40a8
 def _claim(folder: Path, what: Mapping[str, Any]) -> None:
     """Make a folder for `what`; `TempolocError` if it holds something else, which would be taken for it."""
     folder.mkdir(parents=True, exist_ok=True)
     note, wanted = folder / "made_with.json", json.dumps(dict(what), sort_keys=True)
     if not note.exists():
-        note.write_text(wanted, encoding="utf-8")
+        write_text(note, wanted, force=False)
     elif (found := note.read_text(encoding="utf-8")) != wanted:
         where = f"{folder.parent.name}/{folder.name}"
         raise TempolocError(f"{where} holds clips made with {found}, not {wanted}: choose another folder")
@@ -269,7 +302,8 @@ def _describe(root: Path, family: ClipFamily) -> None:
         labels = [label.format(A="{first}", C="{second}") for label, _ in family.script.events]
         lines = [f"key = {json.dumps(family.key)}", f"events = {json.dumps(labels)}", f"fps = {family.fps:g}"]
         lines += ['domain = "simulation"', 'embodiment = "robot arm"', 'boundary_is = "start"']
-        (root / f"{family.key}.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if not (path := root / f"{family.key}.toml").exists():
+            write_text(path, "\n".join(lines) + "\n", force=False)
 
 # %% ../../nbs/65_sim/10_make.ipynb #8d562028
 def _simulate(

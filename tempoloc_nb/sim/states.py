@@ -17,7 +17,7 @@ from .render import SavedEpisode, load_episode
 from .scene import ENVIRONMENTS, environment_options
 
 # %% auto #0
-__all__ = ['write_states']
+__all__ = ['write_states', 'holds_only']
 
 # %% ../../nbs/65_sim/90_states.ipynb #4fdebbb8
 def _h5py() -> Any:
@@ -59,3 +59,19 @@ def write_states(folder: Path, family: ClipFamily, episodes: Sequence[Path]) -> 
         if not (path := folder / f"{i:03d}.hdf5").exists():
             _write_file(path, family, [episode])
     _write_file(folder.with_suffix(".hdf5"), family, episodes)
+
+# %% ../../nbs/65_sim/90_states.ipynb #70330f72
+def holds_only(path: Path, episodes: Path) -> bool:
+    """Whether a file of demonstrations has nothing that the saved episodes of a folder lack, or is not there."""
+    if not path.exists():
+        return True
+    saved = next(iter(sorted(episodes.glob("*.npz"))), None)
+    names = {name for name in load_episode(saved).demo if name != "model_file"} if saved else set()
+    with _h5py().File(path) as file:
+        return set(file) == {"data"} and all(_datasets(demo) <= names for demo in file["data"].values())
+
+
+def _datasets(group: Any) -> set[str]:
+    found = set[str]()
+    group.visititems(lambda name, item: found.add(name) if hasattr(item, "dtype") else None)
+    return found

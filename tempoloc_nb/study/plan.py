@@ -14,7 +14,6 @@ from typing import Any
 
 from ..clips.manifest import Benchmark, load_benchmark
 from ..core.errors import TempolocError
-from ..core.files import read_object
 from ..core.machine import gpu_count
 from ..core.settings import Profile, settings
 from ..models.estimate import Coverage, Job, assumption, coverage, format_hours, size_line
@@ -22,7 +21,7 @@ from ..models.locate import locate_model
 from .experiments import Experiment, clip_limit, committed, load_experiments
 from .models import Models
 from .report import Report
-from .runner import Planned, default_values, gpus_needed, planned_runs
+from .runner import Planned, default_values, gpus_needed, notebook_cells, planned_runs
 
 # %% auto #0
 __all__ = ['named_experiments', 'Asked', 'StudyPlan', 'plan_studies', 'plan_lines']
@@ -43,9 +42,9 @@ def named_experiments(notebook: Path) -> tuple[str, ...]:
 # %% ../../nbs/85_study/110_plan.ipynb #15a1dace
 def _code(notebook: Path) -> Iterator[ast.Module]:
     """The code cells of a notebook but for its parameters."""
-    for cell in read_object(notebook, "notebook")["cells"]:
-        if cell["cell_type"] == "code" and "parameters" not in cell.get("metadata", {}).get("tags", []):
-            yield ast.parse("".join(cell["source"]))
+    for cell in notebook_cells(notebook):
+        if cell.kind == "code" and "parameters" not in cell.tags:
+            yield cell.code(notebook.name)
 
 # %% ../../nbs/85_study/110_plan.ipynb #b8f2168f
 @dataclass(frozen=True, slots=True)

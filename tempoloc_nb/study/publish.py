@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, read_object, write_json
+from ..core.files import all_or_nothing, read_object, write_json, write_text
 from ..core.settings import data_dir, settings
 from .report import markdown_table
 from .runner import finished_run, run_hash, study_notebooks, why_left_out
@@ -44,7 +44,7 @@ def _publish_outputs(notebook: Path, run: Path, record: Mapping[str, Any]) -> No
             cell["execution_count"] = None
     source["metadata"]["tempoloc"] = {k: record[k] for k in ("parameters", "results")}
     text = json.dumps(source, indent=1, ensure_ascii=False, sort_keys=True)
-    notebook.write_text(text + "\n", encoding="utf-8")
+    write_text(notebook, text + "\n")
 
 # %% ../../nbs/85_study/120_publish.ipynb #92dd2056
 def _publish_files(run: Path, study: str, record: Mapping[str, Any]) -> None:
@@ -167,6 +167,6 @@ def write_cards() -> list[Path]:
         path = data_dir() / "models" / model / "README.md"
         card = model_card(model)
         with all_or_nothing(path) as partial:
-            partial.write_text(card, encoding="utf-8")
+            partial.write_text(card, encoding="utf-8", newline="\n")
         paths.append(path)
     return paths

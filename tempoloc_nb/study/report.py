@@ -130,7 +130,7 @@ class Report:
             text += f"\n*{self.mark} run: not for citation.*\n"
         if target := self._place("tables"):
             table.to_csv(target / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
-            (target / f"{name}.md").write_text(text, encoding="utf-8")
+            (target / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
         return ShownTable(text)
 
     def figure(self, figure: Figure, name: str) -> ShownFigure:
@@ -148,7 +148,7 @@ class Report:
             (target / f"{name}.png").write_bytes(png)
             if not any(axes.images for axes in figure.axes):  # photos are no smaller, and no sharper, in an SVG
                 (target / f"{name}.svg").write_bytes(render(figure, "svg"))
-            (target / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+            (target / f"{name}.json").write_text(text + "\n", encoding="utf-8", newline="\n")
         return ShownFigure(png, name)
 
 # %% ../../nbs/85_study/10_report.ipynb #ed41a9c4

@@ -20,7 +20,7 @@ from typing import Any
 
 import tempoloc_nb
 from ..core.errors import TempolocError
-from ..core.files import read_object, write_json
+from ..core.files import first_line, read_object, write_json, write_text
 from ..core.machine import gpu_count
 from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
@@ -31,9 +31,10 @@ from .experiments import zero_shot_model
 from .report import Report
 
 # %% auto #0
-__all__ = ['OWN_PARAMETERS', 'start', 'study_notebooks', 'notebook_parameters', 'default_values', 'chosen_notebooks',
-           'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'result_hashes', 'run_notebook',
-           'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'run_studies', 'sum_up', 'write_index']
+__all__ = ['OWN_PARAMETERS', 'start', 'study_notebooks', 'Cell', 'notebook_cells', 'notebook_parameters', 'default_values',
+           'chosen_notebooks', 'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'result_hashes',
+           'run_notebook', 'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'run_studies', 'sum_up',
+           'write_index']
 
 # %% ../../nbs/85_study/90_runner.ipynb #f8ae27c8
 def start(profile: str, output: str | Path | None = None, **parameters: Any) -> Report:
@@ -63,17 +64,43 @@ def study_notebooks(only: Sequence[str] = ()) -> tuple[Path, ...]:
 OWN_PARAMETERS = ("profile", "output")  # set by the runner
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A notebook's cell: its kind ("code", "markdown"), its text and its tags."""
+
+    kind: str
+    text: str
+    tags: tuple[str, ...]
+
+    def code(self, where: str) -> ast.Module:
+        """The cell as Python; raises `TempolocError`, which names `where`, if it is none."""
+        try:
+            return ast.parse(self.text)
+        except (SyntaxError, ValueError) as error:
+            raise TempolocError(f"{where} has a cell that is no Python: {first_line(error)}") from None
+
+
+def notebook_cells(notebook: Path) -> tuple[Cell, ...]:
+    """The cells of a notebook; raises `TempolocError` for a file that is none."""
+    try:
+        return tuple(
+            Cell(c["cell_type"], "".join(c["source"]), tuple(c.get("metadata", {}).get("tags", [])))
+            for c in read_object(notebook, "notebook")["cells"]
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise TempolocError(f"{notebook.name} is no notebook: a cell lacks its kind or its text") from None
+
+
 def notebook_parameters(notebook: Path) -> dict[str, str]:
     """The names in the notebook's `parameters` cell and their default values as source text.
 
     Raises `TempolocError` unless there is exactly one such cell, or if it lacks `profile` or `output`.
     """
-    cells = read_object(notebook, "notebook")["cells"]
-    tagged = [c for c in cells if "parameters" in c.get("metadata", {}).get("tags", [])]
+    tagged = [c for c in notebook_cells(notebook) if "parameters" in c.tags]
     if len(tagged) != 1:
         raise TempolocError(f"{notebook.name} has {len(tagged)} cells tagged `parameters`; a study needs exactly one")
     found = {}
-    for node in ast.parse("".join(tagged[0]["source"])).body:
+    for node in tagged[0].code(notebook.name).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found[node.targets[0].id] = ast.unparse(node.value)
     for name in OWN_PARAMETERS:
@@ -164,7 +191,7 @@ def _model_revision(name: str) -> list[str]:
 # %% ../../nbs/85_study/90_runner.ipynb #e30e25be
 def run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
     """SHA-256 of all that a run depends on: source, cells, parameters and what they name, data, environment."""
-    cells = [[c["cell_type"], "".join(c["source"])] for c in read_object(notebook, "notebook")["cells"]]
+    cells = [[c.kind, c.text] for c in notebook_cells(notebook)]
     values = {**default_values(notebook), **parameters}
     values.pop("output", None)
     parts = {
@@ -369,7 +396,7 @@ def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
         link = "–"
         if executed.is_file():
             page, _ = HTMLExporter(exclude_input_prompt=True).from_filename(str(executed))  # type: ignore[no-untyped-call]
-            (run.folder / "notebook.html").write_text(page, encoding="utf-8")
+            write_text(run.folder / "notebook.html", page)
             link = f'<a href="{run.study}/notebook.html">read</a>'
         found = [p.relative_to(folder).as_posix() for p in files_below(run.folder / "tables", "*.csv")]
         tables = " ".join(f'<a href="{escape(t)}">{escape(Path(t).stem)}</a>' for t in found)
@@ -380,5 +407,5 @@ def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.html"
     page = _PAGE.format(title=escape(folder.name), rows="".join(rows), figures="".join(figures))
-    index.write_text(page, encoding="utf-8")
+    write_text(index, page)
     return index

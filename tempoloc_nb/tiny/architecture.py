@@ -148,7 +148,7 @@ def _edit_json(path: Path, **changes: Any) -> None:
     """Set keys of a JSON object in a file; None removes a key."""
     values = json.loads(path.read_text(encoding="utf-8")) | changes
     kept = {k: v for k, v in values.items() if v is not None}
-    path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
 # %% ../../nbs/70_tiny/10_architecture.ipynb #bdcab35c
 def save_processor(processor: Any, out: Path) -> None:

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -67,13 +69,13 @@ def _read_part(path: Path, offset: int) -> tuple[list[Recording], dict[str, npt.
         with np.load(path, allow_pickle=False) as data:
             raw = json.loads(str(data["shots"]))
             arrays = {name: data[name] for name in ARRAYS}
-    except (OSError, KeyError, ValueError) as error:
+        recordings = []
+        for entry in raw:
+            events = tuple((label, t) for label, t in entry["events"])
+            rows = {"first": entry["first"] + offset, "names": tuple(entry["names"]), "events": events}
+            recordings.append(Recording(**{**entry, **rows}))
+    except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise TempolocError(f"{path} is not a part of a frame store ({error}): delete it and make it again") from None
-    recordings = []
-    for entry in raw:
-        events = tuple((label, t) for label, t in entry["events"])
-        rows = {"first": entry["first"] + offset, "names": tuple(entry["names"]), "events": events}
-        recordings.append(Recording(**{**entry, **rows}))
     return recordings, arrays
 
 # %% ../../nbs/70_tiny/20_frame_store.ipynb #34e68046

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import TempolocError
-from ..core.files import write_json
+from ..core.files import write_json, writing
+from ..core.locks import sole_writer
 from ..core.machine import device_name
 from ..core.optional import import_transformers
 from ..core.provenance import versions
@@ -114,13 +116,18 @@ def train(
     Where a launcher started several processes, all make this call with the same folders, which all can read, and the
     first writes and validates. For that it gathers sharded weights, so its GPU must have room for the whole model.
     Another number of processes may go on with a run. Raises `TempolocError` if `store` has no parts, if `out` belongs
-    to a run with other options, if no stage restarts at `plan.begin`, and what `processes.joined` raises.
+    to a run with other options, or to none and has a model, if another call trains there, if no stage restarts at
+    `plan.begin`, and what `processes.joined` raises.
     """
     import torch
 
     if plan.begin not in plan.options.restarts:
         steps = ", ".join(map(str, plan.options.restarts))
         raise TempolocError(f"{plan.name} cannot begin at step {plan.begin}: its curve begins at {steps}")
+    if (out / "model").exists() and not (out / "checkpoint.pt").exists():
+        raise TempolocError(f"{out} has a model that was not trained there: give another -o")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     torch.backends.cuda.matmul.allow_tf32 = True
 
@@ -128,7 +135,8 @@ def train(
         return minutes is not None and time.monotonic() - began > 60 * minutes
 
     with joined(device or ("cuda" if torch.cuda.is_available() else "cpu")) as (ranks, place):
-        step, model = _train(plan, store, out, ranks, place, validation, every, keep, time_is_up)
+        with sole_writer(out) if ranks.first else nullcontext():
+            step, model = _train(plan, store, out, ranks, place, validation, every, keep, time_is_up)
         seconds = time.monotonic() - began
         if ranks.first:
             _note_call(plan, out, device_name(place.partition(":")[0], ranks.world), step, seconds)

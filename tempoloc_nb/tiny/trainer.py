@@ -187,7 +187,7 @@ class Trainer:
         if self.log.exists():
             kept = [line for line in whole_lines(self.log) if json.loads(line)["step"] <= self.step]
             with all_or_nothing(self.log) as partial:
-                partial.write_text("".join(kept), encoding="utf-8")
+                partial.write_text("".join(kept), encoding="utf-8", newline="\n")
 
     def save(self) -> None:
         """Write a checkpoint of the whole weights, all or nothing."""
@@ -290,5 +290,5 @@ class Trainer:
     def tell(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Add lines to the log; of several processes, the first does."""
         if self.ranks.first:
-            with self.log.open("a", encoding="utf-8") as file:
+            with self.log.open("a", encoding="utf-8", newline="\n") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)

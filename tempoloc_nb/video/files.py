@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bisect
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from ..core.errors import TempolocError
+from ..core.files import all_or_nothing
 
 Image = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 
@@ -251,7 +251,7 @@ def read(path: Footage | str, fps: float | None = None) -> Frames:
 
 # %% ../../nbs/15_video/10_files.ipynb #3da0bebe
 class VideoWriter:
-    """Write H.264 frames to `path`, which appears when the `with` block ends well and not before.
+    """Write H.264 frames to `path`, which appears when the `with` block ends well and not before (`all_or_nothing`).
 
     `width` and `height` (pixels) must be even; `time_base` is the unit of the frames' `pts`. `options`
     go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one a core.
@@ -260,11 +260,12 @@ class VideoWriter:
     def __init__(
         self, path: Path | str, width: int, height: int, rate: Fraction, time_base: Fraction, *,
         options: dict[str, str] | None = None, threads: int = 1, metadata: dict[str, str] | None = None,
+        force: bool = True,
     ) -> None:
         self.path = Path(path)
-        self.part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._container = av.open(str(self.part), "w", format="mp4")
+        self._whole = all_or_nothing(self.path, force=force)
+        self._container = av.open(str(self._whole.__enter__()), "w", format="mp4")
         self._container.metadata.update(metadata or {})
         settings: dict[str, str] = {"crf": "23", "preset": "medium", **(options or {})}
         stream: VideoStream = self._container.add_stream("libx264", rate=rate, options=settings)
@@ -289,10 +290,10 @@ class VideoWriter:
                 for packet in self.stream.encode(None):
                     self._container.mux(packet)
             self._container.close()
-            if kind is None:
-                os.replace(self.part, self.path)
-        finally:
-            self.part.unlink(missing_ok=True)
+        except BaseException as failure:
+            self._whole.__exit__(type(failure), failure, failure.__traceback__)
+            raise
+        self._whole.__exit__(kind, error, trace)
 
 # %% ../../nbs/15_video/10_files.ipynb #74f790a7
 def exact_rate(fps: float | Fraction) -> Fraction:

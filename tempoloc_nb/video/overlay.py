@@ -26,6 +26,7 @@ from tqdm import tqdm
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import cores
+from ..core.outputs import check_output
 from ..core.provenance import file_hash
 from .budget import RECIPE_TOTAL_PIXELS
 from tempoloc_nb.video.files import (
@@ -41,7 +42,8 @@ from tempoloc_nb.video.files import (
 from .stamp import StampStyle, draw_stamp, pair_times, stamp_style, stamp_text
 
 # %% auto #0
-__all__ = ['PRESETS', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'OverlaySummary', 'stamp_videos']
+__all__ = ['PRESETS', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'is_stamped_so', 'OverlaySummary',
+           'stamp_videos']
 
 # %% ../../nbs/15_video/30_overlay.ipynb #91971f3c
 PRESETS = (
@@ -135,15 +137,18 @@ def stamp_video(
 ) -> bool:
     """Write `source` with time stamps to `target` (H.264 MP4); False if it was up to date already.
 
+    An earlier `target` of the same options is replaced; `force` replaces any file.
     Frames stream through: memory is that of one x264 encoder, whatever the length (about 140 MB at 512×512,
-    490 MB at 1920×1080). Raises `TempolocError` for a file that cannot be read to its end, and then leaves
-    `target` as it was.
+    490 MB at 1920×1080). Raises `TempolocError` for a file that cannot be read to its end, or a `target` that is there
+    and not to be replaced, and then leaves `target` as it was.
     """
     options = options or OverlayOptions()
     info = probe(source)
     comment = _record(source, options)
     if not force and _comment(target) == comment:
         return False
+    may_replace = force or is_stamped_so(target, options)
+    check_output(target, force=may_replace, inputs=[source])
     stamps = frame_stamps(info, options)
     style = video_style(info, options)
     frames = (
@@ -153,7 +158,7 @@ def stamp_video(
     rate = Fraction(info.fps).limit_denominator(1001)
     with VideoWriter(
         target, first.width, first.height, rate, first.time_base or 1 / rate, threads=threads,
-        options={"crf": str(options.crf), "preset": options.preset}, metadata={"comment": comment},
+        options={"crf": str(options.crf), "preset": options.preset}, metadata={"comment": comment}, force=may_replace,
     ) as writer:
         writer.stream.codec_context.color_range = first.color_range
         writer.stream.codec_context.colorspace = first.colorspace
@@ -166,7 +171,20 @@ def stamp_video(
 # %% ../../nbs/15_video/30_overlay.ipynb #8e0fb299
 def _record(source: Path, options: OverlayOptions) -> str:
     """What the output was made from and how; equal records mean equal outputs."""
-    return json.dumps({"overlay": 1, "source_sha256": file_hash(source), **asdict(options)}, sort_keys=True)
+    return json.dumps({**_settings(options), "source_sha256": file_hash(source)}, sort_keys=True)
+
+
+def is_stamped_so(path: Path, options: OverlayOptions) -> bool:
+    """Whether the video at `path` is one that `stamp_video` made with these options, of whatever source."""
+    try:
+        made = json.loads(_comment(path) or "")
+    except ValueError:
+        return False
+    return isinstance(made, dict) and {k: v for k, v in made.items() if k != "source_sha256"} == _settings(options)
+
+
+def _settings(options: OverlayOptions) -> dict[str, Any]:
+    return {"overlay": 1, **asdict(options)}
 
 
 def _comment(path: Path) -> str | None:
@@ -201,7 +219,8 @@ def stamp_videos(
     """Stamp the videos below `input_dir`, or this one video, into the same tree below `output_dir`, as .mp4.
 
     `workers` videos at a time (default: one a core). Up-to-date outputs are skipped unless `force`. Raises
-    `TempolocError` for folders that cannot be used; a bad video lands in `failed` of the result instead.
+    `TempolocError` for folders that cannot be used; a bad video lands in `failed` of the result instead, as does one
+    whose output is there and was not made with these options.
     """
     source, target = Path(input_dir), Path(output_dir)
     jobs = _jobs(source, target)
@@ -239,7 +258,7 @@ def _jobs(source: Path, target: Path) -> dict[str, Path]:
     """Path below `source` → output path, for every video; `TempolocError` if the folders cannot be used."""
     if not source.exists():
         raise TempolocError(f"{source}: no such video or folder of videos")
-    if target.exists() and not target.is_dir():
+    if not target.is_dir() and (target.exists() or target.suffix.lower() in SUFFIXES):
         raise TempolocError(f"{target}: the output must be a folder")
     if (source if source.is_dir() else source.parent).resolve() == target.resolve():
         raise TempolocError(f"{target}: the output folder is the input folder; choose another")
@@ -247,7 +266,7 @@ def _jobs(source: Path, target: Path) -> dict[str, Path]:
         return {source.name: (target / source.name).with_suffix(".mp4")}
     inside = target.resolve()
     found = [path for path in videos_below(source) if inside not in path.resolve().parents]
-    names = sorted(str(path.relative_to(source)) for path in found)
+    names = sorted(path.relative_to(source).as_posix() for path in found)
     if not names:
         raise TempolocError(f"{source}: no videos ({', '.join(SUFFIXES)}) in it")
     jobs = {name: (target / name).with_suffix(".mp4") for name in names}

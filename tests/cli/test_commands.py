@@ -88,6 +88,13 @@ def test_slips_of_the_keyboard_name_the_nearest(run: Run) -> None:
         (ModuleNotFoundError("no h5py", name="h5py"), ["h5py is not installed: pip install 'tempoloc_nb[data]'"]),
         (ModuleNotFoundError("no x", name="torch.nn"), ["torch is not installed: pip install 'tempoloc_nb[hf]'"]),
         (ModuleNotFoundError("no x", name="surely_not"), ["surely_not is not installed: pip install surely_not"]),
+        (ModuleNotFoundError("The 'x>=1' distribution was not found"), ["The 'x>=1' distribution was not found"]),
+        (ImportError("libGL.so.1: cannot open\nmore", name="mujoco"),
+         ["libGL.so.1: cannot open: pip install 'tempoloc_nb[sim]'"]),
+        (MemoryError(), ["there is not enough memory: ask for less at once (--batch 1, fewer --total-pixels, fewer"
+                         " --workers)"]),
+        (ValueError("embedded null byte"), ["a path holds a NUL byte, which no file's name can"]),
+        (RuntimeError("Symlink loop from '/x'"), ["/x: a loop of links"]),
     ],
 )
 def test_what_is_no_mistake_of_ours_is_said_in_lines(
@@ -105,9 +112,12 @@ def test_what_would_steer_the_terminal_is_shown_escaped(run: Run, monkeypatch: p
     assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", said)
 
 
-def test_a_mistake_of_ours_has_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: [][1])
-    with pytest.raises(IndexError):
+@pytest.mark.parametrize(
+    "error", [IndexError(), ValueError("ours"), RuntimeError("ours"), ModuleNotFoundError("ours", name="tempoloc_nb.x")]
+)
+def test_a_mistake_of_ours_has_a_traceback(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
+    with pytest.raises(type(error)):
         app(["merge", "a.jsonl", "-o", "b.jsonl"])
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.formats.corrections import proposals
+from tempoloc_nb.formats.csv import write_csv
 
 Run = Callable[..., tuple[int, str, str]]
 ANSWER = "<0.5> <1.2> reaching the toaster"
@@ -27,6 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(sorted((data_dir() / "benchmarks" / "sim" / "videos").rglob("*.mp4"))[0], "v.mp4")
     (tmp_path / "pickles").mkdir()
     (tmp_path / "pickles" / "results_demo0.pkl").write_bytes(pickle.dumps({"fps8": [ANSWER]}))
+    write_csv(proposals(load_benchmark("sim").head(1).clips), Path("table.csv"))
     for ending in (".jsonl", ".csv", ".vtt", ".json", ".toml", ".svg"):
         Path(f"mine{ending}").write_text("mine")
     return tmp_path
@@ -36,7 +39,11 @@ COMMANDS = {
     "baseline": ["localize", "--model", "loo-median", "--benchmark", "truth.jsonl", "-o", "mine.jsonl"],
     "consensus": ["consensus", "p.jsonl", "--benchmark", "truth.jsonl", "-o", "mine.jsonl"],
     "import-recipe": ["import-recipe", "pickles", "--task", "bridge", "--model", "m", "-o", "mine.jsonl"],
-}  # fmt: skip
+    "export-csv": ["dataset", "export", "csv", "sim", "-o", "mine.csv"],
+    "export-cosmos": ["dataset", "export", "cosmos", "sim", "-o", "mine.jsonl"],
+    "sft-config": ["sft", "config", "-o", "mine.toml"],
+    "import-csv": ["dataset", "import", "csv", "table.csv", "--manifest", "sim", "--who", "me", "-o", "mine.jsonl"],
+}
 NEVER = {
     "find": ["find", "v.mp4", "-e", "an event", "-o", "mine.csv"],
     "find-json": ["find", "v.mp4", "-e", "an event", "-o", "mine.json"],
@@ -90,5 +97,6 @@ def test_an_input_is_never_an_output(run: Run, place: Path, arguments: list[str]
 
 
 def test_subtitles_of_several_videos_are_refused_before_a_model_is_loaded(run: Run, place: Path) -> None:
-    code, _, err = run("find", "v.mp4", "v.mp4", "-e", "an event", "-o", "x.vtt")
+    shutil.copy("v.mp4", "w.mp4")
+    code, _, err = run("find", "v.mp4", "w.mp4", "-e", "an event", "-o", "x.vtt")
     assert (code, err) == (1, "tempoloc: subtitles are of one video, not of 2: write .csv or .json\n")

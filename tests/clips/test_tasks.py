@@ -183,6 +183,10 @@ def test_each_fault_of_a_manifest_has_a_line(tmp_path: Path) -> None:
     with pytest.raises(TempolocError) as told:
         read_manifest(path)
     assert [line.split(" ")[0] for line in str(told.value).splitlines()] == ["m.jsonl:2", "m.jsonl:4:", "m.jsonl:4:"]
+    path.write_text(json.dumps({**GOOD, "clip": "a\u2028b"}, ensure_ascii=False))
+    with pytest.raises(TempolocError) as told:
+        read_manifest(path)
+    assert len(str(told.value).split("\n")) == 1
     path.write_text("\n" * 3)
     with pytest.raises(TempolocError, match=r"m.jsonl is empty: a manifest has one clip a line"):
         read_manifest(path)

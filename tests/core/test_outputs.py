@@ -45,7 +45,7 @@ def test_devices_and_pipes_are_written_to(tmp_path: Path, capfdbinary: pytest.Ca
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     said = capfdbinary.readouterr()
     assert (said.out, said.err) == (b"text\ntext\n", b"text\n")
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         write_text(Path("/dev/full"), "text")
 
 

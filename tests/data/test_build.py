@@ -21,6 +21,7 @@ from tempoloc_nb.cli import data as cli_dataset
 from tempoloc_nb.clips.manifest import Clip, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.core.provenance import file_hash
 from tempoloc_nb.data import build as dataset_build
 from tempoloc_nb.data.build import BuildOptions, Built, build_dataset, look_at
@@ -279,8 +280,8 @@ def test_fields_of_a_manifest(clips: Path) -> None:
     edit(clips, 1, placeholder=True)
     with pytest.raises(TempolocError, match="mug/1: nobody has labelled its events"):
         build(clips, name="more", allowed=["durration"])
-    edit(clips, 1, placeholder=False, events=[])
-    with pytest.raises(TempolocError, match="mug/1: it has no events"):
+    edit(clips, 1, placeholder=False, events=[])  # those of the task, without times
+    with pytest.raises(TempolocError, match="mug/1: nobody has labelled its events"):
         build(clips, name="more", allowed=["durration"])
 
 
@@ -330,8 +331,13 @@ def test_an_interrupted_build_goes_on(clips: Path, monkeypatch: pytest.MonkeyPat
 
 def test_nothing_is_overwritten(clips: Path) -> None:
     (clips.parent / "out").mkdir()
-    with pytest.raises(TempolocError, match="out exists"):
+    with sole_writer(clips.parent / "out"), pytest.raises(TempolocError, match="out is being written by process"):
         build(clips)
+    first = build(clips).folder  # an empty folder is nothing
+    (first / "mine").touch()
+    with pytest.raises(TempolocError, match="out is there already: give another -o, or --force to replace it"):
+        build(clips)
+    assert (first / "mine").is_file()
 
 
 def test_a_disk_that_is_full(clips: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,12 @@ from video_clips import write_clip
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import http as http_client
-from tempoloc_nb.engines.http import Patience, UnreachableError, base_url, get_json, retry_after
+from tempoloc_nb.engines.http import Patience, UnreachableError, get_json, retry_after
+from tempoloc_nb.engines.keys import base_url
 from tempoloc_nb.engines.protocol import Backend, Request, Response, row_seed
+from tempoloc_nb.engines.replies import read_reply
 from tempoloc_nb.engines.served_video import VideoRules, around_patches, pairs_read, video_rules, write_video
-from tempoloc_nb.engines.server import OpenAIBackend, constraint_body, read_reply
+from tempoloc_nb.engines.server import OpenAIBackend, constraint_body
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.constraints import Constraint
 from tempoloc_nb.prompting.prompts import load_prompt

@@ -20,9 +20,11 @@ from fake_server import RULES, FakeServer
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.http import LARGEST, Client, Patience, UnreachableError, base_url, get_json
+from tempoloc_nb.engines.http import LARGEST, Client, Patience, UnreachableError, get_json
+from tempoloc_nb.engines.keys import base_url
 from tempoloc_nb.engines.protocol import row_seed
-from tempoloc_nb.engines.server import CHAT, OpenAIBackend, list_served, read_reply
+from tempoloc_nb.engines.replies import list_served, read_reply
+from tempoloc_nb.engines.server import CHAT, OpenAIBackend
 from tempoloc_nb.inference.ledger import read_errors
 from tempoloc_nb.inference.run import RunSummary, run_backend
 
@@ -172,6 +174,14 @@ def test_an_answer_that_cannot_be_used_costs_no_other(body: Any, tmp_path: Path)
         only_error(server, run(server, tmp_path / "p.jsonl"))
 
 
+def test_a_trial_that_fails_is_noted_with_its_reason(tmp_path: Path) -> None:
+    with FakeServer(wild=one_is_wild(lambda handler: handler.send(200, []))) as server:
+        made = OpenAIBackend("fake", [server.url], rules=RULES, concurrency=2, patience=ONCE)
+        summary = run_backend(made, SIM, tmp_path / "p.jsonl", fps=4, trials=2, prompt="tiny")
+    ((_, line),) = summary.failed
+    assert line.startswith(f"the back end gave no answer for trials [0]: {BAD}: {server.url} failed with: an answer")
+
+
 def test_a_packed_answer_is_read(tmp_path: Path) -> None:
     data = json.dumps(changed("choices.0.message.content", "packed")).encode()
     for coding, body in (("gzip", gzip.compress(data)), ("deflate", zlib.compress(data))):
@@ -204,6 +214,7 @@ def test_nobody_is_followed_to_another_address(monkeypatch: pytest.MonkeyPatch) 
         line = ask(lambda handler: handler.send(307, b"", {"Location": place}))
         assert line.startswith(f"refuses: HTTP 307, it sends on to {other.url}/v1/chat/completions?key=…: give that")
         assert other.headers == []
+    assert ask(lambda handler: handler.send(301, {"error": "gone"})) == "refuses: HTTP 301, gone"
 
 
 def test_lists_of_models_are_not_trusted_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,6 +300,17 @@ def test_no_address_repeats_a_key(url: str) -> None:
     with pytest.raises(TempolocError) as error:
         base_url(url)
     assert "pass-word" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://h\x1b2J", "http://\u202eh", "http://h\ud800", "http://xn--0", "http://h/\0", f"http://h/{'x' * 10**5}"],
+)
+def test_an_address_that_can_be_none_is_one_line(url: str) -> None:
+    with pytest.raises(TempolocError, match="is not a server's URL") as error:
+        get_json(url, "/v1/models")
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 300
 
 
 def test_the_key_of_the_environment_is_in_no_address(monkeypatch: pytest.MonkeyPatch) -> None:

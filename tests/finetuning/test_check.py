@@ -45,7 +45,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Sample
 
 def report_on(path: Path, changes: dict[str, Any], *presets: str, gpus: int = 1, **options: Any) -> CheckReport:
     """The report on a file of one GPU with these changes."""
-    write_config(path / "sft.toml", make_config(presets=["one-gpu", *presets], changes=changes), overwrite=True)
+    write_config(path / "sft.toml", make_config(presets=["one-gpu", *presets], changes=changes), force=True)
     return check_config(path / "sft.toml", gpus=gpus, **options)
 
 

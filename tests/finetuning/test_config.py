@@ -156,7 +156,7 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="--force"):
         write_config(path, make_config(presets=["one-gpu"]))
     assert read_config_file(path) == make_config()
-    write_config(path, make_config(presets=["one-gpu"]), overwrite=True)
+    write_config(path, make_config(presets=["one-gpu"]), force=True)
     assert read_config_file(path) == make_config(presets=["one-gpu"])
     with pytest.raises(TempolocError, match="no such folder"):
         write_config(tmp_path / "none" / "a.toml", make_config())
@@ -166,7 +166,7 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
 def test_model_and_dataset_options(engine: str) -> None:
     options = ["config", "-o", "-", "--engine", engine, "--model", "m/n", "--dataset", "d", "--set", "train.epoch=7"]
     result = CliRunner().invoke(app, options)
-    made = flatten(tomllib.loads(result.output))
+    made = flatten(tomllib.loads(result.stdout))
     wanted = {"policy.model_name_or_path": "m/n", "custom.dataset.path": "d", "train.epoch": 7}
     assert wanted.items() <= made.items()
 

@@ -182,7 +182,7 @@ def test_a_failed_worker_ends_the_run_though_cosmos_rl_would_wait(tmp_path: Path
 def test_another_replica_may_go_on(tmp_path: Path) -> None:
     env = stand_in(tmp_path, "print('Process 7588 failed with return code 1', flush=True); time.sleep(1); step(5)")
     changes = {"train.output_dir": str(tmp_path / "out"), "policy.parallelism.n_init_replicas": 2}
-    write_config(tmp_path / "sft.toml", make_config(changes=changes), overwrite=True)
+    write_config(tmp_path / "sft.toml", make_config(changes=changes), force=True)
     assert launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None).outcome == "finished"
 
 

@@ -24,6 +24,7 @@ from places import ROOT
 
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.data.sample import Sample, sample_of
@@ -461,6 +462,17 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(
     other = write_config(tmp_path / "other.toml", dataset, output, tiny_models.qwen25(), "train.seed = 3")
     assert engine.main([str(other), "--device", "cpu"]) == 1
     assert "holds a run with other seed" in capsys.readouterr().err
+
+
+def test_a_folder_is_of_one_training(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "run"
+    path = write_config(tmp_path / "sft.toml", dataset, output, tiny_models.qwen25())
+    with sole_writer(output):
+        assert engine.main([str(path), "--device", "cpu"]) == 1
+    assert "run is being written by process" in capsys.readouterr().err
+    (output / "model").mkdir(parents=True)
+    assert engine.main([str(path), "--device", "cpu"]) == 1
+    assert "run has a model that was not trained there" in capsys.readouterr().err
 
 
 def test_adapters_are_merged_and_go_on(dataset: Path, tmp_path: Path) -> None:

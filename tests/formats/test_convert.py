@@ -250,7 +250,7 @@ def test_a_line_has_what_their_loader_reads(source: Path, tmp_path: Path) -> Non
         assert json.loads(caption_prompt(window["caption_json"])) == window["caption_json"]
         assert window["caption_json"]["aspect_ratio"] == "4,3"
         assert window["caption"] == window["caption_json"]["temporal_caption"]
-    assert export_cosmos(source, tmp_path / "x" / "t.jsonl", copy_videos=True).kept == 2
+    assert export_cosmos(source, tmp_path / "x" / "t.jsonl", copy_videos=True, force=True).kept == 2
 
 
 # --- what their loader leaves out ---
@@ -319,7 +319,7 @@ def test_what_nobody_labelled_is_no_caption(source: Path, tmp_path: Path) -> Non
         "neither boundaries nor a caption": ["mug/a", "mug/c"], "boundary after the video": ["mug/b"]
     }  # fmt: skip
     caption(tmp_path / "c", "mug__a", None, "An arm takes a mug.")
-    done = export_cosmos(tmp_path, tmp_path / "t.jsonl", video_root=source, captions=tmp_path / "c")
+    done = export_cosmos(tmp_path, tmp_path / "u.jsonl", video_root=source, captions=tmp_path / "c")
     assert rows(done.output)[0]["t2w_windows"][0]["caption"] == "An arm takes a mug."
     assert "actions" not in json.dumps(rows(done.output)[0])
 

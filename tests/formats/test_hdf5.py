@@ -326,7 +326,7 @@ def mimicgen_accepts(steps: Sequence[int], length: int, offsets: Sequence[tuple[
     return all(ends[i - 1] + ranges[i - 1][1] < ends[i] + ranges[i][0] for i in range(1, len(ends)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data(), st.integers(1, 4), st.integers(4, 30))
 def test_the_rule_is_mimicgens(data: st.DataObject, count: int, length: int) -> None:
     steps = data.draw(st.lists(st.integers(-1, length + 1), min_size=count, max_size=count))

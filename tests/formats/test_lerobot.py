@@ -91,7 +91,7 @@ def test_some_episodes_another_name_and_events_to_be_found(annotated: Path, tmp_
 def test_the_clips_can_be_built_into_a_dataset(annotated: Path, tmp_path: Path) -> None:
     read_lerobot(annotated, tmp_path / "out")
     assert [c.problem for c in from_manifest(tmp_path / "out").candidates] == [None] * 3
-    with pytest.raises(TempolocError, match="out holds a manifest already: choose another folder"):
+    with pytest.raises(TempolocError, match="out is there already: give another -o, or --force"):
         read_lerobot(annotated, tmp_path / "out")
     with pytest.raises(TempolocError, match=r"a task cannot be called '\.\./cups'"):
         read_lerobot(annotated, tmp_path / "out", task="../cups")
@@ -175,8 +175,8 @@ def test_what_does_not_fit_writes_nothing(
 
 def test_where_to_write(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for out in (plain, plain / "new", tmp_path):
-        with pytest.raises(TempolocError, match="must be a new folder outside the dataset"):
-            write_lerobot_subtasks(plain, clips_of(), out)
+        with pytest.raises(TempolocError, match=r"a new folder outside the dataset|is or holds .*, which is read"):
+            write_lerobot_subtasks(plain, clips_of(), out, force=True)
     with pytest.raises(TempolocError, match="unknown annotation 'both'"):
         write_lerobot_subtasks(plain, clips_of(), tmp_path / "new", annotation="both")  # type: ignore[arg-type]
     full = "tempoloc_nb.formats.lerobot_write._write_rows"

@@ -276,7 +276,7 @@ def test_a_full_folder_is_not_written_into(dataset: Path, tmp_path: Path) -> Non
     done = export_messages(dataset, tmp_path / "m.jsonl", split="train")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("x")
-    with pytest.raises(TempolocError, match="exists: remove it or give another name"):
+    with pytest.raises(TempolocError, match="full is there already"):
         import_messages(done.output, tmp_path / "full")
 
 

@@ -40,7 +40,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(plain, st.integers(0, 5))
 def test_plain_values_come_back(tmp_path_factory: pytest.TempPathFactory, value: object, protocol: int) -> None:
     assert read(tmp_path_factory.mktemp("p"), pickle.dumps(value, protocol)) == value
@@ -180,7 +180,7 @@ def test_missing_file(tmp_path: Path) -> None:
         read_plain_pickle(tmp_path / "none.pkl")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\x80\x04"]))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes, start: bytes) -> None:
     with contextlib.suppress(TempolocError):
@@ -190,7 +190,7 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes, start:
 # --- the recipe's rule ---
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.lists(
         st.sampled_from(

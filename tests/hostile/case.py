@@ -49,6 +49,7 @@ ESCAPE = "\x1b]0;taken\x07"
 
 BARE = re.compile(
     r"^(?:tempoloc: )?(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b(?:[:(]|\s*$)"
+    r"|^tempoloc: .*\b[A-Z]\w+(?:Error|Exception): "
     r"|Traceback \(most recent call last\)|Exception ignored|^  File \"|\.py:\d+: \w+Warning|object at 0x[0-9a-f]+>"
     r"|^(?:Fatal Python error|Segmentation fault)",
     re.MULTILINE,

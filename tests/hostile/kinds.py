@@ -276,7 +276,8 @@ def at_full(case: Case, use: Use, line: list[str]) -> None:
     case.shown.append(f"# no file may have more than {limit} bytes")
     done = case.run(*line, env=settings_of(case, use), file_limit=limit)
     out = case.here / use.output
-    if done.status and out.is_file() and out.suffix in (".csv", ".json", ".vtt", ".svg", ".toml"):
+    ends = {".csv": b"\n", ".vtt": b"\n", ".svg": b"</svg>\n", ".toml": b"\n", ".json": b"\n"}
+    if done.status and out.is_file() and not out.read_bytes().endswith(ends.get(out.suffix, b"")):
         case.fault("manners", f"left a half {use.output}")
 
 

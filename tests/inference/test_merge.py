@@ -18,7 +18,7 @@ from tempoloc_nb.cli import predictions as cli_predictions
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.inference import merge as merging
-from tempoloc_nb.inference.ledger import read_errors
+from tempoloc_nb.inference.ledger import errors_path, read_errors
 from tempoloc_nb.inference.merge import merge
 from tempoloc_nb.inference.record import read_record, record_path, write_record
 from tempoloc_nb.inference.run import run_backend, shard_of
@@ -84,6 +84,29 @@ def test_other_files_of_the_same_settings_merge_too(tmp_path: Path) -> None:
     summary = merge(paths, tmp_path / "out.jsonl")
     assert (summary.rows, summary.repeated, summary.incomplete) == (7 + 14 - 2, 2, ())
     assert read_record(tmp_path / "out.jsonl")["trials"] == 2
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"settings": 5}, {"settings": {}, "asked": {"a": 1}}, {"settings": {}, "asked": []},
+     {"settings": {}, "trials": "2"}, {"settings": {}, "shard": [1, 10**9]}, {"settings": {}, "shard": [1]},
+     {"settings": {}, "parts": {"a": 5}}, {"settings": {}, "wanted": None}],
+    ids=str,
+)  # fmt: skip
+def test_a_record_that_somebody_changed_is_one_line(tmp_path: Path, record: dict[str, Any]) -> None:
+    one, *_ = shards(tmp_path)
+    record_path(one).write_text(json.dumps(record))
+    with pytest.raises(TempolocError, match=r"^p\.1-of-3\.run\.json[ :,]") as error:
+        merge([one], tmp_path / "out.jsonl")
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_failures_that_somebody_changed_are_passed_over(tmp_path: Path) -> None:
+    one, *_ = shards(tmp_path)
+    good = {"clip": "a", "request_id": "0" * 16, "trials": [0], "error": "x"}
+    odd = [{**good, "trials": 5}, {**good, "request_id": "zz"}, {**good, "clip": 1}, {**good, "error": None}, [], 5]
+    errors_path(one).write_text("".join(json.dumps(row) + "\n" for row in [*odd, good]))
+    assert merge([one], tmp_path / "out.jsonl").failed == 1
 
 
 def test_two_answers_of_one_trial_are_a_conflict(tmp_path: Path) -> None:

@@ -178,8 +178,10 @@ def test_failures_are_told_and_asked_again(few: Benchmark, tmp_path: Path) -> No
 
 def test_another_window_is_another_question(few: Benchmark, tmp_path: Path) -> None:
     first, out, engine = write_first(tmp_path), tmp_path / "s.jsonl", Second()
-    for window in (0.5, 0.8):
-        done = refine(engine, few, first, out, window_s=window)
+    refine(engine, few, first, out, window_s=0.5)
+    with pytest.raises(TempolocError, match="is there already: give another -o, or --force"):
+        refine(engine, few, first, out, window_s=0.8)
+    done = refine(engine, few, first, out, window_s=0.8, force=True)
     assert len(engine.asked) == 12
     assert told(done.outcomes) == {"refined": 6}
     assert read_record(out)["settings"]["refined"]["window_s"] == 0.8
@@ -299,7 +301,7 @@ def test_trials_of_the_first_pass_are_combined_first(few: Benchmark, tmp_path: P
 
 def test_bad_input_is_refused(few: Benchmark, tmp_path: Path) -> None:
     first = write_first(tmp_path)
-    for out, window, said in (("first.jsonl", 1.0, "another .jsonl"), ("s.jsonl", 0.0, "some seconds")):
+    for out, window, said in (("first.jsonl", 1.0, "read and written at once"), ("s.jsonl", 0.0, "some seconds")):
         with pytest.raises(TempolocError, match=said):
             refine(Second(), few, first, tmp_path / out, window_s=window)
     with pytest.raises(TempolocError, match="no shard"):

@@ -518,3 +518,13 @@ def test_shards_are_counted_from_one() -> None:
             read_shard(text)
     with pytest.raises(TempolocError, match="there is no shard 0/2"):
         check_shard((0, 2))
+
+
+def test_a_record_beside_something_else_stays(tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    run_backend(Truthful(), FEW, out, fps=8)
+    before = (tmp_path / "p.run.json").read_bytes()
+    out.write_text("another's notes\n")
+    with pytest.raises(TempolocError, match="not a prediction"):
+        run_backend(Truthful(), FEW, out, fps=8)
+    assert (out.read_text(), (tmp_path / "p.run.json").read_bytes()) == ("another's notes\n", before)

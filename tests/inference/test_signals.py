@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -14,11 +17,14 @@ from tempoloc_nb.inference.signals import (
     find_transitions,
     gripper_answers,
     gripper_rule,
+    motion_minima,
+    pixel_motion,
     signal_at,
     signal_rows,
 )
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.sim.benchmark import read_clip_signals
+from tempoloc_nb.video.files import encode
 
 
 def ramps(*corners: tuple[float, float], hz: float = 30.0, noise: float = 0.0) -> Signal:
@@ -120,3 +126,25 @@ def test_a_wobble_in_a_closing_is_part_of_it() -> None:
     found = find_transitions(ramps((0, 11), (1, 11), (1.06, 8), (1.12, 10.5), (1.5, 4), (3, 4), (3.3, 11), (4, 11)))
     assert [t.kind for t in found] == ["close", "open"]
     assert found[0].hold == pytest.approx(1.5, abs=0.1)
+
+
+def moving(path: Path, stops: Sequence[float], fps: float = 30.0) -> Path:
+    """4 s of a bright square that goes round and stands still for a moment at each of the `stops` (s)."""
+    times = np.arange(round(4 * fps)) / fps
+    speed = 1 - sum(np.exp(-0.5 * ((times - s) / 0.12) ** 2) for s in stops)
+    frames = []
+    for x in np.cumsum(speed) / fps:
+        frame = np.zeros((96, 96, 3), dtype=np.uint8)
+        row, column = int(40 + 30 * np.sin(2 * x)), int(40 + 30 * np.cos(2 * x))
+        frame[row : row + 16, column : column + 16] = 255
+        frames.append(frame)
+    return encode(path, frames, fps)
+
+
+def test_motion_minima_are_where_a_video_stands_still(tmp_path: Path) -> None:
+    times, motion = pixel_motion(moving(tmp_path / "v.mp4", (1.0, 2.4)))
+    assert len(times) == len(motion) == 119
+    assert motion_minima(times, motion, 2) == pytest.approx((1.0, 2.4), abs=0.08)
+    assert motion_minima(times[:2], motion[:2], 2) == (None, None)
+    still = motion_minima(times, np.ones(119), 3)
+    assert still == (None, None, None)

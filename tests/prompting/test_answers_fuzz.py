@@ -134,14 +134,14 @@ def test_the_pattern_of_the_form_asked_for_changes_nothing(monkeypatch: pytest.M
         assert one == other, repr(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=400))
 def test_any_text(text: str) -> None:
     check(parse_answer(text, LABELS, DURATION), text)
     parse_recipe(text, 3)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from([*PIECES, *ASKED.split(" ")]), max_size=60))
 def test_any_mixture_of_pieces(pieces: list[str]) -> None:
     text = "".join(pieces)
@@ -149,7 +149,7 @@ def test_any_mixture_of_pieces(pieces: list[str]) -> None:
     parse_recipe(text, 3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.floats(0, 12, width=32).map(lambda t: round(t, 2)), min_size=6, max_size=6).map(sorted),
     st.permutations(range(3)),

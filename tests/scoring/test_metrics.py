@@ -94,7 +94,7 @@ def f_score_by_segments(predicted: list[float], truth: list[float], overlap: flo
     return tp, fp, len(true) - len(hits)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(maybe, min_size=3, max_size=3),
     st.lists(st.floats(0.5, 3).map(lambda t: round(t, 2)), min_size=3, max_size=3).map(

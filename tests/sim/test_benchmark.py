@@ -13,7 +13,8 @@ import pytest
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.sim.benchmark import label_errors, read_clip_signals
+from tempoloc_nb.inference.signals import find_transitions, signal_at
+from tempoloc_nb.sim.benchmark import SIGNAL_HZ, label_errors, read_clip_signals
 from tempoloc_nb.sim.families import families, find_families
 
 ROOT = data_dir() / "benchmarks" / "sim"
@@ -103,6 +104,23 @@ def test_labels_agree_with_aperture_and_velocity(clips: tuple[Clip, ...], family
     errors = np.concatenate([label_errors(c, signals[c.clip]) for c in of(clips, family)])
     assert len(errors) == 300
     assert np.mean(errors <= 2.0) >= 0.99
+
+
+def test_clips_with_detours() -> None:
+    """Each clip's gripper closes before its first event's closing, and the labels are those of the last grasps."""
+    root = data_dir() / "benchmarks" / "detours"
+    clips, signals = read_manifest(root / "manifest.jsonl.xz"), read_clip_signals(root / "signals.npz")
+    (family,) = find_families("detours")
+    assert all(c.seed in family.seeds for c in clips)
+    assert len(clips) == len(signals) == 24
+    for clip in clips:
+        found = find_transitions(signal_at(signals[clip.clip].aperture, SIGNAL_HZ))
+        grasps = [t.time for t in found if t.kind == "close"]
+        assert sum(t < clip.boundaries[0] - 0.5 for t in grasps) >= 1, clip.clip
+        assert min(abs(t - clip.boundaries[0]) for t in grasps) < 0.1, clip.clip
+    kinds = Counter(style for c in clips for style in c.extra["styles"] if style.startswith("detour:"))
+    assert set(kinds) == {"detour:miss", "detour:other", "detour:regrasp"}
+    assert kinds["detour:other"] + kinds["detour:regrasp"] == 24
 
 
 def test_a_shifted_label_would_be_noticed(clips: tuple[Clip, ...]) -> None:

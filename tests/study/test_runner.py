@@ -175,6 +175,16 @@ def test_a_notebook_without_parameters_is_refused_before_anything_runs(write_stu
     assert not (project / "runs").exists()
 
 
+@pytest.mark.parametrize("spoilt", [{}, {"source": None}, {"source": "x = ("}, {"cell_type": None, "source": [1]}])
+def test_a_file_that_is_no_notebook_is_named(write_study: WriteStudy, spoilt: dict[str, object]) -> None:
+    path = write_study("01_odd", PARAMETERS, BODY)
+    book = json.loads(path.read_text())
+    book["cells"][0] = {"metadata": book["cells"][0]["metadata"], **spoilt}
+    path.write_text(json.dumps(book))
+    with pytest.raises(TempolocError, match=r"01_odd\.ipynb (is no notebook|has a cell that is no Python)"):
+        study.run_studies("quick")
+
+
 @pytest.mark.parametrize(
     ("cell", "message"),
     [('output = ""', "lacks 'profile'"), ('profile = "quick"', "lacks 'output'")],

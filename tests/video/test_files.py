@@ -10,7 +10,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from video_clips import broken_files, scene, write_clip
 
@@ -99,7 +99,6 @@ def test_bad_rate(fps):
         video.sample_indices([0.0, 0.1], 0.2, fps)
 
 
-@settings(deadline=None)  # a busy machine may pause
 @given(
     st.lists(st.floats(0.001, 2.0), min_size=1, max_size=60).map(lambda gaps: np.cumsum([0.0, *gaps]).tolist()),
     st.floats(0.5, 60),
@@ -231,7 +230,6 @@ def test_pixel_rules_bad_input():
             call()
 
 
-@settings(deadline=None)  # a busy machine may pause
 @given(st.integers(28, 3000), st.integers(28, 3000), st.integers(1, 768))
 def test_pixel_rules_keep_their_limits(width, height, frames):
     recipe = pixels.recipe_budget(width, height, frames)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes.util
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import h5py
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.manifest import read_manifest
+from tempoloc_nb.clips.manifest import read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.sim import make as simulate
 from tempoloc_nb.sim.episode import EpisodeFailed
 from tempoloc_nb.sim.families import find_families
@@ -68,6 +70,27 @@ def test_an_interrupted_run_continues(made: tuple[Path, SimulationSummary], tmp_
     assert first.stat().st_mtime_ns == untouched
     assert load_episode(second).qpos.tobytes() == lost.qpos.tobytes()
     assert load_episode(second).meta == lost.meta
+
+
+def test_what_somebody_changed_stays(made: tuple[Path, SimulationSummary], tmp_path: Path) -> None:
+    out, text = tmp_path / "clips", (made[0] / "manifest.jsonl").read_text()
+    shutil.copytree(made[0], out)
+    with sole_writer(out), pytest.raises(TempolocError, match="clips is being written by process"):
+        simulate_clips(FAMILY, 2, out, workers=1, render=False)
+    path, demos = out / "manifest.jsonl", out / "hdf5" / f"{FAMILY.key}.hdf5"
+    clips = read_manifest(path)
+    first = clips[0].events[0]
+    write_manifest(path, [replace(clips[0], events=(replace(first, boundary=0.5), *clips[0].events[1:])), *clips[1:]])
+    with pytest.raises(TempolocError, match=r"has another stack-two/000: give another -o, or --force"):
+        simulate_clips(FAMILY, 2, out, workers=1, render=False)
+    path.write_text(text)
+    with h5py.File(demos, "r+") as file:
+        file["data/demo_0"].create_dataset("datagen_info/subtask_term_signals/grasp", data=[0, 1])
+    with pytest.raises(TempolocError, match=r"stack-two\.hdf5 has signals that are not the simulation's"):
+        simulate_clips(FAMILY, 2, out, workers=1, render=False)
+    assert simulate_clips(FAMILY, 2, out, workers=1, render=False, force=True).clips == 2
+    assert simulate_clips(FAMILY, 2, out, workers=1, render=False).clips == 2
+    assert path.read_text() == text
 
 
 def test_manifest(made: tuple[Path, SimulationSummary]) -> None:

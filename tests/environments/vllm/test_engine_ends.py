@@ -60,3 +60,11 @@ def test_a_killed_engine(tmp_path: Path) -> None:
     done = run_backend(again, benchmark, tmp_path / "out.jsonl", fps=4, view=View("pair"), prompt="tiny")
     assert done.written == 1
     again.close()
+
+
+def test_too_little_memory_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """The cause stands in what the engine's process writes; nothing of that reaches the terminal."""
+    with pytest.raises(TempolocError, match=r"vLLM cannot load it: .*memory.*shorten max_model_len") as found:
+        VLLMBackend(folder(), options={"num_gpu_blocks_override": 1})
+    assert "\n" not in str(found.value)
+    assert "Traceback" not in "".join(capfd.readouterr())

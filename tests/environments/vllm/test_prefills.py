@@ -1,0 +1,51 @@
+"""What the engine reads: each clip once, also where many wait, and prompts longer than one of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asking import SHORT, ask, requests
+from video_clips import write_clip
+
+from tempoloc_nb.engines.vllm_offline import VLLMBackend
+
+
+@pytest.fixture(scope="module")
+def backend(trained: Path) -> Iterator[VLLMBackend]:
+    """The trained model: its context holds prompts that are longer than a step of vLLM for CPUs by default."""
+    made = VLLMBackend(trained)
+    yield made
+    made.close()
+
+
+def test_each_clip_is_read_once(backend: VLLMBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More videos at once than a step of the engine has room for."""
+    asked = [replace(r, clip=f"{r.clip}/{i}") for i in range(3) for r in requests(4, trials=4, fps=8)]
+    core, prompts = backend.llm.llm_engine, dict[str, tuple[int, int]]()
+    step = core.step
+
+    def watched() -> Any:
+        outputs = step()
+        prompts.update({o.request_id: (len(o.prompt_token_ids), o.num_cached_tokens) for o in outputs if o.finished})
+        return outputs
+
+    monkeypatch.setattr(core, "step", watched)
+    found = ask(backend, asked)
+    assert {len(answers) for answers in found.values()} == {4}
+    assert len(found) == len(asked) == 12
+    assert sum(cached < tokens / 2 for tokens, cached in prompts.values()) == len(asked)
+    assert len(prompts) == 48
+
+
+def test_long_prompts_with_seeds(backend: VLLMBackend, tmp_path: Path) -> None:
+    """vLLM for CPUs ends with "CPU Generator does not use offset" where it reads a prompt with a seed in parts."""
+    long = write_clip(tmp_path / "long.mp4", 640, (128, 112), time_base=Fraction(1, 8), rate=8)
+    (request,) = requests(1, trials=2, fps=8)
+    (answers,) = ask(backend, [replace(request, video=long)], SHORT).values()
+    assert [r.trial for r in answers] == [0, 1]
+    assert answers[0].prompt_tokens > 4096
