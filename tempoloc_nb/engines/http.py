@@ -190,7 +190,7 @@ class _Ears:
             text = error_text(self.json(body))
         except ValueError:
             text = body.decode(errors="replace")
-        if response.has_redirect_location:
+        if response.is_redirect and "Location" in response.headers:
             text = f"it sends on to {response.headers['Location']}: give that address, if you trust it"
         line = self.line(text)
         return f"HTTP {response.status_code}" + (f", {line}" if line else "")
