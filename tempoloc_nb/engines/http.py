@@ -380,7 +380,7 @@ def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeou
         return ears.json(body)
     except TimeoutError:
         raise UnreachableError(f"{url} cannot be reached (no answer within {timeout:g} s)") from None
-    except httpx.TransportError as error:
+    except (httpx.TransportError, httpx.InvalidURL) as error:
         raise UnreachableError(f"{url} cannot be reached ({ears.line(str(error)) or type(error).__name__})") from None
     except _TooLargeError as error:
         raise TempolocError(f"{url}{path} answers with {error}: does it speak OpenAI's protocol?") from None

@@ -148,7 +148,10 @@ def _rises(demo: Any, group: str, names: Sequence[str] | None, layout: Layout) -
     found: dict[str, int] = {}
     for name in names or present:
         after = max(found.values(), default=-1) + 1 if names and layout == "mimicgen" else 0
-        step = rise_of(np.asarray(present[name]), after)
+        values = np.asarray(present[name])
+        if values.dtype.kind not in "biuf" or values.ndim == 0:
+            raise TempolocError(f"{where}: the signal {name!r} is no row of numbers")
+        step = rise_of(values, after)
         if step is None:
             raise TempolocError(f"{where}: the signal {name!r} never goes from 0 to 1")
         found[name] = step
