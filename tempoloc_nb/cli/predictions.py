@@ -112,7 +112,6 @@ def find(
     batch: BatchOption = None,
     data_parallel: DataParallelOption = 1,
     server: ServerOption = None,
-    media: MediaOption = None,
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
     write: Annotated[
         bool,
@@ -139,7 +138,7 @@ def find(
     if signal and not write:
         raise TempolocError("--signal names what --write writes: give --write, too")
     labels = event_labels(task or event or ())
-    options = engine_options(backend, batch=batch, servers=tuple(server or ()), media=media)
+    options = engine_options(backend, batch=batch, servers=tuple(server or ()))
     if data_parallel > 1:
         options["data_parallel"] = data_parallel
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
