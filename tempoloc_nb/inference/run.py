@@ -186,8 +186,9 @@ def _open(
 
     Raises `TempolocError`, and changes nothing, if `out` has something else, or predictions made with other settings.
     """
-    begun = record_path(out).exists() and out.exists() and out.stat().st_size
-    if begun and (changed := changed_settings(read_record(out), {"settings": record, "asked": asked})):
+    begun = out.exists() and out.stat().st_size
+    known = record_path(out).exists()
+    if begun and known and (changed := changed_settings(read_record(out), {"settings": record, "asked": asked})):
         raise TempolocError(f"{out} was made with other settings ({changed}): choose another output")
     ledger = Ledger(out)
     whole = {
@@ -195,6 +196,9 @@ def _open(
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }  # fmt: skip
     try:
+        if begun and not known:
+            gone = record_path(out).name
+            raise TempolocError(f"{out} has rows, but not {gone}, which says how they were made: choose another -o")
         write_record(out, whole | ({"shard": list(shard)} if shard else {}))
     except BaseException:
         ledger.close(whole=False)

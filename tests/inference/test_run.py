@@ -25,7 +25,7 @@ from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.ledger import errors_path, read_keys
 from tempoloc_nb.inference.merge import merge
 from tempoloc_nb.inference.pack import pack_predictions, read_rows
-from tempoloc_nb.inference.record import read_record, write_record
+from tempoloc_nb.inference.record import read_record, record_path, write_record
 from tempoloc_nb.inference.requests import Unanswered, plan_requests, request_id, view_name
 from tempoloc_nb.inference.run import check_shard, read_shard, run_backend, shard_of, shard_path
 from tempoloc_nb.prompting.constraints import answer_constraint
@@ -518,6 +518,16 @@ def test_shards_are_counted_from_one() -> None:
             read_shard(text)
     with pytest.raises(TempolocError, match="there is no shard 0/2"):
         check_shard((0, 2))
+
+
+def test_rows_of_something_else_get_no_answers(tmp_path: Path) -> None:
+    out = tmp_path / "predictions.jsonl"
+    run_backend(Truthful(), FEW, out, fps=8)
+    record_path(out).unlink()  # as a baseline's rows
+    before = out.read_bytes()
+    with pytest.raises(TempolocError, match=r"has rows, but not predictions.run.json"):
+        run_backend(Truthful(), FEW, out, fps=8)
+    assert out.read_bytes() == before
 
 
 def test_a_record_beside_something_else_stays(tmp_path: Path) -> None:
