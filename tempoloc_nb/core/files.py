@@ -81,7 +81,9 @@ def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
             _put_new(partial, real, path)
     except OSError as error:
         if str(error.filename) == str(partial) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            error.filename, error.filename2 = str(path), None  # the name that its caller knows
+            # The name that its caller knows; some libraries' errors cannot be changed.
+            number = error.errno or errno.EIO
+            raise OSError(number, os.strerror(number), str(path)) from None
         raise
     finally:
         partial.unlink(missing_ok=True)

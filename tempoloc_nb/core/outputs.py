@@ -54,7 +54,7 @@ def _same(one: Path, other: Path) -> bool:
 def _check_place(path: Path) -> None:
     """Raise `TempolocError` if the folder of `path`, or the one in which it would be made, takes no files."""
     real = Path(os.path.realpath(path))
-    above = next(p for p in real.parents if p.exists())
+    above = next((p for p in real.parents if p.exists()), real)
     if not above.is_dir():
         raise TempolocError(f"cannot write {path}: {above} is no folder")
     if not os.access(above, os.W_OK | os.X_OK):

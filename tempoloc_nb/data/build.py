@@ -331,15 +331,19 @@ def build_dataset(
     with sole_writer(output), writing(output):
         drafts, dropped = _drafts(source, options, prompt, fixed, progress)
         partial = Path(os.path.realpath(output) + ".part")
-        placed = _each(lambda d, stop: _place(d, partial, options, stop), drafts, "videos", progress)
-        dropped += [d for d in placed if isinstance(d, Dropped)]
-        _refuse(dropped, len(source.candidates), options.drop)
-        samples = [d.sample for d in placed if isinstance(d, Draft)]
-        _clear(partial, {s.video for s in samples})
-        save_samples(samples, partial)
-        summary = _summary(source, options, prompt, fixed, samples, dropped)
-        write_json(partial / "summary.json", summary)
-        put_folder(partial, output, force=force)
+        try:
+            placed = _each(lambda d, stop: _place(d, partial, options, stop), drafts, "videos", progress)
+            dropped += [d for d in placed if isinstance(d, Dropped)]
+            _refuse(dropped, len(source.candidates), options.drop)
+            samples = [d.sample for d in placed if isinstance(d, Draft)]
+            _clear(partial, {s.video for s in samples})
+            save_samples(samples, partial)
+            summary = _summary(source, options, prompt, fixed, samples, dropped)
+            write_json(partial / "summary.json", summary)
+            put_folder(partial, output, force=force)
+        except Exception:  # a full disk, say; after Ctrl-C or a kill the same call goes on from the part
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
     return Built(output, summary)
 
 # %% ../../nbs/50_data/40_build.ipynb #86cb5420

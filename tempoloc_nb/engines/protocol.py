@@ -81,9 +81,11 @@ class Backend(Protocol):
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #e05ad322
 def reason(error: BaseException) -> str:
-    """An error in a line: a `TempolocError`'s own, else its name and the first line of what it says."""
+    """An error in a line: what a `TempolocError` or the system says, else its name and its first line."""
     if isinstance(error, TempolocError):
         return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     name, said = type(error).__name__, first_line(error)
     return said if said == name else f"{name}: {said}"
 

@@ -289,7 +289,7 @@ class _Run:
         pairs = pairs_read(rules, video, reply.prompt_tokens, text, (text - one) / max(1, video.pairs - 1))
         if pairs is None or pairs == video.pairs:
             self._warn(
-                f"the server sizes frames by other rules than {rules}: {request.clip} became"
+                f"the server sizes frames by other rules than {rules.family}'s: {request.clip} became"
                 f" {reply.prompt_tokens - text} vision tokens instead of {wanted}, so that its fps cannot be checked"
             )
             return max(0, reply.prompt_tokens - text), video.fps

@@ -42,7 +42,8 @@ def parquet(path: Path, columns: Sequence[str] | None = None) -> Any:
     try:
         return reader.read_table(path, columns=columns)
     except (OSError, ValueError, KeyError) as error:
-        raise TempolocError(f"cannot read {path.parent.name}/{path.name}: {first_line(error)}") from None
+        said = re.sub(r"\w+(Exception|Error): ", "", first_line(error))  # Arrow's errors name those of Thrift
+        raise TempolocError(f"cannot read {path.parent.name}/{path.name}: {said}") from None
 
 # %% ../../nbs/55_formats/90_lerobot_read.ipynb #eda3f45c
 @dataclass(frozen=True, slots=True)

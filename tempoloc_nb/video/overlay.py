@@ -156,16 +156,22 @@ def stamp_video(
     )
     first = next(frames)
     rate = Fraction(info.fps).limit_denominator(1001)
-    with VideoWriter(
-        target, first.width, first.height, rate, first.time_base or 1 / rate, threads=threads,
-        options={"crf": str(options.crf), "preset": options.preset}, metadata={"comment": comment}, force=may_replace,
-    ) as writer:
-        writer.stream.codec_context.color_range = first.color_range
-        writer.stream.codec_context.colorspace = first.colorspace
-        for frame in chain([first], frames):
-            if stop is not None and stop.is_set():
-                raise TempolocError(f"{source}: interrupted")
-            writer.write(frame)
+    try:
+        with VideoWriter(
+            target, first.width, first.height, rate, first.time_base or 1 / rate, threads=threads,
+            options={"crf": str(options.crf), "preset": options.preset}, metadata={"comment": comment},
+            force=may_replace,
+        ) as writer:
+            writer.stream.codec_context.color_range = first.color_range
+            writer.stream.codec_context.colorspace = first.colorspace
+            for frame in chain([first], frames):
+                if stop is not None and stop.is_set():
+                    raise TempolocError(f"{source}: interrupted")
+                writer.write(frame)
+    except TempolocError:
+        if may_replace or (stop is not None and stop.is_set()) or _comment(target) != comment:
+            raise
+        return False  # another process has just made the same
     return True
 
 # %% ../../nbs/15_video/30_overlay.ipynb #8e0fb299

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -327,6 +328,16 @@ def test_an_interrupted_build_goes_on(clips: Path, monkeypatch: pytest.MonkeyPat
     assert sorted(p.name for p in built.folder.iterdir()) == ["dataset_dict.json", "summary.json", "train", "videos"]
     assert not (clips.parent / "out.part").exists()
     assert not (built.folder / "videos/old.mp4").exists()
+
+
+def test_a_full_disk_leaves_nothing(clips: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(dataset_build, "save_samples", full)
+    with pytest.raises(TempolocError, match="No space left"):
+        build(clips, BuildOptions(split="train=1"))
+    assert not list(clips.parent.glob("out*"))
 
 
 def test_nothing_is_overwritten(clips: Path) -> None:

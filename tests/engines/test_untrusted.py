@@ -22,7 +22,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.http import LARGEST, Client, Patience, UnreachableError, get_json
 from tempoloc_nb.engines.keys import base_url
-from tempoloc_nb.engines.protocol import row_seed
+from tempoloc_nb.engines.protocol import reason, row_seed
 from tempoloc_nb.engines.replies import list_served, read_reply
 from tempoloc_nb.engines.server import CHAT, OpenAIBackend
 from tempoloc_nb.inference.ledger import read_errors
@@ -328,3 +328,8 @@ def test_a_proxy_that_cannot_be_used_is_one_line(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(TempolocError) as error:
             get_json("http://192.0.2.1:9", "/v1/models", timeout=0.5)
         assert "pass-word" not in str(error.value)
+
+
+def test_what_the_system_says_names_the_file() -> None:
+    assert reason(OSError(28, "No space left on device", "a.mp4")) == "a.mp4: No space left on device"
+    assert reason(ValueError("too small")) == "ValueError: too small"

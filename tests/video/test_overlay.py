@@ -257,6 +257,23 @@ def test_up_to_date_files_are_skipped_and_only_those(tmp_path):
     assert len(overlay.stamp_videos(source, target, force=True).written) == 4
 
 
+def test_two_at_once_make_the_same(tmp_path, monkeypatch):
+    source = write_clip(tmp_path / "a.mp4", 10, (64, 64))
+    target, other = tmp_path / "out.mp4", tmp_path / "other.mp4"
+    overlay.stamp_video(source, other)
+
+    class Late(overlay.VideoWriter):
+        def write(self, frame):
+            if not target.exists():  # another process has finished
+                target.write_bytes(other.read_bytes())
+            super().write(frame)
+
+    monkeypatch.setattr(overlay, "VideoWriter", Late)
+    assert overlay.stamp_video(source, target) is False
+    assert target.read_bytes() == other.read_bytes()
+    assert {p.name for p in tmp_path.iterdir()} == {"a.mp4", "out.mp4", "other.mp4"}
+
+
 def test_only_what_was_stamped_so_is_replaced(tmp_path):
     source, target = folder_of_clips(tmp_path / "in"), tmp_path / "out"
     overlay.stamp_videos(source, target)
