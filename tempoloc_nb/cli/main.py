@@ -5,9 +5,11 @@
 # %% ../../nbs/90_cli/10_main.ipynb #88159e21
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
@@ -136,8 +138,17 @@ def _end(code: object) -> NoReturn:
     raise SystemExit(code)
 
 
+def _finalizer_failed(told: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C within a finalizer, which Python would only print, is raised again where the command sees it."""
+    if issubclass(told.exc_type, KeyboardInterrupt):
+        threading.Timer(0.01, _thread.interrupt_main).start()  # here it would be swallowed again
+    else:
+        sys.__unraisablehook__(told)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `tempoloc` command; always ends in `SystemExit`."""
+    before, sys.unraisablehook = sys.unraisablehook, _finalizer_failed
     try:
         app(join_parameters(sys.argv[1:] if arguments is None else arguments))
     except SystemExit as ended:
@@ -148,3 +159,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         tell(*lines)
         _end(1)
+    finally:
+        sys.unraisablehook = before

@@ -137,8 +137,8 @@ def _gaps(parts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 def merge(outputs: Sequence[Path | str], out: Path | str, *, force: bool = False) -> MergeSummary:
     """Write the predictions of several runs to `out`, each trial once, with their failures and a record.
 
-    Where `out` exists it is one of the runs, so a merge can be repeated when more has been answered; with `force` it is
-    replaced, unless it is one of `outputs`. A stream gets the rows alone. Rows that differ
+    Where `out` exists it is an earlier merge and one of the runs, so a merge can be repeated when more has been
+    answered; with `force` it is replaced, unless it is one of `outputs`. A stream gets the rows alone. Rows that differ
     in `latency_s` alone are equal. A last line that was cut off is left out. Raises `TempolocError`, and leaves `out`
     as it is, for files with different settings, without a record or with two answers of one trial, and a full disk.
     """
@@ -173,6 +173,8 @@ def _inputs(outputs: Sequence[Path | str], out: Path, force: bool) -> list[Path]
     """The files to merge, each once, `out` first if it has rows and is not to be replaced."""
     listed = out.resolve() in {Path(path).resolve() for path in outputs}
     paths = [out] if out.is_file() and out.stat().st_size and (listed or not force) else []
+    if paths and "parts" not in read_record(out):
+        raise TempolocError(f"{out} is there already, and no merged file: give another -o")
     for path in map(Path, outputs):
         if not path.is_file():
             raise TempolocError(f"no prediction file {path}")

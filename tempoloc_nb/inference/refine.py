@@ -21,6 +21,7 @@ from ..clips.tasks import BoundaryIs, Event
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
+from ..core.provenance import file_hash
 from ..engines.protocol import Backend
 from .consensus import Combined, CombinedEvent, combine_answers, combine_trials
 from .pack import read_rows
@@ -280,13 +281,15 @@ def refined_file(
 ) -> Path:
     """Where a second pass over `first` is written: a new .jsonl file, or that of the same pass, which goes on.
 
+    The file of a pass is known by the content that its record names: who has changed it since keeps it.
+
     Raises `TempolocError` as `record.derived_file` does for any other.
     """
     out, made = output_file(out), {"from": first.name, "window_s": window_s, "fps": fps}
     if out.is_file() and record_path(out).is_file():
         settings = read_record(out).get("settings")
         before = settings.get("refined") if isinstance(settings, dict) else None
-        force |= isinstance(before, dict) and made.items() <= before.items()
+        force |= isinstance(before, dict) and made.items() <= before.items() and before.get("rows") == file_hash(out)
     return derived_file(out, first, benchmark.file, force=force)
 
 # %% ../../nbs/45_inference/70_refine.ipynb #c60a37ed
@@ -322,6 +325,9 @@ def refine(
     texts = _window_texts(answers, trials)
     found = {c.clip: work.read(c, texts) for c in coarse}
     write_jsonl(out, (_row(c, *found[c.clip], backend.model, fps, boundary_is) for c in coarse), force=again)
-    made = {"from": first.name, "by": backend.model, "windows": answers.name, "window_s": window_s, "fps": fps}
+    made = {
+        "from": first.name, "by": backend.model, "windows": answers.name, "window_s": window_s, "fps": fps,
+        "rows": file_hash(out),
+    }  # fmt: skip
     derive_record(out, first, refined=made)
     return _summary(out, coarse, found, run, work.failed)

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -340,3 +341,19 @@ def test_a_full_screen_is_one_line(arguments: tuple[str, ...]) -> None:
         command = [sys.executable, "-m", "tempoloc_nb", *arguments]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (1, "tempoloc: No space left on device\n")
+
+
+def test_an_interrupt_within_a_finalizer_is_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Held:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt  # Python prints it, and goes on
+
+    def models(*_: object, **__: object) -> list[dict[str, str]]:
+        held = Held()
+        del held
+        for _ in range(1000):  # the main thread takes a moment to be told
+            time.sleep(0.01)
+        return [{}]
+
+    monkeypatch.setattr("tempoloc_nb.models.registry.model_rows", models)
+    assert run("models") == (130, "", "tempoloc: interrupted\n")

@@ -162,6 +162,17 @@ def test_failures_are_merged_until_they_are_answered(tmp_path: Path) -> None:
     assert not (tmp_path / "p.errors.jsonl").exists()
 
 
+def test_a_run_is_no_place_for_a_merge(tmp_path: Path) -> None:
+    one, two, _ = shards(tmp_path)
+    before = one.read_bytes()
+    for files in ([one, two], [two]):
+        with pytest.raises(TempolocError, match="is there already, and no merged file"):
+            merge(files, one)
+    with pytest.raises(TempolocError, match="is there already, and no merged file"):
+        merge([one, two], one, force=True)
+    assert one.read_bytes() == before
+
+
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "p.jsonl"
     one, two, three = shards(tmp_path)

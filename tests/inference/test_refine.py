@@ -176,6 +176,14 @@ def test_failures_are_told_and_asked_again(few: Benchmark, tmp_path: Path) -> No
     assert done.run.kept == 4
 
 
+def test_a_file_that_was_changed_since_is_kept(few: Benchmark, tmp_path: Path) -> None:
+    first, out = write_first(tmp_path), tmp_path / "s.jsonl"
+    refine(Second(), few, first, out)
+    out.write_text(out.read_text() + "\n")  # by hand
+    with pytest.raises(TempolocError, match="is there already: give another -o, or --force"):
+        refine(Second(), few, first, out)
+
+
 def test_another_window_is_another_question(few: Benchmark, tmp_path: Path) -> None:
     first, out, engine = write_first(tmp_path), tmp_path / "s.jsonl", Second()
     refine(engine, few, first, out, window_s=0.5)
