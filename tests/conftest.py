@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -16,11 +17,12 @@ from tempoloc_nb.core import settings as settings_module
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# A busy machine may pause. The environments of other suites have no hypothesis.
+# A busy machine may pause; and a test that fails should fail for a change: TEMPOLOC_EXPLORE=1 draws new examples.
+# The environments of other suites have no hypothesis.
 if find_spec("hypothesis"):
     import hypothesis
 
-    hypothesis.settings.register_profile("tempoloc", deadline=None)
+    hypothesis.settings.register_profile("tempoloc", deadline=None, derandomize="TEMPOLOC_EXPLORE" not in os.environ)
     hypothesis.settings.load_profile("tempoloc")
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and every process that they start would, too.

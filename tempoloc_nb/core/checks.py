@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
 
 from .errors import TempolocError
+from .texts import shown
 
 if TYPE_CHECKING:  # pydantic takes a moment to import: only who checks pays for it
     from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -79,7 +80,7 @@ def _line(fault: Any, where: str, known: tuple[str, ...]) -> str:
 # %% ../../nbs/10_core/15_checks.ipynb #558efd4f
 def _error(error: ValidationError, kind: Any, where: str) -> TempolocError:
     found = error.errors(include_url=False)
-    return faults([_line(f, where, _keys(kind, f["loc"][:-1])) for f in found])
+    return faults([shown(_line(f, where, _keys(kind, f["loc"][:-1]))) for f in found])
 
 
 def _table(kind: Any) -> Any:

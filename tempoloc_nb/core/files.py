@@ -25,7 +25,7 @@ from typing import IO, Any, NoReturn, TypeVar
 
 from .errors import TempolocError
 from .locks import sole_writer
-from .texts import json_text
+from .texts import json_text, shown
 
 Value = TypeVar("Value")
 
@@ -247,7 +247,7 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
     except RecursionError:
         raise TempolocError(f"{where} is nested too deep") from None
     if not isinstance(found, dict):
-        raise TempolocError(f"{where} is no JSON object: {text.strip()[:40]}")
+        raise TempolocError(f"{where} is no JSON object: {shown(text.strip()[:40])}")
     return found
 
 # %% ../../nbs/10_core/20_files.ipynb #fed21dbd

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from video_clips import write_clip
 
@@ -550,6 +550,8 @@ def test_what_other_files_do_not_say_must_be_told(tmp_path: Path) -> None:
     st.sampled_from(["t2w_windows", "caption_json", "caption", "actions", "tempoloc", "duration", "framerate", "uuid",
                      "vision_path"]),
 )
+@example("\x85", "t2w_windows")  # the end of a line, elsewhere
+@example({"\u2028": 3}, "caption")
 def test_whatever_stands_in_a_line_is_read_or_refused_in_one_line(value: Any, place: str) -> None:
     made = line(window(GRASP))
     if place in made or place in ("tempoloc", "framerate"):
