@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import sys
+import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -25,12 +28,13 @@ from .keys import base_url, key_mask, read_key
 if TYPE_CHECKING:
     import anyio
     import httpx
+    from anyio.from_thread import BlockingPortal
 
 Answer = TypeVar("Answer")
 
 # %% auto #0
 __all__ = ['Answer', 'LARGEST', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server', 'error_text', 'Client',
-           'get_json']
+           'event_loop', 'get_json']
 
 # %% ../../nbs/35_engines/110_http.ipynb #8e4eed42
 @dataclass(frozen=True, slots=True)
@@ -357,6 +361,38 @@ class Client:
             told = error_text(found) or (str(error) if isinstance(error, TempolocError) else "no JSON")
             raise _Fault(f"an answer that is cut off or has another shape ({self._ears.line(told)})") from None
 
+# %% ../../nbs/35_engines/110_http.ipynb #e7a1c0de
+@contextmanager
+def event_loop() -> Iterator[BlockingPortal]:
+    """An event loop in a thread of its own: a notebook's own thread has one already.
+
+    Ctrl-C waits while the loop starts. Else it may come when the loop runs and nobody knows yet that it is to be
+    stopped, and anyio waits for its end for ever.
+    """
+    from anyio.from_thread import start_blocking_portal
+
+    with ExitStack() as stack:
+        with _later():
+            portal = stack.enter_context(start_blocking_portal())
+        yield portal
+
+
+@contextmanager
+def _later() -> Iterator[None]:
+    """Keeps Ctrl-C until the block is done, in the main thread; no other is told of it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        handler(signal.SIGINT, None)
+
 # %% ../../nbs/35_engines/110_http.ipynb #face25e7
 def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeout: float = 10.0) -> Any:
     """The JSON at `path` of a server, asked once.
@@ -365,11 +401,9 @@ def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeou
     `TempolocError`.
     """
     httpx, ears = import_optional("httpx", "a server"), _Ears(key_variable)
-    from anyio.from_thread import start_blocking_portal
-
     url = ears.address(url)
     try:
-        with start_blocking_portal() as portal:  # a notebook's own thread has an event loop already
+        with event_loop() as portal:
             response, body = portal.call(_get, ears, url + path, timeout)
         if response.status_code in (401, 403):
             hint = f"refuses the key in ${key_variable}" if ears.key else f"wants a key: set ${key_variable}"

@@ -19,7 +19,7 @@ from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
 from ..core.texts import shown
-from .http import Client, Patience, RefusedError, UnreachableError
+from .http import Client, Patience, RefusedError, UnreachableError, event_loop
 from .keys import base_url, read_key
 from .protocol import Incomplete, Request, Response, clip_error, row_seed, sampling_fields
 from .replies import Reply, Served, list_served, read_prompt_tokens, read_reply
@@ -153,9 +153,7 @@ class OpenAIBackend:
         any more.
         """
         import anyio
-        from anyio.from_thread import start_blocking_portal
-
-        with TemporaryDirectory(dir=self.folder, prefix="tempoloc-") as folder, start_blocking_portal() as portal:
+        with TemporaryDirectory(dir=self.folder, prefix="tempoloc-") as folder, event_loop() as portal:
             Path(folder).chmod(0o755)  # the server may be another user's
             send, receive = anyio.create_memory_object_stream[Pair | Exception](0)
             run = portal.start_task_soon(_Run(self, sampling, Path(folder)).all, iter(requests), send)

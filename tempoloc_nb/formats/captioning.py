@@ -21,7 +21,7 @@ from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_jsonl, read_object, read_text, write_json
 from ..core.locks import sole_writer
-from ..engines.http import Client, Patience, RefusedError, UnreachableError
+from ..engines.http import Client, Patience, RefusedError, UnreachableError, event_loop
 from ..engines.keys import base_url
 from ..engines.protocol import Request, row_seed
 from ..engines.replies import Reply, list_served, read_reply
@@ -270,8 +270,6 @@ def caption_videos(
     server can be asked (any more), or the captions in `output` were made with other settings. Videos that fail are in
     the summary and in `run.json`; the same call tries them again.
     """
-    from anyio.from_thread import start_blocking_portal
-
     options, output = options or CaptionOptions(), Path(output)
     video_rules(options.rules)  # what is wrong with the options comes before what is wrong with a server
     options.texts()
@@ -293,7 +291,7 @@ def caption_videos(
         client = Client(servers, concurrency=concurrency, patience=patience, key_variable=key_variable)
         job = _Job(name, vllm, options, folder, Path(work))
         try:
-            with start_blocking_portal() as portal:  # a notebook's own thread has an event loop already
+            with event_loop() as portal:
                 portal.call(job.all, wanted, client, output, concurrency, done)
         finally:
             write_json(output / "run.json", {"settings": settings, "failed": dict(sorted(job.failed.items()))})

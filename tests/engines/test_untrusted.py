@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import time
 import tracemalloc
 import zlib
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from fake_server import RULES, FakeServer
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.http import LARGEST, Client, Patience, UnreachableError, get_json
+from tempoloc_nb.engines.http import LARGEST, Client, Patience, UnreachableError, event_loop, get_json
 from tempoloc_nb.engines.keys import base_url
 from tempoloc_nb.engines.protocol import reason, row_seed
 from tempoloc_nb.engines.replies import list_served, read_reply
@@ -333,3 +335,24 @@ def test_a_proxy_that_cannot_be_used_is_one_line(monkeypatch: pytest.MonkeyPatch
 def test_what_the_system_says_names_the_file() -> None:
     assert reason(OSError(28, "No space left on device", "a.mp4")) == "a.mp4: No space left on device"
     assert reason(ValueError("too small")) == "ValueError: too small"
+
+
+def test_an_interrupt_while_the_loop_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import anyio.from_thread
+
+    ended: list[bool] = []
+
+    @contextmanager
+    def slow() -> Iterator[str]:
+        signal.raise_signal(signal.SIGINT)  # the loop runs, and nobody knows it yet
+        try:
+            yield "portal"
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(anyio.from_thread, "start_blocking_portal", slow)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), event_loop():
+        pytest.fail("Ctrl-C was lost")
+    assert ended == [True]
+    assert signal.getsignal(signal.SIGINT) is before

@@ -66,7 +66,8 @@ def test_the_check_asks_cosmos_rl(tmp_path: Path) -> None:
     write_config(path, make_config(presets=["lora"]))
     told = check_config(path, gpus=8, cosmos=Path(sys.executable))
     assert not any("refuses" in f.message or "not checked: cosmos" in f.message for f in told.findings)
-    write_config(path, make_config(changes={"policy.trainable_pattern": ["x"], "policy.freeze_pattern": ["y"]}), force=True)
+    both = {"policy.trainable_pattern": ["x"], "policy.freeze_pattern": ["y"]}
+    write_config(path, make_config(changes=both), force=True)
     told = check_config(path, gpus=8, cosmos=Path(sys.executable))
     assert any("cosmos-rl refuses it" in f.message and "cannot be set at the same time" in f.message
                for f in told.findings if f.severity == "error")  # fmt: skip
