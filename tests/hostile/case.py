@@ -38,10 +38,11 @@ LIMIT_S = 40.0
 MEMORY = 2 << 30  # bytes above what the harness has
 KEPT = 1 << 20  # bytes of output that are looked at
 
+# no word in a key, and no dash but its second: ten characters of it must never be a folder's or a command's name
 SECRETS = {
-    "TEMPOLOC_API_KEY": "sk-hostile-7Qx/Zk9+Lm3~VbT2w%Ub8Rd",
-    "HF_TOKEN": "hf_hostileYb4Kd8Wq2Xn6Js0Pv",
-    "OPENAI_API_KEY": "sk-other-3Fh8Gt5Jr1Mz7Nc",
+    "TEMPOLOC_API_KEY": "sk-9Hv4Tn6Qx/Zk9+Lm3~VbT2w%Ub8Rd",
+    "HF_TOKEN": "hf_2Gc7Pm5Yb4Kd8Wq2Xn6Js0Pv",
+    "OPENAI_API_KEY": "sk-6Wd1Rf3Fh8Gt5Jr1Mz7Nc",
 }
 URL_KEY = "urlkey-5Tg9Hw2Bq8Lx4"
 ESCAPE = "\x1b]0;taken\x07"
