@@ -36,7 +36,7 @@ def test_no_blind_row_answers_the_simulated_benchmark(simulated: pd.DataFrame, f
     (oracle,) = part.loc[part["kind"] == "oracle", "mre_pct"]
     assert oracle < 8
     signals = part[part["kind"] == "signal"].set_index("row")
-    assert list(signals["demos"]) == [100, 15]  # the gripper's is there for all, pixels for those whose video is shipped
+    assert list(signals["demos"]) == [100, 15]  # pixels: those whose video is shipped
     assert signals.loc["gripper rule", "mre_pct"] < 1
 
 
