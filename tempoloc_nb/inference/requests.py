@@ -15,7 +15,7 @@ from typing import Any, overload
 from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.provenance import file_hash
-from ..engines.protocol import Backend, Request, Response, clip_error
+from ..engines.protocol import Backend, Request, Response
 from .ledger import Keys
 from ..prompting.prompts import Form, Prompt
 from ..prompting.sampling import Sampling
@@ -107,7 +107,8 @@ class Unanswered(Sequence[Request]):
             try:
                 request = self._complete(planned)
             except (TempolocError, OSError) as error:
-                self.failed.append((planned, str(clip_error(planned.clip, error))))
+                reason = str(error) if isinstance(error, TempolocError) else f"{planned.video}: {error.strerror}"
+                self.failed.append((planned, reason if planned.clip in reason else f"{planned.clip}: {reason}"))
                 continue
             done = self._keys.trials_of(request.id)
             left = tuple(t for t in request.trials if t not in done)
