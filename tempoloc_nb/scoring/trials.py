@@ -272,7 +272,8 @@ def _joined(parts: Sequence[Trials]) -> Trials:
     pools = [p.invented for p in parts]
     shifts = np.cumsum([0, *(len(pool) for pool in pools[:-1])])
     columns["invented_at"] = np.concatenate([p.invented_at + n for p, n in zip(parts, shifts, strict=True)])
-    return Trials(**columns, invented=np.concatenate(pools), runs=tuple(runs), truncated=sum(p.truncated for p in parts))
+    columns["invented"] = np.concatenate(pools)
+    return Trials(**columns, runs=tuple(runs), truncated=sum(p.truncated for p in parts))
 
 
 def _refuse_repeats(trials: Trials, paths: Sequence[Path], index: ClipIndex) -> None:
