@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -200,10 +201,11 @@ def pixel_motion(video: Path | str, fps: float | None = None) -> tuple[Floats, F
     """
     before, times, moved = None, [], []
     for time, image in decode(video, fps):
-        grey = np.asarray(image.mean(axis=2))
-        rows, columns = (np.linspace(0, n, min(GRID, n) + 1).astype(int)[:-1] for n in grey.shape)
-        small = np.add.reduceat(np.add.reduceat(grey, rows, axis=0), columns, axis=1)
-        small /= np.outer(np.diff([*rows, grey.shape[0]]), np.diff([*columns, grey.shape[1]]))
+        height, width, colours = image.shape
+        rows, columns = (np.linspace(0, n, min(GRID, n) + 1).astype(int) for n in (height, width))
+        flat = image.reshape(height, width * colours)  # integer sums along whole lines take half the time of grey
+        narrow = np.add.reduceat(flat, columns[:-1] * colours, axis=1, dtype=np.uint32)
+        small = np.add.reduceat(narrow, rows[:-1], axis=0) / (colours * np.outer(np.diff(rows), np.diff(columns)))
         if before is not None:
             times.append(time)
             moved.append(float(np.abs(small - before).mean()))
@@ -277,6 +279,11 @@ def motion_answers(benchmark: Benchmark, video_root: Path | str | None = None) -
     `video_root` is the folder of videos that are not shipped. Raises `TempolocError` if there is none.
     """
     videos = find_videos(benchmark, video_root)
-    return {
-        c.clip: motion_minima(*pixel_motion(videos[c.clip]), len(c.events)) for c in benchmark.clips if c.clip in videos
-    }
+    clips = [(c, videos[c.clip]) for c in benchmark.clips if c.clip in videos]
+    return {c.clip: _minima(video, video.stat().st_mtime_ns, len(c.events)) for c, video in clips}
+
+
+@cache
+def _minima(video: Path, changed: int, count: int) -> tuple[float | None, ...]:
+    """A video's motion minima, kept: a study asks for them in several tables."""
+    return motion_minima(*pixel_motion(video), count)
