@@ -131,7 +131,7 @@ def _write_signals(
         rate=source.rate if isinstance(source, DemoFrames) else None,
     )  # fmt: skip
     left = [f"{path.name}: {len(faults)} demonstrations keep what they had ({first_names(list(faults))})"]
-    return [str(done), *done.notes], [*left, *faults.values()] if faults else []
+    return [str(done)], [*left, *faults.values()] if faults else []
 
 
 def write_back(found: Sequence[Found], targets: Targets) -> tuple[list[str], list[str]]:
