@@ -27,18 +27,19 @@ NPZ_HAND = 1e-3  # m, the unit of the hand's way in them
 STATE = "observation.state"
 
 # %% auto #0
-__all__ = ['NPZ_HZ', 'NPZ_HAND', 'STATE', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'read_gripper', 'SignalRowSummary',
-           'write_signal_row']
+__all__ = ['NPZ_HZ', 'NPZ_HAND', 'STATE', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'opening_of', 'read_gripper',
+           'SignalRowSummary', 'write_signal_row']
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ec
 def _command(demo: Any) -> Floats:
     """The gripper command (T,) of a demonstration, larger is more open."""
     values = np.asarray(demo["actions"], dtype=np.float64)[:, -1]
-    isaac = SIGNALS["isaaclab"][0].rpartition("/")[0] in demo
+    told = str(demo.parent.attrs.get("env_args", ""))
+    isaac = "sim_args" in told or (SIGNALS["isaaclab"][0].rpartition("/")[0] in demo and "env_kwargs" not in told)
     return values if isaac else -values
 
 
-def _opening(demo: Any) -> Floats:
+def opening_of(demo: Any) -> Floats:
     """The finger joint (T,) of a demonstration that moves most, turned as the command is; else the command."""
     command = _command(demo)
     names = [name for name in demo.get("obs", {}) if "gripper" in name and "pos" in name]
@@ -63,7 +64,7 @@ def _of_demos(path: Path, clips: Iterable[Clip], rate: float | None) -> Iterator
         for demo, clip in demos_of(clips).items():
             if demo in data:
                 steps_of(data[demo])  # says so if there are no actions
-                yield clip.clip, signal_at(_opening(data[demo]), hz, _hand(data[demo]))
+                yield clip.clip, signal_at(opening_of(data[demo]), hz, _hand(data[demo]))
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #07ffd3b4
 def _state_place(features: Any, name: str) -> int:

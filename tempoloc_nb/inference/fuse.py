@@ -17,9 +17,8 @@ from ..clips.manifest import Benchmark
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
-from .consensus import Combined, combine_trials, combined_row
+from .consensus import Combined, combine_trials, combined_row, move_events
 from .record import derive_record, derived_file
-from .refine import move_events
 from tempoloc_nb.inference.signals import (
     LEAST_HOLD,
     EventKind,
