@@ -22,7 +22,7 @@ __all__ = ['LAG', 'SETTLE', 'HOME_YAW', 'PEGS', 'PEG_HALF_LENGTH', 'PLAYS', 'unw
 
 # %% ../../nbs/65_sim/50_plays.ipynb #29014f13
 _LAG = {
-    "PandaGripper": (0.34, 0.22), "Robotiq85Gripper": (0.36, 0.10), "Robotiq140Gripper": (0.34, 0.17),
+    "PandaGripper": (0.34, 0.22), "Robotiq85Gripper": (0.36, 0.10), "Robotiq140Gripper": (0.37, 0.17),
     "RethinkGripper": (0.23, 0.38),
 }  # fmt: skip
 LAG: Mapping[str, tuple[float, float]] = MappingProxyType({n: _LAG[g] for n, (_, g) in ROBOTS.items()})
