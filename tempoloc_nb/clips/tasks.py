@@ -25,8 +25,8 @@ BoundaryIs = Literal["start", "end"]
 Positive = Annotated[float, Gt(0)]
 
 # %% auto #0
-__all__ = ['BoundaryIs', 'Positive', 'Interval', 'Event', 'intervals_from_boundaries', 'boundary_of', 'Task', 'label_faults',
-           'boundary_faults', 'check_task', 'read_task', 'load_task', 'list_tasks']
+__all__ = ['BoundaryIs', 'Positive', 'Interval', 'Event', 'intervals_from_boundaries', 'boundary_of', 'Subtask', 'subtask_faults',
+           'Task', 'label_faults', 'boundary_faults', 'check_task', 'read_task', 'load_task', 'list_tasks']
 
 # %% ../../nbs/20_clips/10_tasks.ipynb #e17ea74d
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,45 @@ def boundary_of(interval: Interval, boundary_is: BoundaryIs = "start") -> float:
     """The boundary (s) of an answered interval."""
     return interval.start if boundary_is == "start" else interval.end
 
+# %% ../../nbs/20_clips/10_tasks.ipynb #4febb00e
+@dataclass(frozen=True, slots=True)
+class Subtask:
+    """One subtask of an end-effector `eef`, as MimicGen, SkillGen and Isaac Lab Mimic take it.
+
+    `name` is that of its signals. `start` is the event that starts the skill, `end` the one that ends it: two of the
+    task's events. Without `start` the subtask lasts from the end of the one before, without `end`, which the last of an
+    end-effector may lack, to the end of the demonstration. `object_ref` is the object that the motion follows, "" if
+    none.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+    name: str
+    start: str | None = None
+    end: str | None = None
+    object_ref: str = ""
+    eef: str = "arm"
+
+
+def subtask_faults(subtasks: Sequence[Subtask], events: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the subtasks of a task that has these `events`, a line for each fault."""
+    names = [s.name for s in subtasks]
+    if odd := [name for name in names if not name.strip() or "/" in name or names.count(name) > 1]:
+        yield f"the subtask {odd[0]!r}: names must be distinct, not empty and without /"
+    if odd := [s.eef + s.object_ref for s in subtasks if not s.eef.strip() or "/" in s.eef + s.object_ref]:
+        yield f"the subtasks name {odd[0]!r}: eef must not be empty, and neither it nor object_ref may hold /"
+    for eef in dict.fromkeys(s.eef for s in subtasks):
+        mine, before = [s for s in subtasks if s.eef == eef], -1
+        if open_ended := [s.name for s in mine[:-1] if s.end is None]:
+            yield f"the subtask {open_ended[0]!r} has no end: only the last of {eef} may last to the end"
+        for s in mine:
+            for event in (e for e in (s.start, s.end) if e is not None):
+                if event not in events:
+                    yield f"the subtask {s.name!r}: {event!r} is none of the task's events"
+                elif events.index(event) <= before:
+                    yield f"the subtask {s.name!r}: {event!r} must be an event after the one before it in {eef}"
+                else:
+                    before = events.index(event)
+
 # %% ../../nbs/20_clips/10_tasks.ipynb #91fcb3b9
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -106,7 +145,7 @@ class Task:
     `clip_pattern` is a regular expression with one group, `clip`, that finds the clip's name in a video's file name.
     `prompt_name` is the recipe's name for the task's prompt. `example` are example intervals (s) of the events.
     `mirrors` is the recipe's task whose timing a simulated task copies. `boundaries` (s) are the truth by
-    demonstration; none are listed for one that nobody has labelled.
+    demonstration; none are listed for one that nobody has labelled. `subtasks` are those of each end-effector in order.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -126,6 +165,7 @@ class Task:
     mirrors: str = ""
     example: tuple[tuple[float, float], ...] = ()
     boundaries: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    subtasks: tuple[Subtask, ...] = ()
 
     def clip_id(self, filename: str | Path) -> str:
         """The clip id `key/name` of a user's video file; raises `TempolocError` if the name does not fit."""
@@ -181,6 +221,7 @@ def _task_faults(task: Task) -> Iterator[str]:
         yield f"the key {task.key!r} holds {odd[0]!r}: use letters, digits, -, _ and ."
     yield from label_faults(task.events)
     yield from _pattern_faults(task.clip_pattern)
+    yield from subtask_faults(task.subtasks, task.events)
     count = len(task.events)
     for clip, times in task.boundaries.items():
         yield from (f"demonstration {clip}: {f}" for f in boundary_faults(times or [None] * count, count))

@@ -19,6 +19,7 @@ from tempoloc_nb.clips.tasks import (
 )
 from tempoloc_nb.core.errors import TempolocError
 
+AB = 'key = "mug"\nevents = ["a", "b"]\n'
 GOOD = {"clip": "mug/1", "task": "mug", "video": None, "events": [{"label": "grasping the mug", "boundary": 1.5}]}
 
 
@@ -52,6 +53,11 @@ def task_file(tmp_path: Path, text: str) -> Path:
         ('key = "mug"\nevents = ["a"]\nfps = 1e400', "fps = Infinity is not a finite number"),
         (f'key = "mug"\nevents = ["a"]\nfps = {"1" * 5000}', "mug.toml is not valid TOML: a number is too large"),
         (f'key = "mug"\nevents = ["a"]\nnotes = {"[" * 100_000}', "mug.toml is nested too deep"),
+        (f'{AB}subtasks = [{{name = "x/y", end = "a"}}]', r"the subtask 'x/y': names must be distinct"),
+        (f'{AB}subtasks = [{{name = "x", end = "c"}}]', "'c' is none of the task's events"),
+        (f'{AB}subtasks = [{{name = "x", start = "b", end = "a"}}]', "'a' must be an event after the one before it"),
+        (f'{AB}subtasks = [{{name = "x"}}, {{name = "y", end = "b"}}]', "'x' has no end: only the last of arm"),
+        (f'{AB}subtasks = [{{name = "x", eef = ""}}]', "eef must not be empty"),
     ],
 )
 def test_a_bad_task_file_is_named(tmp_path: Path, text: str, message: str) -> None:

@@ -94,8 +94,6 @@ USES: tuple[Use, ...] = (
         "m p.jsonl p.run.json q.jsonl q.run.json", "q.jsonl q.run.json"),
     use(("consensus", "p.jsonl", *SCORE, *OUT), "m p.jsonl p.run.json", f"p.jsonl p.jsonl p.run.json {MANIFEST}",
         weight=3),
-    use(("refine", "q.jsonl", *SCORE, *ASK, "--window", "0.4", *OUT), "m q.jsonl q.run.json",
-        f"q.jsonl q.run.json {MANIFEST} m/a.mp4"),
     use(("fuse", "q.jsonl", *SCORE, "--signals", "demos.hdf5", *OUT), "m q.jsonl q.run.json demos.hdf5",
         f"q.jsonl q.run.json demos.hdf5 {MANIFEST}"),
     use("merge s.1-of-2.jsonl s.2-of-2.jsonl -o out.jsonl",
