@@ -158,7 +158,9 @@ FORMATS: dict[str, Format] = {
             "lerobot", "LeRobot v3 datasets", "lerobot_write:export_lerobot", "lerobot_read:import_lerobot",
             ("write", "read"),
         ),
-        Format("hdf5", "MimicGen and Isaac Lab files", "hdf5:export_hdf5", "hdf5:import_hdf5"),
+        Format(
+            "hdf5", "MimicGen and Isaac Lab files", "hdf5_subtasks:export_hdf5", "hdf5_subtasks:import_hdf5",
+        ),
     )
 }
 
