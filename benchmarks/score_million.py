@@ -3,7 +3,8 @@
 The lines are made from a seed: 1,200 clips of the recipe's seven tasks with random truth, four models at three rates,
 every dialect in turn, 5 % of the answers broken in some way. Every text is drawn anew, so that no cache of texts could
 help. Making the file is not timed. A machine's speed is not ours: beside the seconds stands the processor time as a
-multiple of that of reading the same lines with `json.loads`, and this ratio is what versions are compared by. Writes results/score_million.json beside this script.
+multiple of that of reading the same lines with `json.loads`, and this ratio is what versions are compared by. Writes
+results/score_million.json beside this script.
 
     python benchmarks/score_million.py [--lines 1000000] [--clips 1200] [--workers 2] [--seed 0]
 """
