@@ -73,6 +73,10 @@ USES: tuple[Use, ...] = (
     use(("find", "v/a.mp4", *EVENTS, "--model", "model", "--trials", "1"), "v model",
         "model/config.json model/model.safetensors model/tokenizer.json model/processor_config.json"
         " model/tokenizer_config.json model/generation_config.json model/chat_template.jinja", weight=1),
+    use("review m p.jsonl --export page", "m p.jsonl p.run.json", f"p.jsonl {MANIFEST} m/mug.toml m/a.mp4",
+        output="page", weight=3),
+    use("review lr -o out.jsonl --export page", "lr", "lr/meta/info.json lr/data/chunk-000/file-000.parquet",
+        output="page", weight=1),
     use(("localize", *ASK, *SCORE, "--trials", "2", *OUT), "m", f"{MANIFEST} m/mug.toml m/a.mp4", weight=4),
     use(("localize", *ASK, "--benchmark", "m/mug.toml", "--video-root", "m", *OUT), "m", "m/mug.toml m/b.mp4"),
     use(("localize", *ASK, *SCORE, "--prompt", "prompts/mine", *OUT), "m prompts",
