@@ -39,7 +39,7 @@ def simulate(
     ] = 0,
     split: Annotated[
         str | None,
-        option(SCENE, "Make the study's clips of this split instead: base, sft, validation, test, detours, gaps or skills."),
+        option(SCENE, "Make the study's clips of this split: base, sft, validation, test, detours, gaps or skills."),
     ] = None,
     size: Annotated[int, option(VIDEO, "Side of the video in pixels.", check=number(16))] = 256,
     workers: WorkersOption = None,
