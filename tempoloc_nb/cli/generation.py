@@ -51,6 +51,9 @@ def check_labels(
         int, option(GENERATOR, "Steps interpolated before a subtask.", check=number(0, most=10_000))
     ] = 5,
     skillgen: Annotated[bool, option(GENERATOR, "SkillGen: start signals are needed, too.", "--skillgen")] = False,
+    start_offset: Annotated[
+        tuple[int, int], option(GENERATOR, "SkillGen: range of offsets (steps) of every start signal.")
+    ] = (0, 0),
     layout: Annotated[
         Literal["mimicgen", "isaaclab"] | None, option(GENERATOR, "Layout, where the file does not show it.")
     ] = None,
@@ -87,7 +90,8 @@ def check_labels(
     place = figure and figure_place(figure, force)
     report = check(
         dataset, signals=names, offsets=offsets, layout=layout, task=load_task(task) if task else None, rate=rate,
-        gripper=signals, told=read_told(event_kind or ()), inverted=inverted, skillgen=skillgen, limits=limits,
+        gripper=signals, told=read_told(event_kind or ()), inverted=inverted, skillgen=skillgen,
+        start_offset=start_offset, limits=limits,
     )  # fmt: skip
     shown = json.dumps(report.as_json(), indent=2, ensure_ascii=False) if as_json else "\n".join(report.lines)
     echo_done(shown, place)

@@ -182,18 +182,19 @@ def _found(findings: Sequence[LabelFinding]) -> list[str]:
 def check_labels(
     dataset: Path | str, *, signals: Sequence[str] = (), offsets: Offsets | None = None, layout: Layout | None = None,
     task: Task | None = None, rate: float | None = None, gripper: Path | None = None, told: Told | None = None,
-    inverted: bool = False, skillgen: bool = False, limits: LabelLimits | None = None,
+    inverted: bool = False, skillgen: bool = False, start_offset: tuple[int, int] = (0, 0),
+    limits: LabelLimits | None = None,
 ) -> LabelReport:
     """Check the labels of an HDF5 file of demonstrations, or of a benchmark or manifest.
 
     `signals` are the termination signals in order, else those of the `task`'s subtasks, else those that are there, in
     order of time; `offsets` (steps) are one range for each, or for all, zero by default. `gripper` is what
     `read_gripper` reads, for a manifest; it is `inverted` where larger is more closed. `told` as in
-    `signals.event_kinds`. `skillgen`: the start signals will be used. Raises `TempolocError` only for a dataset that
-    cannot be read, and for signals, task and offsets that do not fit.
+    `signals.event_kinds`. `skillgen`: the start signals will be used, and moved by `start_offset` (steps). Raises
+    `TempolocError` only for a dataset that cannot be read, and for signals, task and offsets that do not fit.
     """
     path = Path(dataset)
-    how: Mapping[str, Any] = {"offsets": offsets, "told": told, "skillgen": skillgen}
+    how: Mapping[str, Any] = {"offsets": offsets, "told": told, "skillgen": skillgen, "start_offset": start_offset}
     pairs: list[tuple[LabelGroup, ArmPlan]] = []
     if path.suffix.lower() in (".hdf5", ".h5"):
         if gripper:

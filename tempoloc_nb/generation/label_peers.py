@@ -67,11 +67,11 @@ def delay_findings(ends: Sequence[Ends], plan: ArmPlan, limits: LabelLimits) -> 
         spread = SD * float(np.median(np.abs(near - middle)))
         for e, delay in found:
             if max(DELAY_S, limits.outlier * spread) + 1e-9 < abs(delay - middle) and abs(delay) <= limits.gripper_s:
-                side = "after" if delay > 0 else "before"
+                own, usual = (f"{abs(t):.2f} s {'after' if t > 0 else 'before'}" for t in (delay, middle))
                 yield LabelFinding(
                     "warning", "delay", e.demo.demo, name,
-                    f"rises {abs(delay):.2f} s {side} the gripper's transition, in the others {middle:+.2f} s from it",
-                    "move it: tempoloc fuse", e.time(name),
+                    f"rises {own} the gripper's transition, in the others {usual} it", "move it: tempoloc fuse",
+                    e.time(name),
                 )  # fmt: skip
 
 # %% ../../nbs/75_generation/44_label_peers.ipynb #deb3e54f

@@ -5,8 +5,7 @@
 # %% ../../nbs/75_generation/42_label_rules.ipynb #25230aba
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
 from ..finetuning.rules import Severity
-from ..formats.hdf5_rules import Layout, Offsets, check_order, rise_of
+from ..formats.hdf5_rules import Layout, Offsets, Ranges, check_order, check_skills, rise_of
 from .labels import DemoLabels, LabelGroup, Steps
 from ..inference.signals import Kind, Told, Transition, event_kinds, find_transitions
 
@@ -65,7 +64,8 @@ class ArmPlan:
     """The signals of one end-effector in order, one for each subtask but the last, and the range of offsets of each.
 
     `kinds` says what the gripper does at each, None where it does not show it. `last` is the name of the last subtask,
-    which SkillGen's start signals need; "" where there are none. `skillgen`: the start signals will be used.
+    which SkillGen's start signals need; "" where there are none. `skillgen`: the start signals will be used, and moved
+    by `start_offset` (steps).
     """
 
     names: tuple[str, ...]
@@ -73,6 +73,7 @@ class ArmPlan:
     kinds: tuple[Kind | None, ...]
     last: str = ""
     skillgen: bool = False
+    start_offset: tuple[int, int] = (0, 0)
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class ArmPlan:
 
 def plan_arm(
     group: LabelGroup, names: Sequence[str] = (), *, offsets: Offsets | None = None,
-    told: Told | None = None, skillgen: bool = False,
+    told: Told | None = None, skillgen: bool = False, start_offset: tuple[int, int] = (0, 0),
 ) -> ArmPlan:
     """The plan for a group: with these signals, or with all that it has, in order of their median rise.
 
@@ -94,11 +95,12 @@ def plan_arm(
     last = next((name for name in starts[::-1] if name not in chosen), "")
     if starts and not last and starts[-1:] == chosen[-1:]:  # the last subtask has an end signal, too: none is read
         chosen, last = chosen[:-1], chosen[-1]
-    return ArmPlan(chosen, _ranges(chosen, offsets), event_kinds(chosen, told), last, skillgen)
+    return ArmPlan(chosen, _ranges(chosen, offsets), _kinds(chosen, told), last, skillgen, start_offset)
 
 
 def plan_task(
-    task: Task, *, offsets: Offsets | None = None, told: Told | None = None, skillgen: bool = False
+    task: Task, *, offsets: Offsets | None = None, told: Told | None = None, skillgen: bool = False,
+    start_offset: tuple[int, int] = (0, 0),
 ) -> dict[str, ArmPlan]:
     """End-effector → plan, from the subtasks that a task says; raises `TempolocError` for a task that says none."""
     if not task.subtasks:
@@ -107,10 +109,15 @@ def plan_task(
     for eef in dict.fromkeys(s.eef for s in task.subtasks):
         *ended, last = (s for s in task.subtasks if s.eef == eef)
         names = tuple(s.name for s in ended)
-        shown = event_kinds([s.end or s.name for s in ended], told)
-        kinds = tuple((told or {}).get(name, kind) for name, kind in zip(names, shown, strict=True))
-        plans[eef] = ArmPlan(names, _ranges(names, offsets), kinds, last.name, skillgen)
+        by_event = dict(zip(names, event_kinds([s.end or s.name for s in ended], told), strict=True))
+        kinds = _kinds(names, by_event | {n: k for n, k in (told or {}).items() if n in names})
+        plans[eef] = ArmPlan(names, _ranges(names, offsets), kinds, last.name, skillgen, start_offset)
     return plans
+
+
+def _kinds(labels: Sequence[str], told: Told | None) -> tuple[Kind | None, ...]:
+    """What the gripper does at each; the start of a skill it does not show."""
+    return tuple(None if kind == "start" else kind for kind in event_kinds(labels, told))
 
 
 def _ranges(names: Sequence[str], offsets: Offsets | None) -> Offsets:
@@ -214,7 +221,7 @@ def signal_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
 # %% ../../nbs/75_generation/42_label_rules.ipynb #cb679bc6
 def content_findings(demo: DemoLabels) -> Iterator[LabelFinding]:
     """What a generator reads and the demonstration lacks, and what cannot be used."""
-    prepare = "prepare the file with MimicGen or Isaac Lab, which replay the actions and note poses"
+    prepare = "prepare the file with MimicGen or Isaac Lab; for the latter, tempoloc find --write may compute poses"
     for path in demo.lacking:
         yield LabelFinding("error", "lacking", demo.demo, "", f"has no {path}", prepare)
     for path, reason in demo.broken.items():
@@ -224,16 +231,28 @@ def content_findings(demo: DemoLabels) -> Iterator[LabelFinding]:
 
 def order_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
     """Signals whose order, or whose order after any offset, the generator refuses."""
-    demo, steps = ends.demo, [ends.steps.get(name) for name in plan.names]
-    if plan.names and None not in steps:
-        try:
-            check_order(demo.demo, [s for s in steps if s is not None], demo.steps, plan.names, plan.offsets)
-        except TempolocError as error:
-            message = str(error).removeprefix(f"{demo.demo}: ")
-            name = next((n for n in plan.names if repr(n) in message), "")
-            at = ends.time(name) if name else None
-            way = "move the boundary, or narrow the offsets"
-            yield LabelFinding("error", "order", demo.demo, name, message, way, at)
+    demo = ends.demo
+    if plan.skillgen or not plan.names or any(name not in ends.steps for name in plan.names):
+        return
+    steps = [ends.steps[name] for name in plan.names]
+    if fault := _refusal(demo, lambda: check_order(demo.demo, steps, demo.steps, plan.names, plan.offsets)):
+        name = _named(fault, plan.names)
+        at = ends.time(name) if name else None
+        yield LabelFinding("error", "order", demo.demo, name, fault, "move the boundary, or narrow the offsets", at)
+
+
+def _refusal(demo: DemoLabels, check: Callable[[], None]) -> str:
+    """What a check says of a demonstration; "" if nothing."""
+    try:
+        check()
+    except TempolocError as error:
+        return str(error).removeprefix(f"{demo.demo}: ")
+    return ""
+
+
+def _named(fault: str, names: Sequence[str]) -> str:
+    """The first of the names that a fault is about."""
+    return min((n for n in names if repr(n) in fault), key=lambda n: fault.index(repr(n)), default="")
 
 # %% ../../nbs/75_generation/42_label_rules.ipynb #dc0801a0
 def _pieces(ends: Ends, plan: ArmPlan) -> list[tuple[str, int, int]]:
@@ -281,19 +300,18 @@ def _start_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
 
     if not plan.last:
         yield found("missing-start", plan.pieces[-1], "has no name, and no start signal")
-    for before, name in itertools.pairwise(["", *plan.names, *filter(None, [plan.last])]):
-        if name not in demo.starts:
+    names = [*plan.names, *filter(None, [plan.last])]
+    for name in names:
+        if name in demo.starts:
+            yield from _row_findings(demo, name, demo.starts[name], "start", ends.starts.get(name))
+        else:
             yield found("missing-start", name, "has no start signal")
-            continue
-        start = ends.starts.get(name)
-        yield from _row_findings(demo, name, demo.starts[name], "start", start)
-        if start is None:
-            continue
-        if name in ends.steps and start > ends.steps[name]:
-            yield found("gap", name, f"its skill starts at step {start}, after its end at {ends.steps[name]}", start)
-        if before in ends.steps and start <= ends.steps[before] + 1:
-            yield found("gap", name, f"its skill starts at step {start}, and {before!r} ends at"
-                        f" {ends.steps[before] + 1}: SkillGen refuses subtasks without a gap", start)  # fmt: skip
+    if plan.last and ends.starts.keys() >= set(names) and ends.steps.keys() >= set(plan.names):
+        starts, stops = [ends.starts[n] for n in names], [ends.steps[n] for n in plan.names]
+        ranges = [Ranges(plan.start_offset, end) for end in (*plan.offsets, (0, 0))]
+        if fault := _refusal(demo, lambda: check_skills(demo.demo, names, starts, stops, demo.steps, ranges)):
+            name = _named(fault, names)
+            yield found("gap", name, fault, ends.starts.get(name))
 
 # %% ../../nbs/75_generation/42_label_rules.ipynb #0ec3ab31
 def gripper_findings(ends: Ends, plan: ArmPlan, limits: LabelLimits) -> Iterator[LabelFinding]:

@@ -150,6 +150,10 @@ USES: tuple[Use, ...] = (
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --task-spec spec.json",
         "demos.jsonl demos.hdf5 mug.toml spec.json", "spec.json spec.json demos.jsonl", output="",
         changes=("here/demos.hdf5",)),
+    use("check-labels demos.hdf5 --json", "demos.hdf5", "demos.hdf5", weight=4),
+    use("check-labels isaac.hdf5 --figure out.svg", "isaac.hdf5", "isaac.hdf5", output="out.svg"),
+    use("check-labels demos.hdf5 --task-spec spec.json", "demos.hdf5 spec.json", "spec.json demos.hdf5"),
+    use(("check-labels", MANIFEST), "m", f"{MANIFEST} m/mug.toml"),
     use("sft config --engine transformers --set train.epoch=3 -o out.toml", "project", "project/data/models.toml"
         " project/settings.ini", env=SETTINGS, weight=1),
     use("sft check sft.toml --engine transformers --gpus 1", "sft.toml hf model",
