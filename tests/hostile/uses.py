@@ -73,6 +73,10 @@ USES: tuple[Use, ...] = (
     use(("find", "v/a.mp4", *EVENTS, "--model", "model", "--trials", "1"), "v model",
         "model/config.json model/model.safetensors model/tokenizer.json model/processor_config.json"
         " model/tokenizer_config.json model/generation_config.json model/chat_template.jinja", weight=1),
+    use("review m p.jsonl --export page", "m p.jsonl p.run.json", f"p.jsonl {MANIFEST} m/mug.toml m/a.mp4",
+        output="page", weight=3),
+    use("review lr -o out.jsonl --export page", "lr", "lr/meta/info.json lr/data/chunk-000/file-000.parquet",
+        output="page", weight=1),
     use(("localize", *ASK, *SCORE, "--trials", "2", *OUT), "m", f"{MANIFEST} m/mug.toml m/a.mp4", weight=4),
     use(("localize", *ASK, "--benchmark", "m/mug.toml", "--video-root", "m", *OUT), "m", "m/mug.toml m/b.mp4"),
     use(("localize", *ASK, *SCORE, "--prompt", "prompts/mine", *OUT), "m prompts",
@@ -150,8 +154,8 @@ USES: tuple[Use, ...] = (
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --task-spec spec.json",
         "demos.jsonl demos.hdf5 mug.toml spec.json", "spec.json spec.json demos.jsonl", output="",
         changes=("here/demos.hdf5",)),
-    use("check-labels demos.hdf5 --json", "demos.hdf5", "demos.hdf5", weight=4),
-    use("check-labels isaac.hdf5 --figure out.svg", "isaac.hdf5", "isaac.hdf5", output="out.svg"),
+    use("check-labels labels.hdf5 --json", "labels.hdf5", "labels.hdf5", weight=4),
+    use("check-labels labels.hdf5 --figure out.svg", "labels.hdf5", "labels.hdf5", output="out.svg"),
     use("check-labels demos.hdf5 --task-spec spec.json", "demos.hdf5 spec.json", "spec.json demos.hdf5"),
     use(("check-labels", MANIFEST), "m", f"{MANIFEST} m/mug.toml"),
     use("sft config --engine transformers --set train.epoch=3 -o out.toml", "project", "project/data/models.toml"
