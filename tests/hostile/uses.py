@@ -154,6 +154,11 @@ USES: tuple[Use, ...] = (
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --task-spec spec.json",
         "demos.jsonl demos.hdf5 mug.toml spec.json", "spec.json spec.json demos.jsonl", output="",
         changes=("here/demos.hdf5",)),
+    use("dataset export hdf5 skills/manifest.jsonl -o isaac.hdf5 --task-spec auto.yaml --index --object mug --create",
+        "skills isaac.hdf5 auto.yaml", "auto.yaml auto.yaml skills/mug.toml isaac.hdf5",
+        output="", changes=("here/isaac.hdf5",)),
+    use("dataset export autodata skills/mug.toml -o out.yaml", "skills", "skills/mug.toml", weight=1),
+    use("dataset import autodata auto.yaml -o out.toml", "auto.yaml", "auto.yaml", weight=3),
     use("sft config --engine transformers --set train.epoch=3 -o out.toml", "project", "project/data/models.toml"
         " project/settings.ini", env=SETTINGS, weight=1),
     use("sft check sft.toml --engine transformers --gpus 1", "sft.toml hf model",
