@@ -158,11 +158,13 @@ HELP = {
     "annotation": "language from LeRobot 0.6 on, index before.",
     "rest": "Name of what follows the last event.",
     "signal": "Name of a signal, in order; repeatable.",
-    "task_spec": "MimicGen's JSON with signals and offsets.",
+    "task_spec": "MimicGen's JSON with signals and offsets, or AutoData's YAML with offsets.",
+    "index": "Add the subtask at each step.",
     "layout": "Layout, where the file does not show it.",
     "rate": "Control steps a second, where the file does not say.",
     "create": "Allow signals that are not there.",
     "some": "Leave demonstrations that have no clip as they are.",
+    "object": "An object in obs/object, in order; repeatable.",
     "backup": "Keep the file as it was, beside it.",
     "task": "Task of clips that do not name theirs.",
     "boundary_is": "start or end: where an action has its boundary.",
@@ -186,7 +188,9 @@ RANGES = {
 # %% ../../nbs/90_cli/60_data.ipynb #a5740d09
 PLACES: dict[str, dict[str, Any]] = {
     "write": {
-        "source": Annotated[str, typer.Argument(help="A benchmark, a manifest, a folder of a dataset or of captions.")],
+        "source": Annotated[
+            str, typer.Argument(help="A benchmark, a manifest, a folder of a dataset or of captions, a task file.")
+        ],
         "output": Annotated[
             Path, typer.Option("--output", "-o", help="File or folder to write; hdf5: the file to change.")
         ],
@@ -194,7 +198,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "read": {
         "source": Annotated[str, typer.Argument(help="File or folder to read.")],
         "output": Annotated[
-            Path, typer.Option("--output", "-o", help="Manifest to write; messages and lerobot: a new folder.")
+            Path, typer.Option("--output", "-o", help="Manifest or task to write; messages, lerobot: a new folder.")
         ],
     },
 }

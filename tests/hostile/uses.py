@@ -73,6 +73,10 @@ USES: tuple[Use, ...] = (
     use(("find", "v/a.mp4", *EVENTS, "--model", "model", "--trials", "1"), "v model",
         "model/config.json model/model.safetensors model/tokenizer.json model/processor_config.json"
         " model/tokenizer_config.json model/generation_config.json model/chat_template.jinja", weight=1),
+    use("review m p.jsonl --export page", "m p.jsonl p.run.json", f"p.jsonl {MANIFEST} m/mug.toml m/a.mp4",
+        output="page", weight=3),
+    use("review lr -o out.jsonl --export page", "lr", "lr/meta/info.json lr/data/chunk-000/file-000.parquet",
+        output="page", weight=1),
     use(("localize", *ASK, *SCORE, "--trials", "2", *OUT), "m", f"{MANIFEST} m/mug.toml m/a.mp4", weight=4),
     use(("localize", *ASK, "--benchmark", "m/mug.toml", "--video-root", "m", *OUT), "m", "m/mug.toml m/b.mp4"),
     use(("localize", *ASK, *SCORE, "--prompt", "prompts/mine", *OUT), "m prompts",
@@ -152,6 +156,11 @@ USES: tuple[Use, ...] = (
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --task-spec spec.json",
         "demos.jsonl demos.hdf5 mug.toml spec.json", "spec.json spec.json demos.jsonl", output="",
         changes=("here/demos.hdf5",)),
+    use("dataset export hdf5 skills/manifest.jsonl -o isaac.hdf5 --task-spec auto.yaml --index --object mug --create",
+        "skills isaac.hdf5 auto.yaml", "auto.yaml auto.yaml skills/mug.toml isaac.hdf5",
+        output="", changes=("here/isaac.hdf5",)),
+    use("dataset export autodata skills/mug.toml -o out.yaml", "skills", "skills/mug.toml", weight=1),
+    use("dataset import autodata auto.yaml -o out.toml", "auto.yaml", "auto.yaml", weight=3),
     use("sft config --engine transformers --set train.epoch=3 -o out.toml", "project", "project/data/models.toml"
         " project/settings.ini", env=SETTINGS, weight=1),
     use("sft check sft.toml --engine transformers --gpus 1", "sft.toml hf model",
