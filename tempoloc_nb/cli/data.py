@@ -163,6 +163,7 @@ HELP = {
     "rate": "Control steps a second, where the file does not say.",
     "create": "Allow signals that are not there.",
     "some": "Leave demonstrations that have no clip as they are.",
+    "object": "An object in obs/object, in order; repeatable.",
     "backup": "Keep the file as it was, beside it.",
     "task": "Task of clips that do not name theirs.",
     "boundary_is": "start or end: where an action has its boundary.",

@@ -77,7 +77,7 @@ SignalsOption = Annotated[
 ]
 EventKindOption = Annotated[
     list[str] | None,
-    option(SIGNAL, "LABEL=close, open or none: what the gripper does, where the verb does not say it; repeatable."),
+    option(SIGNAL, "LABEL=close, open, start or none: what an event is, where its verb does not say it; repeatable."),
 ]
 ControlRateOption = Annotated[
     float | None,

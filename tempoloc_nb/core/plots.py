@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 # Okabe and Ito's palette: distinct for colour-blind readers and in grey print.
-COLOURS = {"model": "#0072B2", "blind": "#999999", "oracle": "#009E73", "truth": "#000000", "target": "#D55E00"}
+COLOURS = {
+    "model": "#0072B2", "blind": "#999999", "signal": "#E69F00", "oracle": "#009E73", "truth": "#000000",
+    "target": "#D55E00",
+}  # fmt: skip
 
 
 # Colours of events in a timeline: none is the colour of an object that an event may name (red, green, blue).

@@ -13,21 +13,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..clips.manifest import Clip, write_manifest
 from ..clips.tasks import BoundaryIs, Task, load_task
 from ..clips.videos import first_names
-from ..core.checks import STRICT
 from ..core.errors import TempolocError, unknown
 from ..core.files import is_stream, write_text, writing
 from ..core.outputs import check_output
 
-if TYPE_CHECKING:
-    from pydantic import ConfigDict
-
 # %% auto #0
-__all__ = ['OTHERS', 'FORMATS', 'Converted', 'relative_path', 'check_unique', 'check_task_name', 'write_task', 'write_tasks',
+__all__ = ['FORMATS', 'Converted', 'relative_path', 'check_unique', 'check_task_name', 'write_task', 'write_tasks',
            'write_imported', 'Format', 'find_format', 'options_of', 'export_dataset', 'import_dataset']
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6f8e2f83
@@ -51,10 +47,6 @@ def relative_path(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path.parent.resolve() / path.name, folder.resolve())).as_posix()
 
 # %% ../../nbs/55_formats/10_convert.ipynb #796dc7e1
-OTHERS: ConfigDict = {**STRICT, "extra": "ignore"}
-"""Set as `__pydantic_config__` of a dataclass that is read from another tool's file."""
-
-
 def check_unique(seen: dict[str, str], name: str, where: str) -> None:
     """Note `name`; raises `TempolocError` if it was there before."""
     if name in seen:
@@ -166,7 +158,9 @@ FORMATS: dict[str, Format] = {
             "lerobot", "LeRobot v3 datasets", "lerobot_write:export_lerobot", "lerobot_read:import_lerobot",
             ("write", "read"),
         ),
-        Format("hdf5", "MimicGen and Isaac Lab files", "hdf5:export_hdf5", "hdf5:import_hdf5"),
+        Format(
+            "hdf5", "MimicGen and Isaac Lab files", "hdf5_subtasks:export_hdf5", "hdf5_subtasks:import_hdf5",
+        ),
     )
 }
 

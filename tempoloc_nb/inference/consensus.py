@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from ..video.budget import FRAMES_PER_TOKEN
 
 # %% auto #0
 __all__ = ['Order', 'CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials',
-           'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage']
+           'move_events', 'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,22 @@ def combine_trials(
         clip = benchmark.clips[int(trials.clip[rows[0]])]
         found.append(_combine_clip(trials, rows, clip, boundary_is or benchmark.tasks[clip.task].boundary_is))
     return found
+
+# %% ../../nbs/45_inference/60_consensus.ipynb #fdaf545f
+def move_events(combined: Combined, boundaries: Sequence[float | None]) -> Combined:
+    """A combined answer with other boundaries. An interval that ended at its neighbour's boundary still does."""
+    step = 1 if combined.boundary_is == "start" else -1
+    beyond = max if combined.boundary_is == "start" else min
+    events: list[CombinedEvent] = []
+    for i, (e, boundary) in enumerate(zip(combined.events, boundaries, strict=True)):
+        other = e.other
+        if boundary is not None and other is not None:
+            n = i + step
+            old = combined.events[n].boundary if 0 <= n < len(boundaries) else None
+            new = boundaries[n] if old is not None else None
+            other = beyond(boundary, new if old is not None and new is not None and abs(old - other) < 1e-3 else other)
+        events.append(replace(e, boundary=boundary, other=other))
+    return replace(combined, events=tuple(events))
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #f0170431
 def combined_row(combined: Combined, threshold: float, told: BoundaryIs | None = None) -> dict[str, Any]:

@@ -64,7 +64,9 @@ class Prediction:
 class Answer:
     """A parsed answer: one `Prediction` for each event asked for, in the order asked.
 
-    `extra` holds the texts of events that nobody asked for. `source` says where the events were read: an `<answer>`
+    `extra` holds the texts of events that nobody asked for. `invented` holds the boundaries (s) that are given beside
+    one an event, where they could be scored: those of extra events, and others of an event that is written more than
+    once. `source` says where the events were read: an `<answer>`
     block, the text outside of tags, or the thinking; "" if nowhere. `compliant`: the text is in the form asked for.
     """
 
@@ -72,6 +74,7 @@ class Answer:
     extra: tuple[str, ...] = ()
     source: Literal["answer", "text", "think", ""] = ""
     compliant: bool = False
+    invented: tuple[float, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -183,20 +186,37 @@ def _predict(index: int, label: str, entries: list[Entry], duration: float | Non
 # %% ../../nbs/25_prompting/20_answers.ipynb #d32fb9b5
 def _parse_tolerantly(text: str, labels: tuple[str, ...], duration: float | None, side: BoundaryIs) -> Answer:
     """Read a text that need not be in the form asked for."""
-    extra: list[str] = []
+    extra: list[Entry] = []
     for source, blocks in _blocks(text[:-40] + _CUT_OFF.sub("<>", text[-40:])).items():
         if not blocks:
             continue
         chosen = _choose(blocks, labels)
-        extra = extra or [e.raw for e in chosen if e.index is None and e.start is not None]
+        extra = extra or [e for e in chosen if e.index is None and e.start is not None]
         by_event: list[list[Entry]] = [[] for _ in labels]
         for e in chosen:
             if e.index is not None:
                 by_event[e.index].append(e)
         if any(by_event):
             events = [_predict(i, labels[i], own, duration, side) for i, own in enumerate(by_event)]
-            return Answer(tuple(events), tuple(extra), source)
-    return Answer(tuple(Prediction(i, label, "missing") for i, label in enumerate(labels)), tuple(extra))
+            again = [e for event, own in zip(events, by_event, strict=True) for e in own if _differs(e, event)]
+            invented = _usable([*extra, *again], duration, side)
+            return Answer(tuple(events), tuple(e.raw for e in extra), source, invented=invented)
+    nothing = tuple(Prediction(i, label, "missing") for i, label in enumerate(labels))
+    return Answer(nothing, tuple(e.raw for e in extra), invented=_usable(extra, duration, side))
+
+
+def _differs(entry: Entry, event: Prediction) -> bool:
+    """Whether an entry of an event gives it other times than were taken."""
+    return entry.start is not None and (entry.start, entry.end) != (event.start, event.end)
+
+
+def _usable(entries: Sequence[Entry], duration: float | None, side: BoundaryIs) -> tuple[float, ...]:
+    """The boundaries (s) of entries that can be scored as they stand."""
+    found = []
+    for e in entries:
+        if e.start is not None and _status(e.start, e.end, duration, side) == "ok":
+            found.append(e.start if side == "start" or e.end is None else e.end)
+    return tuple(found)
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #878dcac5
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ import numpy as np
 from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.settings import settings
-from .intervals import Estimate, draws, sample_quantile, sample_ratio
+from .intervals import Estimate, draws, sample_quantile, sample_ratios
 from .metrics import Floats
 from .rows import index_clips
 from .trials import Ints, read_trials
@@ -105,7 +105,7 @@ def _shift(
 
     def share(numerators: Floats) -> Estimate:
         sums: Floats = np.bincount(owner, numerators, count).astype(float)
-        return sample_ratio(sums, counts, weights).estimate(level)
+        return sample_ratios(np.stack([sums, counts], axis=-1)[:, None], weights)[0].estimate(level)
 
     level = settings().scoring.confidence
     near = (np.abs(values - expected) <= tolerance + 1e-9).astype(float)

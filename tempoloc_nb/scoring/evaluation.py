@@ -25,7 +25,6 @@ from .rows import TimeBase, index_clips
 from tempoloc_nb.scoring.scores import (
     DemoScores,
     TaskTruth,
-    f1_parts,
     score_demos,
     score_samples,
     score_trials,
@@ -149,8 +148,8 @@ def _demo_results(
     count = len(truth.clips)
     trials, scored = np.bincount(index, minlength=count), np.bincount(index[kept], minlength=count)
     columns = {name: row_means(v) for name, v in demo.values.items()}
-    for name, v in demo.segments.items():
-        numerators, denominators = f1_parts(v)
+    for name, v in demo.ratios.items():
+        numerators, denominators = np.nan_to_num(v).T
         columns[name] = numerators / np.where(denominators > 0, denominators, np.nan)
     cells = zip(*([None if x != x else x for x in v.tolist()] for v in columns.values()), strict=True)  # NaN → None
     errors = demo.values["mae_s"]

@@ -37,7 +37,7 @@ class Estimate:
         return text
 
 # %% auto #0
-__all__ = ['EXACT_FLIPS', 'Estimate', 'Sampled', 'draws', 'row_means', 'sample_ratio', 'sample_columns', 'mean_of_columns',
+__all__ = ['EXACT_FLIPS', 'Estimate', 'Sampled', 'draws', 'row_means', 'sample_ratios', 'sample_columns', 'mean_of_columns',
            'sample_mean', 'mean_of', 'sample_quantile', 'sign_flip_p']
 
 # %% ../../nbs/40_scoring/50_intervals.ipynb #3929499c
@@ -78,11 +78,13 @@ def row_means(values: Floats) -> Floats:
     return _ratio(np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1).astype(float))
 
 # %% ../../nbs/40_scoring/50_intervals.ipynb #9e66e8f0
-def sample_ratio(numerators: Floats, denominators: Floats, weights: Floats) -> Sampled:
-    """Σ numerators / Σ denominators over demonstrations (demos,), drawn with weights (resamples, demos)."""
-    value = float(_ratio(numerators.sum(keepdims=True), denominators.sum(keepdims=True))[0])
-    several = np.count_nonzero(denominators) > 1
-    return Sampled(value, _ratio(weights @ numerators, weights @ denominators) if several else None)
+def sample_ratios(parts: Floats, weights: Floats) -> list[Sampled]:
+    """Σ numerators / Σ denominators over demonstrations of each of some ratios: `parts` are (demos, ratios, 2)."""
+    numerators, denominators = parts[..., 0], parts[..., 1]
+    values = _ratio(numerators.sum(axis=0), denominators.sum(axis=0))
+    samples = _ratio(weights @ numerators, weights @ denominators)
+    several = np.count_nonzero(denominators, axis=0) > 1
+    return [Sampled(float(v), samples[:, i] if several[i] else None) for i, v in enumerate(values)]
 
 
 def sample_columns(values: Floats, weights: Floats) -> list[Sampled]:

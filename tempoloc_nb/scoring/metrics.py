@@ -12,8 +12,9 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 # %% auto #0
-__all__ = ['Floats', 'Bools', 'subtask_durations', 'worst_error', 'recipe_window', 'latest_before', 'breaks_order', 'tiou',
-           'segment_counts', 'mean_by']
+__all__ = ['Floats', 'Bools', 'SLACK', 'subtask_durations', 'worst_error', 'recipe_window', 'latest_before', 'breaks_order',
+           'tiou', 'segment_starts', 'segment_counts', 'edit_scores', 'frames_right', 'matched', 'average_precision',
+           'mean_by']
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #5a048936
 def subtask_durations(boundaries: Floats) -> Floats:
@@ -45,30 +46,145 @@ def breaks_order(boundaries: Floats) -> Bools:
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #e22791a8
 def tiou(start: Floats, end: Floats, true_start: Floats, true_end: Floats) -> Floats:
-    """Temporal IoU of predicted and true intervals (Gao et al., "TALL", ICCV 2017); NaN where there is no truth."""
+    """Temporal IoU of predicted and true intervals (Gao et al., "TALL", ICCV 2017); NaN where there is no truth.
+
+    A reversed interval (start after end) overlaps by 0, as one that is missing.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         overlap = np.maximum(0.0, np.minimum(end, true_end) - np.maximum(start, true_start))
         ratio = overlap / ((end - start) + (true_end - true_start) - overlap)
     found = np.where(np.isfinite(ratio), ratio, 0.0)
     return np.where(np.isnan(true_start + true_end), np.nan, found)
 
-# %% ../../nbs/40_scoring/10_metrics.ipynb #7abe50ae
-def segment_counts(predicted: Floats, truth: Floats, overlap_pct: float) -> tuple[Floats, Floats, Floats]:
+# %% ../../nbs/40_scoring/10_metrics.ipynb #88263ea1
+def segment_starts(predicted: Floats, invented: Floats) -> tuple[Floats, Floats]:
+    """When the segments of events (n, events) and of invented boundaries (n, any) begin (s); NaN where there is none.
+
+    An event has no segment if it has no boundary, or none after those of the events before it and after 0. Of two cuts
+    at one instant, that of the event has the segment.
+    """
+    with np.errstate(invalid="ignore"):
+        ends = np.concatenate([np.where(predicted > latest_before(predicted), predicted, np.nan), invented], axis=1)
+    order = np.argsort(ends, axis=1, kind="stable")
+    cuts = np.take_along_axis(ends, order, axis=1)
+    before = np.concatenate([np.zeros_like(cuts[:, :1]), cuts[:, :-1]], axis=1)
+    with np.errstate(invalid="ignore"):
+        begins = np.where(cuts > before, before, np.nan)
+    starts = np.empty_like(ends)
+    np.put_along_axis(starts, order, begins, axis=1)
+    return starts[:, : predicted.shape[1]], starts[:, predicted.shape[1] :]
+
+# %% ../../nbs/40_scoring/10_metrics.ipynb #23280d0e
+def segment_counts(
+    starts: Floats, predicted: Floats, invented: Floats, truth: Floats, overlap_pct: float
+) -> tuple[Floats, Floats, Floats]:
     """True positives, false positives and false negatives of each trial's segments (trials,).
 
+    `starts` and `predicted` are when segments begin and end, `invented` when those begin that nobody asked for.
     F1 = 2 TP / (2 TP + FP + FN), summed over clips: Lea et al., "Temporal Convolutional Networks for Action
     Segmentation and Detection", CVPR 2017, as counted by MS-TCN (Farha & Gall, CVPR 2019).
     """
-    before = latest_before(predicted)
-    with np.errstate(invalid="ignore"):
-        given = predicted > before
-    true_before = np.concatenate([np.zeros_like(truth[..., :1]), truth[..., :-1]], axis=-1)
-    iou = tiou(np.where(given, before, np.nan), np.where(given, predicted, np.nan), true_before, truth)
-    wanted = ~np.isnan(truth)
+    true_starts = np.concatenate([np.zeros_like(truth[..., :1]), truth[..., :-1]], axis=-1)
+    iou = tiou(starts, predicted, true_starts, truth)
+    given, wanted = ~np.isnan(starts), ~np.isnan(truth)
     with np.errstate(invalid="ignore"):
         hit = given & (iou >= overlap_pct / 100)
     tp, fp, fn = (np.sum(kind, axis=-1).astype(float) for kind in (hit, given & wanted & ~hit, wanted & ~hit))
-    return tp, fp, fn
+    return tp, fp + np.count_nonzero(~np.isnan(invented), axis=1), fn
+
+# %% ../../nbs/40_scoring/10_metrics.ipynb #eed992d7
+def edit_scores(predicted: Floats, starts: Floats, invented: Floats, also: Floats, truth: Floats) -> Floats:
+    """1 − Levenshtein distance of the labels in their order / the longer one's length, for each trial (trials,).
+
+    Arguments as in `segment_counts`, with the invented boundaries and, `also`, when their segments begin. Lea et al.,
+    "Segmental Spatiotemporal CNNs for Fine-grained Action Segmentation", ECCV 2016, as computed by MS-TCN.
+    """
+    n, events = predicted.shape
+    wanted = np.count_nonzero(~np.isnan(truth), axis=1)
+    given = ~np.isnan(starts) & ~np.isnan(truth)
+    if not invented.shape[1]:  # what is there is in order: all that can differ is what is not there
+        return np.asarray(given.sum(axis=1) / wanted)
+    ends = np.concatenate([np.where(given, predicted, np.nan), np.where(np.isnan(also), np.nan, invented)], axis=1)
+    order = np.argsort(ends, axis=1, kind="stable")
+    labels = np.where(order < events, order, -1)
+    length = np.count_nonzero(~np.isnan(ends), axis=1)
+    distance = np.tile(np.arange(events + 1), (n, 1))  # from no label to the first so many true ones
+    found = np.where(length == 0, wanted, 0)
+    for k in range(ends.shape[1]):
+        row = np.empty_like(distance)
+        row[:, 0] = k + 1
+        for e in range(events):
+            replaced = distance[:, e] + (labels[:, k] != e)
+            row[:, e + 1] = np.minimum(replaced, np.minimum(row[:, e], distance[:, e + 1]) + 1)
+        distance = row
+        found = np.where(length == k + 1, distance[np.arange(n), wanted], found)
+    return np.asarray(1 - found / np.maximum(wanted, length))
+
+# %% ../../nbs/40_scoring/10_metrics.ipynb #06277c78
+def frames_right(
+    starts: Floats, predicted: Floats, also: Floats, invented: Floats, truth: Floats, frames: Floats, rate: Floats
+) -> Floats:
+    """How many of a clip's `frames` (n,), at `rate` (n, 1) a second, have the right label (n,).
+
+    Frame j is at j / rate and has the label of the segment that begins at or before it and ends after it: MS-TCN's
+    accuracy (Farha & Gall, CVPR 2019), summed over frames. NaN where frames or rate are not known.
+    """
+    total = frames[:, None]
+
+    def first(times: Floats) -> Floats:
+        """The first frame at or after some times."""
+        return np.minimum(np.ceil(times * rate - 1e-6), total)
+
+    def common(begin: Floats, end: Floats) -> Floats:
+        """Frames from `begin` until before `end`, summed; NaN is none."""
+        return np.asarray(np.nansum(np.maximum(first(end) - first(begin), 0), axis=1))
+
+    true_starts = np.concatenate([np.zeros_like(truth[:, :1]), truth[:, :-1]], axis=1)
+    right = common(np.maximum(starts, true_starts), np.minimum(predicted, truth))
+    ends = np.where(np.isnan(starts), np.nan, predicted)
+    last = np.fmax.reduce(np.concatenate([ends, truth, np.where(np.isnan(also), np.nan, invented)], axis=1), axis=1)
+    background = np.maximum(frames - np.minimum(np.ceil(last * rate[:, 0] - 1e-6), frames), 0)
+    return np.asarray(np.where(np.isnan(frames * rate[:, 0]), np.nan, right + background))
+
+# %% ../../nbs/40_scoring/10_metrics.ipynb #0c76d175
+SLACK = 1e-9  # 1.3 − 1.2 is a little more than 0.1
+
+
+def matched(given: Floats, truth: Floats, collar: float) -> Floats:
+    """How many true boundaries (n, events) have one of their own among those given (n, any) within `collar` s: (n,).
+
+    The most pairs that there can be: `mir_eval.onset`, and `sed_eval`'s event-based recall with optimal matching
+    (Mesaros, Heittola & Virtanen, "Metrics for polyphonic sound event detection", Applied Sciences 2016). On a line,
+    taking the pairs in order finds as many as any matching. A difference that is the collar counts (`SLACK`).
+    """
+    given, truth = np.sort(given, axis=1), np.sort(truth, axis=1)  # NaN comes last
+    rows = np.arange(len(given))
+    i, j, found = np.zeros((3, len(given)), dtype=int)
+    end = np.full((len(given), 1), np.nan)
+    given, truth = np.concatenate([given, end], axis=1), np.concatenate([truth, end], axis=1)
+    for _ in range(given.shape[1] + truth.shape[1] - 2):
+        away = given[rows, i] - truth[rows, j]
+        with np.errstate(invalid="ignore"):
+            hit, early = np.abs(away) <= collar + SLACK, away < 0
+            late = ~early & ~np.isnan(away)
+        found += hit
+        i, j = i + (hit | early), j + (hit | late)
+    return found.astype(float)
+
+# %% ../../nbs/40_scoring/10_metrics.ipynb #88a7063d
+def average_precision(hits: Bools, confidence: Floats, wanted: int) -> float:
+    """Area under the interpolated precision-recall curve of detections (n,), of which `wanted` could be found.
+
+    As in PASCAL VOC 2010 and ActivityNet: precision at a recall is the best at that recall or a higher one. Detections
+    of one confidence come together, so their order does not count. NaN if there is nothing to find.
+    """
+    if not wanted:
+        return float("nan")
+    order = np.argsort(-confidence, kind="stable")
+    last = np.append(np.diff(confidence[order]) != 0, True)[: len(order)]  # the last one of each confidence
+    found, shown = np.cumsum(hits[order])[last], (np.flatnonzero(last) + 1)
+    best = np.maximum.accumulate((found / shown)[::-1])[::-1]
+    return float(np.sum(np.diff(found, prepend=0) / wanted * best))
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #5971c01a
 def mean_by(values: Floats, group: npt.NDArray[np.integer], groups: int) -> Floats:

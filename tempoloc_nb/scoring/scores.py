@@ -11,18 +11,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..clips.manifest import Clip
-from ..clips.tasks import Task
+from ..clips.tasks import BoundaryIs, Task
 from ..core.errors import TempolocError
 from ..core.settings import Scoring
 from ..prompting.answers import STATUSES
-from .intervals import Sampled, mean_of_columns, sample_columns, sample_quantile, sample_ratio
+from .intervals import Sampled, mean_of_columns, sample_columns, sample_quantile, sample_ratios
 from tempoloc_nb.scoring.metrics import (
+    SLACK,
     Bools,
     Floats,
     breaks_order,
+    edit_scores,
+    frames_right,
+    matched,
     mean_by,
     recipe_window,
     segment_counts,
+    segment_starts,
     subtask_durations,
     tiou,
     worst_error,
@@ -30,17 +35,20 @@ from tempoloc_nb.scoring.metrics import (
 from .rows import clip_length
 from .trials import Ints, Mode, Trials
 
-PER_TRIAL = ("worst_s", "compliance", "order_violations", "extra_events")  # scores that no single event has
+PER_TRIAL = ("worst_s", "edit", "compliance", "order_violations", "extra_events")  # scores that no single event has
 HIT_FRAMES = (1, 2, 5)  # hits are counted within this many frames of the source
 
 # %% auto #0
-__all__ = ['PER_TRIAL', 'HIT_FRAMES', 'TaskTruth', 'task_truth', 'TrialScores', 'score_trials', 'DemoScores', 'score_demos',
-           'f1_parts', 'score_samples']
+__all__ = ['PER_TRIAL', 'HIT_FRAMES', 'TaskTruth', 'open_intervals', 'task_truth', 'TrialScores', 'score_trials', 'DemoScores',
+           'score_demos', 'score_samples']
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #682abf58
 @dataclass(frozen=True, slots=True)
 class TaskTruth:
-    """Truth of one task in the base of the scoring (s): arrays (clips, events), except where noted."""
+    """Truth of one task in the base of the scoring (s): arrays (clips, events), except where noted.
+
+    `start` and `end` are NaN where the truth has no interval, or an open one (see `open_intervals`).
+    """
 
     clips: tuple[Clip, ...]
     boundary: Floats
@@ -51,6 +59,23 @@ class TaskTruth:
     rate: Floats  # (clips, 1), frames of the source per second
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #0fc51e31
+def open_intervals(boundary: Floats, start: Floats, end: Floats, boundary_is: BoundaryIs) -> Bools:
+    """Which intervals (clips, events) end, or begin, at no event of a clip whose other intervals do.
+
+    Where each event lasts to the next one's boundary, nobody was asked when the last one ends: a model may write the
+    end of its subtask, a baseline the end of the clip. So such an interval is not compared, for anybody. (Where the
+    boundary is the end, the first one's start.) Intervals that do not meet each other are all closed.
+    """
+    edge = end if boundary_is == "start" else start
+    neighbour = np.full_like(boundary, np.nan)
+    if boundary_is == "start":
+        neighbour[:, :-1] = boundary[:, 1:]
+    else:
+        neighbour[:, 1:] = boundary[:, :-1]
+    meets = edge == neighbour
+    return np.asarray(meets.any(axis=1, keepdims=True) & ~meets)
+
+
 def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
     """Raises `TempolocError` in strict mode for a clip whose length nobody knows."""
     width = max(len(c.events) for c in clips)
@@ -59,6 +84,8 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
         rows = [[np.nan if v is None else v for v in row] + [np.nan] * (width - len(row)) for row in values]
         return np.array(rows, dtype=float)
 
+    start, end = (table([[getattr(e, edge) for e in c.events] for c in clips]) for edge in ("start", "end"))
+    closed = ~open_intervals(table([c.boundaries for c in clips]), start, end, task.boundary_is)
     scale = np.array([c.label_scale if mode == "strict" else 1.0 for c in clips])[:, None]
     boundary = table([c.boundaries for c in clips]) * scale
     lengths = [clip_length(c, task) for c in clips]
@@ -69,8 +96,8 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
         tuple(clips),
         boundary,
         subtask_durations(boundary),
-        table([[e.start for e in c.events] for c in clips]) * scale,
-        table([[e.end for e in c.events] for c in clips]) * scale,
+        np.where(closed, start, np.nan) * scale,
+        np.where(closed, end, np.nan) * scale,
         np.array([np.nan if length is None else length for length in lengths]),
         np.array([[(c.label_fps or c.fps if mode == "recipe" else c.fps) or np.nan] for c in clips]),
     )
@@ -81,10 +108,13 @@ _IDENTIFIED = [STATUSES.index(s) for s in ("ok", "out of range", "reversed", "du
 
 @dataclass(frozen=True, slots=True)
 class TrialScores:
-    """Values of each trial, (trials, events) or (trials, 1), NaN where not defined; `segments` are (tp, fp, fn)."""
+    """Values of each trial, (trials, events) or (trials, 1), NaN where not defined.
+
+    `ratios` are numerators and denominators (trials, 2) of what is summed over clips before it is divided.
+    """
 
     values: dict[str, Floats]
-    segments: dict[str, Floats]
+    ratios: dict[str, Floats]
     kept: Bools
 
 
@@ -106,10 +136,9 @@ def _hits(error: Floats, scored: Bools, rate: Floats, fps: float, scoring: Scori
     def hit(condition: Bools) -> Floats:
         return np.where(nothing, np.nan, (condition & scored).astype(float))
 
-    slack = 1e-9  # 1.3 − 1.2 is a little more than 0.1
     with np.errstate(invalid="ignore"):
         found = {"hit@recipe": hit(error < recipe_window(fps, scoring.hit_window_frames))}
-        found |= {f"hit@{s:g}s": hit(error <= s + slack) for s in scoring.hit_seconds}
+        found |= {f"hit@{s:g}s": hit(error <= s + SLACK) for s in scoring.hit_seconds}
         frames = {f"hit@{n}f": hit(error * rate <= n + 1e-6) for n in HIT_FRAMES}
     return found | {name: np.where(np.isnan(rate), np.nan, values) for name, values in frames.items()}
 
@@ -120,13 +149,50 @@ def _relative(error: Floats, duration: Floats, mode: Mode) -> Floats:
     return np.asarray(np.divide(100 * error, duration, out=nothing, where=duration > 0))
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #5255c8cd
-def _segments(predicted: Floats, wanted: Floats, kept: Bools, scoring: Scoring) -> dict[str, Floats]:
-    """(tp, fp, fn) of each trial by name, NaN for dropped trials."""
-    found = {}
-    for k in scoring.f1_overlaps_pct:
-        counts = np.stack(segment_counts(predicted, wanted, k), axis=1)
-        found[f"F1@{k:g}"] = np.where(kept[:, None], counts, np.nan)
-    return found
+@dataclass(frozen=True, slots=True)
+class _Segments:
+    """What the segments of some trials of one task are scored by."""
+
+    predicted: Floats
+    wanted: Floats
+    frames: Floats  # (n,) of the source
+    rate: Floats  # (n, 1)
+    scoring: Scoring
+
+    def names(self) -> tuple[str, ...]:
+        """The scores that are ratios."""
+        collars = [f"{s:g}s" for s in self.scoring.hit_seconds]
+        boundaries = [f"boundary_{kind}@{c}" for c in collars for kind in ("precision", "recall", "f1")]
+        return (*(f"F1@{k:g}" for k in self.scoring.f1_overlaps_pct), "frame_accuracy", *boundaries)
+
+    def score(self, rows: Ints, invented: Floats) -> tuple[Floats, Floats]:
+        """The edit scores (rows,) and ratios (rows, names, 2) of `rows`, which have equally many `invented`."""
+        predicted, wanted = self.predicted[rows], self.wanted[rows]
+        starts, also = segment_starts(predicted, invented)
+        edit = edit_scores(predicted, starts, invented, also, wanted)
+        pairs: list[tuple[Floats, Floats]] = []
+        for k in self.scoring.f1_overlaps_pct:
+            tp, fp, fn = segment_counts(starts, predicted, also, wanted, k)
+            pairs.append((2 * tp, 2 * tp + fp + fn))
+        frames, rate = self.frames[rows], self.rate[rows]
+        pairs.append((frames_right(starts, predicted, also, invented, wanted, frames, rate), frames))
+        given = np.concatenate([np.where(np.isnan(wanted), np.nan, predicted), invented], axis=1)
+        count, events = (np.count_nonzero(~np.isnan(x), axis=1).astype(float) for x in (given, wanted))
+        for collar in self.scoring.hit_seconds:
+            found = matched(given, wanted, collar)
+            pairs += [(found, count), (found, events), (2 * found, count + events)]
+        return edit, np.stack([np.stack(pair, axis=1) for pair in pairs], axis=1)
+
+
+def _score_segments(trials: Trials, kept: Bools, segments: _Segments) -> tuple[Floats, dict[str, Floats]]:
+    """The edit score (trials,) and the ratios (trials, 2) of each trial, NaN for dropped ones."""
+    names = segments.names()
+    edit, ratios = np.full(len(kept), np.nan), np.full((len(kept), len(names), 2), np.nan)
+    for count in np.unique(trials.invented_count[kept]).tolist():
+        rows = np.flatnonzero(kept & (trials.invented_count == count))
+        invented = trials.invented[trials.invented_at[rows, None] + np.arange(count)]
+        edit[rows], ratios[rows] = segments.score(rows, invented)
+    return edit, {name: ratios[:, i] for i, name in enumerate(names)}
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #709d420a
 def score_trials(
@@ -139,6 +205,9 @@ def score_trials(
     kept = np.asarray(~np.isnan(predicted).all(axis=1) | (mode == "strict"))
     overlap = tiou(trials.start[:, :width], trials.end[:, :width], truth.start[demo], truth.end[demo])
     overlap[~kept] = np.nan
+
+    segments = _Segments(predicted, truth.boundary[demo], _frames(truth)[demo], truth.rate[demo], scoring)
+    edit, ratios = _score_segments(trials, kept, segments)
 
     def share(condition: Bools) -> Floats:
         return np.where(asked, condition.astype(float), np.nan)
@@ -156,6 +225,7 @@ def score_trials(
         **_hits(error, ~np.isnan(signed), truth.rate[demo], fps, scoring),
         "miou": overlap,
         **{f"R@{t:g}": np.where(np.isnan(overlap), np.nan, overlap >= t) for t in scoring.tiou_thresholds},
+        "edit": edit[:, None],
         "recall": share(np.isin(trials.status[:, :width], _IDENTIFIED)),
         "labelled": np.where(tolerant[:, None], share(trials.labelled[:, :width]), np.nan),
         "usable": share(~np.isnan(signed)),
@@ -163,15 +233,20 @@ def score_trials(
         "order_violations": each(np.asarray(disorder.any(axis=1)), kept),
         "extra_events": each(trials.extra, tolerant),
     }
-    return TrialScores(values, _segments(predicted, truth.boundary[demo], kept, scoring), kept)
+    return TrialScores(values, ratios, kept)
+
+
+def _frames(truth: TaskTruth) -> Floats:
+    """How many frames each clip has (clips,); NaN where nobody knows."""
+    return np.asarray(np.round(truth.length * truth.rate[:, 0]))
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #bd70a923
 @dataclass(frozen=True, slots=True)
 class DemoScores:
-    """Means over each demonstration's trials: `values` (demos, events or 1), `segments` (demos, 3); pooled errors."""
+    """Means over each demonstration's trials: `values` (demos, events or 1), `ratios` (demos, 2); pooled errors."""
 
     values: dict[str, Floats]
-    segments: dict[str, Floats]
+    ratios: dict[str, Floats]
     errors: Floats
     error_demo: Ints
 
@@ -181,16 +256,10 @@ def score_demos(trial: TrialScores, demo: Ints, demos: int) -> DemoScores:
     error = trial.values["mae_s"]
     return DemoScores(
         {name: mean_by(v, demo, demos) for name, v in trial.values.items()},
-        {name: mean_by(v, demo, demos) for name, v in trial.segments.items()},
+        {name: mean_by(v, demo, demos) for name, v in trial.ratios.items()},
         error.ravel(),
         np.repeat(demo, error.shape[1]),
     )
-
-# %% ../../nbs/40_scoring/40_scores.ipynb #56ad29a7
-def f1_parts(counts: Floats) -> tuple[Floats, Floats]:
-    """Numerators and denominators of F1 from (tp, fp, fn) rows; NaN rows count nothing."""
-    tp, fp, fn = np.nan_to_num(counts).T
-    return 2 * tp, 2 * tp + fp + fn
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #a9ba71a8
 def score_samples(demo: DemoScores, weights: Floats) -> tuple[dict[str, Sampled], list[dict[str, Sampled]]]:
@@ -206,7 +275,8 @@ def score_samples(demo: DemoScores, weights: Floats) -> tuple[dict[str, Sampled]
         if name not in PER_TRIAL:
             for event, column in zip(events, own, strict=True):
                 event[name] = column
-    scores |= {name: sample_ratio(*f1_parts(v), weights) for name, v in demo.segments.items()}
+    ratios = np.nan_to_num(np.stack(list(demo.ratios.values()), axis=1))
+    scores |= dict(zip(demo.ratios, sample_ratios(ratios, weights), strict=True))
     for q in (50, 90):
         scores[f"p{q}_s"] = sample_quantile(demo.errors, demo.error_demo, q / 100, weights)
     return scores, events

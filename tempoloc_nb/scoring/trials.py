@@ -44,6 +44,9 @@ class Trials:
     `clip` holds places in the index, `run` places in `runs`, the (model, fps) pairs. Times are seconds; `boundary` is
     NaN unless it can be scored. `status` holds positions in `answers.STATUSES`, one more for a dropped trial. `offset`
     is the byte at which the row's line begins in its `file`. `truncated` counts cut-off last lines.
+
+    `invented` are the usable boundaries that answers give beside those asked for: of events that nobody asked for, and
+    further ones of an event written more than once. Those of a trial are `invented_count` values from `invented_at`.
     """
 
     clip: Ints
@@ -58,6 +61,9 @@ class Trials:
     extra: Ints
     file: Ints
     offset: Ints
+    invented_at: Ints
+    invented_count: Ints
+    invented: Floats
     runs: tuple[tuple[str, float], ...]
     truncated: int = 0
 
@@ -67,7 +73,7 @@ class Trials:
         return replace(self, **columns)
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #4278958e
-_COLUMNS = tuple(name for name in Trials.__dataclass_fields__ if name not in ("runs", "truncated"))
+_COLUMNS = tuple(name for name in Trials.__dataclass_fields__ if name not in ("runs", "truncated", "invented"))
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #2b537eb3
 _NAN = float("nan")
@@ -79,8 +85,8 @@ _PADDING: _Event = (_NAN, _NAN, _NAN, -1, 0)
 
 def _read_strictly(
     row: Row, asked: tuple[str, ...], length: float | None, side: BoundaryIs
-) -> tuple[list[_Event], bool, int]:
-    """The events of a row, whether it is compliant, and how many events nobody asked for."""
+) -> tuple[list[_Event], bool, int, Sequence[float]]:
+    """The events of a row, whether it is compliant, how many events nobody asked for, and invented boundaries (s)."""
     answer = parse_answer(row.text, asked, length, side, row.form)
     events: list[_Event] = []
     for e in answer.events:
@@ -88,17 +94,17 @@ def _read_strictly(
         boundary = start if side == "start" or end is None else end
         times = (_NAN if t is None else t for t in (boundary, start, end))
         events.append((*times, _CODE[e.status], e.labelled))
-    return events, answer.compliant, len(answer.extra)
+    return events, answer.compliant, len(answer.extra), answer.invented
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #3bb812bf
 def _read_as_the_recipe(
     row: Row, asked: tuple[str, ...], length: float | None, side: BoundaryIs
-) -> tuple[list[_Event], bool, int]:
+) -> tuple[list[_Event], bool, int, Sequence[float]]:
     """The same by the recipe's rule."""
     spans = parse_recipe(row.text, len(asked))
     if spans is None:
-        return [(_NAN, _NAN, _NAN, _DROPPED, False)] * len(asked), False, 0
-    return [(s if side == "start" else e, s, e, _CODE["ok"], False) for s, e in spans], True, 0
+        return [(_NAN, _NAN, _NAN, _DROPPED, False)] * len(asked), False, 0, ()
+    return [(s if side == "start" else e, s, e, _CODE["ok"], False) for s, e in spans], True, 0, ()
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #f5952a2c
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,7 @@ class _Columns:
         self.read = _read_strictly if piece.mode == "strict" else _read_as_the_recipe
         self.runs: dict[tuple[str, float], int] = {}
         self.heads, self.events, self.factors = array("q"), array("d"), array("d")
+        self.invented = array("d")
 
     def add(self, row: Row, offset: int) -> None:
         """Read one row; raises `TempolocError` for what is wrong with it."""
@@ -144,24 +151,27 @@ class _Columns:
         length = clip.length / clip.scale if in_labels and clip.length is not None else clip.length
         asked = row.labels or clip.labels
         order = range(len(asked)) if asked == clip.labels else places(asked, clip)
-        events, compliant, extra = self.read(row, asked, length, side)
+        events, compliant, extra, invented = self.read(row, asked, length, side)
         self.events.extend(chain.from_iterable(events[i] for i in order))
         self.events.extend(_PADDING * (self.index.events - len(events)))
-        factor = 1 / clip.scale if wanted_in_labels else clip.scale
-        self.factors.append(1.0 if in_labels == wanted_in_labels else factor)
+        factor = 1.0 if in_labels == wanted_in_labels else 1 / clip.scale if wanted_in_labels else clip.scale
+        self.factors.append(factor)
         run = self.runs.setdefault((row.model, row.fps), len(self.runs))
-        self.heads.extend((clip.place, run, row.trial, compliant, extra, offset))
+        at, count = len(self.invented), len(invented)
+        self.heads.extend((clip.place, run, row.trial, compliant, extra, offset, at, count))
+        self.invented.extend(b * factor for b in invented)
 
     def trials(self, truncated: int) -> Trials:
         """The arrays."""
-        heads = np.array(self.heads, dtype=np.int64).reshape(-1, 6)
+        heads = np.array(self.heads, dtype=np.int64).reshape(-1, 8)
         events = np.array(self.events, dtype=float).reshape(len(heads), self.index.events, 5)
         times = events[..., :3] * np.array(self.factors)[:, None, None]
-        clip, run, trial, compliant, extra, offset = (column.copy() for column in heads.T)
+        clip, run, trial, compliant, extra, offset, at, count = (column.copy() for column in heads.T)
         return Trials(
             clip, run, trial, times[..., 0].copy(), times[..., 1].copy(), times[..., 2].copy(),
             events[..., 3].astype(np.int8), events[..., 4].astype(bool), compliant.astype(bool), extra,
-            np.full(len(heads), self.piece.file), offset, tuple(self.runs), truncated,
+            np.full(len(heads), self.piece.file), offset, at, count,
+            np.array(self.invented, dtype=float), tuple(self.runs), truncated,
         )  # fmt: skip
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #3fb8a013
@@ -259,6 +269,10 @@ def _joined(parts: Sequence[Trials]) -> Trials:
     numbers = [np.array([runs.setdefault(r, len(runs)) for r in p.runs], dtype=np.int64) for p in parts]
     columns: dict[str, Any] = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _COLUMNS}
     columns["run"] = np.concatenate([n[p.run] for n, p in zip(numbers, parts, strict=True)])
+    pools = [p.invented for p in parts]
+    shifts = np.cumsum([0, *(len(pool) for pool in pools[:-1])])
+    columns["invented_at"] = np.concatenate([p.invented_at + n for p, n in zip(parts, shifts, strict=True)])
+    columns["invented"] = np.concatenate(pools)
     return Trials(**columns, runs=tuple(runs), truncated=sum(p.truncated for p in parts))
 
 

@@ -35,8 +35,8 @@ def interval_bars(table: pd.DataFrame, value: str) -> npt.NDArray[np.float64]:
 def mre_figure(table: pd.DataFrame, columns: int = 4) -> Figure:
     """MRE by task and predictor.
 
-    `table` has the columns `task`, `row`, `kind` (`blind`, `model` or `oracle`) and `mre_pct`, and may have `low`
-    and `high` (an interval, %). Rows keep their order.
+    `table` has the columns `task`, `row`, `kind` (`blind`, `signal`, `model` or `oracle`) and `mre_pct`, and may have
+    `low` and `high` (an interval, %). Rows keep their order.
     """
     tasks = list(dict.fromkeys(table["task"]))
     wide = min(columns, len(tasks))
@@ -56,7 +56,7 @@ def mre_figure(table: pd.DataFrame, columns: int = 4) -> Figure:
 # %% ../../nbs/85_study/15_figures.ipynb #773d04c3
 def _mre_legend(figure: Figure, kinds: set[str]) -> None:
     """What the colours and the two lines mean."""
-    names = {"model": "model", "blind": "no-video baseline", "oracle": "oracle"}
+    names = {"model": "model", "blind": "no-video baseline", "signal": "signals, no model", "oracle": "oracle"}
     handles: list[Any] = [Patch(color=COLOURS[k], label=name) for k, name in names.items() if k in kinds]
     target = settings().scoring.mre_target_pct
     handles.append(Line2D([], [], color=COLOURS["target"], ls="--", label=f"target: {target:g} %"))

@@ -135,9 +135,11 @@ class Models:
         return f"{run.model}: {clips} clips of {len(run.tasks)} tasks, {answers} answers at {run.fps:g} fps"
 
     def references(self, run: RunResult, mode: Mode = "strict") -> dict[str, RunResult]:
-        """No-video baselines and the oracle on the clips that a run answered, at its rate."""
-        resamples = self.report.scale.resamples
-        return reference_runs(self.benchmark, scored_clips(run), fps=run.fps, resamples=resamples, mode=mode)
+        """No-video baselines, signal rows and the oracle on the clips that a run answered, at its rate."""
+        return reference_runs(
+            self.benchmark, scored_clips(run), fps=run.fps, resamples=self.report.scale.resamples, mode=mode,
+            video_root=self._given("video_root", None),
+        )
 
     def priors(self, run: RunResult) -> list[RunResult]:
         """What knows the training demonstrations and sees no picture: nothing of the clip, or no more than its length.

@@ -15,8 +15,10 @@ import numpy as np
 import pandas as pd
 
 from ..clips.manifest import Benchmark, Clip, load_benchmark, read_manifest
+from ..clips.videos import videos_here
 from ..core.files import write_jsonl
 from ..core.settings import settings
+from ..formats.gripper import SIGNAL_ROWS, read_gripper
 from tempoloc_nb.inference.no_video import (
     BASELINES,
     TRAINING_MEDIAN,
@@ -25,6 +27,7 @@ from tempoloc_nb.inference.no_video import (
     oracle_predictions,
     prediction_rows,
 )
+from ..inference.signals import Boundaries, gripper_answers, motion_answers, signal_rows
 from ..scoring.evaluation import RunResult, TaskResult, evaluate
 from ..scoring.intervals import Estimate
 from ..scoring.trials import Mode
@@ -34,11 +37,12 @@ Groups = Mapping[str, tuple[str, ...]]
 MEAN = "mean"  # of the families
 
 # %% auto #0
-__all__ = ['Groups', 'MEAN', 'NOVELTY', 'INTERVALS', 'SCORE_INTERVALS', 'BEST', 'EVENT_SCORES', 'family_name', 'subset',
-           'score_rows', 'score_boundaries', 'oracle_name', 'baseline_answers', 'spread', 'by_task', 'baseline_scores',
-           'with_published', 'training_clips', 'scored_clips', 'oracle_run', 'reference_runs', 'kind_of', 'score_table',
-           'short', 'brief', 'by_row', 'long_scores', 'by_family', 'family_intervals', 'seed_table', 'event_table',
-           'event_scores', 'family_table', 'subset_videos']
+__all__ = ['Groups', 'MEAN', 'NOVELTY', 'GRIPPER', 'MINIMA', 'INTERVALS', 'SCORE_INTERVALS', 'BEST', 'EVENT_SCORES',
+           'family_name', 'subset', 'score_rows', 'score_boundaries', 'oracle_name', 'baseline_answers',
+           'signal_answers', 'signal_runs', 'spread', 'by_task', 'baseline_scores', 'with_published', 'training_clips',
+           'scored_clips', 'oracle_run', 'reference_runs', 'kind_of', 'score_table', 'short', 'brief', 'by_row',
+           'long_scores', 'by_family', 'family_intervals', 'seed_table', 'event_table', 'event_scores', 'family_table',
+           'subset_videos']
 
 # %% ../../nbs/85_study/30_tables.ipynb #27038b4b
 # What a fine-tuned model has not seen in a simulated family.
@@ -88,6 +92,33 @@ def baseline_answers(benchmark: Benchmark, train: Sequence[Clip]) -> Iterator[tu
     for name in [*BASELINES, *([TRAINING_MEDIAN] if train else [])]:
         yield name, baseline_predictions(benchmark, name, train)
 
+# %% ../../nbs/85_study/30_tables.ipynb #0f1d719d
+GRIPPER, MINIMA = (row.replace("-", " ") for row in SIGNAL_ROWS)
+
+
+def signal_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Iterator[tuple[str, Boundaries]]:
+    """Name and answers (s of the source) of each signal row, for the clips that have what it needs.
+
+    `video_root` is the folder of videos that are not shipped. Raises `TempolocError` as `read_gripper` does.
+    """
+    if (path := benchmark.root / "signals.npz").is_file():
+        found = gripper_answers(benchmark, read_gripper(path, benchmark.clips))
+        yield GRIPPER, {clip: times for clip, times in found.items() if any(t is not None for t in times)}
+    if videos_here(benchmark, video_root):
+        yield MINIMA, motion_answers(benchmark, video_root)
+
+
+def signal_runs(
+    benchmark: Benchmark, *, fps: float, resamples: int, mode: Mode = "strict", video_root: Path | str | None = None
+) -> dict[str, RunResult]:
+    """The scored signal rows by name, each on the clips that it answers; none where there is no signal and no video."""
+    found = {}
+    for name, answers in signal_answers(benchmark, video_root):
+        if answers:
+            rows = signal_rows(benchmark, answers, name, fps)
+            found[name] = score_rows(benchmark, rows, mode=mode, resamples=resamples)
+    return found
+
 # %% ../../nbs/85_study/30_tables.ipynb #0c63ed57
 def spread(found: Estimate, value: str = "value", low: str = "low", high: str = "high") -> dict[str, float | None]:
     """An estimate and its interval as three cells of a table."""
@@ -119,23 +150,26 @@ def baseline_scores(
     clips: int = 0,
     groups: Groups | None = None,
 ) -> pd.DataFrame:
-    """Every no-video baseline and the oracle, by group of tasks, with 95 % intervals over demonstrations.
+    """Every no-video baseline, signal row and the oracle, by group of tasks, with 95 % intervals over demonstrations.
 
     Columns: `task` (the group), `row`, `kind`, `demos`, `mae_s`, `mae_low`, `mae_high`, `mre_pct`, `low`, `high`. A
-    row that a group's clips cannot answer (for want of a length, say) is left out.
+    row that a group's clips cannot answer (for want of a length, say) is left out. A signal row is about those that
+    have the signal.
     """
     shown = groups or {key: (key,) for key in benchmark.tasks}
+    answers, oracle = dict(baseline_answers(benchmark, train)), oracle_predictions(benchmark, fps)
+    how: Any = {"fps": fps, "mode": mode, "resamples": resamples}
     found = []
-    rows = [(name, "blind", answers) for name, answers in baseline_answers(benchmark, train)]
-    rows.append((oracle_name(fps), "oracle", oracle_predictions(benchmark, fps)))
-    for name, kind, answers in rows:
-        for group, keys in shown.items():
-            part = subset(benchmark, keys).head(clips)
-            if all(c.clip in answers for c in part.clips):
-                mine = {c.clip: answers[c.clip] for c in part.clips}
-                run = score_boundaries(part, mine, model=name, fps=fps, mode=mode, resamples=resamples)
-                found.append({"task": group, "row": name, "kind": kind, "demos": len(part.clips)} | _errors(run))
-    return by_task(pd.DataFrame(found), shown)
+    for group, keys in shown.items():
+        part = subset(benchmark, keys).head(clips)
+        mine = {name: times for name, times in answers.items() if all(c.clip in times for c in part.clips)}
+        runs = {name: score_boundaries(part, times, model=name, **how) for name, times in mine.items()}
+        runs |= signal_runs(part, **how)
+        runs[oracle_name(fps)] = score_boundaries(part, oracle, model=oracle_name(fps), **how)
+        for name, run in runs.items():
+            head = {"task": group, "row": name, "kind": kind_of(name), "demos": len(scored_clips(run))}
+            found.append(head | _errors(run))
+    return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/30_tables.ipynb #1f5c75a9
 def with_published(scores: pd.DataFrame) -> pd.DataFrame:
@@ -167,9 +201,14 @@ def oracle_run(
 
 # %% ../../nbs/85_study/30_tables.ipynb #6e6d26f0
 def reference_runs(
-    benchmark: Benchmark, clips: Collection[str], *, fps: float, resamples: int, mode: Mode = "strict"
+    benchmark: Benchmark, clips: Collection[str], *, fps: float, resamples: int, mode: Mode = "strict",
+    video_root: Path | str | None = None,
 ) -> dict[str, RunResult]:
-    """Every no-video baseline that `clips` allow, and the oracle at `fps` as the last, by name, on `clips` alone."""
+    """Every no-video baseline that `clips` allow, the signal rows, and the oracle at `fps` as the last, by name.
+
+    All are scored on `clips` alone, a signal row on those of them that have the signal. `video_root` is the folder of
+    videos that are not shipped.
+    """
     train = training_clips(benchmark)
     part = benchmark.only(clips)
     found = {}
@@ -177,6 +216,7 @@ def reference_runs(
         answers = {k: v for k, v in all_answers.items() if k in clips}
         if answers:
             found[name] = score_boundaries(part, answers, model=name, fps=fps, mode=mode, resamples=resamples)
+    found |= signal_runs(part, fps=fps, resamples=resamples, mode=mode, video_root=video_root)
     found[oracle_name(fps)] = oracle_run(benchmark, clips, fps=fps, resamples=resamples, mode=mode)
     return found
 
@@ -201,15 +241,15 @@ def _columns(scores: Mapping[str, Estimate]) -> dict[str, float | None]:
 
 # %% ../../nbs/85_study/30_tables.ipynb #4feef620
 def kind_of(name: str) -> str:
-    """The kind of a reference row: `oracle`, or `blind` for a baseline that sees no video."""
-    return "oracle" if name.startswith("oracle") else "blind"
+    """The kind of a reference row: `oracle`, `signal`, or `blind` for a baseline that sees no video."""
+    return "oracle" if name.startswith("oracle") else "signal" if name in (GRIPPER, MINIMA) else "blind"
 
 
 def score_table(models: Mapping[str, RunResult], references: Mapping[str, RunResult]) -> pd.DataFrame:
-    """One line a family and row: models first, then baselines, then the oracle.
+    """One line a family and row: models first, then baselines, signal rows, and the oracle.
 
-    Columns: `task` (the family's name), `row`, `kind` (`model`, `blind`, `oracle`), `clips`, and the scores with their
-    intervals (`SCORE_INTERVALS`). A row that does not answer a family has no line there.
+    Columns: `task` (the family's name), `row`, `kind` (`model`, `blind`, `signal`, `oracle`), `clips`, and the scores
+    with their intervals (`SCORE_INTERVALS`). A row that does not answer a family has no line there.
     """
     found = []
     for name, run in {**models, **references}.items():
@@ -224,13 +264,13 @@ def score_table(models: Mapping[str, RunResult], references: Mapping[str, RunRes
 
 # %% ../../nbs/85_study/30_tables.ipynb #3586f768
 def short(scores: pd.DataFrame) -> pd.DataFrame:
-    """Of a `score_table`, the models, each family's best no-video baseline (named as such) and the oracle."""
+    """Of a `score_table`, the models, each family's best no-video baseline (named so), signal rows and the oracle."""
     kept = []
     for _, part in scores.groupby("task", sort=False):
         blind = part[part["kind"] == "blind"]
         best = blind.loc[blind["mre_pct"] == blind["mre_pct"].min()].head(1)
         best = best.assign(row=BEST + best["row"])
-        kept += [part[part["kind"] == "model"], best, part[part["kind"] == "oracle"]]
+        kept += [part[part["kind"] == "model"], best, part[part["kind"].isin(["signal", "oracle"])]]
     table: pd.DataFrame = pd.concat(kept, ignore_index=True)
     return table
 

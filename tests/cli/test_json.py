@@ -44,7 +44,7 @@ def test_what_was_done_is_one_json_object(
     clips = load_benchmark(two_clips).clips
     bad = clips[0].clip
     first, second = row_seed(0, bad, 0), row_seed(0, bad, 1)
-    p, merged, median, refined = (tmp_path / f"{name}.jsonl" for name in ("p", "merged", "median", "refined"))
+    p, merged, median = (tmp_path / f"{name}.jsonl" for name in ("p", "merged", "median"))
     lines = "\n".join(f"Event {i}: <{i / 4}> <{i / 2}>" for i in range(1, 9))
 
     def fault(body: dict[str, Any]) -> str | None:
@@ -69,9 +69,6 @@ def test_what_was_done_is_one_json_object(
         assert (found["rows"], found["files"], found["failed"], found["incomplete"]) == (4, 1, 0, [])
         found = said(run("consensus", p, "-o", median, "--benchmark", ".", "--json"), 0)
         assert (found["output"], found["clips"], found["trials"], found["missing"]) == (str(median), 2, 4, 0)
-        found = said(run("refine", median, "-o", refined, "--benchmark", ".", "--fps", 8, *engine, "--json"), 0)
-        assert (found["clips"], found["failed"], found["run"]["failed"]) == (2, [], [])
-        assert sum(found["outcomes"].values()) == sum(len(c.events) for c in clips)
     found = said(run("localize", "--model", "uniform", "--benchmark", ".", "-o", tmp_path / "u.jsonl", "--json"), 0)
     assert found == {"output": str(tmp_path / "u.jsonl"), "baseline": "uniform", "written": 2, "missing": []}
     assert said(run(*ask[:-1], "--plan", "--benchmark", "."), 0)["plan"]

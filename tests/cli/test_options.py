@@ -78,7 +78,6 @@ def test_nothing_heavy_is_imported_to_check_numbers() -> None:
         ("find VIDEO -e x --constrain no", "unknown constraint 'no'"),
         ("find VIDEO -e x --preset no", "unknown preset 'no'"),
         ("find VIDEO -e x --backend no", "unknown backend 'no'"),
-        ("refine p -o q --model tempoloc-tiny --benchmark sim --prompt no", "unknown prompt 'no'"),
         ("overlay -i VIDEO -o out --preset no", "unknown preset 'no'"),
         ("dataset build --manifest sim -o out --prompt no", "unknown prompt 'no'"),
         ("dataset caption VIDEO -o out --server http://localhost:1 --rules no", "no is no model's folder"),

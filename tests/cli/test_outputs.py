@@ -47,7 +47,6 @@ COMMANDS = {
 NEVER = {
     "find": ["find", "v.mp4", "-e", "an event", "-o", "mine.csv"],
     "find-json": ["find", "v.mp4", "-e", "an event", "-o", "mine.json"],
-    "refine": ["refine", "p.jsonl", "--model", "tempoloc-tiny", "--benchmark", "truth.jsonl", "-o", "mine.jsonl"],
 }
 
 
@@ -85,7 +84,6 @@ def test_force_replaces_it_and_streams_take_it(run: Run, place: Path, command: s
         ["localize", "--model", "loo-median", "--benchmark", "truth.jsonl", "-o", "truth.jsonl"],
         ["consensus", "p.jsonl", "--benchmark", "truth.jsonl", "-o", "truth.jsonl"],
         ["consensus", "p.jsonl", "--benchmark", "truth.jsonl", "-o", "p.jsonl"],
-        ["refine", "p.jsonl", "--model", "tempoloc-tiny", "--benchmark", "truth.jsonl", "-o", "p.jsonl"],
     ],
 )
 def test_an_input_is_never_an_output(run: Run, place: Path, arguments: list[str]) -> None:

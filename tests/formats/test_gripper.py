@@ -24,13 +24,13 @@ CLOSED = ((STEPS >= 40) & (STEPS < 80)).astype(float)
 FOLLOWS = np.interp(STEPS, [0, 40, 50, 80, 86, 119], [0, 0, 1, 1, 0, 0])  # share closed
 
 
-def write_demo(path: Path, command: Any, group: str = "datagen_info", **obs: Any) -> Path:
+def write_demo(path: Path, command: Any, group: str = "datagen_info", args: Any = None, **obs: Any) -> Path:
     with h5py.File(path, "w") as file:
         file.create_dataset("data/demo_0/actions", data=np.stack([np.zeros(120), command], 1))
         file["data/demo_0"].create_group(group)
         for name, values in obs.items():
             file.create_dataset(f"data/demo_0/obs/{name}", data=values)
-        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+        file["data"].attrs["env_args"] = json.dumps(args or {"env_kwargs": {"control_freq": 20}})
     return path
 
 
@@ -43,17 +43,25 @@ def write_demo(path: Path, command: Any, group: str = "datagen_info", **obs: Any
     ],
 )
 def test_finger_joints_are_turned_as_the_command_is(tmp_path: Path, joints: Any) -> None:
-    hand = np.zeros((120, 3))
+    hand = np.arange(360.0).reshape(120, 3)
     path = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=joints, robot0_eef_pos=hand)
     signal = read_gripper(path, [CLIP])[CLIP.clip]
     assert gripper_rule(("close", "open"), find_transitions(signal)) == pytest.approx((2.465, 4.015), abs=0.02)
+    assert signal.hand is not None
+    assert (signal.hand == hand).all()
 
 
 @pytest.mark.parametrize(
-    ("group", "closes"), [("datagen_info", 1.0), ("obs/datagen_info", -1.0)], ids=["robosuite", "Isaac Lab"]
+    ("group", "args", "closes"),
+    [
+        ("datagen_info", {}, 1.0),
+        ("obs/datagen_info", {}, 1.0),
+        ("obs/datagen_info", {"sim_args": {"dt": 0.01, "decimation": 5}}, -1.0),
+    ],
+    ids=["robosuite", "robosuite in Isaac Lab's layout", "Isaac Lab"],
 )
-def test_without_joints_the_command_is_read(tmp_path: Path, group: str, closes: float) -> None:
-    path = write_demo(tmp_path / "d.hdf5", closes * (2 * CLOSED - 1), group)
+def test_without_joints_the_command_is_read(tmp_path: Path, group: str, args: Any, closes: float) -> None:
+    path = write_demo(tmp_path / "d.hdf5", closes * (2 * CLOSED - 1), group, args)
     found = find_transitions(read_gripper(path, [CLIP])[CLIP.clip])
     assert [(t.kind, t.time) for t in found] == [("close", 2.0), ("open", 4.0)]
 

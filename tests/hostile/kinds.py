@@ -402,8 +402,6 @@ def bad_server(manner: str, command: str) -> Made:
                 case.fault("lost", f"the run does not go on: {done.err.strip()[:200]}")
         elif command == "find":
             case.run("find", "v/a.mp4", *EVENTS, *ask, "--trials", 1, "--json")
-        elif command == "refine":
-            case.run("refine", "q.jsonl", *SCORE, *ask, "--window", 0.4, "-o", "out.jsonl")
         else:
             case.run("dataset", "caption", "v", "--server", url, "--model", MODEL, "--timeout", 2, "-o", "out",
                      "--attempts", 2)  # fmt: skip
@@ -442,7 +440,6 @@ def bad_url(command: str) -> Made:
             env, ask = {"TEMPOLOC_SERVERS": url}, ask[:-2]
         line = {
             "localize": ("localize", *ask, *SCORE, "-o", "out.jsonl"), "find": ("find", "v/a.mp4", *EVENTS, *ask),
-            "refine": ("refine", "q.jsonl", *SCORE, *ask, "-o", "out.jsonl"),
             "dataset caption": ("dataset", "caption", "v", "--server", url, "-o", "out"),
         }[command]  # fmt: skip
         case.run(*line, env=env)
@@ -608,7 +605,7 @@ def place_tries(rng: random.Random) -> Iterator[Made]:
 
 
 def server_tries(rng: random.Random) -> Iterator[Made]:
-    commands = ("localize", "localize", "find", "refine", "dataset caption")
+    commands = ("localize", "localize", "find", "dataset caption")
     while True:
         manners = list(hostile.MANNERS)
         rng.shuffle(manners)
@@ -623,7 +620,7 @@ def server_tries(rng: random.Random) -> Iterator[Made]:
 
 def kill_tries(rng: random.Random) -> Iterator[Made]:
     slow = [u for u in USES if u.output and u.command in (
-        "dataset build", "merge", "consensus", "refine", "overlay", "find", "dataset import csv",
+        "dataset build", "merge", "consensus", "overlay", "find", "dataset import csv",
         "dataset export cosmos", "dataset import messages", "dataset import hdf5", "dataset caption",
         "dataset export csv",
     ) and not {"lr", "demos.hdf5"} & {*u.line}]  # fmt: skip

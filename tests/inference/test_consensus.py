@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.tasks import BoundaryIs
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.consensus import (
     Combined,
+    CombinedEvent,
     combine,
     combine_answers,
     combine_events,
     combine_trials,
+    move_events,
     risk_coverage,
 )
 from tempoloc_nb.inference.pack import pack_predictions
@@ -242,3 +245,16 @@ def test_clips_without_truth_are_combined_too(tmp_path: Path) -> None:
     assert combine_trials(file, blank) == combine_trials(file, FEW)
     assert combine(file, tmp_path / "c.jsonl", benchmark=blank).clips == 2
     assert [p.kept for p in risk_coverage(combine_trials(file, blank), blank)] == [3]
+
+
+@pytest.mark.parametrize(
+    ("side", "others", "expected"),
+    [("start", (2.0, 5.0), (2.5, 5.0)), ("start", (1.5, 2.0), (1.5, 2.5)), ("end", (0.0, 1.0), (0.0, 1.2))],
+)
+def test_intervals_follow_their_neighbours(
+    side: BoundaryIs, others: Sequence[float], expected: Sequence[float]
+) -> None:
+    events = tuple(CombinedEvent("e", b, o, 0.0, 1.0, 1) for b, o in zip((1.0, 2.0), others, strict=True))
+    moved = move_events(Combined("t/c", "t", "m", 8, side, 1, events), [1.2, 2.5])
+    assert [e.boundary for e in moved.events] == [1.2, 2.5]
+    assert [e.other for e in moved.events] == pytest.approx(expected)

@@ -186,6 +186,29 @@ def test_segmental_f1(tmp_path: Path) -> None:
     assert values(score(tmp_path, [row("")]), "F1@10") == [0.0]
 
 
+def test_events_that_nobody_asked_for_are_false_positives(tmp_path: Path) -> None:
+    exact = text(*((a, 10.0) for a in TRUTH))
+    names = ("F1@50", "edit", "frame_accuracy", "boundary_precision@0.25s", "boundary_recall@0.25s")
+    assert values(score(tmp_path, [row(exact)]), *names) == [1.0] * 5
+    two = exact.replace("</answer>", "Event 7: <8.0> <9.0> waving\nEvent 8: <9.0> <9.5> bowing\n</answer>")
+    assert values(score(tmp_path, [row(two)]), *names) == pytest.approx([0.75, 0.6, 0.7, 0.6, 1.0])
+    again = exact.replace("</answer>", "Event 2: <9.0> <9.5> lift\n</answer>")  # written twice
+    assert values(score(tmp_path, [row(again)]), *names) == pytest.approx([6 / 7, 0.75, 0.7, 0.75, 1.0])
+    late = exact.replace("</answer>", "Event 7: <80.0> <90.0> waving\nEvent 8: <9.0> <8.0> bowing\n</answer>")
+    assert values(score(tmp_path, [row(late)]), *names) == [1.0] * 5  # no boundary that could be used
+
+
+@pytest.mark.parametrize("side", ["start", "end"])
+def test_an_interval_that_ends_at_no_event_is_not_compared(tmp_path: Path, side: str) -> None:
+    edges = [(2.0, 5.0), (5.0, 6.0), (6.0, 8.0)] if side == "start" else [(0.5, 2.0), (2.0, 5.0), (5.0, 6.0)]
+    events = tuple(Event(label, b, *e) for label, b, e in zip(LABELS, TRUTH, edges, strict=True))
+    benchmark = replace(toy(replace(clip("0"), events=events)), tasks={"toy": replace(TASK, boundary_is=side)})
+    (run,) = score(tmp_path, [row(text(*edges))], benchmark).runs
+    found = [e.scores["miou"].value for e in run.tasks[0].events]
+    assert found == ([1.0, 1.0, None] if side == "start" else [None, 1.0, 1.0])
+    assert run.scores["miou"].value == 1.0
+
+
 def test_success(tmp_path: Path) -> None:
     good, far = text(*GOOD), text((4.0, 5.0), (4.8, 6.0), (6.0, 9.0))
     benchmark = toy(clip("0"), clip("1"))

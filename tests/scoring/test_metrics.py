@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -19,14 +19,13 @@ from tempoloc_nb.scoring.intervals import (
     mean_of,
     sample_mean,
     sample_quantile,
-    sample_ratio,
+    sample_ratios,
     sign_flip_p,
 )
 from tempoloc_nb.scoring.metrics import (
     breaks_order,
     mean_by,
     recipe_window,
-    segment_counts,
     subtask_durations,
     tiou,
     worst_error,
@@ -68,45 +67,6 @@ def test_tiou_of_what_is_not_there() -> None:
     assert np.array_equal(found, [0, 0, nan], equal_nan=True)
 
 
-def f_score_by_segments(predicted: list[float], truth: list[float], overlap: float) -> tuple[int, int, int]:
-    """MS-TCN's counting on explicit segments: each prediction takes the best free true segment of its label."""
-
-    def segments(boundaries: list[float]) -> list[tuple[int, float, float]]:
-        made, last = [], 0.0
-        for label, b in enumerate(boundaries):
-            if not math.isnan(b) and b > last:
-                made.append((label, last, b))
-                last = b
-        return made
-
-    true, hits = segments(truth), set()
-    tp = fp = 0
-    for label, start, end in segments(predicted):
-        ious = [
-            (min(end, e) - max(start, s)) / (max(end, e) - min(start, s)) if own == label else 0.0 for own, s, e in true
-        ]
-        best = int(np.argmax(ious))
-        if ious[best] >= overlap and ious[best] > 0 and best not in hits:
-            tp += 1
-            hits.add(best)
-        else:
-            fp += 1
-    return tp, fp, len(true) - len(hits)
-
-
-@settings(max_examples=300)
-@given(
-    st.lists(maybe, min_size=3, max_size=3),
-    st.lists(st.floats(0.5, 3).map(lambda t: round(t, 2)), min_size=3, max_size=3).map(
-        lambda d: list(itertools.accumulate(d))
-    ),
-    st.sampled_from([10.0, 25.0, 50.0]),
-)
-def test_segments(predicted: list[float], truth: list[float], overlap: float) -> None:
-    found = [int(n[0]) for n in segment_counts(np.array([predicted]), np.array([truth]), overlap)]
-    assert tuple(found) == f_score_by_segments(predicted, truth, overlap / 100)
-
-
 @given(arrays(float, (6, 2), elements=maybe), arrays(np.int64, 6, elements=st.integers(0, 3)))
 def test_mean_by(values: np.ndarray, group: np.ndarray) -> None:
     found = mean_by(values, group, 4)
@@ -140,7 +100,8 @@ def test_samples_are_means_over_drawn_demonstrations(values: np.ndarray) -> None
 
 
 def test_ratio_is_of_sums() -> None:
-    found = sample_ratio(np.array([2.0, 0.0]), np.array([2.0, 6.0]), np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]]))
+    parts = np.array([[[2.0, 2.0]], [[0.0, 6.0]]])
+    (found,) = sample_ratios(parts, np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]]))
     assert found.value == 0.25
     assert found.samples is not None
     assert found.samples.tolist() == [1.0, 0.25, 0.0]

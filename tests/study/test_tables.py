@@ -35,6 +35,9 @@ def test_no_blind_row_answers_the_simulated_benchmark(simulated: pd.DataFrame, f
     assert blind["mre_pct"].min() > 25
     (oracle,) = part.loc[part["kind"] == "oracle", "mre_pct"]
     assert oracle < 8
+    signals = part[part["kind"] == "signal"].set_index("row")
+    assert list(signals["demos"]) == [100, 15]  # pixels: those whose video is shipped
+    assert signals.loc["gripper rule", "mre_pct"] < 1
 
 
 def test_families_keep_the_pace_of_the_recipes_tasks() -> None:

@@ -66,6 +66,7 @@ def test_rows_that_a_family_lacks_have_no_line() -> None:
     rows = table.groupby("task")["row"].apply(set)
     assert "uniform" in rows["cup"]
     assert "uniform" not in rows["cube"]
+    assert not rows["cube"] & {tb.GRIPPER, tb.MINIMA}  # neither signals nor videos are shipped
     assert "train-median" not in rows["cube"]
     assert table["miou"].isna().all()
     assert "–" in Report(None, "full").table(tb.brief(table), "t", tb.SCORE_INTERVALS).text
@@ -89,12 +90,29 @@ def test_score_table_has_every_score_of_every_row(references: dict[str, RunResul
 def test_brief_keeps_the_best_blind_row_of_each_family(references: dict[str, RunResult]) -> None:
     table = tb.score_table({"after": AFTER}, references)
     for task, part in tb.brief(table).groupby("task"):
-        assert len(part) == 3
+        assert len(part) == 5
         blind = table[(table["task"] == task) & (table["kind"] == "blind")]
         assert part["mre_pct"].iloc[1] == blind["mre_pct"].min()
         assert part["row"].iloc[1] == "best blind: " + str(blind.loc[blind["mre_pct"].idxmin(), "row"])
     said = "after is better than every no-video baseline in 4 of 4 families: stack-three"
     assert mt.baseline_verdict(table).startswith(said)
+
+
+def test_signal_rows_stand_between_the_baselines_and_the_oracle(references: dict[str, RunResult]) -> None:
+    table = tb.score_table({"after": AFTER}, references)
+    for _, part in table.groupby("task"):
+        assert list(part["kind"]) == ["model", *["blind"] * 7, "signal", "signal", "oracle"]
+        rule = part.set_index("row").loc[tb.GRIPPER, "mre_pct"]
+        assert rule < part.loc[part["kind"] == "oracle", "mre_pct"].iloc[0]
+        assert list(tb.short(part)["row"])[-3:] == [tb.GRIPPER, tb.MINIMA, "oracle at 8 fps"]
+
+
+def test_the_gripper_rule_leaves_out_what_the_gripper_does_not_show() -> None:
+    clip = PART.clips[0]
+    hidden = replace(clip, events=tuple(replace(e, label=f"pushing {e.label}") for e in clip.events))
+    answers = dict(tb.signal_answers(replace(PART, clips=(hidden, *PART.clips[1:]))))
+    assert set(answers[tb.GRIPPER]) == CLIPS - {clip.clip}
+    assert set(answers[tb.MINIMA]) == CLIPS
 
 
 def test_improvement_is_before_minus_after(references: dict[str, RunResult]) -> None:
