@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -29,20 +29,22 @@ from ..core.outputs import keep_backup
 from .hdf5_poses import Array, find_poses, lacking_line
 from tempoloc_nb.formats.hdf5_rules import (
     SIGNALS,
+    START_SIGNALS,
     Layout,
     Offsets,
     check_order,
     natural,
     rise_of,
     signal_of,
+    subtask_index,
 )
 
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
 
 # %% auto #0
 __all__ = ['RECORD', 'held_file', 'opened_demos', 'layout_of', 'control_rate', 'steps_of', 'DemoSignals', 'read_signals',
-           'demo_of', 'demos_of', 'signal_clips', 'WrittenSignals', 'Plan', 'Target', 'plan_of', 'write_plans',
-           'write_signals']
+           'demo_of', 'demos_of', 'signal_clips', 'WrittenSignals', 'Plan', 'Target', 'plan_of', 'with_index',
+           'write_plans', 'write_signals']
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #55d2b838
 @contextmanager
@@ -123,15 +125,26 @@ def _bare(demo: Any) -> str:
     return str(demo.name).rpartition("/")[2]
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #8fc5bf09
+def _eefs_of(demo: Any) -> tuple[str, ...]:
+    """The end-effectors whose poses Isaac Lab has written, else one."""
+    there = demo.get("obs/datagen_info/eef_pose")
+    return tuple(there) if hasattr(there, "keys") and len(there) else ("arm",)
+
+
 @dataclass(frozen=True, slots=True)
 class DemoSignals:
-    """A demonstration of `steps` control steps at `rate` a second, and its signals' boundaries (s) in order of time."""
+    """A demonstration of `steps` control steps at `rate` a second, and its signals' boundaries (s) in order of time.
+
+    `starts` (s) are those of SkillGen's start signals by name, `eefs` the end-effectors whose poses it has.
+    """
 
     demo: str
     steps: int
     rate: float
     signals: tuple[str, ...]
     boundaries: tuple[float, ...]
+    starts: Mapping[str, float] = field(default_factory=dict)
+    eefs: tuple[str, ...] = ("arm",)
 
     @property
     def duration(self) -> float:
@@ -176,7 +189,9 @@ def read_signals(
         for name in sorted(data, key=natural):
             rises = _rises(data[name], SIGNALS[kind][0], signals, kind)
             times = tuple(step / hz for step in rises.values())
-            demos.append(DemoSignals(name, steps_of(data[name]), hz, tuple(rises), times))
+            starts = _rises(data[name], START_SIGNALS, None, kind) if kind == "isaaclab" else {}
+            begun = {signal: step / hz for signal, step in starts.items()}
+            demos.append(DemoSignals(name, steps_of(data[name]), hz, tuple(rises), times, begun, _eefs_of(data[name])))
     having = [d for d in demos if d.signals]
     for d in having:
         if d.signals != having[0].signals:
@@ -251,7 +266,8 @@ class WrittenSignals:
 class Plan:
     """What is to be written into one demonstration, checked: paths below it with their signals' steps, and poses.
 
-    `before` are the steps at which the signals rose before, `lacking` what Isaac Lab's parser will miss.
+    `before` are the steps at which the signals rose before, `lacking` what Isaac Lab's parser will miss. `arrays` are
+    poses and other rows, one value a step.
     """
 
     demo: str
@@ -259,13 +275,13 @@ class Plan:
     length: int
     steps: Mapping[str, int]
     before: Mapping[str, int | None]
-    poses: Mapping[str, Array] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
     lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How a file is written: its layout, control steps a second, and whether signals may be new.
+    """How a file is written: its layout, control steps a second, whether signals may be new and an index is wanted.
 
     `eefs` and `objects` are whose poses Isaac Lab's parser is to find, `order` the objects in `obs/object`.
     """
@@ -276,14 +292,9 @@ class Target:
     eefs: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    index: bool = False
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #f2d88e8a
-def _eefs_of(demo: Any) -> tuple[str, ...]:
-    """The end-effectors whose poses Isaac Lab has written, else one."""
-    there = demo.get("obs/datagen_info/eef_pose")
-    return tuple(there) if hasattr(there, "keys") and len(there) else ("arm",)
-
-
 def plan_of(demo: Any, clip: Clip, steps: Mapping[str, int], to: Target) -> Plan:
     """The plan of writing signals that rise at `steps` (path below the demonstration → step).
 
@@ -309,6 +320,13 @@ def plan_of(demo: Any, clip: Clip, steps: Mapping[str, int], to: Target) -> Plan
     return plan(found.new, found.lacking)
 
 
+def with_index(plan: Plan, to: Target, eef: str, ends: Sequence[int], starts: Sequence[int] | None = None) -> Plan:
+    """The plan with the subtask of an end-effector at each step, where that is wanted; see `subtask_index`."""
+    path = SIGNALS[to.layout][0].replace("subtask_term_signals", f"subtask_index/{eef}")
+    index = {path: subtask_index(ends, plan.length, starts)} if to.index else {}
+    return replace(plan, arrays={**plan.arrays, **index})
+
+
 def _plan_signals(demo: Any, clip: Clip, to: Target, names: Sequence[str], offsets: Offsets) -> Plan:
     where = f"{Path(demo.file.filename).name}: {_bare(demo)}"
     times = clip.source_boundaries
@@ -321,7 +339,7 @@ def _plan_signals(demo: Any, clip: Clip, to: Target, names: Sequence[str], offse
     group = SIGNALS[to.layout][0]
     plan = plan_of(demo, clip, {f"{group}/{n}": s for n, s in zip(names, steps, strict=True)}, to)
     check_order(where, steps, plan.length, names, offsets)
-    return plan
+    return with_index(plan, to, _eefs_of(demo)[0], steps)
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #0d8f5b3c
 def _plans(data: Any, clips: Iterable[Clip], some: bool, plan: Callable[[Any, Clip], Plan]) -> list[Plan]:
@@ -351,19 +369,23 @@ def _write(data: Any, plan: Plan, kind: type, record: Mapping[str, Any]) -> None
         before = {name: plan.before[f"{group}/{name}"] for name in steps}
         mine = {"clip": plan.clip, "steps": steps, "before": before}
         demo[group].attrs[RECORD] = json.dumps({**record, **mine})
-    for path, pose in plan.poses.items():
-        demo.create_dataset(path, data=pose, compression="gzip")
+    for path, rows in plan.arrays.items():
+        if path in demo:
+            del demo[path]
+        demo.create_dataset(path, data=rows, compression="gzip")
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #fc70c64f
 def write_plans(
     path: Path, clips: Iterable[Clip], names: tuple[str, ...], plan: Callable[[Any, Clip, Target], Plan], *,
     layout: Layout | None, rate: float | None, create: bool, some: bool, backup: bool, source: str,
-    when: datetime | None, eefs: tuple[str, ...] = (), objects: tuple[str, ...] = (), order: tuple[str, ...] = (),
+    when: datetime | None, order: Sequence[str], index: bool, eefs: tuple[str, ...] = (),
+    objects: tuple[str, ...] = (),
 ) -> WrittenSignals:
     """Write into each demonstration what `plan` says of it and its clip: of all, or of none; see `write_signals`."""
     with held_file(path, exclusive=True):
         with opened_demos(path) as data:
-            to = Target(layout_of(data, layout), control_rate(data, rate), create, eefs, objects, order)
+            hz = control_rate(data, rate)
+            to = Target(layout_of(data, layout), hz, create, eefs, objects, tuple(order), index)
             plans = _plans(data, clips, some, lambda demo, clip: plan(demo, clip, to))
         written = (when or datetime.now(UTC)).isoformat(timespec="seconds")
         record = {"tool": f"tempoloc_nb {__version__}", "when": written, "source": source, "control_rate": to.hz}
@@ -384,7 +406,8 @@ def write_plans(
 def write_signals(
     path: str | Path, clips: Iterable[Clip], signals: Sequence[str], *, offsets: Offsets | None = None,
     layout: Layout | None = None, rate: float | None = None, create: bool = False, some: bool = False,
-    backup: bool = True, order: Sequence[str] = (), source: str = "", when: datetime | None = None,
+    backup: bool = True, order: Sequence[str] = (), index: bool = False, source: str = "",
+    when: datetime | None = None,
 ) -> WrittenSignals:
     """Write the clips' boundaries as subtask termination signals into a file of demonstrations.
 
@@ -392,7 +415,8 @@ def write_signals(
     last subtask and is not written. `offsets` (steps) are MimicGen's, zero by default. `rate` is control steps a second
     of the clips' time. `create` allows signals that the file lacks, `some` leaves demonstrations without a clip alone.
     In Isaac Lab's layout, poses that its parser reads are added where they are missing and can be known: see
-    `hdf5_poses.find_poses`, also for `order`; `notes` of the result say what is still missing. `source` says where the
+    `hdf5_poses.find_poses`, also for `order`; `notes` of the result say what is still missing. `index` adds
+    the subtask at each step, `subtask_index/EEF` beside the signals. `source` says where the
     boundaries come from; it is kept with time and version in an attribute of each group. Raises `TempolocError`, the
     file untouched, for whatever does not fit.
     """
@@ -402,8 +426,8 @@ def write_signals(
         raise TempolocError(f"{len(names)} signals need distinct names and {len(names)} offsets, found {len(ranges)}")
     plan = partial(_plan_signals, names=names, offsets=ranges)
     return write_plans(
-        path, clips, names, plan, layout=layout, rate=rate, create=create, some=some, backup=backup, order=tuple(order),
-        source=source, when=when,
+        path, clips, names, plan, layout=layout, rate=rate, create=create, some=some, backup=backup, order=order,
+        index=index, source=source, when=when,
     )  # fmt: skip
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #199e86fe

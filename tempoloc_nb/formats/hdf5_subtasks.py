@@ -5,37 +5,197 @@
 # %% ../../nbs/55_formats/122_hdf5_subtasks.ipynb #38b4a0b7
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ..clips.manifest import load_benchmark
+from ..clips.manifest import Clip, load_benchmark
+from ..clips.tasks import Event, Subtask, Task
 from ..core.errors import TempolocError
+from .autodata import read_descriptor
 from .convert import Converted, write_imported
-from .hdf5 import read_signals, signal_clips, write_signals
-from .hdf5_rules import Layout, read_task_spec
+from tempoloc_nb.formats.hdf5 import (
+    DemoSignals,
+    Plan,
+    Target,
+    WrittenSignals,
+    plan_of,
+    read_signals,
+    signal_clips,
+    with_index,
+    write_plans,
+    write_signals,
+)
+from tempoloc_nb.formats.hdf5_rules import (
+    SIGNALS,
+    START_SIGNALS,
+    Layout,
+    Ranges,
+    check_order,
+    check_rises,
+    check_skills,
+    read_task_spec,
+)
 
 # %% auto #0
-__all__ = ['export_hdf5', 'import_hdf5']
+__all__ = ['write_subtasks', 'skill_clips', 'export_hdf5', 'import_hdf5']
+
+# %% ../../nbs/55_formats/122_hdf5_subtasks.ipynb #63f09c70
+def _check_tasks(tasks: Iterable[Task]) -> None:
+    """Raise `TempolocError` for a task without subtasks, and for one that names the starts of some only."""
+    for task in tasks:
+        if not task.subtasks:
+            raise TempolocError(f"the task {task.key} has no subtasks: add [[subtasks]] to its file")
+        without = [s.name for s in task.subtasks if s.start is None]
+        if without and len(without) < len(task.subtasks):
+            raise TempolocError(
+                f"the subtask {without[0]!r} of {task.key} has no start: SkillGen wants one of every subtask, the last"
+                " included"
+            )
+
+
+def _steps(clip: Clip, task: Task, rate: float, side: str) -> dict[str, int]:
+    """Subtask → the step at which it starts, or ends; events go by place where the clip has as many as the task."""
+    times = clip.source_boundaries
+    labels = task.events if len(times) == len(task.events) else clip.labels
+    found = {}
+    for s in task.subtasks:
+        if (event := s.start if side == "start" else s.end) is None:
+            continue
+        if event not in labels:
+            raise TempolocError(f"{clip.clip} has no event {event!r}, which is the {side} of the subtask {s.name!r}")
+        found[s.name] = round(times[labels.index(event)] * rate)
+    return found
+
+
+def _check_subtasks(
+    where: str, names: Sequence[str], starts: Mapping[str, int], ends: Mapping[str, int], length: int,
+    ranges: Mapping[str, Ranges],
+) -> None:
+    """Raise `TempolocError` unless a generator can cut out the subtasks `names` of one end-effector."""
+    may, known = [ranges.get(name, Ranges()) for name in names], [name for name in names if name in ends]
+    if starts:
+        steps = [starts[name] for name in names], [ends[name] for name in known]
+        return check_skills(where, names, *steps, length, may)
+    check_rises(where, known, [ends[name] for name in known], length)
+    return check_order(where, [ends[n] for n in names[:-1]], length, names[:-1], tuple(r.end for r in may[:-1]))
+
+
+def _plan_subtasks(
+    demo: Any, clip: Clip, to: Target, tasks: Mapping[str, Task], ranges: Mapping[str, Ranges]
+) -> Plan:
+    task = tasks[clip.task]
+    starts, ends = (_steps(clip, task, to.hz, side) for side in ("start", "end"))
+    if starts and to.layout != "isaaclab":
+        raise TempolocError(
+            f"{task.key} has starts, which are SkillGen's, in Isaac Lab's layout alone: give the layout isaaclab"
+        )
+    group = SIGNALS[to.layout][0]
+    steps = {f"{START_SIGNALS}/{n}": s for n, s in starts.items()} | {f"{group}/{n}": s for n, s in ends.items()}
+    plan = plan_of(demo, clip, steps, to)
+    where = f"{Path(demo.file.filename).name}: {plan.demo}"
+    for eef in dict.fromkeys(s.eef for s in task.subtasks):
+        names = [s.name for s in task.subtasks if s.eef == eef]
+        _check_subtasks(where, names, starts, ends, plan.length, ranges)
+        cut = [ends[name] for name in names if name in ends]
+        plan = with_index(plan, to, eef, cut[: len(names) - 1], [starts[name] for name in names] if starts else None)
+    return plan
+
+
+def write_subtasks(
+    path: str | Path, clips: Iterable[Clip], tasks: Mapping[str, Task], *, ranges: Mapping[str, Ranges] | None = None,
+    layout: Layout | None = None, rate: float | None = None, create: bool = False, some: bool = False,
+    backup: bool = True, order: Sequence[str] = (), index: bool = False, source: str = "",
+    when: datetime | None = None,
+) -> WrittenSignals:
+    """Write the clips' boundaries as the signals of their tasks' subtasks into a file of demonstrations.
+
+    `tasks` are the clips' tasks by key. Each subtask gets a termination signal where it has an end, and a start signal
+    where it has a start; then SkillGen's rule must hold, else MimicGen's, for each end-effector. `ranges` say by
+    subtask how far a generator will move its boundaries. The rest is as in `write_signals`. Raises `TempolocError`, the
+    file untouched, for whatever does not fit.
+    """
+    clips = tuple(clips)
+    mine = [tasks[key] for key in dict.fromkeys(c.task for c in clips)]
+    _check_tasks(mine)
+    subtasks = [s for task in mine for s in task.subtasks]
+    names = tuple(dict.fromkeys(s.name for s in subtasks))
+    if odd := [name for name in ranges or {} if name not in names]:
+        raise TempolocError(f"{mine[0].key} has no subtask {odd[0]!r}; it has {', '.join(names)}")
+    return write_plans(
+        Path(path).resolve(), clips, names, partial(_plan_subtasks, tasks=tasks, ranges=ranges or {}), layout=layout,
+        rate=rate, create=create, some=some, backup=backup, source=source, when=when, order=order, index=index,
+        eefs=tuple(dict.fromkeys(s.eef for s in subtasks)),
+        objects=tuple(dict.fromkeys(s.object_ref for s in subtasks if s.object_ref)),
+    )  # fmt: skip
+
+# %% ../../nbs/55_formats/122_hdf5_subtasks.ipynb #ac244d41
+def _moments(demo: DemoSignals) -> list[tuple[float, str, bool]]:
+    """(time in s, signal, whether it is a start) of a demonstration, in order of time."""
+    ends = zip(demo.boundaries, demo.signals, strict=True)
+    return sorted([*((t, n, True) for n, t in demo.starts.items()), *((t, n, False) for t, n in ends)])
+
+
+def skill_clips(
+    demos: Iterable[DemoSignals], task: str, labels: Sequence[str] = (), *, source: str = ""
+) -> tuple[list[Clip], tuple[Subtask, ...]]:
+    """Clips of one task, and its subtasks, from demonstrations with start signals; `labels` name the events in order.
+
+    Raises `TempolocError` for demonstrations whose starts and ends come in different orders, for other numbers of
+    labels, and for a subtask that ends without a start.
+    """
+    demos = tuple(demos)
+    order = [(name, is_start) for _, name, is_start in _moments(demos[0])]
+    names = labels or [f"{name} starts" if is_start else name for name, is_start in order]
+    if len(names) != len(order):
+        raise TempolocError(f"{demos[0].demo} needs one label for each of {len(order)} starts and ends")
+    clips = []
+    for d in demos:
+        moments = _moments(d)
+        if [m[1:] for m in moments] != order:
+            raise TempolocError(f"the starts and ends of {d.demo} come in another order than those of {demos[0].demo}")
+        events = tuple(Event(label, t) for label, (t, _, _) in zip(names, moments, strict=True))
+        extra = {"demo": d.demo, "signals": list(d.signals), "control_rate": d.rate}
+        clips.append(Clip(f"{task}/{d.demo}", task, events, duration=d.duration, source=source, extra=extra))
+    said = dict(zip(order, names, strict=True))
+    if lost := [name for name, is_start in order if not is_start and (name, True) not in said]:
+        raise TempolocError(f"{demos[0].demo}: the subtask {lost[0]!r} ends without a start signal")
+    eef = demos[0].eefs[0]
+    begun = [name for name, is_start in order if is_start]
+    return clips, tuple(Subtask(n, said[n, True], said.get((n, False)), eef=eef) for n in begun)
 
 # %% ../../nbs/55_formats/122_hdf5_subtasks.ipynb #c7d2c813
 def export_hdf5(
     source: Path | str, output: Path, *, signal: Sequence[str] = (), task_spec: Path | None = None,
     layout: Layout | None = None, rate: float | None = None, create: bool = False, some: bool = False,
-    backup: bool = True, object: Sequence[str] = (),
+    backup: bool = True, object: Sequence[str] = (), index: bool = False,
 ) -> Converted:
-    """Write a manifest's boundaries as termination signals into the file `output`, which is there; see `write_signals`.
+    """Write a manifest's boundaries as signals into the file `output`, which is there.
 
-    Signals and their offsets are those of a MimicGen configuration (`task_spec`), or `signal`s with offsets of zero.
-    `object` names the objects whose poses `obs/object` begins with. Raises `TempolocError` unless one of the two is
-    given.
+    Signals and their offsets are those of a MimicGen configuration (`task_spec`), or `signal`s with offsets of zero, as
+    in `write_signals`; without both they are those of the task's subtasks, as in `write_subtasks`, and `task_spec` may
+    be AutoData's descriptor (YAML) with their offsets. `object` names the objects whose poses `obs/object` begins with,
+    `index` adds the subtask at each step. Raises `TempolocError` where nothing names the signals, and as those two do.
     """
-    if bool(signal) == (task_spec is not None):
-        raise TempolocError("say the signals in order: either --signal for each, or --task-spec, MimicGen's JSON")
-    names, offsets = (tuple(signal), None) if task_spec is None else read_task_spec(task_spec)
-    done = write_signals(
-        output, load_benchmark(source).clips, names, offsets=offsets, layout=layout, rate=rate, create=create,
-        some=some, backup=backup, order=object, source=f"the manifest {Path(source).name}",
-    )  # fmt: skip
+    benchmark = load_benchmark(source)
+    how: dict[str, Any] = {"layout": layout, "rate": rate, "create": create, "some": some, "backup": backup}
+    how |= {"order": object, "index": index, "source": f"the manifest {Path(source).name}"}
+    subtasks = any(benchmark.tasks[c.task].subtasks for c in benchmark.clips)
+    if bool(signal) == (task_spec is not None) and (signal or not subtasks):
+        raise TempolocError(
+            "say the signals in order: either --signal for each, or --task-spec, MimicGen's JSON, or [[subtasks]] in"
+            " the task's file"
+        )
+    if task_spec is not None and task_spec.suffix.lower() in (".yaml", ".yml"):
+        ranges = read_descriptor(task_spec).ranges
+        done = write_subtasks(output, benchmark.clips, benchmark.tasks, ranges=ranges, **how)
+    elif signal or task_spec is not None:
+        names, offsets = (tuple(signal), None) if task_spec is None else read_task_spec(task_spec)
+        done = write_signals(output, benchmark.clips, names, offsets=offsets, **how)
+    else:
+        done = write_subtasks(output, benchmark.clips, benchmark.tasks, **how)
     return Converted(output, done.demos, "demonstrations", notes=(str(done), *done.notes))
 
 # %% ../../nbs/55_formats/122_hdf5_subtasks.ipynb #acaeea3d
@@ -43,6 +203,12 @@ def import_hdf5(
     source: Path | str, output: Path, *, task: str, layout: Layout | None = None, rate: float | None = None,
     signal: Sequence[str] = (), label: Sequence[str] = (), force: bool = False,
 ) -> Converted:
-    """Write the demonstrations of a file as a manifest without videos; see `read_signals` and `signal_clips`."""
+    """Write the demonstrations of a file as a manifest without videos; see `read_signals` and `signal_clips`.
+
+    Where they have start signals, too, a new task gets the subtasks; see `skill_clips`.
+    """
     demos = read_signals(source, layout=layout, rate=rate, signals=list(signal) or None)
+    if any(d.starts for d in demos):
+        clips, subtasks = skill_clips(demos, task, label, source=Path(source).name)
+        return write_imported(clips, output, subtasks=subtasks, force=force)
     return write_imported(signal_clips(demos, task, label, source=Path(source).name), output, force=force)

@@ -110,6 +110,10 @@ _Source = Literal["answer", "text", "think"]
 def _blocks(text: str) -> dict[_Source, list[str]]:
     """The pieces of `text` by what its tags say they are."""
     found: dict[_Source, list[str]] = {"answer": [], "text": [], "think": []}
+    plain = text.lower()
+    if "answer" not in plain and "think" not in plain:
+        found["text"].append(text)
+        return found
     kind: _Source = "text"
     place = 0
     for tag in _TAG.finditer(text):
@@ -198,9 +202,8 @@ def _parse_tolerantly(text: str, labels: tuple[str, ...], duration: float | None
                 by_event[e.index].append(e)
         if any(by_event):
             events = [_predict(i, labels[i], own, duration, side) for i, own in enumerate(by_event)]
-            again = [e for event, own in zip(events, by_event, strict=True) for e in own if _differs(e, event)]
-            invented = _usable([*extra, *again], duration, side)
-            return Answer(tuple(events), tuple(e.raw for e in extra), source, invented=invented)
+            spare = extra + [e for e in chosen if e.index is not None and _differs(e, events[e.index])]
+            return Answer(tuple(events), tuple(e.raw for e in extra), source, invented=_usable(spare, duration, side))
     nothing = tuple(Prediction(i, label, "missing") for i, label in enumerate(labels))
     return Answer(nothing, tuple(e.raw for e in extra), invented=_usable(extra, duration, side))
 

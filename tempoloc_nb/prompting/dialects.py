@@ -38,6 +38,7 @@ _TIME = re.compile(
     r"(?:\s?(ms|s|secs?|seconds?))?(?![\w%]|[:.]\d)",
     re.IGNORECASE | re.ASCII,
 )
+_DIGIT = re.compile(r"[0-9]")
 _GAP = re.compile(r"[\s>\])\"'*_`]*(-+>?|[–—~,;/|→]|to|and|until)?[\s<\[(\"'*_`]*")
 _BRACKET = re.compile(r"<([^<>\n]{0,40})>")
 _MAX_TIMES = 32
@@ -57,17 +58,25 @@ _Token = tuple[float, int, int, bool]
 """A number that may be a time: its value (s), where it begins and ends, and whether it is a time by its own form."""
 
 
+@lru_cache(maxsize=1024)  # few gaps are in use
+def _joins(gap: str, strong: bool) -> bool:
+    joint = _GAP.fullmatch(gap)
+    return joint is not None and (strong or (joint[1] is not None and gap != ","))
+
+
 def _joined(gap: str, strong: bool) -> bool:
     """Whether two numbers with `gap` between them are one interval; two bare integers need a separator."""
-    joint = _GAP.fullmatch(gap) if len(gap) <= 16 else None
-    return joint is not None and (strong or (joint[1] is not None and gap != ","))
+    return len(gap) <= 16 and _joins(gap, strong)
 
 # %% ../../nbs/25_prompting/30_dialects.ipynb #121c8e6d
 def _span_tokens(text: str) -> list[_Token]:
     """The numbers of the event's interval: two side by side, else the first two (or the only) strong ones."""
+    digit = _DIGIT.search(text)
+    if digit is None:
+        return []
     strong_ones: list[_Token] = []
     last: _Token | None = None
-    for m in islice(_TIME.finditer(text), _MAX_TIMES):
+    for m in islice(_TIME.finditer(text, max(0, digit.start() - 2)), _MAX_TIMES):  # a sign and a point may come before
         start, stop = m.span()
         number = m[5]
         strong = number is None or "." in number or m[6] is not None
@@ -87,10 +96,18 @@ def _span_tokens(text: str) -> list[_Token]:
     return strong_ones[:2]
 
 # %% ../../nbs/25_prompting/30_dialects.ipynb #3c98755a
+_EDGE = r"(?<![\w.+:\-])(\d{1,6}\.\d{1,9})(?ai:\s?(?:s|secs?|seconds?))?(?![\w%:.])(?!\s?[mM][sS])"
+_PAIR = re.compile(rf"{_EDGE}([\s>\])\"'*_`]*(?:-+>?|[–—~,;/|→]|to|and|until)?[\s<\[(\"'*_`]*){_EDGE}")
+"""Two decimal numbers side by side: what nearly all answers have, and `_span_tokens` would find."""
+
+
 def read_span(text: str) -> tuple[float | None, float | None, str]:
     """Start and end (s) in `text`, and the text without them; None where unreadable, end None for a single instant."""
+    digit = _DIGIT.search(text)
+    if digit is not None and (pair := _PAIR.match(text, digit.start())) and len(pair[2]) <= 16:
+        return float(pair[1]), float(pair[3]), f"{text[: digit.start()]} {pair[2]} {text[pair.end() :]}"
     tokens = _span_tokens(text)
-    unread = len(tokens) < 2 and any(not _TIME.search(inner) for inner in _BRACKET.findall(text))
+    unread = len(tokens) < 2 and "<" in text and any(not _TIME.search(inner) for inner in _BRACKET.findall(text))
     if not tokens or unread:
         return None, None, text
     (start, begin, stop, _), (end, end_begin, end_stop, _) = tokens[0], tokens[-1]
@@ -145,9 +162,16 @@ _CONTINUES = re.compile(
 _MAX_LINES, _MAX_LINE, _MAX_RAW = 2000, 20_000, 500
 
 
+def _find_head(text: str) -> re.Match[str] | None:
+    """Where `text` numbers an event."""
+    plain = text.lower()  # to look for words is much faster than the pattern
+    there = "event" in plain or "step" in plain or "subtask" in plain or "action" in plain
+    return _HEAD.search(text) if there else None
+
+
 def read_number(line: str) -> tuple[int | None, str]:
     """The event number that a line gives, and the line without it."""
-    found = _HEAD.search(line) or _LISTED.match(line)
+    found = _find_head(line) or _LISTED.match(line)
     if found is None:
         return None, line
     return int(found[1]), line[: found.start()] + " " + line[found.end() :].lstrip(".:)*# ")
@@ -155,10 +179,10 @@ def read_number(line: str) -> tuple[int | None, str]:
 # %% ../../nbs/25_prompting/30_dialects.ipynb #796ebae5
 def _cut(line: str) -> Iterable[str]:
     """Cut a line before each further `Event 2:`, or at `;` where no event is numbered."""
-    first = _HEAD.search(line)
+    first = _find_head(line)
     if first is None:
         return line.split(";")
-    if _HEAD.search(line, first.end()) is None:
+    if _find_head(line[first.end() - 1 :]) is None:  # with the digit, which may not be followed by a letter
         return (line,)
     places = [0]
     for m in _HEAD.finditer(line, first.end()):
@@ -224,8 +248,8 @@ def _from_lines(block: str, labels: tuple[str, ...]) -> list[Entry]:
 _START = ("start", "starttime", "starts", "startsec", "startseconds", "starttimestamp", "tstart", "begin", "from")
 _END = ("end", "endtime", "ends", "endsec", "endseconds", "endtimestamp", "tend", "stop", "finish", "to")
 _SPAN = ("timestamp", "timestamps", "time", "times", "interval", "span", "range", "segment", "boundary", "boundaries")
-_NUMBER = ("event", "eventid", "eventnumber", "eventindex", "id", "index", "number", "step", "subtask")
-_LABEL = ("event", "label", "name", "description", "caption", "action", "subtask", "eventname", "title")
+_NUMBER = frozenset(("event", "eventid", "eventnumber", "eventindex", "id", "index", "number", "step", "subtask"))
+_LABEL = frozenset(("event", "label", "name", "description", "caption", "action", "subtask", "eventname", "title"))
 _JSON_START = re.compile(r'\[\s{0,20}[\[{]|\{\s{0,20}"')
 _DECODER = json.JSONDecoder()
 _MAX_JSON_FAILURES, _MAX_DEPTH = 8, 6
@@ -334,6 +358,8 @@ def read_json(text: str, labels: tuple[str, ...]) -> list[Entry]:
 # %% ../../nbs/25_prompting/30_dialects.ipynb #4dda7b9e
 def read_entries(block: str, labels: tuple[str, ...]) -> list[Entry]:
     """The events written in `block`, in the order written: from its JSON if that names any, else from its lines."""
+    if "{" not in block and "[" not in block:
+        return _from_lines(block, labels)
     try:
         entries = list(_from_json(_children(list(_json_values(block))), labels))
     except RecursionError:  # brackets nested some thousand deep

@@ -191,7 +191,7 @@ def open_review(
         return _review_dataset(Path(source), events, choice or Choice(), output, who)
     benchmark = source if isinstance(source, Benchmark) else _benchmark_of(source, events)
     beside = benchmark.root / "predictions.jsonl"
-    if not given and beside.is_file():
+    if not given and benchmark.file is not None and beside.is_file():
         given = [beside]
     answers = read_answers(given, benchmark) if given else {}
     found = {c.clip: c.video_path(Path(video_root)) for c in benchmark.clips if c.video} if video_root else {}

@@ -191,9 +191,13 @@ def mean_by(values: Floats, group: npt.NDArray[np.integer], groups: int) -> Floa
     """Mean over the rows of each group, ignoring NaN: (rows, …) → (groups, …); NaN for a group without values."""
     flat = values.reshape(len(values), -1)
     sums, counts = np.zeros((groups, flat.shape[1])), np.zeros((groups, flat.shape[1]))
-    for column in range(flat.shape[1]):
-        there = ~np.isnan(flat[:, column])
-        sums[:, column] = np.bincount(group[there], flat[there, column], groups)
-        counts[:, column] = np.bincount(group[there], minlength=groups)
+    rows = np.bincount(group, minlength=groups)
+    for column, own in enumerate(flat.T):
+        there = ~np.isnan(own)
+        if there.all():
+            sums[:, column], counts[:, column] = np.bincount(group, own, groups), rows
+        else:
+            sums[:, column] = np.bincount(group[there], own[there], groups)
+            counts[:, column] = np.bincount(group[there], minlength=groups)
     with np.errstate(invalid="ignore"):
         return (sums / np.where(counts > 0, counts, np.nan)).reshape(groups, *values.shape[1:])

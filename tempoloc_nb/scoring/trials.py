@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -78,6 +77,7 @@ _COLUMNS = tuple(name for name in Trials.__dataclass_fields__ if name not in ("r
 # %% ../../nbs/40_scoring/30_trials.ipynb #2b537eb3
 _NAN = float("nan")
 _CODE = {status: code for code, status in enumerate(STATUSES)}
+_USABLE = (_CODE["ok"], _CODE["duplicate"])
 _DROPPED = len(STATUSES)  # the status of the events of a trial that the recipe's rule drops
 _Event = tuple[float, ...]  # boundary, start, end, status, labelled
 _PADDING: _Event = (_NAN, _NAN, _NAN, -1, 0)
@@ -90,10 +90,13 @@ def _read_strictly(
     answer = parse_answer(row.text, asked, length, side, row.form)
     events: list[_Event] = []
     for e in answer.events:
-        start, end = (e.start, e.end) if e.usable else (None, None)
-        boundary = start if side == "start" or end is None else end
-        times = (_NAN if t is None else t for t in (boundary, start, end))
-        events.append((*times, _CODE[e.status], e.labelled))
+        start, end, code = e.start, e.end, _CODE[e.status]
+        if start is None or code not in _USABLE:
+            events.append((_NAN, _NAN, _NAN, code, e.labelled))
+        elif end is None:
+            events.append((start, start, _NAN, code, e.labelled))
+        else:
+            events.append((start if side == "start" else end, start, end, code, e.labelled))
     return events, answer.compliant, len(answer.extra), answer.invented
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #3bb812bf
@@ -150,16 +153,20 @@ class _Columns:
         in_labels, wanted_in_labels = row.time_base == "label", self.piece.mode == "recipe"
         length = clip.length / clip.scale if in_labels and clip.length is not None else clip.length
         asked = row.labels or clip.labels
-        order = range(len(asked)) if asked == clip.labels else places(asked, clip)
         events, compliant, extra, invented = self.read(row, asked, length, side)
-        self.events.extend(chain.from_iterable(events[i] for i in order))
-        self.events.extend(_PADDING * (self.index.events - len(events)))
+        if asked != clip.labels:
+            events = [events[i] for i in places(asked, clip)]
+        for event in events:
+            self.events.extend(event)
+        if len(events) < self.index.events:
+            self.events.extend(_PADDING * (self.index.events - len(events)))
         factor = 1.0 if in_labels == wanted_in_labels else 1 / clip.scale if wanted_in_labels else clip.scale
         self.factors.append(factor)
         run = self.runs.setdefault((row.model, row.fps), len(self.runs))
         at, count = len(self.invented), len(invented)
         self.heads.extend((clip.place, run, row.trial, compliant, extra, offset, at, count))
-        self.invented.extend(b * factor for b in invented)
+        if invented:
+            self.invented.extend(b * factor for b in invented)
 
     def trials(self, truncated: int) -> Trials:
         """The arrays."""

@@ -11,6 +11,7 @@ import av
 import numpy as np
 import pytest
 
+import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.reviewer.export import write_page
 from tempoloc_nb.reviewer.media import Media, is_played, strip_of
@@ -143,6 +144,16 @@ def test_a_widget_gets_the_same_and_its_videos(server: ReviewServer, videos: Pat
     assert reply(server.desk, {"id": 8, "request": {"op": "queue"}})[0]["answer"]["who"] == "Ada"
     assert "error" in reply(server.desk, {"id": 9, "request": {"op": "strip", "index": 5}})[0]["answer"]
     assert "error" in reply(server.desk, {"id": 9, "request": None})[0]["answer"]
+
+
+def test_a_notebook_gets_a_widget(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    widget = tl.review(videos, events=["grasp", "lift"], output=videos.parent / "w.jsonl")
+    sent = []
+    monkeypatch.setattr(widget, "send", lambda answer, buffers: sent.append((answer["id"], len(buffers))))
+    for number, op in enumerate(("queue", "clip", "video")):
+        widget._handle_custom_msg({"id": number, "request": {"op": op, "index": 0}}, [])
+    assert sent == [(0, 0), (1, 0), (2, 1)]
+    assert widget._esm == script()
 
 
 def test_a_page_to_show_holds_what_it_needs(server: ReviewServer, tmp_path: Path) -> None:

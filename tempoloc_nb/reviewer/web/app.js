@@ -16,8 +16,9 @@ const KEYS = [
 const AROUND = 0.5; // seconds of a loop before and after a boundary
 
 export class App {
-  constructor(host, backend) {
+  constructor(host, backend, place) {
     this.host = host;
+    this.place = place;
     this.backend = backend;
     this.drafts = new Map();
     this.selected = 0;
@@ -28,6 +29,7 @@ export class App {
       seek: (t) => { this.player.stop(); this.player.at(t); },
       select: (i, seeks = true) => this.select(i, seeks),
       grab: () => this.draft.mark(),
+      focus: () => this.frame.focus({ preventScroll: true }),
       drag: (i, t) => { this.draft.move(i, t, false); this.player.stop(); this.player.at(this.draft.events[i].boundary); this.redraw(); },
       drop: () => this.redraw(),
     });
@@ -60,7 +62,7 @@ export class App {
     this.more = el("details", { class: "more" }, el("summary", { title: "Export and import", "aria-label": "Export and import" }, "⋯"),
       this.menu = el("div", { class: "menu" }));
     const listButton = button("☰", "Show or hide the clips", () => this.frame.classList.toggle("listed"), { class: "toggle", "aria-label": "Clips" });
-    this.frame = el("div", { class: "frame", tabindex: -1 },
+    this.frame = el("div", { class: "app", tabindex: -1 },
       el("header", {}, listButton, el("div", { class: "titles" }, this.title, this.by), el("span", { class: "space" }),
         this.undoButton, this.redoButton, this.who, this.saveButton, this.nextButton,
         button("?", "Keys", () => this.help.showModal(), { class: "keys" }), this.more),
@@ -68,7 +70,8 @@ export class App {
       el("div", { class: "work" }, el("main", {}, this.player.root, this.timeline.root),
         el("aside", {}, this.events.root, this.answers.root, this.history.root)), this.help);
     this.host.append(this.frame);
-    this.frame.addEventListener("keydown", (e) => this._key(e));
+    // A page has one reviewer, a notebook much else.
+    (this.place === "page" ? window : this.frame).addEventListener("keydown", (e) => this._key(e));
     window.addEventListener("beforeunload", (e) => this.queue.unsaved.size && e.preventDefault());
   }
 
@@ -287,7 +290,7 @@ export class App {
   }
 
   _key(e) {
-    const at = e.target;
+    const at = e.composedPath()[0];
     if (e.key === "Escape" && this.more.open) this.more.open = false;
     const control = e.ctrlKey || e.metaKey;
     const inField = /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName) && at.type !== "checkbox";

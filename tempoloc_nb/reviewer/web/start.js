@@ -26,7 +26,7 @@ async function mount(host, backend, place = "page") {
   dress();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
   new MutationObserver(dress).observe(document.body, { attributes: true });
-  return new App(box, backend).start();
+  return new App(box, backend, place).start();
 }
 
 function render({ model, el }) {

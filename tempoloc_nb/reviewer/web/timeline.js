@@ -7,7 +7,7 @@ const ROW = 24;
 
 export class Timeline {
   constructor(actions) {
-    this.actions = actions; // seek(time), select(i), grab(i), drag(i, time), drop(i)
+    this.actions = actions; // seek(time), select(i), focus(), grab(i), drag(i, time), drop(i)
     this.svg = el("svg", { class: "axis", role: "group", "aria-label": "Timeline" });
     const button = (text, title, onclick) => el("button", { type: "button", title, "aria-label": title, onclick }, text);
     this.hint = el("span", { class: "hint" }, "Drag a boundary. Ctrl + wheel zooms, the wheel moves.");
@@ -93,6 +93,7 @@ export class Timeline {
     if (e.button || !this.view) return;
     const grip = e.target.closest("[data-event]");
     this.svg.setPointerCapture(e.pointerId);
+    this.actions.focus(); // keys belong to the reviewer from now on
     if (grip) {
       this.dragging = Number(grip.getAttribute("data-event"));
       this.off = this._place(e) - this.draft.events[this.dragging].boundary;
