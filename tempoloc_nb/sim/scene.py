@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import TempolocError, unknown
+from .gap_scenes import press_buttons, push_cube
 from .motion import Floats
 
 # %% auto #0
@@ -65,6 +66,9 @@ ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
         "nut-assembly": "NutAssembly",
         "pick-place": "PickPlaceCan",
         "door": "Door",
+        "push": "PushCube",
+        "press": "PressButtons",
+        "thread": "NutAssemblySquare",
     }
 )
 TEXTURES = ("light-wood", "gray-felt", "dark-wood")
@@ -135,6 +139,7 @@ def _classes() -> Mapping[str, Any]:
 
     robosuite.utils.log_utils.ROBOSUITE_DEFAULT_LOGGER.setLevel("ERROR")
     known = {**REGISTERED_ENVS, "StackThreeCubes": _three_cubes(REGISTERED_ENVS["Stack"])}
+    known |= {"PushCube": push_cube(REGISTERED_ENVS["Lift"]), "PressButtons": press_buttons(REGISTERED_ENVS["Lift"])}
     return {task: _dressed(known[name]) for task, name in ENVIRONMENTS.items()}
 
 # %% ../../nbs/65_sim/30_scene.ipynb #31302aaf
@@ -184,8 +189,8 @@ _TABLE = ((0.62, 0.0, 1.32), (-0.06, 0.0, 0.89), 38.0)
 _PEGS = ((0.80, 0.0, 1.42), (0.03, 0.0, 0.90), 42.0)
 VIEWS: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float], float]] = MappingProxyType(
     {
-        **dict.fromkeys(("lift", "stack-two", "stack-three"), _TABLE),
-        **dict.fromkeys(("square", "nut-assembly"), _PEGS),
+        **dict.fromkeys(("lift", "stack-two", "stack-three", "push", "press"), _TABLE),
+        **dict.fromkeys(("square", "nut-assembly", "thread"), _PEGS),
         "pick-place": ((0.90, 0.05, 1.55), (-0.02, 0.02, 0.90), 50.0),
         "door": ((0.45, 0.45, 1.60), (-0.10, -0.02, 1.02), 50.0),
     }
@@ -266,7 +271,7 @@ class Dresser:
             self.model.mat_rgba[material, :3] = rng.uniform(0.6, 1.0) * rng.uniform(0.88, 1.0, 3)
 
     def _distract(self, rng: np.random.Generator) -> None:
-        height = 0.84 if self.task == "pick-place" else 0.85 if "nut" in self.task or self.task == "square" else 0.83
+        height = 0.84 if self.task == "pick-place" else 0.85 if VIEWS[self.task] is _PEGS else 0.83
         sides = rng.permutation([-1, -1, 1])
         for i, side in enumerate(sides.tolist()):
             body = self.model.body(f"distractor{i}").id
