@@ -100,7 +100,7 @@ PANELS = {
         predictions.merge, predictions.import_recipe, models.models, models.doctor,
     ),
     "Videos and data": (videos.simulate, videos.overlay, data.app),
-    "Generate demonstrations": (generation.check_labels,),
+    "Generate demonstrations": (generation.check_labels, generation.generate),
     "Train": (finetune.app, tiny.app),
     "The study": (study.study, study.experiment),
 }  # fmt: skip

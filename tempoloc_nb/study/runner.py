@@ -161,7 +161,7 @@ def study_inputs() -> list[Path]:
     inputs = [p for p in source if p.name != "_modidx.py"]  # nbdev's index of the notebooks runs nothing
     inputs.append(found.root / "settings.ini")
     inputs += [*files_below(found.root / "constraints"), *found.paths.data.glob("*.toml")]
-    for part in ("tasks", "benchmarks", "prompts", "predictions", "training"):
+    for part in ("tasks", "benchmarks", "prompts", "predictions", "training", "generation"):
         inputs += files_below(found.paths.data / part)
     return inputs
 

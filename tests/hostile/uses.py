@@ -160,6 +160,8 @@ USES: tuple[Use, ...] = (
     use("check-labels labels.hdf5 --figure out.svg", "labels.hdf5", "labels.hdf5", output="out.svg"),
     use("check-labels demos.hdf5 --task-spec spec.json", "demos.hdf5 spec.json", "spec.json demos.hdf5"),
     use(("check-labels", MANIFEST), "m", f"{MANIFEST} m/mug.toml"),
+    # without Isaac Lab's generator, and without a task of its own: that is said after the files are read
+    use(("generate", MANIFEST, "--boundaries", "truth", *OUT), "m", f"{MANIFEST} m/mug.toml", weight=1),
     use("dataset export hdf5 skills/manifest.jsonl -o isaac.hdf5 --task-spec auto.yaml --index --object mug --create",
         "skills isaac.hdf5 auto.yaml", "auto.yaml auto.yaml skills/mug.toml isaac.hdf5",
         output="", changes=("here/isaac.hdf5",)),
