@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from math import isnan
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -145,12 +146,14 @@ def generate(
     rows, lines = [], []
     for o in found:
         share = [100 * v for v in wilson(o.succeeded, o.tried)]
+        errors = (None, None) if isnan(o.mae) else (o.mae, o.bias)
         rows.append({
-            "task": o.task, "offset": o.offset, "boundaries": o.boundaries, "mae_s": o.mae, "bias_s": o.bias,
+            "task": o.task, "offset": o.offset, "boundaries": o.boundaries, "mae_s": errors[0], "bias_s": errors[1],
             "trials": o.tried, "succeeded": o.succeeded, "low_pct": share[0], "high_pct": share[1],
         })  # fmt: skip
         lines.append(
             f"{o.task}, offsets {o.offset[0]} to {o.offset[1]}, {o.boundaries}: {o.succeeded} of {o.tried} succeed "
-            f"({share[0]:.0f} to {share[1]:.0f} %), error {o.mae:.2f} s, bias {o.bias:+.2f} s"
+            f"({share[0]:.0f} to {share[1]:.0f} %), "
+            + ("no source has all its boundaries" if isnan(o.mae) else f"error {o.mae:.2f} s, bias {o.bias:+.2f} s")
         )
     echo_done(json.dumps(rows, indent=2) if as_json else "\n".join(lines), output)
