@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from . import data, finetune, models, predictions, reviewing, study, tiny, videos
+from . import data, finetune, generation, models, predictions, reviewing, study, tiny, videos
 from .options import tell
 from .study import join_parameters
 from ..core.errors import TempolocError
@@ -97,9 +97,10 @@ PANELS = {
     "Find boundaries": (predictions.find, reviewing.review),
     "Measure on a benchmark": (
         predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse,
-        predictions.merge, predictions.import_recipe, models.models,
+        predictions.merge, predictions.import_recipe, models.models, models.doctor,
     ),
     "Videos and data": (videos.simulate, videos.overlay, data.app),
+    "Generate demonstrations": (generation.check_labels,),
     "Train": (finetune.app, tiny.app),
     "The study": (study.study, study.experiment),
 }  # fmt: skip

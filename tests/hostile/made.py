@@ -47,6 +47,7 @@ def make_all(folder: Path, run: Run, server: str) -> None:
     captions(folder)
     lerobot(folder)
     hdf5(folder)
+    label_file(folder / "labels.hdf5", demos=6)
     skills(folder)
     run("dataset", "export", "autodata", "skills/mug.toml", "-o", "auto.yaml")
     pickles(folder)
@@ -55,6 +56,12 @@ def make_all(folder: Path, run: Run, server: str) -> None:
     run("sft", "config", "--engine", "transformers", "--model", "model", "--dataset", "hf", "-o", "sft.toml")
     run("sft", "config", "--model", "model", "--dataset", "hf", "-o", "cosmos.toml")
     project(folder)
+
+
+def label_file(path: Path, demos: int) -> None:
+    import labelled_demos
+
+    labelled_demos.label_file(path, demos=demos)
 
 
 def videos(folder: Path) -> None:
