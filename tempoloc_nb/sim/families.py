@@ -43,6 +43,7 @@ class ClipFamily:
     fps: float = 30.0
     crf: int = 26  # H.264 quality: higher is more compressed
     timing: Timing | None = None  # the script's own, unless set
+    half_size: float | None = None  # m, of all cubes; drawn for each, unless set
     detours: bool = False  # with missed grasps, regrasps and other cubes handled first (see `plays.detour`)
     skills: bool = False  # with the start of each skill as an event before its end
 
