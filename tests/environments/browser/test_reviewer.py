@@ -192,6 +192,7 @@ def test_what_was_saved_is_there_after_a_reload(server: ReviewServer, folder: Pa
     page.get_by_label("Who corrects").fill("Grace")
     page.keyboard.press("Control+s")
     expect(page.locator(".banner")).to_contain_text("Saved tidy/b")
+    expect(page.locator(".line.done")).to_have_count(1)
     clip = saved(folder)["tidy/b"]
     assert f"{clip.boundaries[0]:.3f}" == moved
     (entry,) = clip.extra["corrections"]
