@@ -227,8 +227,8 @@ def signal_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
 def content_findings(demo: DemoLabels) -> Iterator[LabelFinding]:
     """What a generator reads and the demonstration lacks, and what cannot be used."""
     prepare = "prepare the file with MimicGen or Isaac Lab; for the latter, tempoloc find --write may compute poses"
-    for path in demo.lacking:
-        yield LabelFinding("error", "lacking", demo.demo, "", f"has no {path}", prepare)
+    if demo.lacking:
+        yield LabelFinding("error", "lacking", demo.demo, "", f"has no {', '.join(demo.lacking)}", prepare)
     for path, reason in demo.broken.items():
         name = path.rpartition("/")[2] if "_signals/" in path else ""
         yield LabelFinding("error", "broken", demo.demo, name, f"{path} {reason}", prepare)

@@ -216,7 +216,7 @@ def test_a_file_without_env_args_or_signals_and_an_inverted_gripper(tmp_path: Pa
             del demo["datagen_info"]
     report = check_labels(path, rate=20)
     assert {"missing-signal", "lacking"} == {f.rule for f in report.findings}
-    assert "8 demonstrations: 34 errors" in report.lines[-1]
+    assert "8 demonstrations: 10 errors" in report.lines[-1]
 
 
 def test_two_arms_are_checked_each_by_its_own_subtasks(tmp_path: Path) -> None:
