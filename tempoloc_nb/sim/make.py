@@ -53,11 +53,11 @@ RATE = 30.0  # Hz at which joint positions and signals are kept
 
 # %% ../../nbs/65_sim/10_make.ipynb #a54af802
 @cache
-def _workshop(task: str, robot: str) -> tuple[Any, Dresser]:
-    """This process's environment of a task and arm: building one takes seconds."""
+def _workshop(task: str, robot: str, half_size: float | None = None) -> tuple[Any, Dresser]:
+    """This process's environment of a task, arm and size of cubes: building one takes seconds."""
     env = make_environment(task, robot)
     env.reset()
-    return env, Dresser(env.sim.model._model, task)
+    return env, Dresser(env.sim.model._model, task, half_size)
 
 # %% ../../nbs/65_sim/10_make.ipynb #7cef841e
 def simulate_episode(family: ClipFamily, seed: int, gripper_delay: float = 0.0) -> SavedEpisode:
@@ -65,7 +65,7 @@ def simulate_episode(family: ClipFamily, seed: int, gripper_delay: float = 0.0) 
 
     `gripper_delay` (s) makes every gripper command come that much later than planned.
     """
-    env, dresser = _workshop(family.task, family.robot)
+    env, dresser = _workshop(family.task, family.robot, family.half_size)
     rng = np.random.default_rng(seed)
     timing = family.timing or family.script.timing
     durations, tail = timing.sample(rng)

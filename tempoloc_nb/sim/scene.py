@@ -224,10 +224,13 @@ class Looks:
 
 # %% ../../nbs/65_sim/30_scene.ipynb #4bbc5604
 class Dresser:
-    """Varies the looks of one compiled model; every call starts again from the model as it was built."""
+    """Varies the looks of one compiled model; every call starts again from the model as it was built.
 
-    def __init__(self, model: Any, task: str) -> None:
-        self.model, self.task = model, task
+    With a `half_size` (m) all cubes are of that size.
+    """
+
+    def __init__(self, model: Any, task: str, half_size: float | None = None) -> None:
+        self.model, self.task, self.half_size = model, task, half_size
         self.pristine = {name: np.array(getattr(model, name)) for name in EDITABLE}
 
     def __call__(self, rng: np.random.Generator) -> Looks:
@@ -298,6 +301,8 @@ class Dresser:
         materials = {"red": "redwood_mat", "green": "greenwood_mat", "blue": "bluewood_mat"}
         order = [str(c) for c in rng.permutation(CUBE_COLORS if len(names) == 3 else CUBE_COLORS[:2])]
         sizes = rng.uniform(0.0185, 0.0225, len(names))
+        if self.half_size is not None:  # drawn all the same: what is drawn after them stays
+            sizes[:] = self.half_size
         for name, color, size in zip(names, order, sizes.tolist(), strict=True):
             self._resize(f"cube{name}", size)
             ids = [i for i in range(self.model.nmat) if self.model.material(i).name.endswith(materials[color])]
