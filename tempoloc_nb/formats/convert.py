@@ -167,6 +167,8 @@ FORMATS: dict[str, Format] = {
             ("write", "read"),
         ),
         Format("hdf5", "MimicGen and Isaac Lab files", "hdf5:export_hdf5", "hdf5:import_hdf5"),
+        Format("timelens", "TimeLens' answers", "grounding:export_timelens", "grounding:import_grounding"),
+        Format("lmms-eval", "lmms-eval's answers", "grounding:export_lmms_eval", "grounding:import_grounding"),
     )
 }
 
