@@ -16,8 +16,9 @@ COSMOS_BIN := $(COSMOS_VENV)/bin
 COSMOS_TORCH ?= torch==2.13.0 torchvision==0.28.0
 LEROBOT_PYTHON_BASE ?= python3.12
 PYTEST_WORKERS ?= 2
+CHROMIUM ?= /usr/bin/chromium
 
-.PHONY: help study test test-transformers test-sim env-mimic test-mimic env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile lab docs readme check clean
+.PHONY: help study test test-transformers test-sim env-mimic test-mimic env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile test-browser lab docs readme check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +32,7 @@ help:
 	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU and test training files and packing (make env-cosmos-rl: only sets up)"
 	@echo "make test-lerobot    set up LeRobot (Python 3.12) and read our datasets with its own loader"
 	@echo "make test-hostile    thousands of hostile tries over every command (HOSTILE_SEED and HOSTILE_TRIES vary them)"
+	@echo "make test-browser    the reviewer in Chromium, which has to be there (CHROMIUM=/usr/bin/chromium)"
 	@echo "make lab       open the notebooks in JupyterLab"
 	@echo "make docs      build the documentation site into _docs/"
 
@@ -141,6 +143,10 @@ test-lerobot: $(VENV)/.ready $(LEROBOT_VENV)/.ready
 
 test-hostile: $(VENV)/.ready
 	$(BIN)/python tests/hostile/run.py
+
+test-browser: $(VENV)/.ready
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt playwright
+	CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest tests/environments/browser
 
 test-ray: $(VLLM_VENV)/.ray
 	$(VLLM_BIN)/python -m pytest tests/environments/ray

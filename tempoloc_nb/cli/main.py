@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from . import data, finetune, models, predictions, study, tiny, videos
+from . import data, finetune, generation, models, predictions, reviewing, study, tiny, videos
 from .options import tell
 from .study import join_parameters
 from ..core.errors import TempolocError
@@ -94,12 +94,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Find boundaries": (predictions.find,),
+    "Find boundaries": (predictions.find, reviewing.review),
     "Measure on a benchmark": (
         predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse,
         predictions.merge, predictions.import_recipe, models.models,
     ),
     "Videos and data": (videos.simulate, videos.overlay, data.app),
+    "Generate demonstrations": (generation.check_labels,),
     "Train": (finetune.app, tiny.app),
     "The study": (study.study, study.experiment),
 }  # fmt: skip

@@ -9,13 +9,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core.errors import TempolocError
-from ..core.files import is_stream
+from ..core.files import all_or_nothing, is_stream, writing
+from ..core.outputs import check_output
 from ..core.texts import json_text, shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIND = "What to find"
 MODEL = "Model"
@@ -34,7 +38,8 @@ __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'SIGNAL', '
            'ControlRateOption', 'InvertedOption', 'SummaryOption', 'ForceOption', 'WorkersOption', 'ModelOption',
            'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption',
            'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
-           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done', 'show']
+           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done', 'show',
+           'figure_place', 'write_figure']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -77,7 +82,7 @@ SignalsOption = Annotated[
 ]
 EventKindOption = Annotated[
     list[str] | None,
-    option(SIGNAL, "LABEL=close, open or none: what the gripper does, where the verb does not say it; repeatable."),
+    option(SIGNAL, "LABEL=close, open, start or none: what an event is, where its verb does not say it; repeatable."),
 ]
 ControlRateOption = Annotated[
     float | None,
@@ -159,3 +164,18 @@ def show(text: str, output: Path | None) -> None:
     with tqdm.external_write_mode(file=sys.stdout):
         echo_done(text, output)
         sys.stdout.flush()
+
+# %% ../../nbs/90_cli/20_options.ipynb #f0b559a7
+def figure_place(path: Path, force: bool) -> Path:
+    """Where a figure may be written; raises `TempolocError` for another suffix, and as `check_output` does."""
+    if path.suffix not in (".png", ".svg") and not is_stream(path):
+        raise TempolocError(f"a figure is written as .png or .svg, not as {path.name}")
+    return check_output(path, force=force)
+
+
+def write_figure(figure: Figure, path: Path, force: bool) -> None:
+    """Write a figure to a place that `figure_place` found good."""
+    from tempoloc_nb.study.report import render
+
+    with writing(path), all_or_nothing(path, force=force) as partial:
+        partial.write_bytes(render(figure, "svg" if path.suffix == ".svg" else "png"))

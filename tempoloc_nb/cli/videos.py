@@ -32,7 +32,9 @@ def simulate(
         option(SCENE, "lift, stack-two, stack-three, square, nut-assembly, pick-place or door."),
     ],
     n: Annotated[int, option(SCENE, "Successful demonstrations to make.", "--n", check=number(1))] = 10,
-    robot: Annotated[str, option(SCENE, "Panda, Kinova3 or UR5e.")] = "Panda",
+    robot: Annotated[
+        str, option(SCENE, "Panda, Kinova3, UR5e, IIWA, Sawyer; with another's gripper: UR5e-panda, Panda-rethink.")
+    ] = "Panda",
     seed: Annotated[
         int,
         option(SCENE, "First seed, below the study's own, which start at 1000000.", check=number(0)),

@@ -22,6 +22,8 @@ Kind = TypeVar("Kind")
 MAX_FAULTS = 10
 STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """Set as `__pydantic_config__` of a dataclass that is read from a file."""
+OTHERS: ConfigDict = {**STRICT, "extra": "ignore"}
+"""As `STRICT`, for files of other tools and of later versions, which may hold more."""
 TEXTS: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
 """As `STRICT`, for files that know texts alone, such as INI: "8" may be a number and "no" a truth value."""
 
@@ -32,7 +34,7 @@ def faults(lines: Sequence[str]) -> TempolocError:
     return TempolocError("\n".join([*lines[:MAX_FAULTS], *more]))
 
 # %% auto #0
-__all__ = ['Kind', 'MAX_FAULTS', 'STRICT', 'TEXTS', 'faults', 'check_json', 'check', 'check_texts']
+__all__ = ['Kind', 'MAX_FAULTS', 'STRICT', 'OTHERS', 'TEXTS', 'faults', 'check_json', 'check', 'check_texts']
 
 # %% ../../nbs/10_core/15_checks.ipynb #ec65b19d
 @cache

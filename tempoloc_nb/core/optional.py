@@ -14,8 +14,8 @@ from .files import first_line
 
 EXTRAS = {
     **dict.fromkeys(("accelerate", "safetensors", "torch", "torchvision", "transformers"), "hf"),
-    **dict.fromkeys(("matplotlib", "pandas", "papermill", "nbconvert", "seaborn"), "study"),
-    **dict.fromkeys(("datasets", "h5py", "pyarrow"), "data"),
+    **dict.fromkeys(("anywidget", "matplotlib", "pandas", "papermill", "nbconvert", "seaborn"), "study"),
+    **dict.fromkeys(("datasets", "h5py", "pyarrow", "yaml"), "data"),
     **dict.fromkeys(("mujoco", "robosuite"), "sim"),
     "anyio": "server", "httpx": "server", "peft": "lora", "ray": "ray", "vllm": "vllm", "xgrammar": "structured",
 }  # fmt: skip

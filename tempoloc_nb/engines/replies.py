@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le, Len
 
-from ..core.checks import STRICT, check
+from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.texts import shown
@@ -21,13 +21,12 @@ from .keys import base_url
 __all__ = ['Count', 'Reply', 'read_reply', 'read_prompt_tokens', 'Served', 'list_served']
 
 # %% ../../nbs/35_engines/115_replies.ipynb #4f04d58b
-_OTHERS: Any = {**STRICT, "extra": "ignore"}
 Count = Annotated[int, Ge(0), Le(10**8)]  # tokens
 
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
-    __pydantic_config__: ClassVar = _OTHERS
+    __pydantic_config__: ClassVar = OTHERS
 
     prompt_tokens: Count
     completion_tokens: Count
@@ -35,7 +34,7 @@ class _Usage:
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    __pydantic_config__: ClassVar = _OTHERS
+    __pydantic_config__: ClassVar = OTHERS
 
     content: str | None = None
     reasoning: str | None = None
@@ -44,7 +43,7 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    __pydantic_config__: ClassVar = _OTHERS
+    __pydantic_config__: ClassVar = OTHERS
 
     message: _Message
     finish_reason: Literal["stop", "length"]
@@ -52,14 +51,14 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    __pydantic_config__: ClassVar = _OTHERS
+    __pydantic_config__: ClassVar = OTHERS
 
     usage: _Usage
 
 
 @dataclass(frozen=True, slots=True)
 class _Completion(_Counted):
-    __pydantic_config__: ClassVar = _OTHERS
+    __pydantic_config__: ClassVar = OTHERS
 
     choices: Annotated[tuple[_Choice, ...], Len(1, 1)]
 
@@ -94,7 +93,7 @@ def read_prompt_tokens(found: Any) -> int:
 class Served:
     """A model in a server's list: its name there, whose it is ("vllm"), and where it comes from."""
 
-    __pydantic_config__: ClassVar = _OTHERS
+    __pydantic_config__: ClassVar = OTHERS
 
     id: str
     owned_by: str | None = None
@@ -109,7 +108,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class _ServedList:
-    __pydantic_config__: ClassVar = _OTHERS
+    __pydantic_config__: ClassVar = OTHERS
 
     data: tuple[Served, ...]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, first_line, read_object
+from ..core.files import first_line, read_object, write_text
 from ..core.optional import import_transformers
 from ..engines.qwen import use_batched_vision_attention
 from .examples import set_frame_pixels
@@ -148,8 +148,7 @@ def save_folder(
     (out / WAY).unlink(missing_ok=True)  # the source's, if it has one
     if way is not None:
         write_way(out, way)
-    with all_or_nothing(out / "README.md") as partial:
-        partial.write_text(card, encoding="utf-8", newline="\n")
+    write_text(out / "README.md", card)
     return out
 
 # %% ../../nbs/60_finetuning/120_weights.ipynb #11d5313a

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Interval
 from ..clips.videos import first_names
-from ..core.checks import check
+from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, read_object, read_text, write_json
 from ..core.outputs import keep_backup
 from ..data.sample import answer_events
-from .convert import OTHERS, relative_path
+from .convert import relative_path
 from ..video.files import VideoInfo, probe
 
 # %% auto #0

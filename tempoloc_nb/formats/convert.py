@@ -11,23 +11,19 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..clips.manifest import Clip, write_manifest
-from ..clips.tasks import BoundaryIs, Task, load_task
+from ..clips.tasks import BoundaryIs, Subtask, Task, load_task
 from ..clips.videos import first_names
-from ..core.checks import STRICT
 from ..core.errors import TempolocError, unknown
 from ..core.files import is_stream, write_text, writing
 from ..core.outputs import check_output
 
-if TYPE_CHECKING:
-    from pydantic import ConfigDict
-
 # %% auto #0
-__all__ = ['OTHERS', 'FORMATS', 'Converted', 'relative_path', 'check_unique', 'check_task_name', 'write_task', 'write_tasks',
+__all__ = ['FORMATS', 'Converted', 'relative_path', 'check_unique', 'check_task_name', 'task_text', 'write_task', 'write_tasks',
            'write_imported', 'Format', 'find_format', 'options_of', 'export_dataset', 'import_dataset']
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6f8e2f83
@@ -51,10 +47,6 @@ def relative_path(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path.parent.resolve() / path.name, folder.resolve())).as_posix()
 
 # %% ../../nbs/55_formats/10_convert.ipynb #796dc7e1
-OTHERS: ConfigDict = {**STRICT, "extra": "ignore"}
-"""Set as `__pydantic_config__` of a dataclass that is read from another tool's file."""
-
-
 def check_unique(seen: dict[str, str], name: str, where: str) -> None:
     """Note `name`; raises `TempolocError` if it was there before."""
     if name in seen:
@@ -69,18 +61,31 @@ def check_task_name(key: str) -> str:
     return key
 
 # %% ../../nbs/55_formats/10_convert.ipynb #e1bfae99
-def write_task(folder: Path, key: str, events: Iterable[str], **fields: str | float) -> None:
+def task_text(key: str, events: Iterable[str], subtasks: Iterable[Subtask] = (), **fields: str | float) -> str:
+    """A task file (TOML); raises `TempolocError` for a key that cannot be a file's name."""
+
+    def lines(values: Mapping[str, Any]) -> str:
+        return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
+
+    parts = [{name: value for name, value in asdict(s).items() if value} for s in subtasks]
+    text = lines({"key": check_task_name(key), "events": [*events], **fields})
+    return text + "".join("\n[[subtasks]]\n" + lines(part) for part in parts)
+
+
+def write_task(
+    folder: Path, key: str, events: Iterable[str], subtasks: Iterable[Subtask] = (), **fields: str | float
+) -> None:
     """Write the task file `folder/key.toml`; raises `TempolocError` if it is there."""
-    values = {"key": check_task_name(key), "events": [*events], **fields}
-    text = "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
-    write_text(folder / f"{key}.toml", text, force=False)
+    write_text(folder / f"{key}.toml", task_text(key, events, subtasks, **fields), force=False)
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6cc386af
-def write_tasks(clips: Iterable[Clip], folder: Path, boundary_is: Mapping[str, BoundaryIs]) -> tuple[str, ...]:
+def write_tasks(
+    clips: Iterable[Clip], folder: Path, boundary_is: Mapping[str, BoundaryIs], subtasks: Iterable[Subtask] = ()
+) -> tuple[str, ...]:
     """Write a task file for each task that is neither shipped nor in `folder`; returns the keys of those written.
 
     A task's events are all labels of its clips, in the order in which they come. `boundary_is`: task → convention.
-    Raises `TempolocError` for clips of a known task that has other events.
+    `subtasks` are those of a new task. Raises `TempolocError` for clips of a known task that has other events.
     """
     labels: dict[str, dict[str, None]] = {}
     for clip in clips:
@@ -93,7 +98,7 @@ def write_tasks(clips: Iterable[Clip], folder: Path, boundary_is: Mapping[str, B
         elif odd := [e for e in events if not known.fits(e)]:
             raise TempolocError(f"{key} is a known task without the event {odd[0]!r}: choose another name for the task")
     for key in new:
-        write_task(folder, key, labels[key], boundary_is=boundary_is.get(key, "start"))
+        write_task(folder, key, labels[key], subtasks, boundary_is=boundary_is.get(key, "start"))
     return tuple(new)
 
 # %% ../../nbs/55_formats/10_convert.ipynb #05be6c45
@@ -110,7 +115,7 @@ def _known_task(key: str, folder: Path) -> Task | None:
 # %% ../../nbs/55_formats/10_convert.ipynb #10e3e638
 def write_imported(
     clips: Sequence[Clip], output: Path, *, dropped: Mapping[str, Sequence[str]] | None = None,
-    boundary_is: Mapping[str, BoundaryIs] | None = None, force: bool = False,
+    boundary_is: Mapping[str, BoundaryIs] | None = None, subtasks: Sequence[Subtask] = (), force: bool = False,
 ) -> Converted:
     """Write what was read as a manifest, and its unknown tasks beside it; a stream gets the manifest alone.
 
@@ -121,7 +126,7 @@ def write_imported(
         raise TempolocError(f"nothing to import: {reasons or 'the file is empty'}")
     check_output(output, force=force)
     output.parent.mkdir(parents=True, exist_ok=True)
-    made = () if is_stream(output) else write_tasks(clips, output.parent, boundary_is or {})
+    made = () if is_stream(output) else write_tasks(clips, output.parent, boundary_is or {}, subtasks)
     write_manifest(output, clips, force=force)
     notes = [f"new tasks {first_names(made)}, see their .toml files"] if made else []
     if bare := [c.clip for c in clips if not c.labelled]:
@@ -166,7 +171,10 @@ FORMATS: dict[str, Format] = {
             "lerobot", "LeRobot v3 datasets", "lerobot_write:export_lerobot", "lerobot_read:import_lerobot",
             ("write", "read"),
         ),
-        Format("hdf5", "MimicGen and Isaac Lab files", "hdf5:export_hdf5", "hdf5:import_hdf5"),
+        Format(
+            "hdf5", "MimicGen and Isaac Lab files", "hdf5_subtasks:export_hdf5", "hdf5_subtasks:import_hdf5",
+        ),
+        Format("autodata", "AutoData's task descriptors", "autodata:export_autodata", "autodata:import_autodata"),
         Format("timelens", "TimeLens' answers", "grounding:export_timelens", "grounding:import_grounding"),
         Format("lmms-eval", "lmms-eval's answers", "grounding:export_lmms_eval", "grounding:import_grounding"),
     )

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest"  # who proposed a boundary that the manifest holds
 
 # %% auto #0
-__all__ = ['MANIFEST', 'Proposal', 'proposals', 'Row', 'Change', 'Corrections', 'apply_rows', 'moved_clips', 'export_proposals',
-           'import_rows']
+__all__ = ['MANIFEST', 'Proposal', 'proposals', 'Row', 'Change', 'Corrections', 'apply_rows', 'moved_clips', 'copy_tasks',
+           'export_proposals', 'import_rows']
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #8f213299
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,14 @@ def proposals(clips: Iterable[Clip], combined: Sequence[Combined] = ()) -> list[
 class Row:
     """A boundary (s of the source) as a person sent it, and as it was `proposed`; `where` is file and line.
 
-    Times nearer than `same` are equal: a file of milliseconds cannot say more.
+    Without a boundary, the person says that the event does not happen in the clip. Times nearer than `same` are
+    equal: a file of milliseconds cannot say more.
     """
 
     where: str
     clip: str
     label: str
-    boundary: float
+    boundary: float | None
     proposed: float | None = None
     by: str = MANIFEST
     why: str = ""
@@ -87,18 +88,21 @@ class Row:
 # %% ../../nbs/55_formats/20_corrections.ipynb #08336f21
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One boundary that a person moved (s of the source); `old` is None where none was proposed."""
+    """One boundary that a person moved (s of the source).
+
+    `old` is None where none was proposed, `new` where the event does not happen.
+    """
 
     clip: str
     label: str
     old: float | None
-    new: float
+    new: float | None
     why: str = ""
 
     @property
     def seconds(self) -> float | None:
         """By how much, later being positive."""
-        return None if self.old is None else self.new - self.old
+        return None if self.old is None or self.new is None else self.new - self.old
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #7bb013ad
 @dataclass(frozen=True, slots=True)
@@ -138,10 +142,12 @@ def _check_times(clip: Clip, rows: Sequence[Row]) -> None:
     """Raise unless the boundaries increase within the clip, and one `by` proposed them all."""
     before: Row | None = None
     for row in rows:
+        if row.boundary is None:
+            continue
         if row.boundary <= 0 or (clip.duration and row.boundary > clip.duration + 1e-6):
             end = f"{clip.duration:g}" if clip.duration else "?"
             raise TempolocError(f"{row.where}: {row.boundary:g} s is outside {clip.clip}, from 0 to {end} s")
-        if before is not None and row.boundary <= before.boundary:
+        if before is not None and before.boundary is not None and row.boundary <= before.boundary:
             raise TempolocError(
                 f"{row.where}: {clip.clip}: {row.label!r} at {row.boundary:g} s must come after {before.label!r} "
                 f"at {before.boundary:g} s"
@@ -153,11 +159,21 @@ def _check_times(clip: Clip, rows: Sequence[Row]) -> None:
         before = row
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #8baaffef
-def _moved(events: Sequence[Event], times: Sequence[float], rows: Sequence[Row]) -> tuple[Event, ...]:
-    """The events at new boundaries; where their intervals begin or end at an old one, they follow."""
-    follow = {e.boundary: t for e, t in zip(events, times, strict=True)}
+def _moved(events: Sequence[Event], times: Sequence[float | None], rows: Sequence[Row]) -> tuple[Event, ...]:
+    """The events at new boundaries; where their intervals begin or end at an old one, they follow.
+
+    An event without a time is left out, and what followed it follows the next.
+    """
+    follow: dict[float | None, float] = {}
+    later: float | None = None
+    for event, time in zip(reversed(events), reversed(times), strict=True):
+        later = later if time is None else time
+        if later is not None:
+            follow[event.boundary] = later
     made = []
     for event, time, row in zip(events, times, rows, strict=True):
+        if time is None:
+            continue
         start, end = (None if t is None else follow.get(t, t) for t in (event.start, event.end))
         if start is not None and end is not None and end < start:
             raise TempolocError(
@@ -168,13 +184,18 @@ def _moved(events: Sequence[Event], times: Sequence[float], rows: Sequence[Row])
     return tuple(made)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d2f26654
-def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str]) -> tuple[Clip, list[Change]]:
+def _correct(
+    clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: bool
+) -> tuple[Clip, list[Change]]:
     """One clip with a person's rows, and what they changed in it; `stamp` says who changed it, when and why."""
     rows = _matched(clip, rows)
     _check_times(clip, rows)
     by = rows[0].by
     own = clip.source_boundaries if by == MANIFEST and clip.labelled else (None,) * len(rows)
-    changes, times = [], []
+    if all(row.boundary is None for row in rows):
+        raise TempolocError(f"{rows[0].where}: no event of {clip.clip} would be left: leave the clip out instead")
+    changes = list[Change]()
+    times = list[float | None]()
     for row, event, now in zip(rows, clip.events, own, strict=True):
         if now is not None and row.proposed is not None and abs(row.proposed - now) > 1e-6:
             raise TempolocError(
@@ -182,12 +203,15 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str]) -> tuple
                 f"manifest now says {now:g} s: export again"
             )
         old = row.proposed if now is None else now
-        if old is not None and abs(row.boundary - old) <= row.same:
+        if row.boundary is None:
+            times.append(None)
+            changes.append(Change(clip.clip, event.label, old, None, row.why))
+        elif old is not None and abs(row.boundary - old) <= row.same:
             times.append(event.time if now is not None else old / clip.label_scale)
         else:
             times.append(row.boundary / clip.label_scale)
             changes.append(Change(clip.clip, event.label, old, row.boundary, row.why))
-    if by == MANIFEST and not changes:
+    if by == MANIFEST and not changes and not accept:
         return clip, []
     plain = clip.events if by == MANIFEST else tuple(Event(e.label, e.boundary) for e in clip.events)
     return replace(clip, events=_moved(plain, times, rows), extra=_provenance(clip, by, changes, stamp)), changes
@@ -195,18 +219,23 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str]) -> tuple
 # %% ../../nbs/55_formats/20_corrections.ipynb #e532da9e
 def _provenance(clip: Clip, by: str, changes: Sequence[Change], stamp: Mapping[str, str]) -> Mapping[str, Any]:
     """The clip's `extra` with one more entry under "corrections"."""
-    listed = [{k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")} for c in changes]
+    listed: list[dict[str, Any]] = []
+    for c in changes:
+        said = {k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")}
+        listed.append(said if c.new is not None else {**said, "missing": True})
     before = clip.extra.get("corrections", [])
     return {**clip.extra, "corrections": [*before, {**stamp, "from": by, "changed": listed}]}
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #cfa2c302
 def apply_rows(
-    clips: Iterable[Clip], rows: Sequence[Row], *, who: str, why: str = "", when: datetime | None = None
+    clips: Iterable[Clip], rows: Sequence[Row], *, who: str, why: str = "", when: datetime | None = None,
+    accept: bool = False,
 ) -> Corrections:
     """The clips with a person's rows; clips without rows stay as they are.
 
     Each changed clip gets an entry in `extra["corrections"]`: who, when (ISO 8601, now by default), why, who proposed
-    the boundaries, and the changed events with old and new seconds. Raises `TempolocError` naming file and line for an
+    the boundaries, and the changed events with old and new seconds, or `missing` where an event does not happen. With
+    `accept`, a clip whose rows change nothing gets one, too. Raises `TempolocError` naming file and line for an
     unknown clip or label, a missing or doubled event, boundaries that do not increase or lie outside the clip, and a
     manifest that has changed since the export.
     """
@@ -219,7 +248,7 @@ def apply_rows(
     read, done, changes = len(of_clip), [], []
     for clip in clips:
         if found := of_clip.pop(clip.clip, []):
-            clip, changed = _correct(clip, found, stamp)
+            clip, changed = _correct(clip, found, stamp, accept)
             changes += changed
         done.append(clip)
     for name, left in of_clip.items():
@@ -234,7 +263,7 @@ def moved_clips(clips: Iterable[Clip], old: str | Path, new: str | Path) -> tupl
     )
 
 
-def _copy_tasks(benchmark: Benchmark, folder: Path) -> None:
+def copy_tasks(benchmark: Benchmark, folder: Path) -> None:
     """The task files that stand beside a manifest, also in `folder`; those that are there stay."""
     for key in benchmark.tasks:
         own, new = benchmark.root / f"{key}.toml", folder / f"{key}.toml"
@@ -267,6 +296,6 @@ def import_rows(
     done = apply_rows(benchmark.clips, rows, who=who, why=why)
     output.parent.mkdir(parents=True, exist_ok=True)
     if not is_stream(output):
-        _copy_tasks(benchmark, output.parent)
+        copy_tasks(benchmark, output.parent)
     write_manifest(output, moved_clips(done.clips, benchmark.root, output.parent), force=force)
     return Converted(output, len(done.clips), notes=(str(done),))

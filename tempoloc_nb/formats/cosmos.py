@@ -19,7 +19,7 @@ from tqdm import tqdm
 from ..clips.manifest import Clip, clip_from_dict, clip_to_dict, load_benchmark
 from ..clips.tasks import BoundaryIs, Event, Interval, boundary_of
 from ..clips.videos import first_names, videos_here
-from ..core.checks import check
+from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from tempoloc_nb.core.files import (
     all_or_nothing,
@@ -42,7 +42,7 @@ from tempoloc_nb.formats.captions import (
     read_text_actions,
     uuid_of,
 )
-from .convert import OTHERS, Converted, check_unique, relative_path, write_imported
+from .convert import Converted, check_unique, relative_path, write_imported
 from ..video.files import SUFFIXES, VideoInfo, probe
 
 # %% auto #0

@@ -23,11 +23,12 @@ from ..inference.signals import Signal, Told, gripper_answers, motion_answers, s
 from ..scoring.metrics import Floats
 
 NPZ_HZ = 30.0  # of the simulated benchmark's signals
+NPZ_HAND = 1e-3  # m, the unit of the hand's way in them
 STATE = "observation.state"
 
 # %% auto #0
-__all__ = ['NPZ_HZ', 'STATE', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'opening_of', 'read_gripper', 'SignalRowSummary',
-           'write_signal_row']
+__all__ = ['NPZ_HZ', 'NPZ_HAND', 'STATE', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'opening_of', 'read_gripper',
+           'SignalRowSummary', 'write_signal_row']
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ec
 def _command(demo: Any) -> Floats:
@@ -50,13 +51,20 @@ def opening_of(demo: Any) -> Floats:
     return -joint if follows < 0 else joint
 
 
+def _hand(demo: Any) -> Floats | None:
+    """Where the hand of a demonstration was (T, 3) m, if one observation says so."""
+    names = [name for name in demo.get("obs", {}) if name.endswith("eef_pos")]
+    places = np.asarray(demo["obs"][names[0]], dtype=np.float64) if len(names) == 1 else None
+    return places if places is not None and places.shape == (len(demo["actions"]), 3) else None
+
+
 def _of_demos(path: Path, clips: Iterable[Clip], rate: float | None) -> Iterator[tuple[str, Signal]]:
     with held_file(path), opened_demos(path) as data:
         hz = control_rate(data, rate)
         for demo, clip in demos_of(clips).items():
             if demo in data:
                 steps_of(data[demo])  # says so if there are no actions
-                yield clip.clip, signal_at(opening_of(data[demo]), hz)
+                yield clip.clip, signal_at(opening_of(data[demo]), hz, _hand(data[demo]))
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #07ffd3b4
 def _state_place(features: Any, name: str) -> int:
@@ -90,6 +98,7 @@ def _of_archive(path: Path, clips: Iterable[Clip]) -> Iterator[tuple[str, Signal
     try:
         with np.load(path, allow_pickle=False) as data:
             opening = data["aperture"].astype(np.float64)
+            hand = data["hand"].T * NPZ_HAND if "hand" in data else None
             ends = np.cumsum(data["frames"]).tolist()
             starts = dict(zip(data["clip"].tolist(), zip([0, *ends[:-1]], ends, strict=True), strict=True))
     except (OSError, KeyError, ValueError) as error:
@@ -97,7 +106,7 @@ def _of_archive(path: Path, clips: Iterable[Clip]) -> Iterator[tuple[str, Signal
     for clip in clips:
         if clip.clip in starts:
             first, last = starts[clip.clip]
-            yield clip.clip, signal_at(opening[first:last], NPZ_HZ)
+            yield clip.clip, signal_at(opening[first:last], NPZ_HZ, None if hand is None else hand[first:last])
 
 
 def read_gripper(

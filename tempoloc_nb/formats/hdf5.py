@@ -9,39 +9,42 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import __version__
-from ..clips.manifest import Clip, load_benchmark
+from ..clips.manifest import Clip
 from ..clips.tasks import Event
 from ..core.errors import TempolocError, unknown
 from ..core.files import all_or_nothing
 from ..core.optional import import_optional
 from ..core.outputs import keep_backup
-from .convert import Converted, write_imported
+from .hdf5_poses import Array, find_poses, lacking_line
 from tempoloc_nb.formats.hdf5_rules import (
     SIGNALS,
+    START_SIGNALS,
     Layout,
     Offsets,
     check_order,
     natural,
-    read_task_spec,
     rise_of,
     signal_of,
+    subtask_index,
 )
 
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
 
 # %% auto #0
-__all__ = ['RECORD', 'held_file', 'opened_demos', 'control_rate', 'steps_of', 'DemoSignals', 'read_signals', 'demo_of',
-           'demos_of', 'signal_clips', 'WrittenSignals', 'write_signals', 'export_hdf5', 'import_hdf5']
+__all__ = ['RECORD', 'held_file', 'opened_demos', 'layout_of', 'control_rate', 'steps_of', 'DemoSignals', 'read_signals',
+           'demo_of', 'demos_of', 'signal_clips', 'WrittenSignals', 'Plan', 'Target', 'plan_of', 'with_index',
+           'write_plans', 'write_signals']
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #55d2b838
 @contextmanager
@@ -81,7 +84,7 @@ def opened_demos(path: Path, mode: str = "r") -> Iterator[Any]:
         yield data
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #bd6ffcf4
-def _layout_of(data: Any, layout: Layout | None) -> Layout:
+def layout_of(data: Any, layout: Layout | None) -> Layout:
     """The layout that was told, or the one that the first demonstration has."""
     if layout is not None:
         if layout not in SIGNALS:
@@ -122,15 +125,26 @@ def _bare(demo: Any) -> str:
     return str(demo.name).rpartition("/")[2]
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #8fc5bf09
+def _eefs_of(demo: Any) -> tuple[str, ...]:
+    """The end-effectors whose poses Isaac Lab has written, else one."""
+    there = demo.get("obs/datagen_info/eef_pose")
+    return tuple(there) if hasattr(there, "keys") and len(there) else ("arm",)
+
+
 @dataclass(frozen=True, slots=True)
 class DemoSignals:
-    """A demonstration of `steps` control steps at `rate` a second, and its signals' boundaries (s) in order of time."""
+    """A demonstration of `steps` control steps at `rate` a second, and its signals' boundaries (s) in order of time.
+
+    `starts` (s) are those of SkillGen's start signals by name, `eefs` the end-effectors whose poses it has.
+    """
 
     demo: str
     steps: int
     rate: float
     signals: tuple[str, ...]
     boundaries: tuple[float, ...]
+    starts: Mapping[str, float] = field(default_factory=dict)
+    eefs: tuple[str, ...] = ("arm",)
 
     @property
     def duration(self) -> float:
@@ -151,6 +165,8 @@ def _rises(demo: Any, group: str, names: Sequence[str] | None, layout: Layout) -
         values = np.asarray(present[name])
         if values.dtype.kind not in "biuf" or values.ndim == 0:
             raise TempolocError(f"{where}: the signal {name!r} is no row of numbers")
+        if values.size != (steps := steps_of(demo)):
+            raise TempolocError(f"{where}: the signal {name!r} has {values.size} values for {steps} actions")
         step = rise_of(values, after)
         if step is None:
             raise TempolocError(f"{where}: the signal {name!r} never goes from 0 to 1")
@@ -168,12 +184,14 @@ def read_signals(
     """
     path = Path(path)
     with held_file(path), opened_demos(path) as data:
-        kind, hz = _layout_of(data, layout), control_rate(data, rate)
+        kind, hz = layout_of(data, layout), control_rate(data, rate)
         demos = []
         for name in sorted(data, key=natural):
             rises = _rises(data[name], SIGNALS[kind][0], signals, kind)
             times = tuple(step / hz for step in rises.values())
-            demos.append(DemoSignals(name, steps_of(data[name]), hz, tuple(rises), times))
+            starts = _rises(data[name], START_SIGNALS, None, kind) if kind == "isaaclab" else {}
+            begun = {signal: step / hz for signal, step in starts.items()}
+            demos.append(DemoSignals(name, steps_of(data[name]), hz, tuple(rises), times, begun, _eefs_of(data[name])))
     having = [d for d in demos if d.signals]
     for d in having:
         if d.signals != having[0].signals:
@@ -236,6 +254,7 @@ class WrittenSignals:
     signals: tuple[str, ...]
     moved: int  # signals that rose at another step before
     largest_s: float  # by how much, at most
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         kept = f"; the file as it was: {self.backup.name}" if self.backup else ""
@@ -244,46 +263,87 @@ class WrittenSignals:
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #27e090fe
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """The steps of one demonstration's signals, checked."""
+class Plan:
+    """What is to be written into one demonstration, checked: paths below it with their signals' steps, and poses.
+
+    `before` are the steps at which the signals rose before, `lacking` what Isaac Lab's parser will miss. `arrays` are
+    poses and other rows, one value a step.
+    """
 
     demo: str
     clip: str
     length: int
-    steps: tuple[int, ...]
-    before: tuple[int | None, ...]
+    steps: Mapping[str, int]
+    before: Mapping[str, int | None]
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    lacking: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How a file is written: its layout, control steps a second, whether signals may be new and an index is wanted.
+
+    `eefs` and `objects` are whose poses Isaac Lab's parser is to find, `order` the objects in `obs/object`.
+    """
+
+    layout: Layout
+    hz: float
+    create: bool
+    eefs: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    index: bool = False
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #f2d88e8a
-def _plan_demo(
-    demo: Any, clip: Clip, names: Sequence[str], offsets: Offsets, hz: float, group: str, create: bool
-) -> _Plan:
+def plan_of(demo: Any, clip: Clip, steps: Mapping[str, int], to: Target) -> Plan:
+    """The plan of writing signals that rise at `steps` (path below the demonstration → step).
+
+    Raises `TempolocError` for signals that are not there and may not be new, and for some of another length.
+    """
+    where, length = f"{Path(demo.file.filename).name}: {_bare(demo)}", steps_of(demo)
+    for group in dict.fromkeys(path.rpartition("/")[0] for path in steps):
+        present = demo.get(group, {})
+        missing = [name for path in steps if (name := path.removeprefix(f"{group}/")) != path and name not in present]
+        if missing and not to.create:
+            raise TempolocError(
+                f"{where} has no signal {missing[0]!r} in {group}, but {', '.join(present) or 'none'}: prepare the file"
+                " with MimicGen or Isaac Lab first, or allow new signals"
+            )
+        for name, values in present.items():
+            if values.size != length:
+                raise TempolocError(f"{where}: the signal {name!r} has {values.size} values for {length} actions")
+    before = {path: rise_of(np.asarray(demo[path])) if path in demo else None for path in steps}
+    plan = partial(Plan, _bare(demo), clip.clip, length, steps, before)
+    if to.layout != "isaaclab":
+        return plan()
+    found = find_poses(demo, length, to.eefs or _eefs_of(demo), to.objects, to.order)
+    return plan(found.new, found.lacking)
+
+
+def with_index(plan: Plan, to: Target, eef: str, ends: Sequence[int], starts: Sequence[int] | None = None) -> Plan:
+    """The plan with the subtask of an end-effector at each step, where that is wanted; see `subtask_index`."""
+    path = SIGNALS[to.layout][0].replace("subtask_term_signals", f"subtask_index/{eef}")
+    index = {path: subtask_index(ends, plan.length, starts)} if to.index else {}
+    return replace(plan, arrays={**plan.arrays, **index})
+
+
+def _plan_signals(demo: Any, clip: Clip, to: Target, names: Sequence[str], offsets: Offsets) -> Plan:
     where = f"{Path(demo.file.filename).name}: {_bare(demo)}"
-    times, length = clip.source_boundaries, steps_of(demo)
+    times = clip.source_boundaries
     if len(times) not in (len(names), len(names) + 1):
         raise TempolocError(
             f"{where}: {clip.clip} has {len(times)} events for the signals {', '.join(names)}: one for every subtask "
             "but the last"
         )
-    present = demo.get(group, {})
-    missing = [name for name in names if name not in present]
-    if missing and not create:
-        raise TempolocError(
-            f"{where} has no signal {missing[0]!r} in {group}, but {', '.join(present) or 'none'}: prepare the file "
-            "with MimicGen or Isaac Lab first, or allow new signals"
-        )
-    for name, values in present.items():
-        if values.size != length:
-            raise TempolocError(f"{where}: the signal {name!r} has {values.size} values for {length} actions")
-    steps = tuple(round(t * hz) for t in times[: len(names)])
-    check_order(where, steps, length, names, offsets)
-    before = tuple(rise_of(np.asarray(present[n])) if n in present else None for n in names)
-    return _Plan(_bare(demo), clip.clip, length, steps, before)
+    steps = [round(t * to.hz) for t in times[: len(names)]]
+    group = SIGNALS[to.layout][0]
+    plan = plan_of(demo, clip, {f"{group}/{n}": s for n, s in zip(names, steps, strict=True)}, to)
+    check_order(where, steps, plan.length, names, offsets)
+    return with_index(plan, to, _eefs_of(demo)[0], steps)
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #0d8f5b3c
-def _plan(
-    data: Any, clips: Iterable[Clip], names: Sequence[str], offsets: Offsets, some: bool, **how: Any
-) -> list[_Plan]:
-    """Every demonstration's steps; raises before anything is written."""
+def _plans(data: Any, clips: Iterable[Clip], some: bool, plan: Callable[[Any, Clip], Plan]) -> list[Plan]:
+    """Every demonstration's plan; raises before anything is written."""
     file, wanted = Path(data.file.filename).name, demos_of(clips)
     have = sorted(data, key=natural)
     if lost := [f"{d} ({c.clip})" for d, c in wanted.items() if d not in data]:
@@ -292,91 +352,89 @@ def _plan(
         raise TempolocError(
             f"{len(left)} of {len(have)} demonstrations in {file} lack a clip ({left[0]}, ...): give all or allow some"
         )
-    return [_plan_demo(data[d], wanted[d], names, offsets, **how) for d in sorted(wanted, key=natural)]
+    return [plan(data[d], wanted[d]) for d in sorted(wanted, key=natural)]
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #cd2dac72
-def _write(data: Any, plan: _Plan, names: Sequence[str], group: str, kind: type, record: Mapping[str, Any]) -> None:
-    signals = data[plan.demo].require_group(group)
-    for name, step in zip(names, plan.steps, strict=True):
-        values = signal_of(step, plan.length, kind)
+def _write(data: Any, plan: Plan, kind: type, record: Mapping[str, Any]) -> None:
+    demo, written = data[plan.demo], dict[str, dict[str, int]]()
+    for path, step in plan.steps.items():
+        group, _, name = path.rpartition("/")
+        signals, values = demo.require_group(group), signal_of(step, plan.length, kind)
         if name in signals:  # in place: its type, shape and compression stay
             signals[name][...] = values.reshape(signals[name].shape).astype(signals[name].dtype)
         else:
             signals.create_dataset(name, data=values)
-    mine = {"clip": plan.clip, "steps": dict(zip(names, plan.steps, strict=True))}
-    mine["before"] = dict(zip(names, plan.before, strict=True))
-    signals.attrs[RECORD] = json.dumps({**record, **mine})
+        written.setdefault(group, {})[name] = step
+    for group, steps in written.items():
+        before = {name: plan.before[f"{group}/{name}"] for name in steps}
+        mine = {"clip": plan.clip, "steps": steps, "before": before}
+        demo[group].attrs[RECORD] = json.dumps({**record, **mine})
+    for path, rows in plan.arrays.items():
+        if path in demo:
+            del demo[path]
+        demo.create_dataset(path, data=rows, compression="gzip")
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #fc70c64f
+def write_plans(
+    path: Path, clips: Iterable[Clip], names: tuple[str, ...], plan: Callable[[Any, Clip, Target], Plan], *,
+    layout: Layout | None, rate: float | None, create: bool, some: bool, backup: bool, source: str,
+    when: datetime | None, order: Sequence[str], index: bool, eefs: tuple[str, ...] = (),
+    objects: tuple[str, ...] = (),
+) -> WrittenSignals:
+    """Write into each demonstration what `plan` says of it and its clip: of all, or of none; see `write_signals`."""
+    with held_file(path, exclusive=True):
+        with opened_demos(path) as data:
+            hz = control_rate(data, rate)
+            to = Target(layout_of(data, layout), hz, create, eefs, objects, tuple(order), index)
+            plans = _plans(data, clips, some, lambda demo, clip: plan(demo, clip, to))
+        written = (when or datetime.now(UTC)).isoformat(timespec="seconds")
+        record = {"tool": f"tempoloc_nb {__version__}", "when": written, "source": source, "control_rate": to.hz}
+        kept = keep_backup(path) if backup else None
+        with all_or_nothing(path) as made:
+            shutil.copy2(path, made)
+            with opened_demos(made, "r+") as data:
+                for p in plans:
+                    _write(data, p, SIGNALS[to.layout][1], record)
+            _verify(made, plans)
+    pairs = [(step, p.before[name]) for p in plans for name, step in p.steps.items()]
+    shifts = [abs(new - old) / to.hz for new, old in pairs if old is not None and new != old]
+    lacking = next((lacking_line(f"{path.name}: {p.demo}", p.lacking) for p in plans if p.lacking), None)
+    notes = (lacking,) if lacking else ()
+    return WrittenSignals(path, kept, len(plans), names, len(shifts), max(shifts, default=0.0), notes)
+
+
 def write_signals(
     path: str | Path, clips: Iterable[Clip], signals: Sequence[str], *, offsets: Offsets | None = None,
     layout: Layout | None = None, rate: float | None = None, create: bool = False, some: bool = False,
-    backup: bool = True, source: str = "", when: datetime | None = None,
+    backup: bool = True, order: Sequence[str] = (), index: bool = False, source: str = "",
+    when: datetime | None = None,
 ) -> WrittenSignals:
     """Write the clips' boundaries as subtask termination signals into a file of demonstrations.
 
     `signals` name every subtask but the last, in order; a clip has as many events, or one more, whose boundary ends the
     last subtask and is not written. `offsets` (steps) are MimicGen's, zero by default. `rate` is control steps a second
     of the clips' time. `create` allows signals that the file lacks, `some` leaves demonstrations without a clip alone.
-    `source` says where the boundaries come from; it is kept with time and version in an attribute of each group.
-    Raises `TempolocError`, the file untouched, for whatever does not fit.
+    In Isaac Lab's layout, poses that its parser reads are added where they are missing and can be known: see
+    `hdf5_poses.find_poses`, also for `order`; `notes` of the result say what is still missing. `index` adds
+    the subtask at each step, `subtask_index/EEF` beside the signals. `source` says where the
+    boundaries come from; it is kept with time and version in an attribute of each group. Raises `TempolocError`, the
+    file untouched, for whatever does not fit.
     """
     names, path = tuple(signals), Path(path).resolve()
     ranges = offsets or ((0, 0),) * len(names)
     if not names or len(set(names)) != len(names) or len(ranges) != len(names) or any("/" in n for n in names):
         raise TempolocError(f"{len(names)} signals need distinct names and {len(names)} offsets, found {len(ranges)}")
-    with held_file(path, exclusive=True):
-        with opened_demos(path) as data:
-            chosen, hz = _layout_of(data, layout), control_rate(data, rate)
-            group, kind = SIGNALS[chosen]
-            plans = _plan(data, clips, names, ranges, some, hz=hz, group=group, create=create)
-        written = (when or datetime.now(UTC)).isoformat(timespec="seconds")
-        record = {"tool": f"tempoloc_nb {__version__}", "when": written, "source": source, "control_rate": hz}
-        kept = keep_backup(path) if backup else None
-        with all_or_nothing(path) as partial:
-            shutil.copy2(path, partial)
-            with opened_demos(partial, "r+") as data:
-                for plan in plans:
-                    _write(data, plan, names, group, kind, record)
-            _verify(partial, plans, names, group)
-    pairs = [pair for p in plans for pair in zip(p.steps, p.before, strict=True)]
-    shifts = [abs(new - old) / hz for new, old in pairs if old is not None and new != old]
-    return WrittenSignals(path, kept, len(plans), names, len(shifts), max(shifts, default=0.0))
+    plan = partial(_plan_signals, names=names, offsets=ranges)
+    return write_plans(
+        path, clips, names, plan, layout=layout, rate=rate, create=create, some=some, backup=backup, order=order,
+        index=index, source=source, when=when,
+    )  # fmt: skip
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #199e86fe
-def _verify(path: Path, plans: Iterable[_Plan], names: Sequence[str], group: str) -> None:
+def _verify(path: Path, plans: Iterable[Plan]) -> None:
     """Raise unless the file says what was planned."""
     with opened_demos(path) as data:
         for p in plans:
-            found = tuple(rise_of(np.asarray(data[p.demo][group][name])) for name in names)
-            if found != p.steps:
-                raise TempolocError(f"{p.demo} reads back as {found}, not {p.steps}: the file is left as it was")
-
-# %% ../../nbs/55_formats/120_hdf5.ipynb #6b81a071
-def export_hdf5(
-    source: Path | str, output: Path, *, signal: Sequence[str] = (), task_spec: Path | None = None,
-    layout: Layout | None = None, rate: float | None = None, create: bool = False, some: bool = False,
-    backup: bool = True,
-) -> Converted:
-    """Write a manifest's boundaries as termination signals into the file `output`, which is there; see `write_signals`.
-
-    Signals and their offsets are those of a MimicGen configuration (`task_spec`), or `signal`s with offsets of zero.
-    Raises `TempolocError` unless one of the two is given.
-    """
-    if bool(signal) == (task_spec is not None):
-        raise TempolocError("say the signals in order: either --signal for each, or --task-spec, MimicGen's JSON")
-    names, offsets = (tuple(signal), None) if task_spec is None else read_task_spec(task_spec)
-    done = write_signals(
-        output, load_benchmark(source).clips, names, offsets=offsets, layout=layout, rate=rate, create=create,
-        some=some, backup=backup, source=f"the manifest {Path(source).name}",
-    )  # fmt: skip
-    return Converted(output, done.demos, "demonstrations", notes=(str(done),))
-
-# %% ../../nbs/55_formats/120_hdf5.ipynb #65c04434
-def import_hdf5(
-    source: Path | str, output: Path, *, task: str, layout: Layout | None = None, rate: float | None = None,
-    signal: Sequence[str] = (), label: Sequence[str] = (), force: bool = False,
-) -> Converted:
-    """Write the demonstrations of a file as a manifest without videos; see `read_signals` and `signal_clips`."""
-    demos = read_signals(source, layout=layout, rate=rate, signals=list(signal) or None)
-    return write_imported(signal_clips(demos, task, label, source=Path(source).name), output, force=force)
+            found = tuple(rise_of(np.asarray(data[p.demo][name])) for name in p.steps)
+            if found != (planned := tuple(p.steps.values())):
+                raise TempolocError(f"{p.demo} reads back as {found}, not {planned}: the file is left as it was")

@@ -26,8 +26,8 @@ SIGNALS: dict[Layout, tuple[str, type]] = {
 START_SIGNALS = "obs/datagen_info/subtask_start_signals"  # SkillGen's, in Isaac Lab's files alone
 
 # %% auto #0
-__all__ = ['Layout', 'SIGNALS', 'START_SIGNALS', 'Offsets', 'natural', 'signal_of', 'rise_of', 'read_task_spec', 'check_order',
-           'Ranges', 'check_skills']
+__all__ = ['Layout', 'SIGNALS', 'START_SIGNALS', 'Offsets', 'natural', 'signal_of', 'rise_of', 'read_task_spec', 'check_rises',
+           'check_order', 'Ranges', 'check_skills', 'subtask_index']
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #9a30721c
 def natural(name: str) -> tuple[Any, ...]:
@@ -66,7 +66,8 @@ def read_task_spec(path: str | Path) -> tuple[tuple[str, ...], Offsets]:
         raise TempolocError(f"{path.name} is not a MimicGen configuration with task.task_spec.subtask_1, ...") from None
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #d5bb10a1
-def _check_rises(where: str, names: Sequence[str], steps: Sequence[int], length: int) -> None:
+def check_rises(where: str, names: Sequence[str], steps: Sequence[int], length: int) -> None:
+    """Raise `TempolocError` unless signals rise one after the other, at `steps` of a demonstration of `length`."""
     before = 0
     for name, step in zip(names, steps, strict=True):
         if not before < step < length:
@@ -82,7 +83,7 @@ def check_order(where: str, steps: Sequence[int], length: int, names: Sequence[s
     `names` and `offsets` are those of the subtasks but the last, which lasts to the end, at step `length`. The rule is
     MimicGen's, and that of Isaac Lab's `DataGenInfoPool` and `DataGenerator`.
     """
-    _check_rises(where, names, steps, length)
+    check_rises(where, names, steps, length)
     ends = [*(s + 1 for s in steps), length]
     ranges = [*offsets, (0, 0)]
     if names and (first := ends[0] + ranges[0][0]) <= 0:
@@ -135,3 +136,16 @@ def check_skills(
                 f"{where}: {name!r} ends at step {stop} (at the latest at {stop + may.end[1]}), {names[i + 1]!r} starts"
                 f" at {starts[i + 1]} (at the earliest at {after}): SkillGen needs steps between them"
             )
+
+# %% ../../nbs/55_formats/110_hdf5_rules.ipynb #6dcb4a70
+def subtask_index(ends: Sequence[int], length: int, starts: Sequence[int] | None = None) -> npt.NDArray[np.int64]:
+    """The subtask at each of `length` steps, from 0; −1 between two skills.
+
+    Signals rise at the steps `ends`, of which the last may be missing: the last subtask then lasts to the end. `starts`
+    are SkillGen's, by default each subtask starts where the one before ended. After the last end nothing changes.
+    """
+    first = starts if starts is not None else [0, *(step + 1 for step in ends)]
+    found = np.full(length, -1, dtype=np.int64)
+    for k, start in enumerate(first):
+        found[start : ends[k] + 1 if k + 1 < len(first) else length] = k
+    return found

@@ -19,12 +19,12 @@ from tqdm import tqdm
 from ..clips.manifest import Clip, write_manifest
 from ..clips.tasks import Event
 from ..clips.videos import first_names
-from ..core.checks import check
+from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import first_line, folder_or_nothing, read_object
 from ..core.optional import import_optional
 from ..core.outputs import check_folder
-from .convert import OTHERS, Converted, check_task_name, write_task
+from .convert import Converted, check_task_name, write_task
 from ..video.files import Image, encode, nearest, probe, video_frames
 
 SUBTASK_INDEX, LANGUAGE = "subtask_index", "language_persistent"  # the columns of both of LeRobot's annotations

@@ -17,14 +17,14 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field
 
 from ..clips.tasks import BoundaryIs, Event
-from ..core.checks import STRICT, check
+from ..core.checks import OTHERS, STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, is_stream, read_jsonl, read_object, write_json, write_jsonl
 from ..core.outputs import check_folder
 from ..core.provenance import file_hash
 from ..data.sample import PLACEHOLDER, Sample, check_question, inside, to_row
 from ..data.store import dataset_place, read_samples, save_samples
-from .convert import OTHERS, Converted, check_unique, relative_path
+from .convert import Converted, check_unique, relative_path
 from ..prompting.answers import parse_answer
 from ..prompting.prompts import conversation
 from ..video.files import probe

@@ -19,7 +19,17 @@ from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from .consensus import Combined, combine_trials, combined_row, move_events
 from .record import derive_record, derived_file
-from .signals import LEAST_HOLD, Kind, Signal, Told, Transition, event_kinds, find_transitions
+from tempoloc_nb.inference.signals import (
+    LEAST_HOLD,
+    EventKind,
+    Signal,
+    Told,
+    Transition,
+    event_kinds,
+    find_transitions,
+    starts_of,
+    with_starts,
+)
 
 # %% auto #0
 __all__ = ['REACH', 'SOFT', 'BRIEF', 'SKIPPED', 'OWN', 'DISORDER', 'OUTCOMES', 'fuse_times', 'FuseSummary', 'fuse_answer', 'fuse']
@@ -43,7 +53,7 @@ class _Choice:
     place: int | None
 
 
-def _choices(time: float, kind: Kind | None, transitions: Sequence[Transition], reach_s: float) -> list[_Choice]:
+def _choices(time: float, kind: EventKind | None, transitions: Sequence[Transition], reach_s: float) -> list[_Choice]:
     """What an event that the model put at `time` (s) may get."""
     found = [_Choice(time, 0.0 if kind is None else OWN, None)]
     for place, t in enumerate(transitions):
@@ -66,7 +76,7 @@ def _between(before: _Choice, after: _Choice, transitions: Sequence[Transition],
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #c9a1444f
 def fuse_times(
-    times: Sequence[float | None], kinds: Sequence[Kind | None], transitions: Sequence[Transition],
+    times: Sequence[float | None], kinds: Sequence[EventKind | None], transitions: Sequence[Transition],
     reach_s: float = np.inf,
 ) -> tuple[tuple[float | None, ...], tuple[str, ...]]:
     """Each event's time (s) moved to the transition that fits, and its outcome, one of `OUTCOMES`.
@@ -120,15 +130,23 @@ def fuse_answer(
 ) -> tuple[Combined, tuple[str, ...]]:
     """A combined answer moved to its clip's signal, and each event's outcome; without a signal it stays as it is.
 
-    The reach is half of the signal's length unless `reach_s` says another.
+    The start of a skill goes with its end: where that is moved, it is put as `with_starts` does. The reach is half of
+    the signal's length unless `reach_s` says another.
     """
     times = [e.boundary for e in combined.events]
     if signal is None:
         return combined, tuple("missing" if t is None else "no signal" for t in times)
     kinds = event_kinds([e.label for e in combined.events], told)
     reach_s = reach_s or REACH * float(np.ptp(signal.times))
-    found, outcomes = fuse_times(times, kinds, find_transitions(signal), reach_s)
-    return move_events(combined, found), outcomes
+    shown = [(i, kind) for i, kind in enumerate(kinds) if kind != "start"]
+    placed = fuse_times([times[i] for i, _ in shown], [kind for _, kind in shown], find_transitions(signal), reach_s)
+    found, outcomes = list(times), ["missing" if t is None else "far" for t in times]
+    for (i, _), time, outcome in zip(shown, *placed, strict=True):
+        found[i], outcomes[i] = time, outcome
+    for i, time in enumerate(with_starts(kinds, found, signal)):
+        if kinds[i] == "start" and times[i] is not None and outcomes[i + 1 : i + 2] == ["moved"]:
+            found[i], outcomes[i] = time, "moved"
+    return move_events(combined, found), tuple(outcomes)
 
 
 def fuse(
@@ -154,7 +172,8 @@ def fuse(
     counts: Counter[str] = Counter()
     moved: list[float] = []
     for a in answers:
-        fused, outcomes = fuse_answer(a, signals.get(a.clip), told, reach_s)
+        starts = starts_of(benchmark.tasks[a.task], [e.label for e in a.events])
+        fused, outcomes = fuse_answer(a, signals.get(a.clip), starts | dict(told or {}), reach_s)
         row = combined_row(fused, 0.0, boundary_is)
         before = [e.boundary for e in a.events]
         rows.append(row | {"model": f"{a.model}/fused", "coarse_s": before, "outcome": list(outcomes)})

@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..core.checks import STRICT, check_json
+from ..core.checks import OTHERS, check_json
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, writing
+from ..core.files import all_or_nothing, write_text, writing
 from ..core.texts import json_text, well_formed
 from ..scoring.trials import line_of
 
@@ -265,7 +265,7 @@ def errors_path(output: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+    __pydantic_config__: ClassVar = OTHERS
 
     clip: str
     error: str
@@ -338,6 +338,5 @@ class Ledger:
         if not left:
             path.unlink(missing_ok=True)
         elif path.exists():
-            with suppress(OSError), all_or_nothing(path) as partial:  # on a full disk it stays as long as it is
-                lines = (json_text(row) + "\n" for row in left.values())
-                partial.write_text("".join(lines), encoding="utf-8", newline="\n")
+            with suppress(OSError):  # on a full disk it stays as long as it is
+                write_text(path, "".join(json_text(row) + "\n" for row in left.values()))

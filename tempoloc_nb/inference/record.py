@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge, Le
 
 from ..clips.manifest import Benchmark
-from ..core.checks import STRICT, check
+from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import is_stream, read_object, write_json
 from ..core.outputs import check_output
@@ -33,7 +33,7 @@ Shard = Annotated[int, Ge(1), Le(10**6)]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+    __pydantic_config__: ClassVar = OTHERS
 
     shard: tuple[Shard, Shard] | None = None
     trials: Count = 1
@@ -43,7 +43,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Record(_Part):
-    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+    __pydantic_config__: ClassVar = OTHERS
 
     settings: dict[str, Any] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..clips.manifest import Benchmark, Clip
+from ..clips.tasks import Task
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from .no_video import clip_duration
@@ -24,36 +25,42 @@ from ..video.files import decode
 
 Kind = Literal["close", "open"]
 KINDS: tuple[Kind, ...] = ("close", "open")
+EventKind = Kind | Literal["start"]  # a skill's start is no transition of the gripper
 
 # %% auto #0
-__all__ = ['Kind', 'KINDS', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'DONE', 'VERBS', 'Told', 'LEAST_HOLD', 'GRID', 'SMOOTH',
-           'Boundaries', 'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'read_told',
-           'gripper_rule', 'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
+__all__ = ['Kind', 'KINDS', 'EventKind', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'DONE', 'VERBS', 'Told', 'EVENT_KINDS',
+           'LEAST_HOLD', 'NEAR', 'LEAD', 'GRID', 'SMOOTH', 'Boundaries', 'Signal', 'signal_at', 'Transition',
+           'find_transitions', 'event_kinds', 'read_told', 'gripper_rule', 'arrival', 'with_starts', 'starts_of',
+           'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
 class Signal:
     """How far a gripper is open: `opening` (F,), in any unit, larger is more open, at `times` (F,) in s of the clip.
 
-    Raises `TempolocError` unless both are finite and of one length, and times increase.
+    `hand` (F, 3), in m, is where it was, if that is known. Raises `TempolocError` unless all are finite and of one
+    length, and times increase.
     """
 
     opening: Floats
     times: Floats
+    hand: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.opening.ndim != 1 or self.opening.shape != self.times.shape:
             raise TempolocError(f"a signal is one number a time: {self.opening.shape} for {self.times.shape} times")
-        if not (np.isfinite(self.opening).all() and np.isfinite(self.times).all()):
+        if self.hand is not None and self.hand.shape != (len(self.times), 3):
+            raise TempolocError(f"a hand's way is three numbers a time: {self.hand.shape} for {self.times.shape} times")
+        if not all(np.isfinite(a).all() for a in (self.opening, self.times, self.hand) if a is not None):
             raise TempolocError("a signal holds finite numbers: it has NaN or infinity")
         if (np.diff(self.times) <= 0).any():
             raise TempolocError("the times of a signal must increase")
 
 
-def signal_at(opening: npt.ArrayLike, hz: float) -> Signal:
+def signal_at(opening: npt.ArrayLike, hz: float, hand: Floats | None = None) -> Signal:
     """The signal whose sample i was taken at i / `hz` s."""
     values = np.asarray(opening, dtype=np.float64)
-    return Signal(values, np.arange(len(values)) / hz)
+    return Signal(values, np.arange(len(values)) / hz, hand)
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6e9494be
 SPEED = 0.5  # ranges a second, slower is creeping
@@ -139,35 +146,38 @@ def find_transitions(signal: Signal, speed: float = SPEED, least: float = LEAST_
     return tuple(_with_holds(_apart(found)))
 
 # %% ../../nbs/45_inference/75_signals.ipynb #4b936e30
-VERBS: Mapping[str, Kind] = {
+VERBS: Mapping[str, EventKind] = {
     "grasp": "close", "grip": "close", "grab": "close", "pick": "close", "tak": "close", "catch": "close",
     "releas": "open", "plac": "open", "put": "open", "drop": "open", "insert": "open", "let": "open", "stack": "open",
+    "arriv": "start",
 }  # fmt: skip
-Told = Mapping[str, Kind | None]
+Told = Mapping[str, EventKind | None]
+EVENT_KINDS = (*KINDS, "start")
 
 
-def event_kinds(labels: Sequence[str], told: Told | None = None) -> tuple[Kind | None, ...]:
-    """Which transition is each event's boundary: as `told` by label, else by how its first word begins, else None.
+def event_kinds(labels: Sequence[str], told: Told | None = None) -> tuple[EventKind | None, ...]:
+    """What each event's boundary is: as `told` by label, else by how its first word begins, else None.
 
-    Raises `TempolocError` for a kind that is not close, open or None.
+    Raises `TempolocError` for a kind that is not close, open, start or None.
     """
     told = told or {}
     for kind in told.values():
-        if kind not in (None, *KINDS):
-            raise unknown("kind of event", kind, KINDS)
+        if kind not in (None, *EVENT_KINDS):
+            raise unknown("kind of event", kind, EVENT_KINDS)
     first = [label.strip().lower() for label in labels]
     verbs = [next((kind for verb, kind in VERBS.items() if text.startswith(verb)), None) for text in first]
     return tuple(told.get(label, kind) for label, kind in zip(labels, verbs, strict=True))
 
 
-def read_told(texts: Sequence[str]) -> dict[str, Kind | None]:
-    """What texts such as "tilting the cup=open" tell; `TempolocError` unless each ends in =close, =open or =none."""
-    found: dict[str, Kind | None] = {}
+def read_told(texts: Sequence[str]) -> dict[str, EventKind | None]:
+    """What texts such as "tilting the cup=open" tell; `TempolocError` unless each ends in a kind of event or =none."""
+    found: dict[str, EventKind | None] = {}
     for text in texts:
         label, _, kind = text.rpartition("=")
-        if not label or kind not in (*KINDS, "none"):
-            raise TempolocError(f"{text!r} is no kind of event: write LABEL=close, LABEL=open or LABEL=none")
-        found[label] = None if kind == "none" else kind  # type: ignore[assignment]  # one of KINDS
+        if not label or kind not in (*EVENT_KINDS, "none"):
+            known = ", ".join(f"LABEL={kind}" for kind in EVENT_KINDS)
+            raise TempolocError(f"{text!r} is no kind of event: write {known} or LABEL=none")
+        found[label] = None if kind == "none" else kind  # type: ignore[assignment]  # one of EVENT_KINDS
     return found
 
 # %% ../../nbs/45_inference/75_signals.ipynb #0290cd4d
@@ -175,18 +185,63 @@ LEAST_HOLD = 0.3  # s
 
 
 def gripper_rule(
-    kinds: Sequence[Kind | None], transitions: Sequence[Transition], least_hold: float = LEAST_HOLD
+    kinds: Sequence[EventKind | None], transitions: Sequence[Transition], least_hold: float = LEAST_HOLD
 ) -> tuple[float | None, ...]:
     """The boundary (s) of each event of these `kinds`: the first fitting transition after the event before.
 
-    Transitions of holds under `least_hold` (s) are passed over. None for an event that the gripper does not show, and
-    where no transition is left.
+    Transitions of holds under `least_hold` (s) are passed over. None for an event that is no transition, and where none
+    is left.
     """
     left = iter([t for t in transitions if t.hold >= least_hold])
     found: list[float | None] = []
     for kind in kinds:
-        found.append(None if kind is None else next((t.time for t in left if t.kind == kind), None))
+        found.append(next((t.time for t in left if t.kind == kind), None) if kind in KINDS else None)
     return tuple(found)
+
+# %% ../../nbs/45_inference/75_signals.ipynb #8236816a
+NEAR = 0.05  # m: a skill starts where its hand is so near the place of its end
+LEAD = 0.6  # s from a skill's start to its end, in the median
+
+
+def arrival(places: Floats, times: Floats, end: float, near: float = NEAR) -> float:
+    """From when on (s) a hand at `places` (F, 3) m and `times` (F,) s stays within `near` m of where it is at `end`.
+
+    The first of the times if it never was farther away.
+    """
+    there = np.array([np.interp(end, times, axis) for axis in places.T])
+    away = np.linalg.norm(places - there, axis=1)
+    outside = np.flatnonzero((away > near) & (times < end))
+    if not len(outside):
+        return float(times[0])
+    last = int(outside[-1])
+    if last + 1 == len(times) or times[last + 1] > end:  # samples are rare: it arrives at the very end
+        return end
+    share = (away[last] - near) / max(away[last] - away[last + 1], 1e-9)
+    return float(times[last] + share * (times[last + 1] - times[last]))
+
+
+def with_starts(
+    kinds: Sequence[EventKind | None], times: Sequence[float | None], signal: Signal
+) -> tuple[float | None, ...]:
+    """The `times` (s) of events of these `kinds`, with those of the starts of skills; the next event is a skill's end.
+
+    A start is no earlier than the event before it. It is None where its end has no time.
+    """
+    found = list(times)
+    for i in (i for i, kind in enumerate(kinds) if kind == "start"):
+        end = times[i + 1] if i + 1 < len(times) else None
+        if end is None:
+            found[i] = None
+        else:
+            came = end - LEAD if signal.hand is None else arrival(signal.hand, signal.times, end)
+            found[i] = max([came, float(signal.times[0]), *(t for t in found[:i] if t is not None and t <= end)])
+    return tuple(found)
+
+
+def starts_of(task: Task, labels: Sequence[str]) -> dict[str, EventKind | None]:
+    """Which of a clip's `labels` start a skill, as the task's subtasks say."""
+    starts = {s.start for s in task.subtasks if s.start is not None}
+    return {label: "start" for label, event in zip(labels, task.events, strict=False) if event in starts}
 
 # %% ../../nbs/45_inference/75_signals.ipynb #b4dc4e88
 GRID = 64  # pixels a side, to which frames are averaged
@@ -245,8 +300,12 @@ Boundaries = Mapping[str, Sequence[float | None]]
 
 def gripper_answers(benchmark: Benchmark, signals: Mapping[str, Signal], told: Told | None = None) -> Boundaries:
     """The gripper rule's boundaries (s of the source, None where it has none) by clip, for clips that have a signal."""
-    clips = [c for c in benchmark.clips if c.clip in signals]
-    return {c.clip: gripper_rule(event_kinds(c.labels, told), find_transitions(signals[c.clip])) for c in clips}
+    found: dict[str, tuple[float | None, ...]] = {}
+    for clip in benchmark.clips:
+        if (signal := signals.get(clip.clip)) is not None:
+            kinds = event_kinds(clip.labels, starts_of(benchmark.tasks[clip.task], clip.labels) | dict(told or {}))
+            found[clip.clip] = with_starts(kinds, gripper_rule(kinds, find_transitions(signal)), signal)
+    return found
 
 
 def signal_rows(benchmark: Benchmark, answers: Boundaries, model: str, fps: float) -> Iterator[dict[str, Any]]:

@@ -104,10 +104,15 @@ class Gripper:
 
 
 # Joint positions closed and open. The Robotiq's six joints are only loosely tied: robosuite's own open pose.
-_POSES: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = MappingProxyType(
-    {
-        "gripper0_right_finger_joint1": ((0.0, 0.0), (0.04, -0.04)),  # Panda hand
-        "gripper0_right_finger_joint": ((0.8, -0.8, 0.8) * 2, (-0.026, -0.267, -0.2) * 2),  # Robotiq 85
+_POSES: Mapping[tuple[str, float], tuple[tuple[float, ...], tuple[float, ...]]] = MappingProxyType(
+    {  # by the first joint's name and upper limit
+        ("gripper0_right_finger_joint1", 0.04): ((0.0, 0.0), (0.04, -0.04)),  # Panda hand
+        ("gripper0_right_finger_joint", 0.8): ((0.8, -0.8, 0.8) * 2, (-0.026, -0.267, -0.2) * 2),  # Robotiq 85
+        ("gripper0_right_finger_joint", 0.7): (  # Robotiq 140: where its motors leave it
+            (0.493, 0.328, -0.363, -0.472, 0.017, -0.316),
+            (0.014, 0.051, 0.066, -0.012, 0.024, 0.069),
+        ),
+        ("gripper0_right_l_finger_joint", 0.020833): ((-0.0115, 0.0115), (0.0112, -0.0112)),  # Rethink, likewise
     }
 )
 
@@ -116,16 +121,20 @@ def _distance(data: Any, pads: tuple[int, int]) -> float:
     return float(np.linalg.norm(data.geom_xpos[pads[0]] - data.geom_xpos[pads[1]]))
 
 # %% ../../nbs/65_sim/120_labels.ipynb #c9d8a677
+def _limit(model: Any, joint: str) -> float | None:
+    return round(float(model.joint(joint).range[1]), 6) if has(model, "JOINT", joint) else None
+
+
 def find_gripper(model: Any) -> Gripper:
-    """The gripper of a model; raises `TempolocError` if it is neither a Panda hand nor a Robotiq 85."""
+    """The gripper of a model; raises `TempolocError` if it is none of `ROBOTS`."""
     import mujoco
 
-    first = next((name for name in _POSES if has(model, "JOINT", name)), None)
+    first = next((key for key in _POSES if _limit(model, key[0]) == key[1]), None)
     if first is None:
-        raise TempolocError("the model has no gripper that is known here: use a Panda, Kinova3 or UR5e")
+        raise TempolocError("the model has no gripper that is known here: use a robot of `tempoloc simulate`")
     closed, opened = (np.array(pose) for pose in _POSES[first])
-    joints = model.joint(first).qposadr[0] + np.arange(len(closed))
-    pads = [i for i in range(model.ngeom) if model.geom(i).name.endswith("pad_collision")]
+    joints = model.joint(first[0]).qposadr[0] + np.arange(len(closed))
+    pads = [i for i in range(model.ngeom) if model.geom(i).name.endswith(("pad_collision", "fingerpad_g0"))]
     data, ends = mujoco.MjData(model), []
     for pose in (closed, opened):
         data.qpos[joints] = pose

@@ -14,16 +14,19 @@ import numpy as np
 
 from .episode import EpisodeFailed, LiveEpisode, forward, turn
 from .motion import Floats, Move, Plan, Timing, hop, minimum_jerk, reach, wander
-from .scene import Looks
+from .scene import ROBOTS, Looks
 
 # %% auto #0
 __all__ = ['LAG', 'SETTLE', 'HOME_YAW', 'PEGS', 'PEG_HALF_LENGTH', 'PLAYS', 'unwind', 'Director', 'detour', 'stack', 'insertions',
            'nuts', 'lift', 'can', 'door']
 
 # %% ../../nbs/65_sim/50_plays.ipynb #29014f13
-LAG = MappingProxyType(  # s from command to contact made / lost, by arm; medians measured over 40 grasps
-    {"Panda": (0.34, 0.22), "UR5e": (0.36, 0.10), "Kinova3": (0.36, 0.10)}
-)
+_LAG = {
+    "PandaGripper": (0.34, 0.22), "Robotiq85Gripper": (0.36, 0.10), "Robotiq140Gripper": (0.37, 0.17),
+    "RethinkGripper": (0.23, 0.38),
+}  # fmt: skip
+LAG: Mapping[str, tuple[float, float]] = MappingProxyType({n: _LAG[g] for n, (_, g) in ROBOTS.items()})
+"""Seconds from the gripper's command to contact made and lost, by robot; medians measured over 40 grasps."""
 
 SETTLE = 0.06  # s between the end of a motion and the gripper's command
 

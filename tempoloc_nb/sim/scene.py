@@ -24,7 +24,20 @@ __all__ = ['ROBOTS', 'CONTROL_HZ', 'KP', 'MAX_STEP', 'ENVIRONMENTS', 'TEXTURES',
            'Dresser']
 
 # %% ../../nbs/65_sim/30_scene.ipynb #2dd6710d
-ROBOTS = ("Panda", "Kinova3", "UR5e")
+# robosuite's name of each arm's own gripper, and of the grippers that any arm may carry
+_OWN = {
+    "Panda": "PandaGripper", "Kinova3": "Robotiq85Gripper", "UR5e": "Robotiq85Gripper",
+    "IIWA": "Robotiq140Gripper", "Sawyer": "RethinkGripper",
+}  # fmt: skip
+_GRIPPERS = {
+    "panda": "PandaGripper", "robotiq85": "Robotiq85Gripper", "robotiq140": "Robotiq140Gripper",
+    "rethink": "RethinkGripper",
+}  # fmt: skip
+ROBOTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {arm: (arm, gripper) for arm, gripper in _OWN.items()}
+    | {f"{a}-{short}": (a, g) for a, own in _OWN.items() for short, g in _GRIPPERS.items() if g != own}
+)
+"""Arms, alone with their own gripper (`UR5e`) or with another's (`UR5e-panda`): robosuite's names of both."""
 CONTROL_HZ = 20
 KP = 300.0  # 1/s², critically damped
 MAX_STEP = (0.10, 0.5)  # m, rad: the largest displacement one action can ask for
@@ -156,9 +169,11 @@ _TASK_OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 # %% ../../nbs/65_sim/30_scene.ipynb #b87e76d0
 def environment_options(task: str, robot: str) -> dict[str, Any]:
     """Keyword arguments of the environment, also stored in the HDF5 files' `env_args`."""
+    arm, gripper = ROBOTS[robot]
     drawing = ("has_renderer", "has_offscreen_renderer", "use_camera_obs", "use_object_obs")
     return {
-        **_TASK_OPTIONS.get(task, {}), "robots": robot, "controller_configs": controller_config(),
+        **_TASK_OPTIONS.get(task, {}), "robots": arm, "controller_configs": controller_config(),
+        **({} if gripper == _OWN[arm] else {"gripper_types": gripper}),
         **dict.fromkeys(drawing, False),
         "control_freq": CONTROL_HZ, "ignore_done": True, "hard_reset": False, "initialization_noise": None,
     }  # fmt: skip

@@ -35,6 +35,7 @@ def _write_demo(group: Any, episode: SavedEpisode) -> int:
     group.attrs["seed"] = int(episode.meta["seed"])
     events = [[label, episode.meta["instants"][name]] for label, name in episode.meta["labels"]]
     group.attrs["events"] = json.dumps(events)
+    group.attrs["objects"] = [str(name) for name in episode.meta.get("objects", ())]  # in obs/object, in this order
     group.attrs["instants"] = json.dumps(episode.meta["instants"])
     for name, values in episode.demo.items():
         if name != "model_file":

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..inference.signals import arrival
 from .motion import Bools, Floats
 
 # %% auto #0
@@ -46,6 +47,13 @@ def _first(condition: Bools, start: int = 0) -> int | None:
     return int(hits[0]) + start if len(hits) else None
 
 
+def _commands(commands: Sequence[tuple[float, int]], grasp: float) -> dict[str, float]:
+    """When (s) the gripper was told to close for a grasp, and to open after it."""
+    closes = [t for t, sign in commands if sign > 0 and t <= grasp]
+    opens = [t for t, sign in commands if sign < 0 and t > grasp]
+    return {kind: t for kind, ts in (("close", closes[-1:]), ("open", opens[:1])) for t in ts}
+
+
 def _grasp(held: Bools, hold: int, last: bool) -> int | None:
     """Where an object is first held for `hold` samples, or `last`; None if it never is."""
     grasp = first_stable(held, hold)
@@ -78,6 +86,8 @@ def find_instants(
     out: dict[str, float] = {}
     if (n := _first(speed > 0.01)) is not None:
         out["onset"] = time(n)
+    hand = traces["hand"]
+    times = np.arange(1, len(hand) + 1, dtype=np.float64) * step
     for k, name in enumerate(names):
         held = debounce(traces["held"][:, k])
         grasp = _grasp(held, round(HOLD / step), last)
@@ -85,19 +95,19 @@ def find_instants(
             continue
         # contacts are those found at the beginning of a physics step
         out[f"grasp:{name}"] = begin = time(grasp) - step
-        closes = [t for t, sign in commands if sign > 0 and t <= begin]
-        opens = [t for t, sign in commands if sign < 0 and t > begin]
-        if closes:
-            out[f"close:{name}"] = closes[-1]
         height = traces["objects"][:, k, 2]
         if (n := _first(height > height[grasp] + 0.01, grasp)) is not None:
             out[f"lift:{name}"] = time(n)
-        if opens:
-            out[f"open:{name}"] = opens[0]
-            if (n := _first(~held, round(opens[0] / step))) is not None:
-                out[f"release:{name}"] = time(n) - step
+        for kind, t in _commands(commands, begin).items():
+            out[f"{kind}:{name}"] = t
+        opened = out.get(f"open:{name}")
+        if opened is not None and (n := _first(~held, round(opened / step))) is not None:
+            out[f"release:{name}"] = time(n) - step
         if name in inside and (n := _first(inside[name], grasp)) is not None:
             out[f"insert:{name}"] = time(n)
+        out[f"reach:{name}"] = arrival(hand, times, begin)
+        if (end := out.get(f"release:{name}")) is not None:
+            out[f"bring:{name}"] = max(begin, arrival(hand, times, end))
     return out
 
 # %% ../../nbs/65_sim/70_truth.ipynb #68dc475c

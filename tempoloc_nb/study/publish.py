@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, read_object, write_json, write_text
+from ..core.files import read_object, write_json, write_text
 from ..core.settings import data_dir, settings
 from .report import markdown_table
 from .runner import finished_run, run_hash, study_notebooks, why_left_out
@@ -166,7 +166,6 @@ def write_cards() -> list[Path]:
     for model in MODELS:
         path = data_dir() / "models" / model / "README.md"
         card = model_card(model)
-        with all_or_nothing(path) as partial:
-            partial.write_text(card, encoding="utf-8", newline="\n")
+        write_text(path, card)
         paths.append(path)
     return paths

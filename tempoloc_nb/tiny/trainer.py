@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, whole_lines
+from ..core.files import all_or_nothing, whole_lines, write_text
 from ..engines.qwen import use_batched_vision_attention
 from .architecture import save_model_folder
 from .batches import Batch, Collator, PatchMaker, StageBatches
@@ -186,8 +186,7 @@ class Trainer:
         """Drop the log's lines after the checkpoint: these steps will be done again."""
         if self.log.exists():
             kept = [line for line in whole_lines(self.log) if json.loads(line)["step"] <= self.step]
-            with all_or_nothing(self.log) as partial:
-                partial.write_text("".join(kept), encoding="utf-8", newline="\n")
+            write_text(self.log, "".join(kept))
 
     def save(self) -> None:
         """Write a checkpoint of the whole weights, all or nothing."""

@@ -43,5 +43,5 @@ def test_fuse_moves_a_files_events(run: Run, tmp_path: Path) -> None:
     assert " far" in said
     code, _, error = run("fuse", predictions, "--benchmark", "sim", "-o", out, "--force", "--event-kind", "x")
     assert (code, error) == (
-        1, "tempoloc: 'x' is no kind of event: write LABEL=close, LABEL=open or LABEL=none\n"
+        1, "tempoloc: 'x' is no kind of event: write LABEL=close, LABEL=open, LABEL=start or LABEL=none\n"
     )  # fmt: skip

@@ -43,10 +43,12 @@ def write_demo(path: Path, command: Any, group: str = "datagen_info", args: Any 
     ],
 )
 def test_finger_joints_are_turned_as_the_command_is(tmp_path: Path, joints: Any) -> None:
-    hand = np.zeros((120, 3))
+    hand = np.arange(360.0).reshape(120, 3)
     path = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=joints, robot0_eef_pos=hand)
     signal = read_gripper(path, [CLIP])[CLIP.clip]
     assert gripper_rule(("close", "open"), find_transitions(signal)) == pytest.approx((2.465, 4.015), abs=0.02)
+    assert signal.hand is not None
+    assert (signal.hand == hand).all()
 
 
 @pytest.mark.parametrize(

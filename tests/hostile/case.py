@@ -200,7 +200,8 @@ class Case:
         self._judge_files(before, after, killed or (outcome.status or 0) < 0)
         if not (killed and outcome.status == -signal.SIGKILL):
             # what a check finds is its output
-            says = "tempoloc: " in outcome.err or (argv[:2] == ["sft", "check"] and "\n" in outcome.out)
+            findings = argv[:2] == ["sft", "check"] or argv[:1] == ["check-labels"]
+            says = "tempoloc: " in outcome.err or (findings and "\n" in outcome.out)
             self._judge_end(outcome, says)
 
     def _judge_output(self, out: str, err: str) -> None:

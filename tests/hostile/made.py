@@ -49,12 +49,21 @@ def make_all(folder: Path, run: Run, server: str) -> None:
     captions(folder)
     lerobot(folder)
     hdf5(folder)
+    label_file(folder / "labels.hdf5", demos=6)
+    skills(folder)
+    run("dataset", "export", "autodata", "skills/mug.toml", "-o", "auto.yaml")
     pickles(folder)
     model(folder)
     store(folder)
     run("sft", "config", "--engine", "transformers", "--model", "model", "--dataset", "hf", "-o", "sft.toml")
     run("sft", "config", "--model", "model", "--dataset", "hf", "-o", "cosmos.toml")
     project(folder)
+
+
+def label_file(path: Path, demos: int) -> None:
+    import labelled_demos
+
+    labelled_demos.label_file(path, demos=demos)
 
 
 def videos(folder: Path) -> None:
@@ -142,6 +151,21 @@ def hdf5(folder: Path) -> None:
     each = {"subtask_term_offset_range": [0, 0]}
     steps = {f"subtask_{i}": {**each, "subtask_term_signal": s} for i, s in enumerate(("grasp", "release", None), 1)}
     (folder / "spec.json").write_text(json.dumps({"task": {"task_spec": steps}}))
+
+
+def skills(folder: Path) -> None:
+    """The same demonstrations with the starts that SkillGen wants, and AutoData's descriptor of their task."""
+    (folder / "skills").mkdir()
+    names, times = ("reach", LABELS[0], "bring", LABELS[1]), (0.3, 0.5, 1.0, 1.4)
+    rows = [
+        {"clip": f"mug/d{i}", "task": "mug", "video": None, "duration": 2.0, "demo": f"demo_{i}",
+         "events": [{"label": n, "boundary": t} for n, t in zip(names, times, strict=True)]}
+        for i in range(2)
+    ]  # fmt: skip
+    (folder / "skills" / "manifest.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    parts = ("grasp", *names[:2]), ("release", *names[2:])
+    text = "".join(f'\n[[subtasks]]\nname = "{n}"\nstart = "{a}"\nend = "{b}"\n' for n, a, b in parts)
+    (folder / "skills" / "mug.toml").write_text(f'key = "mug"\nevents = {json.dumps(names)}\n{text}')
 
 
 def pickles(folder: Path) -> None:

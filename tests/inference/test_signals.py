@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.manifest import load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.signals import (
+    LEAD,
     Signal,
     event_kinds,
     find_transitions,
@@ -21,6 +23,8 @@ from tempoloc_nb.inference.signals import (
     pixel_motion,
     signal_at,
     signal_rows,
+    starts_of,
+    with_starts,
 )
 from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.sim.benchmark import read_clip_signals
@@ -109,6 +113,45 @@ def test_the_rule_on_the_test_clips() -> None:
     assert sum(e > 0.25 for e in off) == 3
     assert max(off) < 0.4
     assert np.median(off) < 0.02
+
+
+def way_of(*corners: tuple[float, float]) -> np.ndarray:
+    """A hand's way (150, 3) along x through corners (s, m), at 30 Hz."""
+    x = np.interp(np.arange(150) / 30, *zip(*corners, strict=True))
+    return np.stack([x, 0 * x, 0 * x], axis=1)
+
+
+def test_a_skill_starts_where_the_hand_is_near_its_end_for_good() -> None:
+    kinds = event_kinds(("arriving at the cup", "grasping the cup", "arriving with the cup", "releasing the cup"))
+    assert kinds == ("start", "close", "start", "open")
+    # near the cup at 0.5 s, and gone again
+    hand = way_of((0, 0.3), (0.5, 0.02), (1, 0.3), (2, 0), (2.3, 0), (3, 0.35), (4, 0.35))
+    signal = signal_at(np.ones(150), 30, hand)
+    found = with_starts(kinds, (None, 2.2, None, 3.5), signal)
+    assert found == pytest.approx((2 - 0.05 / 0.3, 2.2, 3 - 0.1, 3.5), abs=0.001)
+    assert with_starts(kinds, (None, 2.2, None, None), signal)[2] is None
+    still = signal_at(np.ones(150), 30, way_of((0, 0), (5, 0)))
+    assert with_starts(kinds, (None, 2.2, None, 3.5), still) == (0.0, 2.2, 2.2, 3.5)  # not before the event before it
+    lacking = with_starts(kinds, (None, 2.2, None, 2.4), signal_at(np.ones(150), 30))
+    assert lacking == pytest.approx((2.2 - LEAD, 2.2, 2.2, 2.4))
+    with pytest.raises(TempolocError, match="three numbers a time"):
+        signal_at(np.ones(150), 30, hand[:100])
+
+
+def test_a_task_says_which_events_start_a_skill() -> None:
+    reach = "reaching the {first} cup"
+    task = Task("cups", (reach, "grasping it"), subtasks=(Subtask("grasp", reach),))
+    labels = ("reaching the red cup", "grasping it")
+    assert starts_of(task, labels) == {"reaching the red cup": "start"}
+    clip = Clip("cups/0", "cups", tuple(Event(label) for label in labels), fps=30, duration=5.0)
+    opening = np.interp(np.arange(150) / 30, [0, 2, 2.4, 5], [8, 8, 2, 2])
+    signal = signal_at(opening, 30, way_of((0, 0.3), (2, 0), (5, 0)))
+    benchmark = Benchmark("cups", Path(), {"cups": task}, (clip,))
+    start, grasp = gripper_answers(benchmark, {clip.clip: signal})[clip.clip]
+    assert grasp == pytest.approx(2.37, abs=0.01)
+    assert start == pytest.approx(2 - 0.05 / 0.15, abs=0.01)
+    hidden = gripper_answers(benchmark, {clip.clip: signal}, {labels[1]: None})
+    assert hidden[clip.clip] == (None, None)
 
 
 def test_rows_leave_out_what_is_not_known() -> None:

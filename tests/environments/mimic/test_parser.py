@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
+import pytest
 import torch
 from isaac_lab_parser import accepts, pool_of
 
+from tempoloc_nb.clips.manifest import Clip, write_manifest
+from tempoloc_nb.clips.tasks import Event, Subtask
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.convert import export_dataset, task_text
 from tempoloc_nb.formats.hdf5_rules import Ranges, check_order, check_skills, signal_of
+from tempoloc_nb.sim.episode import EpisodeFailed, rotation_vector
+from tempoloc_nb.sim.families import find_families
+from tempoloc_nb.sim.make import simulate_episode
+from tempoloc_nb.sim.render import save_episode
+from tempoloc_nb.sim.scene import CONTROL_HZ, MAX_STEP
+from tempoloc_nb.sim.states import write_states
 
 TRIES = 3000
 
@@ -81,3 +95,72 @@ def test_the_check_of_skills_is_isaac_labs_and_keeps_starts_at_0_or_later() -> N
         taken += theirs
     assert taken > TRIES // 20
     assert stricter < TRIES // 2
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Event, ...]]:
+    """A demonstration of stacking two cubes, as `tempoloc simulate` writes it, and its events."""
+    folder, family = tmp_path_factory.mktemp("simulated"), find_families("sft", "stack-two")[0]
+    for seed in count(family.first_seed):
+        try:
+            episode = simulate_episode(family, seed)
+            break
+        except EpisodeFailed:
+            continue
+    save_episode(folder / "0.npz", episode)
+    write_states(folder / "stack-two", family, [folder / "0.npz"])
+    return folder / "stack-two.hdf5", tuple(Event(n, episode.meta["instants"][i]) for n, i in episode.meta["labels"])
+
+
+def test_an_export_loads_in_isaac_labs_parser(simulated: tuple[Path, tuple[Event, ...]], tmp_path: Path) -> None:
+    path, events = simulated
+    write_manifest(tmp_path / "m.jsonl", [Clip("stack-two/0", "stack-two", events)])
+    out = tmp_path / "demos.hdf5"
+    out.write_bytes(path.read_bytes())
+    done = export_dataset(tmp_path / "m.jsonl", out, "hdf5", signal=["grasp"], layout="isaaclab", create=True)
+    assert "lacks" not in str(done)
+    pool = pool_of({"arm": [{"object_ref": "cubeA", "subtask_term_signal": "grasp"}, {"object_ref": "cubeB"}]})
+    pool.load_from_dataset_file(str(out))
+    (info,), steps = pool.datagen_infos, round(events[0].time * CONTROL_HZ)
+    with h5py.File(out) as file:
+        actions, seen = file["data/demo_0/actions"][()], file["data/demo_0/obs/robot0_eef_pos"][()]
+    assert pool.subtask_boundaries == {"arm": [[(0, steps + 1), (steps + 1, len(actions))]]}
+    eef, target = (np.asarray(p["arm"], dtype=np.float64) for p in (info.eef_pose, info.target_eef_pose))
+    assert np.abs(eef[:, :3, 3] - seen).max() < 1e-6
+    assert {n: tuple(p.shape) for n, p in info.object_poses.items()} == dict.fromkeys(
+        ("cubeA", "cubeB"), (len(actions), 4, 4)
+    )
+    assert all(p.dtype == torch.float32 for p in info.object_poses.values())
+    for now, sent, action in zip(eef, target, actions, strict=True):  # what the simulator was told, back from the poses
+        again = [(sent - now)[:3, 3] / MAX_STEP[0], rotation_vector(sent[:3, :3], now[:3, :3]) / MAX_STEP[1]]
+        assert np.abs(np.concatenate(again) - action[:6]).max() < 1e-4
+
+
+def test_starts_of_several_arms_load_in_isaac_labs_parser(tmp_path: Path) -> None:
+    events, steps, length = ("reach", "grasp", "hold", "bring", "place", "let go"), (12, 20, 22, 31, 44, 47), 60
+    parts = [
+        Subtask("grasp", "reach", "grasp", "cube", "left"), Subtask("place", "bring", "place", "box", "left"),
+        Subtask("hold", "hold", "let go", "box", "right"),
+    ]  # fmt: skip
+    (tmp_path / "two.toml").write_text(task_text("two", events, parts))
+    marks = tuple(Event(e, s / 20) for e, s in zip(events, steps, strict=True))
+    write_manifest(tmp_path / "m.jsonl", [Clip("two/0", "two", marks)])
+    poses, quaternions = np.tile(np.eye(4, dtype=np.float32), (length, 1, 1)), np.tile([0.0, 0, 0, 1], (length, 1))
+    with h5py.File(tmp_path / "two.hdf5", "w") as file:
+        file.create_group("data").attrs["env_args"] = '{"env_name": "Two", "env_kwargs": {"control_freq": 20}}'
+        demo = file.create_group("data/demo_0")
+        demo["actions"] = np.zeros((length, 14), np.float32)
+        for i, eef in enumerate(("left", "right")):
+            demo[f"obs/robot{i}_eef_pos"], demo[f"obs/robot{i}_eef_quat"] = np.full((length, 3), i), quaternions
+            demo[f"obs/datagen_info/target_eef_pose/{eef}"] = poses
+        for name in ("cube", "box"):
+            demo[f"obs/{name}_pos"], demo[f"obs/{name}_quat"] = np.zeros((length, 3)), quaternions
+    how = {"create": True, "layout": "isaaclab", "index": True}
+    done = export_dataset(tmp_path / "m.jsonl", tmp_path / "two.hdf5", "hdf5", **how)
+    assert "lacks" not in str(done)
+    configs = {e: [{"object_ref": s.object_ref, "subtask_term_signal": s.name} for s in parts if s.eef == e]
+               for e in ("left", "right")}  # fmt: skip
+    pool = pool_of(configs, skillgen=True)
+    pool.load_from_dataset_file(str(tmp_path / "two.hdf5"))
+    assert pool.subtask_boundaries == {"left": [[(12, 21), (31, length)]], "right": [[(22, length)]]}
+    assert {n: float(p[0, 0, 3]) for n, p in pool.datagen_infos[0].eef_pose.items()} == {"left": 0.0, "right": 1.0}

@@ -26,6 +26,8 @@ ARMS = [(task, "Panda") for task in PLAYS] + [
     ("stack-three", "Kinova3"),
     ("square", "Kinova3"),
     ("pick-place", "Kinova3"),
+    ("stack-two", "UR5e-rethink"),
+    ("square", "Panda-robotiq140"),
 ]
 
 
@@ -169,5 +171,5 @@ def test_lifts_cube_is_the_same_in_every_process() -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(TempolocError, match="unknown task 'juggle': choose one of door, lift"):
         make_environment("juggle", "Panda")
-    with pytest.raises(TempolocError, match="unknown robot 'Sawyer'"):
-        make_environment("lift", "Sawyer")
+    with pytest.raises(TempolocError, match="unknown robot 'Baxter'"):
+        make_environment("lift", "Baxter")

@@ -1,0 +1,96 @@
+// What a person has changed of a clip and not saved yet, with undo.
+import { snapped } from "./times.js";
+
+export class Draft {
+  constructor(details) {
+    this.take(details);
+  }
+
+  /** Start from what is saved. */
+  take(details) {
+    this.details = details;
+    this.revision = details.revision;
+    const saved = details.saves > 0;
+    this.events = details.labels.map((label, i) => ({
+      label, boundary: details.boundaries[i], missing: saved && details.boundaries[i] == null, why: "",
+    }));
+    this.first = JSON.stringify(this.events);
+    this.why = "";
+    this.past = [];
+    this.future = [];
+  }
+
+  get dirty() {
+    return JSON.stringify(this.events) !== this.first;
+  }
+
+  /** Keep what is there for undo; call once before a change, or a drag. */
+  mark() {
+    this.past.push(JSON.stringify(this.events));
+    this.future = [];
+  }
+
+  change(i, values) {
+    this.mark();
+    Object.assign(this.events[i], values);
+  }
+
+  /** Put boundary `i` at the frame nearest to `time`. */
+  move(i, time, mark = true) {
+    if (mark) this.mark();
+    Object.assign(this.events[i], { boundary: snapped(this.details.times, time), missing: false });
+  }
+
+  _swap(from, to) {
+    if (!from.length) return false;
+    to.push(JSON.stringify(this.events));
+    this.events = JSON.parse(from.pop());
+    return true;
+  }
+
+  undo() {
+    return this._swap(this.past, this.future);
+  }
+
+  redo() {
+    return this._swap(this.future, this.past);
+  }
+
+  /** What is wrong with each event, "" where nothing is. */
+  faults() {
+    let before = 0;
+    let last = "the start";
+    return this.events.map((e) => {
+      if (e.missing) return "";
+      if (e.boundary == null) return "not set: mark it, or say that it is missing";
+      const wrong = e.boundary <= before ? `must come after ${last}` : "";
+      const end = this.details.duration;
+      if (end && e.boundary > end + 1e-6) return "after the end of the video";
+      before = Math.max(before, e.boundary);
+      last = e.label;
+      return wrong;
+    });
+  }
+
+  /** How far `times` are off if the draft is right: mean absolute error (s), and relative to the subtasks (%). */
+  errorOf(times) {
+    const parts = [];
+    let before = 0;
+    this.events.forEach((e, i) => {
+      if (e.missing || e.boundary == null) return;
+      if (times[i] != null) {
+        const off = Math.abs(times[i] - e.boundary);
+        parts.push([off, e.boundary > before ? (100 * off) / (e.boundary - before) : NaN]);
+      }
+      before = e.boundary;
+    });
+    if (!parts.length) return null;
+    const mean = (k) => parts.reduce((sum, p) => sum + p[k], 0) / parts.length;
+    return { seconds: mean(0), percent: mean(1) };
+  }
+
+  /** What the program on the other side is sent. */
+  payload(who) {
+    return { events: this.events, revision: this.revision, who, why: this.why };
+  }
+}

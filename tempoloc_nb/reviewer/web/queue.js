@@ -1,0 +1,109 @@
+// The list of clips, the least certain first. Only the lines that are seen are in the page.
+import { el } from "./times.js";
+
+const LINE = 46; // pixels
+
+export class Queue {
+  constructor(onPick) {
+    this.onPick = onPick;
+    this.lines = [];
+    this.shown = [];
+    this.current = -1;
+    this.unsaved = new Set();
+    const refresh = () => this.refresh();
+    this.search = el("input", { type: "search", placeholder: "Find a clip", "aria-label": "Find a clip", oninput: refresh });
+    this.task = el("select", { "aria-label": "Task", onchange: refresh });
+    this.status = this._select("Status", [["", "All"], ["todo", "To do"], ["done", "Reviewed"], ["video", "With a video"]], refresh);
+    this.order = this._select("Order", [["sure", "Least sure first"], ["given", "As given"]], refresh);
+    this.missing = el("input", { type: "checkbox", onchange: refresh });
+    this.body = el("div", { class: "lines" });
+    this.list = el("div", { class: "list", role: "listbox", "aria-label": "Clips", tabindex: 0 }, this.body);
+    this.list.addEventListener("scroll", () => this.draw());
+    new ResizeObserver(() => this.draw()).observe(this.list);
+    this.count = el("span", { class: "count" });
+    this.root = el("nav", { class: "queue" },
+      el("div", { class: "filters" }, this.search, el("div", { class: "pair" }, this.task, this.status), this.order,
+        el("label", { class: "check" }, this.missing, "Missing an event"), this.count),
+      this.list);
+  }
+
+  _select(name, options, onchange) {
+    return el("select", { "aria-label": name, onchange }, options.map(([value, text]) => el("option", { value }, text)));
+  }
+
+  fill(lines) {
+    this.lines = lines.map((line, index) => ({ ...line, index }));
+    const tasks = [...new Set(lines.map((l) => l.task))];
+    this.task.replaceChildren(el("option", { value: "" }, "All tasks"), ...tasks.map((t) => el("option", { value: t }, t)));
+    this.task.hidden = tasks.length < 2;
+    if (lines.every((l) => l.confidence == null)) this.order.value = "given";
+    this.refresh();
+  }
+
+  update(index, line) {
+    this.lines[index] = { ...line, index };
+    this.draw();
+  }
+
+  _state(line, wanted) {
+    if (wanted === "video") return line.video;
+    return !wanted || (wanted === "done") === line.saves > 0;
+  }
+
+  refresh() {
+    const words = this.search.value.toLowerCase();
+    const fits = (l) =>
+      l.clip.toLowerCase().includes(words) && (!this.task.value || l.task === this.task.value) &&
+      this._state(l, this.status.value) &&
+      (!this.missing.checked || l.missing.length > 0);
+    this.shown = this.lines.filter(fits);
+    if (this.order.value === "sure") this.shown.sort((a, b) => b.video - a.video || (a.confidence ?? 2) - (b.confidence ?? 2) || a.index - b.index);
+    this.list.scrollTop = 0;
+    this.draw();
+  }
+
+  draw() {
+    const done = this.lines.filter((l) => l.saves > 0).length;
+    const some = this.shown.length === this.lines.length ? "" : `${this.shown.length} shown · `;
+    this.count.textContent = `${some}${done} of ${this.lines.length} reviewed`;
+    this.body.style.height = `${this.shown.length * LINE}px`;
+    const first = Math.max(0, Math.floor(this.list.scrollTop / LINE) - 4);
+    const many = Math.ceil(this.list.clientHeight / LINE) + 8;
+    this.body.replaceChildren(...this.shown.slice(first, first + many).map((l, k) => this._line(l, first + k)));
+  }
+
+  _line(l, place) {
+    const sure = l.confidence == null ? "" : `${Math.round(100 * l.confidence)}%`;
+    const state = this.unsaved.has(l.index) ? "unsaved" : l.saves ? "done" : "todo";
+    const title = { unsaved: "changed, not saved", done: "reviewed", todo: "to do" }[state];
+    const name = l.clip.startsWith(`${l.task}/`) ? l.clip.slice(l.task.length + 1) : l.clip;
+    const line = el("div", {
+      class: `line ${state}`, role: "option", "aria-selected": l.index === this.current ? "true" : "false",
+      onclick: () => this.onPick(l.index), title: `${l.clip}: ${title}`,
+    }, el("span", { class: "dot", "aria-label": title }),
+      el("span", { class: "name" }, el("b", {}, name), el("small", {}, l.missing.length ? `lacks ${l.missing.join(", ")}` : l.task)),
+      sure && el("span", { class: "sure", title: "confidence of the least certain event" }, el("i", {}), sure));
+    line.style.top = `${place * LINE}px`;
+    const bar = line.querySelector("i");
+    if (bar) bar.style.width = `${Math.round(100 * l.confidence)}%`;
+    return line;
+  }
+
+  /** Show a clip as the current one, and bring its line into view. */
+  pick(index) {
+    this.current = index;
+    const place = this.shown.findIndex((l) => l.index === index);
+    const top = place * LINE;
+    if (place >= 0 && (top < this.list.scrollTop || top + LINE > this.list.scrollTop + this.list.clientHeight)) {
+      this.list.scrollTop = top - this.list.clientHeight / 2;
+    }
+    this.draw();
+  }
+
+  /** The clip `way` lines on in what is shown; undefined at an end. */
+  beside(way, todo = false) {
+    const place = this.shown.findIndex((l) => l.index === this.current);
+    const rest = way > 0 ? this.shown.slice(place + 1) : this.shown.slice(0, Math.max(0, place)).reverse();
+    return rest.find((l) => !todo || !l.saves)?.index;
+  }
+}

@@ -1,0 +1,267 @@
+// The timeline: what the person says, the truth, the model's median and trials, a no-video baseline and the gripper.
+import { el, seconds, signed, snapped } from "./times.js";
+
+export const COLOURS = ["#7b3fa0", "#de8f05", "#5f6b76", "#cc79a7", "#8c6d31", "#17a2a2"]; // of events
+const LEFT = 74;
+const ROW = 24;
+
+export class Timeline {
+  constructor(actions) {
+    this.actions = actions; // seek(time), select(i), focus(), grab(i), drag(i, time), drop(i)
+    this.svg = el("svg", { class: "axis", role: "group", "aria-label": "Timeline" });
+    const button = (text, title, onclick) => el("button", { type: "button", title, "aria-label": title, onclick }, text);
+    this.hint = el("span", { class: "hint" }, "Drag a boundary. Ctrl + wheel zooms, the wheel moves.");
+    this.root = el("section", { class: "timeline", "aria-label": "Timeline" },
+      el("div", { class: "zoom" }, this.hint, el("span", { class: "space" }),
+        button("−", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
+        button("Fit", "Whole clip", () => this.fit())),
+      this.svg);
+    this.time = 0;
+    this.selected = 0;
+    this.svg.addEventListener("wheel", (e) => this._wheel(e), { passive: false });
+    this.svg.addEventListener("pointerdown", (e) => this._down(e));
+    this.svg.addEventListener("pointermove", (e) => this._moved(e));
+    for (const name of ["pointerup", "pointercancel"]) this.svg.addEventListener(name, (e) => this._up(e));
+    new ResizeObserver(() => this.draw()).observe(this.svg);
+  }
+
+  load(details, draft) {
+    this.details = details;
+    this.draft = draft;
+    const last = details.times.at(-1) ?? 0;
+    const known = [details.duration ?? 0, last, ...details.boundaries.map((b) => b ?? 0), 1e-3];
+    this.end = Math.max(...known);
+    this.fit();
+  }
+
+  fit() {
+    this.view = [0, this.end];
+    this.draw();
+  }
+
+  get width() {
+    return Math.max(120, this.svg.clientWidth - LEFT - 12);
+  }
+
+  x(time) {
+    return LEFT + (this.width * (time - this.view[0])) / (this.view[1] - this.view[0]);
+  }
+
+  t(x) {
+    return this.view[0] + ((x - LEFT) / this.width) * (this.view[1] - this.view[0]);
+  }
+
+  zoom(factor, around = this.time) {
+    const [a, b] = this.view;
+    const span = Math.min(this.end, Math.max(0.2, (b - a) * factor));
+    const share = Math.min(1, Math.max(0, (around - a) / (b - a)));
+    this._look(around - span * share, span);
+  }
+
+  _look(from, span = this.view[1] - this.view[0]) {
+    const start = Math.max(0, Math.min(this.end - span, from));
+    this.view = [start, start + span];
+    this.draw();
+  }
+
+  /** Bring `time` into view. */
+  reveal(time) {
+    if (!this.view || (time >= this.view[0] && time <= this.view[1])) return;
+    this._look(time - (this.view[1] - this.view[0]) / 2);
+  }
+
+  at(time) {
+    this.time = time;
+    if (this.dragging == null) this.reveal(time);
+    if (this.needle) this._needle();
+  }
+
+  _wheel(e) {
+    if (!this.view) return;
+    const zooms = e.ctrlKey || e.metaKey;
+    if (!zooms && this.view[1] - this.view[0] >= this.end - 1e-9) return; // nothing to move: the page scrolls
+    e.preventDefault();
+    if (zooms) this.zoom(Math.exp(e.deltaY / 300), this.t(e.offsetX));
+    else this._look(this.view[0] + ((e.deltaX || e.deltaY) / this.width) * (this.view[1] - this.view[0]));
+  }
+
+  _place(e) {
+    return this.t(e.clientX - this.svg.getBoundingClientRect().left);
+  }
+
+  _down(e) {
+    if (e.button || !this.view) return;
+    const grip = e.target.closest("[data-event]");
+    this.svg.setPointerCapture(e.pointerId);
+    this.actions.focus(); // keys belong to the reviewer from now on
+    if (grip) {
+      this.dragging = Number(grip.getAttribute("data-event"));
+      this.off = this._place(e) - this.draft.events[this.dragging].boundary;
+      this.moved = false;
+      this.actions.select(this.dragging);
+    } else {
+      this.dragging = -1;
+      this.actions.seek(this._place(e));
+    }
+    e.preventDefault();
+  }
+
+  _moved(e) {
+    if (this.dragging == null) return;
+    if (this.dragging < 0) return this.actions.seek(this._place(e));
+    const time = Math.min(this.end, Math.max(0, this._place(e) - this.off));
+    if (!this.moved && snapped(this.details.times, time) === this.draft.events[this.dragging].boundary) return;
+    if (!this.moved) this.actions.grab(this.dragging);
+    this.moved = true;
+    this.actions.drag(this.dragging, time);
+  }
+
+  _up() {
+    if (this.dragging >= 0 && this.moved) this.actions.drop(this.dragging);
+    this.dragging = null;
+  }
+
+  /** Everything anew: a clip has few marks. */
+  draw() {
+    if (!this.details || !this.svg.clientWidth) return;
+    const d = this.details;
+    const rows = [["you", (y) => this._spans(y)]];
+    if (d.truth) rows.push(["truth", (y) => this._ticks(d.truth, y, "truth")]);
+    if (d.model) rows.push(["median", (y) => this._median(y)]);
+    if (d.trials.length > 1) rows.push([`${d.trials.length} trials`, (y, high) => this._trials(y, high), Math.min(48, Math.max(ROW, 8 + 3 * d.trials.length))]);
+    if (d.no_video) rows.push(["no video", (y) => this._ticks(d.no_video, y, "novideo")]);
+    if (d.gripper) rows.push(["gripper", (y) => this._gripper(y)]);
+    const below = 12 + rows.reduce((sum, row) => sum + (row[2] ?? ROW), 0);
+    const height = below + 22;
+    this.svg.setAttribute("height", height);
+    const parts = [el("rect", { class: "ground", x: LEFT, y: 0, width: this.width, height })];
+    parts.push(...this._scale(below + 2));
+    let y = 12;
+    for (const [name, draw, high = ROW] of rows) {
+      parts.push(el("text", { class: "row", x: LEFT - 8, y: y + high / 2 + 4 }, name), ...draw(y, high));
+      y += high;
+    }
+    parts.push(...this._handles(height - 22));
+    this.needle = el("g", { class: "needle" }, el("line", { y1: 0, y2: height - 18 }), el("polygon", { points: "-5,0 5,0 0,7" }));
+    const held = this.svg.getRootNode().activeElement?.getAttribute?.("data-event");
+    this.svg.replaceChildren(...parts, this.needle);
+    if (held) this.svg.querySelector(`[data-event="${held}"]`)?.focus({ preventScroll: true });
+    this._needle();
+  }
+
+  _needle() {
+    const x = this.x(this.time);
+    this.needle.setAttribute("transform", `translate(${x} 0)`);
+    this.needle.setAttribute("visibility", x < LEFT - 1 || x > LEFT + this.width + 1 ? "hidden" : "visible");
+  }
+
+  _inside(time) {
+    return time != null && time >= this.view[0] - 1e-6 && time <= this.view[1] + 1e-6;
+  }
+
+  _scale(y) {
+    const span = this.view[1] - this.view[0];
+    const steps = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
+    const step = steps.find((s) => (span / s) * 46 <= this.width) ?? 7200;
+    const made = [];
+    for (let k = Math.ceil(this.view[0] / step - 1e-9); k * step <= this.view[1] + 1e-9; k += 1) {
+      const x = this.x(k * step);
+      const text = step < 0.1 ? (k * step).toFixed(2) : step < 1 ? (k * step).toFixed(1) : String(k * step);
+      made.push(el("line", { class: "tick", x1: x, x2: x, y1: 0, y2: y + 2 }), el("text", { class: "tick", x, y: y + 15 }, text));
+    }
+    const frames = this.details.times.filter((t) => this._inside(t));
+    if (frames.length && frames.length * 7 < this.width) {
+      for (const t of frames) made.push(el("line", { class: "frame", x1: this.x(t), x2: this.x(t), y1: y - 4, y2: y + 2 }));
+    }
+    return made;
+  }
+
+  _clip(a, b) {
+    const from = Math.max(this.view[0], a);
+    const to = Math.min(this.view[1], b);
+    return to > from ? [this.x(from), this.x(to) - this.x(from)] : null;
+  }
+
+  _spans(y) {
+    let before = 0;
+    const made = [];
+    this.draft.events.forEach((e, i) => {
+      if (e.missing || e.boundary == null) return;
+      const place = this._clip(before, e.boundary);
+      if (place) {
+        const rect = el("rect", { x: place[0], y: y + 2, width: place[1], height: ROW - 6, rx: 3, fill: COLOURS[i % COLOURS.length],
+          class: i === this.selected ? "span selected" : "span" }, el("title", {}, `until ${e.label}, ${seconds(e.boundary, 3)}`));
+        made.push(rect);
+        if (place[1] > 40) {
+          const text = el("text", { class: "label", x: place[0] + 6, y: y + ROW / 2 + 3 }, e.label);
+          made.push(this._fitted(text, place[1] - 10));
+        }
+      }
+      before = Math.max(before, e.boundary);
+    });
+    return made;
+  }
+
+  _fitted(text, width) {
+    const most = Math.floor(width / 6.1);
+    if (text.textContent.length > most) text.textContent = `${text.textContent.slice(0, Math.max(1, most - 1))}…`;
+    return text;
+  }
+
+  _ticks(times, y, kind) {
+    return times.flatMap((t, i) => (this._inside(t)
+      ? [el("line", { class: `mark ${kind}`, x1: this.x(t), x2: this.x(t), y1: y + 3, y2: y + ROW - 5 },
+        el("title", {}, `${kind === "truth" ? "truth" : "no-video baseline"}: ${this.details.labels[i]}, ${seconds(t, 3)}`))]
+      : []));
+  }
+
+  _median(y) {
+    const middle = y + ROW / 2 - 1;
+    return this.details.model.events.flatMap((e, i) => {
+      if (e.boundary == null) return [];
+      const made = [];
+      const spread = e.spread && this._clip(e.boundary - e.spread, e.boundary + e.spread);
+      if (spread) made.push(el("rect", { class: "spread", x: spread[0], y: middle - 4, width: spread[1], height: 8, rx: 2 }));
+      const whole = e.other != null && this._clip(Math.min(e.boundary, e.other), Math.max(e.boundary, e.other));
+      if (whole) made.push(el("line", { class: "interval", x1: whole[0], x2: whole[0] + whole[1], y1: middle, y2: middle }));
+      if (this._inside(e.boundary)) {
+        const x = this.x(e.boundary);
+        made.push(el("polygon", { class: "median", points: `${x},${middle - 7} ${x + 5},${middle} ${x},${middle + 7} ${x - 5},${middle}` },
+          el("title", {}, `${this.details.labels[i]}: ${seconds(e.boundary, 3)}, confidence ${Math.round(100 * e.confidence)} %`)));
+      }
+      return made;
+    });
+  }
+
+  /** A tick for each event of each trial, a trial a line. */
+  _trials(y, high) {
+    const all = this.details.trials;
+    const step = (high - 8) / all.length;
+    return all.flatMap((trial, k) => trial.boundaries.flatMap((t, i) => (this._inside(t)
+      ? [el("line", { class: "mark trial", x1: this.x(t), x2: this.x(t), y1: y + 3 + k * step, y2: y + 3 + k * step + Math.max(2, step - 0.5), stroke: COLOURS[i % COLOURS.length] })]
+      : [])));
+  }
+
+  _gripper(y) {
+    const { times, values } = this.details.gripper;
+    const points = times.map((t, i) => [t, values[i]]).filter(([t]) => this._inside(t));
+    const path = points.map(([t, v], k) => `${k ? "L" : "M"}${this.x(t).toFixed(1)} ${(y + ROW - 4 - v * (ROW - 8)).toFixed(1)}`);
+    return [el("path", { class: "gripper", d: path.join("") }, el("title", {}, "gripper: open is up"))];
+  }
+
+  _handles(height) {
+    return this.draft.events.flatMap((e, i) => {
+      if (e.missing || !this._inside(e.boundary)) return [];
+      const x = this.x(e.boundary);
+      const old = this.details.boundaries[i];
+      const moved = old != null && Math.abs(old - e.boundary) > 1e-6 ? `, moved ${signed(e.boundary - old)}` : "";
+      return [el("g", {
+        class: i === this.selected ? "handle selected" : "handle", "data-event": i, tabindex: 0, role: "slider",
+        "aria-label": e.label, "aria-valuenow": e.boundary, "aria-valuetext": `${seconds(e.boundary, 3)}${moved}`,
+        "aria-valuemin": 0, "aria-valuemax": this.end, transform: `translate(${x} 0)`, onfocus: () => this.actions.select(i, false),
+      }, el("rect", { class: "grab", x: -9, y: 0, width: 18, height }), el("line", { y1: 6, y2: height }),
+      el("circle", { cy: 8, r: 8, fill: COLOURS[i % COLOURS.length] }), el("text", { y: 11.5 }, String(i + 1)),
+      el("title", {}, `${e.label}: ${seconds(e.boundary, 3)}${moved}`))];
+    });
+  }
+}

@@ -1,0 +1,47 @@
+// Times and frames. Frames are where the file says they are: nothing here knows a rate.
+
+/** Index of the entry of the sorted `times` nearest to `time`. */
+export function nearest(times, time) {
+  let low = 0;
+  let high = times.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] < time) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && time - times[low - 1] <= times[low] - time + 1e-6 ? low - 1 : low;
+}
+
+/** `time` (s) at the nearest frame after the first, or to the millisecond where no frame is known. */
+export function snapped(times, time) {
+  if (times.length < 2) return Math.max(0.001, Math.round(time * 1000) / 1000);
+  return times[Math.max(1, nearest(times, time))];
+}
+
+export const seconds = (time, digits = 2) => (time == null ? "–" : `${time.toFixed(digits)} s`);
+
+export const signed = (time) => `${time < 0 ? "−" : "+"}${Math.abs(time).toFixed(2)} s`;
+
+/** Seconds that a person typed: 12.3, 12,3, 1:02.5, or f120 for a frame. NaN for anything else. */
+export function typed(text, times) {
+  const said = text.trim().replace(",", ".").replace(/\s*s$/, "");
+  const frame = /^f(\d+)$/i.exec(said);
+  if (frame) return times[Number(frame[1])] ?? NaN;
+  const parts = said.split(":");
+  if (parts.length > 3 || parts.some((p) => !/^\d+(\.\d+)?$/.test(p))) return NaN;
+  return parts.reduce((sum, part) => sum * 60 + Number(part), 0);
+}
+
+/** An element with properties (`on…` are listeners), and children. */
+export function el(tag, given = {}, ...children) {
+  const svg = ["svg", "g", "line", "rect", "text", "path", "circle", "title", "polygon"].includes(tag);
+  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (value == null || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "value" || name === "checked" || name === "disabled") made[name] = value;
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((c) => c != null && c !== false));
+  return made;
+}

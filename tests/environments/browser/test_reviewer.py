@@ -1,0 +1,469 @@
+"""The reviewer as a person uses it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from lerobot_folders import small_dataset
+from playwright.sync_api import Locator, Page, expect
+from review_folder import GREYS, LABELS, TIMES
+
+from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
+from tempoloc_nb.clips.tasks import Event
+from tempoloc_nb.formats.convert import import_dataset
+from tempoloc_nb.reviewer.desk import Desk
+from tempoloc_nb.reviewer.export import write_page
+from tempoloc_nb.reviewer.script import script
+from tempoloc_nb.reviewer.server import ReviewServer
+from tempoloc_nb.reviewer.sources import open_review
+from tempoloc_nb.reviewer.widget import reply
+
+NewPage = Callable[..., Page]
+GREY = """video => { const c = document.createElement("canvas"); c.width = c.height = 1; const g = c.getContext("2d");
+  g.drawImage(video, 0, 0, 1, 1); return g.getImageData(0, 0, 1, 1).data[1]; }"""
+
+
+def opened(page: Page, url: str) -> Page:
+    page.goto(url)
+    expect(page.locator(".handle").first).to_be_visible()
+    expect(page.locator(".message")).to_be_hidden()
+    return page
+
+
+def open_clip(page: Page, name: str) -> None:
+    page.locator(f'.line[title^="tidy/{name}:"]').click()
+    expect(page.locator("h1")).to_have_text(f"tidy/{name}")
+    expect(page.locator(".message")).to_be_hidden()
+
+
+def place(page: Page) -> str:
+    return page.locator(".place").inner_text()
+
+
+def seen(page: Page, frame: int) -> None:
+    """The frame is said, and its picture is shown."""
+    expect(page.locator(".place")).to_contain_text(f"frame {frame} of")
+    deadline = time.monotonic() + 5
+    while abs((grey := page.locator("video").evaluate(GREY)) - GREYS[frame]) > 1 and time.monotonic() < deadline:
+        page.wait_for_timeout(20)
+    assert abs(grey - GREYS[frame]) <= 1, (frame, grey, GREYS[frame])
+
+
+def time_of(page: Page, event: int) -> Locator:
+    return page.locator(".event .time").nth(event)
+
+
+def drag(page: Page, event: int, seconds: float) -> None:
+    """Drag a boundary by so many seconds, in a few steps."""
+    box = page.locator(f'[data-event="{event}"] circle').bounding_box()
+    axis = page.locator(".ground").bounding_box()
+    assert box is not None
+    assert axis is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + seconds * axis["width"] / (TIMES[-1] + 0.1), y + 5, steps=8)
+    page.mouse.up()
+
+
+def saved(folder: Path) -> dict[str, Clip]:
+    return {c.clip: c for c in load_benchmark(folder / "reviewed.jsonl").clips}
+
+
+def test_the_least_sure_clip_comes_first_and_filters_choose(server: ReviewServer, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    expect(page.locator("h1")).to_have_text("tidy/c")  # it lacks an event
+    expect(page.locator(".line b")).to_have_text(["c", "b", "a"])
+    page.get_by_label("Missing an event").check()
+    expect(page.locator(".line b")).to_have_text(["c"])
+    page.get_by_label("Missing an event").uncheck()
+    page.get_by_label("Find a clip").fill("tidy/b")
+    expect(page.locator(".line b")).to_have_text(["b"])
+    page.get_by_label("Find a clip").fill("")
+    page.get_by_label("Status").select_option("done")
+    expect(page.locator(".line")).to_have_count(0)
+    expect(page.locator(".count")).to_have_text("0 shown · 0 of 3 reviewed")
+
+
+def test_a_step_is_a_frame_of_the_file(server: ReviewServer, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    seen(page, 0)
+    for k in range(1, 8):
+        page.keyboard.press("ArrowRight")
+        seen(page, k)
+    assert place(page).startswith(f"{TIMES[7]:.3f} s")
+    page.keyboard.press("Shift+ArrowRight")
+    seen(page, 17)
+    page.keyboard.press("ArrowLeft")
+    seen(page, 16)
+    for _ in range(30):  # faster than the browser seeks
+        page.keyboard.press("ArrowRight")
+    seen(page, 46)
+
+
+def test_it_plays_slowly_and_loops_around_a_boundary(server: ReviewServer, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    page.keyboard.press("]")  # it is at full speed already
+    page.keyboard.press("[")
+    assert page.locator("video").evaluate("v => v.playbackRate") == 0.5
+    page.keyboard.press("1")
+    seen(page, 10)
+    page.keyboard.press("l")
+    expect(page.get_by_label("Loop around the boundary (L)")).to_have_attribute("aria-pressed", "true")
+    times = []
+    for _ in range(25):
+        page.wait_for_timeout(120)
+        times.append(float(place(page).split()[0]))
+    assert min(times) >= TIMES[10] - 0.5 - 0.21
+    assert max(times) <= TIMES[10] + 0.5 + 0.21
+    assert any(b < a for a, b in pairwise(times))  # it began again
+    page.keyboard.press("l")
+    assert page.locator("video").evaluate("v => v.paused")
+
+
+def test_drag_type_mark_undo(server: ReviewServer, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    open_clip(page, "a")
+    assert time_of(page, 1).input_value() == f"{TIMES[25]:.3f}"
+    drag(page, 1, 0.43)
+    moved = float(time_of(page, 1).input_value())
+    assert moved in TIMES  # on a frame
+    assert abs(moved - TIMES[25] - 0.43) <= 0.11
+    expect(page.locator(".event").nth(1)).to_contain_text("from the truth")
+    seen(page, TIMES.index(moved))
+    page.keyboard.press("Control+z")
+    assert time_of(page, 1).input_value() == f"{TIMES[25]:.3f}"
+    page.keyboard.press("Control+y")
+    assert time_of(page, 1).input_value() == f"{moved:.3f}"
+    time_of(page, 2).fill("0:04,61")
+    time_of(page, 2).press("Enter")
+    assert float(time_of(page, 2).input_value()) in TIMES
+    time_of(page, 2).fill("f42")
+    time_of(page, 2).press("Enter")
+    assert time_of(page, 2).input_value() == f"{TIMES[42]:.3f}"
+    time_of(page, 2).fill("soon")
+    time_of(page, 2).press("Enter")
+    assert time_of(page, 2).input_value() == f"{TIMES[42]:.3f}"
+    page.locator(".app").press("1")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("s")  # this event is now; the next is chosen
+    assert time_of(page, 0).input_value() == f"{TIMES[11]:.3f}"
+    expect(page.locator(".event.selected")).to_contain_text(LABELS[1])
+    page.keyboard.press("x")
+    assert time_of(page, 1).input_value() == "missing"
+    expect(page.locator(".handle")).to_have_count(2)
+    page.locator('[data-event="2"]').focus()
+    page.keyboard.press("ArrowLeft")  # a boundary by the keyboard
+    assert time_of(page, 2).input_value() == f"{TIMES[41]:.3f}"
+    for _ in range(20):
+        page.keyboard.press("Control+z")
+    assert [time_of(page, i).input_value() for i in range(3)] == [f"{TIMES[k]:.3f}" for k in (10, 25, 40)]
+    expect(page.get_by_label("Undo")).to_be_disabled()
+
+
+def test_the_error_is_live_and_a_wrong_order_cannot_be_saved(server: ReviewServer, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    open_clip(page, "a")
+    expect(page.locator(".error")).to_contain_text("model 0.00 s")
+    drag(page, 2, 0.6)
+    expect(page.locator(".error")).to_contain_text(re.compile(r"model 0\.[12]"))
+    drag(page, 0, 2.6)
+    expect(page.locator(".event").nth(1)).to_contain_text("must come after")
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+
+
+def test_what_was_saved_is_there_after_a_reload(server: ReviewServer, folder: Path, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    open_clip(page, "b")
+    drag(page, 0, 0.3)
+    moved = time_of(page, 0).input_value()
+    page.get_by_label(f"Reason: {LABELS[0]}").fill("the hand closes late")
+    page.get_by_label("Who corrects").fill("Grace")
+    page.keyboard.press("Control+s")
+    expect(page.locator(".banner")).to_contain_text("Saved tidy/b")
+    clip = saved(folder)["tidy/b"]
+    assert f"{clip.boundaries[0]:.3f}" == moved
+    (entry,) = clip.extra["corrections"]
+    assert (entry["who"], entry["changed"][0]["why"]) == ("Grace", "the hand closes late")
+    opened(page, server.url)
+    expect(page.locator(".count")).to_have_text("1 of 3 reviewed")
+    open_clip(page, "b")
+    assert time_of(page, 0).input_value() == moved
+    expect(page.locator(".saves")).to_contain_text("the hand closes late")
+    page.locator(".app").press("Enter")  # nothing is changed: the next clip that is to do
+    expect(page.locator("h1")).to_have_text("tidy/a")
+    page.keyboard.press("Enter")  # accepted as it is
+    expect(page.locator(".count")).to_have_text("2 of 3 reviewed")
+    assert saved(folder)["tidy/a"].extra["corrections"][0]["changed"] == []
+
+
+def test_changes_wait_while_another_clip_is_looked_at(server: ReviewServer, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    open_clip(page, "a")
+    drag(page, 1, 0.5)
+    moved = time_of(page, 1).input_value()
+    open_clip(page, "b")
+    expect(page.locator(".line.unsaved")).to_have_count(1)
+    open_clip(page, "a")
+    assert time_of(page, 1).input_value() == moved
+
+
+def test_two_tabs_overwrite_nothing_unseen(server: ReviewServer, folder: Path, new_page: NewPage) -> None:
+    one, other = opened(new_page(), server.url), opened(new_page(), server.url)
+    for page in (one, other):
+        open_clip(page, "a")
+    drag(one, 0, 0.3)
+    theirs = time_of(one, 0).input_value()
+    one.keyboard.press("Control+s")
+    expect(one.locator(".banner")).to_contain_text("Saved")
+    drag(other, 1, 0.5)
+    ours = time_of(other, 1).input_value()
+    other.keyboard.press("Control+s")
+    expect(other.locator(".banner")).to_contain_text("Ada saved tidy/a")
+    assert len(saved(folder)["tidy/a"].extra["corrections"]) == 1
+    other.get_by_role("button", name="Take theirs").click()
+    expect(time_of(other, 0)).to_have_value(theirs)
+    expect(time_of(other, 1)).to_have_value(f"{TIMES[25]:.3f}")
+    drag(one, 2, 0.3)
+    one.keyboard.press("Control+s")
+    expect(one.locator(".saves > li")).to_have_count(2)
+    drag(other, 1, 0.5)
+    other.keyboard.press("Control+s")
+    other.get_by_role("button", name="Keep mine").click()
+    expect(other.locator(".banner")).to_contain_text("Saved")
+    clip = saved(folder)["tidy/a"]
+    assert len(clip.extra["corrections"]) == 3
+    assert f"{clip.boundaries[1]:.3f}" == ours
+
+
+def test_a_file_that_has_gone_is_said_and_times_can_be_typed(
+    server: ReviewServer, folder: Path, new_page: NewPage
+) -> None:
+    page = opened(new_page(), server.url)
+    (folder / "a.mp4").unlink()
+    page.locator('.line[title^="tidy/a:"]').click()
+    expect(page.locator(".message")).to_contain_text("no such file")
+    time_of(page, 0).fill("1.234")
+    time_of(page, 0).press("Enter")
+    page.locator(".app").press("Control+s")
+    expect(page.locator(".banner")).to_contain_text("Saved")
+    assert saved(folder)["tidy/a"].boundaries[0] == 1.234
+
+
+def test_a_server_that_has_ended_is_said(server: ReviewServer, new_page: NewPage) -> None:
+    page = opened(new_page(quiet=False), server.url)
+    page.route("**/ask", lambda route: route.abort())
+    page.locator(".line").last.click()
+    expect(page.locator(".banner")).to_contain_text("has ended")
+
+
+@pytest.mark.parametrize("path", ["", "guess/", "../../etc/passwd", "guess/video/0"])
+def test_a_wrong_token_shows_nothing(server: ReviewServer, new_page: NewPage, path: str) -> None:
+    page = new_page(quiet=False)
+    answer = page.goto(server.url.replace(f"{server.token}/", path))
+    assert answer is not None
+    assert answer.status == 403
+    assert "token is missing" in page.locator("body").inner_text()
+
+
+def test_no_path_leads_out(server: ReviewServer, folder: Path, new_page: NewPage) -> None:
+    page = new_page(quiet=False)
+    for path in ("manifest.jsonl", "..%2f..%2fmanifest.jsonl", "video/..%2fmanifest.jsonl", f"video/{folder}/a.mp4"):
+        answer = page.goto(server.url + path)
+        assert answer is not None
+        assert answer.status in (403, 404), path
+
+
+def test_what_the_browser_cannot_play_is_a_strip(server: ReviewServer, new_page: NewPage) -> None:
+    page = new_page(quiet=False)
+    page.route("**/video/*", lambda route: route.fulfill(status=200, content_type="video/mp4", body=b"no video"))
+    page.goto(server.url)
+    expect(page.locator(".message")).to_contain_text("does not play the video")
+    expect(page.locator(".tile")).to_be_visible()
+    page.locator(".app").press("Shift+ArrowRight")
+    expect(page.locator(".place")).to_contain_text("frame 10 of")
+    page.keyboard.press(" ")
+    page.wait_for_timeout(400)
+    assert "frame 10 of" not in place(page)
+
+
+def test_an_old_codec_is_shown_as_a_copy_with_the_same_frames(folder: Path, new_page: NewPage) -> None:
+    with av.open(str(folder / "old.avi"), "w") as container:
+        stream = container.add_stream("mjpeg", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuvj420p"
+        for grey in GREYS[:30]:
+            picture = np.full((64, 96, 3), grey, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode(None))
+    review = open_review(folder / "old.avi", events=LABELS, output=folder / "o.jsonl", who="Ada")
+    with ReviewServer(review) as server:
+        page = new_page()
+        page.goto(server.url)
+        expect(page.locator(".by")).to_contain_text("H.264 copy")
+        expect(page.locator(".message")).to_be_hidden()
+        for k in range(1, 6):
+            page.locator(".app").press("ArrowRight")
+            expect(page.locator(".place")).to_contain_text(f"frame {k} of 30")
+            page.wait_for_timeout(150)
+            assert abs(page.locator("video").evaluate(GREY) - GREYS[k]) <= 2
+        for label in LABELS:  # labelled from nothing, as in Isaac Lab's annotator
+            page.keyboard.press("Shift+ArrowRight")
+            page.keyboard.press("s")
+            expect(page.locator(".event", has_text=label).locator(".time")).not_to_have_value("")
+
+
+@contextmanager
+def many(folder: Path, count: int) -> Iterator[ReviewServer]:
+    """That many clips of one video."""
+    events = tuple(Event(label, t) for label, t in zip(LABELS, (1.0, 2.0, 3.0), strict=True))
+    clips = [Clip(f"tidy/{n:04d}", "tidy", events, "a.mp4", 10.0, duration=6.1) for n in range(count)]
+    (folder / "many").mkdir()
+    write_manifest(folder / "many" / "manifest.jsonl", [*clips])
+    (folder / "many" / "a.mp4").write_bytes((folder / "a.mp4").read_bytes())
+    text = "\n".join(f"Event {i}: <{i}.0> <{i}.9> {label}" for i, label in enumerate(LABELS, 1))
+    rows = [
+        {"clip": c.clip, "task": "tidy", "model": "m", "fps": 8.0, "trial": k, "text": text}
+        for c in clips
+        for k in (0, 1)
+    ]
+    (folder / "many" / "predictions.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    with ReviewServer(open_review(folder / "many", who="Ada")) as server:
+        yield server
+
+
+def test_a_thousand_clips_are_a_list_of_a_few_lines(folder: Path, new_page: NewPage) -> None:
+    with many(folder, 1000) as server:
+        page = new_page()
+        opened(page, server.url)
+        assert page.locator(".line").count() < 50
+        page.locator(".list").evaluate("list => { list.scrollTop = list.scrollHeight; }")
+        expect(page.locator(".line b").last).to_have_text("0999")
+        page.locator(".line").last.click()
+        expect(page.locator("h1")).to_have_text("tidy/0999")
+        page.keyboard.press("Control+s")
+        expect(page.locator(".count")).to_have_text("1 of 1000 reviewed")
+        assert page.locator(".line").count() < 50
+
+
+def test_a_widget_in_a_notebook_does_the_same(folder: Path, new_page: NewPage) -> None:
+    """The kernel's side is Python's, the notebook's side is played by a page."""
+    desk = Desk(open_review(folder, who="Ada"))
+    page = new_page(1000)
+
+    def kernel(message: dict[str, Any]) -> list[Any]:
+        answer, buffers = reply(desk, message)
+        return [answer, [list(data) for data in buffers]]
+
+    page.expose_function("kernel", kernel)
+    page.route("http://notebook/**", lambda route: route.fulfill(
+        body=script() if route.request.url.endswith(".js") else "<body></body>",
+        content_type="text/javascript" if route.request.url.endswith(".js") else "text/html",
+    ))  # fmt: skip
+    page.goto("http://notebook/")
+    page.evaluate("""async () => {
+      const widget = (await import("/widget.js")).default;
+      let hear;
+      const model = {
+        on: (_, listener) => { hear = listener; },
+        send: async (message) => {
+          const [answer, buffers] = await window.kernel(message);
+          hear(answer, buffers.map((b) => new DataView(new Uint8Array(b).buffer)));
+        },
+      };
+      widget.render({ model, el: document.body });
+    }""")
+    expect(page.locator(".handle").first).to_be_visible()
+    open_clip(page, "a")
+    seen(page, 0)
+    page.locator(".app").press("ArrowRight")
+    seen(page, 1)
+    drag(page, 0, 0.3)
+    page.keyboard.press("Control+s")
+    expect(page.locator(".banner")).to_contain_text("Saved tidy/a")
+    assert saved(folder)["tidy/a"].boundaries[0] > TIMES[10]
+
+
+def test_a_page_to_show_opens_from_a_disk_and_sends_a_table(folder: Path, new_page: NewPage) -> None:
+    write_page(open_review(folder, who="Ada"), folder / "page")
+    page = new_page(accept_downloads=True)
+    opened(page, (folder / "page" / "index.html").as_uri())
+    open_clip(page, "a")
+    page.locator(".app").press("ArrowRight")
+    expect(page.locator(".place")).to_contain_text("frame 1 of")
+    drag(page, 0, 0.3)
+    moved = float(time_of(page, 0).input_value())
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_hidden()
+    page.get_by_label("Export and import").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Boundaries as CSV").click()
+    table = folder / "boundaries.csv"
+    download.value.save_as(table)
+    assert len(list(csv.reader(table.open()))) == 10
+    import_dataset(table, folder / "corrected.jsonl", "csv", manifest=folder / "manifest.jsonl", who="Ada")
+    assert load_benchmark(folder / "corrected.jsonl").clips[0].boundaries[0] == pytest.approx(moved)
+
+
+def test_tables_come_and_go_through_the_page(server: ReviewServer, folder: Path, new_page: NewPage) -> None:
+    page = opened(new_page(accept_downloads=True), server.url)
+    page.get_by_label("Export and import").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Boundaries as CSV").click()
+    text = Path(download.value.path()).read_text()
+    moved = text.replace(f"tidy/a,{LABELS[1]},{TIMES[25]},", f"tidy/a,{LABELS[1]},{TIMES[26]},")
+    assert moved != text
+    (folder / "moved.csv").write_text(moved)
+    page.get_by_label("Export and import").click()
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Read CSV or WebVTT").click()
+    chooser.value.set_files(folder / "moved.csv")
+    expect(page.locator(".banner")).to_contain_text("3 clips read, 1 changed")
+    assert saved(folder)["tidy/a"].boundaries[1] == TIMES[26]
+
+
+def test_a_lerobot_dataset_gets_its_annotations(tmp_path: Path, new_page: NewPage) -> None:
+    pictures = [[np.full((64, 96, 3), grey, np.uint8) for grey in GREYS[:40]]] * 2
+    root = small_dataset(tmp_path / "cups", pictures, [["grasp"] * 15 + ["lift"] * 25] * 2)
+    with ReviewServer(open_review(root, who="Ada")) as server:
+        page = opened(new_page(), server.url)
+        time_of(page, 0).fill("f17")
+        time_of(page, 0).press("Enter")
+        page.locator(".app").press("Control+s")
+        expect(page.locator(".banner")).to_contain_text("Saved")
+        page.get_by_label("Export and import").click()
+        page.get_by_role("button", name="Write LeRobot annotations").click()
+        expect(page.locator(".banner")).to_contain_text("1 episodes written")
+    found = json.loads((root / "meta" / "lerobot_annotations.json").read_text())
+    atoms = found["episodes"]["0"]["atoms"]
+    assert [(a["style"], a["content"], a["timestamp"]) for a in atoms] == [
+        ("subtask", "grasp", 0.0),
+        ("subtask", "lift", 1.7),
+    ]
+    again = open_review(root, output=tmp_path / "new.jsonl")  # what the visualizer saved is read
+    assert again.start(again.clip("cups/episode_000000"))[1] == (1.7, 4.0)
+    assert again.start(again.clip("cups/episode_000001"))[1] == (1.5, 4.0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone(server: ReviewServer, new_page: NewPage, scheme: str) -> None:
+    page = opened(new_page(390, 844, color_scheme=scheme, has_touch=True), server.url)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wide = (
+        "box => [...box.querySelectorAll('*')].filter(e => e.getBoundingClientRect().right > 391).map(e => e.className)"
+    )
+    assert page.locator(".app").evaluate(wide) == []
+    page.get_by_role("button", name="Clips").tap()
+    expect(page.locator(".queue")).to_be_visible()
+    page.locator('.line[title^="tidy/a:"]').tap()
+    expect(page.locator("h1")).to_have_text("tidy/a")
+    expect(page.locator(".queue")).to_be_hidden()

@@ -1,0 +1,164 @@
+"""What a person saves, and what is never lost or overwritten."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark, read_manifest, write_manifest
+from tempoloc_nb.clips.tasks import Event
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.reviewer.desk import Desk
+from tempoloc_nb.reviewer.session import Conflict, Marked, Review, history
+from tempoloc_nb.reviewer.sources import open_review
+from tempoloc_nb.video.files import encode
+
+LABELS = ("grasp", "lift", "place")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two clips with videos and trials of which one lacks an event; the second clip has no truth."""
+    for name in "ab":
+        encode(tmp_path / f"{name}.mp4", np.zeros((40, 32, 32, 3), np.uint8), fps=10)
+    events = tuple(Event(label, t, t, t + 1) for label, t in zip(LABELS, (1.0, 2.0, 3.0), strict=True))
+    bare = tuple(map(Event, LABELS))
+    clips = [Clip(f"t/{n}", "t", e, f"{n}.mp4", 10.0, duration=4.0) for n, e in (("a", events), ("b", bare))]
+    write_manifest(tmp_path / "manifest.jsonl", clips)
+    text = "Event 1: <1.1> <2.1> grasp\nEvent 2: <2.1> <3.0> lift\n"
+    rows = [
+        {"clip": f"t/{n}", "task": "t", "model": "m", "fps": 4.0, "trial": k, "text": text}
+        for n in "ab"
+        for k in (0, 1)
+    ]
+    (tmp_path / "predictions.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return tmp_path
+
+
+def marked(*times: float | None, why: str = "") -> list[Marked]:
+    return [Marked(label, t, why) for label, t in zip(LABELS, times, strict=True)]
+
+
+def test_a_save_is_a_manifest_that_says_who_and_why(folder: Path) -> None:
+    review = open_review(folder, who="Ada")
+    assert review.start(review.clip("t/a")) == ("manifest", (1.0, 2.0, 3.0))  # what somebody labelled goes first
+    by, times = review.start(review.clip("t/b"))
+    assert (by, times) == ("m at 4 fps, median of 2", (1.1, 2.1, None))
+    review.save("t/b", 0, [*marked(1.1, 2.1, 3.3)[:2], Marked("place", 3.3, "seen late")])
+    first, second = load_benchmark(folder / "reviewed.jsonl").clips
+    assert first.events == read_manifest(folder / "manifest.jsonl")[0].events
+    assert second.boundaries == (1.1, 2.1, 3.3)
+    (entry,) = second.extra["corrections"]
+    assert entry["who"] == "Ada"
+    assert entry["from"] == by
+    assert entry["changed"] == [{"label": "place", "new": 3.3, "why": "seen late"}]
+    again = open_review(folder)
+    assert again.start(again.clip("t/b")) == ("manifest", (1.1, 2.1, 3.3))
+
+
+def test_what_is_accepted_as_it_is_counts_as_reviewed(folder: Path) -> None:
+    review = open_review(folder, who="Ada")
+    clip = review.save("t/a", 0, marked(1.0, 2.0, 3.0))
+    assert [e["changed"] for e in history(clip)] == [[]]
+    assert str(review).startswith("1 of 2 clips reviewed")
+
+
+def test_a_clip_that_somebody_saved_meanwhile_is_not_overwritten(folder: Path) -> None:
+    ours, theirs = (open_review(folder, who=who) for who in ("Ada", "Grace"))
+    theirs.save("t/a", 0, marked(1.2, 2.0, 3.0))
+    theirs.save("t/b", 0, marked(1.0, 2.0, 3.5))
+    with pytest.raises(Conflict, match="Grace saved t/a"):
+        ours.save("t/a", 0, marked(1.0, 2.5, 3.0))
+    ours.save("t/a", 1, marked(1.2, 2.5, 3.0))
+    first, second = load_benchmark(folder / "reviewed.jsonl").clips
+    assert first.boundaries == (1.2, 2.5, 3.0)
+    assert [e["who"] for e in history(first)] == ["Grace", "Ada"]
+    assert second.boundaries == (1.0, 2.0, 3.5)
+
+
+def test_an_event_that_does_not_happen_leaves_the_clip_and_comes_back(folder: Path) -> None:
+    review = open_review(folder, who="Ada")
+    review.save("t/a", 0, marked(1.0, None, 3.0))
+    saved = load_benchmark(folder / "reviewed.jsonl").clips[0]
+    assert [(e.label, e.boundary, e.end) for e in saved.events] == [("grasp", 1.0, 3.0), ("place", 3.0, 4.0)]
+    assert history(saved)[0]["changed"] == [{"label": "lift", "old": 2.0, "missing": True}]
+    assert review.start(review.clip("t/a"))[1] == (1.0, None, 3.0)
+    review.save("t/a", 1, marked(1.0, 2.2, 3.0))
+    assert load_benchmark(folder / "reviewed.jsonl").clips[0].boundaries == (1.0, 2.2, 3.0)
+    with pytest.raises(TempolocError, match="no event of t/a would be left"):
+        review.save("t/a", 2, marked(None, None, None))
+
+
+@pytest.mark.parametrize(
+    ("times", "wrong"),
+    [((2.0, 1.0, 3.0), "must come after"), ((1.0, 2.0, 9.0), "is outside"), ((0.0, 1.0, 2.0), "outside")],
+)
+def test_boundaries_that_cannot_be_change_nothing(folder: Path, times: Any, wrong: str) -> None:
+    with pytest.raises(TempolocError, match=wrong):
+        open_review(folder, who="Ada").save("t/a", 0, marked(*times))
+    assert not (folder / "reviewed.jsonl").exists()
+
+
+def test_an_output_that_is_something_else_is_refused(folder: Path) -> None:
+    with pytest.raises(TempolocError, match="read and written"):
+        open_review(folder, output=folder / "manifest.jsonl")
+    write_manifest(folder / "other.jsonl", [Clip("t/z", "t", (Event("grasp"),))])
+    with pytest.raises(TempolocError, match="no review of these clips"):
+        open_review(folder, output=folder / "other.jsonl")
+
+
+def test_a_table_goes_out_and_comes_back(folder: Path) -> None:
+    desk = Desk(open_review(folder, who="Ada"))
+    desk.review.save("t/b", 0, marked(1.0, None, 3.0))
+    table = desk.answer({"op": "export", "kind": "csv", "index": 0})["text"]
+    assert desk.answer({"op": "import", "kind": "csv", "text": table})["changed"] == []
+    moved = table.replace("t/a,lift,2.0,", "t/a,lift,2.4,")
+    assert desk.answer({"op": "import", "kind": "csv", "text": moved})["changed"] == ["t/a"]
+    assert desk.review.clip("t/a").events[1].boundary == 2.4
+    assert "was saved since the export" in desk.answer({"op": "import", "kind": "csv", "text": moved})["error"]
+    cues = desk.answer({"op": "export", "kind": "vtt", "index": 0})["text"].replace("00:00:02.400", "00:00:02.600")
+    assert desk.answer({"op": "import", "kind": "vtt", "text": cues})["changed"] == ["t/a"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "wrong"),
+    [
+        ({}, "unknown request"), ({"op": "clip"}, "no clip number"), ({"op": "clip", "index": 2}, "no clip number"),
+        ({"op": "clip", "index": True}, "no clip number"), ({"op": "save", "index": 0}, "needs events"),
+        ({"op": "save", "index": 0, "revision": 0, "events": [3]}, "no label"),
+        ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "boundary": None}]}, "mark it missing"),
+        ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "boundary": "1"}]}, "no number"),
+        ({"op": "export", "kind": "doc", "index": 0}, "kind of export"),
+        ({"op": "import", "kind": "csv"}, "needs one column"),
+    ],
+)  # fmt: skip
+def test_a_bad_request_is_told_what_is_wrong(folder: Path, asked: dict[str, Any], wrong: str) -> None:
+    assert wrong in Desk(open_review(folder, who="Ada")).answer(asked)["error"]
+
+
+def test_a_thousand_clips_open_at_once(tmp_path: Path) -> None:
+    """The queue reads no video, and a save does not take longer with each clip that was saved."""
+    events = tuple(Event(label, t) for label, t in zip(LABELS, (1.0, 2.0, 3.0), strict=True))
+    clips = tuple(Clip(f"t/{n:04d}", "t", events, f"{n}.mp4", 10.0, duration=4.0) for n in range(1000))
+    base = load_benchmark("recipe")
+    task = next(iter(base.tasks.values()))
+    review = Review(Benchmark("many", tmp_path, {"t": task}, clips), tmp_path / "reviewed.jsonl", who="Ada")
+    answer = Desk(review).answer({"op": "queue"})
+    assert len(answer["clips"]) == 1000
+    for n in (999, 0):
+        review.save(f"t/{n:04d}", 0, marked(1.0, 2.0, 3.2))
+    assert len(read_manifest(review.output)) == 1000
+
+
+def test_a_video_that_has_gone_is_said_and_the_clip_can_still_be_saved(folder: Path) -> None:
+    (folder / "a.mp4").unlink()
+    desk = Desk(open_review(folder, who="Ada"))
+    shown = desk.answer({"op": "clip", "index": 0})
+    assert "no such file" in shown["problem"]
+    assert shown["times"] == []
+    events = [{"label": label, "boundary": t} for label, t in zip(LABELS, (1.0, 2.0, 3.1), strict=True)]
+    assert desk.answer({"op": "save", "index": 0, "revision": 0, "events": events})["line"]["saves"] == 1
