@@ -24,9 +24,11 @@ from tempoloc_nb.cli.options import (
     JsonOption,
     TotalPixelsOption,
     echo_done,
+    figure_place,
     number,
     option,
     tell,
+    write_figure,
 )
 from ..core.errors import TempolocError, unknown
 
@@ -125,23 +127,15 @@ def stats(
     as_json: JsonOption = False,
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
-    from tempoloc_nb.core.files import all_or_nothing, is_stream, writing
-    from tempoloc_nb.core.outputs import check_output
     from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_json, stats_text
     from tempoloc_nb.data.store import read_samples
 
-    if figure is not None:
-        if figure.suffix not in (".png", ".svg") and not is_stream(figure):
-            raise TempolocError(f"a figure is written as .png or .svg, not as {figure.name}")
-        check_output(figure, force=force)
+    place = figure and figure_place(figure, force)
     samples = read_samples(dataset, split)
     rows = dataset_stats(samples)
-    echo_done(stats_json(rows) if as_json else stats_text(rows), figure)
-    if figure is not None:
-        from tempoloc_nb.study.report import render
-
-        with writing(figure), all_or_nothing(figure, force=force) as partial:
-            partial.write_bytes(render(stats_figure(samples), "svg" if figure.suffix == ".svg" else "png"))
+    echo_done(stats_json(rows) if as_json else stats_text(rows), place)
+    if place:
+        write_figure(stats_figure(samples), place, force)
 
 # %% ../../nbs/90_cli/60_data.ipynb #dfd15af8
 # Option of a format → its description.
@@ -158,11 +152,13 @@ HELP = {
     "annotation": "language from LeRobot 0.6 on, index before.",
     "rest": "Name of what follows the last event.",
     "signal": "Name of a signal, in order; repeatable.",
-    "task_spec": "MimicGen's JSON with signals and offsets.",
+    "task_spec": "MimicGen's JSON with signals and offsets, or AutoData's YAML with offsets.",
+    "index": "Add the subtask at each step.",
     "layout": "Layout, where the file does not show it.",
     "rate": "Control steps a second, where the file does not say.",
     "create": "Allow signals that are not there.",
     "some": "Leave demonstrations that have no clip as they are.",
+    "object": "An object in obs/object, in order; repeatable.",
     "backup": "Keep the file as it was, beside it.",
     "task": "Task of clips that do not name theirs.",
     "boundary_is": "start or end: where an action has its boundary.",
@@ -187,7 +183,9 @@ RANGES = {
 # %% ../../nbs/90_cli/60_data.ipynb #a5740d09
 PLACES: dict[str, dict[str, Any]] = {
     "write": {
-        "source": Annotated[str, typer.Argument(help="A benchmark, a manifest, a folder of a dataset or of captions.")],
+        "source": Annotated[
+            str, typer.Argument(help="A benchmark, a manifest, a folder of a dataset or of captions, a task file.")
+        ],
         "output": Annotated[
             Path, typer.Option("--output", "-o", help="File or folder to write; hdf5: the file to change.")
         ],
@@ -195,7 +193,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "read": {
         "source": Annotated[str, typer.Argument(help="File or folder to read.")],
         "output": Annotated[
-            Path, typer.Option("--output", "-o", help="What to write: a manifest, a folder, predictions.")
+            Path, typer.Option("--output", "-o", help="What to write: a manifest, a task, a folder, predictions.")
         ],
     },
 }
