@@ -12,11 +12,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from ..clips.manifest import Clip, load_benchmark
-from ..core.checks import check
+from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import parse_object, read_text, write_jsonl, write_text
 from ..core.outputs import check_output
-from .convert import OTHERS, Converted
+from .convert import Converted
 from ..inference.consensus import Combined, combine_trials
 from ..prompting.answers import write_answer
 from ..prompting.dialects import read_span
