@@ -102,6 +102,8 @@ USES: tuple[Use, ...] = (
     use("import-recipe results --task cube --model mine -o out.jsonl", "results",
         "results/results_cube_stacking_demo0.pkl results/results_cube_stacking_demo1.pkl", weight=4),
     use("models model --json", "model", "model/config.json model/tokenizer_config.json model/processor_config.json"),
+    use("doctor --model model --fps 2", "model",
+        "model/config.json model/processor_config.json model/tokenizer_config.json", weight=1),
     use("models", "project", "project/data/models.toml project/settings.ini", env=SETTINGS),
     use("simulate --task lift --n 1 --no-render -o sims", "project", "project/settings.ini", env=SETTINGS, weight=1),
     use("overlay -i v -o out --workers 1", "v", "v/a.mp4 v/b.mp4"),
