@@ -97,7 +97,7 @@ PANELS = {
     "Find boundaries": (predictions.find, reviewing.review),
     "Measure on a benchmark": (
         predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse,
-        predictions.merge, predictions.import_recipe, models.models,
+        predictions.merge, predictions.import_recipe, models.models, models.doctor,
     ),
     "Videos and data": (videos.simulate, videos.overlay, data.app),
     "Generate demonstrations": (generation.check_labels,),

@@ -228,6 +228,10 @@ def localize(
     rate: ControlRateOption = None,
     inverted: InvertedOption = False,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
+    check: Annotated[
+        bool,
+        option(ENGINE, "First see that the engine reads a known clip as it should, like tempoloc doctor.", "--check"),
+    ] = False,
     force: Annotated[bool, option(OUTPUT, "Replace a baseline that is there already.", "--force")] = False,
     as_json: SummaryOption = False,
 ) -> None:
@@ -278,7 +282,7 @@ def localize(
         model, found, output, asked, backend=engine, view=view, trials=trials, think=think, shard=shard,
         constraint=constrain,  # type: ignore[arg-type]  # checked by ask_model
         video_root=video_root, data_parallel=data_parallel, tensor_parallel=tensor_parallel,
-        progress=sys.stderr.isatty(), **options,
+        check=check, progress=sys.stderr.isatty(), **options,
     )  # fmt: skip
     summary.tell_failures()
     echo_done(summary, output, as_json)

@@ -41,7 +41,7 @@ def simulate(
     ] = 0,
     split: Annotated[
         str | None,
-        option(SCENE, "Make the study's clips of this split instead: base, sft, validation, test or detours."),
+        option(SCENE, "Make the study's clips of this split: base, sft, validation, test, detours, gaps or skills."),
     ] = None,
     size: Annotated[int, option(VIDEO, "Side of the video in pixels.", check=number(16))] = 256,
     workers: WorkersOption = None,

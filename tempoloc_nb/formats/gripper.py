@@ -98,7 +98,7 @@ def _of_archive(path: Path, clips: Iterable[Clip]) -> Iterator[tuple[str, Signal
     try:
         with np.load(path, allow_pickle=False) as data:
             opening = data["aperture"].astype(np.float64)
-            hand = data["hand"].T * NPZ_HAND if "hand" in data else None
+            hand = np.cumsum(data["hand"], axis=1).T * NPZ_HAND if "hand" in data else None  # kept as changes
             ends = np.cumsum(data["frames"]).tolist()
             starts = dict(zip(data["clip"].tolist(), zip([0, *ends[:-1]], ends, strict=True), strict=True))
     except (OSError, KeyError, ValueError) as error:

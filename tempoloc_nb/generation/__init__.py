@@ -11,6 +11,8 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from tempoloc_nb.generation.outcomes import Outcomes, mcnemar, paired_difference, read_outcomes, wilson
+    from tempoloc_nb.generation.sources import read_sources
+    from tempoloc_nb.generation.trials import run_trials
 
 # %% auto #0
 __all__ = []
@@ -18,5 +20,9 @@ __all__ = []
 # %% ../../nbs/75_generation/00_chapter.ipynb #95a5d36d
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submod_attrs={"outcomes": ["Outcomes", "mcnemar", "paired_difference", "read_outcomes", "wilson"]},
+    submod_attrs={
+        "outcomes": ["Outcomes", "mcnemar", "paired_difference", "read_outcomes", "wilson"],
+        "sources": ["read_sources"],
+        "trials": ["run_trials"],
+    },
 )

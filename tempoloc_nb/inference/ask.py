@@ -14,6 +14,7 @@ from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
 from ..core.outputs import check_output
+from ..engines.doctor import require_health
 from ..engines.make import check_backend, make_engine
 from .no_video import BASELINES, TRAINING_MEDIAN, baseline_predictions, prediction_rows
 from .run import RunSummary, read_shard, run_backend
@@ -81,12 +82,13 @@ def ask_model(
     model: str, benchmark: Benchmark, output: Path | str, asked: Preset, *, backend: str = "hf",
     view: View | None = None, trials: int = 1, constraint: Form | None = None, think: bool | None = None,
     shard: str | None = None, video_root: Path | str | None = None, data_parallel: int = 1, tensor_parallel: int = 1,
-    progress: bool = False, **options: Any,
+    check: bool = False, progress: bool = False, **options: Any,
 ) -> RunSummary:
     """Ask a model, in the way `asked`, about every clip of `benchmark`; answers go to `output` as in `run_backend`.
 
     `view` overrides how `asked` shows clips, `shard` is "i/n"; with `constraint` "regex" answers may think first unless
-    `think` is False. `options` are the engine's (see `engine_options`). Raises `TempolocError` before the model is
+    `think` is False. With `check` the doctor first looks at the engine. `options` are the engine's (see
+    `engine_options`). Raises `TempolocError` before the model is
     loaded for all that is wrong with the question, then as the engine and `run_backend` do.
     """
     check_backend(backend, data_parallel, tensor_parallel)
@@ -99,6 +101,8 @@ def ask_model(
         backend, path, data_parallel=data_parallel, tensor_parallel=tensor_parallel, total_pixels=asked.total_pixels,
         **options,
     )  # fmt: skip
+    if check:
+        require_health(engine, model, asked, view)
     return run_backend(
         engine, benchmark, output, fps=asked.fps, trials=trials, view=view or asked.view, prompt=prompt,
         sampling=asked.sampling, video_root=video_root, constraint=constraint,

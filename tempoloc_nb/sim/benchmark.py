@@ -17,15 +17,17 @@ import numpy.typing as npt
 from ..clips.manifest import Clip, read_manifest, write_manifest
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
+from ..formats.gripper import NPZ_HAND
 from .families import find_families
 from .make import SimulationSummary, simulate_clips
 from .motion import Floats
-from .render import load_episode
+from .render import SavedEpisode, load_episode
+from .scene import CONTROL_HZ
 from .truth import agreement, estimate_instants
 
 # %% auto #0
 __all__ = ['APERTURE_UNIT', 'VELOCITY_UNIT', 'SIGNAL_HZ', 'Signals', 'named_objects', 'write_clip_signals', 'read_clip_signals',
-           'label_errors', 'build_benchmark']
+           'label_errors', 'build_benchmark', 'pack_clips']
 
 # %% ../../nbs/65_sim/100_benchmark.ipynb #a77d809f
 APERTURE_UNIT = 1e-5  # m
@@ -50,16 +52,27 @@ def named_objects(clip: Clip) -> list[str]:
     return list(dict.fromkeys(name.split(":")[1] for name in clip.extra["instant_names"]))
 
 # %% ../../nbs/65_sim/100_benchmark.ipynb #b5203191
-def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]]) -> None:
-    """Pack the signals of saved episodes as integers (units above), clips one after the other."""
-    lengths, names, apertures, velocities = [], [], [], []
+def _hand_at(episode: SavedEpisode, frames: int) -> npt.NDArray[np.int64]:
+    """The hand's way (frames, 3) in units of `NPZ_HAND`, at `SIGNAL_HZ`."""
+    places = np.asarray(episode.demo["obs/robot0_eef_pos"]) / NPZ_HAND
+    asked, known = np.arange(frames) / SIGNAL_HZ, np.arange(len(places)) / CONTROL_HZ
+    return np.round([np.interp(asked, known, axis) for axis in places.T]).astype(np.int64).T
+
+
+def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]], *, hand: bool = False) -> None:
+    """Pack the signals of saved episodes as integers (units above), clips one after the other.
+
+    With `hand`, the hand's way takes the place of the objects' velocities.
+    """
+    lengths, names, apertures, velocities, hands = [], [], [], [], []
     for clip, file in episodes:
-        episode, objects = load_episode(file), named_objects(clip)
+        episode, objects = load_episode(file), [] if hand else named_objects(clip)
         order = [list(episode.meta["objects"]).index(name) for name in objects]
         lengths.append(len(episode.aperture))
         names.append(" ".join(objects))
         apertures.append(np.round(episode.aperture / APERTURE_UNIT))
         velocities.append(np.round(episode.velocity[:, order].reshape(lengths[-1], -1) / VELOCITY_UNIT))
+        hands.append(_hand_at(episode, lengths[-1]))
     width = max(v.shape[1] for v in velocities)
     padded = [np.pad(v, ((0, 0), (0, width - v.shape[1]))) for v in velocities]
     arrays = {
@@ -69,6 +82,8 @@ def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]]) -> Non
         "aperture": np.concatenate(apertures).astype(np.uint16),
         "velocity": np.concatenate(padded).clip(-32767, 32767).astype(np.int16).T,
     }
+    if hand:  # changes, which pack better; `read_gripper` sums them up
+        arrays["hand"] = np.diff(np.concatenate(hands), axis=0, prepend=0).astype(np.int16).T
     # np.load reads any of zip's compressions, and this one takes a third less than np.savez_compressed
     with all_or_nothing(path) as partial, ZipFile(partial, "w", ZIP_LZMA) as packed:
         for name, values in arrays.items():
@@ -143,3 +158,15 @@ def build_benchmark(
     train = [_compact(clip, 0) for clip in read_manifest(work / "sft" / "manifest.jsonl")]
     write_manifest(out / "train.jsonl.xz", train)
     return summaries
+
+# %% ../../nbs/65_sim/100_benchmark.ipynb #cdecd782
+def pack_clips(work: str | Path, out: str | Path) -> None:
+    """Write the manifest, the tasks and the signals (with the hand's way) of the clips simulated in `work` to `out`."""
+    work, out = Path(work), Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    clips = [_compact(clip, 0) for clip in read_manifest(work / "manifest.jsonl")]
+    episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in clips]
+    write_clip_signals(out / "signals.npz", episodes, hand=True)
+    write_manifest(out / "manifest.jsonl.xz", clips)
+    for task in work.glob("*.toml"):
+        shutil.copyfile(task, out / task.name)

@@ -40,7 +40,7 @@ class Recorder:
             for name in thing.contact_geoms:
                 self.group[model.geom(name).id] = 3 + i
         self.step, self.steps, self.frames = float(env.model_timestep), 0, 0
-        self.trace: dict[str, list[Any]] = {k: [] for k in ("hand", "aperture", "objects", "held")}
+        self.trace: dict[str, list[Any]] = {k: [] for k in ("hand", "aperture", "objects", "touching")}
         self.qpos: list[Floats] = []
         self.success: Callable[[], bool] | None = None  # asked at every step once a task is nearly done
         self.success_time: float | None = None
@@ -52,11 +52,11 @@ class Recorder:
         """The time of the recording, in seconds."""
         return self.steps * self.step
 
-    def held(self) -> list[bool]:
-        """Which objects both fingers touch now: robosuite's grasp check, on whole fingers (see sim_truth)."""
+    def touching(self) -> list[int]:
+        """How many fingers touch each object now; two is robosuite's grasp check, on whole fingers (see sim.truth)."""
         pairs = self.group[self.data.contact.geom]
         touched = {(int(min(a, b)), int(max(a, b))) for a, b in pairs if 0 < min(a, b) <= 2 < max(a, b)}
-        return [(1, 3 + i) in touched and (2, 3 + i) in touched for i in range(len(self.names))]
+        return [((1, 3 + i) in touched) + ((2, 3 + i) in touched) for i in range(len(self.names))]
 
     def aperture(self) -> float:
         """Distance between the finger pads' centres (m)."""
@@ -69,7 +69,7 @@ class Recorder:
         trace["hand"].append(np.array(data.site_xpos[self.site]))
         trace["aperture"].append(self.aperture())
         trace["objects"].append(data.xpos[self.bodies])
-        trace["held"].append(self.held())
+        trace["touching"].append(self.touching())
         if self.success is not None and self.success_time is None and self.success():
             self.success_time = self.now
         qpos = np.array(data.qpos)
@@ -170,7 +170,11 @@ class LiveEpisode:
 
     def holds(self, name: str) -> bool:
         """Whether both fingers touch `name` now."""
-        return self.recorder.held()[self.recorder.names.index(name)]
+        return self.recorder.touching()[self.recorder.names.index(name)] == 2
+
+    def touches(self, name: str) -> bool:
+        """Whether a finger touches `name` now."""
+        return self.recorder.touching()[self.recorder.names.index(name)] > 0
 
     def act(self, step: Floats, turn_by: Floats) -> None:
         """One control step: move the hand by `step` (m), turn it by `turn_by` (rad, axis–angle)."""

@@ -5,7 +5,7 @@
 # %% ../../nbs/65_sim/110_families.ipynb #84f37435
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..core.errors import TempolocError
@@ -13,7 +13,19 @@ from .motion import Timing
 from .tasks import SCRIPTS, Script
 
 # %% auto #0
-__all__ = ['SEEDS', 'SLOW', 'ClipFamily', 'families', 'find_families']
+__all__ = ['SEEDS', 'SLOW', 'with_starts', 'ClipFamily', 'families', 'find_families']
+
+# %% ../../nbs/65_sim/110_families.ipynb #e38acf56
+def with_starts(events: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Events (label, instant), each grasp, release and insertion after the start of its skill."""
+    for label, instant in events:
+        what = label.partition(" ")[2]
+        kind, _, thing = instant.partition(":")
+        if kind == "grasp":
+            yield f"arriving at {what}", f"reach:{thing}"
+        elif kind in ("release", "insert"):
+            yield f"arriving with {what}", f"bring:{thing}"
+        yield label, instant
 
 # %% ../../nbs/65_sim/110_families.ipynb #a28e1c69
 SEEDS = 1_000_000  # seeds a family owns
@@ -31,12 +43,15 @@ class ClipFamily:
     fps: float = 30.0
     crf: int = 26  # H.264 quality: higher is more compressed
     timing: Timing | None = None  # the script's own, unless set
+    half_size: float | None = None  # m, of all cubes; drawn for each, unless set
     detours: bool = False  # with missed grasps, regrasps and other cubes handled first (see `plays.detour`)
+    skills: bool = False  # with the start of each skill as an event before its end
 
     @property
     def script(self) -> Script:
-        """What the arm does in this family's task."""
-        return SCRIPTS[self.task]
+        """What the arm does in this family's task, and its events."""
+        script = SCRIPTS[self.task]
+        return replace(script, events=tuple(with_starts(script.events))) if self.skills else script
 
     @property
     def seeds(self) -> range:
@@ -49,6 +64,9 @@ class ClipFamily:
 SLOW = Timing((4.0, 3.0, 3.3, 3.0), tail=(0.5, 6.0), pace=0.11)
 
 _LEARNED = ("stack-two", "stack-three", "square", "pick-place")
+# Other hands for training, and those that choices are made by; both keep away from the test's Robotiq 85 and UR5e.
+_HANDS = ("Panda-robotiq140", "Panda-rethink", "IIWA", "IIWA-panda", "IIWA-rethink")
+_HANDS_CHECKED = ("Panda-robotiq140", "Panda-rethink", "Kinova3-panda", "Kinova3-robotiq140", "Kinova3-rethink")
 _TEST = {"stack-three": "Panda", "stack-three-ur5e": "UR5e", "stack-three-5fps": "Panda", "nut-assembly": "Panda"}
 
 # %% ../../nbs/65_sim/110_families.ipynb #42038da9
@@ -60,13 +78,23 @@ def _plan() -> Iterator[tuple[str, str, str, str]]:
         yield from (("validation", task, task, "Panda"), ("validation", f"{task}-kinova3", task, "Kinova3"))
     yield from (("test", key, key.removesuffix("-ur5e").removesuffix("-5fps"), robot) for key, robot in _TEST.items())
     yield from ((split, "stack-three-detours", "stack-three", "Panda") for split in ("detours-validation", "detours"))
+    yield from (("gaps", task, task, "Panda") for task in ("push", "press", "thread"))
+    yield from (("skills", f"{task}-skills", task, "Panda") for task in ("stack-three", "nut-assembly"))
+    for split, tasks, robots in (
+        ("hands", _LEARNED, _HANDS),
+        ("hands-validation", _LEARNED[:3], _HANDS_CHECKED),
+        ("gaps-sft", ("push", "press", "thread"), ("Panda", "IIWA-rethink")),
+    ):
+        yield from ((split, f"{task}-{robot.lower()}", task, robot) for task in tasks for robot in robots)
 
 # %% ../../nbs/65_sim/110_families.ipynb #59db22dd
 def families() -> tuple[ClipFamily, ...]:
     """All families of the study's splits, each with its own million seeds."""
     out = []
     for i, (split, key, task, robot) in enumerate(_plan(), 1):
-        family = ClipFamily(key, task, split, robot, i * SEEDS, detours=key.endswith("detours"))
+        family = ClipFamily(
+            key, task, split, robot, i * SEEDS, detours=key.endswith("detours"), skills=key.endswith("skills")
+        )
         out.append(replace(family, fps=5.0, crf=34, timing=SLOW) if key.endswith("5fps") else family)
     return tuple(out)
 

@@ -26,7 +26,8 @@ from ..core.files import write_text, writing
 from ..core.locks import sole_writer
 from .episode import EpisodeFailed, LiveEpisode
 from .families import ClipFamily
-from .plays import LAG, PLAYS, Director, insertions
+from .gap_plays import GAP_PLAYS, marks
+from .plays import LAG, PLAYS, Director
 from tempoloc_nb.sim.render import (
     SavedEpisode,
     choose_gl,
@@ -47,15 +48,16 @@ __all__ = ['MAX_IDLE', 'RATE', 'simulate_episode', 'SimulationSummary', 'simulat
 
 # %% ../../nbs/65_sim/10_make.ipynb #b957dce4
 MAX_IDLE = 0.20  # share of a clip: demonstrations that stand still longer are dropped
+_PLAYS = {**PLAYS, **GAP_PLAYS}
 RATE = 30.0  # Hz at which joint positions and signals are kept
 
 # %% ../../nbs/65_sim/10_make.ipynb #a54af802
 @cache
-def _workshop(task: str, robot: str) -> tuple[Any, Dresser]:
-    """This process's environment of a task and arm: building one takes seconds."""
+def _workshop(task: str, robot: str, half_size: float | None = None) -> tuple[Any, Dresser]:
+    """This process's environment of a task, arm and size of cubes: building one takes seconds."""
     env = make_environment(task, robot)
     env.reset()
-    return env, Dresser(env.sim.model._model, task)
+    return env, Dresser(env.sim.model._model, task, half_size)
 
 # %% ../../nbs/65_sim/10_make.ipynb #7cef841e
 def simulate_episode(family: ClipFamily, seed: int, gripper_delay: float = 0.0) -> SavedEpisode:
@@ -63,7 +65,7 @@ def simulate_episode(family: ClipFamily, seed: int, gripper_delay: float = 0.0) 
 
     `gripper_delay` (s) makes every gripper command come that much later than planned.
     """
-    env, dresser = _workshop(family.task, family.robot)
+    env, dresser = _workshop(family.task, family.robot, family.half_size)
     rng = np.random.default_rng(seed)
     timing = family.timing or family.script.timing
     durations, tail = timing.sample(rng)
@@ -74,7 +76,7 @@ def simulate_episode(family: ClipFamily, seed: int, gripper_delay: float = 0.0) 
     episode = LiveEpisode(env, task_objects(env, family.task), fps=RATE, gripper_delay=gripper_delay)
     try:
         director = Director(episode, rng, timing, LAG[family.robot], family.robot, family.detours)
-        PLAYS[family.task](director, looks, durations, tail)
+        _PLAYS[family.task](director, looks, durations, tail)
         if not env._check_success():
             raise EpisodeFailed("the task was not done at the end")
     finally:
@@ -95,8 +97,8 @@ def _package(
     family: ClipFamily, seed: int, episode: LiveEpisode, looks: Mapping[str, Any], colors: Sequence[str]
 ) -> SavedEpisode:
     recorder, traces = episode.recorder, episode.recorder.arrays()
-    inside = insertions(episode.env, recorder.names, traces["objects"])
-    instants = find_instants(traces, recorder.names, episode.commands, recorder.step, inside, family.detours)
+    told = marks(episode.env, recorder.names, traces["objects"])
+    instants = find_instants(traces, recorder.names, episode.commands, recorder.step, told, family.detours)
     if recorder.success_time is None:
         raise EpisodeFailed("the task was done only before the end")
     instants["success"] = recorder.success_time
@@ -219,8 +221,8 @@ def simulate_clips(
     """
     if n < 1:
         raise TempolocError(f"cannot make {n} clips: ask for at least one")
-    if family.task not in PLAYS:
-        raise unknown("task", family.task, PLAYS)
+    if family.task not in _PLAYS:
+        raise unknown("task", family.task, _PLAYS)
     if family.robot not in ROBOTS:
         raise unknown("robot", family.robot, ROBOTS)
     if render:
@@ -302,6 +304,11 @@ def _describe(root: Path, family: ClipFamily) -> None:
         labels = [label.format(A="{first}", C="{second}") for label, _ in family.script.events]
         lines = [f"key = {json.dumps(family.key)}", f"events = {json.dumps(labels)}", f"fps = {family.fps:g}"]
         lines += ['domain = "simulation"', 'embodiment = "robot arm"', 'boundary_is = "start"']
+        if family.skills:
+            for start, end, (_, instant) in zip(labels[::2], labels[1::2], family.script.events[1::2], strict=True):
+                verb, _, thing = instant.partition(":")
+                lines += ["", "[[subtasks]]", f'name = "{verb}_{thing}"', f'start = "{start}"', f'end = "{end}"']
+                lines += [f'object_ref = "{thing}"'] if verb == "grasp" else []  # else the place, which no script names
         if not (path := root / f"{family.key}.toml").exists():
             write_text(path, "\n".join(lines) + "\n", force=False)
 

@@ -383,5 +383,6 @@ PLAYS: Mapping[str, Callable[[Director, Looks, Floats, float], None]] = MappingP
         "nut-assembly": nuts,
         "pick-place": can,
         "door": door,
+        "thread": nuts,
     }
 )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import TempolocError, unknown
+from .gap_scenes import press_buttons, push_cube
 from .motion import Floats
 
 # %% auto #0
@@ -65,6 +66,9 @@ ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
         "nut-assembly": "NutAssembly",
         "pick-place": "PickPlaceCan",
         "door": "Door",
+        "push": "PushCube",
+        "press": "PressButtons",
+        "thread": "NutAssemblySquare",
     }
 )
 TEXTURES = ("light-wood", "gray-felt", "dark-wood")
@@ -135,6 +139,7 @@ def _classes() -> Mapping[str, Any]:
 
     robosuite.utils.log_utils.ROBOSUITE_DEFAULT_LOGGER.setLevel("ERROR")
     known = {**REGISTERED_ENVS, "StackThreeCubes": _three_cubes(REGISTERED_ENVS["Stack"])}
+    known |= {"PushCube": push_cube(REGISTERED_ENVS["Lift"]), "PressButtons": press_buttons(REGISTERED_ENVS["Lift"])}
     return {task: _dressed(known[name]) for task, name in ENVIRONMENTS.items()}
 
 # %% ../../nbs/65_sim/30_scene.ipynb #31302aaf
@@ -184,8 +189,8 @@ _TABLE = ((0.62, 0.0, 1.32), (-0.06, 0.0, 0.89), 38.0)
 _PEGS = ((0.80, 0.0, 1.42), (0.03, 0.0, 0.90), 42.0)
 VIEWS: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float], float]] = MappingProxyType(
     {
-        **dict.fromkeys(("lift", "stack-two", "stack-three"), _TABLE),
-        **dict.fromkeys(("square", "nut-assembly"), _PEGS),
+        **dict.fromkeys(("lift", "stack-two", "stack-three", "push", "press"), _TABLE),
+        **dict.fromkeys(("square", "nut-assembly", "thread"), _PEGS),
         "pick-place": ((0.90, 0.05, 1.55), (-0.02, 0.02, 0.90), 50.0),
         "door": ((0.45, 0.45, 1.60), (-0.10, -0.02, 1.02), 50.0),
     }
@@ -219,10 +224,13 @@ class Looks:
 
 # %% ../../nbs/65_sim/30_scene.ipynb #4bbc5604
 class Dresser:
-    """Varies the looks of one compiled model; every call starts again from the model as it was built."""
+    """Varies the looks of one compiled model; every call starts again from the model as it was built.
 
-    def __init__(self, model: Any, task: str) -> None:
-        self.model, self.task = model, task
+    With a `half_size` (m) all cubes are of that size.
+    """
+
+    def __init__(self, model: Any, task: str, half_size: float | None = None) -> None:
+        self.model, self.task, self.half_size = model, task, half_size
         self.pristine = {name: np.array(getattr(model, name)) for name in EDITABLE}
 
     def __call__(self, rng: np.random.Generator) -> Looks:
@@ -263,7 +271,7 @@ class Dresser:
             self.model.mat_rgba[material, :3] = rng.uniform(0.6, 1.0) * rng.uniform(0.88, 1.0, 3)
 
     def _distract(self, rng: np.random.Generator) -> None:
-        height = 0.84 if self.task == "pick-place" else 0.85 if "nut" in self.task or self.task == "square" else 0.83
+        height = 0.84 if self.task == "pick-place" else 0.85 if VIEWS[self.task] is _PEGS else 0.83
         sides = rng.permutation([-1, -1, 1])
         for i, side in enumerate(sides.tolist()):
             body = self.model.body(f"distractor{i}").id
@@ -293,6 +301,8 @@ class Dresser:
         materials = {"red": "redwood_mat", "green": "greenwood_mat", "blue": "bluewood_mat"}
         order = [str(c) for c in rng.permutation(CUBE_COLORS if len(names) == 3 else CUBE_COLORS[:2])]
         sizes = rng.uniform(0.0185, 0.0225, len(names))
+        if self.half_size is not None:  # drawn all the same: what is drawn after them stays
+            sizes[:] = self.half_size
         for name, color, size in zip(names, order, sizes.tolist(), strict=True):
             self._resize(f"cube{name}", size)
             ids = [i for i in range(self.model.nmat) if self.model.material(i).name.endswith(materials[color])]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .episode import EpisodeFailed, down, forward, place_hand, place_object
+from .gap_scenes import BUTTONS
 from .motion import Floats, Timing
 from .scene import Looks
 
@@ -66,16 +67,36 @@ SCRIPTS: Mapping[str, Script] = MappingProxyType(
             Timing((1.8, 2.2)),
             ("handle",),
         ),
+        "push": Script(
+            (("touching the cube", "touch:cube"), ("bringing the cube to the goal", "goal:cube")),
+            Timing((2.0, 1.6)),
+            ("cube", "goal"),
+        ),
+        "press": Script(
+            tuple((f"pressing the {name} button", f"press:{name}") for name in BUTTONS),
+            Timing((2.0, 2.2)),
+            tuple(BUTTONS),
+        ),
+        "thread": Script(
+            (_GRASP_NUT, ("threading the square nut", "thread:SquareNut")),
+            Timing((1.8, 3.0)),
+            ("SquareNut", "RoundNut"),
+            after=("insert:SquareNut",),
+        ),
     }
 )
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #be25456a
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a fixed object that can be held, with the attributes of robosuite's objects that are used here."""
+    """A part of a fixed object, with the attributes of robosuite's objects that are used here.
+
+    `base` is the body that is moved to place the object.
+    """
 
     root_body: str
     contact_geoms: tuple[str, ...]
+    base: str = ""
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #a5320daa
 def task_objects(env: Any, task: str) -> dict[str, Any]:
@@ -83,6 +104,8 @@ def task_objects(env: Any, task: str) -> dict[str, Any]:
     if task == "door":
         return {"handle": Part("Door_latch", ("Door_handle",))}
     named = {thing.name: thing for thing in env.model.mujoco_objects}
+    named |= {"goal": Part("goal", (), "goal")}
+    named |= {name: Part(name, (f"{name}_cap",), f"{name}_base") for name in BUTTONS}
     return {name: named[name] for name in SCRIPTS[task].objects}
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #2a2479ca
@@ -136,6 +159,32 @@ def _door(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
     return [], start, [float(np.linalg.norm(back))]
 
 
+def _push(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
+    # the cube faces the way in which it is pushed
+    table = float(env.table_offset[2])
+    while True:
+        cube, goal = rng.uniform((-0.10, -0.16), (0.10, 0.16), (2, 2))
+        if 0.11 < np.hypot(*(goal - cube)) < 0.20:
+            break
+    yaw = float(np.arctan2(*(goal - cube)[::-1]))
+    spots = [np.array([*cube, table + float(env.cube.size[2]) + 0.001, yaw]), np.array([*goal, table + 0.001, 0.0])]
+    start = np.array([*rng.uniform((-0.20, -0.22), (0.06, 0.22)), table + rng.uniform(0.12, 0.30), 0.0])
+    return spots, start, [_distance(start, spots[0]), _distance(*spots)]
+
+
+def _press(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
+    table = float(env.table_offset[2])
+    while True:
+        places = rng.uniform((-0.13, -0.19), (0.10, 0.19), (3, 2))  # of the buttons, and of the cube
+        if all(np.hypot(*(places[i] - places[j])) > 0.13 for i, j in ((0, 1), (0, 2), (1, 2))):
+            break
+    cube = np.array([*places[2], table + float(env.cube.size[2]) + 0.001, rng.uniform(-np.pi, np.pi)])
+    place_object(env, env.cube, cube)
+    spots = [np.array([*p, table, 0.0]) for p in places[:2]]
+    start = np.array([*rng.uniform((-0.20, -0.22), (0.06, 0.22)), table + rng.uniform(0.12, 0.30), 0.0])
+    return spots, start, [_distance(start, spots[0]), _distance(*spots)]
+
+
 _LAYOUTS: Mapping[str, Callable[[Any, Looks, np.random.Generator], Placement]] = MappingProxyType(
     {
         "lift": lambda env, looks, rng: _cubes(env, looks, rng, 1),
@@ -145,6 +194,9 @@ _LAYOUTS: Mapping[str, Callable[[Any, Looks, np.random.Generator], Placement]] =
         "nut-assembly": _nuts,
         "pick-place": _can,
         "door": _door,
+        "push": _push,
+        "press": _press,
+        "thread": _nuts,
     }
 )
 
@@ -160,7 +212,10 @@ def lay_out(env: Any, task: str, durations: Floats, timing: Timing, looks: Looks
     options = [_LAYOUTS[task](env, looks, rng) for _ in range(LAYOUTS)]
     spots, start, _ = min(options, key=lambda option: _misfit(option[2], durations, timing))
     for thing, spot in zip(task_objects(env, task).values(), spots, strict=False):
-        place_object(env, thing, spot)
+        if isinstance(thing, Part):
+            env.sim.model._model.body_pos[env.sim.model.body_name2id(thing.base)] = spot[:3]
+        else:
+            place_object(env, thing, spot)
     env.sim.forward()
     if task == "door":
         rotation = forward(start[3])

@@ -64,50 +64,57 @@ def _grasp(held: Bools, hold: int, last: bool) -> int | None:
     return grasp
 
 # %% ../../nbs/65_sim/70_truth.ipynb #302fa664
+def _of_grasp(
+    traces: Mapping[str, Any], k: int, grasp: int, commands: Sequence[tuple[float, int]], step: float
+) -> dict[str, float]:
+    """The instants (s) of object k that is grasped at a step, by kind."""
+    # contacts are those found at the beginning of a physics step
+    begin, height = grasp * step, traces["objects"][:, k, 2]
+    out = {"grasp": begin, **_commands(commands, begin)}
+    if (n := _first(height > height[grasp] + 0.01, grasp)) is not None:
+        out["lift"] = (n + 1) * step
+    if "open" in out:
+        held = debounce(traces["touching"][:, k] == 2)
+        if (n := _first(~held, round(out["open"] / step))) is not None:
+            out["release"] = n * step
+    return out
+
+
 def find_instants(
     traces: Mapping[str, Any],
     names: Sequence[str],
     commands: Sequence[tuple[float, int]],
     step: float,
-    inside: Mapping[str, Bools],
+    marks: Mapping[str, Bools],
     last: bool = False,
 ) -> dict[str, float]:
     """All raw instants of an episode (s).
 
-    `traces`: arrays over physics steps n = 1…N of `step` s: `held` (N, K), `objects` (N, K, 3) m, `hand`
-    (N, 3) m. `commands`: (time, ±1) changes of the gripper command. `inside[name]` (N,): nut on its peg. Of several
-    grasps of an object the first counts, or the `last`: one that is put down again does not end a subtask.
+    `traces`: arrays over physics steps n = 1…N of `step` s: fingers `touching` (N, K), `objects` (N, K, 3) m, `hand`
+    (N, 3) m. `commands`: (time, ±1) changes of the gripper command. `marks` by instant (N,): whether it has come, which
+    counts after the object's grasp, if it is grasped. Of several grasps of an object the first counts, or the `last`:
+    one that is put down again does not end a subtask.
     """
-
-    def time(n: int) -> float:
-        return (n + 1) * step
 
     speed = np.linalg.norm(np.diff(traces["hand"], axis=0), axis=1) / step
     out: dict[str, float] = {}
     if (n := _first(speed > 0.01)) is not None:
-        out["onset"] = time(n)
-    hand = traces["hand"]
-    times = np.arange(1, len(hand) + 1, dtype=np.float64) * step
+        out["onset"] = (n + 1) * step
+    times = np.arange(1, len(traces["hand"]) + 1, dtype=np.float64) * step
     for k, name in enumerate(names):
-        held = debounce(traces["held"][:, k])
-        grasp = _grasp(held, round(HOLD / step), last)
-        if grasp is None:
-            continue
-        # contacts are those found at the beginning of a physics step
-        out[f"grasp:{name}"] = begin = time(grasp) - step
-        height = traces["objects"][:, k, 2]
-        if (n := _first(height > height[grasp] + 0.01, grasp)) is not None:
-            out[f"lift:{name}"] = time(n)
-        for kind, t in _commands(commands, begin).items():
-            out[f"{kind}:{name}"] = t
-        opened = out.get(f"open:{name}")
-        if opened is not None and (n := _first(~held, round(opened / step))) is not None:
-            out[f"release:{name}"] = time(n) - step
-        if name in inside and (n := _first(inside[name], grasp)) is not None:
-            out[f"insert:{name}"] = time(n)
-        out[f"reach:{name}"] = arrival(hand, times, begin)
-        if (end := out.get(f"release:{name}")) is not None:
-            out[f"bring:{name}"] = max(begin, arrival(hand, times, end))
+        touching = traces["touching"][:, k]
+        own = [mark for mark in marks if mark.endswith(f":{name}")]
+        pushed = any(mark.startswith(("goal:", "press:")) for mark in own)  # both of a shut gripper's fingers touch it
+        grasp = None if pushed else _grasp(debounce(touching == 2), round(HOLD / step), last)
+        out |= {m: (n + 1) * step for m in own if (n := _first(marks[m], grasp or 0)) is not None}
+        if grasp is not None:
+            found = _of_grasp(traces, k, grasp, commands, step)
+        else:
+            found = {} if (n := _first(touching > 0)) is None else {"touch": n * step}
+        for start, end in (("reach", found.get("grasp", found.get("touch"))), ("bring", found.get("release"))):
+            if end is not None:
+                found[start] = max(arrival(traces["hand"], times, end), found["grasp"] if start == "bring" else 0.0)
+        out |= {f"{kind}:{name}": t for kind, t in found.items()}
     return out
 
 # %% ../../nbs/65_sim/70_truth.ipynb #68dc475c

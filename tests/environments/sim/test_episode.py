@@ -15,13 +15,14 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sim import make as simulate
 from tempoloc_nb.sim.episode import EpisodeFailed
 from tempoloc_nb.sim.families import ClipFamily, families, find_families
+from tempoloc_nb.sim.gap_plays import GAP_PLAYS
 from tempoloc_nb.sim.make import simulate_episode
 from tempoloc_nb.sim.plays import PLAYS
 from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
 from tempoloc_nb.sim.scene import make_environment
 from tempoloc_nb.sim.truth import agreement, estimate_instants
 
-ARMS = [(task, "Panda") for task in PLAYS] + [
+ARMS = [(task, "Panda") for task in (*PLAYS, *GAP_PLAYS)] + [
     ("stack-three", "UR5e"),
     ("stack-three", "Kinova3"),
     ("square", "Kinova3"),
@@ -141,6 +142,38 @@ def test_a_detour_ends_no_subtask() -> None:
     others = [episode.meta["instants"][name] for _, name in episode.meta["labels"][1:]]
     assert named < others[0] < others[1], label
     assert max(label_errors(episode)[1:]) <= 2.0
+
+
+@pytest.mark.parametrize("task", ["push", "press"])
+def test_a_shut_gripper_shows_no_event(task: str) -> None:
+    episode = first_success(some_family(task, "Panda"))
+    instants = episode.meta["instants"]
+    shut = int(episode.rate)  # it closes in the first second, and stays so
+    assert np.ptp(episode.aperture[shut:]) < 0.005
+    assert not any(name.startswith(("grasp:", "release:")) for name in instants)
+    for thing in ("cube",) if task == "push" else ("green", "blue"):
+        assert 0.1 < instants[f"touch:{thing}"] - instants[f"reach:{thing}"] < 2.0
+    if task == "push":
+        k = episode.meta["objects"].index("cube")
+        moving = np.flatnonzero(np.linalg.norm(episode.velocity[:, k], axis=1) > 0.02)
+        assert moving[0] / episode.rate == pytest.approx(instants["touch:cube"], abs=0.1)
+    else:
+        assert instants["press:green"] < instants["touch:blue"] < instants["press:blue"]
+
+
+def test_starts_of_skills_are_where_the_hand_is_near() -> None:
+    family = find_families("skills", "stack-three-skills")[0]
+    episode = first_success(family)
+    labels, instants = episode.meta["labels"], episode.meta["instants"]
+    verbs = ("arriving", "grasping", "arriving", "releasing", "arriving", "grasping")
+    assert tuple(label.split()[0] for label, _ in labels) == verbs
+    hand = episode.demo["obs/robot0_eef_pos"]
+    for (_, start), (_, end) in zip(labels[::2], labels[1::2], strict=True):
+        at = [hand[round(20 * instants[name])] for name in (start, end)]
+        assert np.linalg.norm(at[0] - at[1]) == pytest.approx(0.05, abs=0.02)  # a control step is up to 2 cm
+        assert instants[start] < instants[end]
+    plain = simulate_episode(ClipFamily("stack-three", "stack-three", "own", "Panda", 1), episode.meta["seed"])
+    assert plain.meta["instants"] == instants  # the same demonstration, with fewer events
 
 
 def test_splits_share_no_seed_state_or_frame() -> None:
