@@ -157,7 +157,7 @@ USES: tuple[Use, ...] = (
         f"lens.jsonl lens.jsonl {MANIFEST}"),
     use(("dataset", "import", "lmms-eval", "lmms.json", "--manifest", MANIFEST, "--model", "x", *OUT), "m lmms.json",
         f"lmms.json lmms.json {MANIFEST}"),
-    use("dataset export lerobot lr.jsonl --dataset lr -o out", "lr lr.jsonl stack.toml",
+    use("dataset export lerobot lr.jsonl --dataset lr --sarm -o out", "lr lr.jsonl stack.toml",
         "lr.jsonl lr/meta/info.json lr/meta/episodes/chunk-000/file-000.parquet stack.toml"),
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --signal grasp --signal release",
         "demos.jsonl demos.hdf5 mug.toml", "demos.jsonl demos.hdf5", output="", changes=("here/demos.hdf5",)),
