@@ -150,6 +150,7 @@ HELP = {
     "predictions": "A model's answers to correct; repeatable.",
     "dataset": "The dataset to which subtasks are added.",
     "annotation": "language from LeRobot 0.6 on, index before.",
+    "sarm": "Add the stages that LeRobot's reward model SARM reads.",
     "rest": "Name of what follows the last event.",
     "signal": "Name of a signal, in order; repeatable.",
     "task_spec": "MimicGen's JSON with signals and offsets, or AutoData's YAML with offsets.",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import Event, Subtask, Task
@@ -40,7 +40,7 @@ from tempoloc_nb.formats.hdf5_rules import (
 )
 
 # %% auto #0
-__all__ = ['write_subtasks', 'skill_clips', 'export_hdf5', 'import_hdf5']
+__all__ = ['subtask_steps', 'write_subtasks', 'skill_clips', 'export_hdf5', 'import_hdf5']
 
 # %% ../../nbs/55_formats/122_hdf5_subtasks.ipynb #63f09c70
 def _check_tasks(tasks: Iterable[Task]) -> None:
@@ -56,8 +56,12 @@ def _check_tasks(tasks: Iterable[Task]) -> None:
             )
 
 
-def _steps(clip: Clip, task: Task, rate: float, side: str) -> dict[str, int]:
-    """Subtask → the step at which it starts, or ends; events go by place where the clip has as many as the task."""
+def subtask_steps(clip: Clip, task: Task, rate: float, side: Literal["start", "end"]) -> dict[str, int]:
+    """Subtask → the step (`rate` a second) at which it starts, or ends, for those that have such an event.
+
+    Events go by place where the clip has as many as the task, else by label. Raises `TempolocError` for one that the
+    clip lacks.
+    """
     times = clip.source_boundaries
     labels = task.events if len(times) == len(task.events) else clip.labels
     found = {}
@@ -87,7 +91,7 @@ def _plan_subtasks(
     demo: Any, clip: Clip, to: Target, tasks: Mapping[str, Task], ranges: Mapping[str, Ranges]
 ) -> Plan:
     task = tasks[clip.task]
-    starts, ends = (_steps(clip, task, to.hz, side) for side in ("start", "end"))
+    starts, ends = (subtask_steps(clip, task, to.hz, "start"), subtask_steps(clip, task, to.hz, "end"))
     if starts and to.layout != "isaaclab":
         raise TempolocError(
             f"{task.key} has starts, which are SkillGen's, in Isaac Lab's layout alone: give the layout isaaclab"

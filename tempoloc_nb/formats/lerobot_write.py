@@ -18,11 +18,13 @@ import numpy as np
 
 from .. import __version__
 from ..clips.manifest import Clip, load_benchmark
+from ..clips.tasks import Task
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, write_json
 from ..core.optional import import_optional
 from ..core.outputs import check_folder
 from .convert import Converted
+from .lerobot_sarm import all_stages, write_sarm
 from tempoloc_nb.formats.lerobot_read import (
     LANGUAGE,
     REST,
@@ -158,12 +160,14 @@ def _copy(root: Path, target: Path) -> None:
 # %% ../../nbs/55_formats/100_lerobot_write.ipynb #69223ec1
 def write_lerobot_subtasks(
     root: str | Path, clips: Iterable[Clip], out: str | Path, *, annotation: Annotation = "language", rest: str = REST,
-    source: str = "", when: datetime | None = None, force: bool = False,
+    sarm: bool = False, tasks: Mapping[str, Task] | None = None, source: str = "", when: datetime | None = None,
+    force: bool = False,
 ) -> Converted:
     """Write a copy of the v3 dataset `root` to the new folder `out`, with the clips' events as its subtasks.
 
     `annotation` is `language` for LeRobot 0.6 or newer, `index` for 0.4.4 and 0.5; `rest` names what follows the last
-    event. `meta/tempoloc.json` keeps where the boundaries come from (`source`), the time, and the exact seconds. Raises
+    event. `sarm` adds the stages that SARM reads, see `lerobot_sarm`, the coarse ones by the clips' `tasks`.
+    `meta/tempoloc.json` keeps where the boundaries come from (`source`), the time, and the exact seconds. Raises
     `TempolocError`, before anything is written, for whatever does not fit.
     """
     info, out = read_info(root), Path(out)
@@ -179,9 +183,13 @@ def write_lerobot_subtasks(
     episodes = read_episodes(info, info.cameras[0])
     found = clips_by_episode(clips, episodes)
     spans = {e.index: spans_of(found[e.index], e.length, info.fps, rest) for e in episodes}
+    lengths = {e.index: e.length for e in episodes}
+    stages = all_stages(spans, found, tasks or {}, lengths, info.fps) if sarm else {}
     with folder_or_nothing(out, force=force) as partial:
         _copy(info.root, partial)
         _annotate(info, partial, spans, annotation)
+        if sarm:
+            write_sarm(partial, stages, info.fps)
         write_json(partial / "meta" / "tempoloc.json", {
             "tool": f"tempoloc_nb {__version__}", "source": source, "annotation": annotation,
             "when": (when or datetime.now(UTC)).isoformat(timespec="seconds"),
@@ -193,12 +201,15 @@ def write_lerobot_subtasks(
 # %% ../../nbs/55_formats/100_lerobot_write.ipynb #c31bf171
 def export_lerobot(
     source: Path | str, output: Path, *, dataset: Path, annotation: Annotation = "language", rest: str = REST,
-    force: bool = False,
+    sarm: bool = False, force: bool = False,
 ) -> Converted:
     """Write a copy of the LeRobot `dataset` to the new folder `output`, with a manifest's events as its subtasks.
 
     Raises `TempolocError` as `write_lerobot_subtasks` does.
     """
     where = f"the manifest {Path(source).name}"
-    clips = load_benchmark(source).clips
-    return write_lerobot_subtasks(dataset, clips, output, annotation=annotation, rest=rest, source=where, force=force)
+    benchmark = load_benchmark(source)
+    return write_lerobot_subtasks(
+        dataset, benchmark.clips, output, annotation=annotation, rest=rest, sarm=sarm, tasks=benchmark.tasks,
+        source=where, force=force,
+    )  # fmt: skip

@@ -199,9 +199,11 @@ class Review:
         saved, folder = self.saved(), self.output.parent
         if not saved:
             copy_tasks(self.benchmark, folder)
-        (moved,) = moved_clips([done], self.benchmark.root, folder)
-        others = {c.clip: c for c in moved_clips(self.benchmark.clips, self.benchmark.root, folder)} | saved
-        write_manifest(self.output, [moved if n == done.clip else others[n] for n in self.names])
+        new = [done, *(c for name, c in self.original.items() if name not in saved and name != done.clip)]
+        found = saved | {c.clip: c for c in moved_clips(new, self.benchmark.root, folder)}
+        write_manifest(self.output, [found[name] for name in self.names])
+        about = self.output.stat()
+        self._read, self._saved = (about.st_mtime_ns, about.st_size), found
 
     def start(self, clip: Clip) -> tuple[str, tuple[float | None, ...]]:
         """Who proposes the boundaries (s of the source) from which a person begins, and which they are.

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
-from tempoloc_nb.clips.tasks import Event
+from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.data.sources import from_manifest
 from tempoloc_nb.formats.lerobot_read import LANGUAGE, REST, parquet, read_lerobot
@@ -289,3 +289,23 @@ def test_without_pyarrow_the_extra_is_named(plain: Path, tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(TempolocError, match=r"pyarrow.* is not installed, which .* needs: pip install '.*\[data\]'"):
         read_lerobot(plain, tmp_path / "o")
+
+
+def test_stages_for_sarm_stand_in_the_episodes_metadata(plain: Path, tmp_path: Path) -> None:
+    task = Task("cups", ("grasp", "lift"), subtasks=(Subtask("get", end="lift"), Subtask("end")))
+    new = write_lerobot_subtasks(plain, clips_of(), tmp_path / "new", sarm=True, tasks={"cups": task}).output
+    rows = parquet(new / "meta/episodes/chunk-000/file-000.parquet").to_pylist()
+    assert [row["sparse_subtask_start_frames"] for row in rows] == [[0, 12]] * 3
+    assert [row["dense_subtask_names"] for row in rows] == [["grasp", "lift", REST]] * 3
+    assert [row["dense_subtask_end_frames"] for row in rows] == [[4, 11, n - 1] for n in LENGTHS]
+    assert rows[0]["dense_subtask_end_times"] == [0.5, 1.2, 2.3]
+    shares = json.loads((new / "meta" / "temporal_proportions_sparse.json").read_text())
+    assert shares == {"get": pytest.approx(sum(12 / n for n in LENGTHS) / 3), "end": pytest.approx(1 - shares["get"])}
+    again = write_lerobot_subtasks(new, clips_of(0.3, 0.9), tmp_path / "again", sarm=True).output
+    rows = parquet(again / "meta/episodes/chunk-000/file-000.parquet").to_pylist()
+    assert rows[0]["sparse_subtask_names"] == ["task"]  # no subtasks are told, and the old stages are gone
+    assert rows[0]["dense_subtask_start_frames"] == [0, 3, 9]
+    ends = [replace(c, events=(Event("grasp", 0.5), Event("lift", c.duration))) for c in clips_of()]
+    with pytest.raises(TempolocError, match=r"its subtasks begin at the frames \[0, 23\] of 23: they must increase"):
+        write_lerobot_subtasks(plain, ends, tmp_path / "x", sarm=True, tasks={"cups": task})
+    assert not (tmp_path / "x").exists()

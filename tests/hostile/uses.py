@@ -149,7 +149,7 @@ USES: tuple[Use, ...] = (
         f"p.jsonl {MANIFEST}"),
     use(("dataset", "export", "vtt", MANIFEST, "--predictions", "p.jsonl", "-o", "out"), "m p.jsonl p.run.json",
         f"p.jsonl {MANIFEST}"),
-    use("dataset export lerobot lr.jsonl --dataset lr -o out", "lr lr.jsonl stack.toml",
+    use("dataset export lerobot lr.jsonl --dataset lr --sarm -o out", "lr lr.jsonl stack.toml",
         "lr.jsonl lr/meta/info.json lr/meta/episodes/chunk-000/file-000.parquet stack.toml"),
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --signal grasp --signal release",
         "demos.jsonl demos.hdf5 mug.toml", "demos.jsonl demos.hdf5", output="", changes=("here/demos.hdf5",)),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tempoloc_nb.clips.manifest import Clip
+from tempoloc_nb.clips.tasks import Subtask, Task
 from tempoloc_nb.formats.corrections import apply_rows, proposals
 from tempoloc_nb.formats.csv import read_csv, write_csv
 from tempoloc_nb.formats.lerobot_read import REST, read_lerobot
@@ -104,3 +105,22 @@ def test_lerobot_reads_what_is_written(
     assert [c.boundaries for c in back] == [tuple(round(t * 10) / 10 for t in row) for row in TIMES]
     assert {c.labels for c in back} == {tuple(LABELS)}
     assert {p: p.read_bytes() for p in recorded.rglob("*") if p.is_file()} == files
+
+
+def test_sarm_reads_the_stages(recorded: Path, labelled: tuple[Clip, ...], tmp_path: Path) -> None:
+    task = Task("cups", tuple(LABELS), subtasks=(Subtask("grasp", end=LABELS[0]), Subtask("place", end=LABELS[1])))
+    new = write_lerobot_subtasks(recorded, labelled, tmp_path / "new", sarm=True, tasks={"cups": task}).output
+    said = json.loads(lerobot("sarm", new).splitlines()[-1])
+    ends = [[round(t * 10) for t in row] for row in TIMES]
+    assert list(said["sparse"]["proportions"]) == ["grasp", "place"]
+    assert list(said["dense"]["proportions"]) == [*LABELS, REST]
+    share = sum(grasp / n for (grasp, _), n in zip(ends, LENGTHS, strict=True)) / 3
+    for kind in ("sparse", "dense"):
+        assert sum(said[kind]["proportions"].values()) == pytest.approx(1)
+        assert next(iter(said[kind]["proportions"].values())) == pytest.approx(share)
+    for (grasp, release), n, sparse, dense in zip(
+        ends, LENGTHS, said["sparse"]["targets"], said["dense"]["targets"], strict=True
+    ):
+        assert [stage for stage, _ in sparse] == [int(k >= grasp) for k in range(n)]
+        assert [stage for stage, _ in dense] == [int(k >= grasp) + int(k >= release) for k in range(n)]
+        assert [sparse[k][1] for k in (0, grasp - 1, grasp, n - 1)] == [0, 1, 0, 1]

@@ -58,4 +58,33 @@ def load(root: Path) -> None:
     print(json.dumps(frames))
 
 
-{"make": make, "load": load}[sys.argv[1]](Path(sys.argv[2]))
+def sarm(root: Path) -> None:
+    """What SARM's training takes from the stages: names, proportions, and stage plus progress of every frame."""
+    from types import SimpleNamespace
+
+    from lerobot.rewards.sarm.modeling_sarm import SARMRewardModel
+    from lerobot.rewards.sarm.processor_sarm import SARMEncodingProcessorStep
+    from lerobot.rewards.sarm.sarm_utils import find_stage_and_tau
+
+    meta = LeRobotDataset("me/cups", root=root).meta
+    model = SimpleNamespace(config=SimpleNamespace(annotation_mode="dual"))
+    model._load_proportions_from_json = lambda *of: SARMRewardModel._load_proportions_from_json(model, *of)
+    SARMRewardModel._load_temporal_proportions(model, meta)
+    config, step, said = model.config, SARMEncodingProcessorStep, {}
+    this = SimpleNamespace(dataset_meta=meta, _annotations_are_usable=step._annotations_are_usable)
+    this._resolve_annotation_column = step._resolve_annotation_column
+    this.sparse_subtask_names, this.dense_subtask_names = config.sparse_subtask_names, config.dense_subtask_names
+    step._validate_annotation_columns(this)  # raises where no episode has usable annotations
+    episodes = meta.episodes.to_pandas()
+    for kind in ("sparse", "dense"):
+        names = getattr(config, f"{kind}_subtask_names")
+        shares = dict(zip(names, getattr(config, f"{kind}_temporal_proportions"), strict=True))
+        targets = []
+        for e, length in enumerate(LENGTHS):
+            found = step._load_episode_annotations(this, e, episodes, kind, names)
+            targets.append([find_stage_and_tau(k, length, *found, names, shares) for k in range(length)])
+        said[kind] = {"proportions": shares, "targets": targets}
+    print(json.dumps(said))
+
+
+{"make": make, "load": load, "sarm": sarm}[sys.argv[1]](Path(sys.argv[2]))
