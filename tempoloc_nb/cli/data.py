@@ -147,7 +147,7 @@ HELP = {
     "copy_videos": "Copy videos beside the file.",
     "split": "Split of the dataset.",
     "style": "llama-factory or trl.",
-    "predictions": "A model's answers to correct; repeatable.",
+    "predictions": "A model's answers; repeatable.",
     "dataset": "The dataset to which subtasks are added.",
     "annotation": "language from LeRobot 0.6 on, index before.",
     "sarm": "Add the stages that LeRobot's reward model SARM reads.",
@@ -167,6 +167,7 @@ HELP = {
     "stamps": "Times under the frames: frame, pair or none.",
     "convention": "start or end: which of an answer's times is the boundary.",
     "manifest": "Manifest or benchmark that was exported.",
+    "model": "Name of the model that answered.",
     "who": "Who corrected.",
     "why": "Why.",
     "camera": "Camera, where there are several.",
@@ -193,7 +194,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "read": {
         "source": Annotated[str, typer.Argument(help="File or folder to read.")],
         "output": Annotated[
-            Path, typer.Option("--output", "-o", help="Manifest or task to write; messages, lerobot: a new folder.")
+            Path, typer.Option("--output", "-o", help="What to write: a manifest, a task, a folder, predictions.")
         ],
     },
 }

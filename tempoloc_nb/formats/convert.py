@@ -175,6 +175,8 @@ FORMATS: dict[str, Format] = {
             "hdf5", "MimicGen and Isaac Lab files", "hdf5_subtasks:export_hdf5", "hdf5_subtasks:import_hdf5",
         ),
         Format("autodata", "AutoData's task descriptors", "autodata:export_autodata", "autodata:import_autodata"),
+        Format("timelens", "TimeLens' answers", "grounding:export_timelens", "grounding:import_grounding"),
+        Format("lmms-eval", "lmms-eval's answers", "grounding:export_lmms_eval", "grounding:import_grounding"),
     )
 }
 

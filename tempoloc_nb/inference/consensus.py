@@ -18,14 +18,15 @@ from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from .record import derive_record, derived_file
 from ..prompting.answers import Answer, write_answer
-from ..scoring.metrics import Bools, Floats, breaks_order
+from ..scoring.metrics import Bools, Floats, average_precision, breaks_order, segment_starts, tiou
 from ..scoring.rows import index_clips
 from ..scoring.trials import Trials, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 # %% auto #0
 __all__ = ['Order', 'CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials',
-           'move_events', 'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage']
+           'move_events', 'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage',
+           'mean_average_precisions']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -257,25 +258,64 @@ def _errors(combined: Sequence[Combined], benchmark: Benchmark) -> Iterator[tupl
 # %% ../../nbs/45_inference/60_consensus.ipynb #83519b0a
 def risk_coverage(
     combined: Sequence[Combined], benchmark: Benchmark, by: Order = "confidence"
-) -> tuple[RiskPoint, ...]:
-    """Error of what is kept at each threshold, the strictest first.
+) -> dict[str, tuple[RiskPoint, ...]]:
+    """Error of what is kept of each task at each threshold, the strictest first.
 
-    `by` the true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` if
-    every event is missing.
+    `by` the true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` for a
+    task whose every event is missing.
     """
+    found = {}
+    for task, answers in _by_task(combined, benchmark).items():
+        rows = list(_errors(answers, benchmark))
+        if not rows:
+            raise TempolocError(f"{task}: no event was answered by half of its trials: there is nothing to keep")
+        found[task] = tuple(_points(rows, sum(len(c.events) for c in answers), by))
+    return found
+
+
+def _by_task(combined: Sequence[Combined], benchmark: Benchmark) -> dict[str, list[Combined]]:
+    """The combined answers about clips that have a truth, by task."""
     labelled = {c.clip for c in benchmark.clips if c.labelled}
-    combined = [c for c in combined if c.clip in labelled]
-    rows = list(_errors(combined, benchmark))
-    if not rows:
-        raise TempolocError("no event was answered by half of its trials: there is nothing to keep")
+    found: dict[str, list[Combined]] = {}
+    for c in combined:
+        if c.clip in labelled:
+            found.setdefault(c.task, []).append(c)
+    return found
+
+
+def _points(rows: Sequence[tuple[CombinedEvent, float, float]], total: int, by: Order) -> Iterator[RiskPoint]:
+    """The points of one curve, from (event, error, duration)."""
     errors, durations = np.array([r[1] for r in rows]), np.array([r[2] for r in rows])
     keys = {"confidence": [-r[0].confidence for r in rows], "spread": [r[0].spread_s for r in rows], "error": errors}
     worth = np.round(np.array(keys[by], dtype=float), 6)
-    total = sum(len(c.events) for c in combined)
-    points = []
     for level in np.unique(worth):
         kept: Bools = worth <= level
         count, mae = int(kept.sum()), float(errors[kept].mean())
         mre = float((100 * errors[kept] / durations[kept]).mean())
-        points.append(RiskPoint(abs(float(level)), count / total, count, mae, mre))
-    return tuple(points)
+        yield RiskPoint(abs(float(level)), count / total, count, mae, mre)
+
+# %% ../../nbs/45_inference/60_consensus.ipynb #0b7866f6
+def mean_average_precisions(
+    combined: Sequence[Combined], benchmark: Benchmark, overlaps: Sequence[float] = (0.3, 0.5, 0.7)
+) -> dict[str, dict[float, float]]:
+    """mAP (0 to 1) of each task at each tIoU, its answers sorted by confidence; clips without truth are left out.
+
+    A subtask lasts from the boundary before it to its own, as in F1@k. Answers of one confidence come together.
+    """
+    clips = {c.clip: c for c in benchmark.clips}
+    found: dict[str, dict[float, float]] = {}
+    for task, answers in _by_task(combined, benchmark).items():
+        width = max(len(c.events) for c in answers)
+        ends, truth, sure = (np.full((len(answers), width), np.nan) for _ in range(3))
+        for row, c in enumerate(answers):
+            ends[row, : len(c.events)] = [np.nan if e.boundary is None else e.boundary for e in c.events]
+            sure[row, : len(c.events)] = [e.confidence for e in c.events]
+            truth[row, : len(c.events)] = clips[c.clip].source_boundaries
+        starts, _ = segment_starts(ends, np.empty((len(answers), 0)))
+        iou = tiou(starts, ends, np.concatenate([np.zeros_like(truth[:, :1]), truth[:, :-1]], axis=1), truth)
+        given, wanted = ~np.isnan(starts), (~np.isnan(truth)).sum(axis=0).tolist()
+        found[task] = {}
+        for overlap in overlaps:
+            parts = [(iou[g, e] >= overlap, sure[g, e], wanted[e]) for e, g in enumerate(given.T)]
+            found[task][overlap] = float(np.mean([average_precision(*part) for part in parts]))
+    return found

@@ -5,6 +5,8 @@
 # %% ../../nbs/45_inference/10_no_video.ipynb #fade3335
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +25,7 @@ Predictions = dict[str, tuple[float, ...]]
 # %% auto #0
 __all__ = ['Array', 'Predictions', 'BASELINES', 'TRAINING_MEDIAN', 'clip_duration', 'constant', 'uniform', 'loo_median',
            'loo_mean', 'loo_median_scaled', 'loo_ridge', 'train_median', 'baseline_predictions', 'oracle_predictions',
-           'prediction_rows']
+           'few_shot', 'prediction_rows']
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #65135634
 def clip_duration(clip: Clip, task: Task) -> float | None:
@@ -163,6 +165,28 @@ def oracle_predictions(benchmark: Benchmark, fps: float) -> Predictions:
         pairs = [max(0, round((b / frame - 0.5) / 2)) for b in clip.boundaries]
         found[clip.clip] = tuple((2 * j + 0.5) * frame for j in pairs)
     return found
+
+# %% ../../nbs/45_inference/10_no_video.ipynb #cb3b57a8
+def few_shot(
+    clips: Sequence[Clip], task: Task, labels: int, *, draws: int = 20, seed: int = 0, scaled: bool = False
+) -> Array | None:
+    """Median boundaries of `labels` other clips, drawn anew for each clip and draw: (draws, clips, events), s.
+
+    Where there are no more ways than `draws` to choose them, each is taken once. `scaled` takes the median of
+    boundary / length, times the clip's own length. None without that many other clips, or if a length is not known.
+    """
+    truth, others = _truth(clips), len(clips) - 1
+    lengths = _durations(clips, task) if scaled else np.ones(len(clips))
+    if lengths is None or not 0 < labels <= others:
+        return None
+    if math.comb(others, labels) <= draws:
+        chosen = np.array([*itertools.combinations(range(others), labels)])
+        chosen = np.repeat(chosen[:, None], len(clips), axis=1)  # (draws, clips, labels)
+    else:
+        places = np.random.default_rng(seed).random((draws, len(clips), others)).argsort(axis=2)
+        chosen = places[..., :labels]
+    chosen = chosen + (chosen >= np.arange(len(clips))[:, None])  # a clip is not among its own others
+    return np.asarray(np.median((truth / lengths[:, None])[chosen], axis=2) * lengths[:, None])
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #b25b0a35
 def prediction_rows(

@@ -64,6 +64,9 @@ class ClipFamily:
 SLOW = Timing((4.0, 3.0, 3.3, 3.0), tail=(0.5, 6.0), pace=0.11)
 
 _LEARNED = ("stack-two", "stack-three", "square", "pick-place")
+# Other hands for training, and those that choices are made by; both keep away from the test's Robotiq 85 and UR5e.
+_HANDS = ("Panda-robotiq140", "Panda-rethink", "IIWA", "IIWA-panda", "IIWA-rethink")
+_HANDS_CHECKED = ("Panda-robotiq140", "Panda-rethink", "Kinova3-panda", "Kinova3-robotiq140", "Kinova3-rethink")
 _TEST = {"stack-three": "Panda", "stack-three-ur5e": "UR5e", "stack-three-5fps": "Panda", "nut-assembly": "Panda"}
 
 # %% ../../nbs/65_sim/110_families.ipynb #42038da9
@@ -77,6 +80,12 @@ def _plan() -> Iterator[tuple[str, str, str, str]]:
     yield from ((split, "stack-three-detours", "stack-three", "Panda") for split in ("detours-validation", "detours"))
     yield from (("gaps", task, task, "Panda") for task in ("push", "press", "thread"))
     yield from (("skills", f"{task}-skills", task, "Panda") for task in ("stack-three", "nut-assembly"))
+    for split, tasks, robots in (
+        ("hands", _LEARNED, _HANDS),
+        ("hands-validation", _LEARNED[:3], _HANDS_CHECKED),
+        ("gaps-sft", ("push", "press", "thread"), ("Panda", "IIWA-rethink")),
+    ):
+        yield from ((split, f"{task}-{robot.lower()}", task, robot) for task in tasks for robot in robots)
 
 # %% ../../nbs/65_sim/110_families.ipynb #59db22dd
 def families() -> tuple[ClipFamily, ...]:

@@ -108,15 +108,15 @@ class Models:
                 write_jsonl(path, (row for row in read_rows(whole) if row["clip"] in clips))
             return score(path, self.benchmark, experiment, mode=mode, resamples=resamples)
 
-    def shipped(self) -> dict[str, RunResult]:
+    def shipped(self, names: Collection[str] = ()) -> dict[str, RunResult]:
         """The scored runs, by name, of the experiments about this benchmark whose answers are shipped, in any profile.
 
-        No model is asked. A line is printed about answers that are missing; in a publishable run, `TempolocError` is
-        raised.
+        With `names`, of those alone. No model is asked. A line is printed about answers that are missing; in a
+        publishable run, `TempolocError` is raised.
         """
         found, missing = {}, []
         for name, experiment in load_experiments().items():
-            if experiment.benchmark == self.benchmark.name:
+            if experiment.benchmark == self.benchmark.name and (not names or name in names):
                 path, resamples = committed(experiment, self.benchmark), self.report.scale.resamples
                 if path is None:
                     missing.append(name)

@@ -23,6 +23,7 @@ from tempoloc_nb.inference.consensus import (
     combine_answers,
     combine_events,
     combine_trials,
+    mean_average_precisions,
     move_events,
     risk_coverage,
 )
@@ -222,17 +223,31 @@ def combined(tmp_path: Path, benchmark: Benchmark) -> list[Combined]:
 def test_risk_falls_where_doubt_is_left_out(tmp_path: Path) -> None:
     found = combined(tmp_path, FEW)
     for by in ("confidence", "spread", "error"):
-        points = risk_coverage(found, FEW, by)  # type: ignore[arg-type]
+        (points,) = risk_coverage(found, FEW, by).values()  # type: ignore[arg-type]
         assert (points[0].coverage, points[0].kept) == (0.75, 9)
         assert points[0].mae_s == pytest.approx(0, abs=1e-3)
         assert (points[-1].coverage, points[-1].mae_s) == (1.0, pytest.approx(0.35, abs=1e-3))
-    assert [p.threshold for p in risk_coverage(found, FEW)] == [1.0, 0.2]
+    assert [p.threshold for p in risk_coverage(found, FEW)[CLIP.task]] == [1.0, 0.2]
+
+
+def test_average_precision_rewards_doubt_about_what_is_wrong(tmp_path: Path) -> None:
+    surely = [line(c, t, shifted(c, 0.0)) for c in FEW.clips for t in range(3)]
+    found = combine_trials(write(tmp_path / "p.jsonl", surely), FEW)
+    assert mean_average_precisions(found, FEW, (0.5, 0.7)) == {CLIP.task: {0.5: 1.0, 0.7: 1.0}}
+    wrong = scattered(FEW.clips)  # the last clip's median is 1.4 s late, and only one of five trials agrees
+    found = combine_trials(write(tmp_path / "q.jsonl", wrong), FEW)
+    doubted = mean_average_precisions(found, FEW, (0.7,))[CLIP.task][0.7]
+    sure = [replace(c, events=tuple(replace(e, confidence=1.0) for e in c.events)) for c in found]
+    assert doubted == pytest.approx(3 / 4)
+    assert mean_average_precisions(sure, FEW, (0.7,))[CLIP.task][0.7] == pytest.approx(3 / 4 * 3 / 4)
+    without = combine_trials(write(tmp_path / "r.jsonl", [*surely[:9], line(FEW.clips[3], 0, "")]), FEW)
+    assert mean_average_precisions(without, FEW, (0.7,))[CLIP.task][0.7] == pytest.approx(3 / 4)
 
 
 def test_missing_events_are_never_covered(tmp_path: Path) -> None:
     rows = [line(CLIP, 0, shifted(CLIP, 0.0)), line(FEW.clips[1], 0, "no idea")]
     found = combine_trials(write(tmp_path / "p.jsonl", rows), FEW)
-    assert [(p.coverage, p.kept) for p in risk_coverage(found, FEW)] == [(0.5, 3)]
+    assert [(p.coverage, p.kept) for p in risk_coverage(found, FEW)[CLIP.task]] == [(0.5, 3)]
     with pytest.raises(TempolocError, match="nothing to keep"):
         risk_coverage(found[1:], FEW)
 
@@ -244,7 +259,7 @@ def test_clips_without_truth_are_combined_too(tmp_path: Path) -> None:
     file = write(tmp_path / "p.jsonl", rows)
     assert combine_trials(file, blank) == combine_trials(file, FEW)
     assert combine(file, tmp_path / "c.jsonl", benchmark=blank).clips == 2
-    assert [p.kept for p in risk_coverage(combine_trials(file, blank), blank)] == [3]
+    assert [p.kept for p in risk_coverage(combine_trials(file, blank), blank)[CLIP.task]] == [3]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_early_boundaries_ruin_what_true_ones_generate(scene: Scene, sources: tu
     true = sum(try_it(scene, sources, "shift:0", k) for k in range(6))
     early = sum(try_it(scene, sources, "shift:-0.5", k) for k in range(6))
     assert true >= 5
-    assert early <= 1
+    assert true - early >= 3
 
 
 def test_a_trial_is_the_same_again_and_not_run_when_known(scene: Scene, sources: tuple[Source, ...]) -> None:
