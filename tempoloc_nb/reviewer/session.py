@@ -102,7 +102,7 @@ class Conflict(TempolocError):
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """An event as a person leaves it: a boundary (s of the source), or None where it does not happen."""
+    """An event as a person leaves it: a boundary (s of the source), or None where it does not happen; and `why`."""
 
     label: str
     boundary: float | None
@@ -187,6 +187,8 @@ class Review:
                     last = history(clip)[-1] if history(clip) else {"who": "somebody", "when": "now"}
                     raise Conflict(f"{last['who']} saved {name} at {last['when']}: look at it before you save yours")
                 by, before = self.start(clip)
+                same = [m for m, old in zip(marks, before, strict=False) if m.boundary == old]
+                why = "; ".join([*([why] if why else []), *(f"{m.label}: {m.why}" for m in same if m.why)])
                 rows = [
                     Row(f"event {i}", name, m.label, m.boundary, old, by, m.why)
                     for i, (m, old) in enumerate(zip(marks, before, strict=False), 1)

@@ -219,6 +219,18 @@ def test_a_file_without_env_args_or_signals_and_an_inverted_gripper(tmp_path: Pa
     assert "8 demonstrations: 10 errors" in report.lines[-1]
 
 
+def test_links_that_lead_nowhere_are_findings(tmp_path: Path) -> None:
+    path = label_file(tmp_path / "d.hdf5")
+    with h5py.File(path, "r+") as file:
+        demo = file["data/demo_1"]
+        for name in ("obs/gripper_pos", f"{PLACE['isaaclab']}/eef_pose"):
+            del demo[name]
+            demo[name] = h5py.SoftLink(f"{demo.name}/{name}")
+        file["data/demo_9"] = h5py.SoftLink("/data/demo_9")
+    found = check_labels(path).findings
+    assert {(f.demo, f.rule) for f in found} == {("demo_1", "broken"), ("demo_1", "lacking"), ("demo_9", "lacking")}
+
+
 def test_two_arms_are_checked_each_by_its_own_subtasks(tmp_path: Path) -> None:
     path = label_file(tmp_path / "d.hdf5")
     parts = [Subtask("grasp_1", end="grasp_1", eef="left"), Subtask("rest", eef="left")]
