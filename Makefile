@@ -159,6 +159,7 @@ docs: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	cp -r figures LICENSE CITATION.cff CHANGELOG.md _docs/
+	$(BIN)/tempoloc review sim data/predictions/sft.jsonl.xz --export _docs/reviewer --clips 8 --force
 	sed -i.bak 's|"\.\./\(figures/\|CITATION\|CHANGELOG\)|"\1|g' _docs/index.html && rm _docs/index.html.bak
 
 readme: $(VENV)/.ready

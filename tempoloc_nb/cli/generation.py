@@ -43,7 +43,9 @@ def check_labels(
         option(GENERATOR, "Termination signal, in order; repeatable. Those of the file, in time, by default."),
     ] = None,
     task: Annotated[str | None, option(GENERATOR, "Task (name or TOML file) whose subtasks these are.")] = None,
-    task_spec: Annotated[Path | None, option(GENERATOR, "MimicGen's JSON, with signals and offsets.")] = None,
+    task_spec: Annotated[
+        Path | None, option(GENERATOR, "MimicGen's JSON, or AutoData's YAML: signals and offsets.")
+    ] = None,
     offset: Annotated[
         tuple[int, int] | None, option(GENERATOR, "Range of offsets (steps) of every signal; 0 0 by default.")
     ] = None,
@@ -51,9 +53,6 @@ def check_labels(
         int, option(GENERATOR, "Steps interpolated before a subtask.", check=number(0, most=10_000))
     ] = 5,
     skillgen: Annotated[bool, option(GENERATOR, "SkillGen: start signals are needed, too.", "--skillgen")] = False,
-    start_offset: Annotated[
-        tuple[int, int], option(GENERATOR, "SkillGen: range of offsets (steps) of every start signal.")
-    ] = (0, 0),
     layout: Annotated[
         Literal["mimicgen", "isaaclab"] | None, option(GENERATOR, "Layout, where the file does not show it.")
     ] = None,
@@ -77,21 +76,27 @@ def check_labels(
 ) -> None:
     """Check subtask labels before demonstrations are generated from them; exit status 1 if there are errors."""
     from tempoloc_nb.clips.tasks import load_task
+    from tempoloc_nb.formats.autodata import read_descriptor
     from tempoloc_nb.formats.hdf5_rules import Offsets, read_task_spec
     from tempoloc_nb.generation.check_labels import check_labels as check
     from tempoloc_nb.generation.label_rules import LabelLimits
     from tempoloc_nb.inference.signals import read_told
 
-    if task_spec is not None and (signal or offset):
-        raise TempolocError("--task-spec says signals and offsets: leave out --signal and --offset")
-    offsets: Offsets | None
-    names, offsets = (tuple(signal or ()), offset and (offset,)) if task_spec is None else read_task_spec(task_spec)
+    if task_spec is not None and (signal or offset or task):
+        raise TempolocError("--task-spec says signals and offsets: leave out --signal, --offset and --task")
+    names, said, ranges = tuple(signal or ()), load_task(task) if task else None, None
+    offsets: Offsets | None = offset and (offset,)
+    if task_spec is not None and task_spec.suffix.lower() in (".yaml", ".yml"):
+        descriptor = read_descriptor(task_spec)
+        said, ranges = descriptor.task, descriptor.ranges
+    elif task_spec is not None:
+        names, offsets = read_task_spec(task_spec)
     limits = LabelLimits(gripper_within, outlier, interpolation=interpolation, start_m=start_within, speed=speed)
     place = figure and figure_place(figure, force)
     report = check(
-        dataset, signals=names, offsets=offsets, layout=layout, task=load_task(task) if task else None, rate=rate,
+        dataset, signals=names, offsets=offsets, layout=layout, task=said, rate=rate,
         gripper=signals, told=read_told(event_kind or ()), inverted=inverted, skillgen=skillgen,
-        start_offset=start_offset, limits=limits,
+        ranges=ranges, limits=limits,
     )  # fmt: skip
     shown = json.dumps(report.as_json(), indent=2, ensure_ascii=False) if as_json else "\n".join(report.lines)
     echo_done(shown, place)

@@ -126,6 +126,7 @@ def find(
 
     Exit status 1 if a video could not be read or asked about.
     """
+    from tempoloc_nb.clips.tasks import load_task
     from tempoloc_nb.engines.make import engine_options
     from tempoloc_nb.formats.found import check_found, found_json, write_found
     from tempoloc_nb.formats.recordings import Choice, find_recordings
@@ -144,7 +145,7 @@ def find(
     recordings = find_recordings(videos, Choice(tuple(episode or ()), camera, flip, rate), notes.append)
     if output is not None:
         check_found(output, len(recordings), force=force, inputs=[*videos, task])
-    targets = plan_write(recordings, labels, signal or ()) if write else {}
+    targets = plan_write(recordings, labels, signal or (), load_task(task) if task else None) if write else {}
 
     def say(line: str) -> None:
         tell(*notes, line)

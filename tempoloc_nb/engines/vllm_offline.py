@@ -310,7 +310,7 @@ class VLLMBackend:
         self._vllm = import_vllm()
         if Path(model).is_dir():
             check_folder(Path(model))
-        on_cpu = importlib.import_module("vllm.platforms").current_platform.is_cpu()
+        on_cpu = import_optional("vllm.platforms").current_platform.is_cpu()
         given = {"dtype": dtype, "max_model_len": max_model_len, "revision": revision, **(options or {})}
         self.model, self.total_pixels = title or model_title(model), total_pixels
         self._threads = 1 if on_cpu else min(16, cores())

@@ -18,10 +18,11 @@ from .convert import Converted
 from .corrections import MANIFEST, Proposal, Row, export_proposals, import_rows
 
 # %% auto #0
-__all__ = ['COLUMNS', 'write_csv', 'read_csv', 'export_csv', 'import_csv']
+__all__ = ['COLUMNS', 'MISSING', 'write_csv', 'read_csv', 'export_csv', 'import_csv']
 
 # %% ../../nbs/55_formats/30_csv.ipynb #58db3e49
 COLUMNS = ("clip", "label", "boundary", "proposed", "by", "confidence", "why")
+MISSING = "missing"  # in place of the boundary of an event that does not happen
 
 
 def _cell(value: float | None) -> str:
@@ -42,7 +43,10 @@ def write_csv(found: Iterable[Proposal], path: Path, *, force: bool = False) -> 
 
 # %% ../../nbs/55_formats/30_csv.ipynb #df5ddd70
 def read_csv(path: str | Path) -> list[Row]:
-    """The lines of a corrected table, whatever separates its columns. Raises `TempolocError` naming file and line."""
+    """The lines of a corrected table, whatever separates its columns. Raises `TempolocError` naming file and line.
+
+    A boundary may be `missing`: the event does not happen.
+    """
     path = Path(path)
     text = read_text(path, "corrections")
     separator = max(",;\t", key=text.partition("\n")[0].count)
@@ -70,7 +74,8 @@ def _row(header: Sequence[str], cells: Sequence[str], where: str, decimal_comma:
     row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
     if not row["boundary"]:
         raise TempolocError(f"{where}: {row['clip']} has no boundary for {row['label']!r}: fill it in")
-    time = _seconds(row["boundary"], where, "boundary", decimal_comma)
+    gone = row["boundary"].lower() == MISSING
+    time = None if gone else _seconds(row["boundary"], where, "boundary", decimal_comma)
     told = row.get("proposed", "")
     old = _seconds(told, where, "proposed", decimal_comma) if told else None
     return Row(where, row["clip"], row["label"], time, old, row.get("by") or MANIFEST, row.get("why", ""))

@@ -40,10 +40,10 @@ from tempoloc_nb.formats.hdf5_rules import (
 )
 
 # %% auto #0
-__all__ = ['subtask_steps', 'write_subtasks', 'skill_clips', 'export_hdf5', 'import_hdf5']
+__all__ = ['check_subtasks_said', 'subtask_steps', 'check_clip', 'write_subtasks', 'skill_clips', 'export_hdf5', 'import_hdf5']
 
 # %% ../../nbs/55_formats/122_hdf5_subtasks.ipynb #63f09c70
-def _check_tasks(tasks: Iterable[Task]) -> None:
+def check_subtasks_said(tasks: Iterable[Task]) -> None:
     """Raise `TempolocError` for a task without subtasks, and for one that names the starts of some only."""
     for task in tasks:
         if not task.subtasks:
@@ -87,6 +87,16 @@ def _check_subtasks(
     return check_order(where, [ends[n] for n in names[:-1]], length, names[:-1], tuple(r.end for r in may[:-1]))
 
 
+def check_clip(
+    where: str, clip: Clip, task: Task, rate: float, length: int, ranges: Mapping[str, Ranges] | None = None
+) -> None:
+    """Raise `TempolocError` unless a clip cuts a demonstration of `length` steps into its task's subtasks."""
+    starts, ends = subtask_steps(clip, task, rate, "start"), subtask_steps(clip, task, rate, "end")
+    for eef in dict.fromkeys(s.eef for s in task.subtasks):
+        names = [s.name for s in task.subtasks if s.eef == eef]
+        _check_subtasks(where, names, starts, ends, length, ranges or {})
+
+
 def _plan_subtasks(
     demo: Any, clip: Clip, to: Target, tasks: Mapping[str, Task], ranges: Mapping[str, Ranges]
 ) -> Plan:
@@ -99,10 +109,9 @@ def _plan_subtasks(
     group = SIGNALS[to.layout][0]
     steps = {f"{START_SIGNALS}/{n}": s for n, s in starts.items()} | {f"{group}/{n}": s for n, s in ends.items()}
     plan = plan_of(demo, clip, steps, to)
-    where = f"{Path(demo.file.filename).name}: {plan.demo}"
+    check_clip(f"{Path(demo.file.filename).name}: {plan.demo}", clip, task, to.hz, plan.length, ranges)
     for eef in dict.fromkeys(s.eef for s in task.subtasks):
         names = [s.name for s in task.subtasks if s.eef == eef]
-        _check_subtasks(where, names, starts, ends, plan.length, ranges)
         cut = [ends[name] for name in names if name in ends]
         plan = with_index(plan, to, eef, cut[: len(names) - 1], [starts[name] for name in names] if starts else None)
     return plan
@@ -123,7 +132,7 @@ def write_subtasks(
     """
     clips = tuple(clips)
     mine = [tasks[key] for key in dict.fromkeys(c.task for c in clips)]
-    _check_tasks(mine)
+    check_subtasks_said(mine)
     subtasks = [s for task in mine for s in task.subtasks]
     names = tuple(dict.fromkeys(s.name for s in subtasks))
     if odd := [name for name in ranges or {} if name not in names]:

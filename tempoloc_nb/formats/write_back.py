@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..clips.tasks import Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from .hdf5 import held_file, opened_demos, read_signals, write_signals
 from .hdf5_frames import DemoFrames
 from .hdf5_rules import SIGNALS, Layout, check_order
+from .hdf5_subtasks import check_clip, check_subtasks_said, write_subtasks
 from .lerobot_read import read_episodes, read_info
 from .lerobot_write import write_lerobot_subtasks
 from ..inference.find import Found
@@ -25,8 +27,8 @@ from ..video.files import Footage, FrameSource
 __all__ = ['Targets', 'copy_of', 'plan_write', 'write_back']
 
 # %% ../../nbs/55_formats/17_write_back.ipynb #76da01ee
-Targets = Mapping[Path, tuple[str, ...]]
-"""Dataset or file → the signals to be written, in order; none for a LeRobot dataset."""
+Targets = Mapping[Path, tuple[str, ...] | Task]
+"""Dataset or file → the signals to be written, in order, or the task whose subtasks are; none for a LeRobot dataset."""
 
 
 def _new_layout(path: Path) -> Layout | None:
@@ -71,6 +73,21 @@ def _signals_here(path: Path, rate: float) -> tuple[str, ...]:
         raise TempolocError(f"{error}; or name the signals in order with --signal") from None
 
 
+def _check_subtasks(path: Path, task: Task) -> Task:
+    """The task, if its subtasks can be written into an HDF5 file."""
+    _check_writable(path)
+    _check_writable(path.parent)
+    check_subtasks_said([task])
+    with held_file(path), opened_demos(path) as data:
+        there = [name for name, (group, _) in SIGNALS.items() if group.rpartition("/")[0] in next(iter(data.values()))]
+    if there == ["mimicgen"] and task.subtasks[0].start is not None:
+        raise TempolocError(
+            f"{path.name} has MimicGen's layout, but the starts of {task.key} are SkillGen's, in Isaac Lab's: write"
+            " them with tempoloc dataset export hdf5 --layout isaaclab"
+        )
+    return task
+
+
 def _signals_of(path: Path, labels: Sequence[str], given: Sequence[str], rate: float) -> tuple[str, ...]:
     """The signals to be written into an HDF5 file: those given, or those that it has; checked."""
     _check_writable(path)
@@ -86,18 +103,23 @@ def _signals_of(path: Path, labels: Sequence[str], given: Sequence[str], rate: f
     return names
 
 # %% ../../nbs/55_formats/17_write_back.ipynb #9b196207
-def plan_write(recordings: Sequence[Footage], labels: Sequence[str], signals: Sequence[str] = ()) -> Targets:
+def plan_write(
+    recordings: Sequence[Footage], labels: Sequence[str], signals: Sequence[str] = (), task: Task | None = None
+) -> Targets:
     """What is to be written where; raises `TempolocError`, before a model is asked, where that will not do.
 
-    `signals` name the termination signals of an HDF5 file, by default those that it has.
+    `signals` name the termination signals of an HDF5 file, by default those of the `task`'s subtasks, else those that
+    the file has.
     """
     if plain := [v for v in recordings if not isinstance(v, FrameSource)]:
         raise TempolocError(f"{plain[0].name} is a video, which holds no boundaries: write them with -o FILE.csv")
     sources = [v for v in recordings if isinstance(v, FrameSource)]
-    found: dict[Path, tuple[str, ...]] = {}
+    found: dict[Path, tuple[str, ...] | Task] = {}
     for path in dict.fromkeys(v.path for v in sources):
         mine = [v for v in sources if v.path == path]
-        if isinstance(mine[0], DemoFrames):
+        if isinstance(mine[0], DemoFrames) and task is not None and task.subtasks and not signals:
+            found[path] = _check_subtasks(path, task)
+        elif isinstance(mine[0], DemoFrames):
             found[path] = _signals_of(path, labels, signals, mine[0].rate)
         else:
             _check_lerobot(path, len(mine))
@@ -105,20 +127,24 @@ def plan_write(recordings: Sequence[Footage], labels: Sequence[str], signals: Se
     return found
 
 # %% ../../nbs/55_formats/17_write_back.ipynb #1d9e8480
-def _fault(found: Found, names: Sequence[str]) -> str:
+def _fault(found: Found, names: Sequence[str] | Task) -> str:
     """Why a demonstration's boundaries cannot be signals; "" if they can."""
     try:
         clip, source = found.clip, found.video
         rate = source.rate if isinstance(source, DemoFrames) else 1.0
-        steps = [round(t * rate) for t in clip.boundaries[: len(names)]]
-        check_order(found.name, steps, round(found.duration * rate), names, ((0, 0),) * len(names))
+        length = round(found.duration * rate)
+        if isinstance(names, Task):
+            check_clip(found.name, clip, names, rate, length)
+        else:
+            steps = [round(t * rate) for t in clip.boundaries[: len(names)]]
+            check_order(found.name, steps, length, names, ((0, 0),) * len(names))
     except TempolocError as error:
         return found.error or str(error)
     return found.error
 
 
 def _write_signals(
-    path: Path, names: tuple[str, ...], found: Sequence[Found], by: str
+    path: Path, names: tuple[str, ...] | Task, found: Sequence[Found], by: str
 ) -> tuple[list[str], list[str]]:
     """As `write_back`, of one HDF5 file."""
     faults = {f.name: fault for f in found if (fault := _fault(f, names))}
@@ -126,10 +152,13 @@ def _write_signals(
     if not good:
         return [], [f"{path.name}: nothing was written", *faults.values()]
     source, clips = good[0].video, [replace(f.clip, extra={"demo": f.episode}) for f in good]
-    done = write_signals(
-        path, clips, names, layout=_new_layout(path), create=True, some=True, source=by,
-        rate=source.rate if isinstance(source, DemoFrames) else None,
-    )  # fmt: skip
+    new, rate = _new_layout(path), source.rate if isinstance(source, DemoFrames) else None
+    if isinstance(names, Task):
+        new = "isaaclab" if names.subtasks[0].start is not None else new
+        tasks = dict.fromkeys({c.task for c in clips}, names)
+        done = write_subtasks(path, clips, tasks, layout=new, rate=rate, create=True, some=True, source=by)
+    else:
+        done = write_signals(path, clips, names, layout=new, rate=rate, create=True, some=True, source=by)
     left = [f"{path.name}: {len(faults)} demonstrations keep what they had ({first_names(list(faults))})"]
     return [str(done)], [*left, *faults.values()] if faults else []
 

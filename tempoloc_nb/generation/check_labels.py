@@ -18,7 +18,7 @@ from ..clips.tasks import Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from ..finetuning.rules import RANKS
-from ..formats.hdf5_rules import Layout, Offsets
+from ..formats.hdf5_rules import Layout, Offsets, Ranges
 from .label_peers import peer_findings
 from tempoloc_nb.generation.label_rules import (
     ArmPlan,
@@ -182,26 +182,27 @@ def _found(findings: Sequence[LabelFinding]) -> list[str]:
 def check_labels(
     dataset: Path | str, *, signals: Sequence[str] = (), offsets: Offsets | None = None, layout: Layout | None = None,
     task: Task | None = None, rate: float | None = None, gripper: Path | None = None, told: Told | None = None,
-    inverted: bool = False, skillgen: bool = False, start_offset: tuple[int, int] = (0, 0),
+    ranges: Mapping[str, Ranges] | None = None, inverted: bool = False, skillgen: bool = False,
     limits: LabelLimits | None = None,
 ) -> LabelReport:
     """Check the labels of an HDF5 file of demonstrations, or of a benchmark or manifest.
 
     `signals` are the termination signals in order, else those of the `task`'s subtasks, else those that are there, in
-    order of time; `offsets` (steps) are one range for each, or for all, zero by default. `gripper` is what
+    order of time; `offsets` (steps) are one range for each, or for all, zero by default; `ranges` are those of the
+    task's subtasks. `gripper` is what
     `read_gripper` reads, for a manifest; it is `inverted` where larger is more closed. `told` as in
-    `signals.event_kinds`. `skillgen`: the start signals will be used, and moved by `start_offset` (steps). Raises
-    `TempolocError` only for a dataset that cannot be read, and for signals, task and offsets that do not fit.
+    `signals.event_kinds`. `skillgen`: the start signals will be used. Raises `TempolocError` only for a dataset that
+    cannot be read, and for signals, task and offsets that do not fit.
     """
     path = Path(dataset)
-    how: Mapping[str, Any] = {"offsets": offsets, "told": told, "skillgen": skillgen, "start_offset": start_offset}
+    how: Mapping[str, Any] = {"offsets": offsets, "told": told, "skillgen": skillgen}
     pairs: list[tuple[LabelGroup, ArmPlan]] = []
     if path.suffix.lower() in (".hdf5", ".h5"):
         if gripper:
             raise TempolocError(f"{path.name} has its own gripper: --signals is for a manifest")
         group = read_label_file(path, layout=layout, rate=rate)
         if task and not signals:
-            plans = plan_task(task, **how)
+            plans = plan_task(task, ranges=ranges, **how)
             pairs = [(replace(group, name=f"{group.name}, {eef}"), plan) for eef, plan in plans.items()]
         else:
             pairs = [(group, plan_arm(group, signals, **how))]

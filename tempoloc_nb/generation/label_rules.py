@@ -64,8 +64,8 @@ class ArmPlan:
     """The signals of one end-effector in order, one for each subtask but the last, and the range of offsets of each.
 
     `kinds` says what the gripper does at each, None where it does not show it. `last` is the name of the last subtask,
-    which SkillGen's start signals need; "" where there are none. `skillgen`: the start signals will be used, and moved
-    by `start_offset` (steps).
+    which SkillGen's start signals need; "" where there are none. `skillgen`: the start signals will be used; `starts`
+    are ranges of offsets of those of all subtasks, zero where there are none.
     """
 
     names: tuple[str, ...]
@@ -73,7 +73,7 @@ class ArmPlan:
     kinds: tuple[Kind | None, ...]
     last: str = ""
     skillgen: bool = False
-    start_offset: tuple[int, int] = (0, 0)
+    starts: Offsets = ()
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class ArmPlan:
 
 def plan_arm(
     group: LabelGroup, names: Sequence[str] = (), *, offsets: Offsets | None = None,
-    told: Told | None = None, skillgen: bool = False, start_offset: tuple[int, int] = (0, 0),
+    told: Told | None = None, skillgen: bool = False,
 ) -> ArmPlan:
     """The plan for a group: with these signals, or with all that it has, in order of their median rise.
 
@@ -95,14 +95,17 @@ def plan_arm(
     last = next((name for name in starts[::-1] if name not in chosen), "")
     if starts and not last and starts[-1:] == chosen[-1:]:  # the last subtask has an end signal, too: none is read
         chosen, last = chosen[:-1], chosen[-1]
-    return ArmPlan(chosen, _ranges(chosen, offsets), _kinds(chosen, told), last, skillgen, start_offset)
+    return ArmPlan(chosen, _ranges(chosen, offsets), _kinds(chosen, told), last, skillgen)
 
 
 def plan_task(
-    task: Task, *, offsets: Offsets | None = None, told: Told | None = None, skillgen: bool = False,
-    start_offset: tuple[int, int] = (0, 0),
+    task: Task, *, ranges: Mapping[str, Ranges] | None = None, offsets: Offsets | None = None, told: Told | None = None,
+    skillgen: bool = False,
 ) -> dict[str, ArmPlan]:
-    """End-effector → plan, from the subtasks that a task says; raises `TempolocError` for a task that says none."""
+    """End-effector → plan, from the subtasks that a task says; raises `TempolocError` for a task that says none.
+
+    `ranges` of offsets by subtask, as AutoData's descriptor has them, come before `offsets`.
+    """
     if not task.subtasks:
         raise TempolocError(f"the task {task.key} says no subtasks: give the signals in order, --signal for each")
     plans = {}
@@ -111,7 +114,9 @@ def plan_task(
         names = tuple(s.name for s in ended)
         by_event = dict(zip(names, event_kinds([s.end or s.name for s in ended], told), strict=True))
         kinds = _kinds(names, by_event | {n: k for n, k in (told or {}).items() if n in names})
-        plans[eef] = ArmPlan(names, _ranges(names, offsets), kinds, last.name, skillgen, start_offset)
+        own = [(ranges or {}).get(name, Ranges()) for name in (*names, last.name)]
+        ends = tuple(r.end for r in own[:-1]) if ranges else _ranges(names, offsets)
+        plans[eef] = ArmPlan(names, ends, kinds, last.name, skillgen, tuple(r.start for r in own))
     return plans
 
 
@@ -222,8 +227,8 @@ def signal_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
 def content_findings(demo: DemoLabels) -> Iterator[LabelFinding]:
     """What a generator reads and the demonstration lacks, and what cannot be used."""
     prepare = "prepare the file with MimicGen or Isaac Lab; for the latter, tempoloc find --write may compute poses"
-    for path in demo.lacking:
-        yield LabelFinding("error", "lacking", demo.demo, "", f"has no {path}", prepare)
+    if demo.lacking:
+        yield LabelFinding("error", "lacking", demo.demo, "", f"has no {', '.join(demo.lacking)}", prepare)
     for path, reason in demo.broken.items():
         name = path.rpartition("/")[2] if "_signals/" in path else ""
         yield LabelFinding("error", "broken", demo.demo, name, f"{path} {reason}", prepare)
@@ -308,7 +313,8 @@ def _start_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
             yield found("missing-start", name, "has no start signal")
     if plan.last and ends.starts.keys() >= set(names) and ends.steps.keys() >= set(plan.names):
         starts, stops = [ends.starts[n] for n in names], [ends.steps[n] for n in plan.names]
-        ranges = [Ranges(plan.start_offset, end) for end in (*plan.offsets, (0, 0))]
+        moves = zip(plan.starts or ((0, 0),) * len(names), (*plan.offsets, (0, 0)), strict=True)
+        ranges = [Ranges(start, end) for start, end in moves]
         if fault := _refusal(demo, lambda: check_skills(demo.demo, names, starts, stops, demo.steps, ranges)):
             name = _named(fault, names)
             yield found("gap", name, fault, ends.starts.get(name))

@@ -73,14 +73,20 @@ READ: dict[Layout, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
+def _entry(group: Any, name: str) -> Any:
+    """What a group holds under a name; None of what is no group, and for a name that leads nowhere."""
+    try:
+        return group.get(name) if hasattr(group, "keys") else None
+    except (OSError, RuntimeError):  # a link to itself, a damaged header
+        return None
+
+
 def _datasets(group: Any, name: str) -> dict[str, Any]:
     """Name → dataset at or below `name` in a group; a dataset itself is called "arm", as there is one arm then."""
-    found = group.get(name) if hasattr(group, "keys") else None
-    if found is None:
-        return {}
-    if not hasattr(found, "keys"):
+    found = _entry(group, name)
+    if hasattr(found, "dtype"):
         return {"arm": found}
-    return {key: item for key in found if hasattr(item := found.get(key), "dtype")}
+    return {key: item for key in found or () if hasattr(item := _entry(found, key), "dtype")}
 
 
 def _numbers(item: Any) -> Steps:
@@ -110,8 +116,8 @@ def _kept(items: Mapping[str, Any], where: str, broken: dict[str, str], read: An
     for name, item in items.items():
         try:
             found[name] = read(item)
-        except ValueError as error:
-            broken[f"{where}/{name}"] = str(error)
+        except (ValueError, OSError, RuntimeError) as error:
+            broken[f"{where}/{name}"] = first_line(error)
     return found
 
 # %% ../../nbs/75_generation/40_labels.ipynb #d0bbddaf
@@ -119,7 +125,7 @@ def _demo_labels(demo: Any, name: str, layout: Layout, rate: float) -> DemoLabel
     """What a demonstration's group has, faults noted."""
     broken: dict[str, str] = {}
     place = SIGNALS[layout][0].rpartition("/")[0]
-    info = demo.get(place) if hasattr(demo, "keys") else None
+    info = _entry(demo, place)
     actions = _kept(_datasets(demo, "actions"), "actions", broken, _numbers)
     if not actions:
         return DemoLabels(name, 0, rate, lacking=() if broken else ("actions",), broken=broken)
@@ -143,7 +149,7 @@ def _gripper(demo: Any, rate: float, broken: dict[str, str]) -> Signal | None:
     """The gripper of a demonstration with one arm; None where it shows none."""
     try:
         return signal_at(opening_of(demo), rate)
-    except (TempolocError, ValueError, IndexError, KeyError, TypeError) as error:
+    except (TempolocError, ValueError, IndexError, KeyError, TypeError, OSError, RuntimeError) as error:
         broken["the gripper"] = f"cannot be read: {first_line(error)}"
         return None
 
@@ -163,15 +169,15 @@ def read_label_file(path: str | Path, *, layout: Layout | None = None, rate: flo
                 raise
             lacking, hz = [*lacking, "the control rate"], RATE
         chosen = layout or _shown_layout(data)
-        demos = tuple(_demo_labels(data[name], name, chosen, hz) for name in sorted(data, key=natural))
+        demos = tuple(_demo_labels(_entry(data, name), name, chosen, hz) for name in sorted(data, key=natural))
     return LabelGroup(path.name, chosen, demos, tuple(lacking))
 
 
 def _shown_layout(data: Any) -> Layout:
     """The layout of the first demonstration that has one; else that of the simulator that the file names."""
-    for demo in data.values():
+    for name in data:
         for layout, (group, _) in SIGNALS.items():
-            if hasattr(demo, "keys") and group.rpartition("/")[0] in demo:
+            if _entry(_entry(data, name), group.rpartition("/")[0]) is not None:
                 return layout
     return "isaaclab" if "sim_args" in str(data.attrs.get("env_args", "")) else "mimicgen"
 

@@ -111,7 +111,8 @@ def clip_details(review: Review, name: str) -> dict[str, Any]:
 def _mark(given: Any, place: int) -> Marked:
     """An event of a save, checked."""
     said = given if isinstance(given, dict) else {}
-    label, time, why = said.get("label"), said.get("boundary"), said.get("why", "")
+    label, why = said.get("label"), said.get("why", "")
+    time = None if said.get("missing") is True else said.get("boundary")
     if not isinstance(label, str) or not isinstance(why, str):
         raise TempolocError(f"event {place} of the save has no label")
     if time is None and said.get("missing") is not True:

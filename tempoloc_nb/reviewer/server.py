@@ -33,7 +33,7 @@ PAGE = """<!doctype html>
 PAGE_STYLE = "html, body { margin: 0; height: 100%; } #reviewer { height: 100%; }"
 MOST = 16 * 2**20  # bytes that a browser may send
 SECURE = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",

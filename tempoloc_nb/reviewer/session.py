@@ -102,7 +102,7 @@ class Conflict(TempolocError):
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """An event as a person leaves it: a boundary (s of the source), or None where it does not happen."""
+    """An event as a person leaves it: a boundary (s of the source), or None where it does not happen; and `why`."""
 
     label: str
     boundary: float | None
@@ -187,6 +187,8 @@ class Review:
                     last = history(clip)[-1] if history(clip) else {"who": "somebody", "when": "now"}
                     raise Conflict(f"{last['who']} saved {name} at {last['when']}: look at it before you save yours")
                 by, before = self.start(clip)
+                same = [m for m, old in zip(marks, before, strict=False) if m.boundary == old]
+                why = "; ".join([*([why] if why else []), *(f"{m.label}: {m.why}" for m in same if m.why)])
                 rows = [
                     Row(f"event {i}", name, m.label, m.boundary, old, by, m.why)
                     for i, (m, old) in enumerate(zip(marks, before, strict=False), 1)
@@ -199,9 +201,11 @@ class Review:
         saved, folder = self.saved(), self.output.parent
         if not saved:
             copy_tasks(self.benchmark, folder)
-        (moved,) = moved_clips([done], self.benchmark.root, folder)
-        others = {c.clip: c for c in moved_clips(self.benchmark.clips, self.benchmark.root, folder)} | saved
-        write_manifest(self.output, [moved if n == done.clip else others[n] for n in self.names])
+        new = [done, *(c for name, c in self.original.items() if name not in saved and name != done.clip)]
+        found = saved | {c.clip: c for c in moved_clips(new, self.benchmark.root, folder)}
+        write_manifest(self.output, [found[name] for name in self.names])
+        about = self.output.stat()
+        self._read, self._saved = (about.st_mtime_ns, about.st_size), found
 
     def start(self, clip: Clip) -> tuple[str, tuple[float | None, ...]]:
         """Who proposes the boundaries (s of the source) from which a person begins, and which they are.

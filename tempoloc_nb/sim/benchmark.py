@@ -160,11 +160,14 @@ def build_benchmark(
     return summaries
 
 # %% ../../nbs/65_sim/100_benchmark.ipynb #cdecd782
-def pack_clips(work: str | Path, out: str | Path) -> None:
-    """Write the manifest, the tasks and the signals (with the hand's way) of the clips simulated in `work` to `out`."""
+def pack_clips(work: str | Path, out: str | Path, videos: int = 0) -> None:
+    """Write the manifest, the tasks and the signals (with the hand's way) of the clips simulated in `work` to `out`.
+
+    The first `videos` of each family keep the path of theirs.
+    """
     work, out = Path(work), Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    clips = [_compact(clip, 0) for clip in read_manifest(work / "manifest.jsonl")]
+    clips = [_compact(clip, videos) for clip in read_manifest(work / "manifest.jsonl")]
     episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in clips]
     write_clip_signals(out / "signals.npz", episodes, hand=True)
     write_manifest(out / "manifest.jsonl.xz", clips)

@@ -286,3 +286,14 @@ def test_corrected_subtitles_are_not_written_over(subtitles: Path) -> None:
     assert mine.read_text() == "corrected"
     write_vtt(proposals(CLIPS), subtitles, force=True)
     assert mine.read_text().startswith("WEBVTT")
+
+
+def test_an_event_that_does_not_happen_is_written_as_missing(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("clip,label,boundary,proposed\na/1,grasp,1.0,1.0\na/1,lift,Missing,2.0\n")
+    rows = read_csv(table)
+    assert [(r.label, r.boundary, r.proposed) for r in rows] == [("grasp", 1.0, 1.0), ("lift", None, 2.0)]
+    clip = Clip("a/1", "a", (Event("grasp", 1.0), Event("lift", 2.0)))
+    (done,) = apply_rows([clip], rows, who="Ada").clips
+    assert done.labels == ("grasp",)
+    assert done.extra["corrections"][0]["changed"] == [{"label": "lift", "old": 2.0, "missing": True}]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tempoloc_nb.clips.tasks import Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.formats.hdf5_frames import DemoFrames
@@ -205,6 +206,23 @@ def test_signals_may_be_new(tmp_path: Path, kind: Any) -> None:
         plan_write([video], LABELS, ["a"])
     write_back([found_in(video, 0.5, 1.0, 1.5)], plan_write([video], LABELS, ["a", "b"]))
     assert [(d.signals, d.boundaries) for d in read_signals(path)] == [(("a", "b"), (0.5, 1.0))]
+
+
+def test_a_tasks_subtasks_go_into_the_file_with_their_starts(tmp_path: Path) -> None:
+    task = Task("cups", tuple(LABELS), subtasks=(Subtask("grasp", *LABELS[:2]), Subtask("place", LABELS[2])))
+    path = image_file(tmp_path / "demos.hdf5", pictures(40, 40), "isaaclab")
+    videos = sources(path)
+    targets = plan_write(videos, LABELS, task=task)
+    assert targets == {path: task}
+    written, left = write_back([found_in(videos[0], 0.5, 1.0, 1.5), found_in(videos[1], 0.5, 1.0, 1.02)], targets)
+    assert written[0].startswith("demos.hdf5: grasp, place in 1 demonstrations")
+    assert "demo_1: 'grasp' ends at step 21 " in left[1]
+    assert "SkillGen needs steps between them" in left[1]
+    first, second = read_signals(path)
+    assert (first.boundaries, first.starts, second.boundaries) == ((1.0,), {"grasp": 0.5, "place": 1.5}, ())
+    old = image_file(tmp_path / "old.hdf5", pictures(40), "robomimic", signals=("grasp",))
+    with pytest.raises(TempolocError, match=r"old.hdf5 has MimicGen's layout, but the starts of cups are SkillGen's"):
+        plan_write(sources(old), LABELS, task=task)
 
 
 def test_a_copy_of_the_dataset_gets_the_subtasks(tmp_path: Path) -> None:

@@ -216,7 +216,19 @@ def test_a_file_without_env_args_or_signals_and_an_inverted_gripper(tmp_path: Pa
             del demo["datagen_info"]
     report = check_labels(path, rate=20)
     assert {"missing-signal", "lacking"} == {f.rule for f in report.findings}
-    assert "8 demonstrations: 34 errors" in report.lines[-1]
+    assert "8 demonstrations: 10 errors" in report.lines[-1]
+
+
+def test_links_that_lead_nowhere_are_findings(tmp_path: Path) -> None:
+    path = label_file(tmp_path / "d.hdf5")
+    with h5py.File(path, "r+") as file:
+        demo = file["data/demo_1"]
+        for name in ("obs/gripper_pos", f"{PLACE['isaaclab']}/eef_pose"):
+            del demo[name]
+            demo[name] = h5py.SoftLink(f"{demo.name}/{name}")
+        file["data/demo_9"] = h5py.SoftLink("/data/demo_9")
+    found = check_labels(path).findings
+    assert {(f.demo, f.rule) for f in found} == {("demo_1", "broken"), ("demo_1", "lacking"), ("demo_9", "lacking")}
 
 
 def test_two_arms_are_checked_each_by_its_own_subtasks(tmp_path: Path) -> None:
@@ -233,6 +245,29 @@ def test_two_arms_are_checked_each_by_its_own_subtasks(tmp_path: Path) -> None:
     assert report.findings == ()
     with pytest.raises(TempolocError, match="the task bare says no subtasks"):
         check_labels(path, task=Task("bare", ("a",)))
+
+
+AUTODATA = """
+name: stack
+algo: skillgen
+subtasks:
+  arm:
+  - {subtask_term_signal: grasp_1, description: Grasp the first cube, subtask_term_offset_range: [1, 2]}
+  - {subtask_term_signal: stack_1, description: Stack it, algo_params: {subtask_start_offset_range: [-1, 1]}}
+  - {subtask_term_signal: grasp_2, description: Grasp the other, subtask_term_offset_range: [0, 30]}
+  - {subtask_term_signal: lift_2, description: Lift it}
+"""
+
+
+def test_a_descriptor_of_autodata_says_signals_and_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, spec = label_file(tmp_path / "d.hdf5", skillgen=True), tmp_path / "auto.yaml"
+    spec.write_text(AUTODATA)
+    run(str(path), "--task-spec", str(spec), "--skillgen", "--json", status=1)  # 30 steps reach into the next skill
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {(f["rule"], f["subtask"]) for f in found} == {("gap", "grasp_2")}
+    spec.write_text(AUTODATA.replace("30", "3"))
+    run(str(path), "--task-spec", str(spec), "--skillgen")
+    assert capsys.readouterr().out.endswith("nothing found\n")
 
 
 def test_true_boundaries_of_the_simulated_benchmark_raise_one_warning_in_400() -> None:

@@ -64,6 +64,8 @@ def test_what_is_accepted_as_it_is_counts_as_reviewed(folder: Path) -> None:
     review = open_review(folder, who="Ada")
     clip = review.save("t/a", 0, marked(1.0, 2.0, 3.0))
     assert [e["changed"] for e in history(clip)] == [[]]
+    clip = review.save("t/a", 1, [*marked(1.0, 2.0, 3.0)[:2], Marked("place", 3.0, "checked twice")])
+    assert history(clip)[1]["why"] == "place: checked twice"  # a reason is kept where nothing moved
     assert str(review).startswith("1 of 2 clips reviewed")
 
 
@@ -162,3 +164,5 @@ def test_a_video_that_has_gone_is_said_and_the_clip_can_still_be_saved(folder: P
     assert shown["times"] == []
     events = [{"label": label, "boundary": t} for label, t in zip(LABELS, (1.0, 2.0, 3.1), strict=True)]
     assert desk.answer({"op": "save", "index": 0, "revision": 0, "events": events})["line"]["saves"] == 1
+    events[1]["missing"] = True  # whatever its boundary was
+    assert desk.answer({"op": "save", "index": 0, "revision": 1, "events": events})["now"]["boundaries"][1] is None

@@ -13,9 +13,11 @@ import pytest
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.inference.signals import find_transitions, signal_at
+from tempoloc_nb.formats.gripper import read_gripper
+from tempoloc_nb.inference.signals import find_transitions, gripper_answers, signal_at
 from tempoloc_nb.sim.benchmark import SIGNAL_HZ, label_errors, read_clip_signals
 from tempoloc_nb.sim.families import families, find_families
+from tempoloc_nb.study.tables import signal_answers
 
 ROOT = data_dir() / "benchmarks" / "sim"
 TEST_FAMILIES = tuple(f.key for f in find_families("test"))
@@ -121,6 +123,36 @@ def test_clips_with_detours() -> None:
     kinds = Counter(style for c in clips for style in c.extra["styles"] if style.startswith("detour:"))
     assert set(kinds) == {"detour:miss", "detour:other", "detour:regrasp"}
     assert kinds["detour:other"] + kinds["detour:regrasp"] == 24
+
+
+def test_the_gripper_does_not_show_the_gaps() -> None:
+    gaps = load_benchmark(data_dir() / "benchmarks" / "gaps" / "manifest.jsonl.xz")
+    answers = gripper_answers(gaps, read_gripper(gaps.root / "signals.npz", gaps.clips))
+    for family in find_families("gaps"):
+        clips = gaps.of_task(family.key)
+        assert len(clips) == 8
+        assert all(c.seed in family.seeds for c in clips)
+        grasped = [answers[c.clip][0] for c in clips]
+        assert all(answers[c.clip][1] is None for c in clips)
+        if family.key != "thread":
+            assert set(grasped) == {None}
+        else:
+            off = [abs((t or 0.0) - c.boundaries[0]) for t, c in zip(grasped, clips, strict=True)]
+            assert np.median(off) < 0.05
+    assert set(dict(signal_answers(gaps))["gripper rule"]) == {c.clip for c in gaps.of_task("thread")}
+
+
+def test_starts_of_skills_follow_from_the_hands_way() -> None:
+    skills = load_benchmark(data_dir() / "benchmarks" / "skills" / "manifest.jsonl.xz")
+    sim = {(c.task, c.name): c for c in load_benchmark("sim").clips}
+    answers = gripper_answers(skills, read_gripper(skills.root / "signals.npz", skills.clips))
+    assert len(skills.clips) == len(skills.with_videos()) == 24
+    for clip in skills.clips:
+        plain = sim[clip.task.removesuffix("-skills"), clip.name]
+        assert clip.boundaries[1::2] == pytest.approx(plain.boundaries, abs=0.01)  # the same clip, with more events
+        assert [s.end for s in skills.tasks[clip.task].subtasks] == list(skills.tasks[clip.task].events[1::2])
+        assert answers[clip.clip][::2] == pytest.approx(clip.boundaries[::2], abs=0.04)
+        assert answers[clip.clip][1::2] == pytest.approx(plain.boundaries, abs=0.1)
 
 
 def test_a_shifted_label_would_be_noticed(clips: tuple[Clip, ...]) -> None:

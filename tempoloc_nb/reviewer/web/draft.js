@@ -15,7 +15,6 @@ export class Draft {
       label, boundary: details.boundaries[i], missing: saved && details.boundaries[i] == null, why: "",
     }));
     this.first = JSON.stringify(this.events);
-    this.why = "";
     this.past = [];
     this.future = [];
   }
@@ -91,6 +90,7 @@ export class Draft {
 
   /** What the program on the other side is sent. */
   payload(who) {
-    return { events: this.events, revision: this.revision, who, why: this.why };
+    const events = this.events.map((e) => (e.missing ? { ...e, boundary: null } : e));
+    return { events, revision: this.revision, who };
   }
 }

@@ -33,7 +33,11 @@ export class Player {
 
   _listen() {
     this.video.addEventListener("seeked", () => this._next());
-    this.video.addEventListener("loadeddata", () => { this.message.hidden = true; this._next(); });
+    this.video.addEventListener("loadeddata", () => {
+      this.message.hidden = true;
+      this.offset = this.video.currentTime; // some files' first frame is not at 0, and players begin with it
+      this._next();
+    });
     this.video.addEventListener("error", () => this.video.getAttribute("src") && this._fallBack());
     for (const name of ["play", "pause", "ended"]) this.video.addEventListener(name, () => this._state());
     const each = (_, about) => {
@@ -132,7 +136,7 @@ export class Player {
 
   /** Seek to the frame that is wanted, once the seek before has ended. */
   _next() {
-    if (this.wanted == null || this.video.seeking || this.video.readyState < 1) return;
+    if (this.wanted == null || this.video.seeking || this.video.readyState < 2) return;
     if (this.aimed === this.wanted) {
       this.wanted = this.aimed = null;
       return;
@@ -145,11 +149,9 @@ export class Player {
   /** The browser shows the frame of this PTS. */
   _shown(mediaTime) {
     if (!this.times.length || this.strip) return;
-    if (!this.known) { // some files' first frame is not at 0
-      this.known = true;
-      if (this.video.currentTime < 1e-3) this.offset = mediaTime;
-    }
     if (this.wanted != null) return;
+    if (!this.known && !this.playing && this.frame === 0) this.offset = mediaTime; // the first frame, before any seek
+    this.known = true;
     this.frame = nearest(this.times, mediaTime - this.offset);
     this._tell();
     this._around();

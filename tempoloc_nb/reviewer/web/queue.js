@@ -41,7 +41,7 @@ export class Queue {
   }
 
   update(index, line) {
-    this.lines[index] = { ...line, index };
+    Object.assign(this.lines[index], line);
     this.draw();
   }
 

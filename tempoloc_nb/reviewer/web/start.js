@@ -31,6 +31,7 @@ async function mount(host, backend, place = "page") {
 
 function render({ model, el }) {
   const host = document.createElement("div");
+  host.dataset.lmSuppressShortcuts = "true"; // or X would cut the notebook's cell
   el.append(host);
   mount(host, kernel(model), "cell");
 }

@@ -1,16 +1,24 @@
 // The timeline: what the person says, the truth, the model's median and trials, a no-video baseline and the gripper.
 import { el, seconds, signed, snapped } from "./times.js";
 
-export const COLOURS = ["#7b3fa0", "#de8f05", "#5f6b76", "#cc79a7", "#8c6d31", "#17a2a2"]; // of events
+export const COLOURS = ["#7b3fa0", "#de8f05", "#6b7885", "#cc79a7", "#8c6d31", "#17a2a2"]; // of events
 const LEFT = 74;
 const ROW = 24;
+const MEANS = {
+  you: "the subtasks as they stand: each ends at the boundary of its event",
+  truth: "the boundaries that the clips came with",
+  median: "the model's median; the band is how far its trials lie from it, the line its interval",
+  trials: "a line for each trial, a mark for each event",
+  "no video": "an answer that needs no video: the median of the other clips, or equal parts",
+  gripper: "how far the gripper is open: up is open",
+};
 
 export class Timeline {
   constructor(actions) {
     this.actions = actions; // seek(time), select(i), focus(), grab(i), drag(i, time), drop(i)
     this.svg = el("svg", { class: "axis", role: "group", "aria-label": "Timeline" });
     const button = (text, title, onclick) => el("button", { type: "button", title, "aria-label": title, onclick }, text);
-    this.hint = el("span", { class: "hint" }, "Drag a boundary. Ctrl + wheel zooms, the wheel moves.");
+    this.hint = el("span", { class: "hint" }, "Drag a boundary. ", el("span", {}, "Ctrl + wheel zooms, the wheel moves."));
     this.root = el("section", { class: "timeline", "aria-label": "Timeline" },
       el("div", { class: "zoom" }, this.hint, el("span", { class: "space" }),
         button("−", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
@@ -138,13 +146,13 @@ export class Timeline {
     parts.push(...this._scale(below + 2));
     let y = 12;
     for (const [name, draw, high = ROW] of rows) {
-      parts.push(el("text", { class: "row", x: LEFT - 8, y: y + high / 2 + 4 }, name), ...draw(y, high));
+      parts.push(el("text", { class: "row", x: LEFT - 8, y: y + high / 2 + 4 }, name, el("title", {}, MEANS[name] ?? MEANS.trials)), ...draw(y, high));
       y += high;
     }
-    parts.push(...this._handles(height - 22));
-    this.needle = el("g", { class: "needle" }, el("line", { y1: 0, y2: height - 18 }), el("polygon", { points: "-5,0 5,0 0,7" }));
+    this.needle = el("g", { class: "needle" }, el("line", { y1: 0, y2: below }), el("polygon", { points: `-5,${below + 5} 5,${below + 5} 0,${below - 3}` }));
+    parts.push(this.needle, ...this._handles(below));
     const held = this.svg.getRootNode().activeElement?.getAttribute?.("data-event");
-    this.svg.replaceChildren(...parts, this.needle);
+    this.svg.replaceChildren(...parts);
     if (held) this.svg.querySelector(`[data-event="${held}"]`)?.focus({ preventScroll: true });
     this._needle();
   }
@@ -224,6 +232,7 @@ export class Timeline {
       if (spread) made.push(el("rect", { class: "spread", x: spread[0], y: middle - 4, width: spread[1], height: 8, rx: 2 }));
       const whole = e.other != null && this._clip(Math.min(e.boundary, e.other), Math.max(e.boundary, e.other));
       if (whole) made.push(el("line", { class: "interval", x1: whole[0], x2: whole[0] + whole[1], y1: middle, y2: middle }));
+      if (this._inside(e.other)) made.push(el("line", { class: "interval", x1: this.x(e.other), x2: this.x(e.other), y1: middle - 4, y2: middle + 4 }));
       if (this._inside(e.boundary)) {
         const x = this.x(e.boundary);
         made.push(el("polygon", { class: "median", points: `${x},${middle - 7} ${x + 5},${middle} ${x},${middle + 7} ${x - 5},${middle}` },
@@ -238,7 +247,7 @@ export class Timeline {
     const all = this.details.trials;
     const step = (high - 8) / all.length;
     return all.flatMap((trial, k) => trial.boundaries.flatMap((t, i) => (this._inside(t)
-      ? [el("line", { class: "mark trial", x1: this.x(t), x2: this.x(t), y1: y + 3 + k * step, y2: y + 3 + k * step + Math.max(2, step - 0.5), stroke: COLOURS[i % COLOURS.length] })]
+      ? [el("rect", { class: "trial", x: this.x(t) - 2.5, y: y + 3 + k * step, width: 5, height: Math.max(2, step - 0.6), fill: COLOURS[i % COLOURS.length] })]
       : [])));
   }
 

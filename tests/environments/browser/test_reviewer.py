@@ -28,6 +28,7 @@ from tempoloc_nb.reviewer.script import script
 from tempoloc_nb.reviewer.server import ReviewServer
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.reviewer.widget import reply
+from tempoloc_nb.video.files import encode
 
 NewPage = Callable[..., Page]
 GREY = """video => { const c = document.createElement("canvas"); c.width = c.height = 1; const g = c.getContext("2d");
@@ -112,6 +113,25 @@ def test_a_step_is_a_frame_of_the_file(server: ReviewServer, new_page: NewPage) 
     seen(page, 46)
 
 
+def test_a_file_may_begin_later_than_at_0(folder: Path, new_page: NewPage) -> None:
+    frames = [np.full((64, 96, 3), grey, np.uint8) for grey in GREYS]
+    encode(folder / "late.mp4", frames, times=[t + 0.73 for t in TIMES], options={"crf": "1"})
+    review = open_review(folder / "late.mp4", events=LABELS, output=folder / "l.jsonl", who="Ada")
+    with ReviewServer(review) as server:
+        page = new_page()
+        page.goto(server.url)
+        expect(page.locator(".message")).to_be_hidden()
+        seen(page, 0)
+        for k in (1, 2, 3, 4):
+            page.keyboard.press("ArrowRight")
+            seen(page, k)
+        page.keyboard.press("n")
+        page.wait_for_timeout(500)
+        page.keyboard.press("b")
+        page.wait_for_timeout(200)
+        seen(page, int(place(page).split("frame ")[1].split()[0]))
+
+
 def test_it_plays_slowly_and_loops_around_a_boundary(server: ReviewServer, new_page: NewPage) -> None:
     page = opened(new_page(), server.url)
     page.keyboard.press("]")  # it is at full speed already
@@ -192,6 +212,7 @@ def test_what_was_saved_is_there_after_a_reload(server: ReviewServer, folder: Pa
     page.get_by_label("Who corrects").fill("Grace")
     page.keyboard.press("Control+s")
     expect(page.locator(".banner")).to_contain_text("Saved tidy/b")
+    expect(page.locator(".line.done")).to_have_count(1)
     clip = saved(folder)["tidy/b"]
     assert f"{clip.boundaries[0]:.3f}" == moved
     (entry,) = clip.extra["corrections"]
@@ -206,6 +227,15 @@ def test_what_was_saved_is_there_after_a_reload(server: ReviewServer, folder: Pa
     page.keyboard.press("Enter")  # accepted as it is
     expect(page.locator(".count")).to_have_text("2 of 3 reviewed")
     assert saved(folder)["tidy/a"].extra["corrections"][0]["changed"] == []
+    open_clip(page, "c")
+    page.locator(".app").press("2")
+    page.keyboard.press("x")
+    page.keyboard.press("Control+s")
+    expect(page.locator(".saves")).to_contain_text("missing")
+    assert saved(folder)["tidy/c"].labels == (LABELS[0], LABELS[2])
+    opened(page, server.url)
+    open_clip(page, "c")
+    assert time_of(page, 1).input_value() == "missing"
 
 
 def test_changes_wait_while_another_clip_is_looked_at(server: ReviewServer, new_page: NewPage) -> None:

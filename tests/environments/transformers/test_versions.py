@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import ill_engines as ill
 import numpy as np
 import pytest
 from asking import requests
@@ -19,7 +20,10 @@ from sizes_7b import SIZES, clip_request, tokens_made
 from version_facts import FAMILIES, GREEDY, measure
 
 from tempoloc_nb.core.optional import import_transformers
+from tempoloc_nb.engines import hf
+from tempoloc_nb.engines.doctor import examine
 from tempoloc_nb.engines.hf import HFBackend
+from tempoloc_nb.engines.make import way_of_asking
 from tempoloc_nb.engines.qwen import TESTED, check_version, show
 
 VERSION: str = import_transformers().__version__
@@ -125,3 +129,23 @@ def test_frames_become_the_tokens_that_our_rule_says(
     for total in (None, 6_422_528):
         shown = show(clip_request(tmp_path, n, size), processor, total)
         assert tokens_made(shown, processor) == (shown.pairs, shown.vision_tokens)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_doctor_finds_nothing_but_what_is_planted(
+    made: Path, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way, backend = way_of_asking("tempoloc-tiny").changed(fps=4), backend_of(made / family)
+    assert examine(backend, made / family, way).faults == ()
+    sick = ill.plant(ill.without_metadata, hf, backend, monkeypatch)
+    assert examine(sick, made / family, way).faults == ("seconds a pair",)
+
+
+def test_the_doctor_knows_the_releases_own_positions(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """5.18 repaired the seconds; from 5.3 on the text begins by a frame's side, which rounded seconds hide."""
+    backend, way = backend_of(made / "qwen25"), way_of_asking("tempoloc-tiny").changed(fps=4)
+    (note,) = (f for f in examine(backend, made / "qwen25", way).findings if f.verdict == "note")
+    assert note.check == "plain transformers"
+    monkeypatch.setattr(backend, "stock", True)
+    faults = examine(backend, made / "qwen25", way).faults
+    assert faults == (("seconds a pair",) if NUMBERS < (5, 18) else ("text begins",))

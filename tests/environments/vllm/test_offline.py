@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
+import ill_engines as ill
 import pytest
 from asking import SHORT, SIM, VIDEOS, ask, check_nearly_all, requests, texts
 from sizes_7b import SIZES, clip_request
@@ -17,9 +19,12 @@ from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines import vllm_offline
+from tempoloc_nb.engines.doctor import examine
 from tempoloc_nb.engines.hf import HFBackend, encode_request
+from tempoloc_nb.engines.make import way_of_asking
 from tempoloc_nb.engines.protocol import Request, row_seed
-from tempoloc_nb.engines.qwen import show
+from tempoloc_nb.engines.qwen import Shown, show
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.constraints import Constraint, answer_constraint
@@ -231,6 +236,44 @@ def test_resume_asks_for_what_is_missing(qwen25: VLLMBackend, tmp_path: Path) ->
     assert sum(after[key] == text for key, text in before.items()) >= 5  # four were kept
     record = json.loads(next(tmp_path.glob("*.run.json")).read_text())
     assert record["settings"]["backend_settings"]["engine"] == "vllm"
+
+
+WAY = way_of_asking("tempoloc-tiny").changed(fps=4)
+
+
+def test_the_doctor_sees_what_the_engine_is_sent(backend: VLLMBackend, family: str) -> None:
+    found = examine(backend, FOLDERS[family](), WAY)
+    assert found.faults == (), str(found)
+    assert {f.verdict for f in found.findings} <= {"ok", "note"}  # a batch may turn a token of a repeated answer
+
+
+@pytest.mark.parametrize(
+    ("fault", "names"),
+    [
+        (ill.half_rate, ("frames a second",)),
+        (ill.backwards, ("order",)),
+        (ill.one_seed, ("seeds differ",)),
+        (ill.any_seed, ("seeds repeat",)),
+        (ill.free, ("constraint regex", "constraint json")),
+    ],
+)
+def test_the_doctor_names_a_planted_fault(
+    qwen25: VLLMBackend, fault: Callable[..., Any], names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert examine(ill.plant(fault, vllm_offline, qwen25, monkeypatch), qwen25_folder(), WAY).faults == names
+
+
+def test_lost_metadata_are_refused_and_said(qwen25: VLLMBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The back end looks at the seconds of each clip itself."""
+    prompt = vllm_offline.vllm_prompt
+
+    def timeless(shown: Shown) -> dict[str, Any]:
+        return prompt(replace(shown, metadata=shown.metadata | {"fps": 24.0}))
+
+    monkeypatch.setattr(vllm_offline, "vllm_prompt", timeless)
+    found = examine(qwen25, qwen25_folder(), WAY)
+    assert found.faults == ("answer",)
+    assert "frame pairs to be 0.083 s apart instead of 0.500 s" in found.findings[-1].found
 
 
 def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:

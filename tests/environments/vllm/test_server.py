@@ -18,8 +18,10 @@ from wide_models import qwen25 as qwen25_folder
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines.doctor import examine
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.http import Patience
+from tempoloc_nb.engines.make import way_of_asking
 from tempoloc_nb.engines.protocol import row_seed
 from tempoloc_nb.engines.server import ALL_FRAMES, OpenAIBackend
 from tempoloc_nb.inference.requests import plan_requests
@@ -118,6 +120,19 @@ def test_answers_keep_to_their_constraint(
     assert capsys.readouterr().err == ""
 
 
+WAY = way_of_asking("tempoloc-tiny").changed(fps=4)
+
+
+def test_the_doctor_infers_what_a_server_does_not_show(
+    server: VLLMServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = examine(backend(server), server.model, WAY)
+    assert found.faults == (), str(found)
+    assert sum(f.verdict == "unseen" for f in found.findings) == 13
+    assert "by the prompt's tokens" in next(f.found for f in found.findings if f.check == "rate reported")
+    assert capsys.readouterr().err == ""
+
+
 def test_a_path_outside_the_allowed_folder_is_an_error_of_its_clip(qwen25: VLLMServer, tmp_path: Path) -> None:
     ((_, answer),) = backend(qwen25, folder=tmp_path).stream(requests(1), SHORT)
     assert isinstance(answer, TempolocError)
@@ -184,3 +199,4 @@ def test_killed_within_a_run_and_started_with_other_settings(
     (response,) = ask(backend(qwen25), [clip])[clip.clip]  # vLLM's own rate is 2 fps
     duration = probe(clip.video).duration
     assert response.effective_fps == pytest.approx(2.0, abs=2 / duration)
+    assert examine(backend(qwen25), qwen25.model, WAY).faults == ("rate reported",)

@@ -1,0 +1,115 @@
+"""Whatever people have can be reviewed."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tempoloc_nb as tl
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.found import write_found
+from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.reviewer.session import Marked
+from tempoloc_nb.reviewer.sources import open_review
+from tempoloc_nb.video.files import encode
+
+LABELS = ("grasp", "lift")
+
+
+def video(path: Path) -> Path:
+    return encode(path, np.zeros((40, 32, 32, 3), np.uint8), fps=10)
+
+
+def found(path: Path) -> Found:
+    events = (FoundEvent("grasp", 1.1, "ok", 1.0, 0.1), FoundEvent("lift", None, "missing"))
+    return Found(path, events, "m", 4.0, 4.0, ("Event 1: <1.1> <2.0> grasp", "Event 1: <1.2> <2.0> grasp"))
+
+
+def test_what_was_found_is_reviewed_from_python_and_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = found(video(Path("videos/a.mp4")))
+    write_found([one], Path("found.json"))
+    for source in (one, [one], "found.json", tmp_path / "found.json"):
+        review = open_review(source, who="Ada")
+        assert review.start(review.clip("own/a")) == ("m at 4 fps, median of 2", (1.1, None))
+        assert [t.text for t in review.answers["own/a"].trials] == list(one.texts)
+    review.save("own/a", 0, [Marked("grasp", 1.1), Marked("lift", 2.0)])
+    (clip,) = tl.load_benchmark("reviewed.jsonl").clips
+    assert clip.boundaries == (1.1, 2.0)
+    assert clip.video_path(tmp_path).samefile("videos/a.mp4")
+    monkeypatch.chdir("/")
+    again = open_review(tmp_path / "found.json", output=tmp_path / "other.jsonl")  # it stands beside the videos
+    assert again.source(again.clip("own/a")) == tmp_path / "videos" / "a.mp4"
+
+
+def test_a_file_that_find_did_not_write_is_named(tmp_path: Path) -> None:
+    for text in ("{}", "[1]", '[{"video": "a.mp4"}]', "["):
+        (tmp_path / "found.json").write_text(text)
+        with pytest.raises(TempolocError, match=r"found\.json"):
+            open_review(tmp_path / "found.json")
+    with pytest.raises(TempolocError, match="two videos are called a"):
+        open_review([found(tmp_path / "1" / "a.mp4"), found(tmp_path / "2" / "a.mp4")])
+
+
+def test_videos_need_events_and_manifests_have_them(tmp_path: Path) -> None:
+    video(tmp_path / "videos" / "a.mp4")
+    for source in (tmp_path / "videos", tmp_path / "videos" / "a.mp4"):
+        with pytest.raises(TempolocError, match="-e EVENT"):
+            open_review(source)
+        assert len(open_review(source, events=LABELS).names) == 1
+    with pytest.raises(TempolocError, match="leave -e out"):
+        open_review("sim", events=LABELS)
+
+
+def test_a_shipped_benchmark_is_saved_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert open_review("sim").output == Path("sim-reviewed.jsonl")
+
+
+def test_demonstrations_with_images_are_reviewed(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "demos.hdf5", "w") as file:
+        file.create_group("data").attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+        file["data/demo_0/actions"] = np.tile(np.linspace(-1, 1, 30)[:, None], (1, 7))
+        file["data/demo_0/obs/agentview_image"] = np.zeros((30, 32, 32, 3), np.uint8)
+    with pytest.raises(TempolocError, match="no events yet"):
+        open_review(tmp_path / "demos.hdf5")
+    review = open_review(tmp_path / "demos.hdf5", events=LABELS, who="Ada")
+    review.save("demos/demo_0", 0, [Marked("grasp", 0.5), Marked("lift", 1.0)])
+    (clip,) = tl.read_manifest(tmp_path / "demos-reviewed.jsonl")
+    assert (clip.boundaries, clip.extra["demo"]) == ((0.5, 1.0), "demo_0")
+    assert review.signals["demos/demo_0"].opening.shape == (30,)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_serves_until_it_is_ended(tmp_path: Path, ending: Any) -> None:
+    video(tmp_path / "a.mp4")
+    line = ["review", str(tmp_path), "-e", "grasp", "-e", "lift", "--no-open", "--who", "Ada"]
+    run = [sys.executable, "-m", "tempoloc_nb", *line]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", url)
+        asked = {"op": "save", "index": 0, "revision": 0, "events": [
+            {"label": "grasp", "boundary": 1.0}, {"label": "lift", "boundary": 2.0}]}  # fmt: skip
+        request = urllib.request.Request(f"{url}ask", json.dumps(asked).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            assert json.load(answer)["line"]["saves"] == 1
+        process.send_signal(ending)
+        _, told = process.communicate(timeout=20)
+    assert process.returncode == (0 if ending == signal.SIGINT else -signal.SIGTERM)
+    if ending == signal.SIGINT:
+        assert told.splitlines()[-1] == f"tempoloc: 1 of 1 clips reviewed: {tmp_path}/reviewed.jsonl"
+    assert tl.read_manifest(tmp_path / "reviewed.jsonl")[0].boundaries == (1.0, 2.0)
+    assert {p.name for p in tmp_path.iterdir()} == {"a.mp4", "reviewed.jsonl"}
