@@ -226,7 +226,7 @@ def signal_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
 # %% ../../nbs/75_generation/42_label_rules.ipynb #cb679bc6
 def content_findings(demo: DemoLabels) -> Iterator[LabelFinding]:
     """What a generator reads and the demonstration lacks, and what cannot be used."""
-    prepare = "prepare the file with MimicGen or Isaac Lab; for the latter, tempoloc find --write may compute poses"
+    prepare = "tempoloc dataset export hdf5 --layout isaaclab writes robomimic's poses; else prepare the file anew"
     if demo.lacking:
         yield LabelFinding("error", "lacking", demo.demo, "", f"has no {', '.join(demo.lacking)}", prepare)
     for path, reason in demo.broken.items():
