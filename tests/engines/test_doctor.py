@@ -98,8 +98,12 @@ def test_a_server_is_judged_by_tokens_and_answers() -> None:
             return "<doctor>4.00</doctor>"
         return json.dumps({"doctor": "four seconds"}) if "response_format" in body else f"answer {body['seed']}"
 
+    def blank(body: dict[str, Any]) -> str:
+        return '{ "doctor"' + " " * 30 if "response_format" in body else obedient(body)
+
     for options, names in (
         ({"text": obedient}, ()),
+        ({"text": blank}, ()),
         ({}, ("constraint regex", "constraint json")),
         ({"text": obedient, "trusting": False}, ("rate reported",)),
     ):
@@ -108,6 +112,8 @@ def test_a_server_is_judged_by_tokens_and_answers() -> None:
         assert found.faults == names, str(found)
         unseen = [f.check for f in found.findings if f.verdict == "unseen"]
         assert (len(unseen), unseen[0], unseen[-1]) == (13, "frames", "text begins")
+        cut_off = [f.check for f in found.findings if "cut off in blanks" in f.found]
+        assert cut_off == (["constraint json"] if options.get("text") is blank else [])
 
 
 def test_before_a_long_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
