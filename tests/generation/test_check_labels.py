@@ -197,6 +197,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     for line, said in (
         (("none.hdf5",), "cannot read none.hdf5"),
         (("d.hdf5", "--figure", "a.pdf"), "written as .png or .svg"),
+        (("d.hdf5", "--figure", "-"), "--figure wants a file"),
         (("d.hdf5", "--signals", "x.npz"), "has its own gripper"),
         (("d.hdf5", "--task-spec", "s.json", "--signal", "a"), "--task-spec says signals and offsets"),
         (("recipe2",), "recipe2"),
