@@ -26,6 +26,7 @@ from tempoloc_nb.cli.options import (
     write_figure,
 )
 from ..core.errors import TempolocError
+from ..core.files import is_stream
 
 GENERATOR = "What the generator will be told"
 LIMITS = "From where on something is found"
@@ -92,6 +93,8 @@ def check_labels(
     elif task_spec is not None:
         names, offsets = read_task_spec(task_spec)
     limits = LabelLimits(gripper_within, outlier, interpolation=interpolation, start_m=start_within, speed=speed)
+    if figure is not None and is_stream(figure):
+        raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
     place = figure and figure_place(figure, force)
     report = check(
         dataset, signals=names, offsets=offsets, layout=layout, task=said, rate=rate,
@@ -99,7 +102,7 @@ def check_labels(
         ranges=ranges, limits=limits,
     )  # fmt: skip
     shown = json.dumps(report.as_json(), indent=2, ensure_ascii=False) if as_json else "\n".join(report.lines)
-    echo_done(shown, place)
+    echo_done(shown, None)
     if place:
         from tempoloc_nb.generation.label_figure import label_figure
 

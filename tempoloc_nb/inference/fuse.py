@@ -130,8 +130,8 @@ def fuse_answer(
 ) -> tuple[Combined, tuple[str, ...]]:
     """A combined answer moved to its clip's signal, and each event's outcome; without a signal it stays as it is.
 
-    The start of a skill goes with its end: where that is moved, it is put as `with_starts` does. The reach is half of
-    the signal's length unless `reach_s` says another.
+    The start of a skill goes with its end: where that is moved, it is put as `with_starts` does, also where the model
+    missed it. The reach is half of the signal's length unless `reach_s` says another.
     """
     times = [e.boundary for e in combined.events]
     if signal is None:
@@ -144,7 +144,7 @@ def fuse_answer(
     for (i, _), time, outcome in zip(shown, *placed, strict=True):
         found[i], outcomes[i] = time, outcome
     for i, time in enumerate(with_starts(kinds, found, signal)):
-        if kinds[i] == "start" and times[i] is not None and outcomes[i + 1 : i + 2] == ["moved"]:
+        if kinds[i] == "start" and outcomes[i + 1 : i + 2] == ["moved"]:
             found[i], outcomes[i] = time, "moved"
     return move_events(combined, found), tuple(outcomes)
 

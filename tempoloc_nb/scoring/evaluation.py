@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -263,7 +264,8 @@ def evaluate(
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     plan = _Plan(mode, scoring or settings().scoring, resamples, settings().study.seed if seed is None else seed)
     trials = read_trials(paths, index_clips(benchmark, clips), mode, boundary_is, workers)
-    runs = tuple(_score_run(benchmark, clips, trials, i, plan) for i in range(len(trials.runs)))
+    with ThreadPoolExecutor(workers) as pool:  # numpy works beside itself
+        runs = tuple(pool.map(lambda i: _score_run(benchmark, clips, trials, i, plan), range(len(trials.runs))))
     base: TimeBase = "source" if mode == "strict" else "label"
     return Evaluation(
         benchmark.name, mode, base, plan.scoring.confidence, resamples, plan.seed, trials.truncated, runs,

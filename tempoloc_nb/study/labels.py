@@ -27,7 +27,7 @@ __all__ = ['COUNTS', 'PLAIN', 'SCALED', 'LABEL_INTERVALS', 'label_table', 'with_
            'enough_labels']
 
 # %% ../../nbs/85_study/65_labels.ipynb #1c119f19
-COUNTS = (1, 2, 3, 5, 10, 20, 50, 99)
+COUNTS = (1, 2, 4, 9, 20, 50, 99)
 PLAIN, SCALED = "labels alone", "labels alone, scaled by length"
 LABEL_INTERVALS = {"mre_pct": ("low", "high")}
 
@@ -99,6 +99,10 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
             bars = None if np.isnan(low) else [[value - low], [high - value]]
             axes.errorbar(labels, value, bars, fmt="s", ms=4, color=COLOURS["model"], label="model, trained on so many")
     axes.set(xscale="log", title=title, xlabel="labelled demonstrations", ylim=(0, None))
+    most = float(part["labels"].max())
+    ticks = [10**k for k in range(4) if 10**k <= most] if most > COUNTS[3] else [k for k in COUNTS if k <= most]
+    axes.set_xticks(ticks, [str(k) for k in ticks])
+    axes.minorticks_off()
 
 
 def label_figure(tables: Sequence[pd.DataFrame]) -> Figure:

@@ -122,11 +122,12 @@ def test_a_file_says_what_became_of_each_event(tmp_path: Path) -> None:
     assert record["settings"]["fused"] == {"from": "p.jsonl", "reach_s": None}
 
 
-def test_the_start_of_a_skill_goes_with_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missed", [False, True])
+def test_the_start_of_a_skill_goes_with_its_end(tmp_path: Path, missed: bool) -> None:
     labels = ("arriving at the cup", "grasping the cup", "arriving with the cup", "tilting the cup")
     clip = Clip("cup/0", "cup", tuple(Event(label) for label in labels), fps=30, duration=5.0)
     benchmark = Benchmark("cups", tmp_path, {"cup": Task("cup", labels)}, (clip,))
-    text = write_answer(labels, [(0.2, 0.5), (0.5, 2.0), (2.0, 3.4), (3.4, 5.0)])
+    text = write_answer(labels, [None if missed else (0.2, 0.5), (0.5, 2.0), (2.0, 3.4), (3.4, 5.0)])
     row = {"clip": clip.clip, "task": "cup", "model": "m", "fps": 8.0, "trial": 0, "text": text}
     write_jsonl(tmp_path / "p.jsonl", [row])
     times = np.arange(150) / 30
@@ -136,6 +137,7 @@ def test_the_start_of_a_skill_goes_with_its_end(tmp_path: Path) -> None:
     (fused,) = (json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines())
     assert fused["outcome"] == ["moved", "moved", "far", "not shown"]
     assert fused["boundary_s"] == pytest.approx([0.8, 1.19, 2.0, 3.4], abs=0.01)
+    assert parse_answer(fused["text"], labels, 5.0).events[0].start == pytest.approx(0.8, abs=0.01)
 
 
 def test_what_cannot_be_fused(tmp_path: Path) -> None:

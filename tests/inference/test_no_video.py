@@ -17,6 +17,7 @@ from tempoloc_nb.inference.no_video import (
     TRAINING_MEDIAN,
     baseline_predictions,
     clip_duration,
+    few_shot,
     oracle_predictions,
     prediction_rows,
 )
@@ -136,3 +137,42 @@ def test_predictions_are_written_whole(tmp_path: Path) -> None:
     assert write_jsonl(path, rows) == 60
     assert len(path.read_text().splitlines()) == 60
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_few_labels_never_hold_the_clips_own_truth() -> None:
+    """With one label, each of the others once; FACTS has 36.6 (cube), 9.7 (nut) and 23.3 % (Bridge)."""
+    for key, wanted in (("cube", 36.68), ("nut", 9.88), ("bridge", 23.22)):
+        clips = RECIPE.of_task(key)
+        truth = np.array([c.boundaries for c in clips])
+        found = few_shot(clips, RECIPE.tasks[key], 1)
+        assert found is not None
+        assert len(found) == len(clips) - 1
+        for i in range(len(clips)):
+            assert sorted(found[:, i].tolist()) == sorted(np.delete(truth, i, axis=0).tolist())
+        relative = np.abs(found - truth) / [c.subtask_durations for c in clips]
+        assert round(float(100 * relative.mean()), 2) == wanted
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_drawn_labels_are_other_clips_and_the_same_every_time(scaled: bool) -> None:
+    sim = load_benchmark("sim")
+    clips = sim.of_task("stack-three")[:30]
+    own = {tuple(np.array(c.boundaries) / (c.duration or 1)) for c in clips}
+    found = few_shot(clips, sim.tasks["stack-three"], 1, draws=7, seed=3, scaled=scaled)
+    assert found is not None
+    assert found.shape == (7, 30, 3)
+    again = few_shot(clips, sim.tasks["stack-three"], 1, draws=7, seed=3, scaled=scaled)
+    assert again is not None
+    assert (found == again).all()
+    truth = np.array([c.boundaries for c in clips])
+    assert not (np.abs(found - truth) < 1e-9).all(axis=2).any()
+    if scaled:
+        lengths = np.array([c.duration for c in clips], dtype=float)[:, None]
+        assert all(any(np.allclose(row, o) for o in own) for row in (found / lengths).reshape(-1, 3))
+    whole = few_shot(clips, sim.tasks["stack-three"], 29, draws=7, scaled=scaled)
+    assert whole is not None
+    assert np.allclose(
+        whole[0], BASELINES["loo-median-scaled" if scaled else "loo-median"](clips, sim.tasks["stack-three"])
+    )
+    assert few_shot(clips, sim.tasks["stack-three"], 30) is None
+    assert few_shot(RECIPE.of_task("nut"), RECIPE.tasks["nut"], 1, scaled=True) is None  # of no known length

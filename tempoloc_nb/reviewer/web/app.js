@@ -42,7 +42,7 @@ export class App {
       reason: (i, why) => { this.draft.events[i].why = why; this._state(); },
     });
     this.answers = new Answers();
-    this.history = new History();
+    this.history = new History((save) => { this.draft.restore(save); this.redraw(); });
     this._build();
   }
 
@@ -243,6 +243,7 @@ export class App {
   _saved(details) {
     this.details = details;
     this.draft.take(details);
+    this.drafts.set(this.index, this.draft);
     this.timeline.details = this.events.details = details;
     this.by.textContent = `saved ${details.saves}×`;
     this.history.load(details);

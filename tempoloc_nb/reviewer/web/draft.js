@@ -3,10 +3,12 @@ import { snapped } from "./times.js";
 
 export class Draft {
   constructor(details) {
+    this.past = [];
+    this.future = [];
     this.take(details);
   }
 
-  /** Start from what is saved. */
+  /** Start from what is saved; what was done before can still be undone. */
   take(details) {
     this.details = details;
     this.revision = details.revision;
@@ -15,8 +17,15 @@ export class Draft {
       label, boundary: details.boundaries[i], missing: saved && details.boundaries[i] == null, why: "",
     }));
     this.first = JSON.stringify(this.events);
-    this.past = [];
-    this.future = [];
+  }
+
+  /** Put back what a save changed. */
+  restore(save) {
+    this.mark();
+    for (const { label, old } of save.changed) {
+      const event = this.events.find((e) => e.label === label);
+      if (event) Object.assign(event, { boundary: old ?? null, missing: false });
+    }
   }
 
   get dirty() {

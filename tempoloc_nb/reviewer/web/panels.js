@@ -23,7 +23,8 @@ export class Answers {
 }
 
 export class History {
-  constructor() {
+  constructor(onRestore) {
+    this.onRestore = onRestore;
     this.body = el("ol", { class: "saves" });
     this.root = el("details", { class: "panel", open: true }, el("summary", {}, "Saved"), this.body);
   }
@@ -34,6 +35,7 @@ export class History {
       el("b", {}, save.who), ` ${new Date(save.when).toLocaleString()}`, save.why ? `: ${save.why}` : "",
       el("ul", {}, save.changed.length
         ? save.changed.map((c) => el("li", {}, `${c.label}: ${seconds(c.old)} → ${c.missing ? "missing" : seconds(c.new)}${c.why ? ` (${c.why})` : ""}`))
-        : el("li", {}, "nothing moved")))));
+        : el("li", {}, "nothing moved")),
+      save.changed.length > 0 && el("button", { type: "button", onclick: () => this.onRestore(save) }, "Put back"))));
   }
 }

@@ -212,6 +212,13 @@ def test_what_was_saved_is_there_after_a_reload(server: ReviewServer, folder: Pa
     page.get_by_label("Who corrects").fill("Grace")
     page.keyboard.press("Control+s")
     expect(page.locator(".banner")).to_contain_text("Saved tidy/b")
+    page.locator(".app").press("Control+z")  # a save ends nothing
+    assert time_of(page, 0).input_value() == f"{TIMES[10]:.3f}"
+    open_clip(page, "a")
+    open_clip(page, "b")
+    assert time_of(page, 0).input_value() == f"{TIMES[10]:.3f}"
+    page.locator(".app").press("Control+y")
+    assert time_of(page, 0).input_value() == moved
     expect(page.locator(".line.done")).to_have_count(1)
     clip = saved(folder)["tidy/b"]
     assert f"{clip.boundaries[0]:.3f}" == moved
@@ -222,6 +229,10 @@ def test_what_was_saved_is_there_after_a_reload(server: ReviewServer, folder: Pa
     open_clip(page, "b")
     assert time_of(page, 0).input_value() == moved
     expect(page.locator(".saves")).to_contain_text("the hand closes late")
+    page.get_by_role("button", name="Put back").click()
+    assert time_of(page, 0).input_value() == f"{TIMES[10]:.3f}"
+    page.locator(".app").press("Control+z")
+    assert time_of(page, 0).input_value() == moved
     page.locator(".app").press("Enter")  # nothing is changed: the next clip that is to do
     expect(page.locator("h1")).to_have_text("tidy/a")
     page.keyboard.press("Enter")  # accepted as it is
