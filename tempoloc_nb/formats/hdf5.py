@@ -23,7 +23,7 @@ from .. import __version__
 from ..clips.manifest import Clip
 from ..clips.tasks import Event
 from ..core.errors import TempolocError, unknown
-from ..core.files import all_or_nothing
+from ..core.files import all_or_nothing, first_line
 from ..core.optional import import_optional
 from ..core.outputs import keep_backup
 from .hdf5_poses import Array, find_poses, lacking_line
@@ -72,16 +72,19 @@ def held_file(path: Path, exclusive: bool = False) -> Iterator[None]:
 # %% ../../nbs/55_formats/120_hdf5.ipynb #99dc4176
 @contextmanager
 def opened_demos(path: Path, mode: str = "r") -> Iterator[Any]:
-    """The file's group `data`; `TempolocError` unless it is a file of demonstrations. Takes no lock."""
+    """The file's group `data`; `TempolocError` unless it is a file of demonstrations, and undamaged. Takes no lock."""
     h5py = import_optional("h5py", "a file of demonstrations")
     try:
         file = h5py.File(path, mode, locking=False)
     except OSError:
         raise TempolocError(f"{path.name} is not an HDF5 file, or it is cut off") from None
     with file:
-        if not isinstance(data := file.get("data"), h5py.Group) or not len(data):
-            raise TempolocError(f"{path.name} holds no demonstrations: it has no group data/demo_0")
-        yield data
+        try:
+            if not isinstance(data := file.get("data"), h5py.Group) or not len(data):
+                raise TempolocError(f"{path.name} holds no demonstrations: it has no group data/demo_0")
+            yield data
+        except RuntimeError as error:  # HDF5's word for links that lead in a circle, and for what contradicts itself
+            raise TempolocError(f"{path.name} is damaged: {first_line(error)}") from None
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #bd6ffcf4
 def layout_of(data: Any, layout: Layout | None) -> Layout:

@@ -29,7 +29,7 @@ ROUNDING = 0.05
 """Seconds by which a boundary may pass the end of the clip: answers are often written with one decimal."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a million answers make some million of them, at a third of the cost
 class Prediction:
     """What an answer says of event `index` (0-based): its interval in seconds, and a status.
 

@@ -171,15 +171,18 @@ def _find_head(text: str) -> re.Match[str] | None:
 
 def read_number(line: str) -> tuple[int | None, str]:
     """The event number that a line gives, and the line without it."""
-    found = _find_head(line) or _LISTED.match(line)
+    return _without(line, _find_head(line) or _LISTED.match(line))
+
+
+def _without(line: str, found: re.Match[str] | None) -> tuple[int | None, str]:
+    """The number that was found in a line, and the line without it."""
     if found is None:
         return None, line
     return int(found[1]), line[: found.start()] + " " + line[found.end() :].lstrip(".:)*# ")
 
 # %% ../../nbs/25_prompting/30_dialects.ipynb #796ebae5
-def _cut(line: str) -> Iterable[str]:
-    """Cut a line before each further `Event 2:`, or at `;` where no event is numbered."""
-    first = _find_head(line)
+def _cut(line: str, first: re.Match[str] | None) -> Iterable[str]:
+    """Cut a line, whose `first` head is known, before each further `Event 2:`, or at `;` where none is numbered."""
     if first is None:
         return line.split(";")
     if _find_head(line[first.end() - 1 :]) is None:  # with the digit, which may not be followed by a letter
@@ -200,9 +203,9 @@ def _from_table(row: str) -> str:
     return head + " ".join(f"<{c}>" if c.isdecimal() else c for c in cells[1:])
 
 # %% ../../nbs/25_prompting/30_dialects.ipynb #3b82a14f
-def _read_line(line: str, labels: tuple[str, ...]) -> tuple[Entry, bool]:
-    """The event that a line tells of, and whether the line has a number."""
-    number, body = read_number(line)
+def _read_line(line: str, labels: tuple[str, ...], head: re.Match[str] | None = None) -> tuple[Entry, bool]:
+    """The event that a line tells of, and whether the line has a number; `head` is where, if that is known."""
+    number, body = read_number(line) if head is None else _without(line, head)
     told = body.split("|", 1)[0]
     start, end, rest = read_span(told)
     if start is None and told is not body and "<" not in told:
@@ -234,8 +237,11 @@ def _from_lines(block: str, labels: tuple[str, ...]) -> list[Entry]:
         line = full[:_MAX_LINE]
         if not line.strip(" \t|-:`"):
             continue
-        for part in _cut(_from_table(line) if line.lstrip().startswith("|") else line):
-            entry, numbered = _read_line(part, labels)
+        if line.lstrip().startswith("|"):
+            line = _from_table(line)
+        head = _find_head(line)
+        for part in _cut(line, head):
+            entry, numbered = _read_line(part, labels, head if part is line else None)
             above = entries[-1] if entries and entries[-1].index is not None and not numbered else None
             if above is not None and _CONTINUES.match(part) and _add(entry, above):
                 continue

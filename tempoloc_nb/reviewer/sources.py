@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -90,7 +90,7 @@ def review_found(found: Sequence[Found], output: Path | str | None = None, who: 
             raise TempolocError(f"two videos are called {name.removeprefix(f'{OWN}/')}: review them one by one")
         events = tuple(Event(e.label) for e in one.events)
         video = None if one.episode else str(one.path.absolute())
-        clip = Clip(name, OWN, events, video, duration=one.duration or None)
+        clip = Clip(name, OWN, events, video, duration=one.duration or None, extra=_place_in_file(one))
         clips.append(clip)
         footage[name] = one.video
         if said := _answers_of(one, clip):
@@ -100,7 +100,18 @@ def review_found(found: Sequence[Found], output: Path | str | None = None, who: 
     labels = tuple(dict.fromkeys(label for c in clips for label in c.labels))
     root = Path.cwd()
     benchmark = Benchmark(OWN, root, {OWN: Task(OWN, labels)}, tuple(clips))
-    return Review(benchmark, output or root / "reviewed.jsonl", answers=answers, footage=footage, who=who)
+    paths = {one.path for one in found if one.episode and one.path.is_dir()}
+    dataset = paths.pop() if len(paths) == 1 and all(one.episode for one in found) else None
+    place = output or root / "reviewed.jsonl"
+    return Review(benchmark, place, answers=answers, footage=footage, who=who, dataset=dataset)
+
+
+def _place_in_file(found: Found) -> dict[str, Any]:
+    """Which recording of a dataset or file it is, as exports into it ask."""
+    if not found.episode:
+        return {}
+    number = found.episode.rpartition("_")[2]
+    return {"episode_index": int(number)} if found.path.is_dir() else {"demo": found.episode}
 
 # %% ../../nbs/80_reviewer/12_sources.ipynb #87492da9
 def _lerobot_events(path: Path, names: Sequence[str]) -> dict[str, tuple[Event, ...]]:
@@ -125,7 +136,7 @@ def _review_dataset(path: Path, events: Sequence[str], choice: Choice, output: P
         if not own:
             raise TempolocError(f"{r} has no events yet: name them in order with -e EVENT -e EVENT")
         number = r.name.rpartition("_")[2]
-        extra = {"episode_index": int(number)} if path.is_dir() else {"demo": r.name}
+        extra: dict[str, Any] = {"episode_index": int(number)} if path.is_dir() else {"demo": r.name}
         name, seconds = f"{task}/{r.name}", round(info.duration, 6)
         clips.append(Clip(name, task, own, None, round(info.fps, 6), duration=seconds, extra=extra))
         footage[name] = r

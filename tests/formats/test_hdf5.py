@@ -202,6 +202,15 @@ def test_other_names_missing_signals_and_damaged_files(tmp_path: Path) -> None:
         write_signals(path, clips_of(STEPS), NAMES)
 
 
+def test_links_in_a_circle_are_damage(tmp_path: Path) -> None:
+    path = demo_file(tmp_path / "demos.hdf5")
+    with h5py.File(path, "r+") as file:
+        del file["data/demo_1/actions"]
+        file["data/demo_1/actions"] = h5py.SoftLink("/data/demo_1/actions")
+    with pytest.raises(TempolocError, match=r"^demos.hdf5 is damaged: .*"):
+        write_signals(path, clips_of(STEPS), NAMES)
+
+
 def test_the_rate_is_told_where_the_file_does_not_say_it(tmp_path: Path) -> None:
     path = demo_file(tmp_path / "demos.hdf5")
     with h5py.File(path, "r+") as file:

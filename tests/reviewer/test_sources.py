@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,11 @@ import pytest
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.found import write_found
+from tempoloc_nb.formats.lerobot_annotations import read_annotations
+from tempoloc_nb.formats.lerobot_read import REST, read_info
+from tempoloc_nb.formats.recordings import find_recordings
 from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.reviewer.desk import Desk
 from tempoloc_nb.reviewer.session import Marked
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import encode
@@ -51,6 +56,19 @@ def test_what_was_found_is_reviewed_from_python_and_from_its_file(
     monkeypatch.chdir("/")
     again = open_review(tmp_path / "found.json", output=tmp_path / "other.jsonl")  # it stands beside the videos
     assert again.source(again.clip("own/a")) == tmp_path / "videos" / "a.mp4"
+
+
+def test_what_was_found_in_a_dataset_goes_back_to_it(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from lerobot_folders import small_dataset
+
+    root = small_dataset(tmp_path / "cups", [[np.zeros((32, 48, 3), np.uint8)] * 30] * 2)
+    recordings = find_recordings([root])
+    write_found([replace(found(tmp_path), video=r, duration=3.0) for r in recordings], tmp_path / "found.json")
+    desk = Desk(open_review(tmp_path / "found.json", output=tmp_path / "r.jsonl", who="Ada"))
+    desk.review.save("own/episode_000001", 0, [Marked("grasp", 1.0), Marked("lift", 2.0)])
+    assert "1 episodes written" in desk.answer({"op": "export", "kind": "annotations", "index": 0})["note"]
+    assert read_annotations(read_info(root)) == {1: [(0, "grasp"), (10, "lift"), (20, REST)]}
 
 
 def test_a_file_that_find_did_not_write_is_named(tmp_path: Path) -> None:
