@@ -77,9 +77,9 @@ def on_cpu() -> bool:
 
 
 def clips_of(count: int) -> Benchmark:
-    """The first `count` clips of the task that are shipped as video."""
+    """The first `count` clips of the task that are shipped as video, and of the same task with the other arm."""
     benchmark = load_benchmark("sim")
-    clips = [c for c in benchmark.with_videos() if c.task == TASK]
+    clips = [c for task in (TASK, f"{TASK}-ur5e") for c in benchmark.with_videos() if c.task == task]
     if len(clips) < count:
         raise SystemExit(f"{TASK} has {len(clips)} videos here, not {count}")
     return replace(benchmark, clips=tuple(clips[:count]))

@@ -128,7 +128,7 @@ def build_benchmark(
     out: str | Path,
     *,
     clips: int = 100,
-    videos: int = 15,
+    videos: int = 10,
     labels: int = 100,
     workers: int | None = None,
 ) -> list[SimulationSummary]:

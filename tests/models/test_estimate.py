@@ -175,7 +175,7 @@ def test_a_plan_for_studies(
     none, base, both = plan_studies("quick")
     assert (none.clips, none.asked) == (None, ())
     assert base.clips is not None
-    assert len(base.clips.found) == 60
+    assert len(base.clips.found) == 40
     (asked,) = base.asked
     assert asked.job is not None
     assert (len(asked.job.clips), asked.job.trials, asked.job.answers) == (12, 2, 24)

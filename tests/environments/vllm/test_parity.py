@@ -35,7 +35,7 @@ def test_sixty_clips(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.set_num_threads(1)
     sim = load_benchmark("sim")
     asked = plan_requests(sim, find_videos(sim), FPS, 1, View("pair"), load_prompt("tiny"))
-    assert len(asked) == 60
+    assert len(asked) == 40
     theirs = ask(HFBackend(trained, device="cpu", dtype="float32"), asked)
     backend = VLLMBackend(trained, dtype="float32")
     ours = ask(backend, asked)
