@@ -35,11 +35,12 @@ from ..core.errors import TempolocError, unknown
 SOURCE = "Source"
 SAMPLES = "Samples"
 SPLIT = "Split"
+DEMONSTRATIONS = "Demonstrations in HDF5"
 app = typer.Typer(name="dataset", help="Build and inspect training data; read and write formats.", no_args_is_help=True)
 
 # %% auto #0
-__all__ = ['SOURCE', 'SAMPLES', 'SPLIT', 'app', 'HELP', 'RANGES', 'PLACES', 'build', 'stats', 'format_command', 'Formats',
-           'caption', 'caption_prompts']
+__all__ = ['SOURCE', 'SAMPLES', 'SPLIT', 'DEMONSTRATIONS', 'app', 'HELP', 'RANGES', 'PLACES', 'build', 'stats', 'format_command',
+           'Formats', 'caption', 'caption_prompts']
 
 # %% ../../nbs/90_cli/60_data.ipynb #c61ba6be
 @app.command()
@@ -212,7 +213,10 @@ def _typed(hint: Any) -> Any:
 def _option(found: inspect.Parameter, hint: Any) -> inspect.Parameter:
     """A keyword parameter as an option; a flag has a negation only where it is on by default."""
     names = ["--" + found.name.replace("_", "-")] if found.default is False else []
-    option = typer.Option(*names, help=HELP.get(found.name, ""), callback=RANGES.get(found.name))
+    panel = DEMONSTRATIONS if found.name in ("signal", "task_spec", "layout", "rate", "object", "index") else None
+    option = typer.Option(
+        *names, help=HELP.get(found.name, ""), callback=RANGES.get(found.name), rich_help_panel=panel
+    )
     default = None if found.default == () else found.default
     return found.replace(annotation=Annotated[_typed(hint), option], default=default)
 
