@@ -24,7 +24,7 @@ def test_the_simulated_benchmark_is_the_designed_one() -> None:
     assert {key: len(SIM.of_task(key)) for key in SIM.tasks} == {
         "stack-three": 100, "stack-three-ur5e": 100, "stack-three-5fps": 100, "nut-assembly": 100,
     }  # fmt: skip
-    assert len(SIM.with_videos()) == 60
+    assert len(SIM.with_videos()) == 40
 
 
 @pytest.mark.parametrize("family", ["stack-three", "stack-three-ur5e", "stack-three-5fps", "nut-assembly"])
@@ -36,7 +36,7 @@ def test_no_blind_row_answers_the_simulated_benchmark(simulated: pd.DataFrame, f
     (oracle,) = part.loc[part["kind"] == "oracle", "mre_pct"]
     assert oracle < 8
     signals = part[part["kind"] == "signal"].set_index("row")
-    assert list(signals["demos"]) == [100, 15]  # pixels: those whose video is shipped
+    assert list(signals["demos"]) == [100, 10]  # pixels: those whose video is shipped
     assert signals.loc["gripper rule", "mre_pct"] < 1
 
 

@@ -464,9 +464,14 @@ def test_a_study_defines_no_function_and_takes_the_shared_parameters(path: Path)
     known = set(notebook_parameters(path))
     shared = {"model", "base", "backend", "benchmark", "video_root", "tensor_parallel", "data_parallel"}
     # Not of another model, or one that the study trains: no part of its job.
-    missing = {"10_learning_curve": shared, "11_base_model": {"model"}, "12_your_own_model": shared - {"base"}}
+    missing = {
+        "10_learning_curve": shared,
+        "11_base_model": {"model"},
+        "12_your_own_model": shared - {"base"},
+        "13_generated": shared,
+    }
     assert shared - known == missing.get(path.stem, set())
-    assert ("fps" in known) == (path.stem[:2] not in ("06", "10", "12"))
+    assert ("fps" in known) == (path.stem[:2] not in ("06", "10", "12", "13"))
 
 
 def test_the_seen_target_is_stricter_than_the_recipes() -> None:
