@@ -39,10 +39,10 @@ MEAN = "mean"  # of the families
 # %% auto #0
 __all__ = ['Groups', 'MEAN', 'NOVELTY', 'GRIPPER', 'MINIMA', 'INTERVALS', 'SCORE_INTERVALS', 'BEST', 'EVENT_SCORES',
            'family_name', 'subset', 'score_rows', 'score_boundaries', 'oracle_name', 'baseline_answers',
-           'signal_answers', 'signal_runs', 'spread', 'by_task', 'baseline_scores', 'with_published', 'training_clips',
-           'scored_clips', 'oracle_run', 'reference_runs', 'kind_of', 'score_table', 'short', 'brief', 'by_row',
-           'long_scores', 'by_family', 'family_intervals', 'seed_table', 'event_table', 'event_scores', 'family_table',
-           'subset_videos']
+           'signal_answers', 'signal_runs', 'spread', 'by_task', 'kind_of', 'scored_clips', 'baseline_scores',
+           'with_published', 'training_clips', 'oracle_run', 'reference_runs', 'score_table', 'short', 'brief',
+           'by_row', 'long_scores', 'by_family', 'family_intervals', 'seed_table', 'event_table', 'event_scores',
+           'family_table', 'subset_videos']
 
 # %% ../../nbs/85_study/30_tables.ipynb #27038b4b
 # What a fine-tuned model has not seen in a simulated family.
@@ -139,6 +139,16 @@ def _errors(run: RunResult | TaskResult) -> dict[str, float | None]:
     """MAE and MRE with their intervals, under the column names of our tables."""
     return {k: v for name, ends in INTERVALS.items() for k, v in spread(run.scores[name], name, *ends).items()}
 
+# %% ../../nbs/85_study/30_tables.ipynb #5e1f0a7c
+def kind_of(name: str) -> str:
+    """The kind of a reference row: `oracle`, `signal`, or `blind` for a baseline that sees no video."""
+    return "oracle" if name.startswith("oracle") else "signal" if name in (GRIPPER, MINIMA) else "blind"
+
+
+def scored_clips(run: RunResult) -> frozenset[str]:
+    """The clips that a run answered."""
+    return frozenset(demo.clip for task in run.tasks for demo in task.demos)
+
 # %% ../../nbs/85_study/30_tables.ipynb #e23399f2
 def baseline_scores(
     benchmark: Benchmark,
@@ -184,11 +194,6 @@ def training_clips(benchmark: Benchmark) -> tuple[Clip, ...]:
     """The training demonstrations' truth beside a benchmark's manifest; none where there is no such file."""
     path = benchmark.root / "train.jsonl.xz"
     return read_manifest(path) if path.is_file() else ()
-
-
-def scored_clips(run: RunResult) -> frozenset[str]:
-    """The clips that a run answered."""
-    return frozenset(demo.clip for task in run.tasks for demo in task.demos)
 
 # %% ../../nbs/85_study/30_tables.ipynb #bd17778f
 def oracle_run(
@@ -240,11 +245,6 @@ def _columns(scores: Mapping[str, Estimate]) -> dict[str, float | None]:
     return line
 
 # %% ../../nbs/85_study/30_tables.ipynb #4feef620
-def kind_of(name: str) -> str:
-    """The kind of a reference row: `oracle`, `signal`, or `blind` for a baseline that sees no video."""
-    return "oracle" if name.startswith("oracle") else "signal" if name in (GRIPPER, MINIMA) else "blind"
-
-
 def score_table(models: Mapping[str, RunResult], references: Mapping[str, RunResult]) -> pd.DataFrame:
     """One line a family and row: models first, then baselines, signal rows, and the oracle.
 
