@@ -142,7 +142,8 @@ class Report:
     def figure(self, figure: Figure, name: str, alt: str = "") -> ShownFigure:
         """Write `figures/name.png`, `.json` (the parameters) and, without photos, `.svg`; return what a notebook shows.
 
-        `alt` tells in a sentence what the figure shows. Raises `TempolocError` if the PNG is over 200 kB: such a figure does not belong in a repository.
+        `alt` tells in a sentence what the figure shows. Raises `TempolocError` if the PNG is over 200 kB: such a figure
+        does not belong in a repository.
         """
         if self.mark:
             figure.text(0.995, 0.005, self.mark, ha="right", va="bottom", fontsize=8, color=COLOURS["target"])
