@@ -126,13 +126,6 @@ class Report:
         place.mkdir(parents=True, exist_ok=True)
         return place
 
-    def say(self, text: str, holds: bool = True) -> ShownTable:
-        """A sentence of a study, to be shown; where what it says does not hold in this run, it is marked so.
-
-        The sentences of a published study all hold: a test looks for the mark.
-        """
-        return ShownTable(text if holds else f"*{NOT_SO}* {text}")
-
     def table(
         self, table: pd.DataFrame, name: str, intervals: Mapping[str, tuple[str, str]] | None = None
     ) -> ShownTable:
@@ -145,9 +138,13 @@ class Report:
             (target / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
         return ShownTable(text)
 
-    def say(self, text: str) -> ShownTable:
-        """Sentences that a study computes, as Markdown: its answer, and what its numbers mean."""
-        return ShownTable(text + (f" *({self.mark} run: not for citation.)*" if self.mark else ""))
+    def say(self, text: str, holds: bool = True) -> ShownTable:
+        """Sentences that a study computes, as Markdown: its answer, and what its numbers mean.
+
+        Where what they say does not hold in this run, they are marked so: a test finds the mark in a published study.
+        """
+        said = text if holds else f"*{NOT_SO}* {text}"
+        return ShownTable(said + (f" *({self.mark} run: not for citation.)*" if self.mark else ""))
 
     def figure(self, figure: Figure, name: str, alt: str = "") -> ShownFigure:
         """Write `figures/name.png`, `.json` (the parameters) and, without photos, `.svg`; return what a notebook shows.
