@@ -20,10 +20,9 @@ from matplotlib.lines import Line2D
 from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.files import read_jsonl
-from ..core.plots import COLOURS, house_style
+from ..core.plots import COLOURS, SERIES, house_style, plain_log
 from ..core.settings import data_dir
 from ..scoring.evaluation import RunResult
-from .ablations import FAMILY_MARKS, plain_log
 from .experiments import Experiment, load_experiments
 from .figures import interval_bars
 from .tables import spread
@@ -250,7 +249,7 @@ def checkpoint_figure(table: pd.DataFrame, stages: Sequence[tuple[str, int]] = (
     `stages` of the training, as `stage_ends` has them, are marked.
     """
     arms, families = list(dict.fromkeys(table["robot"])), list(dict.fromkeys(table["family"]))
-    looks = dict(zip(families, itertools.cycle(FAMILY_MARKS), strict=False))
+    looks = dict(zip(families, itertools.cycle(SERIES), strict=False))
     with house_style():
         figure = Figure(figsize=(4.4 * len(arms) + 0.6, 3.7), layout="constrained")
         grid = figure.subplots(1, len(arms), sharey=True, squeeze=False)[0]
