@@ -28,8 +28,8 @@ from .targets import mre_limit, p_text, paired
 
 # %% auto #0
 __all__ = ['SHIFT_INTERVALS', 'DIFFERENCE_INTERVALS', 'rate_table', 'best_rate', 'rate_figure', 'clock_figure', 'shift_table',
-           'shift_marks', 'scaled_prior_run', 'against_priors', 'clock_verdict', 'ignoring_run', 'swaps', 'followed',
-           'swap_table', 'swap_verdict']
+           'shift_marks', 'scaled_prior_run', 'view_costs', 'against_priors', 'clock_verdict', 'ignoring_run', 'swaps',
+           'followed', 'swap_table', 'swap_verdict']
 
 # %% ../../nbs/85_study/50_ablations.ipynb #aa48b61b
 def rate_table(runs: Mapping[str, Sequence[RunResult]], oracles: Sequence[RunResult]) -> pd.DataFrame:
@@ -219,6 +219,19 @@ def scaled_prior_run(
                 answers[clip.clip] = tuple(float(t) for t in row * length)
     name = "train-median-scaled"
     return score_boundaries(part, answers, model=name, fps=fps, mode="strict", resamples=resamples)
+
+# %% ../../nbs/85_study/50_ablations.ipynb #ae5ae98d
+def view_costs(runs: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
+    """One line a view: its MRE over families, and the difference to the first view, paired by clip.
+
+    Columns: `shown`, `mre_pct`, `difference` (points, above 0 where the change costs) with its interval, `p`.
+    """
+    (first, unchanged), *others = runs.items()
+    lines: list[dict[str, Any]] = [{"shown": first, "mre_pct": unchanged.scores["mre_pct"].value, "p": "–"}]
+    for name, run in others:
+        both = paired(run, unchanged, "mre_pct", resamples)[-1]
+        lines.append({"shown": name, "mre_pct": both.a, **spread(both.difference, "difference"), "p": p_text(both.p)})
+    return pd.DataFrame(lines, columns=["shown", "mre_pct", "difference", "low", "high", "p"])
 
 # %% ../../nbs/85_study/50_ablations.ipynb #61557295
 def against_priors(run: RunResult, priors: Sequence[RunResult], resamples: int) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
 from ..core.settings import settings
-from ..inference.no_video import TRAINING_MEDIAN
+from ..inference.no_video import TRAINING_MEDIAN, baseline_predictions
 from ..inference.pack import read_rows
 from ..models.locate import locate_model
 from ..scoring.answer_shift import written_boundaries
@@ -39,7 +39,7 @@ from tempoloc_nb.study.experiments import (
 )
 from .figures import timeline_figure
 from .report import PNG_LIMIT, Report, render
-from .tables import reference_runs, scored_clips, training_clips
+from .tables import reference_runs, score_boundaries, scored_clips, training_clips
 from ..video.files import probe, read
 from ..video.timeline import contact_sheet
 
@@ -146,12 +146,14 @@ class Models:
 
         Without training demonstrations, the medians of the other clips take their place.
         """
-        train, found = training_clips(self.benchmark), self.references(run)
-        if not train:
-            return [found[name] for name in ("loo-median", "loo-median-scaled") if name in found]
-        resamples = self.report.scale.resamples
-        scaled = scaled_prior_run(self.benchmark, train, scored_clips(run), fps=run.fps, resamples=resamples)
-        return [found[TRAINING_MEDIAN], scaled]
+        train, clips = training_clips(self.benchmark), scored_clips(run)
+        how: Any = {"fps": run.fps, "resamples": self.report.scale.resamples}
+        part, found = self.benchmark.only(clips), []
+        for name in (TRAINING_MEDIAN,) if train else ("loo-median", "loo-median-scaled"):
+            answers = {k: v for k, v in baseline_predictions(self.benchmark, name, train).items() if k in clips}
+            if answers:
+                found.append(score_boundaries(part, answers, model=name, mode="strict", **how))
+        return [*found, scaled_prior_run(self.benchmark, train, clips, **how)] if train else found
 
     def swapped_questions(self, name: str = "sft-swapped") -> dict[str, tuple[str, ...]]:
         """Clip → the events as they were asked for, of an experiment in whose questions two are swapped."""
