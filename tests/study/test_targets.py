@@ -276,7 +276,7 @@ def test_following_a_swapped_question_is_told_from_reciting(tmp_path: Path) -> N
         ignoring = ablations.ignoring_run(PART, asked, fps=8, resamples=50)
         table = ablations.swap_table(exact, run, ignoring, share, 100)
         ends = table["mre_in_order_pct"] if follow else table["mre_ignoring_pct"]
-        assert table["mre_exchanged_pct"].to_numpy() == pytest.approx(ends.to_numpy(), abs=0.5)
+        assert table["mre_swapped_pct"].to_numpy() == pytest.approx(ends.to_numpy(), abs=0.5)
 
 
 def test_an_example_is_the_median_clip_among_those_with_video() -> None:
