@@ -81,13 +81,14 @@ class ShownTable:
 # %% ../../nbs/85_study/10_report.ipynb #53b07691
 @dataclass(frozen=True, slots=True)
 class ShownFigure:
-    """What a notebook displays of a figure."""
+    """What a notebook displays of a figure; `alt` tells in words what it shows, to those who cannot see it."""
 
     png: bytes
     name: str
+    alt: str = ""
 
-    def _repr_png_(self) -> bytes:
-        return self.png
+    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
+        return self.png, {"alt": self.alt or self.name.replace("_", " ")}
 
     def __repr__(self) -> str:
         return f"figure {self.name}"
@@ -134,10 +135,15 @@ class Report:
             (target / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
         return ShownTable(text)
 
-    def figure(self, figure: Figure, name: str) -> ShownFigure:
+    def say(self, text: str) -> ShownTable:
+        """Sentences that a study computes, as Markdown: its answer, and what its numbers mean."""
+        return ShownTable(text + (f" *({self.mark} run: not for citation.)*" if self.mark else ""))
+
+    def figure(self, figure: Figure, name: str, alt: str = "") -> ShownFigure:
         """Write `figures/name.png`, `.json` (the parameters) and, without photos, `.svg`; return what a notebook shows.
 
-        Raises `TempolocError` if the PNG is over 200 kB: such a figure does not belong in a repository.
+        `alt` tells in a sentence what the figure shows. Raises `TempolocError` if the PNG is over 200 kB: such a figure
+        does not belong in a repository.
         """
         if self.mark:
             figure.text(0.995, 0.005, self.mark, ha="right", va="bottom", fontsize=8, color=COLOURS["target"])
@@ -150,7 +156,7 @@ class Report:
             if not any(axes.images for axes in figure.axes):  # photos are no smaller, and no sharper, in an SVG
                 (target / f"{name}.svg").write_bytes(render(figure, "svg"))
             (target / f"{name}.json").write_text(text + "\n", encoding="utf-8", newline="\n")
-        return ShownFigure(png, name)
+        return ShownFigure(png, name, alt)
 
 # %% ../../nbs/85_study/10_report.ipynb #ed41a9c4
 def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:

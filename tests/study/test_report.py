@@ -85,6 +85,17 @@ def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_figure_and_a_sentence_are_shown_as_what_they_are() -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    show = InteractiveShell.instance().display_formatter.format
+    data, about = show(Report(None, "full").figure(mre_figure(MRE), "f", alt="The model errs least."))
+    assert about["image/png"] == {"alt": "The model errs least."}
+    assert len(data["image/png"]) > 3000
+    assert show(Report(None, "full").say("**5 %**."))[0]["text/markdown"] == "**5 %**."
+    assert "QUICK" in Report(None, "quick").say("**5 %**.").text
+
+
 def test_a_contact_sheet_scales_and_joins() -> None:
     assert np.asarray(contact_sheet(FRAMES, height=16)).shape == (16, 72, 3)
     with pytest.raises(TempolocError, match="at least one frame"):
