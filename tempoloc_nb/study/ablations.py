@@ -15,10 +15,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ..clips.manifest import Benchmark, Clip
-from ..core.plots import COLOURS, house_style
+from ..core.plots import COLOURS, LOOKS, SERIES, house_style, plain_log
 from ..inference.no_video import clip_duration, prediction_rows, train_median
 from ..scoring.answer_shift import Shift, written_boundaries
 from ..scoring.evaluation import RunResult
@@ -27,13 +26,10 @@ from .figures import interval_bars
 from .tables import MEAN, by_task, family_name, score_boundaries, score_rows, score_table, spread
 from .targets import mre_limit, p_text, paired
 
-# One mark a family, in the benchmark's order; told apart without colour too.
-FAMILY_MARKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#CC79A7", "^"), ("#009E73", "D"), ("#E69F00", "v"))
-
 # %% auto #0
-__all__ = ['FAMILY_MARKS', 'SHIFT_INTERVALS', 'DIFFERENCE_INTERVALS', 'rate_table', 'best_rate', 'rate_figure', 'plain_log',
-           'clock_figure', 'shift_table', 'shift_marks', 'scaled_prior_run', 'against_priors', 'clock_verdict',
-           'ignoring_run', 'swaps', 'followed', 'swap_table', 'swap_verdict']
+__all__ = ['SHIFT_INTERVALS', 'DIFFERENCE_INTERVALS', 'rate_table', 'best_rate', 'rate_figure', 'clock_figure', 'shift_table',
+           'shift_marks', 'scaled_prior_run', 'against_priors', 'clock_verdict', 'ignoring_run', 'swaps', 'followed',
+           'swap_table', 'swap_verdict']
 
 # %% ../../nbs/85_study/50_ablations.ipynb #aa48b61b
 def rate_table(runs: Mapping[str, Sequence[RunResult]], oracles: Sequence[RunResult]) -> pd.DataFrame:
@@ -57,63 +53,54 @@ def best_rate(table: pd.DataFrame) -> str:
     return f"Least mean error: {'; '.join(found)}."
 
 # %% ../../nbs/85_study/50_ablations.ipynb #e0554d4c
-def _row_style(kind: str, place: int) -> dict[str, Any]:
-    """How a row's line looks: models in blues with full lines, the oracle green and dash-dotted."""
-    if kind == "oracle":
-        return {"color": COLOURS["oracle"], "ls": "-.", "marker": "D"}
-    return {"color": ("#56B4E9", COLOURS["model"], "#CC79A7")[place % 3], "ls": "-", "marker": "os^"[place % 3]}
-
-
 def _rate_panel(axes: Axes, family: pd.DataFrame, title: str, rows: Sequence[str]) -> None:
-    """One family's lines and its target."""
-    for i, row in enumerate(rows):
+    """One family's lines and its target. The last model's marks are full, those of models before it are not."""
+    models = [row for row in rows if row in set(family.loc[family["kind"] == "model", "row"])]
+    for row in rows:
         part = family[family["row"] == row].sort_values("fps")
         if len(part):
-            style, bars = _row_style(str(part["kind"].iloc[0]), i), interval_bars(part, "mre_pct")
-            axes.errorbar(part["fps"], part["mre_pct"], yerr=bars, ms=5, lw=1.6, capsize=3, label=row, **style)
+            look, bars = LOOKS[str(part["kind"].iloc[0])], interval_bars(part, "mre_pct")
+            style: dict[str, Any] = {"color": look.colour, "marker": look.mark, "ls": "-"}
+            if row in models[:-1]:
+                style |= {"mfc": "white", "ls": "--"}
+            axes.errorbar(part["fps"], part["mre_pct"], yerr=bars, ms=5, lw=1.4, capsize=3, label=row, **style)
     axes.axhline(mre_limit(title), color=COLOURS["target"], lw=1.2, ls="--", zorder=1)
-    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_title(title, loc="left", fontsize=9)
     axes.margins(x=0.12)
     plain_log(axes)
 
 # %% ../../nbs/85_study/50_ablations.ipynb #86a23799
-def rate_figure(table: pd.DataFrame, blind: Mapping[str, float] | None = None) -> Figure:
+def rate_figure(table: pd.DataFrame, no_video: Mapping[str, float] | None = None) -> Figure:
     """MRE against the sampling rate, one panel a family, with intervals; `table` as `rate_table` makes it.
 
-    `blind` has the MRE of the best no-video baseline by family name.
+    `no_video` has the MRE of the best no-video baseline by family name.
     """
     tasks, rows = list(dict.fromkeys(table["task"])), list(dict.fromkeys(table["row"]))
-    rates = sorted(set(table["fps"]))
+    rates, tall = sorted(set(table["fps"])), -(-len(tasks) // 2)
     with house_style():
-        figure = Figure(figsize=(2.9 * len(tasks) + 0.9, 3.5), layout="constrained")
-        grid = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
-        for task, axes in zip(tasks, grid, strict=True):
+        figure = Figure(figsize=(6.6, 2.5 * tall + 0.8), layout="constrained")
+        grid = figure.subplots(tall, 2, sharex=True, sharey=True, squeeze=False)
+        for axes in grid.flat[len(tasks) :]:
+            axes.set_visible(False)
+        for task, axes in zip(tasks, grid.flat, strict=False):
             _rate_panel(axes, table[table["task"] == task], str(task), rows)
-            if blind and task in blind:
-                axes.axhline(blind[task], color="#333333", lw=1.2, ls=":", zorder=1)
+            if no_video and task in no_video:
+                axes.axhline(no_video[task], color=COLOURS["no-video"], lw=1.4, ls=":", zorder=1)
             axes.set_xticks(rates, [f"{r:g}" for r in rates])
-        grid[0].set_ylabel("MRE (% of the subtask duration)")
-        figure.supxlabel("sampled frames per second", fontsize=10)
-        handles = [*grid[0].get_legend_handles_labels()[0]]
+        figure.supylabel("MRE (% of the subtask duration)", fontsize=9)
+        figure.supxlabel("sampled frames per second", fontsize=9)
+        handles = [*grid.flat[0].get_legend_handles_labels()[0]]
         handles.append(Line2D([], [], color=COLOURS["target"], ls="--", label="target"))
-        if blind:
-            handles.append(Line2D([], [], color="#333333", ls=":", label="best no-video baseline"))
-        figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9)
+        if no_video:
+            handles.append(Line2D([], [], color=COLOURS["no-video"], ls=":", label="best no-video baseline"))
+        figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
     return figure
-
-# %% ../../nbs/85_study/50_ablations.ipynb #9ab15fe4
-def plain_log(axes: Axes) -> None:
-    """A logarithmic y axis with plain numbers: errors of 3 % and 100 % both stay readable."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
 
 # %% ../../nbs/85_study/50_ablations.ipynb #1fbe4df4
 def _marks(axes: Axes, table: pd.DataFrame, places: Mapping[str, int], families: Sequence[str]) -> None:
     """One mark a family and row with its interval, families side by side within a row."""
     for i, family in enumerate(families):
-        colour, mark = FAMILY_MARKS[i % len(FAMILY_MARKS)]
+        colour, mark = SERIES[i % len(SERIES)]
         part = table[table["task"] == family]
         y = [places[r] + (i - (len(families) - 1) / 2) * 0.6 / max(1, len(families)) for r in part["row"]]
         bars = interval_bars(part, "value")

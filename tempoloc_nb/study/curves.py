@@ -20,10 +20,9 @@ from matplotlib.lines import Line2D
 from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.files import read_jsonl
-from ..core.plots import COLOURS, house_style
+from ..core.plots import COLOURS, house_style, plain_log
 from ..core.settings import data_dir
 from ..scoring.evaluation import RunResult
-from .ablations import plain_log
 from .experiments import Experiment, load_experiments
 from .figures import interval_bars
 from .tables import spread

@@ -88,8 +88,8 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
     """One task: lines over the number of labels; models as points, or across where their labels are not known."""
     for name, style in ((PLAIN, "-"), (SCALED, "--")):
         own = part[part["row"] == name]
-        axes.plot(own["labels"], own["mre_pct"], style, marker="o", ms=3, color=COLOURS["blind"], label=name)
-        axes.fill_between(own["labels"], own["low"], own["high"], color=COLOURS["blind"], alpha=0.15, lw=0)
+        axes.plot(own["labels"], own["mre_pct"], style, marker="o", ms=3, color=COLOURS["no-video"], label=name)
+        axes.fill_between(own["labels"], own["low"], own["high"], color=COLOURS["no-video"], alpha=0.15, lw=0)
     models = part[~part["row"].isin((PLAIN, SCALED))]
     for name, labels, value, low, high in models[["row", "labels", "mre_pct", "low", "high"]].itertuples(index=False):
         if np.isnan(labels):

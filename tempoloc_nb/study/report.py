@@ -23,9 +23,10 @@ from ..core.plots import COLOURS, house_style
 from ..core.settings import Profile, settings
 
 PNG_LIMIT = 200_000  # bytes
+NOT_SO = "Not so in this run:"
 
 # %% auto #0
-__all__ = ['PNG_LIMIT', 'decimals', 'format_column', 'markdown_table', 'ShownTable', 'ShownFigure', 'Report', 'render']
+__all__ = ['PNG_LIMIT', 'NOT_SO', 'decimals', 'format_column', 'markdown_table', 'ShownTable', 'ShownFigure', 'Report', 'render']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def decimals(values: Sequence[float]) -> int:
@@ -51,11 +52,13 @@ def format_column(column: pd.Series[Any]) -> list[str]:
 def markdown_table(table: pd.DataFrame, intervals: Mapping[str, tuple[str, str]] | None = None) -> str:
     """The table as GitHub Markdown; numbers to the right.
 
-    `intervals` maps a column to the two columns of its interval, which are then shown in brackets behind it.
+    `intervals` maps a column to the two columns of its interval, which are then shown in brackets behind it. Columns
+    that the table does not have are passed over.
     """
     cells = {str(name): format_column(table[name]) for name in table.columns}
     right = {str(name): pd.api.types.is_numeric_dtype(table[name]) for name in table.columns}
-    for name, (low, high) in (intervals or {}).items():
+    there = {name: ends for name, ends in (intervals or {}).items() if name in cells}
+    for name, (low, high) in there.items():
         digits = decimals([float(v) for v in table[name]])
         bounds = zip(cells[name], table[low], table[high], strict=True)
         cells[name] = [v if pd.isna(a) else f"{v} [{a:.{digits}f}, {b:.{digits}f}]" for v, a, b in bounds]
@@ -68,7 +71,7 @@ def markdown_table(table: pd.DataFrame, intervals: Mapping[str, tuple[str, str]]
 # %% ../../nbs/85_study/10_report.ipynb #fe2f6f00
 @dataclass(frozen=True, slots=True)
 class ShownTable:
-    """What a notebook displays of a table: rendered Markdown, with the same text as a fallback."""
+    """What a notebook displays of a table or a sentence: rendered Markdown, with the same text as a fallback."""
 
     text: str
 
@@ -135,9 +138,13 @@ class Report:
             (target / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
         return ShownTable(text)
 
-    def say(self, text: str) -> ShownTable:
-        """Sentences that a study computes, as Markdown: its answer, and what its numbers mean."""
-        return ShownTable(text + (f" *({self.mark} run: not for citation.)*" if self.mark else ""))
+    def say(self, text: str, holds: bool = True) -> ShownTable:
+        """Sentences that a study computes, as Markdown: its answer, and what its numbers mean.
+
+        Where what they say does not hold in this run, they are marked so: a test finds the mark in a published study.
+        """
+        said = text if holds else f"*{NOT_SO}* {text}"
+        return ShownTable(said + (f" *({self.mark} run: not for citation.)*" if self.mark else ""))
 
     def figure(self, figure: Figure, name: str, alt: str = "") -> ShownFigure:
         """Write `figures/name.png`, `.json` (the parameters) and, without photos, `.svg`; return what a notebook shows.
