@@ -30,10 +30,11 @@ STYLE = "docs/site.css"
 REVIEWER = "reviewer"
 # Pages that tell what was found: their code is folded.
 STORIES = ("studies/", "article")
-OUTPUT = "{ .text .output }"
 # The lighter one first, where an output has both.
 PICTURES = {"image/jpeg": "jpg", "image/png": "png"}
 IMPORT = re.compile(r"(?:from|import) ")
+# How a package's face names what it loads on first use.
+PLUMBING = ("if TYPE_CHECKING:", "__getattr__, __dir__, __all__ =")
 DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)")
@@ -129,6 +130,8 @@ def code_of(source: str, folded: bool) -> list[str]:
         return []
     if folded:
         return [fold("Code", fence(lines, "python"))]
+    if any(line.startswith(PLUMBING) for line in lines):
+        return [fold("Imports", fence(lines, "python"))]
     end = opening_imports(lines)
     names = html.escape(" ".join(DEFINED.findall("\n".join(lines))))
     found_by = f'<p class="names">{names}</p>' if names else ""
@@ -163,13 +166,19 @@ def fold(title: str, block: str) -> str:
 def as_markdown(output: dict[str, Any], notebook: str, linked: set[str]) -> str:
     """What was printed, and Markdown; empty for HTML and pictures."""
     if output["output_type"] == "stream":
-        return fence("".join(output["text"]).splitlines(), OUTPUT)
+        return printed("".join(output["text"]))
     data = output["data"]
     if any(kind in data for kind in ("text/html", *PICTURES)):
         return ""
     if "text/markdown" in data:
         return with_page_links("".join(data["text/markdown"]), notebook, linked)
-    return fence("".join(data["text/plain"]).splitlines(), OUTPUT)
+    return printed("".join(data["text/plain"]))
+
+
+def printed(text: str) -> str:
+    """What code says; columns keep their spaces, and lines of prose may wrap."""
+    columns = re.search(r"\S {2,}\S|^ ", text, re.MULTILINE)
+    return fence(text.splitlines(), "{ .text .output }" if columns else "{ .text .output .prose }")
 
 
 def mark(data: dict[str, Any], notebook: str, heading: str, pictures: dict[str, bytes]) -> str:
