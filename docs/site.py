@@ -31,13 +31,13 @@ REVIEWER = "reviewer"
 # Pages that tell what was found: their code is folded.
 STORIES = ("studies/", "article")
 # The lighter one first, where an output has both.
-PICTURES = {"image/jpeg": "jpg", "image/png": "png"}
+PICTURES = {"image/svg+xml": "svg", "image/jpeg": "jpg", "image/png": "png"}
 IMPORT = re.compile(r"(?:from|import) ")
 # How a package's face names what it loads on first use.
 PLUMBING = ("if TYPE_CHECKING:", "__getattr__, __dir__, __all__ =")
 DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
-LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)")
+LINK = re.compile(r'(?:(?<=\]\()|(?<= src="))(?!https?:|#|mailto:|data:)([^)#\s"]+)')
 TABLE = re.compile(r'<table\b(?: border="1")?(?: class="dataframe")?(.*?</table>)', re.DOTALL)
 
 # Browsers start no worker from a file; the search then runs in a hidden frame.
@@ -90,7 +90,7 @@ def reviewer() -> dict[str, bytes]:
 def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
     """A notebook as Markdown, with its pictures by name and the files outside `nbs` that it links to."""
     cells = json.loads((NOTEBOOKS / notebook).read_text(encoding="utf-8"))["cells"]
-    told = notebook.startswith(STORIES)
+    story = notebook.startswith(STORIES)
     parts: list[str] = []
     pictures: dict[str, bytes] = {}
     linked: set[str] = set()
@@ -101,10 +101,10 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
             parts.append(with_page_links(source, notebook, linked))
             heading = (HEADING.findall(source) or [heading])[-1]
         elif cell["cell_type"] == "code" and not re.search(r"^#\| *hide", source, re.MULTILINE):
-            parts += code_of(source, told)
+            parts += code_of(source, story)
             for output in cell["outputs"]:
                 text = as_markdown(output, notebook, linked)
-                parts.append(text or mark(output["data"], notebook, heading, pictures))
+                parts.append(text or mark(output, notebook, heading, pictures, linked))
     return "\n\n".join(p for p in parts if p), pictures, linked
 
 
@@ -181,17 +181,25 @@ def printed(text: str) -> str:
     return fence(text.splitlines(), "{ .text .output }" if columns else "{ .text .output .prose }")
 
 
-def mark(data: dict[str, Any], notebook: str, heading: str, pictures: dict[str, bytes]) -> str:
+def mark(output: dict[str, Any], notebook: str, heading: str, pictures: dict[str, bytes], linked: set[str]) -> str:
     """A mark in the page where HTML or a picture comes back once its Markdown has become HTML."""
-    key = f"shown-{len(outputs)}"
+    key, data = f"shown-{len(outputs)}", output["data"]
     if "text/html" in data:
-        outputs[key] = re.sub(r"<style scoped>.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
+        shown = re.sub(r"<style scoped>.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
+        outputs[key] = with_page_links(shown, notebook, linked)
     else:
         kind = next(k for k in PICTURES if k in data)
         name = f"{notebook.removesuffix('.ipynb')}-{len(pictures) + 1}.{PICTURES[kind]}"
-        pictures[name] = base64.b64decode("".join(data[kind]))
-        outputs[key] = f'<img src="{posixpath.basename(name)}" alt="{html.escape(heading)}" loading="lazy">'
+        picture = "".join(data[kind])
+        pictures[name] = picture.encode() if kind == "image/svg+xml" else base64.b64decode(picture)
+        alt = alt_text(output["metadata"], kind) or heading
+        outputs[key] = f'<img src="{posixpath.basename(name)}" alt="{html.escape(alt)}" loading="lazy">'
     return f'<div class="shown" id="{key}"></div>'
+
+
+def alt_text(metadata: dict[str, Any], kind: str) -> str:
+    """The text that a notebook has for those who cannot see a picture, in either place where it may be."""
+    return str(metadata.get(kind, {}).get("alt") or metadata.get("alt") or "")
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
