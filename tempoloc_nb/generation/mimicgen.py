@@ -16,11 +16,11 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import h5py
 import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import read_text
+from ..core.optional import import_optional
 from .scenes import Scene, parts_of, pose_to_action
 from .sources import Source
 from ..sim.motion import Floats
@@ -102,7 +102,7 @@ def as_hdf5(sources: Sequence[Source], task: str, ends: Sequence[Sequence[int]])
     """Demonstrations as HDF5 in MimicGen's layout, whose subtasks (but the last) end at the control steps `ends`."""
     out = BytesIO()
     signals = [p.signal for p in parts_of(task) if p.signal]
-    with h5py.File(out, "w") as file:
+    with import_optional("h5py", "data").File(out, "w") as file:
         for i, (source, mine) in enumerate(zip(sources, ends, strict=True)):
             demo, steps = file.create_group(f"data/demo_{i}"), np.arange(len(source.actions))
             demo["actions"] = source.actions
