@@ -215,11 +215,13 @@ def score_trials(
     def each(values: Bools | Ints | Floats, defined: Bools) -> Floats:
         return np.where(defined, values, np.nan)[:, None]
 
+    relative = _relative(error, truth.duration[demo], mode)
     tolerant = np.full(len(demo), mode == "strict")  # the recipe's rule reads no labels and no extra events
     values = {
         "mae_s": error,
         "mae_frames": error * truth.rate[demo],
-        "mre_pct": _relative(error, truth.duration[demo], mode),
+        "mre_pct": relative,
+        "over_100pct": np.where(np.isnan(relative), np.nan, relative > 100),
         "bias_s": signed,
         "worst_s": each(np.where(np.isnan(error), -np.inf, error).max(axis=1), kept),
         **_hits(error, ~np.isnan(signed), truth.rate[demo], fps, scoring),
@@ -243,11 +245,15 @@ def _frames(truth: TaskTruth) -> Floats:
 # %% ../../nbs/40_scoring/40_scores.ipynb #bd70a923
 @dataclass(frozen=True, slots=True)
 class DemoScores:
-    """Means over each demonstration's trials: `values` (demos, events or 1), `ratios` (demos, 2); pooled errors."""
+    """Means over each demonstration's trials: `values` (demos, events or 1), `ratios` (demos, 2); pooled errors.
+
+    `errors` are in seconds, `relative` in percent, both (n,), each of the demonstration `error_demo` (n,).
+    """
 
     values: dict[str, Floats]
     ratios: dict[str, Floats]
     errors: Floats
+    relative: Floats
     error_demo: Ints
 
 
@@ -258,6 +264,7 @@ def score_demos(trial: TrialScores, demo: Ints, demos: int) -> DemoScores:
         {name: mean_by(v, demo, demos) for name, v in trial.values.items()},
         {name: mean_by(v, demo, demos) for name, v in trial.ratios.items()},
         error.ravel(),
+        trial.values["mre_pct"].ravel(),
         np.repeat(demo, error.shape[1]),
     )
 
@@ -279,4 +286,5 @@ def score_samples(demo: DemoScores, weights: Floats) -> tuple[dict[str, Sampled]
     scores |= dict(zip(demo.ratios, sample_ratios(ratios, weights), strict=True))
     for q in (50, 90):
         scores[f"p{q}_s"] = sample_quantile(demo.errors, demo.error_demo, q / 100, weights)
+    scores["p50_pct"] = sample_quantile(demo.relative, demo.error_demo, 0.5, weights, digits=1)
     return scores, events
