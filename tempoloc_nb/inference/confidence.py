@@ -54,7 +54,7 @@ def auroc(doubt: Floats, wrong: Bools) -> float:
 
 # %% ../../nbs/45_inference/65_confidence.ipynb #0dde8bd6
 def most_doubt(doubt: Floats, wrong: Bools, right: float) -> float:
-    """The largest doubt (s) such that of the answers with no more, at least the share `right` is right; -inf for none."""
+    """The largest doubt (s) such that of the answers with no more, a share `right` or more is right; -inf for none."""
     levels = np.unique(doubt[np.isfinite(doubt)])
     shares = np.array([np.mean(~wrong[doubt <= level]) for level in levels])
     good = levels[shares >= right] if len(levels) else levels

@@ -135,8 +135,9 @@ def combine_trials(
 ) -> list[Combined]:
     """Every clip of each run (model, fps) in prediction files, combined; a single trial stands for itself.
 
-    `pooled`: the trials of all models at one rate count as one model's. Trials are read as strict scoring reads them, whatever order their events were asked in. `boundary_is` as in
-    `evaluate`. Raises `TempolocError` for rows that cannot be scored.
+    `pooled`: the trials of all models at one rate count as one model's. Trials are read as strict scoring reads them,
+    whatever order their events were asked in. `boundary_is` as in `evaluate`. Raises `TempolocError` for rows that
+    cannot be scored.
     """
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     trials = read_trials(paths, index_clips(benchmark, benchmark.clips), "strict", boundary_is)
@@ -211,9 +212,10 @@ def combine(
 ) -> CombineSummary:
     """Write one combined answer a clip (and model and fps) of a prediction file to `out`, all or nothing.
 
-    The trials of several files count as one model's: then there is one answer a clip (and fps). The model is then called `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made
-    goes to `<name>.run.json`. `force` replaces what is there. Raises `TempolocError` for a threshold outside [0, 1],
-    for an `out` that is there, and as `combine_trials` does.
+    The trials of several files count as one model's: then there is one answer a clip (and fps). The model is then called
+    `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made goes to
+    `<name>.run.json`. `force` replaces what is there. Raises `TempolocError` for a threshold outside [0, 1], for an
+    `out` that is there, and as `combine_trials` does.
     """
     paths = [Path(p) for p in ([predictions] if isinstance(predictions, str | Path) else predictions)]
     out = derived_file(out, *paths, benchmark.file, force=force)
