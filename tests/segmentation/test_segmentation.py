@@ -135,7 +135,7 @@ def test_fewer_clips_are_the_first_of_each_task() -> None:
 def test_from_a_frame_store_to_answers_and_on(tmp_path: Path) -> None:
     clip = SIM.clips[0]
     events = tuple(zip(clip.labels, clip.boundaries, strict=True))
-    asked = recording(clip.clip, "test", count=int((clip.duration or 0) * 15), events=events)
+    asked = recording(f"{clip.task}/{clip.seed:09d}", "test", count=int((clip.duration or 0) * 15), events=events)
     part(tmp_path / "store" / "sft" / "a.npz", [recording("a/000", "sft"), recording("a/001", "sft", 20)])
     part(tmp_path / "store" / "test" / "a.npz", [asked], seed=1)
     part(tmp_path / "store" / "other.npz", [recording("x/000", "base")])
