@@ -212,7 +212,7 @@ def combine(
 ) -> CombineSummary:
     """Write one combined answer a clip (and model and fps) of a prediction file to `out`, all or nothing.
 
-    The trials of several files count as one model's: then there is one answer a clip (and fps). The model is then called
+    The trials of several files count as one model's: there is one answer a clip (and fps). The model is then called
     `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made goes to
     `<name>.run.json`. `force` replaces what is there. Raises `TempolocError` for a threshold outside [0, 1], for an
     `out` that is there, and as `combine_trials` does.

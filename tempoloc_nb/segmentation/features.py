@@ -150,7 +150,7 @@ def see_video(clip: Clip, root: Path, encoder: FrameEncoder, rate: float = RATE)
     shown = read(clip.video_path(root), fps=rate)
     events = tuple(zip(clip.labels, clip.source_boundaries, strict=True))
     recording = Recording(
-        clip.clip, "clip", str(clip.extra.get("split", "")), clip.task, str(clip.robot), shown.fps, 0,
+        clip.clip, "clip", clip.split or "", clip.task, clip.robot or "", shown.fps, 0,
         len(shown.images), (), events,
     )  # fmt: skip
     return SeenClip(recording, encoder(np.stack([shrink(image) for image in shown.images])))

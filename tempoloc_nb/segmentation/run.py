@@ -39,13 +39,14 @@ def segmenter_rows(
 ) -> Iterator[dict[str, Any]]:
     """A prediction row for each clip of `benchmark` that was seen; `fps` is capped at each clip's own.
 
-    Raises `TempolocError` where a seen clip has the name of another one.
+    A recording has the clip's name or, as simulated episodes have, its task and seed. Raises `TempolocError` where it
+    has other events.
     """
     clips = {clip.recording.name: clip for clip in seen}
     for clip in benchmark.clips:
-        if clip.clip not in clips or clip.fps is None or clip.robot != clips[clip.clip].recording.robot:
+        one = clips.get(clip.clip, clips.get(f"{clip.task}/{clip.seed or 0:09d}"))
+        if one is None or clip.fps is None:
             continue
-        one = clips[clip.clip]
         wanted, known = clip.source_boundaries, [t for _, t in one.events]
         if len(known) != len(wanted) or max(abs(a - b) for a, b in zip(known, wanted, strict=True)) > 0.01:
             raise TempolocError(f"{clip.clip} of the frame store is not the clip of the benchmark: render it again")
