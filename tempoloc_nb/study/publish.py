@@ -50,7 +50,8 @@ def _publish_outputs(notebook: Path, run: Path, record: Mapping[str, Any]) -> No
 def _lean(output: Mapping[str, Any]) -> dict[str, Any]:
     """An output without the plain text that only repeats its Markdown."""
     data = dict(output.get("data", {}))
-    if "text/markdown" in data and data.get("text/plain") == data["text/markdown"]:
+    plain, told = ("".join(data.get(kind, "")).strip() for kind in ("text/plain", "text/markdown"))
+    if told and plain == told:
         del data["text/plain"]
     return {**output, "data": data} if data else dict(output)
 
