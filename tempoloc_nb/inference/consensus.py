@@ -243,7 +243,7 @@ Order = Literal["confidence", "spread", "error"]
 
 @dataclass(frozen=True, slots=True)
 class RiskPoint:
-    """Events at least as good as `threshold`: their share of all events, and their errors against the truth."""
+    """Events, or clips, at least as good as `threshold`: their share of all, and their errors against the truth."""
 
     threshold: float  # confidence (least kept), spread or error (s, most kept)
     coverage: float
@@ -252,31 +252,54 @@ class RiskPoint:
     mre_pct: float  # of the subtask's duration
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #0215927d
-def _errors(combined: Sequence[Combined], benchmark: Benchmark) -> Iterator[tuple[CombinedEvent, float, float]]:
-    """(event, absolute error in s, duration of its subtask in s) of each event that is not missing."""
-    clips = {c.clip: c for c in benchmark.clips}
-    for answer in combined:
-        clip = clips[answer.clip]
-        durations = [d * clip.label_scale for d in clip.subtask_durations]
-        for e, truth, duration in zip(answer.events, clip.source_boundaries, durations, strict=True):
-            if e.boundary is not None:
-                yield e, abs(e.boundary - truth), duration
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """An event, or a clip by its worst event: what it is kept by, and its errors (s, % of the subtask's duration)."""
+
+    confidence: float
+    spread: float
+    error: float
+    relative: float
+
+    def worth(self, by: Order) -> float:
+        return {"confidence": -self.confidence, "spread": self.spread, "error": self.error}[by]
+
+
+def _judged(answer: Combined, clip: Clip) -> Iterator[_Judged]:
+    """Each event that is not missing."""
+    for e, truth, duration in zip(answer.events, clip.source_boundaries, clip.subtask_durations, strict=True):
+        if e.boundary is not None:
+            error = abs(e.boundary - truth)
+            yield _Judged(e.confidence, e.spread_s or 0.0, error, 100 * error / (duration * clip.label_scale))
+
+
+def _whole(events: Sequence[_Judged]) -> _Judged:
+    """A clip: as sure as its least sure event, with the mean of its events' errors."""
+    return _Judged(
+        min(e.confidence for e in events), max(e.spread for e in events),
+        float(np.mean([e.error for e in events])), float(np.mean([e.relative for e in events])),
+    )  # fmt: skip
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #83519b0a
 def risk_coverage(
-    combined: Sequence[Combined], benchmark: Benchmark, by: Order = "confidence"
+    combined: Sequence[Combined], benchmark: Benchmark, by: Order = "confidence", *, whole: bool = False
 ) -> dict[str, tuple[RiskPoint, ...]]:
     """Error of what is kept of each task at each threshold, the strictest first.
 
-    `by` the true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` for a
-    task whose every event is missing.
+    Kept are events; with `whole` clips, which are as good as their worst event, and none with a missing one. `by` the
+    true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` for a task of
+    which nothing can be kept.
     """
-    found = {}
+    clips, found = {c.clip: c for c in benchmark.clips}, {}
     for task, answers in _by_task(combined, benchmark).items():
-        rows = list(_errors(answers, benchmark))
+        judged = [(c, list(_judged(c, clips[c.clip]))) for c in answers]
+        rows = [row for _, events in judged for row in events]
+        total = sum(len(c.events) for c in answers)
+        if whole:
+            rows, total = [_whole(events) for c, events in judged if len(events) == len(c.events)], len(answers)
         if not rows:
             raise TempolocError(f"{task}: no event was answered by half of its trials: there is nothing to keep")
-        found[task] = tuple(_points(rows, sum(len(c.events) for c in answers), by))
+        found[task] = tuple(_points(rows, total, by))
     return found
 
 
@@ -290,16 +313,14 @@ def _by_task(combined: Sequence[Combined], benchmark: Benchmark) -> dict[str, li
     return found
 
 
-def _points(rows: Sequence[tuple[CombinedEvent, float, float]], total: int, by: Order) -> Iterator[RiskPoint]:
-    """The points of one curve, from (event, error, duration)."""
-    errors, durations = np.array([r[1] for r in rows]), np.array([r[2] for r in rows])
-    keys = {"confidence": [-r[0].confidence for r in rows], "spread": [r[0].spread_s for r in rows], "error": errors}
-    worth = np.round(np.array(keys[by], dtype=float), 6)
+def _points(rows: Sequence[_Judged], total: int, by: Order) -> Iterator[RiskPoint]:
+    """The points of one curve."""
+    errors, relative = np.array([r.error for r in rows]), np.array([r.relative for r in rows])
+    worth = np.round(np.array([r.worth(by) for r in rows], dtype=float), 6)
     for level in np.unique(worth):
         kept: Bools = worth <= level
         count, mae = int(kept.sum()), float(errors[kept].mean())
-        mre = float((100 * errors[kept] / durations[kept]).mean())
-        yield RiskPoint(abs(float(level)), count / total, count, mae, mre)
+        yield RiskPoint(abs(float(level)), count / total, count, mae, float(relative[kept].mean()))
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #0b7866f6
 def mean_average_precisions(

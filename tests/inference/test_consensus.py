@@ -248,6 +248,18 @@ def test_risk_falls_where_doubt_is_left_out(tmp_path: Path) -> None:
     assert [p.threshold for p in risk_coverage(found, FEW)[CLIP.task]] == [1.0, 0.2]
 
 
+def test_a_whole_clip_is_as_sure_as_its_least_sure_event(tmp_path: Path) -> None:
+    found = combined(tmp_path, FEW)
+    kept = risk_coverage(found, FEW, whole=True)[CLIP.task]
+    assert [(p.threshold, p.coverage, p.kept) for p in kept] == [(1.0, 0.75, 3), (0.2, 1.0, 4)]
+    first, *others = found
+    doubtful = replace(first, events=(replace(first.events[0], confidence=0.4), *first.events[1:]))
+    kept = risk_coverage([doubtful, *others], FEW, whole=True)[CLIP.task]
+    assert [(p.threshold, p.kept) for p in kept] == [(1.0, 2), (0.4, 3), (0.2, 4)]
+    missing = replace(first, events=(replace(first.events[0], boundary=None), *first.events[1:]))
+    assert risk_coverage([missing, *others], FEW, whole=True)[CLIP.task][-1].coverage == 0.75
+
+
 def test_average_precision_rewards_doubt_about_what_is_wrong(tmp_path: Path) -> None:
     surely = [line(c, t, shifted(c, 0.0)) for c in FEW.clips for t in range(3)]
     found = combine_trials(write(tmp_path / "p.jsonl", surely), FEW)
