@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,7 @@ def combined_answers(experiments: Sequence[str], benchmark: Benchmark) -> Answer
     return {"trials of one model": combine_trials(files[0], benchmark), f"{len(files)} models": several}
 
 # %% ../../nbs/85_study/67_confidence.ipynb #45811871
-AUROC_INTERVALS = {"auroc": ("low", "high")}
+AUROC_INTERVALS = {"auroc": ("low", "high"), "more": ("more_low", "more_high")}
 
 
 def _auroc_over_clips(doubt: Floats, wrong: Bools, resamples: int) -> Sampled:
@@ -52,16 +53,29 @@ def _auroc_over_clips(doubt: Floats, wrong: Bools, resamples: int) -> Sampled:
     return Sampled(auroc(doubt.ravel(), wrong.ravel()), np.array(samples))
 
 
+def _cells(sampled: Sampled, column: str, low: str, high: str) -> dict[str, float | None]:
+    e = sampled.estimate(settings().scoring.confidence)
+    return {column: e.value, low: e.low, high: e.high}
+
+
 def auroc_table(answers: Answers, benchmark: Benchmark, resamples: int) -> pd.DataFrame:
-    """`family`, `disagreement`, `wrong_pct` of the events, `auroc` of doubt for them with its interval over clips."""
-    found = []
+    """`family`, `disagreement`, `wrong_pct` of the events, `auroc` of doubt for them with its interval over clips.
+
+    `more` is how much it is above that of the first kind of disagreement, on the same clips (paired).
+    """
+    found: list[dict[str, Any]] = []
+    first: dict[str, Sampled] = {}
     for name, combined in answers.items():
         for task, (doubt, wrong) in doubts(combined, benchmark).items():
             clips = sum(c.task == task for c in combined)
             sampled = _auroc_over_clips(doubt.reshape(clips, -1), wrong.reshape(clips, -1), resamples)
-            e = sampled.estimate(settings().scoring.confidence)
             line = {"family": family_name(task), "disagreement": name, "wrong_pct": 100 * float(wrong.mean())}
-            found.append({**line, "auroc": e.value, "low": e.low, "high": e.high})
+            line |= _cells(sampled, "auroc", "low", "high")
+            other = first.setdefault(task, sampled)
+            if other is not sampled and sampled.samples is not None and other.samples is not None:
+                more = Sampled(sampled.value - other.value, sampled.samples - other.samples)
+                line |= _cells(more, "more", "more_low", "more_high")
+            found.append(line)
     return pd.DataFrame(found).sort_values("family", kind="stable", ignore_index=True)
 
 # %% ../../nbs/85_study/67_confidence.ipynb #ddd7b1ae
