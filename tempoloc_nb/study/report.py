@@ -156,7 +156,8 @@ class Report:
             figure.text(0.995, 0.005, self.mark, ha="right", va="bottom", fontsize=8, color=COLOURS["target"])
         png = render(figure, "png")
         if len(png) > PNG_LIMIT:
-            raise TempolocError(f"the figure {name} is {len(png) // 1000} kB as PNG; make it smaller than 200 kB")
+            room = f"{len(png) // 1000} kB as PNG; make it smaller than {PNG_LIMIT // 1000} kB"
+            raise TempolocError(f"the figure {name} is {room}")
         if target := self._place("figures"):
             text = json.dumps(dict(self.parameters), indent=1, sort_keys=True, ensure_ascii=False)
             (target / f"{name}.png").write_bytes(png)
@@ -177,13 +178,19 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
 
 
 def _palette_png(png: io.BytesIO) -> bytes:
-    """A PNG with a palette, of 48 colours for a drawing and 256 for photos: the file is a third and less."""
+    """A PNG with a palette, of 64 colours for a drawing and 256 for photos: the file is a third and less.
+
+    Half of a drawing's are its commonest colours as they are: otherwise marks of two like colours become one.
+    """
     picture = Image.open(png).convert("RGB")
     colours, counts = np.unique(np.asarray(picture).reshape(-1, 3), axis=0, return_counts=True)
     # by pixels alone, a small red cube would lose its colour to the shades of a table
     weighed = np.repeat(colours, np.ceil(counts ** (1 / 3)).astype(int), axis=0)[None]
-    size = 48 if len(colours) < 3000 else 256
-    palette = Image.fromarray(weighed).quantize(size, Image.Quantize.MEDIANCUT, kmeans=3)
+    exact, mixed = (32, 32) if len(colours) < 3000 else (0, 256)
+    common = colours[np.argsort(-counts, kind="stable")[:exact]].ravel().tolist()
+    others = Image.fromarray(weighed).quantize(mixed, Image.Quantize.MEDIANCUT, kmeans=3).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([*common, *others[: 3 * mixed]])
     out = io.BytesIO()
     picture.quantize(palette=palette, dither=Image.Dither.NONE).save(out, "png", optimize=True)
     return out.getvalue()
