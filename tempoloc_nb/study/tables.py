@@ -149,7 +149,7 @@ BESIDE_MRE = {
 def _beside(scores: Mapping[str, Estimate]) -> dict[str, float | None]:
     """The columns that stand beside every MRE; None for what was not scored."""
     found = {column: (scores.get(name, Estimate(None)).value, by) for column, (name, by) in BESIDE_MRE.items()}
-    return {column: None if value is None else round(by * value, 9) for column, (value, by) in found.items()}
+    return {column: None if value is None else round(by * value, 9) + 0.0 for column, (value, by) in found.items()}
 
 
 def _errors(run: RunResult | TaskResult) -> dict[str, float | None]:

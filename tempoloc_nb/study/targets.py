@@ -109,12 +109,12 @@ def against_best(run: RunResult, references: Mapping[str, RunResult], resamples:
 def against_verdict(table: pd.DataFrame) -> str:
     """Where a run of an `against_best` table is better than no video, where level with it, and where worse."""
     parts = {
-        "better than the best no-video baseline in": table[table["high"] < 0],
-        "level with it (in the mean) in": table[(table["low"] <= 0) & (table["high"] >= 0)],
-        "worse in": table[table["low"] > 0],
+        "better than": table[table["high"] < 0],
+        "level in the mean with": table[(table["low"] <= 0) & (table["high"] >= 0)],
+        "worse than": table[table["low"] > 0],
     }
-    said = [f"{what} {', '.join(part['task'])}" for what, part in parts.items() if len(part)]
-    return "; ".join(said)
+    said = [f"{what} {{}} in {', '.join(part['task'])}" for what, part in parts.items() if len(part)]
+    return "; ".join(text.format("it" if i else "the best no-video baseline") for i, text in enumerate(said))
 
 # %% ../../nbs/85_study/40_targets.ipynb #94c0c9f2
 FORM_INTERVALS = {"form_points": ("low", "high")}
