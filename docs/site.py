@@ -30,13 +30,14 @@ STYLE = "docs/site.css"
 REVIEWER = "reviewer"
 # Pages that tell what was found: their code is folded.
 STORIES = ("studies/", "article")
-OUTPUT = "{ .text .output }"
 # The lighter one first, where an output has both.
-PICTURES = {"image/jpeg": "jpg", "image/png": "png"}
+PICTURES = {"image/svg+xml": "svg", "image/jpeg": "jpg", "image/png": "png"}
 IMPORT = re.compile(r"(?:from|import) ")
+# How a package's face names what it loads on first use.
+PLUMBING = ("if TYPE_CHECKING:", "__getattr__, __dir__, __all__ =")
 DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
-LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)")
+LINK = re.compile(r'(?:(?<=\]\()|(?<= src="))(?!https?:|#|mailto:|data:)([^)#\s"]+)')
 TABLE = re.compile(r'<table\b(?: border="1")?(?: class="dataframe")?(.*?</table>)', re.DOTALL)
 
 # Browsers start no worker from a file; the search then runs in a hidden frame.
@@ -89,7 +90,7 @@ def reviewer() -> dict[str, bytes]:
 def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
     """A notebook as Markdown, with its pictures by name and the files outside `nbs` that it links to."""
     cells = json.loads((NOTEBOOKS / notebook).read_text(encoding="utf-8"))["cells"]
-    told = notebook.startswith(STORIES)
+    story = notebook.startswith(STORIES)
     parts: list[str] = []
     pictures: dict[str, bytes] = {}
     linked: set[str] = set()
@@ -100,10 +101,10 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
             parts.append(with_page_links(source, notebook, linked))
             heading = (HEADING.findall(source) or [heading])[-1]
         elif cell["cell_type"] == "code" and not re.search(r"^#\| *hide", source, re.MULTILINE):
-            parts += code_of(source, told)
+            parts += code_of(source, story)
             for output in cell["outputs"]:
                 text = as_markdown(output, notebook, linked)
-                parts.append(text or mark(output["data"], notebook, heading, pictures))
+                parts.append(text or mark(output, notebook, heading, pictures, linked))
     return "\n\n".join(p for p in parts if p), pictures, linked
 
 
@@ -129,6 +130,8 @@ def code_of(source: str, folded: bool) -> list[str]:
         return []
     if folded:
         return [fold("Code", fence(lines, "python"))]
+    if any(line.startswith(PLUMBING) for line in lines):
+        return [fold("Imports", fence(lines, "python"))]
     end = opening_imports(lines)
     names = html.escape(" ".join(DEFINED.findall("\n".join(lines))))
     found_by = f'<p class="names">{names}</p>' if names else ""
@@ -163,26 +166,40 @@ def fold(title: str, block: str) -> str:
 def as_markdown(output: dict[str, Any], notebook: str, linked: set[str]) -> str:
     """What was printed, and Markdown; empty for HTML and pictures."""
     if output["output_type"] == "stream":
-        return fence("".join(output["text"]).splitlines(), OUTPUT)
+        return printed("".join(output["text"]))
     data = output["data"]
     if any(kind in data for kind in ("text/html", *PICTURES)):
         return ""
     if "text/markdown" in data:
         return with_page_links("".join(data["text/markdown"]), notebook, linked)
-    return fence("".join(data["text/plain"]).splitlines(), OUTPUT)
+    return printed("".join(data["text/plain"]))
 
 
-def mark(data: dict[str, Any], notebook: str, heading: str, pictures: dict[str, bytes]) -> str:
+def printed(text: str) -> str:
+    """What code says; columns keep their spaces, and lines of prose may wrap."""
+    columns = re.search(r"\S {2,}\S|^ ", text, re.MULTILINE)
+    return fence(text.splitlines(), "{ .text .output }" if columns else "{ .text .output .prose }")
+
+
+def mark(output: dict[str, Any], notebook: str, heading: str, pictures: dict[str, bytes], linked: set[str]) -> str:
     """A mark in the page where HTML or a picture comes back once its Markdown has become HTML."""
-    key = f"shown-{len(outputs)}"
+    key, data = f"shown-{len(outputs)}", output["data"]
     if "text/html" in data:
-        outputs[key] = re.sub(r"<style scoped>.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
+        shown = re.sub(r"<style scoped>.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
+        outputs[key] = with_page_links(shown, notebook, linked)
     else:
         kind = next(k for k in PICTURES if k in data)
         name = f"{notebook.removesuffix('.ipynb')}-{len(pictures) + 1}.{PICTURES[kind]}"
-        pictures[name] = base64.b64decode("".join(data[kind]))
-        outputs[key] = f'<img src="{posixpath.basename(name)}" alt="{html.escape(heading)}" loading="lazy">'
+        picture = "".join(data[kind])
+        pictures[name] = picture.encode() if kind == "image/svg+xml" else base64.b64decode(picture)
+        alt = alt_text(output["metadata"], kind) or heading
+        outputs[key] = f'<img src="{posixpath.basename(name)}" alt="{html.escape(alt)}" loading="lazy">'
     return f'<div class="shown" id="{key}"></div>'
+
+
+def alt_text(metadata: dict[str, Any], kind: str) -> str:
+    """The text that a notebook has for those who cannot see a picture, in either place where it may be."""
+    return str(metadata.get(kind, {}).get("alt") or metadata.get("alt") or "")
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:

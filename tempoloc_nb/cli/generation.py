@@ -134,10 +134,14 @@ def generate(
         tuple[int, int], option(GENERATOR, "Range of offsets (steps) of every boundary; MimicGen has 10 20.")
     ] = (0, 0),
     trials: Annotated[int, option(TRIALS, "Layouts to try.", check=number(1, most=1_000_000))] = 20,
+    mimicgen: Annotated[
+        Path | None,
+        option(GENERATOR, "A checkout of MimicGen, whose generator tries them; Isaac Lab Mimic's by default."),
+    ] = None,
     workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try which boundaries make good demonstrations, with Isaac Lab Mimic's generator on simulated sources."""
+    """Try which boundaries make good demonstrations: Isaac Lab Mimic's or MimicGen's generator on simulated sources."""
     from tqdm import tqdm
 
     from tempoloc_nb.generation.outcomes import wilson
@@ -149,7 +153,7 @@ def generate(
     with tqdm(unit="trial", disable=not sys.stderr.isatty()) as bar:
         found = try_boundaries(
             sources, output, boundaries or ["truth"], tasks=task or (), offsets=(offset,), trials=trials,
-            workers=workers or 2, progress=bar.update,
+            workers=workers or 2, progress=bar.update, checkout=mimicgen and mimicgen.resolve(),
         )  # fmt: skip
     rows, lines = [], []
     for o in found:

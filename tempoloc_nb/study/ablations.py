@@ -28,8 +28,8 @@ from .targets import mre_limit, p_text, paired
 
 # %% auto #0
 __all__ = ['SHIFT_INTERVALS', 'DIFFERENCE_INTERVALS', 'rate_table', 'best_rate', 'rate_figure', 'clock_figure', 'shift_table',
-           'shift_marks', 'scaled_prior_run', 'against_priors', 'clock_verdict', 'ignoring_run', 'swaps', 'followed',
-           'swap_table', 'swap_verdict']
+           'shift_marks', 'scaled_prior_run', 'view_costs', 'against_priors', 'clock_verdict', 'ignoring_run', 'swaps',
+           'followed', 'swap_table', 'swap_verdict']
 
 # %% ../../nbs/85_study/50_ablations.ipynb #aa48b61b
 def rate_table(runs: Mapping[str, Sequence[RunResult]], oracles: Sequence[RunResult]) -> pd.DataFrame:
@@ -220,6 +220,19 @@ def scaled_prior_run(
     name = "train-median-scaled"
     return score_boundaries(part, answers, model=name, fps=fps, mode="strict", resamples=resamples)
 
+# %% ../../nbs/85_study/50_ablations.ipynb #ae5ae98d
+def view_costs(runs: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
+    """One line a view: its MRE over families, and the difference to the first view, paired by clip.
+
+    Columns: `shown`, `mre_pct`, `difference` (points, above 0 where the change costs) with its interval, `p`.
+    """
+    (first, unchanged), *others = runs.items()
+    lines: list[dict[str, Any]] = [{"shown": first, "mre_pct": unchanged.scores["mre_pct"].value, "p": "–"}]
+    for name, run in others:
+        both = paired(run, unchanged, "mre_pct", resamples)[-1]
+        lines.append({"shown": name, "mre_pct": both.a, **spread(both.difference, "difference"), "p": p_text(both.p)})
+    return pd.DataFrame(lines, columns=["shown", "mre_pct", "difference", "low", "high", "p"])
+
 # %% ../../nbs/85_study/50_ablations.ipynb #61557295
 def against_priors(run: RunResult, priors: Sequence[RunResult], resamples: int) -> pd.DataFrame:
     """MRE of a run and of no-video baselines on the same clips, and the difference (run − prior) with its interval.
@@ -275,7 +288,7 @@ def ignoring_run(
 def swaps(path: Path | str, benchmark: Benchmark, asked: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """How often answers follow the question, by the places that were swapped.
 
-    One line a family and swap: `task`, `exchanged` (places, from 1), `answers`, `followed_pct`: the share in which the
+    One line a family and swap: `task`, `swapped` (places, from 1), `answers`, `followed_pct`: the share in which the
     swapped events are timed, and in their true order. `asked` (clip → labels) is the order of the questions.
     """
     written = written_boundaries(path, benchmark)
@@ -284,8 +297,8 @@ def swaps(path: Path | str, benchmark: Benchmark, asked: Mapping[str, Sequence[s
         clip = benchmark.clips[place]
         moved = [i for i, (a, b) in enumerate(zip(clip.labels, asked[clip.clip], strict=True)) if a != b]
         places = " ↔ ".join(str(i + 1) for i in moved)
-        rows.append({"task": clip.task, "exchanged": places, "followed_pct": 100.0 * (np.diff(times[moved]) > 0).all()})
-    groups = pd.DataFrame(rows).groupby(["task", "exchanged"])["followed_pct"]
+        rows.append({"task": clip.task, "swapped": places, "followed_pct": 100.0 * (np.diff(times[moved]) > 0).all()})
+    groups = pd.DataFrame(rows).groupby(["task", "swapped"])["followed_pct"]
     table = groups.agg(answers="size", followed_pct="mean").reset_index()
     return by_task(table, dict.fromkeys(row["task"] for row in rows))
 
@@ -311,7 +324,7 @@ def swap_table(
     lines = []
     for r in rows:
         line = {"task": family_name(r.task) if r.task else MEAN, "clips": r.demos, "mre_in_order_pct": r.b}
-        line |= {"mre_exchanged_pct": r.a, **spread(r.difference, "difference"), "p": p_text(r.p)}
+        line |= {"mre_swapped_pct": r.a, **spread(r.difference, "difference"), "p": p_text(r.p)}
         line["mre_ignoring_pct"] = wrong[r.task]
         lines.append({**line, "followed_pct": 100 * share[r.task]})
     return pd.DataFrame(lines)
@@ -324,6 +337,6 @@ def swap_verdict(table: pd.DataFrame) -> str:
     shares = ", ".join(f"{t} {v:.1f} %" for t, v in zip(families["task"], families["followed_pct"], strict=True))
     return (
         f"The swapped events got times in their true order in {mean['followed_pct']:.1f} % of answers ({shares}).\n"
-        f"Mean error {mean['mre_in_order_pct']:.1f} % in order, {mean['mre_exchanged_pct']:.1f} % swapped "
+        f"Mean error {mean['mre_in_order_pct']:.1f} % in order, {mean['mre_swapped_pct']:.1f} % swapped "
         f"(difference {mean['difference']:+.1f} points, p {mean['p']})."
     )

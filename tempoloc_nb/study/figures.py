@@ -150,22 +150,27 @@ def timeline_figure(
     """Boundaries (s) of each row of `rows` against time, under evenly spaced frames of the clip.
 
     `rows` maps a name to one boundary an event, NaN where an event has none; a row named "truth" is drawn as lines
-    across the others. `duration` is the clip's length in seconds. Eight or nine frames fill the width unstretched.
+    across the others, one whose name begins with "no video" with the mark of such rows. `duration` is the clip's length
+    in seconds. Eight or nine frames fill the width unstretched; without frames there are the boundaries alone.
     """
     palette = list(itertools.islice(itertools.cycle(EVENT_COLOURS), len(labels)))
     with house_style():
-        figure = Figure(figsize=(9.5, 1.9 + 0.34 * len(rows)), layout="constrained")
-        top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, 0.34 * len(rows) + 0.35])
-        top.imshow(np.asarray(contact_sheet(frames)), extent=(0, duration, 0, 1), aspect="auto")
-        top.set_yticks([])
-        top.grid(visible=False)
+        lower = 0.34 * len(rows) + 0.35
+        figure = Figure(figsize=(9.5, lower + (1.55 if len(frames) else 0.75)), layout="constrained")
+        if len(frames):
+            top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, lower])
+            top.imshow(np.asarray(contact_sheet(frames)), extent=(0, duration, 0, 1), aspect="auto")
+            top.set_yticks([])
+            top.grid(visible=False)
+        else:
+            top = axes = figure.subplots()
         top.set_title(title, loc="left", fontsize=10)
         for y, (name, times) in enumerate(rows.items()):
             for event, (time, colour) in enumerate(zip(times, palette, strict=True)):
                 if name == "truth":
-                    for panel in (top, axes):
+                    for panel in dict.fromkeys((top, axes)):
                         panel.axvline(time, color=colour, lw=1.4, zorder=1)
-                marker = "D" if name == "truth" else "o"
+                marker = "D" if name == "truth" else LOOKS["no-video" if name.startswith("no video") else "model"].mark
                 axes.plot(time, y, marker, color=colour, ms=7, zorder=3, label=labels[event] if y == 0 else None)
         axes.set_yticks(range(len(rows)), list(rows))
         axes.set_ylim(len(rows) - 0.5, -0.5)

@@ -234,8 +234,9 @@ def plot_budget(table: pd.DataFrame) -> Figure:
                     # the rules often agree: what lies below stays visible
                     axes.plot(mine["fps"], mine[column], mark, ls="-", ms=6, color=colour, mfc="none", label=str(rule))
                 axes.set_title(f"{label}, {duration:g} s", loc="left", fontsize=9)
-                axes.set_ylim(bottom=0)
                 axes.tick_params(labelsize=8)
+        for axes in grid[0]:  # once all is drawn: a column shares its scale
+            axes.set_ylim(bottom=0)
         figure.supxlabel("sampled frames per second", fontsize=9)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure

@@ -276,7 +276,7 @@ def test_following_a_swapped_question_is_told_from_reciting(tmp_path: Path) -> N
         ignoring = ablations.ignoring_run(PART, asked, fps=8, resamples=50)
         table = ablations.swap_table(exact, run, ignoring, share, 100)
         ends = table["mre_in_order_pct"] if follow else table["mre_ignoring_pct"]
-        assert table["mre_exchanged_pct"].to_numpy() == pytest.approx(ends.to_numpy(), abs=0.5)
+        assert table["mre_swapped_pct"].to_numpy() == pytest.approx(ends.to_numpy(), abs=0.5)
 
 
 def test_an_example_is_the_median_clip_among_those_with_video() -> None:
@@ -339,7 +339,7 @@ def test_a_training_log_is_read_or_refused(tmp_path: Path) -> None:
     table = curves.training_table({"SFT": losses})
     assert table.to_dict("records") == [
         {"model": "SFT", "steps": 60, "minutes": round(13 / 60, 1), "stages": "frames to 40, clips to 60",
-         "lessons": "frame, localize"}
+         "training tasks": "frame, localize"}
     ]  # fmt: skip
     with pytest.raises(TempolocError, match=r"no training log base\.jsonl"):
         curves.read_log(tmp_path / "base.jsonl")
@@ -349,6 +349,8 @@ def test_a_training_log_is_read_or_refused(tmp_path: Path) -> None:
         curves.read_log(write_log(tmp_path / "sft.jsonl", '{"step": 80}\n'))
     with pytest.raises(TempolocError, match="no validation of the training task walk"):
         curves.validation_figure(checks, "walk")
+    said = curves.validation_verdict(checks)
+    assert said.startswith("On validation/Panda, from step 60 to step 60, the loss goes from 0.30 to 0.30")
 
 
 def test_both_logs_have_to_be_there(tmp_path: Path) -> None:
@@ -393,20 +395,33 @@ def test_checkpoints_are_ordered_by_step_and_split_by_arm() -> None:
     assert not len(curves.checkpoint_table({}, VALIDATION))
 
 
-def test_choices_are_shown_with_the_one_that_ships() -> None:
+def test_choices_are_compared_clip_by_clip_with_the_one_that_ships() -> None:
+    """Rows whose intervals overlap can differ beyond chance, and the verdict says so."""
     runs = {"val-step03500": validation_run(0.2), "val-seed0": validation_run(0.2, 1), "val-seed1": validation_run(0.1)}
     runs |= {"val-frame": validation_run(0.3), "val-greedy": validation_run(0.05), "val-swapped": validation_run(0.4)}
-    table = curves.choice_table(runs)
+    table = curves.choice_table(runs, 400)
     assert table.loc[table["shipped"] == "yes", "row"].tolist() == ["tiny SFT"]
-    assert table.set_index("row")["stamps"]["tiny SFT, recipe's stamps"] == "frame"
-    assert table.set_index("row")["temperature"]["tiny SFT, greedy"] == 0
+    of = table.set_index("row")
+    assert of["stamps"]["tiny SFT, recipe's stamps"] == "frame"
+    assert of["temperature"]["tiny SFT, greedy"] == 0
     assert table["mre_pct"].tolist() == [run.scores["mre_pct"].value for run in runs.values()]
     assert (table["compliance_pct"] == 100).all()
+    assert of["difference"].drop("tiny SFT").to_numpy() == pytest.approx(
+        (of["mre_pct"] - of["mre_pct"]["tiny SFT"]).drop("tiny SFT").to_numpy()
+    )
+    assert np.isnan(of["p"]["tiny SFT"])
     text = curves.choice_verdict(table)
-    assert text.index("tiny SFT, greedy") < text.index("tiny SFT, seed 1")
+    assert text.index("Better beyond chance") < text.index("greedy") < text.index("seed 1") < text.index("Lower")
     assert "recipe's stamps" not in text
     assert curves.choice_verdict(table.tail(3)) == "The shipped setting is not among these rows."
-    assert curves.choice_verdict(table.iloc[[1, 3]]).endswith("Lower: none.")
+    assert curves.choice_verdict(table.iloc[[1, 3]]).endswith("Better beyond chance: none. Lower: none.")
+
+
+def test_p_values_of_several_tests_are_adjusted_after_holm() -> None:
+    """What Holm's rule (1979) gives, and what follows from the rule: never falling, never above 1."""
+    assert curves.holm([0.01, 0.02, 0.03]) == pytest.approx([0.03, 0.04, 0.04])
+    assert curves.holm([0.9, 0.001, 0.6]) == pytest.approx([1.0, 0.003, 1.0])
+    assert curves.holm([]) == []
 
 
 def test_shipped_runs_are_read_in_any_profile(
