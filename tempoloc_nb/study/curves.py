@@ -198,7 +198,7 @@ def validation_verdict(validations: pd.DataFrame, task: str = "localize") -> str
 
 # %% ../../nbs/85_study/60_curves.ipynb #cb061c4c
 def _asks_as(sft: Experiment, experiment: Experiment) -> bool:
-    """Whether an experiment asks its weights on the validation split as `sft` asks the shipped on the test split."""
+    """Whether an experiment asks its weights on the validation split as `sft` asks the shipped on the benchmark."""
     own = {k: getattr(experiment, k) for k in ("name", "title", "model", "benchmark", "trials", "clips_per_task")}
     return replace(sft, **own) == experiment
 

@@ -307,14 +307,14 @@ class ExampleClip:
                 break
         return figure
 
-    def player(self, side: int = 160, fps: float = 10, frames: int = 9) -> ShownClip:
-        """Some frames, and the video `side` pixels high at `fps` at most: some 20 kB."""
+    def player(self, side: int = 128, fps: float = 10, frames: int = 8) -> ShownClip:
+        """Some frames, and the video `side` pixels high at `fps` at most: some 15 kB."""
         film = read(self.video, fps=fps)
         strip, small = io.BytesIO(), [np.asarray(contact_sheet([image], side)) for image in film.images]
         places = [int((k + 0.5) * len(small) / frames) for k in range(frames)]
-        contact_sheet([film.images[k] for k in places], 72).save(strip, "JPEG", quality=70)
+        contact_sheet([film.images[k] for k in places], 64).save(strip, "JPEG", quality=60)
         with tempfile.TemporaryDirectory() as folder:
-            path = encode(Path(folder) / "small.mp4", small, fps=film.fps, options={"crf": "32", "preset": "slower"})
+            path = encode(Path(folder) / "small.mp4", small, fps=film.fps, options={"crf": "35", "preset": "veryslow"})
             video = path.read_bytes()
         about = f"{frames} frames of {self.clip.clip}, evenly spaced"
         return ShownClip(

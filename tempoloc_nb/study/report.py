@@ -156,7 +156,8 @@ class Report:
             figure.text(0.995, 0.005, self.mark, ha="right", va="bottom", fontsize=8, color=COLOURS["target"])
         png = render(figure, "png")
         if len(png) > PNG_LIMIT:
-            raise TempolocError(f"the figure {name} is {len(png) // 1000} kB as PNG; make it smaller than 200 kB")
+            room = f"{len(png) // 1000} kB as PNG; make it smaller than {PNG_LIMIT // 1000} kB"
+            raise TempolocError(f"the figure {name} is {room}")
         if target := self._place("figures"):
             text = json.dumps(dict(self.parameters), indent=1, sort_keys=True, ensure_ascii=False)
             (target / f"{name}.png").write_bytes(png)

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
+from tempoloc_nb.study import report
 from tempoloc_nb.study.figures import event_error_figure, mre_figure, timeline_figure
 from tempoloc_nb.study.report import NOT_SO, Report, render
 from tempoloc_nb.video.timeline import contact_sheet
@@ -53,11 +54,11 @@ def test_figures_are_the_same_bytes_each_time(make: Callable[[], Figure]) -> Non
         assert len(first) > 3000
 
 
-def test_a_figure_that_is_too_large_is_refused() -> None:
-    figure = Figure(figsize=(12, 8))
-    noise = np.random.default_rng(0).integers(0, 255, (800, 1200, 3), np.uint8)
-    figure.subplots().imshow(noise)
-    with pytest.raises(TempolocError, match=r"noise is \d+ kB as PNG; make it smaller than 200 kB"):
+def test_a_figure_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "PNG_LIMIT", 20_000)
+    figure = Figure(figsize=(3, 2))
+    figure.subplots().imshow(np.random.default_rng(0).integers(0, 255, (200, 300, 3), np.uint8))
+    with pytest.raises(TempolocError, match=r"noise is \d+ kB as PNG; make it smaller than 20 kB"):
         Report(None, "full").figure(figure, "noise")
 
 

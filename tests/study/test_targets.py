@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -28,7 +30,7 @@ from tempoloc_nb.study import tables as tb
 from tempoloc_nb.study import targets as mt
 from tempoloc_nb.study.report import Report, render
 from tempoloc_nb.study.tables import score_boundaries
-from tempoloc_nb.video.files import encode
+from tempoloc_nb.video.files import encode, probe
 
 SIM = load_benchmark("sim")
 PART = replace(SIM, clips=SIM.head(6).clips)
@@ -250,6 +252,25 @@ def test_the_scaled_prior_knows_the_length_and_nothing_else() -> None:
     assert bias[1] > bias[0] + 1
 
 
+def test_priors_open_no_video(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tb, "motion_answers", lambda *a, **k: pytest.fail("a video was opened"))
+    priors = study_runs.Models(Report(None, "quick", {}), SIM).priors(AFTER)
+    assert [p.model for p in priors] == ["train-median", "train-median-scaled"]
+    assert all(tb.scored_clips(p) == tb.scored_clips(AFTER) for p in priors)
+
+
+def test_a_change_is_judged_by_paired_differences() -> None:
+    """One more hundredth of a second on every answer: intervals overlap, the difference is beyond chance."""
+    later = {c.clip: tuple(b + 0.21 for b in c.boundaries) for c in PART.clips}
+    late = score_boundaries(PART, {k: tuple(t - 0.01 for t in v) for k, v in later.items()}, model="a", fps=8,
+                            mode="strict", resamples=50)  # fmt: skip
+    more = score_boundaries(PART, later, model="b", fps=8, mode="strict", resamples=50)
+    costs = ablations.view_costs({"unchanged": late, "changed": more}, 400).set_index("shown")
+    assert (late.scores["mre_pct"].high or 0) > (more.scores["mre_pct"].low or 0)
+    assert costs["low"]["changed"] > 0
+    assert costs["p"].tolist()[0] == "–"
+
+
 def exchange(path: Path, follow: bool) -> dict[str, tuple[str, ...]]:
     """Answers to questions with the first two events exchanged, which follow the question or not."""
     asked = {c.clip: (c.labels[1], c.labels[0], c.labels[2]) for c in PART.clips}
@@ -287,6 +308,29 @@ def test_an_example_is_the_median_clip_among_those_with_video() -> None:
         errors = sorted(d.scores["mre_pct"] or 0 for d in task.demos if d.clip in here)
         (own,) = (d.scores["mre_pct"] for d in task.demos if d.clip == clip)
         assert own == errors[2]
+
+
+def test_the_worst_clip_is_shown_with_what_was_taken_for_the_event() -> None:
+    run = noisy("m", 0.5)
+    here = [c.clip for c in PART.clips]
+    for clip in study_runs.example_clips(run, here, quantile=1.0):
+        (task,) = (t for t in run.tasks if clip.startswith(f"{t.task}/"))
+        assert max((d.scores["mre_pct"] or 0, d.clip) for d in task.demos)[1] == clip
+    clip = PART.clips[0]
+    one, two, three = clip.source_boundaries
+    said = {"next": (one, three, three), "lost": (one, two, float("nan")), "end": (one, two, clip.duration or 0)}
+    for name, there in (("next", clip.labels[2]), ("lost", "nothing asked for"), ("end", "the clip's end")):
+        example = study_runs.ExampleClip(clip, Path(), {"truth": (one, two, three), name: said[name]}, "worst")
+        assert study_runs.failure_table([example], name)["there"].tolist() == [there], name
+
+
+def test_a_clip_is_played_from_a_small_copy_of_its_own_length(tmp_path: Path) -> None:
+    clip = next(c for c in SIM.with_videos() if c.fps == 5)
+    shown = study_runs.ExampleClip(clip, clip.video_path(SIM.root), {}).player()
+    assert len(shown.html) < 60_000
+    path = tmp_path / "small.mp4"
+    path.write_bytes(base64.b64decode(re.findall(r"data:video/mp4;base64,([^\"]+)", shown.html)[0]))
+    assert probe(path).duration == pytest.approx(clip.duration or 0, abs=0.3)
 
 
 def test_a_busy_clip_still_makes_a_small_figure(tmp_path: Path) -> None:
