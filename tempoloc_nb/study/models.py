@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
+from PIL import Image
 
 from ..clips.manifest import Benchmark, Clip
 from ..clips.videos import find_videos
@@ -235,6 +237,13 @@ class ShownClip:
         return f"video of {self.name}"
 
 
+def _grid(images: Sequence[npt.NDArray[np.uint8]], height: int, rows: int = 2) -> Image.Image:
+    """Pictures in rows of equal length, each `height` pixels high."""
+    wide = -(-len(images) // rows)
+    sheets = [contact_sheet(images[k : k + wide], height) for k in range(0, len(images), wide)]
+    return Image.fromarray(np.concatenate([np.asarray(sheet) for sheet in sheets]))
+
+
 def _data(kind: str, content: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
@@ -273,15 +282,16 @@ class ExampleClip:
         film = read(self.video, fps=fps)
         strip, small = io.BytesIO(), [np.asarray(contact_sheet([image], side)) for image in film.images]
         places = [int((k + 0.5) * len(small) / frames) for k in range(frames)]
-        contact_sheet([film.images[k] for k in places], 64).save(strip, "JPEG", quality=60)
+        _grid([film.images[k] for k in places], 96).save(strip, "JPEG", quality=60)
         with tempfile.TemporaryDirectory() as folder:
             path = encode(Path(folder) / "small.mp4", small, fps=film.fps, options={"crf": "35", "preset": "veryslow"})
             video = path.read_bytes()
         about = f"{frames} frames of {self.clip.clip}, evenly spaced"
         return ShownClip(
             self.clip.clip,
-            f'<img alt="{about}" src="{_data("image/jpeg", strip.getvalue())}"><br>'
-            f'<video controls loop muted playsinline width="{2 * side}" src="{_data("video/mp4", video)}"></video>',
+            '<div style="display: flex; flex-wrap: wrap; gap: 8px; align-items: flex-start">'
+            f'<video controls loop muted playsinline width="{2 * side}" src="{_data("video/mp4", video)}"></video>'
+            f'<img alt="{about}" src="{_data("image/jpeg", strip.getvalue())}"></div>',
         )
 
 # %% ../../nbs/85_study/80_models.ipynb #b5e863a7

@@ -394,7 +394,7 @@ def test_a_training_log_is_read_or_refused(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="no validation of the training task walk"):
         curves.validation_figure(checks, "walk")
     said = curves.validation_verdict(checks)
-    assert said.startswith("On validation/Panda, from step 60 to step 60, the loss goes from 0.30 to 0.30")
+    assert said.startswith("On validation clips with Panda, from step 60 to step 60, the loss goes from 0.30 to 0.30")
 
 
 def test_both_logs_have_to_be_there(tmp_path: Path) -> None:
