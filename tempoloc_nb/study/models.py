@@ -282,7 +282,7 @@ class ExampleClip:
         film = read(self.video, fps=fps)
         strip, small = io.BytesIO(), [np.asarray(contact_sheet([image], side)) for image in film.images]
         places = [int((k + 0.5) * len(small) / frames) for k in range(frames)]
-        _grid([film.images[k] for k in places], 96).save(strip, "JPEG", quality=60)
+        _grid([film.images[k] for k in places], 80).save(strip, "JPEG", quality=50)
         with tempfile.TemporaryDirectory() as folder:
             path = encode(Path(folder) / "small.mp4", small, fps=film.fps, options={"crf": "35", "preset": "veryslow"})
             video = path.read_bytes()
