@@ -61,12 +61,15 @@ def house_style() -> Iterator[None]:
         yield
 
 # %% ../../nbs/10_core/40_plots.ipynb #2940d129
-def plain_log(axes: Any, which: str = "y") -> None:
-    """Make an axis (`which`: "x" or "y") of matplotlib's `axes` logarithmic, with plain numbers at 1, 2 and 5."""
+def plain_log(axes: Any, which: str = "y", at: tuple[int, ...] = (1, 2, 5)) -> None:
+    """Make an axis (`which`: "x" or "y") of matplotlib's `axes` logarithmic, with plain numbers at 1, 2 and 5.
+
+    `at` says where else: (1, 3) for a long axis.
+    """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set(**{f"{which}scale": "log"})
     axis = getattr(axes, f"{which}axis")
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_locator(LogLocator(subs=at))
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     axis.set_minor_locator(NullLocator())

@@ -119,8 +119,9 @@ class Combined:
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #26a083d5
 def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Combined:
-    """The trials at `rows`, all of one clip and run."""
-    model, fps = trials.runs[trials.run[rows[0]]]
+    """The trials at `rows`, all of one clip and rate."""
+    runs = [trials.runs[run] for run in np.unique(trials.run[rows])]
+    model, fps = " + ".join(name for name, _ in runs), runs[0][1]
     n, rate = len(clip.events), min(fps, clip.fps or fps)
     starts, ends = trials.start[rows, :n], trials.end[rows, :n]
     others = ends if side == "start" else np.where(np.isnan(ends), np.nan, starts)
@@ -129,17 +130,21 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
 def combine_trials(
-    predictions: Path | str | Sequence[Path | str], benchmark: Benchmark, boundary_is: BoundaryIs | None = None
+    predictions: Path | str | Sequence[Path | str], benchmark: Benchmark, boundary_is: BoundaryIs | None = None, *,
+    pooled: bool = False,
 ) -> list[Combined]:
     """Every clip of each run (model, fps) in prediction files, combined; a single trial stands for itself.
 
-    Trials are read as strict scoring reads them, whatever order their events were asked in. `boundary_is` as in
-    `evaluate`. Raises `TempolocError` for rows that cannot be scored.
+    `pooled`: the trials of all models at one rate count as one model's. Trials are read as strict scoring reads them,
+    whatever order their events were asked in. `boundary_is` as in `evaluate`. Raises `TempolocError` for rows that
+    cannot be scored.
     """
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     trials = read_trials(paths, index_clips(benchmark, benchmark.clips), "strict", boundary_is)
-    order = np.lexsort((trials.trial, trials.clip, trials.run))
-    keys = np.stack([trials.run[order], trials.clip[order]])
+    rates = np.array([fps for _, fps in trials.runs])
+    group = np.unique(rates, return_inverse=True)[1][trials.run] if pooled else trials.run
+    order = np.lexsort((trials.trial, trials.clip, group))
+    keys = np.stack([group[order], trials.clip[order]])
     cuts = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
     found = []
     for rows in np.split(order, cuts):
@@ -202,21 +207,22 @@ class CombineSummary:
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #fefd989d
 def combine(
-    path: Path | str, out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
+    predictions: Path | str | Sequence[Path | str], out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
     boundary_is: BoundaryIs | None = None, force: bool = False,
 ) -> CombineSummary:
-    """Write one combined answer a clip (and model and fps) of the predictions at `path` to `out`, all or nothing.
+    """Write one combined answer a clip (and model and fps) of a prediction file to `out`, all or nothing.
 
-    The model is then called `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made
-    goes to `<name>.run.json`. `force` replaces what is there. Raises `TempolocError` for a threshold outside [0, 1],
-    for an `out` that is there, and as `combine_trials` does.
+    The trials of several files count as one model's: there is one answer a clip (and fps). The model is then called
+    `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made goes to
+    `<name>.run.json`. `force` replaces what is there. Raises `TempolocError` for a threshold outside [0, 1], for an
+    `out` that is there, and as `combine_trials` does.
     """
-    path = Path(path)
-    out = derived_file(out, path, benchmark.file, force=force)
+    paths = [Path(p) for p in ([predictions] if isinstance(predictions, str | Path) else predictions)]
+    out = derived_file(out, *paths, benchmark.file, force=force)
     if not 0 <= threshold <= 1:
         raise TempolocError(f"the threshold is a share of trials, 0 to 1, not {threshold}")
     rows, events, disordered = [], 0, 0
-    for combined in combine_trials(path, benchmark, boundary_is):
+    for combined in combine_trials(paths, benchmark, boundary_is, pooled=len(paths) > 1):
         row = combined_row(combined, threshold, boundary_is)
         row["model"] += f"/median>={threshold:g}" if threshold else "/median"
         times = [None if a else b for a, b in zip(row["abstained"], row["boundary_s"], strict=True)]
@@ -224,7 +230,8 @@ def combine(
         events += len(times)
         rows.append(row)
     write_jsonl(out, rows, force=force)
-    derive_record(out, path, combined={"from": path.name, "by": "median", "threshold": threshold})
+    names = paths[0].name if len(paths) == 1 else [path.name for path in paths]
+    derive_record(out, *paths, combined={"from": names, "by": "median", "threshold": threshold})
     return CombineSummary(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
         sum(sum(r["abstained"]) for r in rows), disordered,

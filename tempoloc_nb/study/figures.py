@@ -59,7 +59,11 @@ def mre_figure(table: pd.DataFrame, columns: int = 2, hollow: Collection[str] = 
         plain_log(grid.flat[0], "x")
         low, high = grid.flat[0].get_xlim()
         grid.flat[0].set_xlim(low, high * (high / low) ** 0.12)  # for the last number
-        grid.flat[0].set_yticks(range(len(rows)), [PLAIN_NAMES.get(str(r), str(r)) for r in rows], fontsize=8)
+        if high > 200 * low:
+            plain_log(grid.flat[0], "x", at=(1, 3))
+        grid.flat[0].set_yticks(range(len(rows)), [PLAIN_NAMES.get(str(r), str(r)) for r in rows])
+        for axes in grid.flat:
+            axes.tick_params(labelsize=8)
         grid.flat[0].set_ylim(len(rows) - 0.4, -0.6)
         figure.supxlabel("mean relative error (% of the subtask duration); lower is better", fontsize=9)
         _mre_legend(figure, kinds)

@@ -19,7 +19,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Benchmark, Clip, load_benchmark
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
@@ -43,7 +43,16 @@ from tempoloc_nb.study.experiments import (
 )
 from .figures import PLAIN_NAMES, timeline_figure
 from .report import PNG_LIMIT, Report, render
-from .tables import reference_runs, score_boundaries, scored_clips, training_clips
+from tempoloc_nb.study.tables import (
+    MEAN,
+    family_name,
+    reference_runs,
+    score_boundaries,
+    scored_clips,
+    spread,
+    training_clips,
+)
+from .targets import p_text, paired
 from ..video.files import encode, probe, read
 from ..video.timeline import contact_sheet
 
@@ -169,8 +178,8 @@ class Models:
         return ignoring_run(self.benchmark, mine, fps=run.fps, resamples=self.report.scale.resamples)
 
 # %% auto #0
-__all__ = ['CHOSEN', 'NO_VIDEO', 'NEAR_S', 'Models', 'seed_runs', 'example_clips', 'median_answers', 'ShownClip', 'ExampleClip',
-           'examples', 'example_table', 'failure_table']
+__all__ = ['STAMP_PAIRS', 'CHOSEN', 'NO_VIDEO', 'NEAR_S', 'Models', 'seed_runs', 'held_to_form', 'stamp_table', 'example_clips',
+           'median_answers', 'ShownClip', 'ExampleClip', 'examples', 'example_table', 'failure_table']
 
 # %% ../../nbs/85_study/80_models.ipynb #0df4ca53
 def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
@@ -194,6 +203,36 @@ def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
                 continue
         found[experiment.title] = models.run(name)
     return found
+
+# %% ../../nbs/85_study/80_models.ipynb #7aca1581
+def held_to_form(models: Models) -> dict[str, RunResult]:
+    """The zero-shot model's free answers, those that are held to the form, and the fine-tuned model's, as shipped.
+
+    Empty for another model or benchmark than the study's own: nothing is asked for them.
+    """
+    names = ("base", "base-constrained", "sft")
+    declared = load_experiments()
+    own = models.experiment("base") == declared["base"] and models.experiment("sft") == declared["sft"]
+    return models.shipped(names) if own and models.benchmark.name == declared["base"].benchmark else {}
+
+# %% ../../nbs/85_study/80_models.ipynb #02d4f144
+STAMP_PAIRS = {"validation": ("val-frame", "val-seed0"), "sim": ("sft-frame", "sft")}  # each frame's own, one a pair
+
+
+def stamp_table(report: Report) -> pd.DataFrame:
+    """The shipped answers to each frame's own stamp beside those to one stamp a pair, on both splits.
+
+    One line a family and one for their mean: MRE (%) of both, `difference` (own − pair, paired) with its interval, p.
+    """
+    found = []
+    for split, (own, pair) in STAMP_PAIRS.items():
+        runs = Models(report, load_benchmark(split)).shipped((own, pair))
+        if len(runs) == 2:
+            for row in paired(runs[own], runs[pair], "mre_pct", report.scale.resamples):
+                line: dict[str, Any] = {"split": split, "task": family_name(row.task) if row.task else MEAN}
+                line |= {"clips": row.demos, "mre_own_pct": row.a, "mre_pair_pct": row.b}
+                found.append({**line, **spread(row.difference, "difference"), "p": p_text(row.p)})
+    return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/80_models.ipynb #1310fa5b
 def example_clips(

@@ -149,7 +149,7 @@ BESIDE_MRE = {
 def _beside(scores: Mapping[str, Estimate]) -> dict[str, float | None]:
     """The columns that stand beside every MRE; None for what was not scored."""
     found = {column: (scores.get(name, Estimate(None)).value, by) for column, (name, by) in BESIDE_MRE.items()}
-    return {column: None if value is None else round(by * value, 9) for column, (value, by) in found.items()}
+    return {column: None if value is None else round(by * value, 9) + 0.0 for column, (value, by) in found.items()}
 
 
 def _errors(run: RunResult | TaskResult) -> dict[str, float | None]:
@@ -401,12 +401,14 @@ def best_no_video(references: Mapping[str, RunResult], task: str, score: str = "
 EVENT_INTERVALS = {"mre_pct": ("low", "high"), "difference": ("difference_low", "difference_high")}
 
 
-def event_table(run: RunResult, references: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
+def event_table(
+    run: RunResult, references: Mapping[str, RunResult], resamples: int, trained: Collection[str] = ()
+) -> pd.DataFrame:
     """One line a family and event: the error of a run beside that of the family's best no-video baseline.
 
-    Columns: `task`, `event`, `mre_pct` with its interval, the columns of `BESIDE_MRE`, `no_video_pct` (MRE of the
-    baseline with the least error on the whole family) and `difference`, the paired difference (points) with its
-    interval.
+    Columns: `task`, `event`, `in_training` (whether its label is one of those `trained` on; left out without them),
+    `mre_pct` with its interval, `no_video_pct` (MRE of the baseline with the least error on the whole family),
+    `difference`, the paired difference (points) with its interval, and the columns of `BESIDE_MRE`.
     """
     study, rows = settings(), []
     for task in run.tasks:
@@ -416,11 +418,14 @@ def event_table(run: RunResult, references: Mapping[str, RunResult], resamples: 
             names = event.label.split(" / ")
             line: dict[str, Any] = {"task": family_name(task.task)}
             line["event"] = f"{event.index + 1}: {names[0]}" + (", ..." if len(names) > 1 else "")
-            line |= {**spread(event.scores["mre_pct"], "mre_pct", "low", "high"), **_beside(event.scores)}
+            if trained:
+                line["in_training"] = bool(set(names) & set(trained))
+            line |= spread(event.scores["mre_pct"], "mre_pct")
             line["no_video_pct"] = other.events[event.index].scores["mre_pct"].value
             alone = replace(run, tasks=(task,))
             found, _ = compare(alone, best, event=event.index, resamples=resamples, seed=study.study.seed)
-            rows.append(line | spread(found.difference, "difference", *EVENT_INTERVALS["difference"]))
+            line |= spread(found.difference, "difference", *EVENT_INTERVALS["difference"])
+            rows.append(line | _beside(event.scores))
     return pd.DataFrame(rows)
 
 # %% ../../nbs/85_study/30_tables.ipynb #4171b8a7

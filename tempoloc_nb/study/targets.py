@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from ..scoring.intervals import Estimate
 from .tables import MEAN, NOVELTY, best_no_video, family_name, seed_means, spread
 
 # %% auto #0
-__all__ = ['GAIN_INTERVALS', 'SEEN_TARGET_PCT', 'SHARE_TARGET', 'BASE_SHARE_TARGET', 'TARGET_INTERVALS', 'SHARES',
-           'best_baseline', 'baseline_verdict', 'p_text', 'paired', 'gain_table', 'gain_verdict', 'mre_limit',
-           'target_table', 'base_targets', 'verdict']
+__all__ = ['GAIN_INTERVALS', 'AGAINST_INTERVALS', 'FORM_INTERVALS', 'SEEN_TARGET_PCT', 'SHARE_TARGET', 'BASE_SHARE_TARGET',
+           'TARGET_INTERVALS', 'SHARES', 'best_baseline', 'baseline_verdict', 'p_text', 'paired', 'gain_table',
+           'against_best', 'against_verdict', 'form_table', 'gain_verdict', 'mre_limit', 'target_table', 'base_targets',
+           'verdict']
 
 # %% ../../nbs/85_study/40_targets.ipynb #b84418b5
 def best_baseline(scores: pd.DataFrame) -> pd.DataFrame:
@@ -79,6 +81,58 @@ def gain_table(before: RunResult, after: RunResult, resamples: int) -> pd.DataFr
     """
     relative, seconds = (paired(before, after, score, resamples) for score in ("mre_pct", "mae_s"))
     return pd.DataFrame([_gain(a, b) for a, b in zip(relative, seconds, strict=True)])
+
+# %% ../../nbs/85_study/40_targets.ipynb #6be3896f
+AGAINST_INTERVALS = {"difference": ("low", "high")}
+
+
+def against_best(run: RunResult, references: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
+    """One line a family: a run beside the no-video baseline with the least error there.
+
+    `difference` (run − baseline, points of MRE) is paired over clips, with its interval and p. Columns that begin with
+    `no_video` are the baseline's.
+    """
+    found = []
+    for task in run.tasks:
+        best = references[best_no_video(references, task.task)]
+        (other,) = (t for t in best.tasks if t.task == task.task)
+        row, _ = paired(replace(run, tasks=(task,)), best, "mre_pct", resamples)
+        line: dict[str, Any] = {"task": family_name(task.task), "best no-video": best.model}
+        line |= {"mre_pct": row.a, "no_video_mre_pct": row.b}
+        line |= {**spread(row.difference, "difference"), "p": p_text(row.p)}
+        near, no_video_near = (100 * (t.scores["hit@0.25s"].value or 0) for t in (task, other))
+        line |= {"median_pct": task.scores["p50_pct"].value, "no_video_median_pct": other.scores["p50_pct"].value}
+        found.append({**line, "within_0.25s_pct": near, "no_video_within_0.25s_pct": no_video_near})
+    return pd.DataFrame(found)
+
+
+def against_verdict(table: pd.DataFrame) -> str:
+    """Where a run of an `against_best` table is better than no video, where level with it, and where worse."""
+    parts = {
+        "better than": table[table["high"] < 0],
+        "level in the mean with": table[(table["low"] <= 0) & (table["high"] >= 0)],
+        "worse than": table[table["low"] > 0],
+    }
+    said = [f"{what} {{}} in {', '.join(part['task'])}" for what, part in parts.items() if len(part)]
+    return "; ".join(text.format("it" if i else "the best no-video baseline") for i, text in enumerate(said))
+
+# %% ../../nbs/85_study/40_targets.ipynb #94c0c9f2
+FORM_INTERVALS = {"form_points": ("low", "high")}
+
+
+def form_table(free: RunResult, held: RunResult, tuned: RunResult, resamples: int) -> pd.DataFrame:
+    """One line a family and one for their mean: a model's free answers, those held to the form, and a trained model's.
+
+    All are MRE (%) on the clips of `held`. `form_points` is free − held, paired, with its interval; `form_share_pct` is
+    how much that is of free − tuned.
+    """
+    freed, trained = paired(free, held, "mre_pct", resamples), paired(held, tuned, "mre_pct", resamples)
+    found = []
+    for a, b in zip(freed, trained, strict=True):
+        line: dict[str, Any] = {"task": family_name(a.task) if a.task else MEAN, "clips": a.demos}
+        line |= {"mre_free_pct": a.a, "mre_held_pct": a.b, "mre_tuned_pct": b.b, **spread(a.difference, "form_points")}
+        found.append({**line, "form_share_pct": 100 * (a.a - a.b) / (a.a - b.b)})
+    return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/40_targets.ipynb #5276ada9
 def gain_verdict(gains: pd.DataFrame) -> str:
