@@ -92,20 +92,32 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
     cells = json.loads((NOTEBOOKS / notebook).read_text(encoding="utf-8"))["cells"]
     story = notebook.startswith(STORIES)
     parts: list[str] = []
+    held: list[str] = []  # a story's code since the last thing shown: one fold for all of it
     pictures: dict[str, bytes] = {}
     linked: set[str] = set()
     heading = ""
     for cell in cells:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(with_page_links(source, notebook, linked))
+            parts += [folded(held), with_page_links(source, notebook, linked)]
             heading = (HEADING.findall(source) or [heading])[-1]
         elif cell["cell_type"] == "code" and not re.search(r"^#\| *hide", source, re.MULTILINE):
-            parts += code_of(source, story)
+            lines = [line for line in source.splitlines() if not line.startswith("#|")]
+            if story:
+                held += [*lines, ""]
+            else:
+                parts += code_of(lines)
             for output in cell["outputs"]:
                 text = as_markdown(output, notebook, linked)
-                parts.append(text or mark(output, notebook, heading, pictures, linked))
-    return "\n\n".join(p for p in parts if p), pictures, linked
+                parts += [folded(held), text or mark(output, notebook, heading, pictures, linked)]
+    return "\n\n".join(p for p in [*parts, folded(held)] if p), pictures, linked
+
+
+def folded(held: list[str]) -> str:
+    """The code that was held, which is then empty."""
+    block = fence(held, "python")
+    held.clear()
+    return fold("Code", block) if block else ""
 
 
 def with_page_links(text: str, notebook: str, linked: set[str]) -> str:
@@ -123,13 +135,10 @@ def with_page_links(text: str, notebook: str, linked: set[str]) -> str:
     return LINK.sub(target, text)
 
 
-def code_of(source: str, folded: bool) -> list[str]:
-    """A cell's code without directives; imports that open it are folded, or everything is."""
-    lines = [line for line in source.splitlines() if not line.startswith("#|")]
+def code_of(lines: list[str]) -> list[str]:
+    """A cell's code; imports that open it are folded."""
     if not any(line.strip() for line in lines):
         return []
-    if folded:
-        return [fold("Code", fence(lines, "python"))]
     if any(line.startswith(PLUMBING) for line in lines):
         return [fold("Imports", fence(lines, "python"))]
     end = opening_imports(lines)
