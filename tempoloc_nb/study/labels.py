@@ -5,6 +5,7 @@
 # %% ../../nbs/85_study/65_labels.ipynb #8b35025f
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,17 +15,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..clips.manifest import Benchmark
-from ..core.plots import COLOURS, house_style
-from ..core.settings import settings
+from ..core.files import open_packed
+from ..core.plots import COLOURS, SERIES, house_style
+from ..core.settings import data_dir, settings
 from ..inference.no_video import few_shot, prediction_rows
-from ..scoring.evaluation import RunResult
+from ..scoring.evaluation import RunResult, evaluate
 from ..scoring.trials import Mode
 from .published import BASE, TUNED, published_results
 from .tables import Groups, family_name, score_rows, spread, subset
 
 # %% auto #0
-__all__ = ['COUNTS', 'PLAIN', 'SCALED', 'LABEL_INTERVALS', 'label_table', 'with_models', 'with_recipe', 'label_figure',
-           'enough_labels']
+__all__ = ['COUNTS', 'PLAIN', 'SCALED', 'LABEL_INTERVALS', 'SEGMENTED', 'label_table', 'with_models', 'with_recipe', 'few_labels',
+           'answered_clips', 'shipped_answers', 'label_figure', 'enough_labels']
 
 # %% ../../nbs/85_study/65_labels.ipynb #1c119f19
 COUNTS = (1, 2, 4, 9, 20, 50, 99)
@@ -83,6 +85,30 @@ def with_recipe(table: pd.DataFrame) -> pd.DataFrame:
     rows = pd.DataFrame({"task": models["row"], "row": models["model"], "labels": np.nan, "mre_pct": models["mre_pct"]})
     return pd.concat([table, rows], ignore_index=True)
 
+# %% ../../nbs/85_study/65_labels.ipynb #439110eb
+SEGMENTED = "MS-TCN, "  # how the names of segmentation networks begin; then comes on how many clips they were trained
+
+
+def few_labels(benchmark: Benchmark, resamples: int) -> dict[str, tuple[int, RunResult]]:
+    """Name → (labelled clips that it was trained on, scored run) of the models in `data/segmentation`, fewest first."""
+    found = evaluate(data_dir() / "segmentation" / "sim.jsonl.xz", benchmark, resamples=resamples)
+    runs = {run.model: (int(run.model.split(", ")[1].split()[0]), run) for run in found.runs}
+    return dict(sorted(runs.items(), key=lambda item: item[1][0]))
+
+
+def answered_clips() -> set[str]:
+    """The clips that the models in `data/segmentation` answered."""
+    with open_packed(data_dir() / "segmentation" / "sim.jsonl.xz") as lines:
+        return {json.loads(line)["clip"] for line in lines}
+
+
+def shipped_answers(experiment: str, benchmark: Benchmark, resamples: int) -> RunResult:
+    """The shipped answers of an experiment to the clips of `benchmark` alone, scored."""
+    asked = {clip.clip for clip in benchmark.clips}
+    with open_packed(data_dir() / "predictions" / f"{experiment}.jsonl.xz") as lines:
+        rows = [row for row in map(json.loads, lines) if row["clip"] in asked]
+    return score_rows(benchmark, rows, mode="strict", resamples=resamples)
+
 # %% ../../nbs/85_study/65_labels.ipynb #8f3ded31
 def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
     """One task: lines over the number of labels; models as points, or across where their labels are not known."""
@@ -90,14 +116,20 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
         own = part[part["row"] == name]
         axes.plot(own["labels"], own["mre_pct"], style, marker="o", ms=3, color=COLOURS["no-video"], label=name)
         axes.fill_between(own["labels"], own["low"], own["high"], color=COLOURS["no-video"], alpha=0.15, lw=0)
-    models = part[~part["row"].isin((PLAIN, SCALED))]
+    other = part[part["row"].str.startswith(SEGMENTED)]
+    if len(other):
+        ends = np.array([other["mre_pct"] - other["low"], other["high"] - other["mre_pct"]])
+        look: Any = {"fmt": "D-", "ms": 4, "lw": 1.4, "color": SERIES[0][0], "label": "action segmentation network"}
+        axes.errorbar(other["labels"], other["mre_pct"], ends, **look)
+    models = part[~part["row"].isin((PLAIN, SCALED, *other["row"]))]
     for name, labels, value, low, high in models[["row", "labels", "mre_pct", "low", "high"]].itertuples(index=False):
         if np.isnan(labels):
             told = f"published {name}, labels not told"
             axes.axhline(value, color=COLOURS["model"], ls=":" if name == BASE else "-.", lw=1.6, label=told)
         else:
             bars = None if np.isnan(low) else [[value - low], [high - value]]
-            axes.errorbar(labels, value, bars, fmt="o", ms=5, color=COLOURS["model"], label="model, trained on so many")
+            told = "model, trained on so many"
+            axes.errorbar(labels, value, bars, fmt="o", ms=5, color=COLOURS["model"], label=told)
     axes.set(xscale="log", ylim=(0, 1.08 * float(part[["mre_pct", "high"]].max().max())))
     axes.set_title(title, loc="left", fontsize=10)
     most = float(part["labels"].max())

@@ -566,9 +566,10 @@ def test_a_study_defines_no_function_and_takes_the_shared_parameters(path: Path)
         "12_your_own_model": shared - {"base"},
         "13_generated": shared,
         "14_confidence": shared,
+        "15_segmentation": shared,
     }
     assert shared - known == missing.get(path.stem, set())
-    assert ("fps" in known) == (path.stem[:2] not in ("06", "10", "12", "13", "14"))
+    assert ("fps" in known) == (path.stem[:2] not in ("06", "10", "12", "13", "14", "15"))
 
 
 def test_the_seen_target_is_stricter_than_the_recipes() -> None:
