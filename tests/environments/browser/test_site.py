@@ -77,7 +77,7 @@ def test_every_page_opens_as_a_file_and_all_that_it_refers_to_is_there(site: Pat
         for link in set(found["links"]):
             target, anchor = urldefrag(link)
             if not target.startswith("file:"):
-                problems += [f"{path.relative_to(site)}: {link}"] * (not target.startswith("https://"))
+                problems += [f"{path.relative_to(site)}: {link}"] * (not target.startswith(("https://", "data:")))
                 continue
             there = Path(unquote(urlsplit(target).path))
             if not there.is_file() or not there.is_relative_to(site):
