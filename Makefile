@@ -32,7 +32,7 @@ help:
 	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU and test training files and packing (make env-cosmos-rl: only sets up)"
 	@echo "make test-lerobot    set up LeRobot (Python 3.12) and read our datasets with its own loader"
 	@echo "make test-hostile    thousands of hostile tries over every command (HOSTILE_SEED and HOSTILE_TRIES vary them)"
-	@echo "make test-browser    the reviewer in Chromium, which has to be there (CHROMIUM=/usr/bin/chromium)"
+	@echo "make test-browser    the site and the reviewer in Chromium, which has to be there (CHROMIUM=/usr/bin/chromium)"
 	@echo "make lab       open the notebooks in JupyterLab"
 	@echo "make docs      build the documentation site into _docs/"
 
@@ -145,8 +145,8 @@ test-hostile: $(VENV)/.ready
 	$(BIN)/python tests/hostile/run.py
 
 test-browser: $(VENV)/.ready
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt playwright
-	CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest tests/environments/browser
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]' playwright
+	CHROMIUM=$(CHROMIUM) NO_MKDOCS_2_WARNING=1 $(BIN)/python -m pytest tests/environments/browser
 
 test-ray: $(VLLM_VENV)/.ray
 	$(VLLM_BIN)/python -m pytest tests/environments/ray
@@ -158,9 +158,6 @@ lab: $(VENV)/.ready
 docs: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	cp -r figures LICENSE CITATION.cff CHANGELOG.md _docs/
-	$(BIN)/tempoloc review sim data/predictions/sft.jsonl.xz --export _docs/reviewer --clips 8 --force
-	sed -i.bak 's|"\.\./\(figures/\|CITATION\|CHANGELOG\)|"\1|g' _docs/index.html && rm _docs/index.html.bak
 
 readme: $(VENV)/.ready
 	$(BIN)/python tests/sync.py --write

@@ -116,7 +116,9 @@ def check_labels(
 
 # %% ../../nbs/90_cli/75_generation.ipynb #71031f7a
 def generate(
-    sources: Annotated[Path, typer.Argument(help="Folder that tempoloc simulate made, or its manifest.")],
+    sources: Annotated[
+        Path, typer.Argument(help="Folder that tempoloc simulate made, or an HDF5 file of robosuite's demonstrations.")
+    ],
     output: Annotated[Path, option(OUTPUT, "File of trials (.jsonl), which goes on.", "--output", "-o")],
     boundaries: Annotated[
         list[str] | None,
@@ -134,10 +136,14 @@ def generate(
         tuple[int, int], option(GENERATOR, "Range of offsets (steps) of every boundary; MimicGen has 10 20.")
     ] = (0, 0),
     trials: Annotated[int, option(TRIALS, "Layouts to try.", check=number(1, most=1_000_000))] = 20,
+    mimicgen: Annotated[
+        Path | None,
+        option(GENERATOR, "A checkout of MimicGen, whose generator tries them; Isaac Lab Mimic's by default."),
+    ] = None,
     workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try which boundaries make good demonstrations, with Isaac Lab Mimic's generator on simulated sources."""
+    """Try which boundaries make good demonstrations: Isaac Lab Mimic's or MimicGen's generator on simulated sources."""
     from tqdm import tqdm
 
     from tempoloc_nb.generation.outcomes import wilson
@@ -149,7 +155,7 @@ def generate(
     with tqdm(unit="trial", disable=not sys.stderr.isatty()) as bar:
         found = try_boundaries(
             sources, output, boundaries or ["truth"], tasks=task or (), offsets=(offset,), trials=trials,
-            workers=workers or 2, progress=bar.update,
+            workers=workers or 2, progress=bar.update, checkout=mimicgen and mimicgen.resolve(),
         )  # fmt: skip
     rows, lines = [], []
     for o in found:

@@ -292,7 +292,10 @@ def localize(
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #a2f2842b
 def consensus(
-    predictions: Annotated[Path, typer.Argument(help="Predictions with several trials a clip (JSON Lines).")],
+    predictions: Annotated[
+        list[Path],
+        typer.Argument(help="Predictions with several trials a clip (JSON Lines); of several models, a file each."),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, a line a clip.")],
     benchmark: BenchmarkOption,
     threshold: Annotated[
@@ -302,7 +305,10 @@ def consensus(
     force: ForceOption = False,
     as_json: SummaryOption = False,
 ) -> None:
-    """Combine the trials of each clip: median boundaries, their spread, and a confidence."""
+    """Combine the trials of each clip: median boundaries, their spread, and a confidence.
+
+    The trials of several files are pooled.
+    """
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.consensus import combine
 

@@ -18,7 +18,7 @@ TRAINING = "Training"
 app = typer.Typer(name="tiny", help="Train the small model of the study, tempoloc-tiny.", no_args_is_help=True)
 
 # %% auto #0
-__all__ = ['DATA', 'TRAINING', 'app', 'prepare', 'clips', 'train']
+__all__ = ['DATA', 'TRAINING', 'app', 'prepare', 'clips', 'train', 'segment']
 
 # %% ../../nbs/90_cli/80_tiny.ipynb #fbbf3e85
 @app.command()
@@ -108,3 +108,28 @@ def train(
     summary = run(plan, store, output, validation=validation, minutes=minutes, device=device, keep=kept)
     if is_first():
         typer.echo(str(summary))
+
+# %% ../../nbs/90_cli/80_tiny.ipynb #57f21334
+@app.command()
+def segment(
+    store: Annotated[Path, typer.Argument(help="Frame store: a folder with parts of the splits sft and test.")],
+    output: Annotated[Path, option(OUTPUT, "Folder of networks and answers.", "--output", "-o")],
+    clips: Annotated[
+        list[int] | None, option(DATA, "Learn from so many clips, 0 for all; repeatable.", check=number(0))
+    ] = None,
+    seeds: Annotated[int, option(TRAINING, "Networks of each, with seeds from 0 on.", check=number(1))] = 1,
+    steps: Annotated[int, option(TRAINING, "Steps of each training.", check=number(1))] = 1500,
+    device: Annotated[str | None, option(TRAINING, "cpu or cuda; a GPU where there is one.")] = None,
+) -> None:
+    """Train action segmentation networks (MS-TCN) on the same clips, and let them answer; goes on where it stopped."""
+    from tempoloc_nb.core.locks import sole_writer
+    from tempoloc_nb.segmentation.run import run_segmentation
+    from tempoloc_nb.segmentation.train import SegmentTraining
+
+    if device is not None and device.partition(":")[0] not in ("cpu", "cuda"):
+        raise unknown("device", device, ("cpu", "cuda"))
+    counts = [count or None for count in clips or (0,)]
+    with sole_writer(output):
+        plan = SegmentTraining(steps=steps)
+        written = run_segmentation(store, output, counts, range(seeds), plan=plan, device=device, tell=typer.echo)
+    typer.echo(f"{output}: {len(written)} files of answers")

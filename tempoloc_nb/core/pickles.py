@@ -38,28 +38,47 @@ def _check_steps(data: bytes) -> None:
         if opcode.name.endswith("PUT") and isinstance(argument, int) and argument > count:
             raise ValueError(f"it notes value {argument} after {count} opcodes")
 
+# %% ../../nbs/10_core/25_pickles.ipynb #9a1f03c2
+def _parts(item: Any) -> tuple[Any, ...]:
+    """What a container holds; raises `ValueError` for what is neither a plain container nor a plain value."""
+    if isinstance(item, dict):
+        if not all(isinstance(key, str | bytes | int | float) for key in item):
+            raise ValueError("a dictionary has odd keys")
+        return (*item, *item.values())
+    if isinstance(item, list | tuple):
+        return tuple(item)
+    if isinstance(item, str | bytes | int | float | None):
+        return ()
+    raise ValueError(f"it holds a {type(item).__name__}")
+
+# %% ../../nbs/10_core/25_pickles.ipynb #9a1f03c3
+def _size(part: Any, sizes: dict[int, int | None]) -> int:
+    """One for the part itself, and the items and characters in it."""
+    if isinstance(part, str | bytes):
+        return 1 + len(part)
+    return 1 + (sizes.get(id(part)) or 0)
+
 # %% ../../nbs/10_core/25_pickles.ipynb #d7f59a20
 def _check_value(value: Any) -> None:
-    """Raise `ValueError` for what is not plain, and for what unfolds beyond the limit."""
-    left, expanded = [value], 0
+    """Raise `ValueError` for what is not plain, for what holds itself, and for what unfolds beyond the limit.
+
+    Each container is measured once, after all that it holds: a small file may name one list in very many places.
+    """
+    sizes: dict[int, int | None] = {}  # of containers by identity; None while what one holds is measured
+    left = [(value, False)]
     while left:
-        item = left.pop()
-        if isinstance(item, dict):
-            if not all(isinstance(key, str | bytes | int | float) for key in item):
-                raise ValueError("a dictionary has odd keys")
-            parts: tuple[Any, ...] = (*item, *item.values())
-        elif isinstance(item, list | tuple):
-            parts = tuple(item)
-        elif isinstance(item, str | bytes | int | float | None):
-            expanded += len(item) if isinstance(item, str | bytes) else 1
+        item, measured = left.pop()
+        parts = _parts(item)
+        if not isinstance(item, dict | list | tuple):
             continue
-        else:
-            raise ValueError(f"it holds a {type(item).__name__}")
-        expanded += len(parts)
-        if expanded > MAX_EXPANDED or len(left) > MAX_OPCODES:
-            raise ValueError(f"it unfolds to more than {MAX_EXPANDED} items and characters")
-        left += parts
-    if expanded > MAX_EXPANDED:
+        if not measured and id(item) not in sizes:
+            sizes[id(item)] = None
+            left += [(item, True), *((part, False) for part in parts)]
+        elif not measured and sizes[id(item)] is None:
+            raise ValueError("it holds itself")
+        elif measured:
+            sizes[id(item)] = sum(_size(part, sizes) for part in parts)
+    if _size(value, sizes) > MAX_EXPANDED:
         raise ValueError(f"it unfolds to more than {MAX_EXPANDED} items and characters")
 
 # %% ../../nbs/10_core/25_pickles.ipynb #83001061

@@ -140,4 +140,5 @@ def _event_bars(axes: Axes, samples: Sequence[Sample], tasks: Sequence[str], col
         axes.barh(range(len(tasks)), counts, left=left, color=colour, height=0.6)
         left = [a + b for a, b in zip(left, counts, strict=True)]
     axes.grid(axis="y", visible=False)
+    axes.locator_params(axis="x", integer=True)
     axes.set_xlabel("events")

@@ -17,6 +17,7 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
 from ..core.outputs import check_output
 from .hdf5 import control_rate, demos_of, held_file, opened_demos, steps_of
+from .hdf5_poses import INFO, object_ways
 from .hdf5_rules import SIGNALS
 from .lerobot_read import parquet, read_info
 from ..inference.signals import Signal, Told, gripper_answers, motion_answers, signal_at, signal_rows
@@ -52,7 +53,12 @@ def opening_of(demo: Any) -> Floats:
 
 
 def _hand(demo: Any) -> Floats | None:
-    """Where the hand of a demonstration was (T, 3) m, if one observation says so."""
+    """Where the hand of a demonstration was (T, 3) m, if one observation or one end-effector's pose says so."""
+    poses = demo.get(f"{INFO}/eef_pose")
+    if hasattr(poses, "keys") and len(poses) == 1:
+        (own,) = poses.values()
+        if own.shape == (len(demo["actions"]), 4, 4):
+            return np.asarray(own[:, :3, 3], dtype=np.float64)
     names = [name for name in demo.get("obs", {}) if name.endswith("eef_pos")]
     places = np.asarray(demo["obs"][names[0]], dtype=np.float64) if len(names) == 1 else None
     return places if places is not None and places.shape == (len(demo["actions"]), 3) else None
@@ -63,8 +69,8 @@ def _of_demos(path: Path, clips: Iterable[Clip], rate: float | None) -> Iterator
         hz = control_rate(data, rate)
         for demo, clip in demos_of(clips).items():
             if demo in data:
-                steps_of(data[demo])  # says so if there are no actions
-                yield clip.clip, signal_at(opening_of(data[demo]), hz, _hand(data[demo]))
+                ways = object_ways(data[demo], steps_of(data[demo]))
+                yield clip.clip, signal_at(opening_of(data[demo]), hz, _hand(data[demo]), ways)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #07ffd3b4
 def _state_place(features: Any, name: str) -> int:
@@ -100,13 +106,15 @@ def _of_archive(path: Path, clips: Iterable[Clip]) -> Iterator[tuple[str, Signal
             opening = data["aperture"].astype(np.float64)
             hand = np.cumsum(data["hand"], axis=1).T * NPZ_HAND if "hand" in data else None  # kept as changes
             ends = np.cumsum(data["frames"]).tolist()
+            ways = {n[6:]: np.cumsum(data[n], axis=1).T * NPZ_HAND for n in data if n.startswith("thing:")}
             starts = dict(zip(data["clip"].tolist(), zip([0, *ends[:-1]], ends, strict=True), strict=True))
     except (OSError, KeyError, ValueError) as error:
         raise TempolocError(f"{path.name} holds no signals: {error}") from None
     for clip in clips:
         if clip.clip in starts:
             first, last = starts[clip.clip]
-            yield clip.clip, signal_at(opening[first:last], NPZ_HZ, None if hand is None else hand[first:last])
+            things = {name: way[first:last] for name, way in ways.items() if way[first:last].any()}
+            yield clip.clip, signal_at(opening[first:last], NPZ_HZ, None if hand is None else hand[first:last], things)
 
 
 def read_gripper(

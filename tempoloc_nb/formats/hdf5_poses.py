@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 # %% auto #0
 __all__ = ['INFO', 'POSES', 'Array', 'NEEDS', 'rotations', 'turns', 'poses', 'action_scale', 'FoundPoses', 'find_poses',
-           'lacking_line']
+           'object_ways', 'lacking_line']
 
 # %% ../../nbs/55_formats/115_hdf5_poses.ipynb #46c7f229
 def rotations(quaternions: Array) -> Array:
@@ -166,6 +166,18 @@ def find_poses(
     if not objects and not any(n.startswith("object_pose/") for n in known) and f"{INFO}/object_pose" not in demo:
         lacking.append("object_pose")
     return FoundPoses(new, tuple(lacking))
+
+# %% ../../nbs/55_formats/115_hdf5_poses.ipynb #414599c9
+def object_ways(demo: Any, steps: int) -> dict[str, Array]:
+    """Where the objects of a demonstration of `steps` control steps were, by name (T, 3) in m, as far as it says so."""
+    said = [name for name in np.ravel(demo.attrs.get("objects", [])).tolist() if isinstance(name, str)]
+    found = dict(_objects(demo, steps, said))
+    own = demo.get(f"{INFO}/object_pose")
+    for name in own if hasattr(own, "keys") else ():
+        if (pose := _rows(demo, f"{INFO}/object_pose/{name}", steps, 4, 4)) is not None:
+            found[name] = pose
+    ways = {name: pose[:, :3, 3].astype(np.float64) for name, pose in found.items()}
+    return {name: way for name, way in ways.items() if np.isfinite(way).all()}
 
 # %% ../../nbs/55_formats/115_hdf5_poses.ipynb #d0206e16
 NEEDS = {

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -26,11 +26,13 @@ from ..clips.manifest import load_benchmark
 from ..core.errors import TempolocError
 from ..core.files import read_text, writing
 from ..core.locks import sole_writer
-from .boundaries import ERRORS, Found, Times, cut, named_boundaries, with_error
+from .boundaries import ERRORS, Cut, Found, Times, cut, named_boundaries, with_error
+from .hdf5_sources import is_hdf5, sources_of, task_of
 from .isaac_mimic import isaac_mimic
+from .mimicgen import NOISE_STEP, MimicGenScene, as_hdf5, mimicgen, task_spec, version_of
 from .outcomes import Outcomes
 from .scenes import PARTS, Scene, parts_of
-from .sources import Source, episode, read_sources
+from .sources import Source, episode
 
 # %% auto #0
 __all__ = ['Offset', 'OFFSETS', 'FIRST_LAYOUT', 'FIRST_TUNING', 'Settled', 'BLOCK', 'Setting', 'configure', 'run_trial', 'Job',
@@ -77,11 +79,9 @@ class _KnownError(Exception):
 
 
 @cache
-def _generator() -> Any:
-    base = isaac_mimic().DataGenerator
-
-    class Settling(base):  # type: ignore[misc, valid-type]
-        """Isaac Lab's generator, which says what it settled on and stops if that is `known`."""
+def _settling(base: Any) -> Any:
+    class Settling(base):  # type: ignore[misc]
+        """A generator that says what it settled on and stops if that is `known`."""
 
         used: Sequence[int] = ()
         known: Mapping[Settled, bool] = {}
@@ -89,7 +89,7 @@ def _generator() -> Any:
 
         def randomize_subtask_boundaries(self) -> Any:
             drawn = super().randomize_subtask_boundaries()
-            self._drawn = drawn["arm"]
+            self._drawn = drawn["arm"] if isinstance(drawn, dict) else drawn
             return drawn
 
         def select_source_demo(self, *args: Any, **options: Any) -> Any:
@@ -115,14 +115,41 @@ class _Reset:
         pass
 
 # %% ../../nbs/75_generation/50_trials.ipynb #273dee94
+def _of_isaac_lab(
+    scene: Scene, sources: Sequence[Source], given: Cut, offset: Offset, setting: Setting
+) -> tuple[Any, Callable[[], Any]]:
+    """Isaac Lab's generator with these sources, and what runs it once."""
+    scene.cfg = configure(scene.task, offset, setting)
+    pool = isaac_mimic().DataGenInfoPool(scene, scene.cfg, "cpu")
+    for i, ends in zip(given.used, given.ends, strict=True):
+        pool._add_episode(episode(sources[i], scene.task, ends))
+    made = _settling(isaac_mimic().DataGenerator)(scene, src_demo_datagen_info_pool=pool)
+    return made, lambda: asyncio.run(made.generate(0, scene.success_term, _Reset(scene), None, export_demo=False))
+
+
+def _of_mimicgen(
+    scene: Scene, sources: Sequence[Source], given: Cut, offset: Offset, setting: Setting, checkout: Path
+) -> tuple[Any, Callable[[], Any]]:
+    """The generator of a checkout of MimicGen with these sources, and what runs it once."""
+    spec = task_spec(
+        checkout, scene.task, offset, action_noise=setting.noise * NOISE_STEP, nn_k=setting.neighbours,
+        num_interpolation_steps=setting.interpolation,
+    )  # fmt: skip
+    held = as_hdf5([sources[i] for i in given.used], scene.task, given.ends)
+    keys = [f"demo_{i}" for i in range(len(given.used))]
+    made = _settling(mimicgen(checkout).DataGenerator)(spec, held, keys)
+    asked = MimicGenScene(scene, checkout)
+    return made, lambda: made.generate(asked, asked)
+
+
 def run_trial(
     scene: Scene, sources: Sequence[Source], times: Sequence[Times], *, offset: Offset, layout: int, setting: Setting,
-    known: Mapping[Settled, bool] = MappingProxyType({}),
+    known: Mapping[Settled, bool] = MappingProxyType({}), checkout: Path | None = None,
 ) -> dict[str, Any]:
     """Let the generator try the `layout` once: `success`, the `source` and `ends` that it settled on, `mae`, `bias`.
 
-    Without a source whose boundaries are known there is nothing to try: no success. The same arguments give the same
-    trial; one whose outcome is `known` is not run.
+    The generator is Isaac Lab's, or that of a MimicGen `checkout`. Without a source whose boundaries are known there is
+    nothing to try: no success. The same arguments give the same trial; one whose outcome is `known` is not run.
     """
     import torch
 
@@ -131,18 +158,16 @@ def run_trial(
     if not given.used:
         return {"success": False, "source": None, "ends": [], "mae": None, "bias": None}
     torch.set_num_threads(1)
-    scene.cfg, scene.layout = configure(scene.task, offset, setting), layout
-    pool = isaac_mimic().DataGenInfoPool(scene, scene.cfg, "cpu")
-    for i, ends in zip(given.used, given.ends, strict=True):
-        pool._add_episode(episode(sources[i], scene.task, ends))
-    generator = _generator()(scene, src_demo_datagen_info_pool=pool)
+    scene.layout, said = layout, io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        to = (scene, sources, given, offset, setting)
+        generator, generate = _of_mimicgen(*to, checkout) if checkout else _of_isaac_lab(*to)
     generator.used, generator.known = given.used, known
     np.random.seed(layout)  # the generator draws offsets from numpy's, and sources from torch's own numbers
     torch.manual_seed(layout)
     try:
-        with redirect_stdout(io.StringIO()):
-            found = asyncio.run(generator.generate(0, scene.success_term, _Reset(scene), None, export_demo=False))
-        success = bool(found["success"])
+        with redirect_stdout(said):
+            success = bool(generate()["success"])
     except _KnownError:
         success = known[generator.settled]
     return {"success": success, "source": generator.settled[0], "ends": list(generator.settled[1])} | out
@@ -183,7 +208,7 @@ def plan(
 @cache
 def _workplace(folder: str, task: str) -> tuple[Scene, tuple[Source, ...]]:
     """This process's scene and sources of a task: making them takes seconds."""
-    return Scene(task), read_sources(folder, task)
+    return Scene(task), sources_of(folder, task)
 
 
 def _quiet() -> None:
@@ -192,8 +217,14 @@ def _quiet() -> None:
         os.environ[name] = "1"
 
 
+def _generator(checkout: Path | None) -> str | None:
+    """What the rows of a generator say that it is; those of Isaac Lab's say nothing."""
+    return f"mimicgen {version_of(checkout)}" if checkout else None
+
+
 def run_job(
-    job: Job, folder: str, found: Found, setting: Setting, known: Mapping[Settled, bool], first: int = FIRST_LAYOUT
+    job: Job, folder: str, found: Found, setting: Setting, known: Mapping[Settled, bool], first: int = FIRST_LAYOUT,
+    checkout: Path | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of a job's trials, in order; `found` are the task's boundaries by origin, `first` is layout 0's seed."""
     scene, sources = _workplace(folder, job.task)
@@ -202,11 +233,13 @@ def run_job(
         times = found[name] if name in found else with_error(name, sources, job.trial)
         layout = first + job.trial
         row = run_trial(
-            scene, sources, times, offset=job.offset, layout=layout, setting=setting, known=memory
+            scene, sources, times, offset=job.offset, layout=layout, setting=setting, known=memory, checkout=checkout
         )
         if row["source"] is not None:
             memory[row["source"], tuple(row["ends"])] = row["success"]
         key = {"task": job.task, "offset": list(job.offset), "boundaries": name, "trial": job.trial}
+        if checkout:
+            key["generator"] = _generator(checkout)
         rows.append(key | row)
     return rows
 
@@ -236,21 +269,27 @@ def run_trials(
     folder: Path | str, out: Path | str, boundaries: Mapping[str, Found], *, errors: Sequence[str] = (),
     offsets: Sequence[Offset] = OFFSETS, trials: int = 200, setting: Setting = Setting(),
     first: int = FIRST_LAYOUT, workers: int = 2, progress: Callable[[int], None] | None = None,
+    checkout: Path | None = None,
 ) -> tuple[Outcomes, ...]:
-    """Try `trials` layouts with sources of a simulated `folder`, and append a line a trial to `out` (.jsonl).
+    """Try `trials` layouts with sources of a simulated `folder` or an HDF5 file, and append a line a trial to `out`.
 
     `boundaries` are by task and origin; `errors` (see `ERRORS`) are tried beside them. The same call goes on where an
-    earlier one stopped. `progress(n)` is called after n more trials. Raises `TempolocError` where the generator is not
-    installed, the folder has no sources, or another process writes the file.
+    earlier one stopped. `progress(n)` is called after n more trials. The generator is Isaac Lab's, or that of a
+    MimicGen `checkout`. Raises `TempolocError` where it is not there, the folder has no sources, or another process
+    writes the file or another generator has.
     """
     folder, out = str(Path(folder).resolve()), Path(out)
     for task in boundaries:
-        read_sources(folder, task)  # say what is wrong before the workers start
-    isaac_mimic()
+        sources_of(folder, task)  # say what is wrong before the workers start
+    if checkout is None:
+        isaac_mimic()
+    generator = _generator(checkout)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
         rows = read_trials(out)
+        if any(row.get("generator") != generator for row in rows):
+            raise TempolocError(f"{out} holds trials of another generator: choose another -o")
         seen = {_key(row) for row in rows}
         known: dict[tuple[str, Offset, int], dict[Settled, bool]] = {}
         _remember(known, rows)
@@ -258,7 +297,7 @@ def run_trials(
         jobs = plan(names, offsets, trials, lambda *key: key in seen)
         with out.open("a", encoding="utf-8") as file:
             file.truncate(_whole_bytes(out))
-            for new in _run(jobs, folder, boundaries, setting, known, first, workers):
+            for new in _run(jobs, folder, boundaries, setting, known, first, workers, checkout):
                 file.write("".join(json.dumps(row) + "\n" for row in new))
                 file.flush()
                 rows += new
@@ -283,11 +322,12 @@ def _remember(known: dict[tuple[str, Offset, int], dict[Settled, bool]], rows: S
 def _run(
     jobs: Iterator[Job], folder: str, boundaries: Mapping[str, Found], setting: Setting,
     known: Mapping[tuple[str, Offset, int], Mapping[Settled, bool]], first: int, workers: int,
+    checkout: Path | None,
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of jobs, in order, with a few in flight."""
     def submit(job: Job) -> Future[list[dict[str, Any]]]:
         mine = dict(known.get((job.task, job.offset, job.trial), {}))
-        return pool.submit(run_job, job, folder, boundaries[job.task], setting, mine, first)
+        return pool.submit(run_job, job, folder, boundaries[job.task], setting, mine, first, checkout)
 
     # spawn: a forked child would inherit the parent's thread state
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
@@ -303,22 +343,23 @@ def _run(
 def try_boundaries(
     folder: Path | str, out: Path | str, names: Sequence[str], *, tasks: Sequence[str] = (),
     offsets: Sequence[Offset] = OFFSETS, trials: int = 20, workers: int = 2,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None, checkout: Path | None = None,
 ) -> tuple[Outcomes, ...]:
-    """Try boundaries by their names (see `named_boundaries`) with the sources of a simulated `folder`.
+    """Try boundaries by their names (see `named_boundaries`) with the sources of a simulated `folder` or file.
 
     `tasks` are those of the folder that can be generated, by default. Goes on with its own `out`, as `run_trials` does,
     and raises what that and `named_boundaries` raise.
     """
-    there = load_benchmark(folder).tasks
+    there = (task_of(folder),) if is_hdf5(folder) else load_benchmark(folder).tasks
     chosen = tuple(tasks) or tuple(task for task in PARTS if task in there)
     if not chosen:
         raise TempolocError(f"{folder} has no task that can be generated here: {', '.join(PARTS)}")
     found, errors = {}, tuple[str, ...]()
     for task in chosen:
-        found[task], errors = named_boundaries(names, folder, task, read_sources(folder, task))
+        found[task], errors = named_boundaries(names, folder, task, sources_of(folder, task))
     return run_trials(
-        folder, out, found, errors=errors, offsets=offsets, trials=trials, workers=workers, progress=progress
+        folder, out, found, errors=errors, offsets=offsets, trials=trials, workers=workers, progress=progress,
+        checkout=checkout,
     )
 
 # %% ../../nbs/75_generation/50_trials.ipynb #75136052

@@ -119,8 +119,9 @@ class Combined:
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #26a083d5
 def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Combined:
-    """The trials at `rows`, all of one clip and run."""
-    model, fps = trials.runs[trials.run[rows[0]]]
+    """The trials at `rows`, all of one clip and rate."""
+    runs = [trials.runs[run] for run in np.unique(trials.run[rows])]
+    model, fps = " + ".join(name for name, _ in runs), runs[0][1]
     n, rate = len(clip.events), min(fps, clip.fps or fps)
     starts, ends = trials.start[rows, :n], trials.end[rows, :n]
     others = ends if side == "start" else np.where(np.isnan(ends), np.nan, starts)
@@ -129,17 +130,21 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
 def combine_trials(
-    predictions: Path | str | Sequence[Path | str], benchmark: Benchmark, boundary_is: BoundaryIs | None = None
+    predictions: Path | str | Sequence[Path | str], benchmark: Benchmark, boundary_is: BoundaryIs | None = None, *,
+    pooled: bool = False,
 ) -> list[Combined]:
     """Every clip of each run (model, fps) in prediction files, combined; a single trial stands for itself.
 
-    Trials are read as strict scoring reads them, whatever order their events were asked in. `boundary_is` as in
-    `evaluate`. Raises `TempolocError` for rows that cannot be scored.
+    `pooled`: the trials of all models at one rate count as one model's. Trials are read as strict scoring reads them,
+    whatever order their events were asked in. `boundary_is` as in `evaluate`. Raises `TempolocError` for rows that
+    cannot be scored.
     """
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     trials = read_trials(paths, index_clips(benchmark, benchmark.clips), "strict", boundary_is)
-    order = np.lexsort((trials.trial, trials.clip, trials.run))
-    keys = np.stack([trials.run[order], trials.clip[order]])
+    rates = np.array([fps for _, fps in trials.runs])
+    group = np.unique(rates, return_inverse=True)[1][trials.run] if pooled else trials.run
+    order = np.lexsort((trials.trial, trials.clip, group))
+    keys = np.stack([group[order], trials.clip[order]])
     cuts = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
     found = []
     for rows in np.split(order, cuts):
@@ -202,21 +207,22 @@ class CombineSummary:
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #fefd989d
 def combine(
-    path: Path | str, out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
+    predictions: Path | str | Sequence[Path | str], out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
     boundary_is: BoundaryIs | None = None, force: bool = False,
 ) -> CombineSummary:
-    """Write one combined answer a clip (and model and fps) of the predictions at `path` to `out`, all or nothing.
+    """Write one combined answer a clip (and model and fps) of a prediction file to `out`, all or nothing.
 
-    The model is then called `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made
-    goes to `<name>.run.json`. `force` replaces what is there. Raises `TempolocError` for a threshold outside [0, 1],
-    for an `out` that is there, and as `combine_trials` does.
+    The trials of several files count as one model's: there is one answer a clip (and fps). The model is then called
+    `NAME/median`, or `NAME/median>=0.6` with a threshold. A record of how the trials were made goes to
+    `<name>.run.json`. `force` replaces what is there. Raises `TempolocError` for a threshold outside [0, 1], for an
+    `out` that is there, and as `combine_trials` does.
     """
-    path = Path(path)
-    out = derived_file(out, path, benchmark.file, force=force)
+    paths = [Path(p) for p in ([predictions] if isinstance(predictions, str | Path) else predictions)]
+    out = derived_file(out, *paths, benchmark.file, force=force)
     if not 0 <= threshold <= 1:
         raise TempolocError(f"the threshold is a share of trials, 0 to 1, not {threshold}")
     rows, events, disordered = [], 0, 0
-    for combined in combine_trials(path, benchmark, boundary_is):
+    for combined in combine_trials(paths, benchmark, boundary_is, pooled=len(paths) > 1):
         row = combined_row(combined, threshold, boundary_is)
         row["model"] += f"/median>={threshold:g}" if threshold else "/median"
         times = [None if a else b for a, b in zip(row["abstained"], row["boundary_s"], strict=True)]
@@ -224,7 +230,8 @@ def combine(
         events += len(times)
         rows.append(row)
     write_jsonl(out, rows, force=force)
-    derive_record(out, path, combined={"from": path.name, "by": "median", "threshold": threshold})
+    names = paths[0].name if len(paths) == 1 else [path.name for path in paths]
+    derive_record(out, *paths, combined={"from": names, "by": "median", "threshold": threshold})
     return CombineSummary(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
         sum(sum(r["abstained"]) for r in rows), disordered,
@@ -236,7 +243,7 @@ Order = Literal["confidence", "spread", "error"]
 
 @dataclass(frozen=True, slots=True)
 class RiskPoint:
-    """Events at least as good as `threshold`: their share of all events, and their errors against the truth."""
+    """Events, or clips, at least as good as `threshold`: their share of all, and their errors against the truth."""
 
     threshold: float  # confidence (least kept), spread or error (s, most kept)
     coverage: float
@@ -245,31 +252,54 @@ class RiskPoint:
     mre_pct: float  # of the subtask's duration
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #0215927d
-def _errors(combined: Sequence[Combined], benchmark: Benchmark) -> Iterator[tuple[CombinedEvent, float, float]]:
-    """(event, absolute error in s, duration of its subtask in s) of each event that is not missing."""
-    clips = {c.clip: c for c in benchmark.clips}
-    for answer in combined:
-        clip = clips[answer.clip]
-        durations = [d * clip.label_scale for d in clip.subtask_durations]
-        for e, truth, duration in zip(answer.events, clip.source_boundaries, durations, strict=True):
-            if e.boundary is not None:
-                yield e, abs(e.boundary - truth), duration
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """An event, or a clip by its worst event: what it is kept by, and its errors (s, % of the subtask's duration)."""
+
+    confidence: float
+    spread: float
+    error: float
+    relative: float
+
+    def worth(self, by: Order) -> float:
+        return {"confidence": -self.confidence, "spread": self.spread, "error": self.error}[by]
+
+
+def _judged(answer: Combined, clip: Clip) -> Iterator[_Judged]:
+    """Each event that is not missing."""
+    for e, truth, duration in zip(answer.events, clip.source_boundaries, clip.subtask_durations, strict=True):
+        if e.boundary is not None:
+            error = abs(e.boundary - truth)
+            yield _Judged(e.confidence, e.spread_s or 0.0, error, 100 * error / (duration * clip.label_scale))
+
+
+def _whole(events: Sequence[_Judged]) -> _Judged:
+    """A clip: as sure as its least sure event, with the mean of its events' errors."""
+    return _Judged(
+        min(e.confidence for e in events), max(e.spread for e in events),
+        float(np.mean([e.error for e in events])), float(np.mean([e.relative for e in events])),
+    )  # fmt: skip
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #83519b0a
 def risk_coverage(
-    combined: Sequence[Combined], benchmark: Benchmark, by: Order = "confidence"
+    combined: Sequence[Combined], benchmark: Benchmark, by: Order = "confidence", *, whole: bool = False
 ) -> dict[str, tuple[RiskPoint, ...]]:
     """Error of what is kept of each task at each threshold, the strictest first.
 
-    `by` the true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` for a
-    task whose every event is missing.
+    Kept are events; with `whole` clips, which are as good as their worst event, and none with a missing one. `by` the
+    true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` for a task of
+    which nothing can be kept.
     """
-    found = {}
+    clips, found = {c.clip: c for c in benchmark.clips}, {}
     for task, answers in _by_task(combined, benchmark).items():
-        rows = list(_errors(answers, benchmark))
+        judged = [(c, list(_judged(c, clips[c.clip]))) for c in answers]
+        rows = [row for _, events in judged for row in events]
+        total = sum(len(c.events) for c in answers)
+        if whole:
+            rows, total = [_whole(events) for c, events in judged if len(events) == len(c.events)], len(answers)
         if not rows:
             raise TempolocError(f"{task}: no event was answered by half of its trials: there is nothing to keep")
-        found[task] = tuple(_points(rows, sum(len(c.events) for c in answers), by))
+        found[task] = tuple(_points(rows, total, by))
     return found
 
 
@@ -283,16 +313,14 @@ def _by_task(combined: Sequence[Combined], benchmark: Benchmark) -> dict[str, li
     return found
 
 
-def _points(rows: Sequence[tuple[CombinedEvent, float, float]], total: int, by: Order) -> Iterator[RiskPoint]:
-    """The points of one curve, from (event, error, duration)."""
-    errors, durations = np.array([r[1] for r in rows]), np.array([r[2] for r in rows])
-    keys = {"confidence": [-r[0].confidence for r in rows], "spread": [r[0].spread_s for r in rows], "error": errors}
-    worth = np.round(np.array(keys[by], dtype=float), 6)
+def _points(rows: Sequence[_Judged], total: int, by: Order) -> Iterator[RiskPoint]:
+    """The points of one curve."""
+    errors, relative = np.array([r.error for r in rows]), np.array([r.relative for r in rows])
+    worth = np.round(np.array([r.worth(by) for r in rows], dtype=float), 6)
     for level in np.unique(worth):
         kept: Bools = worth <= level
         count, mae = int(kept.sum()), float(errors[kept].mean())
-        mre = float((100 * errors[kept] / durations[kept]).mean())
-        yield RiskPoint(abs(float(level)), count / total, count, mae, mre)
+        yield RiskPoint(abs(float(level)), count / total, count, mae, float(relative[kept].mean()))
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #0b7866f6
 def mean_average_precisions(

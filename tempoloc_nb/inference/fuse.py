@@ -27,6 +27,8 @@ from tempoloc_nb.inference.signals import (
     Transition,
     event_kinds,
     find_transitions,
+    approach,
+    objects_of,
     starts_of,
     with_starts,
 )
@@ -126,12 +128,15 @@ class FuseSummary:
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #25eeb14f
 def fuse_answer(
-    combined: Combined, signal: Signal | None, told: Told | None = None, reach_s: float | None = None
+    combined: Combined, signal: Signal | None, told: Told | None = None, reach_s: float | None = None,
+    objects: Mapping[str, str] | None = None,
 ) -> tuple[Combined, tuple[str, ...]]:
     """A combined answer moved to its clip's signal, and each event's outcome; without a signal it stays as it is.
 
     The start of a skill goes with its end: where that is moved, it is put as `with_starts` does, also where the model
-    missed it. The reach is half of the signal's length unless `reach_s` says another.
+    missed it. Where it is not, but the signal has the way of the hand and of the skill's object (`objects`, by label),
+    the start is where the hand came to the object (`approach`). The reach is half of the signal's length unless
+    `reach_s` says another.
     """
     times = [e.boundary for e in combined.events]
     if signal is None:
@@ -146,6 +151,11 @@ def fuse_answer(
     for i, time in enumerate(with_starts(kinds, found, signal)):
         if kinds[i] == "start" and outcomes[i + 1 : i + 2] == ["moved"]:
             found[i], outcomes[i] = time, "moved"
+            continue
+        thing = signal.things.get((objects or {}).get(combined.events[i].label, ""))
+        if thing is not None and signal.hand is not None and (end := found[i + 1]) is not None:
+            came = approach(signal.hand, thing, signal.times, end)
+            found[i], outcomes[i] = max([came, *(t for t in found[:i] if t is not None and t <= end)]), "moved"
     return move_events(combined, found), tuple(outcomes)
 
 
@@ -172,8 +182,9 @@ def fuse(
     counts: Counter[str] = Counter()
     moved: list[float] = []
     for a in answers:
-        starts = starts_of(benchmark.tasks[a.task], [e.label for e in a.events])
-        fused, outcomes = fuse_answer(a, signals.get(a.clip), starts | dict(told or {}), reach_s)
+        task, labels = benchmark.tasks[a.task], [e.label for e in a.events]
+        kinds = starts_of(task, labels) | dict(told or {})
+        fused, outcomes = fuse_answer(a, signals.get(a.clip), kinds, reach_s, objects_of(task, labels))
         row = combined_row(fused, 0.0, boundary_is)
         before = [e.boundary for e in a.events]
         rows.append(row | {"model": f"{a.model}/fused", "coarse_s": before, "outcome": list(outcomes)})

@@ -109,10 +109,16 @@ def derived_file(out: Path | str, *read: Path | None, force: bool = False) -> Pa
     return check_output(output_file(out), force=force, inputs=read, beside=[record_path(out)])
 
 
-def derive_record(out: Path, source: Path, **made: Any) -> None:
-    """Write the record of the predictions `out` that were `made` of those in `source`, which may have none."""
+def derive_record(out: Path, *sources: Path, **made: Any) -> None:
+    """Write the record of the predictions `out` that were `made` of those in `sources`, which may have none.
+
+    Of several, what they have in common is kept.
+    """
     if is_stream(out):
         return
-    before = read_record(source) if record_path(source).exists() else {}
-    asked = {"asked": before["asked"]} if "asked" in before else {}
-    write_record(out, {"settings": {**before.get("settings", {}), **made}, **asked, "versions": versions()})
+    before = [read_record(source) if record_path(source).exists() else {} for source in sources]
+    settings = [record.get("settings", {}) for record in before]
+    same = {k: v for k, v in settings[0].items() if all(k in other and other[k] == v for other in settings)}
+    alike = all(record.get("asked") == before[0].get("asked") for record in before)
+    asked = {"asked": before[0]["asked"]} if alike and "asked" in before[0] else {}
+    write_record(out, {"settings": {**same, **made}, **asked, "versions": versions()})

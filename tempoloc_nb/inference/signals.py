@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -30,37 +30,45 @@ EventKind = Kind | Literal["start"]  # a skill's start is no transition of the g
 # %% auto #0
 __all__ = ['Kind', 'KINDS', 'EventKind', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'DONE', 'VERBS', 'Told', 'EVENT_KINDS',
            'LEAST_HOLD', 'NEAR', 'LEAD', 'GRID', 'SMOOTH', 'Boundaries', 'Signal', 'signal_at', 'Transition',
-           'find_transitions', 'event_kinds', 'read_told', 'gripper_rule', 'arrival', 'with_starts', 'starts_of',
-           'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
+           'find_transitions', 'event_kinds', 'read_told', 'gripper_rule', 'arrival', 'approach', 'slowing',
+           'with_starts', 'objects_of', 'starts_of', 'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows',
+           'motion_answers']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
 class Signal:
     """How far a gripper is open: `opening` (F,), in any unit, larger is more open, at `times` (F,) in s of the clip.
 
-    `hand` (F, 3), in m, is where it was, if that is known. Raises `TempolocError` unless all are finite and of one
-    length, and times increase.
+    `hand` (F, 3), in m, is where it was, if that is known, `things` by name (F, 3) where objects were. Raises
+    `TempolocError` unless all are finite and of one length, and times increase.
     """
 
     opening: Floats
     times: Floats
     hand: Floats | None = None
+    things: Mapping[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.opening.ndim != 1 or self.opening.shape != self.times.shape:
             raise TempolocError(f"a signal is one number a time: {self.opening.shape} for {self.times.shape} times")
-        if self.hand is not None and self.hand.shape != (len(self.times), 3):
-            raise TempolocError(f"a hand's way is three numbers a time: {self.hand.shape} for {self.times.shape} times")
-        if not all(np.isfinite(a).all() for a in (self.opening, self.times, self.hand) if a is not None):
+        ways = {"a hand": self.hand} if self.hand is not None else {}
+        ways |= {f"the object {name}": way for name, way in self.things.items()}
+        for whose, way in ways.items():
+            if way.shape != (len(self.times), 3):
+                shapes = f"{way.shape} for {self.times.shape} times"
+                raise TempolocError(f"the way of {whose} is three numbers a time: {shapes}")
+        if not all(np.isfinite(a).all() for a in (self.opening, self.times, *ways.values())):
             raise TempolocError("a signal holds finite numbers: it has NaN or infinity")
         if (np.diff(self.times) <= 0).any():
             raise TempolocError("the times of a signal must increase")
 
 
-def signal_at(opening: npt.ArrayLike, hz: float, hand: Floats | None = None) -> Signal:
+def signal_at(
+    opening: npt.ArrayLike, hz: float, hand: Floats | None = None, things: Mapping[str, Floats] | None = None
+) -> Signal:
     """The signal whose sample i was taken at i / `hz` s."""
     values = np.asarray(opening, dtype=np.float64)
-    return Signal(values, np.arange(len(values)) / hz, hand)
+    return Signal(values, np.arange(len(values)) / hz, hand, things or {})
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6e9494be
 SPEED = 0.5  # ranges a second, slower is creeping
@@ -209,7 +217,27 @@ def arrival(places: Floats, times: Floats, end: float, near: float = NEAR) -> fl
     The first of the times if it never was farther away.
     """
     there = np.array([np.interp(end, times, axis) for axis in places.T])
-    away = np.linalg.norm(places - there, axis=1)
+    return _since(np.linalg.norm(places - there, axis=1), times, end, near)
+
+
+def approach(places: Floats, thing: Floats, times: Floats, end: float, near: float = NEAR) -> float:
+    """From when on (s) a hand at `places` (F, 3) m stays no more than `near` m farther from a `thing` than at `end`.
+
+    The `thing` is at (F, 3) m. As long as the hand is at it, another `end` changes little.
+    """
+    away = np.linalg.norm(places - thing, axis=1)
+    return _since(away - np.interp(end, times, away), times, end, near)
+
+
+def slowing(places: Floats, times: Floats, after: float, end: float) -> float:
+    """When (s) the speed of a hand at `places` (F, 3) m last was above half of its peak, between two times (s)."""
+    speed = np.linalg.norm(np.gradient(places, times, axis=0), axis=1)
+    kept = (times >= after) & (times <= end)
+    return float(times[kept][speed[kept] > speed[kept].max() / 2][-1]) if speed[kept].any() else end
+
+
+def _since(away: Floats, times: Floats, end: float, near: float) -> float:
+    """From when on (s) `away` (F,) stays within `near` up to the `end`; the first of the times if it always is."""
     outside = np.flatnonzero((away > near) & (times < end))
     if not len(outside):
         return float(times[0])
@@ -236,6 +264,12 @@ def with_starts(
             came = end - LEAD if signal.hand is None else arrival(signal.hand, signal.times, end)
             found[i] = max([came, float(signal.times[0]), *(t for t in found[:i] if t is not None and t <= end)])
     return tuple(found)
+
+
+def objects_of(task: Task, labels: Sequence[str]) -> dict[str, str]:
+    """The object of each skill that one of a clip's `labels` starts, as the task's subtasks say."""
+    objects = {s.start: s.object_ref for s in task.subtasks if s.start is not None and s.object_ref}
+    return {label: objects[event] for label, event in zip(labels, task.events, strict=False) if event in objects}
 
 
 def starts_of(task: Task, labels: Sequence[str]) -> dict[str, EventKind | None]:

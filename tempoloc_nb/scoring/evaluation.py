@@ -54,13 +54,17 @@ class EventResult:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """One demonstration: how many trials it has and how many were scored, its scores, its worst event (0-based)."""
+    """One demonstration: how many trials it has and how many were scored, its scores, its worst event (0-based).
+
+    `event_mre_pct` is the mean relative error (%) of each of its events.
+    """
 
     clip: str
     trials: int
     scored: int
     worst_event: int | None
     scores: Mapping[str, float | None]
+    event_mre_pct: tuple[float | None, ...]
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #1f33212f
 @dataclass(frozen=True, slots=True)
@@ -155,12 +159,14 @@ def _demo_results(
     cells = zip(*([None if x != x else x for x in v.tolist()] for v in columns.values()), strict=True)  # NaN → None
     errors = demo.values["mae_s"]
     worst = np.where(np.isnan(errors), -1.0, errors).argmax(axis=1)
+    relative = [tuple(None if x != x else x for x in row) for row in demo.values["mre_pct"].tolist()]
     results = []
     for d, row in enumerate(cells):
         if trials[d]:
             event = None if np.isnan(errors[d]).all() else int(worst[d])
             scores = dict(zip(columns, row, strict=True))
-            results.append(DemoResult(truth.clips[d].clip, int(trials[d]), int(scored[d]), event, scores))
+            counts = int(trials[d]), int(scored[d])
+            results.append(DemoResult(truth.clips[d].clip, *counts, event, scores, relative[d]))
     return tuple(results)
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #1d5081b7
@@ -286,12 +292,18 @@ class Comparison:
     p: float | None
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #190c9d42
-def _paired(a: RunResult, b: RunResult, score: str) -> dict[str, Floats]:
+def _paired(a: RunResult, b: RunResult, score: str, event: int | None) -> dict[str, Floats]:
     """The pairs (demos, 2) of each task that both runs have, by task."""
+
+    def value(demo: DemoResult) -> float | None:
+        if event is None:
+            return demo.scores.get(score)
+        return demo.event_mre_pct[event] if event < len(demo.event_mre_pct) else None
+
     pairs: dict[str, Floats] = {}
-    others = {d.clip: d.scores for t in b.tasks for d in t.demos}
+    others = {d.clip: value(d) for t in b.tasks for d in t.demos}
     for task in a.tasks:
-        both = [(d.scores.get(score), others[d.clip].get(score)) for d in task.demos if d.clip in others]
+        both = [(value(d), others[d.clip]) for d in task.demos if d.clip in others]
         known = [(x, y) for x, y in both if x is not None and y is not None]
         if known:
             pairs[task.task] = np.array(known)
@@ -303,15 +315,19 @@ def compare(
     b: RunResult,
     score: str = "mre_pct",
     *,
+    event: int | None = None,
     resamples: int = 10_000,
     seed: int = 0,
     confidence: float = 0.95,
 ) -> tuple[Comparison, ...]:
     """Compare two runs of one benchmark and mode on a score: one row a task, then one for the mean over tasks.
 
-    Raises `TempolocError` if they share no demonstration with that score.
+    `event` (0-based) compares the relative error of that event alone. Raises `TempolocError` if the runs share no
+    demonstration with that score, or for an event and another score than `mre_pct`.
     """
-    pairs = _paired(a, b, score)
+    if event is not None and score != "mre_pct":
+        raise TempolocError(f"single events are compared by mre_pct, not by {score}")
+    pairs = _paired(a, b, score, event)
     if not pairs:
         raise TempolocError(f"{a.model} and {b.model} share no demonstration with the score {score!r}")
     rows, parts = [], []
@@ -329,6 +345,19 @@ def compare(
     return tuple(rows)
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #57e0f2de
+def _shares(scores: Scores) -> list[str]:
+    """What MRE alone hides: how many times are near, how many are far off, and to which side."""
+    near = [f"{100 * found.value:.1f} % within {name[4:-1]} s"
+            for name in ("hit@0.25s", "hit@0.5s")
+            if (found := scores.get(name)) is not None and found.value is not None]  # fmt: skip
+    far, bias = scores["over_100pct"].value, scores["bias_s"].value
+    return [
+        *near,
+        *([] if far is None else [f"{100 * far:.1f} % off by over 100 %"]),
+        *([] if bias is None else [f"bias {bias:+.3f} s"]),
+    ]
+
+
 def evaluation_lines(evaluation: Evaluation) -> list[str]:
     """An evaluation as text: a line for each run, with its tasks indented below it."""
     lines = [f"{evaluation.benchmark}, {evaluation.mode} scoring, {evaluation.confidence:.0%} intervals"]
@@ -338,7 +367,8 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
             scores = result.scores
             shown = [
                 f"MAE {scores['mae_s'].format()} s",
-                f"MRE {scores['mre_pct'].format(1)} %",
+                f"MRE {scores['mre_pct'].format(1)} %, median {scores['p50_pct'].format(1, interval=False)} %",
+                *_shares(scores),
                 f"compliance {scores['compliance'].format()}",
                 f"recall {scores['recall'].format()}",
                 "success" if result.success else "no success",

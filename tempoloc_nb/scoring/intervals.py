@@ -119,8 +119,10 @@ def mean_of(parts: Sequence[Sampled]) -> Sampled:
     return Sampled(value, np.mean(samples, axis=0) if len(samples) == len(known) else None)
 
 # %% ../../nbs/40_scoring/50_intervals.ipynb #7044984b
-def sample_quantile(values: Floats, demos: npt.NDArray[np.int64], q: float, weights: Floats) -> Sampled:
-    """The q-quantile of pooled `values` (n,), each in its demonstration `demos` (n,), to a thousandth.
+def sample_quantile(
+    values: Floats, demos: npt.NDArray[np.int64], q: float, weights: Floats, digits: int = 3
+) -> Sampled:
+    """The q-quantile of pooled `values` (n,), each in its demonstration `demos` (n,), to `digits` decimals.
 
     The smallest value that at least a fraction q of the values do not exceed; each value counts as often as its
     demonstration was drawn.
@@ -128,7 +130,7 @@ def sample_quantile(values: Floats, demos: npt.NDArray[np.int64], q: float, weig
     there = ~np.isnan(values)
     if not there.any():
         return Sampled(math.nan)
-    levels, level = np.unique(np.round(values[there], 3), return_inverse=True)
+    levels, level = np.unique(np.round(values[there], digits), return_inverse=True)
     count = weights.shape[1]
     table = np.bincount(level * count + demos[there], minlength=len(levels) * count).reshape(len(levels), count)
     below = np.cumsum(table, axis=0, dtype=float)  # (levels, demos): how many values are at most this level

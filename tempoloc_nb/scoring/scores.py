@@ -215,11 +215,13 @@ def score_trials(
     def each(values: Bools | Ints | Floats, defined: Bools) -> Floats:
         return np.where(defined, values, np.nan)[:, None]
 
+    relative = _relative(error, truth.duration[demo], mode)
     tolerant = np.full(len(demo), mode == "strict")  # the recipe's rule reads no labels and no extra events
     values = {
         "mae_s": error,
         "mae_frames": error * truth.rate[demo],
-        "mre_pct": _relative(error, truth.duration[demo], mode),
+        "mre_pct": relative,
+        "over_100pct": np.where(np.isnan(relative), np.nan, relative > 100),
         "bias_s": signed,
         "worst_s": each(np.where(np.isnan(error), -np.inf, error).max(axis=1), kept),
         **_hits(error, ~np.isnan(signed), truth.rate[demo], fps, scoring),
@@ -243,22 +245,26 @@ def _frames(truth: TaskTruth) -> Floats:
 # %% ../../nbs/40_scoring/40_scores.ipynb #bd70a923
 @dataclass(frozen=True, slots=True)
 class DemoScores:
-    """Means over each demonstration's trials: `values` (demos, events or 1), `ratios` (demos, 2); pooled errors."""
+    """Means over each demonstration's trials: `values` (demos, events or 1), `ratios` (demos, 2); pooled errors.
+
+    `errors` (s) and `relative` (%) are (trials, events), each row of the demonstration `error_demo` (trials,).
+    """
 
     values: dict[str, Floats]
     ratios: dict[str, Floats]
     errors: Floats
+    relative: Floats
     error_demo: Ints
 
 
 def score_demos(trial: TrialScores, demo: Ints, demos: int) -> DemoScores:
     """Means over the trials of each of `demos` demonstrations; `demo` is each trial's row."""
-    error = trial.values["mae_s"]
     return DemoScores(
         {name: mean_by(v, demo, demos) for name, v in trial.values.items()},
         {name: mean_by(v, demo, demos) for name, v in trial.ratios.items()},
-        error.ravel(),
-        np.repeat(demo, error.shape[1]),
+        trial.values["mae_s"],
+        trial.values["mre_pct"],
+        demo,
     )
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #a9ba71a8
@@ -277,6 +283,10 @@ def score_samples(demo: DemoScores, weights: Floats) -> tuple[dict[str, Sampled]
                 event[name] = column
     ratios = np.nan_to_num(np.stack(list(demo.ratios.values()), axis=1))
     scores |= dict(zip(demo.ratios, sample_ratios(ratios, weights), strict=True))
+    pooled = np.repeat(demo.error_demo, width)
     for q in (50, 90):
-        scores[f"p{q}_s"] = sample_quantile(demo.errors, demo.error_demo, q / 100, weights)
+        scores[f"p{q}_s"] = sample_quantile(demo.errors.ravel(), pooled, q / 100, weights)
+    scores["p50_pct"] = sample_quantile(demo.relative.ravel(), pooled, 0.5, weights, digits=1)
+    for event, column in zip(events, demo.relative.T, strict=True):
+        event["p50_pct"] = sample_quantile(column, demo.error_demo, 0.5, weights[:0], digits=1)
     return scores, events

@@ -15,10 +15,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ..clips.manifest import Benchmark, Clip
-from ..core.plots import COLOURS, house_style
+from ..core.plots import COLOURS, LOOKS, SERIES, house_style, plain_log
 from ..inference.no_video import clip_duration, prediction_rows, train_median
 from ..scoring.answer_shift import Shift, written_boundaries
 from ..scoring.evaluation import RunResult
@@ -27,13 +26,10 @@ from .figures import interval_bars
 from .tables import MEAN, by_task, family_name, score_boundaries, score_rows, score_table, spread
 from .targets import mre_limit, p_text, paired
 
-# One mark a family, in the benchmark's order; told apart without colour too.
-FAMILY_MARKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#CC79A7", "^"), ("#009E73", "D"), ("#E69F00", "v"))
-
 # %% auto #0
-__all__ = ['FAMILY_MARKS', 'SHIFT_INTERVALS', 'DIFFERENCE_INTERVALS', 'rate_table', 'best_rate', 'rate_figure', 'plain_log',
-           'clock_figure', 'shift_table', 'shift_marks', 'scaled_prior_run', 'against_priors', 'clock_verdict',
-           'ignoring_run', 'swaps', 'followed', 'swap_table', 'swap_verdict']
+__all__ = ['SHIFT_INTERVALS', 'DIFFERENCE_INTERVALS', 'rate_table', 'best_rate', 'rate_figure', 'clock_figure', 'shift_table',
+           'shift_marks', 'scaled_prior_run', 'view_costs', 'against_priors', 'clock_verdict', 'ignoring_run', 'swaps',
+           'followed', 'swap_table', 'swap_verdict']
 
 # %% ../../nbs/85_study/50_ablations.ipynb #aa48b61b
 def rate_table(runs: Mapping[str, Sequence[RunResult]], oracles: Sequence[RunResult]) -> pd.DataFrame:
@@ -57,63 +53,54 @@ def best_rate(table: pd.DataFrame) -> str:
     return f"Least mean error: {'; '.join(found)}."
 
 # %% ../../nbs/85_study/50_ablations.ipynb #e0554d4c
-def _row_style(kind: str, place: int) -> dict[str, Any]:
-    """How a row's line looks: models in blues with full lines, the oracle green and dash-dotted."""
-    if kind == "oracle":
-        return {"color": COLOURS["oracle"], "ls": "-.", "marker": "D"}
-    return {"color": ("#56B4E9", COLOURS["model"], "#CC79A7")[place % 3], "ls": "-", "marker": "os^"[place % 3]}
-
-
 def _rate_panel(axes: Axes, family: pd.DataFrame, title: str, rows: Sequence[str]) -> None:
-    """One family's lines and its target."""
-    for i, row in enumerate(rows):
+    """One family's lines and its target. The last model's marks are full, those of models before it are not."""
+    models = [row for row in rows if row in set(family.loc[family["kind"] == "model", "row"])]
+    for row in rows:
         part = family[family["row"] == row].sort_values("fps")
         if len(part):
-            style, bars = _row_style(str(part["kind"].iloc[0]), i), interval_bars(part, "mre_pct")
-            axes.errorbar(part["fps"], part["mre_pct"], yerr=bars, ms=5, lw=1.6, capsize=3, label=row, **style)
+            look, bars = LOOKS[str(part["kind"].iloc[0])], interval_bars(part, "mre_pct")
+            style: dict[str, Any] = {"color": look.colour, "marker": look.mark, "ls": "-"}
+            if row in models[:-1]:
+                style |= {"mfc": "white", "ls": "--"}
+            axes.errorbar(part["fps"], part["mre_pct"], yerr=bars, ms=5, lw=1.4, capsize=3, label=row, **style)
     axes.axhline(mre_limit(title), color=COLOURS["target"], lw=1.2, ls="--", zorder=1)
-    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_title(title, loc="left", fontsize=9)
     axes.margins(x=0.12)
     plain_log(axes)
 
 # %% ../../nbs/85_study/50_ablations.ipynb #86a23799
-def rate_figure(table: pd.DataFrame, blind: Mapping[str, float] | None = None) -> Figure:
+def rate_figure(table: pd.DataFrame, no_video: Mapping[str, float] | None = None) -> Figure:
     """MRE against the sampling rate, one panel a family, with intervals; `table` as `rate_table` makes it.
 
-    `blind` has the MRE of the best no-video baseline by family name.
+    `no_video` has the MRE of the best no-video baseline by family name.
     """
     tasks, rows = list(dict.fromkeys(table["task"])), list(dict.fromkeys(table["row"]))
-    rates = sorted(set(table["fps"]))
+    rates, tall = sorted(set(table["fps"])), -(-len(tasks) // 2)
     with house_style():
-        figure = Figure(figsize=(2.9 * len(tasks) + 0.9, 3.5), layout="constrained")
-        grid = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
-        for task, axes in zip(tasks, grid, strict=True):
+        figure = Figure(figsize=(6.6, 2.5 * tall + 0.8), layout="constrained")
+        grid = figure.subplots(tall, 2, sharex=True, sharey=True, squeeze=False)
+        for axes in grid.flat[len(tasks) :]:
+            axes.set_visible(False)
+        for task, axes in zip(tasks, grid.flat, strict=False):
             _rate_panel(axes, table[table["task"] == task], str(task), rows)
-            if blind and task in blind:
-                axes.axhline(blind[task], color="#333333", lw=1.2, ls=":", zorder=1)
+            if no_video and task in no_video:
+                axes.axhline(no_video[task], color=COLOURS["no-video"], lw=1.4, ls=":", zorder=1)
             axes.set_xticks(rates, [f"{r:g}" for r in rates])
-        grid[0].set_ylabel("MRE (% of the subtask duration)")
-        figure.supxlabel("sampled frames per second", fontsize=10)
-        handles = [*grid[0].get_legend_handles_labels()[0]]
+        figure.supylabel("MRE (% of the subtask duration)", fontsize=9)
+        figure.supxlabel("sampled frames per second", fontsize=9)
+        handles = [*grid.flat[0].get_legend_handles_labels()[0]]
         handles.append(Line2D([], [], color=COLOURS["target"], ls="--", label="target"))
-        if blind:
-            handles.append(Line2D([], [], color="#333333", ls=":", label="best no-video baseline"))
-        figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9)
+        if no_video:
+            handles.append(Line2D([], [], color=COLOURS["no-video"], ls=":", label="best no-video baseline"))
+        figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
     return figure
-
-# %% ../../nbs/85_study/50_ablations.ipynb #9ab15fe4
-def plain_log(axes: Axes) -> None:
-    """A logarithmic y axis with plain numbers: errors of 3 % and 100 % both stay readable."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
 
 # %% ../../nbs/85_study/50_ablations.ipynb #1fbe4df4
 def _marks(axes: Axes, table: pd.DataFrame, places: Mapping[str, int], families: Sequence[str]) -> None:
     """One mark a family and row with its interval, families side by side within a row."""
     for i, family in enumerate(families):
-        colour, mark = FAMILY_MARKS[i % len(FAMILY_MARKS)]
+        colour, mark = SERIES[i % len(SERIES)]
         part = table[table["task"] == family]
         y = [places[r] + (i - (len(families) - 1) / 2) * 0.6 / max(1, len(families)) for r in part["row"]]
         bars = interval_bars(part, "value")
@@ -233,6 +220,19 @@ def scaled_prior_run(
     name = "train-median-scaled"
     return score_boundaries(part, answers, model=name, fps=fps, mode="strict", resamples=resamples)
 
+# %% ../../nbs/85_study/50_ablations.ipynb #ae5ae98d
+def view_costs(runs: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
+    """One line a view: its MRE over families, and the difference to the first view, paired by clip.
+
+    Columns: `shown`, `mre_pct`, `difference` (points, above 0 where the change costs) with its interval, `p`.
+    """
+    (first, unchanged), *others = runs.items()
+    lines: list[dict[str, Any]] = [{"shown": first, "mre_pct": unchanged.scores["mre_pct"].value, "p": "–"}]
+    for name, run in others:
+        both = paired(run, unchanged, "mre_pct", resamples)[-1]
+        lines.append({"shown": name, "mre_pct": both.a, **spread(both.difference, "difference"), "p": p_text(both.p)})
+    return pd.DataFrame(lines, columns=["shown", "mre_pct", "difference", "low", "high", "p"])
+
 # %% ../../nbs/85_study/50_ablations.ipynb #61557295
 def against_priors(run: RunResult, priors: Sequence[RunResult], resamples: int) -> pd.DataFrame:
     """MRE of a run and of no-video baselines on the same clips, and the difference (run − prior) with its interval.
@@ -288,7 +288,7 @@ def ignoring_run(
 def swaps(path: Path | str, benchmark: Benchmark, asked: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """How often answers follow the question, by the places that were swapped.
 
-    One line a family and swap: `task`, `exchanged` (places, from 1), `answers`, `followed_pct`: the share in which the
+    One line a family and swap: `task`, `swapped` (places, from 1), `answers`, `followed_pct`: the share in which the
     swapped events are timed, and in their true order. `asked` (clip → labels) is the order of the questions.
     """
     written = written_boundaries(path, benchmark)
@@ -297,8 +297,8 @@ def swaps(path: Path | str, benchmark: Benchmark, asked: Mapping[str, Sequence[s
         clip = benchmark.clips[place]
         moved = [i for i, (a, b) in enumerate(zip(clip.labels, asked[clip.clip], strict=True)) if a != b]
         places = " ↔ ".join(str(i + 1) for i in moved)
-        rows.append({"task": clip.task, "exchanged": places, "followed_pct": 100.0 * (np.diff(times[moved]) > 0).all()})
-    groups = pd.DataFrame(rows).groupby(["task", "exchanged"])["followed_pct"]
+        rows.append({"task": clip.task, "swapped": places, "followed_pct": 100.0 * (np.diff(times[moved]) > 0).all()})
+    groups = pd.DataFrame(rows).groupby(["task", "swapped"])["followed_pct"]
     table = groups.agg(answers="size", followed_pct="mean").reset_index()
     return by_task(table, dict.fromkeys(row["task"] for row in rows))
 
@@ -324,7 +324,7 @@ def swap_table(
     lines = []
     for r in rows:
         line = {"task": family_name(r.task) if r.task else MEAN, "clips": r.demos, "mre_in_order_pct": r.b}
-        line |= {"mre_exchanged_pct": r.a, **spread(r.difference, "difference"), "p": p_text(r.p)}
+        line |= {"mre_swapped_pct": r.a, **spread(r.difference, "difference"), "p": p_text(r.p)}
         line["mre_ignoring_pct"] = wrong[r.task]
         lines.append({**line, "followed_pct": 100 * share[r.task]})
     return pd.DataFrame(lines)
@@ -337,6 +337,6 @@ def swap_verdict(table: pd.DataFrame) -> str:
     shares = ", ".join(f"{t} {v:.1f} %" for t, v in zip(families["task"], families["followed_pct"], strict=True))
     return (
         f"The swapped events got times in their true order in {mean['followed_pct']:.1f} % of answers ({shares}).\n"
-        f"Mean error {mean['mre_in_order_pct']:.1f} % in order, {mean['mre_exchanged_pct']:.1f} % swapped "
+        f"Mean error {mean['mre_in_order_pct']:.1f} % in order, {mean['mre_swapped_pct']:.1f} % swapped "
         f"(difference {mean['difference']:+.1f} points, p {mean['p']})."
     )

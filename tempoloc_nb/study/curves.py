@@ -5,14 +5,14 @@
 # %% ../../nbs/85_study/60_curves.ipynb #2aa22ae6
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -20,22 +20,21 @@ from matplotlib.lines import Line2D
 from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.files import read_jsonl
-from ..core.plots import COLOURS, house_style
+from ..core.plots import COLOURS, SERIES, house_style, plain_log
 from ..core.settings import data_dir
 from ..scoring.evaluation import RunResult
-from .ablations import plain_log
 from .experiments import Experiment, load_experiments
 from .figures import interval_bars
 from .tables import spread
-from .targets import mre_limit
+from .targets import mre_limit, p_text, paired
 from ..tiny.plan import load_plan
 
 LOGS = ("base.jsonl", "sft.jsonl")  # of the trainings of the zero-shot and of the fine-tuned model
 
 # %% auto #0
-__all__ = ['LOGS', 'SHIPPED_WEIGHTS', 'VALIDATION_SCORES', 'CHOICE_INTERVALS', 'log_files', 'read_log', 'training_table',
-           'smooth', 'loss_figure', 'validation_figure', 'is_shipped', 'checkpoint_steps', 'checkpoint_table',
-           'last_checkpoints', 'checkpoint_figure', 'choice_table', 'choice_verdict']
+__all__ = ['LOGS', 'SHIPPED_WEIGHTS', 'CHOICE_INTERVALS', 'log_files', 'read_log', 'training_table', 'smooth', 'stage_ends',
+           'loss_figure', 'validation_figure', 'validation_verdict', 'is_shipped', 'checkpoint_steps',
+           'checkpoint_table', 'last_checkpoints', 'checkpoint_figure', 'holm', 'choice_table', 'choice_verdict']
 
 # %% ../../nbs/85_study/60_curves.ipynb #35ff6422
 def log_files(folder: Path | str = "") -> tuple[Path, ...]:
@@ -84,11 +83,11 @@ def training_table(logs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One line a model: steps, minutes of training, stages with their last steps, and the training tasks."""
     found = []
     for name, losses in logs.items():
-        stages = ", ".join(f"{stage} to {end}" for stage, end in _stages(losses))
+        stages = ", ".join(f"{stage} to {end}" for stage, end in stage_ends(losses))
         tasks = ", ".join(sorted(set(losses["kind"])))
         minutes = round(_seconds(losses["seconds"]) / 60, 1)
         found.append({"model": name, "steps": int(losses["step"].max()), "minutes": minutes, "stages": stages,
-                      "lessons": tasks})  # fmt: skip
+                      "training tasks": tasks})  # fmt: skip
     return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/60_curves.ipynb #dd4f6aa7
@@ -100,35 +99,43 @@ def smooth(losses: pd.DataFrame, points: int = 40) -> pd.DataFrame:
     return losses.assign(step=place).groupby(["kind", "step"])["loss"].median().reset_index()
 
 # %% ../../nbs/85_study/60_curves.ipynb #3b722bfc
-def _stages(losses: pd.DataFrame) -> list[tuple[str, int]]:
-    """The name and last step of each stage, in order."""
+def stage_ends(losses: pd.DataFrame) -> list[tuple[str, int]]:
+    """The name and last step of each stage of a training, in order; none where its log names no stages."""
     if "stage" not in losses:
         return []
     return [(str(name), int(part["step"].max())) for name, part in losses.groupby("stage", sort=False)]
 
 # %% ../../nbs/85_study/60_curves.ipynb #e51300a6
-def loss_figure(logs: Mapping[str, pd.DataFrame]) -> Figure:
-    """Loss of each training task against steps, one panel a model; `logs` maps a model's name to its losses."""
+def loss_figure(logs: Mapping[str, pd.DataFrame], columns: int = 5) -> Figure:
+    """Loss of each training task against steps: a panel a task, a line a model. `logs` maps a model to its losses."""
     kinds = sorted({str(k) for losses in logs.values() for k in losses["kind"]})
-    palette = dict(zip(kinds, sns.color_palette("colorblind", len(kinds)), strict=True))
+    wide = min(columns, len(kinds))
+    tall = -(-len(kinds) // wide)
+    smoothed = [smooth(losses) for losses in logs.values()]
     with house_style():
-        figure = Figure(figsize=(5.2 * len(logs) + 0.6, 3.7), layout="constrained")
-        grid = figure.subplots(1, len(logs), sharey=True, squeeze=False)[0]
-        for (name, losses), axes in zip(logs.items(), grid, strict=True):
-            for kind, part in smooth(losses).groupby("kind"):
-                axes.plot(part["step"], part["loss"], color=palette[str(kind)], lw=1.6)
+        figure = Figure(figsize=(2.05 * wide + 0.7, 1.75 * tall + 0.7), layout="constrained")
+        grid = figure.subplots(tall, wide, sharex=True, sharey=True, squeeze=False)
+        for axes in grid.flat[len(kinds) :]:
+            axes.set_visible(False)
+        for kind, axes in zip(kinds, grid.flat, strict=False):
+            for (colour, dash), losses in zip(_MODEL_LINES, smoothed, strict=False):
+                part = losses[losses["kind"] == kind]
+                axes.plot(part["step"], part["loss"], color=colour, ls=dash, lw=1.6)
             plain_log(axes)
             axes.set_xlim(left=0)
-            axes.set_xlabel("step")
-            axes.set_title(name, loc="left", fontsize=10, pad=18)
-            _mark_stages(axes, _stages(losses))
-        grid[0].set_ylabel("loss (nats per token)")
-        handles = [Line2D([], [], color=palette[k], label=k) for k in kinds]
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(8, len(kinds)), fontsize=9)
+            axes.tick_params(labelbottom=True)
+            axes.set_title(kind.replace("_", " "), loc="left", fontsize=10)
+        figure.supxlabel("step", fontsize=10)
+        figure.supylabel("loss (nats per token)", fontsize=10)
+        lines = [Line2D([], [], color=c, ls=d, label=name) for (c, d), name in zip(_MODEL_LINES, logs, strict=False)]
+        figure.legend(handles=lines, loc="outside upper right", ncols=len(lines), fontsize=9)
     return figure
 
+
+_MODEL_LINES = (("#56B4E9", "--"), (COLOURS["model"], "-"))
+
 # %% ../../nbs/85_study/60_curves.ipynb #6b87dfbb
-def _mark_stages(axes: Axes, stages: list[tuple[str, int]]) -> None:
+def _mark_stages(axes: Axes, stages: Sequence[tuple[str, int]]) -> None:
     """The borders between stages of training, with their names."""
     begin = 0
     for name, end in stages:
@@ -141,35 +148,58 @@ def _mark_stages(axes: Axes, stages: list[tuple[str, int]]) -> None:
 
 # %% ../../nbs/85_study/60_curves.ipynb #6d811844
 SHIPPED_WEIGHTS = "runs/sft/model"  # what ships as tempoloc-tiny
-VALIDATION_SCORES = {"loss": "loss (nats per token)", "mean_s": "mean error of a time, given the truth before it (s)"}
 
 
-def validation_figure(validations: pd.DataFrame, task: str = "localize") -> Figure:
-    """Validation loss and error (s) of a training task against steps, one line an arm or split.
-
-    Raises `TempolocError` if the log has no validation of that training task.
-    """
+def _validations(validations: pd.DataFrame, task: str) -> pd.DataFrame:
     mine = validations[validations["lesson"] == task] if len(validations) else validations
     if not len(mine):
         raise TempolocError(f"the training log has no validation of the training task {task}")
+    return mine.sort_values("step", kind="stable")
+
+
+def validation_figure(
+    validations: pd.DataFrame, task: str = "localize", stages: Sequence[tuple[str, int]] = ()
+) -> Figure:
+    """Validation loss and error (s) of a training task against steps, one line a split.
+
+    `stages` of the training, as `stage_ends` has them, are marked. Raises `TempolocError` if the log has no validation
+    of that training task.
+    """
+    mine = _validations(validations, task)
     splits = list(dict.fromkeys(mine["split"]))
-    palette = dict(zip(splits, sns.color_palette("colorblind", len(splits)), strict=True))
+    titles = {"loss": "loss (nats per token)", "mean_s": "mean error of a time (s)"}
     with house_style():
-        figure = Figure(figsize=(9.6, 3.4), layout="constrained")
-        for axes, (score, label) in zip(figure.subplots(1, 2), VALIDATION_SCORES.items(), strict=True):
-            for split in splits:
-                part = mine[mine["split"] == split].sort_values("step")
-                axes.plot(part["step"], part[score], "o-", ms=4, lw=1.6, color=palette[split], label=split)
-            plain_log(axes)
+        figure = Figure(figsize=(9.6, 3.3), layout="constrained")
+        for axes, (score, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+            for split, (colour, dash) in zip(splits, itertools.cycle(reversed(_MODEL_LINES)), strict=False):
+                part = mine[mine["split"] == split]
+                axes.plot(part["step"], part[score], "o", ms=4, lw=1.6, color=colour, ls=dash, label=split)
             axes.set_xlim(left=0)
+            axes.set_ylim(bottom=0)
             axes.set_xlabel("step")
-            axes.set_title(label, loc="left", fontsize=10)
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(splits), fontsize=9)
+            axes.set_title(title, loc="left", fontsize=10, pad=18 if stages else 6)
+            _mark_stages(axes, stages)
+        if len(splits) > 1:
+            figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(splits), fontsize=9)
     return figure
+
+
+def validation_verdict(validations: pd.DataFrame, task: str = "localize") -> str:
+    """One sentence a split: loss and error at the first and the last validation. Raises as `validation_figure` does."""
+    told = []
+    for split, part in _validations(validations, task).groupby("split", sort=False):
+        first, last = part.iloc[0], part.iloc[-1]
+        told.append(
+            f"On {str(split).replace('/', ' clips with ')}, from step {first['step']:,} to step {last['step']:,}, the"
+            f" loss goes from {first['loss']:.2f}"
+            f" to {last['loss']:.2f} nats per token, and the error of a time from {first['mean_s']:.2f} to"
+            f" {last['mean_s']:.2f} s."
+        )
+    return " ".join(told)
 
 # %% ../../nbs/85_study/60_curves.ipynb #cb061c4c
 def _asks_as(sft: Experiment, experiment: Experiment) -> bool:
-    """Whether an experiment asks its weights on the validation split as `sft` asks the shipped on the test split."""
+    """Whether an experiment asks its weights on the validation split as `sft` asks the shipped on the benchmark."""
     own = {k: getattr(experiment, k) for k in ("name", "title", "model", "benchmark", "trials", "clips_per_task")}
     return replace(sft, **own) == experiment
 
@@ -214,55 +244,85 @@ def last_checkpoints(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/60_curves.ipynb #7c0efc66
-def checkpoint_figure(table: pd.DataFrame) -> Figure:
-    """Strict MRE of a `checkpoint_table`: one panel an arm, one line a family."""
+def checkpoint_figure(table: pd.DataFrame, stages: Sequence[tuple[str, int]] = ()) -> Figure:
+    """Strict MRE of a `checkpoint_table`, on a logarithmic axis: one panel an arm, one line a family.
+
+    `stages` of the training, as `stage_ends` has them, are marked.
+    """
     arms, families = list(dict.fromkeys(table["robot"])), list(dict.fromkeys(table["family"]))
-    palette = dict(zip(families, sns.color_palette("colorblind", len(families)), strict=True))
+    looks = dict(zip(families, itertools.cycle(SERIES), strict=False))
     with house_style():
-        figure = Figure(figsize=(4.4 * len(arms) + 0.6, 3.5), layout="constrained")
+        figure = Figure(figsize=(4.4 * len(arms) + 0.6, 3.7), layout="constrained")
         grid = figure.subplots(1, len(arms), sharey=True, squeeze=False)[0]
         for arm, axes in zip(arms, grid, strict=True):
-            for i, family in enumerate(families):
+            for family, (colour, mark) in looks.items():
                 part = table[(table["robot"] == arm) & (table["family"] == family)].sort_values("step")
                 bars = interval_bars(part, "mre_pct")
-                style: Any = {"marker": "os^Dv"[i % 5], "color": palette[family]}
-                axes.errorbar(part["step"], part["mre_pct"], yerr=bars, ms=5, lw=1.6, capsize=3, **style)
+                axes.errorbar(part["step"], part["mre_pct"], yerr=bars, color=colour, marker=mark, ms=5, lw=1.6)
             axes.axhline(mre_limit(""), color=COLOURS["target"], lw=1.2, ls="--", zorder=1)
+            plain_log(axes)
             axes.set_xlim(left=0)
             axes.set_xlabel("step")
-            axes.set_title(str(arm), loc="left", fontsize=10)
-        grid[0].set_ylim(bottom=0)
+            axes.set_title(str(arm), loc="left", fontsize=10, pad=18 if stages else 6)
+            _mark_stages(axes, stages)
         grid[0].set_ylabel("MRE (% of the subtask duration)")
-        handles = [Line2D([], [], color=palette[f], marker="os^Dv"[i % 5], label=f)
-                   for i, f in enumerate(families)]  # fmt: skip
+        handles = [Line2D([], [], color=c, marker=m, label=f) for f, (c, m) in looks.items()]
         handles.append(Line2D([], [], color=COLOURS["target"], ls="--", label=f"target: {mre_limit(''):g} %"))
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9)
     return figure
 
 # %% ../../nbs/85_study/60_curves.ipynb #d2dc15ef
-CHOICE_INTERVALS = {"mre_pct": ("low", "high")}
+CHOICE_INTERVALS = {"mre_pct": ("low", "high"), "difference": ("difference_low", "difference_high")}
 
 
-def choice_table(runs: Mapping[str, RunResult]) -> pd.DataFrame:
+def holm(p: Sequence[float]) -> list[float]:
+    """p values of several tests, adjusted after Holm (1979): the k-th smallest of n times n − k + 1, never falling."""
+    adjusted, most = [0.0] * len(p), 0.0
+    for k, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        most = max(most, min(1.0, p[i] * (len(p) - k)))
+        adjusted[i] = most
+    return adjusted
+
+
+def choice_table(runs: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
     """One line a run (by experiment): how it was asked, its mean MRE (%) over families, its compliance (%).
 
-    `shipped` says "yes" where weights and setting are the shipped ones.
+    `shipped` says "yes" where weights and setting are the shipped ones. `difference` is the row's MRE minus theirs
+    (points), paired by clip, with its interval; `p` is of a sign-flip test, after `holm`. All NaN without them.
     """
     declared, found = load_experiments(), []
+    shipped = next((run for name, run in runs.items() if is_shipped(declared[name])), None)
     for name, run in runs.items():
         e, error, form = declared[name], run.scores["mre_pct"], run.scores["compliance"].value
         line = {"row": e.title, "fps": e.fps, "prompt": e.prompt, "temperature": e.sampling.temperature}
-        line |= {"stamps": e.view.stamps, **spread(error, "mre_pct")}
+        line |= {"stamps": e.view.stamps, **spread(error, "mre_pct"), "difference": None, "p": None}
+        if shipped is not None and run is not shipped:
+            both = paired(run, shipped, "mre_pct", resamples)[-1]
+            line |= spread(both.difference, "difference", "difference_low", "difference_high") | {"p": both.p}
         line |= {"compliance_pct": None if form is None else 100 * form, "shipped": "yes" if is_shipped(e) else ""}
         found.append(line)
-    return pd.DataFrame(found)
+    number = ("difference", "difference_low", "difference_high", "p")
+    table = pd.DataFrame(found, columns=_CHOICES).astype(dict.fromkeys(number, float))
+    known = table["p"].notna()
+    table.loc[known, "p"] = holm(table.loc[known, "p"].tolist())
+    return table
+
+
+_CHOICES = [
+    "row", "fps", "prompt", "temperature", "stamps", "mre_pct", "low", "high", "difference", "difference_low",
+    "difference_high", "p", "compliance_pct", "shipped",
+]  # fmt: skip
 
 # %% ../../nbs/85_study/60_curves.ipynb #57774974
 def choice_verdict(table: pd.DataFrame) -> str:
-    """One line about a `choice_table`: the error of the shipped setting, and which rows have a lower one."""
+    """A few words about a `choice_table`: the error of the shipped setting, and which rows have a lower one."""
     mine = table.loc[table["shipped"] == "yes", "mre_pct"]
     if not len(mine):
         return "The shipped setting is not among these rows."
-    lower = table[table["mre_pct"] < mine.iloc[0]].sort_values("mre_pct")
-    which = ", ".join(f"{row} ({v:.1f} %)" for row, v in zip(lower["row"], lower["mre_pct"], strict=True))
-    return f"The shipped setting has a mean MRE of {mine.iloc[0]:.1f} %. Lower: {which or 'none'}."
+    lower = table[table["difference"] < 0].sort_values("difference")
+    told = [f"The shipped setting has a mean MRE of {mine.iloc[0]:.1f} %."]
+    for head, part in (("Better beyond chance", lower[lower["p"] < 0.05]), ("Lower", lower[lower["p"] >= 0.05])):
+        rows = [f"{r} ({d:+.1f} points, p {p_text(p)})" for r, d, p in part[["row", "difference", "p"]].to_numpy()]
+        tail = ", which may be chance" if head == "Lower" and rows else ""
+        told.append(f"{head}: {', '.join(rows) or 'none'}{tail}.")
+    return " ".join(told)

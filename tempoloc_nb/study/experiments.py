@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
@@ -47,7 +47,8 @@ class Experiment:
 
     `name` is a file's stem and `title` a table's row. `model` is a folder of `data/models`, any folder, or a hub name.
     `benchmark` is a name of `data/benchmarks`. `fps` is the sampling rate; `trials` the answers per clip in a full run;
-    `clips_per_task` 0 means all. `swapped`: two events of each clip change places in the question.
+    `clips_per_task` 0 means all. `swapped`: two events of each clip change places in the question. `constraint`: what
+    form every answer is held to (see `prompting.constraints`), None for free answers.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Experiment:
     swapped: bool
     clips_per_task: int
     benchmark: str
+    constraint: Literal["regex", "json"] | None = None
 
     def __post_init__(self) -> None:
         if not self.fps > 0 or self.trials < 1 or self.clips_per_task < 0:
@@ -90,6 +92,7 @@ class _Table:
     swapped: bool = False
     clips_per_task: int = 0
     benchmark: str = "sim"
+    constraint: Literal["regex", "json"] | None = None
 
     def experiment(self, name: str) -> Experiment:
         values = asdict(self)
@@ -251,7 +254,8 @@ def run_experiment(
     summary = run_backend(
         engine, part, out, fps=experiment.fps, trials=trials or experiment.trials, view=experiment.view,
         prompt=experiment.prompt, sampling=experiment.sampling, video_root=video_root,
-        labels=swapped_labels(part, seed=experiment.sampling.seed) if experiment.swapped else None, progress=progress,
+        labels=swapped_labels(part, seed=experiment.sampling.seed) if experiment.swapped else None,
+        constraint=experiment.constraint, progress=progress,
     )  # fmt: skip
     # Which machine a server runs on is not known here.
     here = engine.name != "openai"

@@ -6,24 +6,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
-from ..core.plots import COLOURS, EVENT_COLOURS, house_style
+from ..core.plots import COLOURS, EVENT_COLOURS, LOOKS, house_style, plain_log
 from ..core.settings import settings
 from ..video.timeline import contact_sheet
 
 # %% auto #0
-__all__ = ['interval_bars', 'mre_figure', 'event_error_figure', 'timeline_figure']
+__all__ = ['PLAIN_NAMES', 'interval_bars', 'mre_figure', 'event_error_figure', 'timeline_figure']
+
+# %% ../../nbs/85_study/15_figures.ipynb #36c90479
+PLAIN_NAMES = {
+    "constant": "always 1 s, 2 s, 3 s", "uniform": "equal parts", "loo-median": "median of other clips",
+    "loo-mean": "mean of other clips", "loo-median-scaled": "median, by clip length",
+    "loo-ridge": "line through lengths", "train-median": "median of training",
+}  # fmt: skip
 
 # %% ../../nbs/85_study/15_figures.ipynb #5210859f
 def interval_bars(table: pd.DataFrame, value: str) -> npt.NDArray[np.float64]:
@@ -32,87 +36,107 @@ def interval_bars(table: pd.DataFrame, value: str) -> npt.NDArray[np.float64]:
     return np.abs(bars)
 
 # %% ../../nbs/85_study/15_figures.ipynb #06852e11
-def mre_figure(table: pd.DataFrame, columns: int = 4) -> Figure:
-    """MRE by task and predictor.
+def mre_figure(table: pd.DataFrame, columns: int = 2, hollow: Collection[str] = ()) -> Figure:
+    """MRE by task and predictor: dots on a logarithmic axis.
 
-    `table` has the columns `task`, `row`, `kind` (`blind`, `signal`, `model` or `oracle`) and `mre_pct`, and may have
-    `low` and `high` (an interval, %). Rows keep their order.
+    `table` has the columns `task`, `row`, `kind` (a key of `LOOKS`) and `mre_pct`, and may have `low` and `high` (an
+    interval, %). Rows keep their order within a kind. The marks of the rows `hollow` are not filled.
     """
     tasks = list(dict.fromkeys(table["task"]))
+    kinds = [kind for kind in LOOKS if kind in set(table["kind"])]
+    rows = list(dict.fromkeys(row for kind in kinds for row in table.loc[table["kind"] == kind, "row"]))
     wide = min(columns, len(tasks))
     tall = -(-len(tasks) // wide)
-    rows = int(table["task"].value_counts().max())
     with house_style():
-        figure = Figure(figsize=(3.4 * wide + 0.8, (0.26 * rows + 1.1) * tall), layout="constrained")
-        grid = figure.subplots(tall, wide, squeeze=False)
+        height = (0.21 * len(rows) + 0.45) * tall + 0.75
+        figure = Figure(figsize=(6.6 if wide > 1 else 4.6, height), layout="constrained")
+        grid = figure.subplots(tall, wide, squeeze=False, sharex=True, sharey=True)
         for axes in grid.flat[len(tasks) :]:
             axes.set_visible(False)
         for task, axes in zip(tasks, grid.flat, strict=False):
-            _mre_panel(axes, table[table["task"] == task], str(task))
-        figure.supxlabel("mean relative error (% of the subtask duration); lower is better", fontsize=10)
-        _mre_legend(figure, set(table["kind"]))
+            _mre_panel(axes, table[table["task"] == task], rows, hollow)
+            axes.set_title(str(task), loc="left", fontsize=9)
+        plain_log(grid.flat[0], "x")
+        low, high = grid.flat[0].get_xlim()
+        grid.flat[0].set_xlim(low, high * (high / low) ** 0.12)  # for the last number
+        if high > 200 * low:
+            plain_log(grid.flat[0], "x", at=(1, 3))
+        grid.flat[0].set_yticks(range(len(rows)), [PLAIN_NAMES.get(str(r), str(r)) for r in rows])
+        for axes in grid.flat:
+            axes.tick_params(labelsize=8)
+        grid.flat[0].set_ylim(len(rows) - 0.4, -0.6)
+        figure.supxlabel("mean relative error (% of the subtask duration); lower is better", fontsize=9)
+        _mre_legend(figure, kinds)
     return figure
 
 # %% ../../nbs/85_study/15_figures.ipynb #773d04c3
-def _mre_legend(figure: Figure, kinds: set[str]) -> None:
-    """What the colours and the two lines mean."""
-    names = {"model": "model", "blind": "no-video baseline", "signal": "signals, no model", "oracle": "oracle"}
-    handles: list[Any] = [Patch(color=COLOURS[k], label=name) for k, name in names.items() if k in kinds]
+def _marks(kinds: Sequence[str]) -> list[Line2D]:
+    """What the marks of some kinds of rows mean."""
+    looks = [LOOKS[kind] for kind in kinds]
+    return [Line2D([], [], color=k.colour, marker=k.mark, ls="", ms=5, label=k.name) for k in looks]
+
+
+def _mre_legend(figure: Figure, kinds: Sequence[str]) -> None:
+    """What the marks and the two lines mean."""
+    handles = _marks(kinds)
     target = settings().scoring.mre_target_pct
     handles.append(Line2D([], [], color=COLOURS["target"], ls="--", label=f"target: {target:g} %"))
-    handles.append(Line2D([], [], color="#333333", ls=":", label="best no-video baseline"))
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9)
+    handles.append(Line2D([], [], color=COLOURS["no-video"], ls=":", lw=1.4, label="best no-video baseline"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
 
 # %% ../../nbs/85_study/15_figures.ipynb #30aa7436
-def _mre_panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
-    """One task's bars, its target and its best no-video baseline."""
-    places = [float(i) for i in range(len(part))]
-    colours = [COLOURS[k] for k in part["kind"]]
-    axes.barh(places, part["mre_pct"], color=colours, height=0.7, zorder=2)
-    if "low" in part:
-        bars = interval_bars(part, "mre_pct")
-        axes.errorbar(part["mre_pct"], places, xerr=bars, fmt="none", ecolor="#333333", lw=1, zorder=3)
-    plate = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
-    ends = part["high"].fillna(part["mre_pct"]) if "high" in part else part["mre_pct"]
-    for place, value, end in zip(places, part["mre_pct"], ends, strict=True):
-        axes.text(end, place, f" {value:.1f}", va="center", fontsize=8, zorder=5, bbox=plate)
-    axes.set_xlim(0, 1.2 * float(np.max(ends)))
-    target = settings().scoring.mre_target_pct
-    axes.axvline(target, color=COLOURS["target"], lw=1.2, ls="--", zorder=4)
-    blind = part.loc[part["kind"] == "blind", "mre_pct"].dropna()
-    if len(blind):
-        axes.axvline(blind.min(), color="#333333", lw=1.2, ls=":", zorder=4)
-    axes.set_yticks(places, [str(r) for r in part["row"]])
-    axes.invert_yaxis()
+def _mre_panel(axes: Axes, part: pd.DataFrame, rows: Sequence[str], hollow: Collection[str]) -> None:
+    """One task's dots, its target and its best no-video baseline."""
+    places = {row: i for i, row in enumerate(rows)}
+    for line in part.dropna(subset=["mre_pct"]).to_dict("records"):
+        look, place, value = LOOKS[line["kind"]], places[line["row"]], float(line["mre_pct"])
+        end = value if (high := line.get("high")) is None or high != high else float(high)
+        if end > value:
+            axes.plot([line["low"], end], [place, place], color=look.colour, lw=1.4, zorder=3)
+        face = "white" if line["row"] in hollow else look.colour
+        axes.plot(value, place, look.mark, color=look.colour, mfc=face, ms=5, zorder=4)
+        text = f"{value:.0f}" if value >= 99.5 else f"{value:.1f}"
+        axes.annotate(text, (end, place), (5, 0), textcoords="offset points", va="center", fontsize=7.5, zorder=5,
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.85})  # fmt: skip
+    axes.axvline(settings().scoring.mre_target_pct, color=COLOURS["target"], lw=1.2, ls="--", zorder=2)
+    baselines = part[part["kind"] == "no-video"].dropna(subset=["mre_pct"]).sort_values("mre_pct")
+    if len(baselines):
+        best = baselines.iloc[0]
+        axes.axvline(best["mre_pct"], color=COLOURS["no-video"], lw=1.4, ls=":", zorder=2)
+        if "low" in part:
+            axes.axvspan(best["low"], best["high"], color=COLOURS["no-video"], alpha=0.15, lw=0, zorder=1)
     axes.grid(axis="y", visible=False)
-    axes.set_title(title, loc="left", fontsize=10)
 
 # %% ../../nbs/85_study/15_figures.ipynb #e6030509
-def event_error_figure(table: pd.DataFrame, unit: str = "relative error (%)") -> Figure:
-    """Error of each event, one panel a task, one colour a predictor.
+def event_error_figure(table: pd.DataFrame) -> Figure:
+    """Relative error of each event, one panel a task: dots with intervals on a logarithmic axis.
 
-    `table` has the columns `task`, `event` (its label), `row`, `value`, `low`, `high`.
+    `table` has the columns `task`, `event` (its label), `row`, `kind` (a key of `LOOKS`), `value`, `low`, `high` (%).
     """
     tasks = list(dict.fromkeys(table["task"]))
-    rows = list(dict.fromkeys(table["row"]))
-    palette = dict(zip(rows, sns.color_palette("colorblind", len(rows)), strict=True))
+    kinds = [kind for kind in LOOKS if kind in set(table["kind"])]
+    sizes = [table.loc[table["task"] == task, "event"].nunique() for task in tasks]
     with house_style():
-        figure = Figure(figsize=(3.2 * len(tasks) + 1.2, 3.4), layout="constrained")
-        for i, (task, axes) in enumerate(zip(tasks, figure.subplots(1, len(tasks), squeeze=False)[0], strict=True)):
+        figure = Figure(figsize=(6.6, 0.3 * sum(sizes) + 0.45 * len(tasks) + 0.8), layout="constrained")
+        grid = figure.subplots(len(tasks), 1, sharex=True, squeeze=False, height_ratios=sizes)[:, 0]
+        for task, axes in zip(tasks, grid, strict=True):
             part = table[table["task"] == task]
             events = list(dict.fromkeys(part["event"]))
-            for j, row in enumerate(rows):
-                mine = part[part["row"] == row].set_index("event").reindex(events)
-                x = np.arange(len(events)) + (j - (len(rows) - 1) / 2) * 0.7 / len(rows)
+            for kind, mine in part.groupby("kind", sort=False):
+                look, y = LOOKS[str(kind)], [events.index(e) for e in mine["event"]]
                 bars = interval_bars(mine, "value")
-                axes.errorbar(x, mine["value"], yerr=bars, fmt="o", ms=4, color=palette[row], label=row, capsize=2)
-            names = [e.replace(" the ", "\nthe ") for e in events]
-            axes.set_xticks(range(len(events)), names, fontsize=8, rotation=25, ha="right")
-            axes.set_ylim(bottom=0)
-            axes.set_title(str(task), loc="left", fontsize=10)
-            if i == 0:
-                axes.set_ylabel(unit)
-                figure.legend(loc="outside upper right", ncols=len(rows), fontsize=8)
+                axes.errorbar(mine["value"], y, xerr=bars, fmt=look.mark, ms=5, color=look.colour, lw=1.4)
+            axes.set_yticks(range(len(events)), events, fontsize=8)
+            axes.set_ylim(len(events) - 0.5, -0.5)
+            axes.grid(axis="y", visible=False)
+            axes.set_title(str(task), loc="left", fontsize=9)
+        plain_log(grid[0], "x")
+        figure.supxlabel("mean relative error (% of the subtask duration); lower is better", fontsize=9)
+        names = {str(k): ", ".join(dict.fromkeys(p["row"])) for k, p in table.groupby("kind", sort=False)}
+        handles = _marks(kinds)
+        for kind, mark in zip(kinds, handles, strict=True):
+            mark.set_label(PLAIN_NAMES.get(names[kind], names[kind]))
+        figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
     return figure
 
 # %% ../../nbs/85_study/15_figures.ipynb #d4e92dd8
@@ -126,22 +150,27 @@ def timeline_figure(
     """Boundaries (s) of each row of `rows` against time, under evenly spaced frames of the clip.
 
     `rows` maps a name to one boundary an event, NaN where an event has none; a row named "truth" is drawn as lines
-    across the others. `duration` is the clip's length in seconds. Eight or nine frames fill the width unstretched.
+    across the others, one whose name begins with "no video" with the mark of such rows. `duration` is the clip's length
+    in seconds. Eight or nine frames fill the width unstretched; without frames there are the boundaries alone.
     """
     palette = list(itertools.islice(itertools.cycle(EVENT_COLOURS), len(labels)))
     with house_style():
-        figure = Figure(figsize=(9.5, 1.9 + 0.34 * len(rows)), layout="constrained")
-        top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, 0.34 * len(rows) + 0.35])
-        top.imshow(np.asarray(contact_sheet(frames)), extent=(0, duration, 0, 1), aspect="auto")
-        top.set_yticks([])
-        top.grid(visible=False)
+        lower = 0.34 * len(rows) + 0.35
+        figure = Figure(figsize=(9.5, lower + (1.55 if len(frames) else 0.75)), layout="constrained")
+        if len(frames):
+            top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, lower])
+            top.imshow(np.asarray(contact_sheet(frames)), extent=(0, duration, 0, 1), aspect="auto")
+            top.set_yticks([])
+            top.grid(visible=False)
+        else:
+            top = axes = figure.subplots()
         top.set_title(title, loc="left", fontsize=10)
         for y, (name, times) in enumerate(rows.items()):
             for event, (time, colour) in enumerate(zip(times, palette, strict=True)):
                 if name == "truth":
-                    for panel in (top, axes):
+                    for panel in dict.fromkeys((top, axes)):
                         panel.axvline(time, color=colour, lw=1.4, zorder=1)
-                marker = "D" if name == "truth" else "o"
+                marker = "D" if name == "truth" else LOOKS["no-video" if name.startswith("no video") else "model"].mark
                 axes.plot(time, y, marker, color=colour, ms=7, zorder=3, label=labels[event] if y == 0 else None)
         axes.set_yticks(range(len(rows)), list(rows))
         axes.set_ylim(len(rows) - 0.5, -0.5)

@@ -22,9 +22,10 @@ from ..generation.outcomes import Outcomes, mcnemar, paired_difference, read_out
 from .targets import p_text
 
 # %% auto #0
-__all__ = ['SUCCESS_INTERVALS', 'LIMIT', 'TARGET_INTERVALS', 'ORIGINS', 'SOURCES_LABELLED', 'generation_folder', 'study_outcomes',
-           'offset_text', 'success_table', 'generation_targets', 'target_verdict', 'curve_figure', 'origin_figure',
-           'signed_table', 'yield_table', 'tried_text']
+__all__ = ['SUCCESS_INTERVALS', 'LIMIT', 'TARGET_INTERVALS', 'ORIGINS', 'SOURCES_LABELLED', 'GENERATOR_INTERVALS',
+           'generation_folder', 'study_outcomes', 'offset_text', 'success_table', 'generation_targets',
+           'target_verdict', 'curve_figure', 'origin_figure', 'signed_table', 'yield_table', 'generators_table',
+           'generators_verdict', 'tried_text']
 
 # %% ../../nbs/85_study/65_generated.ipynb #b113aa76
 def generation_folder() -> Path:
@@ -216,6 +217,45 @@ def yield_table(
                     "per_hour": round(rate * attempts / marked) if marked else np.nan,
                 })  # fmt: skip
     return pd.DataFrame(lines)
+
+# %% ../../nbs/85_study/65_generated.ipynb #6e74c815
+GENERATOR_INTERVALS = {"difference": ("least", "most")}
+
+
+def generators_table(outcomes: Sequence[Outcomes], others: Sequence[Outcomes]) -> pd.DataFrame:
+    """Success (%) of two generators, a line a condition of `others`, over the layouts that both tried.
+
+    `difference` is others − outcomes in points, with Agresti and Min's interval; `p` is McNemar's.
+    """
+    first, lines = {(o.task, o.offset, o.boundaries): o for o in outcomes}, []
+    for other in others:
+        mine = first.get((other.task, other.offset, other.boundaries))
+        if mine is None:
+            continue
+        pairs = zip(mine.success, other.success, strict=False)
+        both = [(float(a), float(b)) for a, b in pairs if a is not None and b is not None]
+        if both:
+            rates = (100 * np.mean(both, axis=0)).tolist()
+            found = (100 * v for v in paired_difference(mine.success, other.success))
+            lines.append(
+                {"task": other.task, "offset": offset_text(other.offset), "boundaries": other.boundaries,
+                 "trials": len(both), "isaac_lab_pct": rates[0], "mimicgen_pct": rates[1]}
+                | dict(zip(("difference", "least", "most"), found, strict=True))
+                | {"p": p_text(mcnemar(mine.success, other.success)[2])}
+            )  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def generators_verdict(table: pd.DataFrame) -> str:
+    """By how much two generators differ, in one sentence."""
+    worst = table.iloc[int(table["difference"].abs().argmax())]
+    where = f"{worst['task']}, {worst['boundaries']}, offsets {worst['offset']}"
+    apart = int(((table["least"] > 0) | (table["most"] < 0)).sum())
+    rank = table["isaac_lab_pct"].corr(table["mimicgen_pct"], method="spearman")
+    return (
+        f"{len(table)} conditions: in {apart} the interval of the difference leaves out 0; the largest difference is "
+        f"{worst['difference']:+.0f} points ({where}); rank correlation of success {rank:.2f}"
+    )
 
 # %% ../../nbs/85_study/65_generated.ipynb #f8ba9c5b
 def tried_text(outcomes: Sequence[Outcomes]) -> str:

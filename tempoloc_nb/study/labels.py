@@ -88,17 +88,18 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
     """One task: lines over the number of labels; models as points, or across where their labels are not known."""
     for name, style in ((PLAIN, "-"), (SCALED, "--")):
         own = part[part["row"] == name]
-        axes.plot(own["labels"], own["mre_pct"], style, marker="o", ms=3, color=COLOURS["blind"], label=name)
-        axes.fill_between(own["labels"], own["low"], own["high"], color=COLOURS["blind"], alpha=0.15, lw=0)
+        axes.plot(own["labels"], own["mre_pct"], style, marker="o", ms=3, color=COLOURS["no-video"], label=name)
+        axes.fill_between(own["labels"], own["low"], own["high"], color=COLOURS["no-video"], alpha=0.15, lw=0)
     models = part[~part["row"].isin((PLAIN, SCALED))]
     for name, labels, value, low, high in models[["row", "labels", "mre_pct", "low", "high"]].itertuples(index=False):
         if np.isnan(labels):
-            axes.axhline(value, color=COLOURS["model"], ls=":", lw=1)
-            axes.text(1, value, f" {name}", fontsize=6, va="bottom")
+            told = f"published {name}, labels not told"
+            axes.axhline(value, color=COLOURS["model"], ls=":" if name == BASE else "-.", lw=1.6, label=told)
         else:
             bars = None if np.isnan(low) else [[value - low], [high - value]]
-            axes.errorbar(labels, value, bars, fmt="s", ms=4, color=COLOURS["model"], label="model, trained on so many")
-    axes.set(xscale="log", title=title, xlabel="labelled demonstrations", ylim=(0, None))
+            axes.errorbar(labels, value, bars, fmt="o", ms=5, color=COLOURS["model"], label="model, trained on so many")
+    axes.set(xscale="log", ylim=(0, 1.08 * float(part[["mre_pct", "high"]].max().max())))
+    axes.set_title(title, loc="left", fontsize=10)
     most = float(part["labels"].max())
     ticks = [10**k for k in range(4) if 10**k <= most] if most > COUNTS[3] else [k for k in COUNTS if k <= most]
     axes.set_xticks(ticks, [str(k) for k in ticks])
@@ -108,17 +109,19 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
 def label_figure(tables: Sequence[pd.DataFrame]) -> Figure:
     """A row of panels a table, a panel a task: error by the number of labelled demonstrations."""
     with house_style():
+        shown: dict[str, Any] = {}
         width = max(t["task"].nunique() for t in tables)
-        figure = Figure(figsize=(2.7 * width, 2.5 * len(tables)), layout="constrained")
+        figure = Figure(figsize=(2.7 * width, 2.6 * len(tables) + 0.3), layout="constrained")
         grid = figure.subplots(len(tables), width, squeeze=False)
         for line, table in zip(grid, tables, strict=True):
             groups: Iterator[Any] = iter(table.groupby("task", sort=False))
             for axes, (task, part) in zip(line, groups, strict=False):
                 _panel(axes, part, family_name(str(task)))
+                handles, names = axes.get_legend_handles_labels()
+                shown |= dict(zip(names, handles, strict=True))
             line[0].set_ylabel("MRE (%)")
-        handles, names = grid[0, 0].get_legend_handles_labels()
-        kept = dict(zip(names, handles, strict=True))
-        figure.legend(kept.values(), kept.keys(), loc="outside lower center", ncols=len(kept), fontsize=8)
+        figure.supxlabel("labelled demonstrations", fontsize=10)
+        figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=3, fontsize=9)
         return figure
 
 # %% ../../nbs/85_study/65_labels.ipynb #a318e227

@@ -5,6 +5,9 @@
 # %% ../../nbs/85_study/80_models.ipynb #38cd43e6
 from __future__ import annotations
 
+import base64
+import io
+import os
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -12,15 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
+from PIL import Image
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Benchmark, Clip, load_benchmark
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
 from ..core.settings import settings
-from ..inference.no_video import TRAINING_MEDIAN
+from ..inference.no_video import TRAINING_MEDIAN, baseline_predictions
 from ..inference.pack import read_rows
 from ..models.locate import locate_model
 from ..scoring.answer_shift import written_boundaries
@@ -37,9 +42,18 @@ from tempoloc_nb.study.experiments import (
     swapped_labels,
     zero_shot_model,
 )
-from .figures import timeline_figure
+from .figures import PLAIN_NAMES, timeline_figure
 from .report import PNG_LIMIT, Report, render
-from .tables import reference_runs, scored_clips, training_clips
+from tempoloc_nb.study.tables import (
+    MEAN,
+    family_name,
+    reference_runs,
+    score_boundaries,
+    scored_clips,
+    spread,
+    training_clips,
+)
+from .targets import p_text, paired
 from ..video.files import probe, read
 from ..video.timeline import contact_sheet
 
@@ -146,12 +160,14 @@ class Models:
 
         Without training demonstrations, the medians of the other clips take their place.
         """
-        train, found = training_clips(self.benchmark), self.references(run)
-        if not train:
-            return [found[name] for name in ("loo-median", "loo-median-scaled") if name in found]
-        resamples = self.report.scale.resamples
-        scaled = scaled_prior_run(self.benchmark, train, scored_clips(run), fps=run.fps, resamples=resamples)
-        return [found[TRAINING_MEDIAN], scaled]
+        train, clips = training_clips(self.benchmark), scored_clips(run)
+        how: Any = {"fps": run.fps, "resamples": self.report.scale.resamples}
+        part, found = self.benchmark.only(clips), []
+        for name in (TRAINING_MEDIAN,) if train else ("loo-median", "loo-median-scaled"):
+            answers = {k: v for k, v in baseline_predictions(self.benchmark, name, train).items() if k in clips}
+            if answers:
+                found.append(score_boundaries(part, answers, model=name, mode="strict", **how))
+        return [*found, scaled_prior_run(self.benchmark, train, clips, **how)] if train else found
 
     def swapped_questions(self, name: str = "sft-swapped") -> dict[str, tuple[str, ...]]:
         """Clip → the events as they were asked for, of an experiment in whose questions two are swapped."""
@@ -163,7 +179,8 @@ class Models:
         return ignoring_run(self.benchmark, mine, fps=run.fps, resamples=self.report.scale.resamples)
 
 # %% auto #0
-__all__ = ['Models', 'seed_runs', 'example_clips', 'median_answers', 'ExampleClip', 'examples', 'example_table']
+__all__ = ['STAMP_PAIRS', 'CHOSEN', 'NO_VIDEO', 'NEAR_S', 'Models', 'seed_runs', 'held_to_form', 'stamp_table', 'example_clips',
+           'median_answers', 'ShownClip', 'ExampleClip', 'examples', 'example_table', 'failure_table']
 
 # %% ../../nbs/85_study/80_models.ipynb #0df4ca53
 def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
@@ -188,14 +205,49 @@ def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
         found[experiment.title] = models.run(name)
     return found
 
+# %% ../../nbs/85_study/80_models.ipynb #7aca1581
+def held_to_form(models: Models) -> dict[str, RunResult]:
+    """The zero-shot model's free answers, those that are held to the form, and the fine-tuned model's, as shipped.
+
+    Empty for another model or benchmark than the study's own: nothing is asked for them.
+    """
+    names = ("base", "base-constrained", "sft")
+    declared = load_experiments()
+    own = models.experiment("base") == declared["base"] and models.experiment("sft") == declared["sft"]
+    return models.shipped(names) if own and models.benchmark.name == declared["base"].benchmark else {}
+
+# %% ../../nbs/85_study/80_models.ipynb #02d4f144
+STAMP_PAIRS = {"validation": ("val-frame", "val-seed0"), "sim": ("sft-frame", "sft")}  # each frame's own, one a pair
+
+
+def stamp_table(report: Report) -> pd.DataFrame:
+    """The shipped answers to each frame's own stamp beside those to one stamp a pair, on both splits.
+
+    One line a family and one for their mean: MRE (%) of both, `difference` (own − pair, paired) with its interval, p.
+    """
+    found = []
+    for split, (own, pair) in STAMP_PAIRS.items():
+        runs = Models(report, load_benchmark(split)).shipped((own, pair))
+        if len(runs) == 2:
+            for row in paired(runs[own], runs[pair], "mre_pct", report.scale.resamples):
+                line: dict[str, Any] = {"split": split, "task": family_name(row.task) if row.task else MEAN}
+                line |= {"clips": row.demos, "mre_own_pct": row.a, "mre_pair_pct": row.b}
+                found.append({**line, **spread(row.difference, "difference"), "p": p_text(row.p)})
+    return pd.DataFrame(found)
+
 # %% ../../nbs/85_study/80_models.ipynb #1310fa5b
-def example_clips(run: RunResult, videos: Collection[str], score: str = "mre_pct") -> tuple[str, ...]:
-    """Of each task the clip with the median error (the lower of two) among those whose video is here."""
+def example_clips(
+    run: RunResult, videos: Collection[str], score: str = "mre_pct", quantile: float = 0.5
+) -> tuple[str, ...]:
+    """Of each task the clip at a quantile of the errors, among those whose video is here.
+
+    By default that is the one with the median error (the lower of two); 1 is the worst.
+    """
     found = []
     for task in run.tasks:
         errors = [(e, d.clip) for d in task.demos if d.clip in videos and (e := d.scores.get(score)) is not None]
         if errors:
-            found.append(sorted(errors)[(len(errors) - 1) // 2][1])
+            found.append(sorted(errors)[int((len(errors) - 1) * quantile)][1])
     return tuple(found)
 
 # %% ../../nbs/85_study/80_models.ipynb #e48c50fb
@@ -212,40 +264,96 @@ def median_answers(path: Path | str, benchmark: Benchmark) -> dict[str, tuple[fl
 
 # %% ../../nbs/85_study/80_models.ipynb #f4bfd471
 @dataclass(frozen=True, slots=True)
+class ShownClip:
+    """What a notebook displays of a clip: its video, and some frames."""
+
+    name: str
+    html: str
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def __repr__(self) -> str:
+        return f"video of {self.name}"
+
+
+def _grid(images: Sequence[npt.NDArray[np.uint8]], height: int, rows: int = 2) -> Image.Image:
+    """Pictures in rows of equal length, each `height` pixels high."""
+    wide = -(-len(images) // rows)
+    sheets = [contact_sheet(images[k : k + wide], height) for k in range(0, len(images), wide)]
+    return Image.fromarray(np.concatenate([np.asarray(sheet) for sheet in sheets]))
+
+
+@dataclass(frozen=True, slots=True)
 class ExampleClip:
-    """A clip and its answers: `rows` maps "truth" and models' names to one boundary an event (s of the source)."""
+    """A clip and its answers: `rows` maps "truth" and models' names to one boundary an event (s of the source).
+
+    `why` says in a few words why it was chosen.
+    """
 
     clip: Clip
     video: Path
     rows: dict[str, tuple[float, ...]]
+    why: str = ""
 
     def figure(self, frames: int = 9) -> Figure:
-        """The timeline under a contact sheet. What lies outside the clip is not drawn.
+        """The timeline under a contact sheet, or alone with `frames` 0. What lies outside the clip is not drawn.
 
         Busy pictures are shown less sharply, as sharply as a file within `PNG_LIMIT` allows.
         """
         seconds = probe(self.video).duration
+        title = f"{self.clip.clip}: {self.why}" if self.why else self.clip.clip
+        if not frames:
+            return timeline_figure([], seconds, self.clip.labels, self.rows, title=title)
         film = read(self.video, fps=frames / seconds).images[:frames]
         for height in (96, 88, 80, 72, 64, 48, 32, 16):
             sheet = np.asarray(contact_sheet(film, height))
-            figure = timeline_figure([sheet], seconds, self.clip.labels, self.rows, title=self.clip.clip)
+            figure = timeline_figure([sheet], seconds, self.clip.labels, self.rows, title=title)
             if len(render(figure, "png")) < 0.98 * PNG_LIMIT:
                 break
         return figure
 
+    def player(self, frames: int = 6) -> ShownClip:
+        """The video to play, by its path from here, beside some of its frames."""
+        seconds = probe(self.video).duration
+        film, strip = read(self.video, fps=frames / seconds).images[:frames], io.BytesIO()
+        _grid(list(film), 88).save(strip, "JPEG", quality=50)
+        picture = base64.b64encode(strip.getvalue()).decode()
+        return ShownClip(
+            self.clip.clip,
+            '<div style="display: flex; flex-wrap: wrap; gap: 8px; align-items: flex-start">'
+            f'<video controls loop muted playsinline width="256" src="{os.path.relpath(self.video)}"></video>'
+            f'<img alt="{frames} frames of {self.clip.clip}, evenly spaced" src="data:image/jpeg;base64,{picture}">'
+            "</div>",
+        )
+
 # %% ../../nbs/85_study/80_models.ipynb #b5e863a7
-def examples(models: Models, names: Sequence[str], chosen_by: str) -> tuple[ExampleClip, ...]:
-    """One example a task, chosen by the errors of one experiment, with the median answers of several."""
-    videos = models.videos()
-    clips = {c.clip: c for c in models.benchmark.clips}
+CHOSEN = {0.5: "median clip", 1.0: "worst clip"}
+NO_VIDEO = "loo-median-scaled"  # the no-video baseline that stands beside the models
+
+
+def examples(
+    models: Models, names: Sequence[str], chosen_by: str, quantiles: Sequence[float] = (0.5,)
+) -> tuple[ExampleClip, ...]:
+    """Examples of each task, one a quantile of the errors of one experiment, with the median answers of several.
+
+    A no-video baseline stands beside them where it answers the clip.
+    """
+    videos, run = models.videos(), models.run(chosen_by)
+    errors = {demo.clip: demo.scores["mre_pct"] for task in run.tasks for demo in task.demos}
+    chosen = {clip: q for q in quantiles for clip in example_clips(run, videos, quantile=q)}
     answers = {models.experiment(n).title: median_answers(models.path(n), models.benchmark) for n in names}
+    habit = baseline_predictions(models.benchmark, NO_VIDEO)
     found = []
-    for clip in example_clips(models.run(chosen_by), videos):
-        nothing = tuple(float("nan") for _ in clips[clip].events)
-        rows = {"truth": clips[clip].source_boundaries}
-        rows |= {title: said.get(clip, nothing) for title, said in answers.items()}
-        found.append(ExampleClip(clips[clip], videos[clip], rows))
-    return tuple(found)
+    for clip in (c for c in models.benchmark.clips if c.clip in chosen):
+        nothing = tuple(float("nan") for _ in clip.events)
+        rows = {"truth": clip.source_boundaries}
+        if clip.clip in habit:
+            rows[f"no video: {PLAIN_NAMES[NO_VIDEO]}"] = tuple(t * clip.label_scale for t in habit[clip.clip])
+        rows |= {title: said.get(clip.clip, nothing) for title, said in answers.items()}
+        why = f"{CHOSEN.get(chosen[clip.clip], 'clip')} of the family, error {errors[clip.clip]:.1f} %"
+        found.append(ExampleClip(clip, videos[clip.clip], rows, why))
+    return tuple(sorted(found, key=lambda e: (list(models.benchmark.tasks).index(e.clip.task), chosen[e.clip.clip])))
 
 # %% ../../nbs/85_study/80_models.ipynb #41132fc9
 def example_table(found: Sequence[ExampleClip]) -> pd.DataFrame:
@@ -254,4 +362,29 @@ def example_table(found: Sequence[ExampleClip]) -> pd.DataFrame:
     for example in found:
         for i, label in enumerate(example.clip.labels):
             lines.append({"clip": example.clip.clip, "event": label, **{k: v[i] for k, v in example.rows.items()}})
+    return pd.DataFrame(lines)
+
+# %% ../../nbs/85_study/80_models.ipynb #64d1f3eb
+NEAR_S = 0.5  # an answer this near to an event is taken for that event's
+
+
+def failure_table(found: Sequence[ExampleClip], model: str) -> pd.DataFrame:
+    """One line an example: the event that the row `model` misses most, its answer, and what happens there (s).
+
+    `there` is the event that truly happens within `NEAR_S` of the answer, "the clip's end", or "nothing asked for".
+    """
+    lines = []
+    for example in found:
+        truth, said = (np.array(example.rows[name]) for name in ("truth", model))
+        away = np.where(np.isnan(said), np.inf, np.abs(said - truth))
+        worst = int(np.argmax(away))
+        line: dict[str, Any] = {"clip": example.clip.clip, "why": example.why, "event": example.clip.labels[worst]}
+        line |= {"truth_s": truth[worst], "answer_s": said[worst], "off_s": away[worst]}
+        near, end = np.abs(truth - said[worst]), example.clip.duration or np.inf
+        there = "nothing asked for"
+        if np.nanmin(near, initial=np.inf) <= NEAR_S:
+            there = example.clip.labels[int(np.nanargmin(near))]
+        elif abs(end - said[worst]) <= NEAR_S:
+            there = "the clip's end"
+        lines.append({**line, "there": there})
     return pd.DataFrame(lines)

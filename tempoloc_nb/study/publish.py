@@ -40,11 +40,20 @@ def _publish_outputs(notebook: Path, run: Path, record: Mapping[str, Any]) -> No
     for cell in source["cells"]:
         if cell["cell_type"] == "code":
             made = outputs[cell["id"]]
-            cell["outputs"] = [{**o, "execution_count": None} if "execution_count" in o else o for o in made]
+            cell["outputs"] = [_lean({**o, "execution_count": None} if "execution_count" in o else o) for o in made]
             cell["execution_count"] = None
     source["metadata"]["tempoloc"] = {k: record[k] for k in ("parameters", "results")}
     text = json.dumps(source, indent=1, ensure_ascii=False, sort_keys=True)
     write_text(notebook, text + "\n")
+
+
+def _lean(output: Mapping[str, Any]) -> dict[str, Any]:
+    """An output without the plain text that only repeats its Markdown."""
+    data = dict(output.get("data", {}))
+    plain, told = ("".join(data.get(kind, "")).strip() for kind in ("text/plain", "text/markdown"))
+    if told and plain == told:
+        del data["text/plain"]
+    return {**output, "data": data} if data else dict(output)
 
 # %% ../../nbs/85_study/120_publish.ipynb #92dd2056
 def _publish_files(run: Path, study: str, record: Mapping[str, Any]) -> None:

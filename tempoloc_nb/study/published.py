@@ -16,6 +16,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "bridge": ("bridge",),
     "agibot": ("toaster", "chips", "fork", "cup"),
 }
+REAL = ("bridge", "agibot")  # of real robots
 BASE, TUNED, LARGEST = "Cosmos-Reason1-7B", "Cosmos-Reason1-7B-SFT", "Qwen3-VL-235B-A22B"
 
 
@@ -31,8 +32,8 @@ def published_claims() -> pd.DataFrame:
     return pd.read_csv(data_dir() / "benchmarks" / "recipe" / "reported_claims.csv")
 
 # %% auto #0
-__all__ = ['ROWS', 'BASE', 'TUNED', 'LARGEST', 'published_results', 'published_claims', 'improvement_table', 'claims_table',
-           'published_table']
+__all__ = ['ROWS', 'REAL', 'BASE', 'TUNED', 'LARGEST', 'published_results', 'published_claims', 'improvement_table',
+           'claims_table', 'published_table']
 
 # %% ../../nbs/85_study/20_published.ipynb #cd3b9703
 def _mre(model: str) -> dict[str, float]:
@@ -83,7 +84,7 @@ def claims_table(demonstrations: int) -> pd.DataFrame:
         "mean MRE before": _mean(before, every, weighted=True),
         "mean MRE after": _mean(after, every, weighted=True),
         "reduction, simulation": _mean(before, ("cube", "nut")) / _mean(after, ("cube", "nut")),
-        "reduction, real": _mean(before, ("bridge", "agibot")) / _mean(after, ("bridge", "agibot")),
+        "reduction, real": _mean(before, REAL, weighted=True) / _mean(after, REAL, weighted=True),
         "test videos": float(demonstrations),
         "Bridge videos": float(table.loc[table["row"] == "bridge", "videos"].max()),
         "change agibot": after["agibot"] - before["agibot"],

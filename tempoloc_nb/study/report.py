@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +24,10 @@ from ..core.plots import COLOURS, house_style
 from ..core.settings import Profile, settings
 
 PNG_LIMIT = 200_000  # bytes
+NOT_SO = "Not so in this run:"
 
 # %% auto #0
-__all__ = ['PNG_LIMIT', 'decimals', 'format_column', 'markdown_table', 'ShownTable', 'ShownFigure', 'Report', 'render']
+__all__ = ['PNG_LIMIT', 'NOT_SO', 'decimals', 'format_column', 'markdown_table', 'ShownTable', 'ShownFigure', 'Report', 'render']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def decimals(values: Sequence[float]) -> int:
@@ -51,11 +53,13 @@ def format_column(column: pd.Series[Any]) -> list[str]:
 def markdown_table(table: pd.DataFrame, intervals: Mapping[str, tuple[str, str]] | None = None) -> str:
     """The table as GitHub Markdown; numbers to the right.
 
-    `intervals` maps a column to the two columns of its interval, which are then shown in brackets behind it.
+    `intervals` maps a column to the two columns of its interval, which are then shown in brackets behind it. Columns
+    that the table does not have are passed over.
     """
     cells = {str(name): format_column(table[name]) for name in table.columns}
     right = {str(name): pd.api.types.is_numeric_dtype(table[name]) for name in table.columns}
-    for name, (low, high) in (intervals or {}).items():
+    there = {name: ends for name, ends in (intervals or {}).items() if name in cells}
+    for name, (low, high) in there.items():
         digits = decimals([float(v) for v in table[name]])
         bounds = zip(cells[name], table[low], table[high], strict=True)
         cells[name] = [v if pd.isna(a) else f"{v} [{a:.{digits}f}, {b:.{digits}f}]" for v, a, b in bounds]
@@ -68,7 +72,7 @@ def markdown_table(table: pd.DataFrame, intervals: Mapping[str, tuple[str, str]]
 # %% ../../nbs/85_study/10_report.ipynb #fe2f6f00
 @dataclass(frozen=True, slots=True)
 class ShownTable:
-    """What a notebook displays of a table: rendered Markdown, with the same text as a fallback."""
+    """What a notebook displays of a table or a sentence: rendered Markdown, with the same text as a fallback."""
 
     text: str
 
@@ -81,13 +85,14 @@ class ShownTable:
 # %% ../../nbs/85_study/10_report.ipynb #53b07691
 @dataclass(frozen=True, slots=True)
 class ShownFigure:
-    """What a notebook displays of a figure."""
+    """What a notebook displays of a figure; `alt` tells in words what it shows, to those who cannot see it."""
 
     png: bytes
     name: str
+    alt: str = ""
 
-    def _repr_png_(self) -> bytes:
-        return self.png
+    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
+        return self.png, {"alt": self.alt or self.name.replace("_", " ")}
 
     def __repr__(self) -> str:
         return f"figure {self.name}"
@@ -134,23 +139,33 @@ class Report:
             (target / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
         return ShownTable(text)
 
-    def figure(self, figure: Figure, name: str) -> ShownFigure:
+    def say(self, text: str, holds: bool = True) -> ShownTable:
+        """Sentences that a study computes, as Markdown: its answer, and what its numbers mean.
+
+        Where what they say does not hold in this run, they are marked so: a test finds the mark in a published study.
+        """
+        said = text if holds else f"*{NOT_SO}* {text}"
+        return ShownTable(said + (f" *({self.mark} run: not for citation.)*" if self.mark else ""))
+
+    def figure(self, figure: Figure, name: str, alt: str = "") -> ShownFigure:
         """Write `figures/name.png`, `.json` (the parameters) and, without photos, `.svg`; return what a notebook shows.
 
-        Raises `TempolocError` if the PNG is over 200 kB: such a figure does not belong in a repository.
+        `alt` tells in a sentence what the figure shows. Raises `TempolocError` if the PNG is over 200 kB: such a figure
+        does not belong in a repository.
         """
         if self.mark:
             figure.text(0.995, 0.005, self.mark, ha="right", va="bottom", fontsize=8, color=COLOURS["target"])
         png = render(figure, "png")
         if len(png) > PNG_LIMIT:
-            raise TempolocError(f"the figure {name} is {len(png) // 1000} kB as PNG; make it smaller than 200 kB")
+            room = f"{len(png) // 1000} kB as PNG; make it smaller than {PNG_LIMIT // 1000} kB"
+            raise TempolocError(f"the figure {name} is {room}")
         if target := self._place("figures"):
             text = json.dumps(dict(self.parameters), indent=1, sort_keys=True, ensure_ascii=False)
             (target / f"{name}.png").write_bytes(png)
             if not any(axes.images for axes in figure.axes):  # photos are no smaller, and no sharper, in an SVG
                 (target / f"{name}.svg").write_bytes(render(figure, "svg"))
             (target / f"{name}.json").write_text(text + "\n", encoding="utf-8", newline="\n")
-        return ShownFigure(png, name)
+        return ShownFigure(png, name, alt)
 
 # %% ../../nbs/85_study/10_report.ipynb #ed41a9c4
 def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
@@ -164,19 +179,33 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
 
 
 def _palette_png(png: io.BytesIO) -> bytes:
-    """A PNG with a palette, of 48 colours for a drawing and 256 for photos: the file is a third and less."""
+    """A PNG with a palette, of 64 colours for a drawing and 256 for photos: the file is a third and less.
+
+    Half of a drawing's are its commonest colours as they are: otherwise marks of two like colours become one.
+    """
     picture = Image.open(png).convert("RGB")
     colours, counts = np.unique(np.asarray(picture).reshape(-1, 3), axis=0, return_counts=True)
     # by pixels alone, a small red cube would lose its colour to the shades of a table
     weighed = np.repeat(colours, np.ceil(counts ** (1 / 3)).astype(int), axis=0)[None]
-    size = 48 if len(colours) < 3000 else 256
-    palette = Image.fromarray(weighed).quantize(size, Image.Quantize.MEDIANCUT, kmeans=3)
+    exact, mixed = (32, 32) if len(colours) < 3000 else (0, 256)
+    common = colours[np.argsort(-counts, kind="stable")[:exact]].ravel().tolist()
+    others = Image.fromarray(weighed).quantize(mixed, Image.Quantize.MEDIANCUT, kmeans=3).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([*common, *others[: 3 * mixed]])
     out = io.BytesIO()
     picture.quantize(palette=palette, dither=Image.Dither.NONE).save(out, "png", optimize=True)
     return out.getvalue()
 
 
 def _short_svg(svg: bytes) -> bytes:
-    """An SVG with two decimals, finer than any screen, and without indentation."""
+    """An SVG with two decimals, finer than any screen, without indentation, and with each style written once."""
     short = re.sub(rb"-?\d+\.\d{3,}", lambda number: b"%g" % round(float(number[0]), 2), svg)
-    return re.sub(rb"\n +", b"\n", short)
+    short = re.sub(rb' transform="rotate\(-?0 [^"]*\)"', b"", re.sub(rb"\n +", b"\n", short))
+    uses = Counter(re.findall(rb' style="([^"]*)"', short))
+    names = {style: b"s%d" % i for i, style in enumerate(s for s, count in uses.items() if count > 1)}
+    rules = b"".join(b".%s{%s}" % (name, style) for style, name in names.items())
+
+    def named(style: re.Match[bytes]) -> bytes:
+        return b' class="%s"' % names[style[1]] if style[1] in names else style[0]
+
+    return re.sub(rb' style="([^"]*)"', named, short).replace(b"</style>", rules + b"</style>", 1)

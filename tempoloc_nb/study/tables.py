@@ -16,6 +16,7 @@ import pandas as pd
 
 from ..clips.manifest import Benchmark, Clip, load_benchmark, read_manifest
 from ..clips.videos import videos_here
+from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from ..core.settings import settings
 from ..formats.gripper import SIGNAL_ROWS, read_gripper
@@ -28,8 +29,8 @@ from tempoloc_nb.inference.no_video import (
     prediction_rows,
 )
 from ..inference.signals import Boundaries, gripper_answers, motion_answers, signal_rows
-from ..scoring.evaluation import RunResult, TaskResult, evaluate
-from ..scoring.intervals import Estimate
+from ..scoring.evaluation import RunResult, TaskResult, compare, evaluate
+from ..scoring.intervals import Estimate, Sampled, draws, mean_of
 from ..scoring.trials import Mode
 from .published import ROWS, published_results
 
@@ -37,11 +38,12 @@ Groups = Mapping[str, tuple[str, ...]]
 MEAN = "mean"  # of the families
 
 # %% auto #0
-__all__ = ['Groups', 'MEAN', 'NOVELTY', 'GRIPPER', 'MINIMA', 'INTERVALS', 'SCORE_INTERVALS', 'BEST', 'EVENT_SCORES',
-           'family_name', 'subset', 'score_rows', 'score_boundaries', 'oracle_name', 'baseline_answers',
-           'signal_answers', 'signal_runs', 'spread', 'by_task', 'kind_of', 'scored_clips', 'baseline_scores',
-           'with_published', 'training_clips', 'oracle_run', 'reference_runs', 'score_table', 'short', 'brief',
-           'by_row', 'long_scores', 'by_family', 'family_intervals', 'seed_table', 'event_table', 'event_scores',
+__all__ = ['Groups', 'MEAN', 'NOVELTY', 'GRIPPER', 'MINIMA', 'INTERVALS', 'BESIDE_MRE', 'SCORE_INTERVALS', 'BEST',
+           'SEED_RESAMPLES', 'SEED_INTERVALS', 'EVENT_INTERVALS', 'family_name', 'subset', 'score_rows',
+           'score_boundaries', 'oracle_name', 'baseline_answers', 'signal_answers', 'signal_runs', 'spread', 'by_task',
+           'kind_of', 'scored_clips', 'baseline_scores', 'with_published', 'training_clips', 'oracle_run',
+           'reference_runs', 'score_table', 'short', 'brief', 'further', 'by_row', 'long_scores', 'by_family',
+           'family_intervals', 'seed_means', 'seed_table', 'best_no_video', 'event_table', 'event_scores',
            'family_table', 'subset_videos']
 
 # %% ../../nbs/85_study/30_tables.ipynb #27038b4b
@@ -134,15 +136,31 @@ def by_task(table: pd.DataFrame, order: Iterable[Any] = ()) -> pd.DataFrame:
 # The columns that are an estimate, and those of its interval.
 INTERVALS = {"mae_s": ("mae_low", "mae_high"), "mre_pct": ("low", "high")}
 
+# Column → score, and what it is multiplied by: what an MRE alone hides, for errors are either small or very large.
+BESIDE_MRE = {
+    "median_pct": ("p50_pct", 1),
+    "within_0.25s_pct": ("hit@0.25s", 100),
+    "within_0.5s_pct": ("hit@0.5s", 100),
+    "over_100_pct": ("over_100pct", 100),
+    "bias_s": ("bias_s", 1),
+}
+
+
+def _beside(scores: Mapping[str, Estimate]) -> dict[str, float | None]:
+    """The columns that stand beside every MRE; None for what was not scored."""
+    found = {column: (scores.get(name, Estimate(None)).value, by) for column, (name, by) in BESIDE_MRE.items()}
+    return {column: None if value is None else round(by * value, 9) + 0.0 for column, (value, by) in found.items()}
+
 
 def _errors(run: RunResult | TaskResult) -> dict[str, float | None]:
-    """MAE and MRE with their intervals, under the column names of our tables."""
-    return {k: v for name, ends in INTERVALS.items() for k, v in spread(run.scores[name], name, *ends).items()}
+    """MAE and MRE with their intervals, and what stands beside them, under the column names of our tables."""
+    found = {k: v for name, ends in INTERVALS.items() for k, v in spread(run.scores[name], name, *ends).items()}
+    return found | _beside(run.scores)
 
 # %% ../../nbs/85_study/30_tables.ipynb #5e1f0a7c
 def kind_of(name: str) -> str:
-    """The kind of a reference row: `oracle`, `signal`, or `blind` for a baseline that sees no video."""
-    return "oracle" if name.startswith("oracle") else "signal" if name in (GRIPPER, MINIMA) else "blind"
+    """The kind of a reference row, as in `plots.LOOKS`: `oracle`, `signal` or `no-video`."""
+    return "oracle" if name.startswith("oracle") else "signal" if name in (GRIPPER, MINIMA) else "no-video"
 
 
 def scored_clips(run: RunResult) -> frozenset[str]:
@@ -162,9 +180,9 @@ def baseline_scores(
 ) -> pd.DataFrame:
     """Every no-video baseline, signal row and the oracle, by group of tasks, with 95 % intervals over demonstrations.
 
-    Columns: `task` (the group), `row`, `kind`, `demos`, `mae_s`, `mae_low`, `mae_high`, `mre_pct`, `low`, `high`. A
-    row that a group's clips cannot answer (for want of a length, say) is left out. A signal row is about those that
-    have the signal.
+    Columns: `task` (the group), `row`, `kind`, `demos`, `mae_s`, `mae_low`, `mae_high`, `mre_pct`, `low`, `high`, and
+    those of `BESIDE_MRE`. A row that a group's clips cannot answer (for want of a length, say) is left out. A signal
+    row is about those that have the signal.
     """
     shown = groups or {key: (key,) for key in benchmark.tasks}
     answers, oracle = dict(baseline_answers(benchmark, train)), oracle_predictions(benchmark, fps)
@@ -242,14 +260,14 @@ def _columns(scores: Mapping[str, Estimate]) -> dict[str, float | None]:
     for name in ("compliance", "recall"):
         share = scores[name].value
         line[f"{name}_pct"] = None if share is None else 100 * share
-    return line
+    return line | _beside(scores)
 
 # %% ../../nbs/85_study/30_tables.ipynb #4feef620
 def score_table(models: Mapping[str, RunResult], references: Mapping[str, RunResult]) -> pd.DataFrame:
     """One line a family and row: models first, then baselines, signal rows, and the oracle.
 
-    Columns: `task` (the family's name), `row`, `kind` (`model`, `blind`, `signal`, `oracle`), `clips`, and the scores
-    with their intervals (`SCORE_INTERVALS`). A row that does not answer a family has no line there.
+    Columns: `task` (the family's name), `row`, `kind` (a key of `plots.LOOKS`), `clips`, the scores with their
+    intervals (`SCORE_INTERVALS`), and those of `BESIDE_MRE`. A row that does not answer a family has no line there.
     """
     found = []
     for name, run in {**models, **references}.items():
@@ -267,20 +285,32 @@ def short(scores: pd.DataFrame) -> pd.DataFrame:
     """Of a `score_table`, the models, each family's best no-video baseline (named so), signal rows and the oracle."""
     kept = []
     for _, part in scores.groupby("task", sort=False):
-        blind = part[part["kind"] == "blind"]
-        best = blind.loc[blind["mre_pct"] == blind["mre_pct"].min()].head(1)
+        baselines = part[part["kind"] == "no-video"]
+        best = baselines.loc[baselines["mre_pct"] == baselines["mre_pct"].min()].head(1)
         best = best.assign(row=BEST + best["row"])
         kept += [part[part["kind"] == "model"], best, part[part["kind"].isin(["signal", "oracle"])]]
     table: pd.DataFrame = pd.concat(kept, ignore_index=True)
     return table
 
 
-BEST = "best blind: "
+BEST = "best no-video: "
 
 
-def brief(scores: pd.DataFrame) -> pd.DataFrame:
-    """The `short` table as it is shown: without the column `kind`."""
-    table: pd.DataFrame = short(scores).drop(columns="kind")
+def brief(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
+    """The `short` table as it is shown first: MRE with its interval, and what must stand beside it.
+
+    `before` are more columns of the table, to stand before the MRE.
+    """
+    columns = ["task", "row", *before, "clips", "mre_pct", *SCORE_INTERVALS["mre_pct"], *BESIDE_MRE]
+    table: pd.DataFrame = short(scores)[columns]
+    return table
+
+
+def further(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
+    """The other scores of the `short` table: MAE, mIoU, the shares of well-formed answers and of events named."""
+    others = ("mae_s", "mae_frames", "miou")
+    columns = ["task", "row", *before, *(c for name in others for c in (name, *SCORE_INTERVALS[name]))]
+    table: pd.DataFrame = short(scores)[[*columns, "compliance_pct", "recall_pct"]]
     return table
 
 # %% ../../nbs/85_study/30_tables.ipynb #67aec505
@@ -317,40 +347,92 @@ def family_intervals(table: pd.DataFrame) -> dict[str, tuple[str, str]]:
     return {c.removesuffix(", low"): (c, c.removesuffix("low") + "high") for c in lows}
 
 # %% ../../nbs/85_study/30_tables.ipynb #0efdadb7
-def seed_table(runs: Mapping[str, RunResult], score: str = "mre_pct") -> pd.DataFrame:
-    """One line a family and one for their mean: the score of each training seed, mean, standard deviation, range.
+def seed_means(runs: Sequence[RunResult], score: str = "mre_pct") -> dict[str, Estimate]:
+    """The mean of a score over training seeds, for each task and under "" over tasks.
 
-    The standard deviation is that of a sample (n − 1), not known for one seed.
+    The interval is over seeds and clips: both are drawn anew, the clips alike for all seeds. With one seed it is over
+    clips alone. All runs have to be about the same clips.
     """
-    found = []
+    study, parts = settings(), {}
+    for i, task in enumerate(runs[0].tasks):
+        values = np.array([[d.scores[score] for d in run.tasks[i].demos] for run in runs], dtype=float)
+        clips = values.shape[1]
+        own = [study.study.seed, *task.task.encode()]
+        drawn = draws(clips, SEED_RESAMPLES, own) / clips
+        seeds = draws(len(runs), SEED_RESAMPLES, study.study.seed) / len(runs)  # alike for all tasks
+        parts[task.task] = Sampled(float(values.mean()), np.einsum("rs,sc,rc->r", seeds, values, drawn))
+    parts[""] = mean_of(list(parts.values()))
+    return {task: part.estimate(study.scoring.confidence) for task, part in parts.items()}
+
+
+SEED_RESAMPLES = 10_000
+SEED_INTERVALS = {"mean": ("low", "high")}
+
+
+def seed_table(runs: Mapping[str, RunResult], score: str = "mre_pct") -> pd.DataFrame:
+    """One line a family and one for their mean: the score of each training seed, their mean, its interval, their range.
+
+    The interval is over seeds and clips (`seed_means`).
+    """
+    means, found = seed_means(list(runs.values()), score), []
+    tasks = {MEAN: "", **{family_name(task): task for task in means if task}}
     for task, part in long_scores(runs, score).groupby("task", sort=False):
         values = part["value"].to_numpy()
         line: dict[str, Any] = {"task": task, **dict(zip(part["row"], values, strict=True))}
-        line["mean"] = float(values.mean())
-        line["sd"] = float(values.std(ddof=1)) if len(values) > 1 else np.nan
+        line |= spread(means[tasks[str(task)]], "mean")
         found.append({**line, "min": float(values.min()), "max": float(values.max())})
     return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/30_tables.ipynb #4b676c5b
-EVENT_SCORES = ("mae_s", "mre_pct", "hit@0.1s", "hit@0.25s", "hit@0.5s")
+def best_no_video(references: Mapping[str, RunResult], task: str, score: str = "mre_pct") -> str:
+    """The name of the no-video baseline with the least error on a task; raises `TempolocError` if none answers it."""
+    found = {
+        name: value
+        for name, run in references.items()
+        if kind_of(name) == "no-video"
+        for t in run.tasks
+        if t.task == task and (value := t.scores[score].value) is not None
+    }
+    if not found:
+        raise TempolocError(f"no baseline without video answers {task}")
+    return min(found, key=lambda name: found[name])
 
 
-def event_table(run: RunResult) -> pd.DataFrame:
-    """One line a family and event: mean error (s, %), and the shares (0–1) of answers within 0.1, 0.25 and 0.5 s."""
-    rows = []
+EVENT_INTERVALS = {"mre_pct": ("low", "high"), "difference": ("difference_low", "difference_high")}
+
+
+def event_table(
+    run: RunResult, references: Mapping[str, RunResult], resamples: int, trained: Collection[str] = ()
+) -> pd.DataFrame:
+    """One line a family and event: the error of a run beside that of the family's best no-video baseline.
+
+    Columns: `task`, `event`, `in_training` (whether its label is one of those `trained` on; left out without them),
+    `mre_pct` with its interval, `no_video_pct` (MRE of the baseline with the least error on the whole family),
+    `difference`, the paired difference (points) with its interval, and the columns of `BESIDE_MRE`.
+    """
+    study, rows = settings(), []
     for task in run.tasks:
+        best = references[best_no_video(references, task.task)]
+        (other,) = (t for t in best.tasks if t.task == task.task)
         for event in task.events:
             names = event.label.split(" / ")
-            label = names[0] + (", ..." if len(names) > 1 else "")
-            scores = {name: event.scores[name].value for name in EVENT_SCORES}
-            rows.append({"task": family_name(task.task), "event": f"{event.index + 1}: {label}", **scores})
+            line: dict[str, Any] = {"task": family_name(task.task)}
+            line["event"] = f"{event.index + 1}: {names[0]}" + (", ..." if len(names) > 1 else "")
+            if trained:
+                line["in_training"] = bool(set(names) & set(trained))
+            line |= spread(event.scores["mre_pct"], "mre_pct")
+            line["no_video_pct"] = other.events[event.index].scores["mre_pct"].value
+            alone = replace(run, tasks=(task,))
+            found, _ = compare(alone, best, event=event.index, resamples=resamples, seed=study.study.seed)
+            line |= spread(found.difference, "difference", *EVENT_INTERVALS["difference"])
+            rows.append(line | _beside(event.scores))
     return pd.DataFrame(rows)
 
 # %% ../../nbs/85_study/30_tables.ipynb #4171b8a7
 def event_scores(
     benchmark: Benchmark, answers: Mapping[str, Predictions], *, fps: float, resamples: int, mode: Mode = "strict"
 ) -> pd.DataFrame:
-    """MRE (%) of each event for named predictions: `task`, `event`, `row`, `value`, `low`, `high`."""
+    """MRE (%) of each event for named predictions: `task`, `event`, `row`, `kind`, `value`, `low`, `high`."""
     found = []
     for name, predicted in answers.items():
         run = score_boundaries(benchmark, predicted, model=name, fps=fps, mode=mode, resamples=resamples)
@@ -358,7 +440,8 @@ def event_scores(
             for event in result.events:
                 # Templates such as "grasping the {first} cube" stand for labels that differ between clips.
                 label = benchmark.tasks[result.task].events[event.index].replace("{", "").replace("}", "")
-                found.append({"task": result.task, "event": label, "row": name, **spread(event.scores["mre_pct"])})
+                head = {"task": result.task, "event": label, "row": name, "kind": kind_of(name)}
+                found.append({**head, **spread(event.scores["mre_pct"])})
     return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/30_tables.ipynb #4f5df8ce

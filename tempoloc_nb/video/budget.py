@@ -216,22 +216,27 @@ def budget_table(
 
 # %% ../../nbs/15_video/20_budget.ipynb #62e2daa0
 def plot_budget(table: pd.DataFrame) -> Figure:
-    """The `budget_table` as three panels over fps: frame width, tokens, and pairs for each temporal id."""
-    import seaborn as sns
+    """The `budget_table` over fps, one row of panels a duration: frame width, tokens, and pairs a temporal id."""
     from matplotlib.figure import Figure
 
-    from tempoloc_nb.core.plots import house_style
+    from tempoloc_nb.core.plots import SERIES, house_style
 
     shown = table.assign(pairs_per_id=table["pairs"] / table["temporal_ids"])
-    shown["duration (s)"] = table["duration_s"].map("{:g}".format)
-    panels = {"width": "frame width (px)", "tokens": "tokens in the language model",
-              "pairs_per_id": "frame pairs sharing a temporal id"}
+    panels = {"width": "frame width (px)", "tokens": "tokens", "pairs_per_id": "pairs at one position"}
+    durations = list(dict.fromkeys(shown["duration_s"]))
     with house_style():
-        figure = Figure(figsize=(10.5, 3.2), layout="constrained")
-        for axis, (column, label) in zip(figure.subplots(1, 3), panels.items(), strict=True):
-            last = column == "pairs_per_id"
-            sns.lineplot(shown, x="fps", y=column, hue="rule", style="duration (s)", markers=True,
-                         errorbar=None, ax=axis, legend="full" if last else False)
-            axis.set(xlabel="sampling fps", ylabel=label, ylim=(0, None))
-        sns.move_legend(axis, "center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+        figure = Figure(figsize=(6.6, 1.75 * len(durations) + 0.7), layout="constrained")
+        grid = figure.subplots(len(durations), len(panels), sharex=True, sharey="col", squeeze=False)
+        for line, duration in zip(grid, durations, strict=True):
+            part = shown[shown["duration_s"] == duration]
+            for axes, (column, label) in zip(line, panels.items(), strict=True):
+                for (rule, mine), (colour, mark) in zip(part.groupby("rule", sort=False), SERIES, strict=False):
+                    # the rules often agree: what lies below stays visible
+                    axes.plot(mine["fps"], mine[column], mark, ls="-", ms=6, color=colour, mfc="none", label=str(rule))
+                axes.set_title(f"{label}, {duration:g} s", loc="left", fontsize=9)
+                axes.tick_params(labelsize=8)
+        for axes in grid[0]:  # once all is drawn: a column shares its scale
+            axes.set_ylim(bottom=0)
+        figure.supxlabel("sampled frames per second", fontsize=9)
+        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure

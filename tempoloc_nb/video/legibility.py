@@ -256,14 +256,15 @@ def shrink_sweep(clips: Iterable[Path], fps: float, sides: Iterable[int]) -> pd.
 # %% ../../nbs/15_video/40_legibility.ipynb #31714ad1
 def plot_sweep(table: pd.DataFrame) -> Figure:
     """The `shrink_sweep` over the side to which frames shrink."""
-    import seaborn as sns
     from matplotlib.figure import Figure
 
-    from tempoloc_nb.core.plots import house_style
+    from tempoloc_nb.core.plots import SERIES, house_style
 
     with house_style():
         figure = Figure(figsize=(5.5, 3.2), layout="constrained")
-        axis = figure.subplots()
-        sns.lineplot(table, x="side", y="right_pct", hue="stamp", style="stamp", markers=True, errorbar=None, ax=axis)
-        axis.set(xlabel="side of the frame that the model sees (px)", ylabel="digits read right (%)", ylim=(0, 103))
+        axes = figure.subplots()
+        for (stamp, mine), (colour, mark) in zip(table.groupby("stamp"), SERIES, strict=False):
+            axes.plot(mine["side"], mine["right_pct"], mark, ls="-", color=colour, label=f"{stamp} stamp")
+        axes.set(xlabel="side of the frame that the model sees (px)", ylabel="digits read right (%)", ylim=(0, 103))
+        axes.legend()
     return figure

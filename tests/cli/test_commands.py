@@ -89,10 +89,14 @@ def test_slips_of_the_keyboard_name_the_nearest(run: Run) -> None:
         (ModuleNotFoundError("no x", name="torch.nn"), ["torch is not installed: pip install 'tempoloc_nb[hf]'"]),
         (ModuleNotFoundError("no x", name="surely_not"), ["surely_not is not installed: pip install surely_not"]),
         (ModuleNotFoundError("The 'x>=1' distribution was not found"), ["The 'x>=1' distribution was not found"]),
-        (ImportError("libGL.so.1: cannot open\nmore", name="mujoco"),
-         ["libGL.so.1: cannot open: pip install 'tempoloc_nb[sim]'"]),
-        (MemoryError(), ["there is not enough memory: ask for less at once (--batch 1, fewer --total-pixels, fewer"
-                         " --workers)"]),
+        (
+            ImportError("libGL.so.1: cannot open\nmore", name="mujoco"),
+            ["libGL.so.1: cannot open: pip install 'tempoloc_nb[sim]'"],
+        ),
+        (
+            MemoryError(),
+            ["there is not enough memory: ask for less at once (--batch 1, fewer --total-pixels, fewer --workers)"],
+        ),
         (ValueError("embedded null byte"), ["a path holds a NUL byte, which no file's name can"]),
         (RuntimeError("Symlink loop from '/x'"), ["/x: a loop of links"]),
     ],

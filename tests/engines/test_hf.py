@@ -190,9 +190,7 @@ def test_a_replay_finds_answers_of_another_draw(backend: HFBackend) -> None:
 def test_each_clip_is_encoded_once_for_all_trials(qwen: HFBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     patches = []
     real = qwen.net.model.visual.forward
-    monkeypatch.setattr(
-        qwen.net.model.visual, "forward", lambda x, *a, **k: patches.append(len(x)) or real(x, *a, **k)
-    )
+    monkeypatch.setattr(qwen.net.model.visual, "forward", lambda x, *a, **k: patches.append(len(x)) or real(x, *a, **k))
     answers = qwen.generate(requests(2, 5), replace(GREEDY, max_new_tokens=3))
     assert sum(patches) == 4 * sum(a[0].vision_tokens for a in answers)
     assert [len(a) for a in answers] == [5, 5]

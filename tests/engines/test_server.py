@@ -326,7 +326,10 @@ def test_wrong_model_names_and_absent_servers_are_told_before_anything_is_asked(
 
 
 def test_the_key_is_sent_and_is_nowhere_else(
-    videos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    videos: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -187,9 +187,7 @@ def test_another_replica_may_go_on(tmp_path: Path) -> None:
 
 
 @linux
-@pytest.mark.parametrize(
-    ("number", "hears"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)]
-)
+@pytest.mark.parametrize(("number", "hears"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)])
 def test_an_interrupt_lets_the_training_save(tmp_path: Path, number: signal.Signals, hears: bool) -> None:
     """It ends by itself, and what it says meanwhile, more than a pipe holds, is in the log."""
     status, _, seconds, pid = interrupted(tmp_path, """\

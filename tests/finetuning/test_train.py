@@ -169,7 +169,7 @@ def test_what_is_not_honoured_is_refused_in_one_line(tmp_path: Path, more: str, 
         ("epoch = 120", "optm_decay_type = 'steps'", "is none of sqrt, cosine, linear, none"),
         ("epoch = 120", "optm_lr = [1e-5, 1e-6]", "train.optm_lr"),
         ("epoch = 120", "optm_betas = [0.9]", "needs two numbers"),
-        ('logger = [\'console\']', "logger = ['wandb']", "logging.logger = ['wandb']"),
+        ("logger = ['console']", "logger = ['wandb']", "logging.logger = ['wandb']"),
         ("[train]", "[train", "is not valid TOML"),
     ],
 )
@@ -185,9 +185,7 @@ def test_wrong_values_are_refused_in_one_line(tmp_path: Path, old: str, new: str
 @pytest.mark.parametrize("key", sorted(FIXED))
 def test_a_key_may_have_the_value_that_changes_nothing(tmp_path: Path, key: str) -> None:
     value = json.dumps(FIXED[key][0])
-    (tmp_path / "sft.toml").write_text(
-        f'{key} = {value}\ncustom.dataset.path = "d"\npolicy.model_name_or_path = "m"\n'
-    )
+    (tmp_path / "sft.toml").write_text(f'{key} = {value}\ncustom.dataset.path = "d"\npolicy.model_name_or_path = "m"\n')
     assert read_own(tmp_path / "sft.toml").model == "m"
 
 

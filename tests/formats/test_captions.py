@@ -143,8 +143,10 @@ def test_a_half_written_folder_is_made_again(videos: dict[str, Path], tmp_path: 
 @pytest.mark.parametrize(
     ("nonsense", "reason"),
     [
-        ("text I see an arm.", "the scene is no JSON object"), ("text {}", "lacks 'subjects'"),
-        ('text {"subjects": [], "actions": []}', "the scene is empty"), ("cut", "cut off after 9 tokens"),
+        ("text I see an arm.", "the scene is no JSON object"),
+        ("text {}", "lacks 'subjects'"),
+        ('text {"subjects": [], "actions": []}', "the scene is empty"),
+        ("cut", "cut off after 9 tokens"),
         ('text {"subjects": [], "actions": [{"description": "x", "time": "1:00-2:00"}]}', "no time within 2.0 s"),
         ('text {"subjects": [], "actions": [{"description": "x", "time": 3}]}', "time = 3 is not text"),
         ("text {" + '"a":[' * 5000, "the scene is no JSON object"),

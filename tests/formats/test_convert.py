@@ -543,12 +543,27 @@ def test_what_other_files_do_not_say_must_be_told(tmp_path: Path) -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.text(max_size=9),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["actions", "time", "description", "task", "clip", "x"]), inner, max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["actions", "time", "description", "task", "clip", "x"]), inner, max_size=3
+            )
+        ),
         max_leaves=12,
     ),
-    st.sampled_from(["t2w_windows", "caption_json", "caption", "actions", "tempoloc", "duration", "framerate", "uuid",
-                     "vision_path"]),
+    st.sampled_from(
+        [
+            "t2w_windows",
+            "caption_json",
+            "caption",
+            "actions",
+            "tempoloc",
+            "duration",
+            "framerate",
+            "uuid",
+            "vision_path",
+        ]
+    ),
 )
 @example("\x85", "t2w_windows")  # the end of a line, elsewhere
 @example({"\u2028": 3}, "caption")

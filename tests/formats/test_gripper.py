@@ -51,6 +51,19 @@ def test_finger_joints_are_turned_as_the_command_is(tmp_path: Path, joints: Any)
     assert (signal.hand == hand).all()
 
 
+@pytest.mark.parametrize("group", ["obs/datagen_info/object_pose", "datagen_info/object_poses"])
+def test_the_ways_of_objects_and_of_the_hand_are_read_from_their_poses(tmp_path: Path, group: str) -> None:
+    path, poses = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1), np.tile(np.eye(4), (120, 1, 1))
+    poses[:, 0, 3] = STEPS
+    with h5py.File(path, "a") as file:
+        file[f"data/demo_0/{group}/cup"] = poses
+        file["data/demo_0/obs/datagen_info/eef_pose/arm"] = 2 * poses
+    signal = read_gripper(path, [CLIP])[CLIP.clip]
+    assert signal.things["cup"].tolist() == [[k, 0, 0] for k in STEPS]
+    assert signal.hand is not None
+    assert (signal.hand[:, 0] == 2 * STEPS).all()
+
+
 @pytest.mark.parametrize(
     ("group", "args", "closes"),
     [

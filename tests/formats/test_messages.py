@@ -103,9 +103,7 @@ def test_trainers_read_the_file(dataset: Path, tmp_path: Path) -> None:
 def test_chat_templates_take_the_other_style(dataset: Path, tmp_path: Path) -> None:
     done = export_messages(dataset, tmp_path / "mugs.jsonl", split="train", style="trl")
     assert not (tmp_path / "dataset_info.json").exists()
-    found = datasets.load_dataset(
-        "json", data_files=str(done.output), split="train", cache_dir=str(tmp_path / "cache")
-    )
+    found = datasets.load_dataset("json", data_files=str(done.output), split="train", cache_dir=str(tmp_path / "cache"))
     for row, truth in zip(found, read_samples(dataset, "train"), strict=True):
         parts = [part for turn in row["messages"] for part in turn["content"]]
         assert [part["type"] for part in parts] == ["text", "video", "text", "text"]
@@ -280,9 +278,7 @@ def test_a_full_folder_is_not_written_into(dataset: Path, tmp_path: Path) -> Non
         import_messages(done.output, tmp_path / "full")
 
 
-def test_a_disk_that_is_full_leaves_nothing(
-    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_full_leaves_nothing(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = export_messages(dataset, tmp_path / "m.jsonl", split="train")
     copied: list[Path] = []
 

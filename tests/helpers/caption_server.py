@@ -25,7 +25,9 @@ class CaptionServer:
     """
 
     def __init__(
-        self, fault: Callable[[dict[str, Any], int], str] = lambda body, number: "", owner: str = "vllm",
+        self,
+        fault: Callable[[dict[str, Any], int], str] = lambda body, number: "",
+        owner: str = "vllm",
         scene: Callable[[dict[str, Any]], Any] = lambda body: SCENE,
     ) -> None:
         self.fault, self.owner, self.scene = fault, owner, scene

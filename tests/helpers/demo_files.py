@@ -18,7 +18,9 @@ ISAACLAB = {"env_name": "Isaac-Stack-Cube-Franka-IK-Rel-Visuomotor-v0", "type": 
 
 
 def image_file(
-    path: Path, demos: Sequence[Sequence[Image]], kind: Literal["robomimic", "libero", "isaaclab"] = "robomimic",
+    path: Path,
+    demos: Sequence[Sequence[Image]],
+    kind: Literal["robomimic", "libero", "isaaclab"] = "robomimic",
     signals: Sequence[str] = (),
 ) -> Path:
     """Demonstrations of these pictures, with a second camera on the wrist; `signals` rise one step after another."""

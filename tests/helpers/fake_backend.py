@@ -61,9 +61,7 @@ class Truthful:
             f"Event {i}: <{t:.2f}> <{t + 1:.2f}> {label}"
             for i, (t, label) in enumerate(zip(times, r.labels, strict=True), 1)
         )
-        return [
-            Response(t, text, row_seed(sampling.seed, r.clip, t), "stop", 90, 9, 40, r.fps, 0.5) for t in r.trials
-        ]
+        return [Response(t, text, row_seed(sampling.seed, r.clip, t), "stop", 90, 9, 40, r.fps, 0.5) for t in r.trials]
 
 
 def main() -> None:

@@ -12,7 +12,14 @@ from tempoloc_nb.tiny.frame_store import MAX_OBJECTS, FrameStore, Recording
 from tempoloc_nb.tiny.plan import Stage, TrainOptions
 
 SMALL = TinyShape(
-    hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vision_hidden=64, vision_layers=2, vision_heads=2,
+    hidden=64,
+    layers=2,
+    heads=2,
+    kv_heads=1,
+    intermediate=96,
+    vision_hidden=64,
+    vision_layers=2,
+    vision_heads=2,
     vision_intermediate=96,
 )
 

@@ -1,6 +1,6 @@
 """What one release of transformers makes of a clip; run as a program, it makes the models and writes that of its own.
 
-    python version_facts.py OUT
+python version_facts.py OUT
 """
 
 from __future__ import annotations

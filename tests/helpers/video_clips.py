@@ -27,9 +27,17 @@ def scene(n: int, width: int, height: int, seed: int = 0) -> Iterator[npt.NDArra
 
 
 def write_clip(
-    path: Path, n: int = 60, size: tuple[int, int] = (128, 96), *, pts: Sequence[int] | None = None,
-    time_base: Fraction = Fraction(1, 30), rate: Fraction | int = 30, codec: str = "libx264",
-    pixel_format: str = "yuv420p", seed: int = 0, options: dict[str, str] | None = None,
+    path: Path,
+    n: int = 60,
+    size: tuple[int, int] = (128, 96),
+    *,
+    pts: Sequence[int] | None = None,
+    time_base: Fraction = Fraction(1, 30),
+    rate: Fraction | int = 30,
+    codec: str = "libx264",
+    pixel_format: str = "yuv420p",
+    seed: int = 0,
+    options: dict[str, str] | None = None,
 ) -> Path:
     """A clip of `n` frames with the given PTS (default 0, 1, 2, … in units of `time_base`)."""
     with av.open(str(path), "w") as container:
@@ -85,6 +93,10 @@ def broken_files(folder: Path) -> dict[str, str]:
     for name in ("whole.mp4", "moved.mp4", "fast.mp4"):
         (folder / name).unlink()
     return {
-        "no_index.mp4": "damaged", "cut_off.mp4": "cut off", "damaged.mp4": "damaged", "empty.mp4": "empty",
-        "text.mp4": "damaged", "audio.mp4": "no video stream",
+        "no_index.mp4": "damaged",
+        "cut_off.mp4": "cut off",
+        "damaged.mp4": "damaged",
+        "empty.mp4": "empty",
+        "text.mp4": "damaged",
+        "audio.mp4": "no video stream",
     }

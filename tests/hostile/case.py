@@ -174,9 +174,15 @@ class Case:
         self.faults.append((counter, text))
 
     def run(
-        self, *arguments: object, may_change: Collection[str] = (), env: Mapping[str, str] | None = None,
-        file_limit: int | None = None, stop: tuple[float, int] | None = None, real: bool = False,
-        limit: float = LIMIT_S, stdout: str | None = None,
+        self,
+        *arguments: object,
+        may_change: Collection[str] = (),
+        env: Mapping[str, str] | None = None,
+        file_limit: int | None = None,
+        stop: tuple[float, int] | None = None,
+        real: bool = False,
+        limit: float = LIMIT_S,
+        stdout: str | None = None,
     ) -> Outcome:
         """Run a command and judge it. `stop`: (seconds, signal) that ends it; `real`: in a process of its own start."""
         argv = [str(a) for a in arguments]

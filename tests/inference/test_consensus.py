@@ -189,6 +189,24 @@ def test_runs_in_one_file_stay_apart(tmp_path: Path) -> None:
     assert sorted((c.model, c.fps, c.trials) for c in found) == [("a", 4, 2), ("a", 8, 2), ("b", 4, 2), ("b", 8, 2)]
 
 
+def test_trials_of_several_files_are_one_models(tmp_path: Path) -> None:
+    offsets = {"a": (0.0, 0.1), "b": (0.4, 0.5), "c": (2.0, 2.0)}
+    files = []
+    for name, each in offsets.items():
+        rows = [line(CLIP, t, shifted(CLIP, by), model=name) for t, by in enumerate(each)]
+        files.append(write(tmp_path / f"{name}.jsonl", rows))
+        write_record(files[-1], {"settings": {"model": name, "prompt": "asked"}, "trials": 2, "wanted": 8})
+    done = combine(files, tmp_path / "all.jsonl", benchmark=FEW)
+    row = json.loads(done.output.read_text())
+    assert (done.trials, row["model"]) == (6, "a + b + c/median")
+    assert row["boundary_s"] == pytest.approx([b + 0.4 for b in CLIP.boundaries], abs=1e-3)  # one of them gave it
+    assert row["confidence"] == pytest.approx([2 / 6] * 3, abs=1e-3)
+    record = read_record(done.output)["settings"]
+    assert record["combined"]["from"] == ["a.jsonl", "b.jsonl", "c.jsonl"]
+    assert record["prompt"] == "asked"
+    assert "model" not in record
+
+
 def test_disordered_medians_are_counted(tmp_path: Path) -> None:
     text = f"Event 1: <6.0> <6.5> {CLIP.labels[0]}\nEvent 2: <2.0> <6.5> {CLIP.labels[1]}"
     done = combine(write(tmp_path / "p.jsonl", [line(CLIP, 0, text)]), tmp_path / "c.jsonl", benchmark=FEW)
@@ -228,6 +246,18 @@ def test_risk_falls_where_doubt_is_left_out(tmp_path: Path) -> None:
         assert points[0].mae_s == pytest.approx(0, abs=1e-3)
         assert (points[-1].coverage, points[-1].mae_s) == (1.0, pytest.approx(0.35, abs=1e-3))
     assert [p.threshold for p in risk_coverage(found, FEW)[CLIP.task]] == [1.0, 0.2]
+
+
+def test_a_whole_clip_is_as_sure_as_its_least_sure_event(tmp_path: Path) -> None:
+    found = combined(tmp_path, FEW)
+    kept = risk_coverage(found, FEW, whole=True)[CLIP.task]
+    assert [(p.threshold, p.coverage, p.kept) for p in kept] == [(1.0, 0.75, 3), (0.2, 1.0, 4)]
+    first, *others = found
+    doubtful = replace(first, events=(replace(first.events[0], confidence=0.4), *first.events[1:]))
+    kept = risk_coverage([doubtful, *others], FEW, whole=True)[CLIP.task]
+    assert [(p.threshold, p.kept) for p in kept] == [(1.0, 2), (0.4, 3), (0.2, 4)]
+    missing = replace(first, events=(replace(first.events[0], boundary=None), *first.events[1:]))
+    assert risk_coverage([missing, *others], FEW, whole=True)[CLIP.task][-1].coverage == 0.75
 
 
 def test_average_precision_rewards_doubt_about_what_is_wrong(tmp_path: Path) -> None:

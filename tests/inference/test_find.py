@@ -44,10 +44,13 @@ class Says:
                 yield request, TempolocError(f"{request.clip}: too large")
                 continue
             said = [self.texts[t % len(self.texts)] for t in request.trials]
-            yield request, [
-                Response(t, text, row_seed(sampling.seed, request.clip, t), "stop", 9, 9, 9, request.fps, 0.1)
-                for t, text in enumerate(said)
-            ]
+            yield (
+                request,
+                [
+                    Response(t, text, row_seed(sampling.seed, request.clip, t), "stop", 9, 9, 9, request.fps, 0.1)
+                    for t, text in enumerate(said)
+                ],
+            )
 
 
 def answer(*times: float) -> str:

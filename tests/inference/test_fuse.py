@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
-from tempoloc_nb.clips.tasks import Event, Task
+from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_object, write_jsonl
 from tempoloc_nb.core.settings import data_dir
@@ -138,6 +138,23 @@ def test_the_start_of_a_skill_goes_with_its_end(tmp_path: Path, missed: bool) ->
     assert fused["outcome"] == ["moved", "moved", "far", "not shown"]
     assert fused["boundary_s"] == pytest.approx([0.8, 1.19, 2.0, 3.4], abs=0.01)
     assert parse_answer(fused["text"], labels, 5.0).events[0].start == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_start_of_a_skill_that_no_gripper_shows_is_at_its_object(tmp_path: Path) -> None:
+    labels = ("arriving at the button", "pressing the button")
+    clip = Clip("press/0", "press", tuple(Event(label) for label in labels), fps=30, duration=5.0)
+    press = Subtask("press", *labels, object_ref="Button")
+    benchmark = Benchmark("presses", tmp_path, {"press": Task("press", labels, subtasks=(press,))}, (clip,))
+    text = write_answer(labels, [(0.2, 2.6), (2.6, 5.0)])
+    row = {"clip": clip.clip, "task": "press", "model": "m", "fps": 8.0, "trial": 0, "text": text}
+    write_jsonl(tmp_path / "p.jsonl", [row])
+    x = np.interp(np.arange(150) / 30, [0, 1, 2, 5], [0.3, 0.3, 0, 0])
+    button = {"Button": np.zeros((150, 3))}
+    signal = signal_at(np.ones(150), 30, np.stack([x, 0 * x, 0 * x], axis=1), button)
+    fuse(tmp_path / "p.jsonl", tmp_path / "f.jsonl", benchmark=benchmark, signals={clip.clip: signal})
+    (fused,) = (json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines())
+    assert fused["outcome"] == ["moved", "not shown"]
+    assert fused["boundary_s"] == pytest.approx([2 - 0.05 / 0.3, 2.6], abs=0.01)
 
 
 def test_what_cannot_be_fused(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.signals import (
     LEAD,
     Signal,
+    approach,
+    arrival,
     event_kinds,
     find_transitions,
     gripper_answers,
@@ -23,6 +25,7 @@ from tempoloc_nb.inference.signals import (
     pixel_motion,
     signal_at,
     signal_rows,
+    slowing,
     starts_of,
     with_starts,
 )
@@ -134,8 +137,19 @@ def test_a_skill_starts_where_the_hand_is_near_its_end_for_good() -> None:
     assert with_starts(kinds, (None, 2.2, None, 3.5), still) == (0.0, 2.2, 2.2, 3.5)  # not before the event before it
     lacking = with_starts(kinds, (None, 2.2, None, 2.4), signal_at(np.ones(150), 30))
     assert lacking == pytest.approx((2.2 - LEAD, 2.2, 2.2, 2.4))
-    with pytest.raises(TempolocError, match="three numbers a time"):
+    with pytest.raises(TempolocError, match="hand is three numbers a time"):
         signal_at(np.ones(150), 30, hand[:100])
+    with pytest.raises(TempolocError, match="cup is three numbers a time"):
+        signal_at(np.ones(150), 30, hand, {"cup": hand[:100]})
+
+
+def test_a_late_end_does_not_move_a_start_at_an_object() -> None:
+    hand, times = way_of((0, 0.3), (1, 0.3), (2, 0), (3, 0), (4, 0.4)), np.arange(150) / 30
+    cup = way_of((0, -0.04), (2.5, -0.04), (3, -0.04), (4, 0.36))  # 4 cm below the hand, which takes it along
+    for end in (2.2, 2.6, 3.5):
+        assert approach(hand, cup, times, end) == pytest.approx(2 - 0.05 / 0.3, abs=0.001)
+    assert arrival(hand, times, 3.5) > 3
+    assert slowing(hand, times, 0.0, 2.6) == pytest.approx(2, abs=0.04)
 
 
 def test_a_task_says_which_events_start_a_skill() -> None:

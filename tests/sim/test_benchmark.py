@@ -194,6 +194,7 @@ def test_train_labels(train: tuple[Clip, ...]) -> None:
     assert Counter(c.task for c in train) == dict.fromkeys((f.key for f in find_families("sft")), 100)
     assert all(c.video is None and c.events and c.split == "sft" for c in train)
 
+
 CLIPS = data_dir() / "training" / "clips.csv.xz"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -40,6 +41,15 @@ def test_a_card_asks_for_tables_of_studies_that_there_are(run: str) -> None:
         assert study in studies
         source = (settings().paths.studies / f"{study}.ipynb").read_text(encoding="utf-8")
         assert f'\\"{table}\\"' in source
+
+
+def test_a_published_table_is_there_once() -> None:
+    """As Markdown alone; what is shown in another way keeps its plain text."""
+    for notebook in settings().paths.studies.glob("1[012]_*.ipynb"):
+        for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+            for data in (o["data"] for o in cell.get("outputs", []) if "data" in o):
+                assert not {"text/markdown", "text/plain"} <= set(data), notebook.name
+                assert "text/plain" in data or "text/markdown" in data
 
 
 def test_what_is_missing_is_named() -> None:

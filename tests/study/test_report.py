@@ -12,15 +12,17 @@ import pytest
 from matplotlib.figure import Figure
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import settings
+from tempoloc_nb.study import report
 from tempoloc_nb.study.figures import event_error_figure, mre_figure, timeline_figure
-from tempoloc_nb.study.report import Report, render
+from tempoloc_nb.study.report import NOT_SO, Report, render
 from tempoloc_nb.video.timeline import contact_sheet
 
 MRE = pd.DataFrame(
     {
         "task": ["cube", "cube", "nut"],
         "row": ["loo-median", "model", "model"],
-        "kind": ["blind", "model", "model"],
+        "kind": ["no-video", "model", "model"],
         "mre_pct": [34.0, 20.0, 15.0],
         "low": [30.0, 15.0, 10.0],
         "high": [40.0, 25.0, 20.0],
@@ -31,6 +33,7 @@ EVENTS = pd.DataFrame(
         "task": ["cube", "cube"],
         "event": ["grasping the cube", "releasing the cube"],
         "row": ["model", "model"],
+        "kind": ["model", "model"],
         "value": [20.0, 10.0],
         "low": [15.0, 8.0],
         "high": [25.0, 13.0],
@@ -51,11 +54,11 @@ def test_figures_are_the_same_bytes_each_time(make: Callable[[], Figure]) -> Non
         assert len(first) > 3000
 
 
-def test_a_figure_that_is_too_large_is_refused() -> None:
-    figure = Figure(figsize=(12, 8))
-    noise = np.random.default_rng(0).integers(0, 255, (800, 1200, 3), np.uint8)
-    figure.subplots().imshow(noise)
-    with pytest.raises(TempolocError, match=r"noise is \d+ kB as PNG; make it smaller than 200 kB"):
+def test_a_figure_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "PNG_LIMIT", 20_000)
+    figure = Figure(figsize=(3, 2))
+    figure.subplots().imshow(np.random.default_rng(0).integers(0, 255, (200, 300, 3), np.uint8))
+    with pytest.raises(TempolocError, match=r"noise is \d+ kB as PNG; make it smaller than 20 kB"):
         Report(None, "full").figure(figure, "noise")
 
 
@@ -77,12 +80,30 @@ def test_tables_are_written_twice_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "one" / "tables" / "t.csv").read_text() == "task,value,ok\na|b,0.333333,True\nc,,False\n"
 
 
+def test_no_published_study_says_what_is_not_so() -> None:
+    assert Report(None, "full").say("It is.").text == "It is."
+    assert Report(None, "full").say("It is.", holds=False).text.startswith(f"*{NOT_SO}*")
+    for path in settings().paths.studies.glob("*.ipynb"):
+        assert NOT_SO not in path.read_text(encoding="utf-8"), f"{path.name} has a sentence that does not hold"
+
+
 def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     report = Report(None, "quick")
     report.table(pd.DataFrame({"a": [1]}), "t")
     report.figure(mre_figure(MRE), "f")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_and_a_sentence_are_shown_as_what_they_are() -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    show = InteractiveShell.instance().display_formatter.format
+    data, about = show(Report(None, "full").figure(mre_figure(MRE), "f", alt="The model errs least."))
+    assert about["image/png"] == {"alt": "The model errs least."}
+    assert len(data["image/png"]) > 3000
+    assert show(Report(None, "full").say("**5 %**."))[0]["text/markdown"] == "**5 %**."
+    assert "QUICK" in Report(None, "quick").say("**5 %**.").text
 
 
 def test_a_contact_sheet_scales_and_joins() -> None:

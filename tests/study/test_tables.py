@@ -1,4 +1,4 @@
-"""The tables of the studies: the benchmark is not answerable blind, the oracle is far better, claims are computed."""
+"""The tables of the studies: no baseline without video answers the benchmark, the oracle does, claims are computed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_the_simulated_benchmark_is_the_designed_one() -> None:
 
 
 @pytest.mark.parametrize("family", ["stack-three", "stack-three-ur5e", "stack-three-5fps", "nut-assembly"])
-def test_no_blind_row_answers_the_simulated_benchmark(simulated: pd.DataFrame, family: str) -> None:
+def test_no_baseline_answers_the_simulated_benchmark(simulated: pd.DataFrame, family: str) -> None:
     part = simulated[simulated["task"] == family]
-    blind = part[part["kind"] == "blind"]
-    assert len(blind) == 7
-    assert blind["mre_pct"].min() > 25
+    baselines = part[part["kind"] == "no-video"]
+    assert len(baselines) == 7
+    assert baselines["mre_pct"].min() > 25
     (oracle,) = part.loc[part["kind"] == "oracle", "mre_pct"]
     assert oracle < 8
     signals = part[part["kind"] == "signal"].set_index("row")
@@ -47,10 +47,10 @@ def test_families_keep_the_pace_of_the_recipes_tasks() -> None:
     assert (table["idle, worst clip (%)"] <= 20).all()
 
 
-def test_published_models_against_blind_rows() -> None:
+def test_published_models_against_no_video() -> None:
     scores = baseline_scores(RECIPE, fps=8, resamples=50, mode="recipe", groups=ROWS)
     best = best_baseline(with_published(scores)).set_index("task")
-    better = {task: str(names).split(", ") for task, names in best["models better than it"].items()}
+    better = {task: str(names).split(", ") for task, names in best["models below it"].items()}
     assert better["cube"] == ["Qwen3-VL-235B-A22B", "Cosmos-Reason1-7B-SFT"]
     assert better["nut"] == better["bridge"] == better["agibot"] == ["none"]
 
@@ -59,3 +59,9 @@ def test_what_the_recipe_states_and_what_it_does_not() -> None:
     assert list(improvement_table()["agrees"]) == [True, True, True, False]
     claims = claims_table(len(RECIPE.clips)).set_index("claim")["agrees"]
     assert [c for c, agrees in claims.items() if not agrees] == ["change agibot", "reduction, real", "Bridge videos"]
+
+
+def test_five_tasks_of_real_robots_weigh_the_same() -> None:
+    """As in the recipe's own "71 % to 47 %": Bridge is one task, AgiBot four."""
+    claims = claims_table(len(RECIPE.clips)).set_index("claim")["computed"]
+    assert claims["reduction, real"] == 1.36

@@ -45,12 +45,17 @@ def test_times_are_true_pts(tmp_path, name, pts, base, rate, expected):
 
 
 def test_rates(tmp_path):
-    ntsc = video.probe(write_clip(tmp_path / "a.mp4", 48, pts=NTSC, time_base=Fraction(1, 24_000),
-                                  rate=Fraction(24_000, 1001)))
+    ntsc = video.probe(
+        write_clip(tmp_path / "a.mp4", 48, pts=NTSC, time_base=Fraction(1, 24_000), rate=Fraction(24_000, 1001))
+    )
     assert ntsc.fps == pytest.approx(24_000 / 1001)
     assert ntsc.duration == pytest.approx(48 * 1001 / 24_000)
     assert [video.exact_rate(f) for f in (30, 29.97, 23.976, 59.94, 12.5, 5.0)] == [
-        Fraction(30), Fraction(30_000, 1001), Fraction(24_000, 1001), Fraction(60_000, 1001), Fraction(25, 2),
+        Fraction(30),
+        Fraction(30_000, 1001),
+        Fraction(24_000, 1001),
+        Fraction(60_000, 1001),
+        Fraction(25, 2),
         Fraction(5),
     ]
 
@@ -147,10 +152,15 @@ def test_rotation(tmp_path, turn):
     np.testing.assert_array_equal(video.read(path).images[0], np.rot90(plain, turn // 90))
 
 
-@pytest.mark.parametrize(("codec", "pixel_format", "suffix"), [
-    ("mpeg4", "yuv420p", "avi"), ("libx264", "yuv444p", "mp4"), ("libx264", "yuv420p10le", "mp4"),
-    ("libx264rgb", "rgb24", "mkv"),
-])
+@pytest.mark.parametrize(
+    ("codec", "pixel_format", "suffix"),
+    [
+        ("mpeg4", "yuv420p", "avi"),
+        ("libx264", "yuv444p", "mp4"),
+        ("libx264", "yuv420p10le", "mp4"),
+        ("libx264rgb", "rgb24", "mkv"),
+    ],
+)
 def test_other_formats(tmp_path, codec, pixel_format, suffix):
     path = write_clip(tmp_path / f"a.{suffix}", 20, (64, 48), codec=codec, pixel_format=pixel_format)
     frames = video.read(path)
@@ -222,8 +232,10 @@ def test_decode_stops_early(tmp_path):
 
 def test_pixel_rules_bad_input():
     for call in (
-        lambda: pixels.recipe_budget(0, 10, 5), lambda: pixels.qwen25_budget(10, 10, 0),
-        lambda: pixels.qwen3_budget(10_000, 10, 4), lambda: pixels.frame_budget("gpt", 10, 10, 1.0, 8),
+        lambda: pixels.recipe_budget(0, 10, 5),
+        lambda: pixels.qwen25_budget(10, 10, 0),
+        lambda: pixels.qwen3_budget(10_000, 10, 4),
+        lambda: pixels.frame_budget("gpt", 10, 10, 1.0, 8),
         lambda: pixels.temporal_ids(3, 0),
     ):
         with pytest.raises(TempolocError):

@@ -89,7 +89,11 @@ def test_stamp_shapes_and_pixels():
     assert (border[..., 0] == border[..., 1]).all()
     assert (border.max(axis=(1, 2, 3)) == 255).all()
     assert [legibility.read_stamp(b[..., 0].astype(np.float32), 20) for b in border] == [
-        "0.00s", "0.10s", "0.20s", "0.30s", "0.40s",
+        "0.00s",
+        "0.10s",
+        "0.20s",
+        "0.30s",
+        "0.40s",
     ]
 
 
@@ -241,7 +245,10 @@ def test_folder(tmp_path):
     assert summary.written == ("c0.mp4", "c1.mp4", "c2.mp4", "deep/d.mkv")
     assert (summary.up_to_date, summary.failed) == ((), ())
     assert sorted(str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()) == [
-        "c0.mp4", "c1.mp4", "c2.mp4", "deep/d.mp4",
+        "c0.mp4",
+        "c1.mp4",
+        "c2.mp4",
+        "deep/d.mp4",
     ]
     assert "4 stamped, 0 up to date, 0 failed" in str(summary)
 

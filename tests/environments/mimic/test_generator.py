@@ -10,18 +10,10 @@ import pytest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.generation.boundaries import ERRORS, with_error
 from tempoloc_nb.generation.scenes import Scene
-from tempoloc_nb.generation.sources import FAMILIES, Source, read_sources
+from tempoloc_nb.generation.sources import Source, read_sources
 from tempoloc_nb.generation.trials import Setting, run_trial, run_trials
-from tempoloc_nb.sim.make import simulate_clips
 
 TASK = "pick-place"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("sources")
-    simulate_clips(FAMILIES[TASK], 4, out, workers=1, render=False)
-    return out
 
 
 @pytest.fixture(scope="module")

@@ -209,5 +209,3 @@ def test_a_driver_that_is_killed_and_a_stream_left_early() -> None:
         else:
             stream.close()
         assert not multiprocessing.active_children()
-
-

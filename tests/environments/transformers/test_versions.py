@@ -132,9 +132,7 @@ def test_frames_become_the_tokens_that_our_rule_says(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_doctor_finds_nothing_but_what_is_planted(
-    made: Path, family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_finds_nothing_but_what_is_planted(made: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     way, backend = way_of_asking("tempoloc-tiny").changed(fps=4), backend_of(made / family)
     assert examine(backend, made / family, way).faults == ()
     sick = ill.plant(ill.without_metadata, hf, backend, monkeypatch)

@@ -69,9 +69,7 @@ def backend(server: VLLMServer, **options: object) -> OpenAIBackend:
     return OpenAIBackend("tiny", [server.url], **given)  # type: ignore[arg-type]
 
 
-def test_frames_and_tokens_are_those_of_transformers(
-    server: VLLMServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_frames_and_tokens_are_those_of_transformers(server: VLLMServer, capsys: pytest.CaptureFixture[str]) -> None:
     """As files and as base64, whether the server or the request says that all frames be read."""
     twin = HFBackend(server.model, device="cpu")
     for fps, folder in ((2, None), (4, server.folder), (8, None), (12, server.folder)):
@@ -101,9 +99,7 @@ def test_a_trial_alone_is_what_it_was_among_others(server: VLLMServer) -> None:
 
 
 @pytest.mark.parametrize("kind", ["regex", "json"])
-def test_answers_keep_to_their_constraint(
-    server: VLLMServer, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_keep_to_their_constraint(server: VLLMServer, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = [
         replace(r, constraint=answer_constraint(kind, r.labels, probe(r.video).duration))  # type: ignore[arg-type]
         for r in requests(2, trials=3)
@@ -123,9 +119,7 @@ def test_answers_keep_to_their_constraint(
 WAY = way_of_asking("tempoloc-tiny").changed(fps=4)
 
 
-def test_the_doctor_infers_what_a_server_does_not_show(
-    server: VLLMServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_doctor_infers_what_a_server_does_not_show(server: VLLMServer, capsys: pytest.CaptureFixture[str]) -> None:
     found = examine(backend(server), server.model, WAY)
     assert found.faults == (), str(found)
     assert sum(f.verdict == "unseen" for f in found.findings) == 13

@@ -1,0 +1,141 @@
+"""The documentation site as a reader sees it: built once, opened as files and under a path of a server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+ROOT = Path(__file__).resolve().parents[3]
+NewPage = Callable[..., Page]
+# A run leaves their pictures, for a person to look at, in runs/browser.
+SHOWN = (
+    "index.html", "00_quickstart.html", "studies/01_published_results.html", "studies/05_fine_tuned.html",
+    "guides/10_your_own_videos.html", "40_scoring/10_metrics.html",
+)  # fmt: skip
+# What a page refers to, what it is called by, and what is too wide for the screen.
+LOOK = """() => ({
+  links: [...document.querySelectorAll("a[href], img[src], script[src], link[rel=stylesheet], source[src], video[src]")]
+    .map(e => e.currentSrc || e.src || e.href),
+  ids: [...document.querySelectorAll("[id], a[name]")].map(e => e.id || e.name),
+  unnamed: [...document.querySelectorAll("article img:not([alt]), article img[alt='']")].map(e => e.src),
+  directives: [...document.querySelectorAll("article code")].filter(e => /^#\\|/m.test(e.textContent)).length,
+})"""
+WIDE = """() => [...document.querySelectorAll("article .table, article .shown, html")]
+  .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.className || e.tagName)"""
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` builds it; mkdocs is strict about links between pages."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return folder
+
+
+@pytest.fixture
+def served(site: Path, tmp_path: Path) -> Iterator[str]:
+    """The site under a path, as GitHub Pages shows a project's."""
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "project").symlink_to(site)
+    handler = partial(Quiet, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/some/project"
+        server.shutdown()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+def test_every_page_opens_as_a_file_and_all_that_it_refers_to_is_there(site: Path, new_page: NewPage) -> None:
+    page = new_page()
+    pages = sorted(p for p in site.rglob("*.html") if p.name != "404.html" and "reviewer" not in p.parts)
+    looked = {}
+    problems = []
+    for path in pages:
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(path.as_uri())
+        looked[path] = page.evaluate(LOOK)
+        problems += [f"{path.relative_to(site)}: too wide at 1440: {w}" for w in page.evaluate(WIDE)]
+        page.set_viewport_size({"width": 390, "height": 844})
+        problems += [f"{path.relative_to(site)}: too wide at 390"] * ("HTML" in page.evaluate(WIDE))
+    for path, found in looked.items():
+        problems += [f"{path.relative_to(site)}: no text for {u}" for u in found["unnamed"]]
+        problems += [f"{path.relative_to(site)}: a directive of nbdev is shown"] * found["directives"]
+        for link in set(found["links"]):
+            target, anchor = urldefrag(link)
+            if not target.startswith("file:"):
+                problems += [f"{path.relative_to(site)}: {link}"] * (not target.startswith(("https://", "data:")))
+                continue
+            there = Path(unquote(urlsplit(target).path))
+            if not there.is_file() or not there.is_relative_to(site):
+                problems.append(f"{path.relative_to(site)}: {link} is not there")
+            elif anchor and there in looked and unquote(anchor) not in looked[there]["ids"]:
+                problems.append(f"{path.relative_to(site)}: {link}: no such place in the page")
+    assert problems == []
+    assert len(pages) == len([*(ROOT / "nbs").rglob("*.ipynb")]) + 1  # and the changelog
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_pages_under_a_path_of_a_server(served: str, new_page: NewPage, width: int) -> None:
+    folder = ROOT / "runs" / "browser"
+    folder.mkdir(parents=True, exist_ok=True)
+    page = new_page(width=width, height=844)
+    failed: list[str] = []
+    page.on("response", lambda r: failed.append(r.url) if r.status >= 400 else None)
+    for name in SHOWN:
+        page.goto(f"{served}/{name}", wait_until="networkidle")
+        assert page.evaluate("[...document.images].every(i => i.loading == 'lazy' || i.naturalWidth > 0)")
+        page.screenshot(path=folder / f"{name.replace('/', '_')[:-5]}_{width}.png", full_page=True)
+    assert failed == []
+
+
+def test_a_reader_goes_on_searches_and_reads_at_night(site: Path, new_page: NewPage) -> None:
+    page = new_page()
+    page.goto((site / "index.html").as_uri())
+    for tab in ("Start", "Findings", "Guides", "Chapters", "Reference"):
+        expect(page.get_by_role("link", name=tab, exact=True).first).to_be_visible()
+    page.locator(".md-footer__link--next").click()
+    expect(page).to_have_url(re.compile("00_quickstart.html$"))
+    page.locator(".md-footer__link--prev").click()
+    expect(page).to_have_url(re.compile("index.html$"))
+    page.wait_for_load_state()  # keys that are pressed before the page listens are lost
+    page.locator(".md-search__input").press_sequentially("gripper aperture")
+    expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=20_000)
+    page.keyboard.press("Escape")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    by_day = page.evaluate(ground)
+    page.locator("label[title=Dark]").click()
+    assert page.evaluate(ground) != by_day
+
+
+def test_code_is_folded_and_a_first_column_stays(site: Path, new_page: NewPage) -> None:
+    page = new_page(width=390, height=844)
+    page.goto((site / "studies" / "01_published_results.html").as_uri())
+    expect(page.locator("details.code + details.code")).to_have_count(0)
+    code = page.locator("details.code").first
+    expect(code.locator("code")).to_be_hidden()
+    code.locator("summary").click()
+    expect(code.locator("code")).to_be_visible()
+    table = page.locator(".table").first
+    first, second = (table.locator("tbody tr").first.locator("td, th").nth(i) for i in (0, 1))
+    before = first.bounding_box(), second.bounding_box()
+    table.evaluate("e => e.scrollLeft = 100")
+    after = first.bounding_box(), second.bounding_box()
+    assert before[0] == after[0]
+    assert before[1] != after[1]
+    expect(page.get_by_role("link", name="This page as a notebook")).to_have_attribute(
+        "href", "01_published_results.ipynb"
+    )
