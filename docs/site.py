@@ -38,6 +38,7 @@ PLUMBING = ("if TYPE_CHECKING:", "__getattr__, __dir__, __all__ =")
 DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 LINK = re.compile(r'(?:(?<=\]\()|(?<= src="))(?!https?:|#|mailto:|data:)([^)#\s"]+)')
+BREAK = re.compile(r"_(?=[^<>]*</th>)")
 TABLE = re.compile(r'<table\b(?: border="1")?(?: class="dataframe")?(.*?</table>)', re.DOTALL)
 
 # Browsers start no worker from a file; the search then runs in a hidden frame.
@@ -211,6 +212,12 @@ def alt_text(metadata: dict[str, Any], kind: str) -> str:
     return str(metadata.get(kind, {}).get("alt") or metadata.get("alt") or "")
 
 
+def scrolling(match: re.Match[str]) -> str:
+    """A table that scrolls by itself; names in its head may break after an underscore, so that it seldom has to."""
+    head, body, rest = match[1].partition("</thead>")
+    return f'<div class="table" tabindex="0"><table class="data"{BREAK.sub("_<wbr>", head)}{body}{rest}</div>'
+
+
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
     """The logo leads to the first page, which stands in a section."""
     nav.homepage = nav.pages[0]
@@ -228,7 +235,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
     content = re.sub(r'(?=class="(?:[\w-]+ )*highlight")', "data-search-exclude ", content)
     content = re.sub(r'<div class="shown" id="(shown-\d+)"></div>', output, content)
-    content = TABLE.sub(r'<div class="table" tabindex="0"><table class="data"\1</div>', content)
+    content = TABLE.sub(scrolling, content)
     notebook = page.file.src_uri.removesuffix(".md") + ".ipynb"
     if (NOTEBOOKS / notebook).is_file():
         link = f'<a href="{posixpath.basename(notebook)}" download>This page as a notebook</a>'
