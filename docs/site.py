@@ -38,6 +38,7 @@ PLUMBING = ("if TYPE_CHECKING:", "__getattr__, __dir__, __all__ =")
 DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 LINK = re.compile(r'(?:(?<=\]\()|(?<= src="))(?!https?:|#|mailto:|data:)([^)#\s"]+)')
+BREAK = re.compile(r"_(?=[^<>]*</th>)")
 TABLE = re.compile(r'<table\b(?: border="1")?(?: class="dataframe")?(.*?</table>)', re.DOTALL)
 
 # Browsers start no worker from a file; the search then runs in a hidden frame.
@@ -92,20 +93,32 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
     cells = json.loads((NOTEBOOKS / notebook).read_text(encoding="utf-8"))["cells"]
     story = notebook.startswith(STORIES)
     parts: list[str] = []
+    held: list[str] = []  # a story's code since the last thing shown: one fold for all of it
     pictures: dict[str, bytes] = {}
     linked: set[str] = set()
     heading = ""
     for cell in cells:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(with_page_links(source, notebook, linked))
+            parts += [folded(held), with_page_links(source, notebook, linked)]
             heading = (HEADING.findall(source) or [heading])[-1]
         elif cell["cell_type"] == "code" and not re.search(r"^#\| *hide", source, re.MULTILINE):
-            parts += code_of(source, story)
+            lines = [line for line in source.splitlines() if not line.startswith("#|")]
+            if story:
+                held += [*lines, ""]
+            else:
+                parts += code_of(lines)
             for output in cell["outputs"]:
                 text = as_markdown(output, notebook, linked)
-                parts.append(text or mark(output, notebook, heading, pictures, linked))
-    return "\n\n".join(p for p in parts if p), pictures, linked
+                parts += [folded(held), text or mark(output, notebook, heading, pictures, linked)]
+    return "\n\n".join(p for p in [*parts, folded(held)] if p), pictures, linked
+
+
+def folded(held: list[str]) -> str:
+    """The code that was held, which is then empty."""
+    block = fence(held, "python")
+    held.clear()
+    return fold("Code", block) if block else ""
 
 
 def with_page_links(text: str, notebook: str, linked: set[str]) -> str:
@@ -123,13 +136,10 @@ def with_page_links(text: str, notebook: str, linked: set[str]) -> str:
     return LINK.sub(target, text)
 
 
-def code_of(source: str, folded: bool) -> list[str]:
-    """A cell's code without directives; imports that open it are folded, or everything is."""
-    lines = [line for line in source.splitlines() if not line.startswith("#|")]
+def code_of(lines: list[str]) -> list[str]:
+    """A cell's code; imports that open it are folded."""
     if not any(line.strip() for line in lines):
         return []
-    if folded:
-        return [fold("Code", fence(lines, "python"))]
     if any(line.startswith(PLUMBING) for line in lines):
         return [fold("Imports", fence(lines, "python"))]
     end = opening_imports(lines)
@@ -202,6 +212,12 @@ def alt_text(metadata: dict[str, Any], kind: str) -> str:
     return str(metadata.get(kind, {}).get("alt") or metadata.get("alt") or "")
 
 
+def scrolling(match: re.Match[str]) -> str:
+    """A table that scrolls by itself; names in its head may break after an underscore, so that it seldom has to."""
+    head, body, rest = match[1].partition("</thead>")
+    return f'<div class="table" tabindex="0"><table class="data"{BREAK.sub("_<wbr>", head)}{body}{rest}</div>'
+
+
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
     """The logo leads to the first page, which stands in a section."""
     nav.homepage = nav.pages[0]
@@ -219,7 +235,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
     content = re.sub(r'(?=class="(?:[\w-]+ )*highlight")', "data-search-exclude ", content)
     content = re.sub(r'<div class="shown" id="(shown-\d+)"></div>', output, content)
-    content = TABLE.sub(r'<div class="table" tabindex="0"><table class="data"\1</div>', content)
+    content = TABLE.sub(scrolling, content)
     notebook = page.file.src_uri.removesuffix(".md") + ".ipynb"
     if (NOTEBOOKS / notebook).is_file():
         link = f'<a href="{posixpath.basename(notebook)}" download>This page as a notebook</a>'

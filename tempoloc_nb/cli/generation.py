@@ -116,7 +116,9 @@ def check_labels(
 
 # %% ../../nbs/90_cli/75_generation.ipynb #71031f7a
 def generate(
-    sources: Annotated[Path, typer.Argument(help="Folder that tempoloc simulate made, or its manifest.")],
+    sources: Annotated[
+        Path, typer.Argument(help="Folder that tempoloc simulate made, or an HDF5 file of robosuite's demonstrations.")
+    ],
     output: Annotated[Path, option(OUTPUT, "File of trials (.jsonl), which goes on.", "--output", "-o")],
     boundaries: Annotated[
         list[str] | None,

@@ -17,12 +17,14 @@ from ..clips.manifest import Benchmark, load_benchmark
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_text, write_text
 from .scenes import parts_of
+from .hdf5_sources import is_hdf5
 from .sources import Source
 from ..inference.consensus import combine_trials
 from ..inference.fuse import fuse_answer
 from ..inference.signals import event_kinds, find_transitions, gripper_rule
 from ..sim.motion import Floats
 from ..sim.scene import CONTROL_HZ
+from ..sim.tasks import SCRIPTS
 
 # %% auto #0
 __all__ = ['Times', 'Found', 'ORIGINS', 'ERRORS', 'no_video', 'one_label', 'by_gripper', 'by_model', 'named_boundaries',
@@ -87,17 +89,21 @@ def named_boundaries(
 
     Raises `TempolocError` for a name that is none of them, and for predictions that cannot be read.
     """
-    benchmark, found, errors = load_benchmark(folder), dict[str, Sequence[Times]](), []
+    found, errors = dict[str, Sequence[Times]](), []
+    own = is_hdf5(folder)
     for name in names:
         if name.endswith(".jsonl"):
-            found[Path(name).stem] = by_model(name, benchmark, sources)
+            if own:
+                raise TempolocError(f"{name}: write boundaries into the file first (tempoloc dataset export hdf5)")
+            found[Path(name).stem] = by_model(name, load_benchmark(folder), sources)
         elif ":" in name:
             with_error(name, sources, 0)
             errors.append(name)
         elif name == "truth":
             found[name] = [s.boundaries for s in sources]
         elif name == "gripper":
-            found[name] = by_gripper(sources, benchmark.of_task(task)[0].labels)
+            labels = [label for label, _ in SCRIPTS[task].events]
+            found[name] = by_gripper(sources, labels if own else load_benchmark(folder).of_task(task)[0].labels)
         elif name in ORIGINS:
             found[name] = no_video(sources) if name == "no-video" else one_label(sources)
         else:

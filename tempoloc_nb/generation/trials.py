@@ -27,11 +27,12 @@ from ..core.errors import TempolocError
 from ..core.files import read_text, writing
 from ..core.locks import sole_writer
 from .boundaries import ERRORS, Cut, Found, Times, cut, named_boundaries, with_error
+from .hdf5_sources import is_hdf5, sources_of, task_of
 from .isaac_mimic import isaac_mimic
 from .mimicgen import NOISE_STEP, MimicGenScene, as_hdf5, mimicgen, task_spec, version_of
 from .outcomes import Outcomes
 from .scenes import PARTS, Scene, parts_of
-from .sources import Source, episode, read_sources
+from .sources import Source, episode
 
 # %% auto #0
 __all__ = ['Offset', 'OFFSETS', 'FIRST_LAYOUT', 'FIRST_TUNING', 'Settled', 'BLOCK', 'Setting', 'configure', 'run_trial', 'Job',
@@ -207,7 +208,7 @@ def plan(
 @cache
 def _workplace(folder: str, task: str) -> tuple[Scene, tuple[Source, ...]]:
     """This process's scene and sources of a task: making them takes seconds."""
-    return Scene(task), read_sources(folder, task)
+    return Scene(task), sources_of(folder, task)
 
 
 def _quiet() -> None:
@@ -270,7 +271,7 @@ def run_trials(
     first: int = FIRST_LAYOUT, workers: int = 2, progress: Callable[[int], None] | None = None,
     checkout: Path | None = None,
 ) -> tuple[Outcomes, ...]:
-    """Try `trials` layouts with sources of a simulated `folder`, and append a line a trial to `out` (.jsonl).
+    """Try `trials` layouts with sources of a simulated `folder` or an HDF5 file, and append a line a trial to `out`.
 
     `boundaries` are by task and origin; `errors` (see `ERRORS`) are tried beside them. The same call goes on where an
     earlier one stopped. `progress(n)` is called after n more trials. The generator is Isaac Lab's, or that of a
@@ -279,7 +280,7 @@ def run_trials(
     """
     folder, out = str(Path(folder).resolve()), Path(out)
     for task in boundaries:
-        read_sources(folder, task)  # say what is wrong before the workers start
+        sources_of(folder, task)  # say what is wrong before the workers start
     if checkout is None:
         isaac_mimic()
     generator = _generator(checkout)
@@ -344,18 +345,18 @@ def try_boundaries(
     offsets: Sequence[Offset] = OFFSETS, trials: int = 20, workers: int = 2,
     progress: Callable[[int], None] | None = None, checkout: Path | None = None,
 ) -> tuple[Outcomes, ...]:
-    """Try boundaries by their names (see `named_boundaries`) with the sources of a simulated `folder`.
+    """Try boundaries by their names (see `named_boundaries`) with the sources of a simulated `folder` or file.
 
     `tasks` are those of the folder that can be generated, by default. Goes on with its own `out`, as `run_trials` does,
     and raises what that and `named_boundaries` raise.
     """
-    there = load_benchmark(folder).tasks
+    there = (task_of(folder),) if is_hdf5(folder) else load_benchmark(folder).tasks
     chosen = tuple(tasks) or tuple(task for task in PARTS if task in there)
     if not chosen:
         raise TempolocError(f"{folder} has no task that can be generated here: {', '.join(PARTS)}")
     found, errors = {}, tuple[str, ...]()
     for task in chosen:
-        found[task], errors = named_boundaries(names, folder, task, read_sources(folder, task))
+        found[task], errors = named_boundaries(names, folder, task, sources_of(folder, task))
     return run_trials(
         folder, out, found, errors=errors, offsets=offsets, trials=trials, workers=workers, progress=progress,
         checkout=checkout,

@@ -190,7 +190,8 @@ def validation_verdict(validations: pd.DataFrame, task: str = "localize") -> str
     for split, part in _validations(validations, task).groupby("split", sort=False):
         first, last = part.iloc[0], part.iloc[-1]
         told.append(
-            f"On {split}, from step {first['step']:,} to step {last['step']:,}, the loss goes from {first['loss']:.2f}"
+            f"On {str(split).replace('/', ' clips with ')}, from step {first['step']:,} to step {last['step']:,}, the"
+            f" loss goes from {first['loss']:.2f}"
             f" to {last['loss']:.2f} nats per token, and the error of a time from {first['mean_s']:.2f} to"
             f" {last['mean_s']:.2f} s."
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
+from PIL import Image
 
 from ..clips.manifest import Benchmark, Clip, load_benchmark
 from ..clips.videos import find_videos
@@ -51,7 +54,7 @@ from tempoloc_nb.study.tables import (
     training_clips,
 )
 from .targets import p_text, paired
-from ..video.files import encode, probe, read
+from ..video.files import probe, read
 from ..video.timeline import contact_sheet
 
 
@@ -262,7 +265,7 @@ def median_answers(path: Path | str, benchmark: Benchmark) -> dict[str, tuple[fl
 # %% ../../nbs/85_study/80_models.ipynb #f4bfd471
 @dataclass(frozen=True, slots=True)
 class ShownClip:
-    """What a notebook displays of a clip: some frames, and a small copy of its video that a browser plays."""
+    """What a notebook displays of a clip: its video, and some frames."""
 
     name: str
     html: str
@@ -274,8 +277,11 @@ class ShownClip:
         return f"video of {self.name}"
 
 
-def _data(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+def _grid(images: Sequence[npt.NDArray[np.uint8]], height: int, rows: int = 2) -> Image.Image:
+    """Pictures in rows of equal length, each `height` pixels high."""
+    wide = -(-len(images) // rows)
+    sheets = [contact_sheet(images[k : k + wide], height) for k in range(0, len(images), wide)]
+    return Image.fromarray(np.concatenate([np.asarray(sheet) for sheet in sheets]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,20 +313,18 @@ class ExampleClip:
                 break
         return figure
 
-    def player(self, side: int = 128, fps: float = 10, frames: int = 8) -> ShownClip:
-        """Some frames, and the video `side` pixels high at `fps` at most: some 15 kB."""
-        film = read(self.video, fps=fps)
-        strip, small = io.BytesIO(), [np.asarray(contact_sheet([image], side)) for image in film.images]
-        places = [int((k + 0.5) * len(small) / frames) for k in range(frames)]
-        contact_sheet([film.images[k] for k in places], 64).save(strip, "JPEG", quality=60)
-        with tempfile.TemporaryDirectory() as folder:
-            path = encode(Path(folder) / "small.mp4", small, fps=film.fps, options={"crf": "35", "preset": "veryslow"})
-            video = path.read_bytes()
-        about = f"{frames} frames of {self.clip.clip}, evenly spaced"
+    def player(self, frames: int = 6) -> ShownClip:
+        """The video to play, by its path from here, beside some of its frames."""
+        seconds = probe(self.video).duration
+        film, strip = read(self.video, fps=frames / seconds).images[:frames], io.BytesIO()
+        _grid(list(film), 88).save(strip, "JPEG", quality=50)
+        picture = base64.b64encode(strip.getvalue()).decode()
         return ShownClip(
             self.clip.clip,
-            f'<img alt="{about}" src="{_data("image/jpeg", strip.getvalue())}"><br>'
-            f'<video controls loop muted playsinline width="{2 * side}" src="{_data("video/mp4", video)}"></video>',
+            '<div style="display: flex; flex-wrap: wrap; gap: 8px; align-items: flex-start">'
+            f'<video controls loop muted playsinline width="256" src="{os.path.relpath(self.video)}"></video>'
+            f'<img alt="{frames} frames of {self.clip.clip}, evenly spaced" src="data:image/jpeg;base64,{picture}">'
+            "</div>",
         )
 
 # %% ../../nbs/85_study/80_models.ipynb #b5e863a7
