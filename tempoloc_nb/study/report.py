@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -197,6 +198,14 @@ def _palette_png(png: io.BytesIO) -> bytes:
 
 
 def _short_svg(svg: bytes) -> bytes:
-    """An SVG with two decimals, finer than any screen, and without indentation."""
+    """An SVG with two decimals, finer than any screen, without indentation, and with each style written once."""
     short = re.sub(rb"-?\d+\.\d{3,}", lambda number: b"%g" % round(float(number[0]), 2), svg)
-    return re.sub(rb"\n +", b"\n", short)
+    short = re.sub(rb' transform="rotate\(-?0 [^"]*\)"', b"", re.sub(rb"\n +", b"\n", short))
+    uses = Counter(re.findall(rb' style="([^"]*)"', short))
+    names = {style: b"s%d" % i for i, style in enumerate(s for s, count in uses.items() if count > 1)}
+    rules = b"".join(b".%s{%s}" % (name, style) for style, name in names.items())
+
+    def named(style: re.Match[bytes]) -> bytes:
+        return b' class="%s"' % names[style[1]] if style[1] in names else style[0]
+
+    return re.sub(rb' style="([^"]*)"', named, short).replace(b"</style>", rules + b"</style>", 1)

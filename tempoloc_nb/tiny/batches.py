@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,9 +41,13 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['TRIES', 'Batch', 'Collator', 'StageBatches', 'PatchMaker', 'vary', 'stamp_strips']
+__all__ = ['BORDER', 'TRIES', 'LOW_BORDERS', 'Batch', 'Collator', 'StageBatches', 'placed', 'any_size', 'PatchMaker',
+           'draw_looks', 'vary', 'stamp_strips']
 
 # %% ../../nbs/70_tiny/60_batches.ipynb #508d6cd3
+BORDER = 64  # pixels under a clip of 256×256 that hold its stamp: a quarter of the frame becomes a row of tokens
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Collated examples. `L` tokens a row, `F` frames in all, rows padded on the right."""
@@ -57,6 +61,7 @@ class Batch:
     grid: tuple[int, int]  # rows and columns of patches a frame
     kind: str
     seed: int
+    border: int = BORDER  # of the stamped frames, in pixels of a clip 256 wide
 
 # %% ../../nbs/70_tiny/60_batches.ipynb #0b7a2b81
 class Collator:
@@ -88,7 +93,13 @@ class Collator:
         places = positions(len(head), sample.pairs, len(asked) + len(answer), step, self.rows, self.columns)
         return head + vision + asked + answer, len(head) + len(vision) + len(asked), places
 
-    def __call__(self, samples: Sequence[TaskExample], kind: str, seed: int, flat: Sequence[bool]) -> Batch:
+    def squeezed(self) -> Collator:
+        """One for frames with a row of tokens less."""
+        return Collator(self.tokenizer, self.rate, self.rows - 1, self.columns)
+
+    def __call__(
+        self, samples: Sequence[TaskExample], kind: str, seed: int, flat: Sequence[bool], border: int = BORDER
+    ) -> Batch:
         rows = [self.row(sample, f) for sample, f in zip(samples, flat, strict=True)]
         size = (len(rows), max(len(ids) for ids, _, _ in rows))
         ids, labels = np.full(size, self.pad), np.full(size, -100)
@@ -102,10 +113,11 @@ class Collator:
         stamps = np.concatenate([s.stamps for s in samples])
         owner = np.repeat(np.arange(len(samples)), [len(s.frames) for s in samples])
         grid = (2 * self.rows, 2 * self.columns)  # a token is 2×2 patches
-        return Batch(ids, labels, places, frames, stamps, owner, grid, kind, seed)
+        return Batch(ids, labels, places, frames, stamps, owner, grid, kind, seed, border)
 
 # %% ../../nbs/70_tiny/60_batches.ipynb #3c50af4d
 TRIES = 10_000  # for one example: clips may be too short for the pairs wanted
+LOW_BORDERS = (28, 36, 44)  # of frames that a processor squeezes: the recipe's 28 pixels, and larger ones
 
 
 class StageBatches:
@@ -131,18 +143,21 @@ class StageBatches:
     def __getitem__(self, number: int) -> Batch:
         rng = np.random.default_rng([self.seed, number])
         kind = choose(rng, self.stage.tasks)
+        collator, border = self.collator, BORDER
+        if self.options.squeezed and rng.random() < self.options.squeezed:
+            collator, border = collator.squeezed(), int(rng.choice(LOW_BORDERS))
         low, high = np.log(self.stage.pairs)
         pairs = 1 if kind in ("frame", "recite") else round(float(np.exp(rng.uniform(low, high))))
         samples: list[TaskExample] = []
         longest = 0
         while True:
             sample = self._draw_one(kind, pairs, rng)
-            longest = max(longest, self.collator.length(sample))
+            longest = max(longest, collator.length(sample))
             if samples and (len(samples) + 1) * longest > self.tokens:
                 break
             samples.append(sample)
         flat = rng.random(len(samples)) < self.flat
-        return self.collator(samples, kind, self.seed * 1_000_003 + number, flat.tolist())
+        return collator(samples, kind, self.seed * 1_000_003 + number, flat.tolist(), border)
 
     def _draw_one(self, kind: str, pairs: int, rng: np.random.Generator) -> TaskExample:
         """An example; `TempolocError` where many tries give none, which would otherwise go on for ever."""
@@ -176,6 +191,23 @@ class StageBatches:
             return walk(store, [recording] * pairs, seq)
         return localize_events(joined, seq, rng, self.prompts, options)
 
+# %% ../../nbs/70_tiny/60_batches.ipynb #54332251
+def placed(values: npt.NDArray[Any], device: Any) -> torch.Tensor:
+    """An array as a tensor on `device`. A copy to a GPU goes through pinned memory: otherwise it waits for the GPU."""
+    import torch
+
+    made = torch.from_numpy(values)
+    return made.pin_memory().to(device, non_blocking=True) if torch.device(device).type == "cuda" else made.to(device)
+
+
+def any_size(x: torch.Tensor, *axes: int) -> torch.Tensor:
+    """`x`, of which `torch.compile` is told that these axes have another length in every batch."""
+    import torch
+
+    for axis in axes:
+        torch._dynamo.maybe_mark_dynamic(x, axis)
+    return x
+
 # %% ../../nbs/70_tiny/60_batches.ipynb #8a66beed
 class PatchMaker:
     """Makes `pixel_values_videos` from frame numbers and stamps."""
@@ -187,72 +219,120 @@ class PatchMaker:
         video = processor.video_processor
         self.mean = torch.tensor(video.image_mean, device=frames.device)
         self.std = torch.tensor(video.image_std, device=frames.device)
+        self._strips: dict[int, torch.Tensor] = {}
 
-    @cached_property
-    def strips(self) -> torch.Tensor:
+    def strips(self, border: int = BORDER) -> torch.Tensor:
         """(T + 1, border, width) uint8: the border for 0.00, 0.01, … s; the last is empty."""
         import torch
 
-        return torch.from_numpy(stamp_strips(int(self.frames.shape[2]))).to(self.frames.device)
+        if border not in self._strips:
+            made = torch.from_numpy(stamp_strips(int(self.frames.shape[2]), border))
+            self._strips[border] = made.to(self.frames.device)
+        return self._strips[border]
 
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of tokens a frame pair."""
         _, height, width, _ = self.frames.shape
         side = self.patch * self.merge
-        return (height + self.strips.shape[1]) // side, width // side
+        return (height + self.strips().shape[1]) // side, width // side
 
-    def __call__(self, batch: Batch, augment: bool, dtype: Any) -> torch.Tensor:
-        """(patches, 3·2·14·14), normalized as the processor does."""
-        import torch
+    def __call__(self, batch: Batch, augment: bool, dtype: Any, compiled: bool = False) -> torch.Tensor:
+        """(patches, 3·2·14·14), normalized as the processor does.
 
-        device = self.frames.device
-        pictures = self.frames[torch.from_numpy(batch.frames).to(device)].to(dtype) / 255
+        Frames whose border makes them too high or too low for the batch's grid are resized to it as a whole.
+        """
+        device, strips = self.frames.device, self.strips(batch.border)
+        low = self.frames.shape[1] + strips.shape[1] != batch.grid[0] * self.patch
+        frames, stamps = placed(batch.frames, device), placed(batch.stamps, device)
+        owner, looks = placed(batch.owner, device), None
         if augment:
-            pictures = vary(pictures, torch.from_numpy(batch.owner).to(device), len(batch.ids), batch.seed)
-        strips = self.strips[torch.from_numpy(batch.stamps).to(device)].to(dtype) / 255
-        full = torch.cat([pictures, strips[..., None].expand(-1, -1, -1, 3)], dim=1)
-        full = (full - self.mean.to(dtype)) / self.std.to(dtype)
-        f, h, w, _ = full.shape
-        p, m = self.patch, self.merge
-        blocks = full.view(f // 2, 2, h // p // m, m, p, w // p // m, m, p, 3)
-        return blocks.permute(0, 2, 5, 3, 6, 8, 1, 4, 7).reshape(-1, 3 * 2 * p * p)
+            looks = draw_looks(len(batch.ids), (len(batch.frames), *self.frames.shape[1:]), batch.seed, device, dtype)
+        if compiled and not low:
+            for values in (frames, stamps, owner, *(looks or ())):
+                any_size(values, 0)
+        made: torch.Tensor = _maker(compiled and not low)(
+            self.frames, frames, strips, stamps, owner, looks, self.mean.to(dtype), self.std.to(dtype),
+            (batch.grid[0] * self.patch, batch.grid[1] * self.patch) if low else None, self.patch, self.merge,
+        )
+        return made
 
 # %% ../../nbs/70_tiny/60_batches.ipynb #be723d0c
-def vary(pictures: torch.Tensor, owner: torch.Tensor, n: int, seed: int) -> torch.Tensor:
-    """Change brightness, contrast, colour balance, sharpness and noise, alike in all frames of each of `n` examples."""
+def draw_looks(
+    n: int, shape: tuple[int, ...], seed: int, device: Any, dtype: Any
+) -> tuple[torch.Tensor, ...]:
+    """(gain, lift, blur, noise) of each of `n` examples, and the grain of frames of `shape` (F, height, width, 3)."""
     import torch
-    from torch.nn import functional
 
-    generator = torch.Generator(device=pictures.device).manual_seed(seed)
+    generator = torch.Generator(device=device).manual_seed(seed)
 
     def draw(*shape: int) -> torch.Tensor:
-        return torch.rand(shape, generator=generator, device=pictures.device, dtype=torch.float32)
+        return torch.rand(shape, generator=generator, device=device, dtype=torch.float32)
 
     gain = (0.8 + 0.4 * draw(n, 1, 1, 1)) * (0.93 + 0.14 * draw(n, 1, 1, 3))
     lift = 0.16 * draw(n, 1, 1, 1) - 0.08
     blur = draw(n, 1, 1, 1) * (draw(n, 1, 1, 1) < 0.4)
     noise = 0.03 * draw(n, 1, 1, 1) ** 2
-    x = pictures.permute(0, 3, 1, 2)
-    soft = functional.avg_pool2d(functional.pad(x, (1, 1, 1, 1), mode="replicate"), 3, 1).permute(0, 2, 3, 1)
-    of = [v[owner].to(pictures.dtype) for v in (gain, lift, blur, noise)]
-    x = pictures + of[2] * (soft - pictures)
-    x = x * of[0] + of[1]
-    grain = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
-    return (x + of[3] * grain).clamp(0, 1)
+    grain = torch.randn(shape, generator=generator, device=device, dtype=dtype)
+    return *(v.to(dtype) for v in (gain, lift, blur, noise)), grain
+
+
+def vary(pictures: torch.Tensor, owner: torch.Tensor, looks: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """Change brightness, contrast, colour balance, sharpness and noise, alike in all frames of each example."""
+    from torch.nn import functional
+
+    *values, grain = looks
+    gain, lift, blur, noise = (v[owner] for v in values)
+    x = functional.pad(pictures.permute(0, 3, 1, 2), (1, 1, 1, 1), mode="replicate")
+    soft = functional.avg_pool2d(x, 3, 1).permute(0, 2, 3, 1)
+    x = (pictures + blur * (soft - pictures)) * gain + lift
+    return (x + noise * grain).clamp(0, 1)
+
+# %% ../../nbs/70_tiny/60_batches.ipynb #0d2b18f1
+def _patches(
+    store: torch.Tensor, frames: torch.Tensor, strips: torch.Tensor, stamps: torch.Tensor, owner: torch.Tensor,
+    looks: tuple[torch.Tensor, ...] | None, mean: torch.Tensor, std: torch.Tensor, size: tuple[int, int] | None,
+    patch: int, merge: int,
+) -> torch.Tensor:
+    """What `PatchMaker` makes; `size` is that of the whole frames, where it is not the one they have."""
+    import torch
+
+    pictures = store[frames].to(mean.dtype) / 255
+    if looks is not None:
+        pictures = vary(pictures, owner, looks)
+    written = strips[stamps].to(mean.dtype) / 255
+    full = torch.cat([pictures, written[..., None].expand(-1, -1, -1, 3)], dim=1)
+    if size is not None:
+        whole = full.permute(0, 3, 1, 2).float()
+        whole = torch.nn.functional.interpolate(whole, size, mode="bicubic", antialias=True).clamp(0, 1)
+        full = whole.permute(0, 2, 3, 1).to(mean.dtype)
+    full = (full - mean) / std
+    f, h, w, _ = full.shape
+    blocks = full.view(f // 2, 2, h // patch // merge, merge, patch, w // patch // merge, merge, patch, 3)
+    return blocks.permute(0, 2, 5, 3, 6, 8, 1, 4, 7).reshape(-1, 3 * 2 * patch * patch)
+
+
+@cache
+def _maker(compiled: bool) -> Any:
+    import torch
+
+    return torch.compile(_patches) if compiled else _patches
 
 # %% ../../nbs/70_tiny/60_batches.ipynb #c789906c
-def stamp_strips(width: int, seconds: int = 80) -> npt.NDArray[np.uint8]:
-    """Stamps 0.00, 0.01, … as in a 256-pixel clip shrunk to `width`, and a blank: (100·seconds + 1, border, width)."""
+def stamp_strips(width: int, low: int = BORDER, seconds: int = 80) -> npt.NDArray[np.uint8]:
+    """Stamps 0.00, 0.01, … and a blank, as in a clip of 256 pixels with a border of `low`, shrunk to `width`.
+
+    Returns (100·seconds + 1, border, width) uint8.
+    """
     import torch
     import_torchvision()
     from torchvision.transforms.v2 import functional
 
-    from tempoloc_nb.video.stamp import draw_stamp, stamp_style, stamp_text
+    from tempoloc_nb.video.stamp import BASE_BORDER, draw_stamp, stamp_style, stamp_text
 
     source = 256
-    style = stamp_style(source, source, 1, total_pixels=width * width)
-    height = style.border * width // source
+    style = stamp_style(source, source, 1, coefficient=low / BASE_BORDER)
+    height = round(style.border * width / source)
     strips = np.zeros((100 * seconds + 1, height, width), np.uint8)
     full = np.zeros((100, style.border, source), np.uint8)
     for second in range(seconds):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -64,7 +65,7 @@ def write_part(path: Path, recordings: Sequence[Recording], arrays: Mapping[str,
         np.savez(file, **named)
 
 # %% ../../nbs/70_tiny/20_frame_store.ipynb #4c400273
-def _read_part(path: Path, offset: int) -> tuple[list[Recording], dict[str, npt.NDArray[Any]]]:
+def _read_part(path: Path) -> tuple[list[Recording], dict[str, npt.NDArray[Any]]]:
     try:
         with np.load(path, allow_pickle=False) as data:
             raw = json.loads(str(data["shots"]))
@@ -72,8 +73,7 @@ def _read_part(path: Path, offset: int) -> tuple[list[Recording], dict[str, npt.
         recordings = []
         for entry in raw:
             events = tuple((label, t) for label, t in entry["events"])
-            rows = {"first": entry["first"] + offset, "names": tuple(entry["names"]), "events": events}
-            recordings.append(Recording(**{**entry, **rows}))
+            recordings.append(Recording(**{**entry, "names": tuple(entry["names"]), "events": events}))
     except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise TempolocError(f"{path} is not a part of a frame store ({error}): delete it and make it again") from None
     return recordings, arrays
@@ -84,11 +84,11 @@ def load_store(paths: Iterable[Path]) -> FrameStore:
     recordings: list[Recording] = []
     parts: list[dict[str, npt.NDArray[Any]]] = []
     rows = 0
-    for path in sorted(paths):
-        more, arrays = _read_part(path, rows)
-        recordings += more
-        parts.append(arrays)
-        rows += len(arrays["frames"])
+    with ThreadPoolExecutor(8) as pool:  # zip's checksums take longer than the disk, and leave the other threads alone
+        for more, arrays in pool.map(_read_part, sorted(paths)):
+            recordings += (replace(one, first=one.first + rows) for one in more)
+            parts.append(arrays)
+            rows += len(arrays["frames"])
     if not parts:
         raise TempolocError("the folder is no frame store: simulate clips, and prepare them with tempoloc tiny prepare")
     return FrameStore(tuple(recordings), **{name: np.concatenate([p[name] for p in parts]) for name in ARRAYS})

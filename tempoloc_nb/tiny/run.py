@@ -130,6 +130,7 @@ def train(
         out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape, and every batch has another
 
     def time_is_up() -> bool:
         return minutes is not None and time.monotonic() - began > 60 * minutes

@@ -59,6 +59,7 @@ class TaskOptions:
     queries: int = 4  # pairs to describe, at most
     in_order: float = 0.5  # share of questions that name the events in the order of time
     relist: bool = False  # the thinking ends with the events in the order of the question, each with its time
+    squeezed: float = 0.0  # share of batches whose stamped frames a processor shrinks to a row of tokens less
 
 # %% ../../nbs/70_tiny/40_tasks.ipynb #267c6408
 WORDINGS: tuple[tuple[str, str], ...] = (

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, whole_lines, write_text
 from ..engines.qwen import use_batched_vision_attention
 from .architecture import save_model_folder
 from .batches import Batch, Collator, PatchMaker, StageBatches
+from .forward import Way, answer_logits
 from .frame_store import FrameStore
 from .plan import TrainOptions, in_our_words
 from .processes import ALONE, Ranks, scattered
@@ -31,45 +31,13 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['answer_logits', 'precision', 'loss_module', 'validate', 'Trainer']
-
-# %% ../../nbs/70_tiny/80_trainer.ipynb #a720943e
-def answer_logits(model: Any, batch: Batch, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(logits, targets) at the tokens of the answers.
-
-    What is picked is decided on the CPU: a mask on a GPU would make each step wait for it.
-    """
-    import torch
-
-    device = pixels.device
-
-    def there(values: npt.NDArray[np.int64]) -> torch.Tensor:
-        return torch.from_numpy(values).to(device, non_blocking=True)
-
-    core = model.model
-    grid = torch.tensor([[len(batch.frames) // 2, *batch.grid]], device=device)
-    features = core.visual(pixels, grid_thw=grid).pooler_output
-    words = core.get_input_embeddings()(there(batch.ids))
-    seen = there(np.flatnonzero(batch.ids == model.config.video_token_id))
-    embeds = words.flatten(0, 1).index_copy(0, seen, features.to(words.dtype)).view_as(words)
-    places = there(batch.positions)
-    hidden = core.language_model(inputs_embeds=embeds, position_ids=places, use_cache=False).last_hidden_state
-    rows, columns = np.nonzero(batch.labels[:, 1:] != -100)
-    before = hidden.flatten(0, 1)[there(rows * batch.ids.shape[1] + columns)]
-    return model.lm_head(before), there(batch.labels[rows, columns + 1])
-
-# %% ../../nbs/70_tiny/80_trainer.ipynb #69489804
-def precision(device: str, dtype: Any) -> Any:
-    """Weights stay in float32; with another `dtype`, products are made in it."""
-    import torch
-
-    return torch.autocast(device, dtype=dtype, enabled=dtype != torch.float32)
+__all__ = ['loss_module', 'validate', 'Trainer']
 
 # %% ../../nbs/70_tiny/80_trainer.ipynb #b3e05e63
-def loss_module(model: Any, dtype: Any) -> torch.nn.Module:
+def loss_module(model: Any, way: Way = "plain") -> torch.nn.Module:
     """A module that holds `model`; of (batch, pixels, weight) it gives the answers' mean loss times `weight`.
 
-    Products are in `dtype`. What trains in several processes watches the passes through one module: this.
+    What trains in several processes watches the passes through one module: this.
     """
     import torch
     from torch.nn import functional
@@ -80,8 +48,7 @@ def loss_module(model: Any, dtype: Any) -> torch.nn.Module:
             self.model = model
 
         def forward(self, batch: Batch, pixels: torch.Tensor, weight: float) -> torch.Tensor:
-            with precision(pixels.device.type, dtype):
-                logits, targets = answer_logits(self.model, batch, pixels)
+            logits, targets = answer_logits(self.model, batch, pixels, way)
             return functional.cross_entropy(logits.float(), targets) * weight
 
     return AnswerLoss()
@@ -112,8 +79,7 @@ def validate(model: Any, made: StageBatches, pixels: PatchMaker, batches: int, d
     with torch.no_grad():
         for number in range(batches):
             batch = made[number]
-            with precision(pixels.frames.device.type, dtype):
-                logits, targets = answer_logits(model, batch, pixels(batch, False, dtype))
+            logits, targets = answer_logits(model, batch, pixels(batch, False, dtype))
             losses.append(float(functional.cross_entropy(logits.float(), targets)))
             if batch.kind == "localize":
                 times += _times_given_truth(made.collator.tokenizer, logits, targets)
@@ -147,7 +113,8 @@ class Trainer:
         rows, columns = self.pixels.grid
         self.collator = Collator(processor.tokenizer, model.config.vision_config.tokens_per_second, rows, columns)
         self.unsharded = copy.deepcopy(model).cpu() if ranks.sharded and ranks.first else None  # to validate, export
-        self.loss = ranks.wrap(loss_module(model, self.dtype), device)
+        self.way: Way = "modules" if ranks.sharded else "compiled" if device.startswith("cuda") else "plain"
+        self.loss = ranks.wrap(loss_module(model, self.way), device)
         kept = [p for p in model.parameters() if p.ndim > 1]
         bare = [p for p in model.parameters() if p.ndim <= 1]
         groups = [{"params": kept, "weight_decay": options.weight_decay}, {"params": bare, "weight_decay": 0.0}]
@@ -261,8 +228,7 @@ class Trainer:
                 self.optimizer.state.clear()
             for group in self.optimizer.param_groups:
                 group["lr"] = self.options.rate(self.step)
-            with precision(self.pixels.frames.device.type, self.dtype):
-                pixels = self.pixels(batch, True, self.dtype)
+            pixels = self.pixels(batch, True, self.dtype, self.way == "compiled")
             loss = self.loss(*self.ranks.own(batch, pixels))
             self.optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)

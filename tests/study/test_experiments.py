@@ -73,8 +73,8 @@ CHECKPOINTS = (900, 1800, 2700, 3500, 4600, 5700, 6800, 7900)
 
 def test_the_studys_experiments_are_what_their_names_say() -> None:
     assert set(ALL) == {
-        "base", "base-4fps", "base-12fps", "sft", "sft-4fps", "sft-12fps", "sft-none", "sft-frame", "sft-shift5",
-        "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "base-own",
+        "base", "base-4fps", "base-12fps", "base-constrained", "sft", "sft-4fps", "sft-12fps", "sft-none",
+        "sft-frame", "sft-shift5", "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "base-own",
         "val-seed0", "val-seed1", "val-seed2", "val-step00900", "val-step01800", "val-step02700", "val-step03500",
         "val-step04600", "val-step04600-swapped", "val-step05700", "val-step06800", "val-step07900",
         "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-frame", "val-swapped", "val-base",
@@ -85,6 +85,10 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
     changed = {
         "base": {"model": "tempoloc-tiny-base"}, "base-4fps": {"model": "tempoloc-tiny-base", "fps": 4.0},
         "base-12fps": {"model": "tempoloc-tiny-base", "fps": 12.0},
+        "base-constrained": {
+            "model": "tempoloc-tiny-base", "constraint": "regex", "sampling": Sampling(0.0, 0.95, 1.0, 400, 0),
+            "trials": 1, "clips_per_task": 10,
+        },
         "sft-4fps": {"fps": 4.0}, "sft-12fps": {"fps": 12.0},
         "sft-none": {"view": View("empty")}, "sft-frame": {"view": View("frame")},
         "sft-shift5": {"view": View("pair", 5.0)}, "sft-blank": {"view": View("pair", content="blank")},

@@ -111,8 +111,9 @@ def test_a_reader_goes_on_searches_and_reads_at_night(site: Path, new_page: NewP
     expect(page).to_have_url(re.compile("00_quickstart.html$"))
     page.locator(".md-footer__link--prev").click()
     expect(page).to_have_url(re.compile("index.html$"))
-    page.locator(".md-search__input").fill("gripper aperture")
-    expect(page.locator(".md-search-result__item").first).to_be_visible()
+    page.wait_for_load_state()  # keys that are pressed before the page listens are lost
+    page.locator(".md-search__input").press_sequentially("gripper aperture")
+    expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=20_000)
     page.keyboard.press("Escape")
     ground = "getComputedStyle(document.body).backgroundColor"
     by_day = page.evaluate(ground)
