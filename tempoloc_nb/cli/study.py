@@ -154,7 +154,7 @@ def study(
     if publish:
         from tempoloc_nb.study.publish import publish as publish_runs
 
-        typer.echo(f"published: {', '.join(publish_runs(profile))}")
+        typer.echo(f"published: {', '.join(publish_runs(profile, only or []))}")
         return
     runs = runner.run_studies(profile, overrides, only or [])
     typer.echo(f"index: {runs[0].folder.parent / 'index.html'}")

@@ -70,9 +70,10 @@ def _publish_files(run: Path, study: str, record: Mapping[str, Any]) -> None:
     write_json(places["tables"] / "run.json", record)
 
 # %% ../../nbs/85_study/120_publish.ipynb #60a992d2
-def publish(profile: str = "full") -> list[str]:
-    """Copy every study's finished run of `profile` to `data/results/`, `figures/` and its notebook's outputs.
+def publish(profile: str = "full", only: Sequence[str] = ()) -> list[str]:
+    """Copy the finished runs of `profile` to `data/results/`, `figures/` and their notebooks' outputs.
 
+    Those of all studies, or of those with one of `only` in their names.
     All or nothing: raises `TempolocError` if the profile is too small to publish, or if a study has no finished run
     for the code, data and parameters as they are now. Studies whose model or training log is not here are left
     out.
@@ -80,7 +81,7 @@ def publish(profile: str = "full") -> list[str]:
     if not settings().profile(profile).publishable:
         raise TempolocError(f"a {profile} run is too small to publish: run --profile full first")
     paths = settings().paths
-    notebooks = [n for n in study_notebooks() if not why_left_out(n, profile, {})]
+    notebooks = [n for n in study_notebooks(only) if not why_left_out(n, profile, {})]
     for notebook in notebooks:
         values = finished_run(paths.runs / profile / notebook.stem)
         if not values or values["hash"] != run_hash(notebook, values["parameters"]):

@@ -250,6 +250,11 @@ def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, proje
     path.write_text(path.read_text().replace("[factor]", "[factor + 1]"))
     with pytest.raises(TempolocError, match="has no finished full run"):
         publishing.publish("full")
+    write_study("02_two", PARAMETERS, BODY)
+    study.run_studies("full", only=["two"])
+    assert publishing.publish("full", ["two"]) == ["02_two"]
+    with pytest.raises(TempolocError, match="no study matches three"):
+        publishing.publish("full", ["three"])
 
 
 def test_published_results_are_of_one_run() -> None:
