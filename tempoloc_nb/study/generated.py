@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -133,9 +132,8 @@ def curve_figure(outcomes: Sequence[Outcomes]) -> Figure:
     tasks = list(dict.fromkeys(o.task for o in outcomes))
     offsets = sorted({o.offset for o in outcomes})
     with house_style():
-        figure, grid = plt.subplots(
-            1, len(tasks), figsize=(2.5 * len(tasks), 2.9), sharey=True, layout="constrained", squeeze=False
-        )
+        figure = Figure(figsize=(2.5 * len(tasks), 2.9), layout="constrained")
+        grid = figure.subplots(1, len(tasks), sharey=True, squeeze=False)
         for axes, task in zip(grid[0], tasks, strict=True):
             for colour, offset in zip(_OFFSET_COLOURS, offsets, strict=False):
                 mine = [o for o in outcomes if (o.task, o.offset) == (task, offset)]
@@ -161,9 +159,8 @@ def origin_figure(outcomes: Sequence[Outcomes]) -> Figure:
     offsets = sorted({o.offset for o in outcomes})
     names = [n for n in ORIGINS if any(o.boundaries == n for o in outcomes)]
     with house_style():
-        figure, grid = plt.subplots(
-            1, len(offsets), figsize=(4.2 * len(offsets), 3.4), sharey=True, layout="constrained", squeeze=False
-        )
+        figure = Figure(figsize=(4.2 * len(offsets), 3.4), layout="constrained")
+        grid = figure.subplots(1, len(offsets), sharey=True, squeeze=False)
         for axes, offset in zip(grid[0], offsets, strict=True):
             for k, task in enumerate(tasks):
                 mine = {o.boundaries: o for o in outcomes if (o.task, o.offset) == (task, offset) and o.tried}

@@ -110,7 +110,7 @@ def shipped_answers(experiment: str, benchmark: Benchmark, resamples: int) -> Ru
     return score_rows(benchmark, rows, mode="strict", resamples=resamples)
 
 # %% ../../nbs/85_study/65_labels.ipynb #8f3ded31
-def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
+def _panel(axes: Axes, part: pd.DataFrame, title: str, log: bool) -> None:
     """One task: lines over the number of labels; models as points, or across where their labels are not known."""
     for name, style in ((PLAIN, "-"), (SCALED, "--")):
         own = part[part["row"] == name]
@@ -130,7 +130,12 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
             bars = None if np.isnan(low) else [[value - low], [high - value]]
             told = "model, trained on so many"
             axes.errorbar(labels, value, bars, fmt="o", ms=5, color=COLOURS["model"], label=told)
-    axes.set(xscale="log", ylim=(0, 1.08 * float(part[["mre_pct", "high"]].max().max())))
+    axes.set(xscale="log")
+    if log:
+        axes.set(yscale="log", ylim=(3, 300))
+        axes.set_yticks([3, 10, 30, 100, 300], ["3", "10", "30", "100", "300"])
+    else:
+        axes.set_ylim(0, 1.08 * float(part[["mre_pct", "high"]].max().max()))
     axes.set_title(title, loc="left", fontsize=10)
     most = float(part["labels"].max())
     ticks = [10**k for k in range(4) if 10**k <= most] if most > COUNTS[3] else [k for k in COUNTS if k <= most]
@@ -138,8 +143,11 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
     axes.minorticks_off()
 
 
-def label_figure(tables: Sequence[pd.DataFrame]) -> Figure:
-    """A row of panels a table, a panel a task: error by the number of labelled demonstrations."""
+def label_figure(tables: Sequence[pd.DataFrame], log: bool = False) -> Figure:
+    """A row of panels a table, a panel a task: error by the number of labelled demonstrations.
+
+    `log` draws the error from 3 to 300 % on a logarithmic axis, the same in all panels.
+    """
     with house_style():
         shown: dict[str, Any] = {}
         width = max(t["task"].nunique() for t in tables)
@@ -148,7 +156,7 @@ def label_figure(tables: Sequence[pd.DataFrame]) -> Figure:
         for line, table in zip(grid, tables, strict=True):
             groups: Iterator[Any] = iter(table.groupby("task", sort=False))
             for axes, (task, part) in zip(line, groups, strict=False):
-                _panel(axes, part, family_name(str(task)))
+                _panel(axes, part, family_name(str(task)), log)
                 handles, names = axes.get_legend_handles_labels()
                 shown |= dict(zip(names, handles, strict=True))
             line[0].set_ylabel("MRE (%)")
