@@ -60,7 +60,6 @@ def test_the_encoder_reads_patches_as_the_model_was_trained_on_them() -> None:
     maker = PatchMaker(
         torch.from_numpy(frames), import_transformers().AutoProcessor.from_pretrained(model_folder(ENCODER))
     )
-    maker.strips = torch.zeros((1, 28, 112), dtype=torch.uint8)
     rows = np.repeat(np.arange(3), 2)
     empty = np.zeros((0, 0), np.int64)
     batch = Batch(empty, empty, empty, rows, np.full(6, -1), rows, (10, 8), "", 0)
