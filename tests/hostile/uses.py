@@ -94,6 +94,8 @@ USES: tuple[Use, ...] = (
         "m p.jsonl p.run.json q.jsonl q.run.json", "q.jsonl q.run.json"),
     use(("consensus", "p.jsonl", *SCORE, *OUT), "m p.jsonl p.run.json", f"p.jsonl p.jsonl p.run.json {MANIFEST}",
         weight=3),
+    use(("consensus", "p.jsonl", "q.jsonl", *SCORE, *OUT), "m p.jsonl p.run.json q.jsonl q.run.json",
+        "q.jsonl q.run.json p.jsonl", weight=1),
     use(("fuse", "q.jsonl", *SCORE, "--signals", "demos.hdf5", *OUT), "m q.jsonl q.run.json demos.hdf5",
         f"q.jsonl q.run.json demos.hdf5 {MANIFEST}"),
     use("merge s.1-of-2.jsonl s.2-of-2.jsonl -o out.jsonl",
@@ -170,6 +172,9 @@ USES: tuple[Use, ...] = (
     use(("check-labels", MANIFEST), "m", f"{MANIFEST} m/mug.toml"),
     # without Isaac Lab's generator, and without a task of its own: that is said after the files are read
     use(("generate", MANIFEST, "--boundaries", "truth", *OUT), "m", f"{MANIFEST} m/mug.toml", weight=1),
+    use(("generate", MANIFEST, "--boundaries", "truth", "--mimicgen", "prompts", *OUT), "m prompts", MANIFEST,
+        weight=1),
+    use(("generate", "demos.hdf5", "--boundaries", "truth", *OUT), "demos.hdf5", "demos.hdf5", weight=1),
     use("dataset export hdf5 skills/manifest.jsonl -o isaac.hdf5 --task-spec auto.yaml --index --object mug --create",
         "skills isaac.hdf5 auto.yaml", "auto.yaml auto.yaml skills/mug.toml isaac.hdf5",
         output="", changes=("here/isaac.hdf5",)),
@@ -185,6 +190,7 @@ USES: tuple[Use, ...] = (
     use("tiny prepare episodes -o out --workers 1", "episodes", "episodes/manifest.jsonl", weight=1),
     use("tiny clips episodes -o out.csv --workers 1", "episodes", "episodes/manifest.jsonl", weight=1),
     use("tiny train plan.toml --store store -o out --init nowhere", "plan.toml store", "plan.toml store/part.npz"),
+    use("tiny segment store -o out --steps 1 --device cpu", "store", "store/part.npz", weight=1),
 )  # fmt: skip
 
 
