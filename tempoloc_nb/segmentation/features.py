@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +100,7 @@ def _recordings(path: Path) -> list[dict[str, Any]]:
     try:
         with np.load(path, allow_pickle=False) as data:
             return list(json.loads(str(data["shots"])))
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise TempolocError(f"{path} is not a part of a frame store ({error}): make it again") from None
 
 

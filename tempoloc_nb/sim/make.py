@@ -233,7 +233,7 @@ def simulate_clips(
     with sole_writer(root):
         if not force:
             _check_own(root, family)
-        return _make(family, n, root, size, max(1, workers or os.cpu_count() or 1), render, states, progress)
+        return _make(family, n, root, size, min(n, max(1, workers or os.cpu_count() or 1)), render, states, progress)
 
 
 def _make(

@@ -172,3 +172,12 @@ def test_the_same_seed_trains_the_same_network() -> None:
     )
     assert all(torch.equal(one[k], same[k]) for k in one)
     assert not all(torch.equal(one[k], other[k]) for k in one)
+
+
+def test_a_damaged_part_is_one_line(tmp_path: Path) -> None:
+    part(tmp_path / "store" / "part.npz", [recording("a/1", "sft")])
+    whole = (tmp_path / "store" / "part.npz").read_bytes()
+    for bad in (whole[: len(whole) // 2], b"", b"no zip"):
+        (tmp_path / "store" / "part.npz").write_bytes(bad)
+        with pytest.raises(TempolocError, match="is not a part of a frame store"):
+            encode_store(tmp_path / "store", tmp_path / "out", ("sft",))
