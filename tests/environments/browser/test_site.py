@@ -113,10 +113,13 @@ def test_a_reader_goes_on_searches_and_reads_at_night(site: Path, new_page: NewP
     expect(page).to_have_url(re.compile("index.html$"))
     page.wait_for_load_state()
     search, result = page.locator(".md-search__input"), page.locator(".md-search-result__item").first
-    while not result.is_visible():  # keys that are pressed before the page listens are lost
+    for _ in range(30):  # keys that are pressed before the page listens are lost
+        if result.is_visible():
+            break
         search.fill("")
         search.press_sequentially("gripper aperture")
         page.wait_for_timeout(2000)
+    expect(result).to_be_visible()
     page.keyboard.press("Escape")
     ground = "getComputedStyle(document.body).backgroundColor"
     by_day = page.evaluate(ground)
