@@ -16,8 +16,8 @@ from .dialects import Entry, read_entries, read_json, read_number
 from .prompts import Form
 
 # %% auto #0
-__all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'parse_answer',
-           'Repairs', 'repair']
+__all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'status_of',
+           'parse_answer', 'Repairs', 'repair']
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #e4e2d855
 Status = Literal["ok", "missing", "malformed", "out of range", "reversed", "duplicate"]
@@ -162,7 +162,7 @@ def _choose(blocks: Sequence[str], labels: tuple[str, ...]) -> list[Entry]:
     return best
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #9bc7b345
-def _status(start: float, end: float | None, duration: float | None, boundary_is: BoundaryIs) -> Status:
+def status_of(start: float, end: float | None, duration: float | None, boundary_is: BoundaryIs) -> Status:
     """The status of an event whose times were read."""
     if end is not None and start > end:
         return "reversed"
@@ -182,7 +182,7 @@ def _predict(index: int, label: str, entries: list[Entry], duration: float | Non
     first = timed[0] if len(timed) == 1 else next((e for e in timed if e.labelled), timed[0])
     start, end = first.start, first.end
     assert start is not None
-    status = _status(start, end, duration, side)
+    status = status_of(start, end, duration, side)
     if len(timed) > 1 and status == "ok" and any((e.start, e.end) != (start, end) for e in timed):
         status = "duplicate"
     return Prediction(index, label, status, start, end, first.labelled, first.raw)
@@ -217,7 +217,7 @@ def _usable(entries: Sequence[Entry], duration: float | None, side: BoundaryIs) 
     """The boundaries (s) of entries that can be scored as they stand."""
     found = []
     for e in entries:
-        if e.start is not None and _status(e.start, e.end, duration, side) == "ok":
+        if e.start is not None and status_of(e.start, e.end, duration, side) == "ok":
             found.append(e.start if side == "start" or e.end is None else e.end)
     return tuple(found)
 
@@ -243,7 +243,7 @@ def _from_lines(
         first, last = 2 * i + 1, 2 * i + 2
         start, end = float(clean[first]), float(clean[last])
         raw = clean.string[clean.start(first) - 1 : clean.end(last) + 1]
-        events.append(Prediction(i, label, _status(start, end, duration, side), start, end, True, raw))
+        events.append(Prediction(i, label, status_of(start, end, duration, side), start, end, True, raw))
     return tuple(events)
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #69eb6399
