@@ -66,8 +66,9 @@ class Answer:
 
     `extra` holds the texts of events that nobody asked for. `invented` holds the boundaries (s) that are given beside
     one an event, where they could be scored: those of extra events, and others of an event that is written more than
-    once. `source` says where the events were read: an `<answer>`
-    block, the text outside of tags, or the thinking; "" if nowhere. `compliant`: the text is in the form asked for.
+    once; `spare` counts those, and the ones that could not be scored. `source` says where the events were read: an
+    `<answer>` block, the text outside of tags, or the thinking; "" if nowhere. `compliant`: the text is in the form
+    asked for.
     """
 
     events: tuple[Prediction, ...]
@@ -75,6 +76,7 @@ class Answer:
     source: Literal["answer", "text", "think", ""] = ""
     compliant: bool = False
     invented: tuple[float, ...] = ()
+    spare: int = 0
 
     @property
     def complete(self) -> bool:
@@ -203,9 +205,10 @@ def _parse_tolerantly(text: str, labels: tuple[str, ...], duration: float | None
         if any(by_event):
             events = [_predict(i, labels[i], own, duration, side) for i, own in enumerate(by_event)]
             spare = extra + [e for e in chosen if e.index is not None and _differs(e, events[e.index])]
-            return Answer(tuple(events), tuple(e.raw for e in extra), source, invented=_usable(spare, duration, side))
+            usable = _usable(spare, duration, side)
+            return Answer(tuple(events), tuple(e.raw for e in extra), source, False, usable, len(spare))
     nothing = tuple(Prediction(i, label, "missing") for i, label in enumerate(labels))
-    return Answer(nothing, tuple(e.raw for e in extra), invented=_usable(extra, duration, side))
+    return Answer(nothing, tuple(e.raw for e in extra), "", False, _usable(extra, duration, side), len(extra))
 
 
 def _differs(entry: Entry, event: Prediction) -> bool:

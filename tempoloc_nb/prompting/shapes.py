@@ -17,8 +17,8 @@ from .prompts import Form
 __all__ = ['Shape', 'Shapes']
 
 # %% ../../nbs/25_prompting/35_shapes.ipynb #f7190ed2
-_NUMBER = re.compile(
-    r"(?<![\w.:+\-])((?:0|[1-9][0-9]{0,3})\.[0-9]{1,3}|[0-9]{2}:[0-5][0-9]\.[0-9]{2})"
+_NUMBER = re.compile(  # it begins with a digit, for which a search is fast; then comes what may stand before it
+    r"([0-9](?<![\w.:+\-].)(?:(?:(?<=0)|(?<!0)[0-9]{0,3})\.[0-9]{1,3}|[0-9]:[0-5][0-9]\.[0-9]{2}))"
     r"(?=s?(?:[^\w%.:]|[.:](?![0-9])|$))"
 )
 _KEY = re.compile(r'"[^"\n]*\0[^"\n]*"\s*:')  # a number in a key of JSON, where two that are equal are one
@@ -70,7 +70,7 @@ def _learn(words: Sequence[str], clock: bool, labels: tuple[str, ...], side: Bou
 
 def _places(answer: Answer, values: list[float]) -> Shape | None:
     """The places of an answer's times among different numbers; None where it has others beside one an event."""
-    if answer.extra or answer.invented or any(e.status == "duplicate" for e in answer.events):
+    if answer.spare or answer.extra:
         return None
     constants: list[float] = []
     place = {value: i for i, value in enumerate(values)}
