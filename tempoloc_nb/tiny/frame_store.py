@@ -36,6 +36,7 @@ class Recording:
     names: tuple[str, ...]  # of the objects
     events: tuple[tuple[str, float], ...] = ()  # (label, boundary), in the order of time
     end: float = 0.0  # s, end of the last event
+    skills: tuple[tuple[str, float], ...] = ()  # the events with the starts of their skills; none if they are not known
 
 # %% auto #0
 __all__ = ['MAX_OBJECTS', 'ARRAYS', 'Recording', 'FrameStore', 'write_part', 'load_store']
@@ -72,8 +73,9 @@ def _read_part(path: Path) -> tuple[list[Recording], dict[str, npt.NDArray[Any]]
             arrays = {name: data[name] for name in ARRAYS}
         recordings = []
         for entry in raw:
-            events = tuple((label, t) for label, t in entry["events"])
-            recordings.append(Recording(**{**entry, "names": tuple(entry["names"]), "events": events}))
+            events, skills = (tuple((label, t) for label, t in entry.get(key, ())) for key in ("events", "skills"))
+            names = tuple(entry["names"])
+            recordings.append(Recording(**{**entry, "names": names, "events": events, "skills": skills}))
     except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise TempolocError(f"{path} is not a part of a frame store ({error}): delete it and make it again") from None
     return recordings, arrays
