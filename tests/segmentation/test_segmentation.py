@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -174,10 +175,16 @@ def test_the_same_seed_trains_the_same_network() -> None:
     assert not all(torch.equal(one[k], other[k]) for k in one)
 
 
-def test_a_damaged_part_is_one_line(tmp_path: Path) -> None:
+def test_a_damaged_part_or_file_of_features_is_one_line(tmp_path: Path) -> None:
     part(tmp_path / "store" / "part.npz", [recording("a/1", "sft")])
-    whole = (tmp_path / "store" / "part.npz").read_bytes()
-    for bad in (whole[: len(whole) // 2], b"", b"no zip"):
-        (tmp_path / "store" / "part.npz").write_bytes(bad)
-        with pytest.raises(TempolocError, match="is not a part of a frame store"):
-            encode_store(tmp_path / "store", tmp_path / "out", ("sft",))
+    write_part(tmp_path / "sft-part.npz", [recording("a/1", "sft")], {"features": np.zeros((20, 4), np.float16)})
+    reads: dict[Path, Callable[[], object]] = {
+        tmp_path / "store" / "part.npz": lambda: encode_store(tmp_path / "store", tmp_path / "out", ("sft",)),
+        tmp_path / "sft-part.npz": lambda: read_clips([tmp_path / "sft-part.npz"], "sft"),
+    }
+    for path, read in reads.items():
+        whole = path.read_bytes()
+        for bad in (whole[: len(whole) // 2], b"", b"no zip"):
+            path.write_bytes(bad)
+            with pytest.raises(TempolocError, match=f"{path.name} is not a part of a frame store"):
+                read()
