@@ -92,12 +92,13 @@ class SeenClip:
         return self.recording.events
 
 
-def encode_store(store: Path, out: Path, splits: Sequence[str], encoder: FrameEncoder | None = None) -> list[Path]:
+def encode_store(store: Path, out: Path, splits: Sequence[str], device: str | None = None) -> list[Path]:
     """Encode the clips of some splits below the folder `store` into files in `out`; those that are there are kept.
 
-    Raises `TempolocError` if there is no part with clips of these splits, or one is broken.
+    `device` is torch's; None: a GPU if there is one. Raises `TempolocError` if there is no part with clips of these
+    splits, or one is broken.
     """
-    found = []
+    encoder, found = None, []
     for part in sorted(store.rglob("*.npz")):
         listed, _ = read_part(part, ())
         if not any(one.kind == "clip" and one.split in splits for one in listed):
@@ -106,7 +107,7 @@ def encode_store(store: Path, out: Path, splits: Sequence[str], encoder: FrameEn
         found.append(target)
         if target.exists():
             continue
-        encoder = encoder or FrameEncoder()
+        encoder = encoder or FrameEncoder(device=device)
         out.mkdir(parents=True, exist_ok=True)
         write_part(target, listed, {"features": encoder(read_part(part, ("frames",))[1]["frames"])})
     if not found:

@@ -73,7 +73,7 @@ def run_segmentation(
     import torch
 
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    parts = encode_store(store, out / "features", (LEARNED, *ASKED))
+    parts = encode_store(store, out / "features", (LEARNED, *ASKED), device)
     learned = read_clips(parts, LEARNED)
     asked = {name: (load_benchmark(name), read_clips(parts, split)) for split, name in ASKED.items()}
     written = []

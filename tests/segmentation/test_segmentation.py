@@ -175,6 +175,20 @@ def test_the_same_seed_trains_the_same_network() -> None:
     assert not all(torch.equal(one[k], other[k]) for k in one)
 
 
+def test_frames_are_read_on_the_device_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = []
+
+    def encoder(device: str) -> Callable[[np.ndarray], np.ndarray]:
+        devices.append(device)
+        return lambda frames: np.zeros((len(frames), 4), np.float16)
+
+    monkeypatch.setattr("tempoloc_nb.segmentation.features.FrameEncoder", encoder)
+    part(tmp_path / "store" / "a.npz", [recording("a/000", "sft"), recording("a/001", "sft", 20)])
+    plan = SegmentTraining(steps=1, clips_a_step=2)
+    run_segmentation(tmp_path / "store", tmp_path / "out", plan=plan, device="cpu:0", tell=lambda _: None)
+    assert devices == ["cpu:0"]
+
+
 def test_a_damaged_part_or_file_of_features_is_one_line(tmp_path: Path) -> None:
     part(tmp_path / "store" / "part.npz", [recording("a/1", "sft")])
     write_part(tmp_path / "sft-part.npz", [recording("a/1", "sft")], {"features": np.zeros((20, 4), np.float16)})
