@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ..clips.manifest import Clip
 from ..core.errors import TempolocError
+from ..core.machine import torch_device
 from ..core.optional import import_transformers
 from ..engines.qwen import use_batched_vision_attention
 from ..models.locate import model_folder
@@ -39,7 +40,7 @@ class FrameEncoder:
         folder = model_folder(model)
         if folder is None:
             raise TempolocError(f"no model {model} here to read frames with: give the folder of one")
-        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = torch_device(device)
         loaded = import_transformers().AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
         loaded = loaded.eval().to(self.device)
         use_batched_vision_attention(loaded)
