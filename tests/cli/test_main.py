@@ -307,7 +307,7 @@ def test_a_server_is_asked_as_patiently_as_told(run: Run, tmp_path: Path, two_cl
     ask = ("localize", "--model", qwen25(), "--benchmark", two_clips / "manifest.jsonl", *QUICK, "--trials", 4)
     for name, options, faults, message in (
         ("one", ("--concurrency", 1), [], None), ("fault", ("--retries", 0), ["500"], "HTTP 500"),
-        ("slow", ("--timeout", 1, "--retries", 0), ["slow 3"], "1 s"),
+        ("slow", ("--timeout", 3, "--retries", 0), ["slow 60"], "3 s"),
     ):  # fmt: skip
         out = tmp_path / f"{name}.jsonl"
         with FakeServer(qwen25().name, rules=video_rules(qwen25()), faults=faults, delay=0.05) as server:
