@@ -307,7 +307,7 @@ def brief(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
 
 
 def further(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
-    """The other scores of the `short` table: MAE, mIoU, the shares of well-formed answers and of events named."""
+    """The other scores of the `short` table: MAE, mIoU, well-formed answers (%) and event recall (%)."""
     others = ("mae_s", "mae_frames", "miou")
     columns = ["task", "row", *before, *(c for name in others for c in (name, *SCORE_INTERVALS[name]))]
     table: pd.DataFrame = short(scores)[[*columns, "compliance_pct", "recall_pct"]]
