@@ -185,10 +185,13 @@ SYNC_S = 1.0  # a sync waits for the disk, milliseconds each: one for every answ
 
 
 class RowFile:
-    """A JSON Lines file to append to. `size` is the byte after its last whole row: what is beyond it is removed."""
+    """A JSON Lines file to append to. `size` is the byte after its last whole row: what is beyond it is removed.
+
+    `rows` counts those appended since it was opened.
+    """
 
     def __init__(self, path: Path, size: int) -> None:
-        self.path, self.size = path, size
+        self.path, self.size, self.rows = path, size, 0
         self._synced, self._when = size, time.monotonic()
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
@@ -208,14 +211,18 @@ class RowFile:
             while left:
                 left = left[disk.write(self._fd, bytes(left)) :]
         self.size += len(data)
+        self.rows += len(rows)
         if time.monotonic() - self._when >= SYNC_S:
             self.sync()
 
     def sync(self) -> None:
         """Return when all rows are on the disk; raises `TempolocError`, cut back to the last sync, if they are not."""
         if self._synced < self.size:
-            with self._whole(self._synced):
+            try:
                 disk.fsync(self._fd)
+            except OSError as error:  # nobody knows which of the newer rows are on the disk; Ctrl-C loses none of them
+                self._cut(self._synced)
+                raise self._failed(error) from None
         self._synced, self._when = self.size, time.monotonic()
 
     def close(self) -> None:
@@ -233,12 +240,15 @@ class RowFile:
         try:
             yield
         except BaseException as error:  # Ctrl-C between two parts of a row as well
-            self.size, self._synced = size, min(size, self._synced)
-            with suppress(OSError):  # what cannot be cut off now is dropped when the file is opened again
-                disk.truncate(self._fd, size)
+            self._cut(size)
             if isinstance(error, OSError):
                 raise self._failed(error) from None
             raise
+
+    def _cut(self, size: int) -> None:
+        self.size, self._synced = size, min(size, self._synced)
+        with suppress(OSError):  # what cannot be cut off now is dropped when the file is opened again
+            disk.truncate(self._fd, size)
 
     def _failed(self, error: OSError) -> TempolocError:
         way = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "see to it"
@@ -295,7 +305,7 @@ class Ledger:
     """
 
     def __init__(self, output: Path) -> None:
-        self.output, self.written, self.failed = output, 0, 0
+        self.output, self.failed = output, 0
         set_holes_aside(output)
         self.keys, size = read_keys(output)
         self._rows = RowFile(output, size)
@@ -307,10 +317,14 @@ class Ledger:
     def _name(row: Mapping[str, Any]) -> str:
         return str(row.get("request_id") or row["clip"])
 
+    @property
+    def written(self) -> int:
+        """Trials answered since the output was opened."""
+        return self._rows.rows
+
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append the rows of one request, all or none."""
         self._rows.append(rows)
-        self.written += len(rows)
         for row in rows:
             self._before.pop(self._name(row), None)
 

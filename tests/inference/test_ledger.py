@@ -380,10 +380,33 @@ def test_killed_for_good_at_random_moments_every_key_is_there_once(tmp_path: Pat
         assert not list(tmp_path.glob(".*.lock"))
 
 
+def test_ctrl_c_while_rows_reach_the_disk_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slow disk: most of the time that a person waits is a sync."""
+    syncs = 0
+
+    def interrupted(fd: int) -> None:
+        nonlocal syncs
+        syncs += 1
+        if syncs == 4:  # one at the opening, one an answer
+            raise KeyboardInterrupt
+        os.fsync(fd)
+
+    monkeypatch.setattr(ledger, "SYNC_S", 0.0)
+    monkeypatch.setattr(ledger, "disk", Disk(fsync=interrupted))
+    out = tmp_path / "p.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        ask(out)
+    assert len(whole_keys(out)) == 3 * TRIALS
+    assert f"{out} has {3 * TRIALS} answers" in capsys.readouterr().err
+    assert ask(out).kept == 3 * TRIALS
+
+
 def test_ctrl_c_is_one_line_and_a_valid_file(tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
-    process = subprocess.Popen(script(out, "--delay", "0.1"), text=True, stderr=subprocess.PIPE)
-    wait_for(lambda: size(out) > 0, process)
+    process = subprocess.Popen(script(out, "--delay", "0.5"), text=True, stderr=subprocess.PIPE)
+    wait_for(lambda: len(whole_keys(out)) > 5, process)  # the answer being written is dropped: one before it stays
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode != 0
