@@ -11,9 +11,10 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from tempoloc_nb.sim.benchmark import build_benchmark, label_errors, read_clip_signals
+    from tempoloc_nb.sim.demonstration import simulate_episode
     from tempoloc_nb.sim.episode import EpisodeFailed
     from tempoloc_nb.sim.families import ClipFamily, find_families
-    from tempoloc_nb.sim.make import render_episodes, simulate_clips, simulate_episode
+    from tempoloc_nb.sim.make import render_episodes, simulate_clips
     from tempoloc_nb.sim.render import load_episode
 
 # %% auto #0
@@ -24,9 +25,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "benchmark": ["build_benchmark", "label_errors", "read_clip_signals"],
+        "demonstration": ["simulate_episode"],
         "episode": ["EpisodeFailed"],
         "families": ["ClipFamily", "find_families"],
-        "make": ["render_episodes", "simulate_clips", "simulate_episode"],
+        "make": ["render_episodes", "simulate_clips"],
         "render": ["load_episode"],
     },
 )

@@ -86,6 +86,8 @@ def _plan() -> Iterator[tuple[str, str, str, str]]:
         ("gaps-sft", ("push", "press", "thread"), ("Panda", "IIWA-rethink")),
     ):
         yield from ((split, f"{task}-{robot.lower()}", task, robot) for task in tasks for robot in robots)
+    for robot in ("Panda", "Panda-robotiq140", "IIWA-rethink"):
+        yield "detours-sft", f"stack-three-{robot.lower()}-detours", "stack-three", robot
 
 # %% ../../nbs/65_sim/110_families.ipynb #59db22dd
 def families() -> tuple[ClipFamily, ...]:

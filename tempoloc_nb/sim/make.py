@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,111 +22,15 @@ from ..clips.tasks import Event, load_task
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_text, writing
 from ..core.locks import sole_writer
-from .episode import EpisodeFailed, LiveEpisode
+from .demonstration import PLAYED, simulate_episode, workshop
+from .episode import EpisodeFailed
 from .families import ClipFamily
-from .gap_plays import GAP_PLAYS, marks
-from .plays import LAG, PLAYS, Director
-from tempoloc_nb.sim.render import (
-    SavedEpisode,
-    choose_gl,
-    load_episode,
-    render_job,
-    render_pool,
-    save_episode,
-    save_mujoco,
-)
-from .scene import ROBOTS, Dresser, make_environment
+from .render import choose_gl, load_episode, render_job, render_pool, save_episode, save_mujoco
+from .scene import ROBOTS
 from .states import holds_only, write_states
-from .tasks import lay_out, task_objects
-from .truth import find_instants, idle_share
 
 # %% auto #0
-__all__ = ['MAX_IDLE', 'RATE', 'simulate_episode', 'SimulationSummary', 'simulate_clips', 'simulate', 'clip_of',
-           'render_episodes']
-
-# %% ../../nbs/65_sim/10_make.ipynb #b957dce4
-MAX_IDLE = 0.20  # share of a clip: demonstrations that stand still longer are dropped
-_PLAYS = {**PLAYS, **GAP_PLAYS}
-RATE = 30.0  # Hz at which joint positions and signals are kept
-
-# %% ../../nbs/65_sim/10_make.ipynb #a54af802
-@cache
-def _workshop(task: str, robot: str, half_size: float | None = None) -> tuple[Any, Dresser]:
-    """This process's environment of a task, arm and size of cubes: building one takes seconds."""
-    env = make_environment(task, robot)
-    env.reset()
-    return env, Dresser(env.sim.model._model, task, half_size)
-
-# %% ../../nbs/65_sim/10_make.ipynb #7cef841e
-def simulate_episode(family: ClipFamily, seed: int, gripper_delay: float = 0.0) -> SavedEpisode:
-    """Run the scripted demonstration `seed`; raises `EpisodeFailed` if it does not end in success.
-
-    `gripper_delay` (s) makes every gripper command come that much later than planned.
-    """
-    env, dresser = _workshop(family.task, family.robot, family.half_size)
-    rng = np.random.default_rng(seed)
-    timing = family.timing or family.script.timing
-    durations, tail = timing.sample(rng)
-    looks = dresser(rng)
-    _reset(env, seed)
-    lay_out(env, family.task, durations, timing, looks, rng)
-    looks = replace(looks, arrays=dresser.current())  # laying out a door moves bodies of the model
-    episode = LiveEpisode(env, task_objects(env, family.task), fps=RATE, gripper_delay=gripper_delay)
-    try:
-        director = Director(episode, rng, timing, LAG[family.robot], family.robot, family.detours)
-        _PLAYS[family.task](director, looks, durations, tail)
-        if not env._check_success():
-            raise EpisodeFailed("the task was not done at the end")
-    finally:
-        episode.close()
-    return _package(family, seed, episode, looks.arrays, looks.colors)
-
-# %% ../../nbs/65_sim/10_make.ipynb #6da807d1
-def _reset(env: Any, seed: int) -> None:
-    """Reset with robosuite's own random numbers tied to the seed too."""
-    env.rng = np.random.default_rng(seed)
-    samplers = [env.placement_initializer, *getattr(env.placement_initializer, "samplers", {}).values()]
-    for sampler in samplers:
-        sampler.rng = env.rng
-    env.reset()
-
-# %% ../../nbs/65_sim/10_make.ipynb #abd55a79
-def _package(
-    family: ClipFamily, seed: int, episode: LiveEpisode, looks: Mapping[str, Any], colors: Sequence[str]
-) -> SavedEpisode:
-    recorder, traces = episode.recorder, episode.recorder.arrays()
-    told = marks(episode.env, recorder.names, traces["objects"])
-    instants = find_instants(traces, recorder.names, episode.commands, recorder.step, told, family.detours)
-    if recorder.success_time is None:
-        raise EpisodeFailed("the task was done only before the end")
-    instants["success"] = recorder.success_time
-    missing = [name for _, name in family.script.events if name not in instants]
-    if missing:
-        raise EpisodeFailed(f"no {missing[0]}")
-    idle = idle_share(traces["hand"], traces["aperture"], recorder.step)
-    if idle > MAX_IDLE:
-        raise EpisodeFailed("stood still too long")
-    names = dict(zip("ABC", colors, strict=False))
-    labels = [(template.format(**names), instant) for template, instant in family.script.events]
-    boundaries = [instants[name] for _, name in labels]
-    if any(b <= a for a, b in pairwise(boundaries)):
-        raise EpisodeFailed("events out of order")
-    qpos = np.array(recorder.qpos)
-    pick = np.round(np.arange(len(qpos)) / RATE / recorder.step).astype(int).clip(1, recorder.steps) - 1
-    velocity = np.gradient(traces["objects"], recorder.step, axis=0)[pick]
-    meta = {
-        "family": family.key, "task": family.task, "robot": family.robot, "split": family.split,
-        "seed": seed, "rate": RATE, "idle": round(idle, 4),
-        "objects": list(recorder.names), "labels": [list(x) for x in labels], "phases": list(family.script.phases),
-        "instants": {k: round(v, 4) for k, v in sorted(instants.items(), key=lambda item: item[1])},
-        "styles": episode.styles, "length": round(recorder.now, 4),
-    }  # fmt: skip
-    demo = {"states": np.array(episode.states), "actions": np.array(episode.actions)}
-    demo |= {f"obs/{k}": np.array([o[k] for o in episode.obs]) for k in episode.obs[0]}
-    demo["model_file"] = np.array(episode.env.sim.model.get_xml())
-    return SavedEpisode(
-        meta, qpos, looks, traces["aperture"][pick].astype(np.float32), velocity.astype(np.float32), demo
-    )
+__all__ = ['SimulationSummary', 'simulate_clips', 'simulate', 'clip_of', 'render_episodes']
 
 # %% ../../nbs/65_sim/10_make.ipynb #7932b7b8
 @dataclass(frozen=True, slots=True)
@@ -179,7 +81,7 @@ def _episode_path(folder: Path, seed: int) -> Path:
 
 
 def _save_model(task: str, robot: str, path: Path) -> None:
-    save_mujoco(path, _workshop(task, robot)[0].sim.model._model)
+    save_mujoco(path, workshop(task, robot)[0].sim.model._model)
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
@@ -221,8 +123,8 @@ def simulate_clips(
     """
     if n < 1:
         raise TempolocError(f"cannot make {n} clips: ask for at least one")
-    if family.task not in _PLAYS:
-        raise unknown("task", family.task, _PLAYS)
+    if family.task not in PLAYED:
+        raise unknown("task", family.task, PLAYED)
     if family.robot not in ROBOTS:
         raise unknown("robot", family.robot, ROBOTS)
     if render:

@@ -12,17 +12,14 @@ import pytest
 from tempoloc_nb.clips.manifest import read_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.sim import make as simulate
-from tempoloc_nb.sim.episode import EpisodeFailed
+from tempoloc_nb.sim.demonstration import MAX_IDLE, PLAYED, RATE, simulate_episode, workshop
+from tempoloc_nb.sim.episode import EpisodeFailed, LiveEpisode
 from tempoloc_nb.sim.families import ClipFamily, families, find_families
-from tempoloc_nb.sim.gap_plays import GAP_PLAYS
-from tempoloc_nb.sim.make import simulate_episode
-from tempoloc_nb.sim.plays import PLAYS
 from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
 from tempoloc_nb.sim.scene import make_environment
 from tempoloc_nb.sim.truth import agreement, estimate_instants
 
-ARMS = [(task, "Panda") for task in (*PLAYS, *GAP_PLAYS)] + [
+ARMS = [(task, "Panda") for task in PLAYED] + [
     ("stack-three", "UR5e"),
     ("stack-three", "Kinova3"),
     ("square", "Kinova3"),
@@ -66,8 +63,8 @@ def test_demonstrations_succeed(task: str, robot: str) -> None:
     assert times == sorted(times)
     assert instants["onset"] < times[0]
     assert times[-1] <= instants["success"] <= episode.meta["length"]
-    assert episode.meta["idle"] <= simulate.MAX_IDLE
-    assert len(episode.qpos) == int(episode.meta["length"] * simulate.RATE + 1e-6) + 1
+    assert episode.meta["idle"] <= MAX_IDLE
+    assert len(episode.qpos) == int(episode.meta["length"] * RATE + 1e-6) + 1
 
 
 def test_the_same_seed_gives_the_same_bytes_whatever_came_before() -> None:
@@ -113,7 +110,7 @@ def test_labels_agree_with_signals_without_contacts(task: str, robot: str) -> No
 
 def test_what_robosuite_calls_a_grasp_is_recorded_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[bool, bool]] = []
-    act = simulate.LiveEpisode.act
+    act = LiveEpisode.act
 
     def checked(self: Any, step: Any, turn_by: Any) -> None:
         gripper = self.env.robots[0].gripper
@@ -121,7 +118,7 @@ def test_what_robosuite_calls_a_grasp_is_recorded_as_one(monkeypatch: pytest.Mon
             seen.append((bool(self.env._check_grasp(gripper, thing)), self.holds(name)))
         act(self, step, turn_by)
 
-    monkeypatch.setattr(simulate.LiveEpisode, "act", checked)
+    monkeypatch.setattr(LiveEpisode, "act", checked)
     family = some_family("stack-three", "Panda")
     simulate_episode(family, first_success(family).meta["seed"])
     assert sum(theirs for theirs, _ in seen) > 20
@@ -187,9 +184,9 @@ def test_splits_share_no_seed_state_or_frame() -> None:
     for split, key in chosen:
         family = find_families(split, key)[0]
         episode = first_success(family)
-        model = simulate._workshop(family.task, family.robot)[0].sim.model._model
+        model = workshop(family.task, family.robot)[0].sim.model._model
         with EpisodeRenderer(model, 64) as renderer:
-            frame = next(renderer.frames(episode, simulate.RATE))
+            frame = next(renderer.frames(episode, RATE))
         seeds.append(episode.meta["seed"])
         states.append(hashlib.sha256(episode.qpos[0].tobytes()).hexdigest())
         pictures.append(hashlib.sha256(frame.tobytes()).hexdigest())

@@ -12,10 +12,10 @@ import pytest
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.sim.arm import HOME, find_arm, spin
+from tempoloc_nb.sim.demonstration import simulate_episode
 from tempoloc_nb.sim.episode import EpisodeFailed
 from tempoloc_nb.sim.families import find_families
 from tempoloc_nb.sim.labels import find_gripper, find_things, image_points, in_frame, label_episode
-from tempoloc_nb.sim.make import simulate_episode
 from tempoloc_nb.sim.motion import Floats
 from tempoloc_nb.sim.random_scenes import Scene, find_shape, random_scenes
 from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
