@@ -22,7 +22,7 @@ from .plays import LAG, PLAYS, Director
 from .render import SavedEpisode
 from .scene import Dresser, Looks, make_environment
 from .tasks import lay_out, task_objects
-from .truth import find_instants, idle_share
+from .truth import find_instants, holdings, idle_share
 
 # %% auto #0
 __all__ = ['MAX_IDLE', 'RATE', 'PLAYED', 'workshop', 'simulate_episode']
@@ -104,6 +104,9 @@ def _package(
         "instants": {k: round(v, 4) for k, v in sorted(instants.items(), key=lambda item: item[1])},
         "styles": episode.styles, "length": round(recorder.now, 4),
     }  # fmt: skip
+    if family.detours:  # of several grasps of an object, the instants tell one
+        held = holdings(traces["touching"], recorder.names, recorder.step)
+        meta["held"] = [[name, round(a, 4), round(b, 4)] for name, a, b in held]
     demo = {"states": np.array(episode.states), "actions": np.array(episode.actions)}
     demo |= {f"obs/{k}": np.array([o[k] for o in episode.obs]) for k in episode.obs[0]}
     demo["model_file"] = np.array(episode.env.sim.model.get_xml())

@@ -94,7 +94,7 @@ def pour_balls(lift: Any) -> Any:
             world = self.model.worldbody
             bowl = ET.SubElement(world, "body", {"name": "bowl", "pos": "0.1 0.2 0.83"})
             _vessel(bowl, "bowl", BOWL, "0.2 0.6 0.35 1")
-            cup = ET.SubElement(world, "body", {"name": "cup", "pos": "0.1 -0.1 0.83"})
+            cup = ET.SubElement(world, "body", {"name": "cup_main", "pos": "0.1 -0.1 0.83"})
             ET.SubElement(cup, "freejoint", {"name": "cup_joint"})
             ET.SubElement(cup, "inertial", {"pos": "-0.02 0 0", "mass": "0.1", "diaginertia": "1e-4 2e-4 2e-4"})
             _vessel(cup, "cup", CUP, "0.2 0.35 0.85 1")
@@ -110,10 +110,10 @@ def pour_balls(lift: Any) -> Any:
         def _check_success(self) -> bool:
             """Every ball is in the bowl, and the cup stands on the table, let go."""
             data = self.sim.data
-            cup, bowl = data.get_body_xpos("cup"), data.get_body_xpos("bowl")
+            cup, bowl = data.get_body_xpos("cup_main"), data.get_body_xpos("bowl")
             away = np.array([data.get_body_xpos(name) - bowl for name in BALLS])
             poured = bool((np.hypot(*away[:, :2].T) < BOWL[1]).all() and (away[:, 2] < BOWL[2] / 2).all())
-            stands = data.get_body_xmat("cup")[2, 2] > 0.97 and cup[2] < self.table_offset[2] + CUP[2] / 2 + 0.01
+            stands = data.get_body_xmat("cup_main")[2, 2] > 0.97 and cup[2] < self.table_offset[2] + CUP[2] / 2 + 0.01
             return poured and bool(stands) and not self._check_grasp(self.robots[0].gripper, ["cup_handle"])
 
     return PourBalls

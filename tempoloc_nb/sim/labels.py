@@ -58,6 +58,7 @@ _NAMES = MappingProxyType(
     {
         "cube": "cube", "cubeA": "cube", "cubeB": "cube", "cubeC": "cube",
         "SquareNut": "square nut", "RoundNut": "round nut", "Can": "can",
+        "Milk": "milk carton", "Bread": "loaf of bread", "Cereal": "cereal box", "cup": "cup",
     }
 )  # fmt: skip
 
@@ -234,5 +235,8 @@ def label_episode(model: Any, episode: SavedEpisode, stride: int = 1, camera: st
         getattr(model, name)[:] = value
     things, qpos = find_things(model), episode.qpos[::stride]
     times = np.arange(len(qpos)) * stride / episode.rate
-    held = held_objects(episode.meta["instants"], [thing.key for thing in things], times)
+    keys = [thing.key for thing in things]
+    held = held_objects(episode.meta["instants"], keys, times)
+    for key, begin, end in episode.meta.get("held", ()):  # of clips with detours, whose instants tell the last grasps
+        held[(times >= begin) & (times < end)] = keys.index(key)
     return label_states(model, mujoco.MjData(model), find_gripper(model), things, qpos, held, camera)

@@ -15,10 +15,11 @@ import numpy as np
 from .episode import EpisodeFailed, LiveEpisode, forward, turn
 from .motion import Floats, Move, Plan, Timing, hop, minimum_jerk, reach, wander
 from .scene import ROBOTS, Looks
+from .tasks import BINNED
 
 # %% auto #0
 __all__ = ['LAG', 'SETTLE', 'HOME_YAW', 'PEGS', 'PEG_HALF_LENGTH', 'PLAYS', 'unwind', 'Director', 'detour', 'stack', 'insertions',
-           'nuts', 'lift', 'can', 'door']
+           'nuts', 'lift', 'bins', 'door']
 
 # %% ../../nbs/65_sim/50_plays.ipynb #29014f13
 _LAG = {
@@ -304,20 +305,23 @@ def lift(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     e.follow(Plan(tuple(origin), (rise, *idle)), e.now + width + tail)
 
 # %% ../../nbs/65_sim/50_plays.ipynb #90184ef8
-def can(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
-    """The can from its bin into its compartment of the other."""
+def bins(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
+    """The can, or another object of `BINNED`, from its bin into its compartment of the other."""
     e = d.episode
-    at = e.object_pose("Can")
-    grip = at[:3] + np.array([0.0, 0.0, d.rng.uniform(0.005, 0.02)])
-    d.pick("Can", float(durations[0]), grip, d.grasp_yaw(d.rng.uniform(1.2, 1.9), np.pi, [], at), [], clear=0.10)
+    thing = next(thing for thing in BINNED.values() if thing.key in e.things)
+    at, name = e.object_pose(thing.key), thing.key
+    below = thing.top - BINNED["pick-place"].top  # tall objects are grasped as far below their top as the can
+    grip = at[:3] + np.array([0.0, 0.0, below + d.rng.uniform(0.005, 0.02)])
+    yaw, symmetry = (at[3] + np.pi / 2, thing.symmetry) if thing.symmetry else (d.rng.uniform(1.2, 1.9), np.pi)
+    d.pick(name, float(durations[0]), grip, d.grasp_yaw(yaw, symmetry, [], at), [], clear=0.10)
     place = np.array(e.env.target_bin_placements[e.env.object_id])
     spot = place[:2] + d.rng.uniform((-0.055, -0.075), (0.0, 0.0))  # the near corner of the compartment
-    goal = np.array([*spot, at[2] + d.rng.uniform(0.004, 0.015), e.object_pose("Can")[3]])
+    goal = np.array([*spot, at[2] + d.rng.uniform(0.004, 0.015), e.object_pose(name)[3]])
     budget = float(durations[1])
     above = goal + np.array([0.0, 0.0, 0.11, 0.0])  # over the walls between the compartments
-    d.carry("Can", budget - max(0.55, d.rng.uniform(0.12, 0.2) * budget) + d.lag[1], above, clear=0.01, rise=0.14)
-    d.carry("Can", budget, goal, clear=0.0, rise=0.0)
-    d.let_go("Can", True)
+    d.carry(name, budget - max(0.55, d.rng.uniform(0.12, 0.2) * budget) + d.lag[1], above, clear=0.01, rise=0.14)
+    d.carry(name, budget, goal, clear=0.0, rise=0.0)
+    d.let_go(name, True)
     d.leave(tail, rise=0.12)
 
 # %% ../../nbs/65_sim/50_plays.ipynb #67d5074c
@@ -381,8 +385,8 @@ PLAYS: Mapping[str, Callable[[Director, Looks, Floats, float], None]] = MappingP
         "stack-three": stack,
         "square": nuts,
         "nut-assembly": nuts,
-        "pick-place": can,
         "door": door,
         "thread": nuts,
     }
+    | dict.fromkeys(BINNED, bins)
 )

@@ -5,8 +5,9 @@
 # %% ../../nbs/65_sim/140_random_scenes.ipynb #93341649
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,18 @@ class GraspShape:
         return Pillar(np.asarray(middle), self.radius, self.half)
 
 # %% ../../nbs/65_sim/140_random_scenes.ipynb #7c2f690a
+# Half height, radius, height of the grip over the middle, width (m), and angles (see `GraspShape`).
+_MESHES: Mapping[str, tuple[float, float, float, float, tuple[float, ...]]] = MappingProxyType(
+    {
+        "Milk": (0.061, 0.028, 0.055, 0.04, tuple(k * np.pi / 2 for k in range(4))),
+        "Bread": (0.0235, 0.031, 0.0, 0.04, (np.pi / 2, -np.pi / 2)),
+        "Cereal": (0.075, 0.052, 0.047, 0.03, (np.pi / 2, -np.pi / 2)),
+    }
+)
+
+
 def find_shape(model: Any, key: str) -> GraspShape:
-    """The shape of a cube, nut or can as large as it is now."""
+    """The shape of a cube, nut or can as large as it is now, or of another object for the bins."""
     if key.startswith("cube"):
         half = float(model.geom(f"{key}_g0_vis").size[2])
         quarters = tuple(k * np.pi / 2 for k in range(4))
@@ -68,6 +79,9 @@ def find_shape(model: Any, key: str) -> GraspShape:
         at[0] += 0.010  # towards its end: fingers clear of the ring
         play = np.array([0.01, 0.0, 0.004])
         return GraspShape(float(size[2]), 0.065, at, play, 2 * float(size[1]), (np.pi / 2, -np.pi / 2))
+    if key in _MESHES:
+        half, radius, grip, width, angles = _MESHES[key]
+        return GraspShape(half, radius, np.array([0.0, 0.0, grip]), np.array([0.0, 0.0, 0.015]), width, angles)
     half, radius = float(model.geom(f"{key}_g0").size[2]), float(model.geom(f"{key}_g0").size[0])
     return GraspShape(half, radius, np.zeros(3), np.array([0.0, 0.0, 0.02]), 2 * radius, ())
 

@@ -69,6 +69,9 @@ ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
         "push": "PushCube",
         "press": "PressButtons",
         "thread": "NutAssemblySquare",
+        "milk": "PickPlaceMilk",
+        "bread": "PickPlaceBread",
+        "cereal": "PickPlaceCereal",
         "pour": "PourBalls",
     }
 )
@@ -169,8 +172,10 @@ def make_environment(task: str, robot: str) -> Any:
 
 
 # What differs from robosuite's defaults: the bins stand 10 cm nearer, where every arm reaches the whole of both.
+_BIN_TASKS = ("pick-place", "milk", "bread", "cereal")
 _TASK_OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"door": {"use_latch": False}, "pick-place": {"bin1_pos": [0.0, -0.25, 0.8], "bin2_pos": [0.0, 0.28, 0.8]}}
+    {"door": {"use_latch": False}}
+    | {task: {"bin1_pos": [0.0, -0.25, 0.8], "bin2_pos": [0.0, 0.28, 0.8]} for task in _BIN_TASKS}
 )
 
 # %% ../../nbs/65_sim/30_scene.ipynb #b87e76d0
@@ -193,7 +198,7 @@ VIEWS: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float]
     {
         **dict.fromkeys(("lift", "stack-two", "stack-three", "push", "press"), _TABLE),
         **dict.fromkeys(("square", "nut-assembly", "thread"), _PEGS),
-        "pick-place": ((0.90, 0.05, 1.55), (-0.02, 0.02, 0.90), 50.0),
+        **dict.fromkeys(_BIN_TASKS, ((0.90, 0.05, 1.55), (-0.02, 0.02, 0.90), 50.0)),
         "pour": ((0.82, 0.0, 1.42), (0.0, 0.0, 0.92), 42.0),
         "door": ((0.45, 0.45, 1.60), (-0.10, -0.02, 1.02), 50.0),
     }
@@ -268,17 +273,17 @@ class Dresser:
 
     def _table(self, rng: np.random.Generator) -> None:
         name = rng.choice(["", *TEXTURES])
-        if self.task != "pick-place":  # bins, no table top
+        if self.task not in _BIN_TASKS:  # bins, no table top
             material = self.model.material(f"study-{name}" if name else "table_ceramic").id
             self.model.geom_matid[self.model.geom("table_visual").id] = material
             self.model.mat_rgba[material, :3] = rng.uniform(0.6, 1.0) * rng.uniform(0.88, 1.0, 3)
 
     def _distract(self, rng: np.random.Generator) -> None:
-        height = 0.84 if self.task == "pick-place" else 0.85 if VIEWS[self.task] is _PEGS else 0.83
+        height = 0.84 if self.task in _BIN_TASKS else 0.85 if VIEWS[self.task] is _PEGS else 0.83
         sides = rng.permutation([-1, -1, 1])
         for i, side in enumerate(sides.tolist()):
             body = self.model.body(f"distractor{i}").id
-            if rng.random() < 0.35 or self.task in ("pick-place", "door"):
+            if rng.random() < 0.35 or self.task in (*_BIN_TASKS, "door"):
                 continue  # stays below the floor
             spot = [rng.uniform(-0.24, 0.0), side * rng.uniform(0.30, 0.37), height]
             self.model.body_pos[body] = spot

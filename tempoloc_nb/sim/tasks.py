@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +20,7 @@ from .motion import Floats, Timing
 from .scene import Looks
 
 # %% auto #0
-__all__ = ['SCRIPTS', 'Placement', 'LAYOUTS', 'Script', 'Part', 'task_objects', 'lay_out']
+__all__ = ['BINNED', 'SCRIPTS', 'Placement', 'LAYOUTS', 'Script', 'Binned', 'Part', 'task_objects', 'lay_out']
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #ab734a83
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,34 @@ _GRASP_A, _RELEASE_A = ("grasping the {A} cube", "grasp:cubeA"), ("releasing the
 _GRASP_C = ("grasping the {C} cube", "grasp:cubeC")
 _GRASP_NUT, _INSERT_NUT = ((f"{verb}ing the square nut", f"{verb}:SquareNut") for verb in ("grasp", "insert"))
 _GRASP_ROUND = ("grasping the round nut", "grasp:RoundNut")
-_GRASP_CAN, _RELEASE_CAN = ("grasping the can", "grasp:Can"), ("releasing the can", "release:Can")
+
+
+@dataclass(frozen=True, slots=True)
+class Binned:
+    """An object that goes from one bin to another: robosuite's name of it and people's, and its size."""
+
+    key: str
+    name: str
+    start: float  # m above the bin, where its middle is placed: the bin's floor is 2 cm thick
+    top: float  # m, from its middle up
+    symmetry: float = 0.0  # rad, the turn after which fingers fit again; 0: any turn
+
+    @property
+    def script(self) -> Script:
+        """Grasp it, and let it go."""
+        grasp = f"grasping the {self.name}", f"grasp:{self.key}"
+        release = f"releasing the {self.name}", f"release:{self.key}"
+        return Script((grasp, release), Timing((1.6, 2.8)), (self.key,))
+
+
+BINNED: Mapping[str, Binned] = MappingProxyType(
+    {
+        "pick-place": Binned("Can", "can", 0.081, 0.04),
+        "milk": Binned("Milk", "milk carton", 0.082, 0.083, np.pi / 2),
+        "bread": Binned("Bread", "loaf of bread", 0.045, 0.025, np.pi),
+        "cereal": Binned("Cereal", "cereal box", 0.096, 0.075, np.pi),
+    }
+)
 SCRIPTS: Mapping[str, Script] = MappingProxyType(
     {
         "lift": Script(
@@ -61,7 +89,7 @@ SCRIPTS: Mapping[str, Script] = MappingProxyType(
             ("SquareNut", "RoundNut"),
             after=("insert:RoundNut",),
         ),
-        "pick-place": Script((_GRASP_CAN, _RELEASE_CAN), Timing((1.6, 2.8)), ("Can",)),
+        **{task: thing.script for task, thing in BINNED.items()},
         "door": Script(
             (("grasping the door handle", "grasp:handle"), ("opening the door", "success")),
             Timing((1.8, 2.2)),
@@ -116,7 +144,7 @@ def task_objects(env: Any, task: str) -> dict[str, Any]:
     named = {thing.name: thing for thing in env.model.mujoco_objects}
     named |= {"goal": Part("goal", (), "goal")}
     named |= {name: Part(name, (f"{name}_cap",), f"{name}_base") for name in BUTTONS}
-    named |= {"bowl": Part("bowl", (), "bowl"), "cup": Part("cup", ("cup_handle",), joints=("cup_joint",))}
+    named |= {"bowl": Part("bowl", (), "bowl"), "cup": Part("cup_main", ("cup_handle",), joints=("cup_joint",))}
     named |= {name: Part(name, (f"{name}_ball",), joints=(f"{name}_joint",)) for name in BALLS}
     return {name: named[name] for name in SCRIPTS[task].objects}
 
@@ -154,11 +182,12 @@ def _nuts(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
     return spots, start, [_distance(start, spots[0])]
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #fa7f57a3
-def _can(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
+def _in_bin(thing: Binned, env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
     bin_x, bin_y, bin_z = env.bin1_pos
-    # 2 cm bin floor, 6 cm from the can's middle to its bottom
-    spot = np.array([bin_x + rng.uniform(-0.11, 0.09), bin_y + rng.uniform(-0.15, 0.15), bin_z + 0.081, 0.0])
+    spot = np.array([bin_x + rng.uniform(-0.11, 0.09), bin_y + rng.uniform(-0.15, 0.15), bin_z + thing.start, 0.0])
     start = np.array([*rng.uniform((-0.08, -0.35), (0.15, 0.10)), bin_z + rng.uniform(0.25, 0.38), 0.0])
+    if thing.symmetry:
+        spot[3] = rng.uniform(-np.pi, np.pi)
     return [spot], start, [_distance(start, spot)]
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #43b32ff8
@@ -225,13 +254,13 @@ _LAYOUTS: Mapping[str, Callable[[Any, Looks, np.random.Generator], Placement]] =
         "stack-three": lambda env, looks, rng: _cubes(env, looks, rng, 3),
         "square": _nuts,
         "nut-assembly": _nuts,
-        "pick-place": _can,
         "door": _door,
         "push": _push,
         "press": _press,
         "thread": _nuts,
         "pour": _pour,
     }
+    | {task: partial(_in_bin, thing) for task, thing in BINNED.items()}
 )
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #5232b5de

@@ -10,13 +10,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..inference.signals import arrival
 from .motion import Bools, Floats
 
 # %% auto #0
-__all__ = ['FLICKER', 'HOLD', 'MOVING', 'debounce', 'first_stable', 'find_instants', 'idle_share', 'knee', 'estimate_instants',
-           'agreement']
+__all__ = ['FLICKER', 'HOLD', 'MOVING', 'debounce', 'first_stable', 'find_instants', 'holdings', 'idle_share', 'knee',
+           'estimate_instants', 'agreement']
 
 # %% ../../nbs/65_sim/70_truth.ipynb #e5b129ff
 FLICKER = 12  # physics steps (24 ms): longer gaps in a contact are real
@@ -116,6 +117,19 @@ def find_instants(
                 found[start] = max(arrival(traces["hand"], times, end), found["grasp"] if start == "bring" else 0.0)
         out |= {f"{kind}:{name}": t for kind, t in found.items()}
     return out
+
+
+def holdings(
+    touching: npt.NDArray[Any], names: Sequence[str], step: float
+) -> list[tuple[str, float, float]]:
+    """Every time that an object is held: (its name, from, to) in s, of how many fingers touch each, (N, K)."""
+    out = []
+    for k, name in enumerate(names):
+        held = debounce(touching[:, k] == 2)
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], held, [False]])))
+        out += [(name, a * step, b * step) for a, b in edges.reshape(-1, 2).tolist() if b - a >= round(HOLD / step)]
+    return out
+
 
 # %% ../../nbs/65_sim/70_truth.ipynb #68dc475c
 def idle_share(hand: Floats, aperture: Floats, step: float, window: float = 0.1) -> float:

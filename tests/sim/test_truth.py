@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tempoloc_nb.sim.families import find_families
-from tempoloc_nb.sim.truth import find_instants
+from tempoloc_nb.sim.truth import find_instants, holdings
 
 STEP = 0.002
 TIMES = np.arange(1, 1001) * STEP
@@ -39,6 +39,14 @@ def test_the_last_arrival_before_a_grasp_starts_its_skill() -> None:
     assert abs(found["release:cube"] - 1.7) < 0.003
     assert found["bring:cube"] == found["grasp:cube"]  # let go where it was grasped: no way to bring it
     assert found["open:cube"] == 1.65
+
+
+def test_each_time_that_an_object_is_held() -> None:
+    touching = np.zeros((1000, 2))
+    for k, begin, end in ((0, 100, 300), (0, 305, 400), (0, 600, 650), (1, 700, 1000)):
+        touching[begin:end, k] = 2
+    found = holdings(touching, ["a", "b"], STEP)  # gaps of 10 ms are none, and 0.1 s are too short to count
+    assert found == [("a", 100 * STEP, 400 * STEP), ("b", 700 * STEP, 1000 * STEP)]
 
 
 def test_a_family_of_skills_has_a_start_before_each_end() -> None:

@@ -139,6 +139,10 @@ def test_a_detour_ends_no_subtask() -> None:
     others = [episode.meta["instants"][name] for _, name in episode.meta["labels"][1:]]
     assert named < others[0] < others[1], label
     assert max(label_errors(episode)[1:]) <= 2.0
+    held = episode.meta["held"]  # each time, of every cube
+    assert len(held) > 2
+    assert [begin for name, begin, _ in held if name == "cubeA"][-1] == pytest.approx(episode.meta["instants"][instant])
+    assert held[0][1] < named - 1
 
 
 @pytest.mark.parametrize("task", ["push", "press"])
