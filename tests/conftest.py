@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent
 if find_spec("hypothesis"):
     import hypothesis
 
-    hypothesis.settings.register_profile("tempoloc", deadline=None, derandomize="TEMPOLOC_EXPLORE" not in os.environ)
+    hypothesis.settings.register_profile(
+        "tempoloc", deadline=None, derandomize="TEMPOLOC_EXPLORE" not in os.environ,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )  # fmt: skip
     hypothesis.settings.load_profile("tempoloc")
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and every process that they start would, too.

@@ -127,26 +127,27 @@ def _kill(process: subprocess.Popen[bytes], name: str) -> None:
             os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-def _ended(process: subprocess.Popen[bytes], name: str, seconds: float) -> bool:
-    """Whether all of a run has ended, within so many seconds."""
+def _ended(process: subprocess.Popen[bytes], name: str, seconds: float, hurry: Callable[[], bool]) -> bool:
+    """Whether all of a run has ended, within so many seconds or until there is a `hurry`."""
     until = time.monotonic() + seconds
     while process.poll() is None or run_processes(name):
-        if time.monotonic() > until:
+        if time.monotonic() > until or hurry():
             return False
         time.sleep(0.05)
     return True
 
 # %% ../../nbs/60_finetuning/80_launch.ipynb #5bd5a589
-def end_run(process: subprocess.Popen[bytes], name: str, grace: float) -> None:
-    """End all of a run: interrupt it, and kill after `grace` seconds what is left. A second Ctrl-C kills at once."""
-    with suppress(KeyboardInterrupt):
-        if process.poll() is None:
-            _interrupt(process)
-            if _ended(process, name, grace):
-                return
+def end_run(
+    process: subprocess.Popen[bytes], name: str, grace: float, hurry: Callable[[], bool] = lambda: False
+) -> None:
+    """End all of a run: interrupt it, and kill what is left after `grace` seconds, or once there is a `hurry`."""
+    if process.poll() is None:
+        _interrupt(process)
+        if _ended(process, name, grace, hurry):
+            return
     _kill(process, name)
     process.wait()
-    _ended(process, name, 5)
+    _ended(process, name, 5, lambda: False)
 
 # %% ../../nbs/60_finetuning/80_launch.ipynb #8ef13222
 @dataclass(frozen=True, slots=True)
@@ -229,16 +230,27 @@ def _outcome(status: int, last: Progress | None, counts: bool) -> str:
 
 # %% ../../nbs/60_finetuning/80_launch.ipynb #97dfd2f0
 @contextmanager
-def _interrupted_by(number: signal.Signals) -> Iterator[None]:
-    """Within, a signal is an interrupt, as Ctrl-C is; only the main thread can say so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(number, signal.default_int_handler)
+def _interrupts() -> Iterator[list[int]]:
+    """The signals that come within: Ctrl-C, and SIGTERM from a scheduler or `kill`. They break off no line of ours.
+
+    Ctrl-C that is ignored, as in the background of a script, stays so here, not in what is started meanwhile. Only the
+    main thread hears.
+    """
+    came, before = list[int](), dict[int, Any]()
+
+    def hear(number: int, _: object) -> None:
+        if number == signal.SIGTERM or before[number] is not signal.SIG_IGN:
+            came.append(number)
+
+    if threading.current_thread() is threading.main_thread():
+        for each in (signal.SIGINT, signal.SIGTERM):
+            before[each] = signal.getsignal(each)
+            signal.signal(each, hear)
     try:
-        yield
+        yield came
     finally:
-        signal.signal(number, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 # %% ../../nbs/60_finetuning/80_launch.ipynb #bef08b53
 def launch_training(
@@ -290,25 +302,24 @@ def _run(
     `counts`: the run tells of its steps. `alone`: it cannot go on without a process that failed.
     """
     name, began = f"{folder.name}-{os.getpid()}", time.monotonic()
-    with _interrupted_by(signal.SIGTERM):  # a scheduler's, or `kill`
+    with _interrupts() as interrupts:
         try:
-            with _interrupted_by(signal.SIGINT):  # or the child ignored it, too, in the background of a script
-                process = subprocess.Popen(
-                    command.arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-                    env={**os.environ, **command.variables, RUN: name},
-                )  # fmt: skip
+            process = subprocess.Popen(
+                command.arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, **command.variables, RUN: name},
+            )  # fmt: skip
         except OSError as error:
             raise TempolocError(f"{command.arguments[0]} cannot be started: {error.strerror}") from None
         assert process.stdout is not None
-        follower, interrupted = Follower(process.stdout, folder / "log.txt", echo, report), False
+        follower = Follower(process.stdout, folder / "log.txt", echo, report)
         try:
-            while process.poll() is None and not (alone and follower.broken):
+            while process.poll() is None and not interrupts and not (alone and follower.broken):
                 time.sleep(0.05)
-        except KeyboardInterrupt:
-            interrupted = True
-            echo(f"interrupted: ending the training, at most {grace:g} s; Ctrl-C once more kills it")
+            interrupted = bool(interrupts)
+            if interrupted:
+                echo(f"interrupted: ending the training, at most {grace:g} s; Ctrl-C once more kills it")
         finally:
-            end_run(process, name, grace)
+            end_run(process, name, grace, lambda: len(interrupts) > 1)
             follower.close()
     outcome = "failed" if alone and follower.broken else _outcome(process.returncode, follower.last, counts)
     outcome = "interrupted" if interrupted else outcome

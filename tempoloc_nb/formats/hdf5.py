@@ -82,6 +82,9 @@ def opened_demos(path: Path, mode: str = "r") -> Iterator[Any]:
         try:
             if not isinstance(data := file.get("data"), h5py.Group) or not len(data):
                 raise TempolocError(f"{path.name} holds no demonstrations: it has no group data/demo_0")
+            for name in data:
+                if data.get(name, getclass=True) is not h5py.Group:
+                    raise TempolocError(f"{path.name}: {name} is no demonstration, for it is no group")
             yield data
         except RuntimeError as error:  # HDF5's word for links that lead in a circle, and for what contradicts itself
             raise TempolocError(f"{path.name} is damaged: {first_line(error)}") from None

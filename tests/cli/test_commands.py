@@ -16,6 +16,7 @@ from places import ROOT
 from typer.testing import CliRunner
 
 from tempoloc_nb import __version__
+from tempoloc_nb.__main__ import main as program
 from tempoloc_nb.cli import predictions
 from tempoloc_nb.cli.main import app, explain
 from tempoloc_nb.core.errors import TempolocError
@@ -148,8 +149,23 @@ def test_ctrl_c_is_one_line_and_status_130(tmp_path: Path) -> None:
     assert job.stdout.readline() == "asleep\n"
     time.sleep(0.1)
     job.send_signal(signal.SIGINT)
-    _, err = job.communicate(timeout=20)
+    _, err = job.communicate(timeout=120)
     assert (job.returncode, err) == (130, "tempoloc: interrupted\n")
+
+
+def test_ctrl_c_while_the_commands_are_loaded_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "tempoloc_nb.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "tempoloc_nb.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        program()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "tempoloc: interrupted\n")
 
 
 def test_a_value_is_checked_while_it_is_read(run: Run) -> None:

@@ -164,6 +164,23 @@ def test_an_odd_sized_video_is_stamped(run: Run, tmp_path: Path) -> None:
     assert probe(tmp_path / "out" / "a.mp4").fps == pytest.approx(24000 / 1001)
 
 
+def test_overlay_takes_the_stamp_of_a_model_and_else_the_recipes(run: Run, tmp_path: Path) -> None:
+    made = {}
+    for name, given in {
+        "recipe": (),
+        "own": ("--model", "tempoloc-tiny"),
+        "large": ("--model", "Qwen3-VL-8B-Instruct"),
+    }.items():
+        code, out, _ = run("overlay", "-i", shipped_video(), "-o", tmp_path / name, *given)
+        assert (code, "(--model: " in out) == (0, not given)
+        made[name] = probe(tmp_path / name / shipped_video().name).height - probe(shipped_video()).height
+    assert made == {"recipe": 28, "own": 64, "large": 28}
+    code, out, _ = run("overlay", "-i", shipped_video(), "-o", tmp_path / "own", "--model", "tempoloc-tiny")
+    assert (code, "1 up to date" in out) == (0, True)
+    code, _, err = run("overlay", "-i", shipped_video(), "-o", tmp_path / "x", "--model", "tempoloc-tniy")
+    assert (code, "did you mean tempoloc-tiny" in one_line(err)) == (1, True)
+
+
 # --- models ---
 
 QUICK = ("--fps", 4, "--stamps", "pair", "--prompt", "tiny", "--max-new-tokens", 8)
@@ -290,7 +307,7 @@ def test_a_server_is_asked_as_patiently_as_told(run: Run, tmp_path: Path, two_cl
     ask = ("localize", "--model", qwen25(), "--benchmark", two_clips / "manifest.jsonl", *QUICK, "--trials", 4)
     for name, options, faults, message in (
         ("one", ("--concurrency", 1), [], None), ("fault", ("--retries", 0), ["500"], "HTTP 500"),
-        ("slow", ("--timeout", 1, "--retries", 0), ["slow 3"], "1 s"),
+        ("slow", ("--timeout", 3, "--retries", 0), ["slow 60"], "3 s"),
     ):  # fmt: skip
         out = tmp_path / f"{name}.jsonl"
         with FakeServer(qwen25().name, rules=video_rules(qwen25()), faults=faults, delay=0.05) as server:

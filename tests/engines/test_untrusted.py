@@ -206,7 +206,7 @@ def test_an_answer_in_drops_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) 
         began = time.monotonic()
         with pytest.raises(UnreachableError, match="no answer within 1 s"):
             get_json(server.url, "/v1/models", timeout=1.0)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 60  # of 100
 
 
 def test_nobody_is_followed_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,21 +110,25 @@ def test_the_command_has_the_runs_exit_status(tmp_path: Path) -> None:
     assert "step 1 of 5, exit status 3" in result.output
 
 
-# A child in a session of its own, as torchrun's workers are, that ignores every polite signal.
+# A child in a session of its own, as torchrun's workers are, that ignores every polite signal from here on.
 STUBBORN = """\
-    child = "import signal, time; [signal.signal(s, signal.SIG_IGN) for s in (2, 15)]; time.sleep(60)"
-    subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
+    ready, tell = os.pipe()
+    child = "import os, signal, sys, time; [signal.signal(s, signal.SIG_IGN) for s in (2, 15)];"
+    child += "os.close(int(sys.argv[1])); time.sleep(600)"
+    subprocess.Popen([sys.executable, "-c", child, str(tell)], start_new_session=True, pass_fds=[tell])
+    os.close(tell)
+    os.read(ready, 1)
     """
 
 
 @linux
 def test_what_is_left_after_the_end_is_ended(tmp_path: Path) -> None:
     """A server that the program leaves behind holds its output open: the launch neither waits for it nor leaves it."""
-    env = stand_in(tmp_path, dedent(STUBBORN) + "time.sleep(1)\nstep(5)\n")
+    env = stand_in(tmp_path, dedent(STUBBORN) + "step(5)\n")
     began = time.monotonic()
     run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
     assert run.outcome == "finished"
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 300  # the server's 600
     assert run_processes(f"{run.folder.name}-{os.getpid()}") == []
 
 
@@ -133,7 +137,8 @@ def interrupted(
 ) -> tuple[int, str, float, int]:
     """Send signals to a launch that has taken its first step: exit status, output, seconds until the end, its id.
 
-    Unless it `hears` SIGINT it ignores that from its start, as what a script starts in the background does.
+    The second is sent when the first was heard. Unless it `hears` SIGINT it ignores that from its start, as what a
+    script starts in the background does.
     """
     env = stand_in(tmp_path, body)
     code = "import sys; from tempoloc_nb.cli.finetune import app; app(sys.argv[1:])"
@@ -143,17 +148,16 @@ def interrupted(
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL if hears else signal.SIG_IGN),
     )  # fmt: skip
     assert process.stdout is not None
-    said = ""
-    while "Step: 1/5" not in said:
-        text = process.stdout.readline()
-        assert text, said
-        said += text
-    began = time.monotonic()
-    for number in signals:
-        process.send_signal(number)
-        time.sleep(1)
+    said, began = "", 0.0
     try:
-        said += process.communicate(timeout=60)[0]
+        for number, heard in zip(signals, ("Step: 1/5", "interrupted: ending the training"), strict=False):
+            while heard not in said:
+                text = process.stdout.readline()
+                assert text, said
+                said += text
+            began = began or time.monotonic()
+            process.send_signal(number)
+        said += process.communicate(timeout=300)[0]
     finally:
         process.kill()
     return process.returncode, said, time.monotonic() - began, process.pid
@@ -168,14 +172,14 @@ def test_a_failed_worker_ends_the_run_though_cosmos_rl_would_wait(tmp_path: Path
     body = """\
         step(1)
         print("[cosmos] 2026-11-21 15:02:12,976 - cosmos - ERROR - Process 7588 failed with return code 1", flush=True)
-        time.sleep(60)
+        time.sleep(600)
         """
     env = stand_in(tmp_path, body)
     began = time.monotonic()
     run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
     assert run.outcome == "failed"
     assert "a worker failed" in str(run)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 300
     assert record(tmp_path / "out")["outcome"] == "failed"
 
 
@@ -193,36 +197,36 @@ def test_an_interrupt_lets_the_training_save(tmp_path: Path, number: signal.Sign
     status, _, seconds, pid = interrupted(tmp_path, """\
         try:
             step(1)
-            time.sleep(60)
+            time.sleep(600)
         except KeyboardInterrupt:
             print("saving " * 30000)
             print("saved")
             sys.exit(0)
-        """, 40, number, hears=hears)  # fmt: skip
+        """, 400, number, hears=hears)  # fmt: skip
     told = record(tmp_path / "out")
     assert (status, told["outcome"], told["status"]) == (130, "interrupted", 0)
-    assert seconds < 30
+    assert seconds < 300
     assert "saved" in next((tmp_path / "out").glob("**/log.txt")).read_text()
     assert left_of(tmp_path, pid) == []
 
 
 @linux
 def test_a_training_that_ignores_the_interrupt_is_killed_with_its_children(tmp_path: Path) -> None:
-    body = f"signal.signal(2, signal.SIG_IGN)\n{dedent(STUBBORN)}time.sleep(1)\nstep(1)\ntime.sleep(60)\n"
+    body = f"signal.signal(2, signal.SIG_IGN)\n{dedent(STUBBORN)}step(1)\ntime.sleep(600)\n"
     status, said, seconds, pid = interrupted(tmp_path, body, 2, signal.SIGINT)
     told = record(tmp_path / "out")
     assert (status, told["outcome"], told["status"]) == (130, "interrupted", -9)
-    assert 2 <= seconds < 30
+    assert 2 <= seconds < 300
     assert "interrupted after" in said
     assert left_of(tmp_path, pid) == []
 
 
 @linux
 def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
-    body = "signal.signal(2, signal.SIG_IGN)\nstep(1)\ntime.sleep(60)\n"
-    status, _, seconds, pid = interrupted(tmp_path, body, 50, signal.SIGINT, signal.SIGINT)
+    body = "signal.signal(2, signal.SIG_IGN)\nstep(1)\ntime.sleep(600)\n"
+    status, _, seconds, pid = interrupted(tmp_path, body, 500, signal.SIGINT, signal.SIGINT)
     assert status == 130
-    assert seconds < 20
+    assert seconds < 300
     assert record(tmp_path / "out")["outcome"] == "interrupted"
     assert left_of(tmp_path, pid) == []
 

@@ -202,6 +202,15 @@ def test_other_names_missing_signals_and_damaged_files(tmp_path: Path) -> None:
         write_signals(path, clips_of(STEPS), NAMES)
 
 
+def test_what_is_no_group_is_no_demonstration(tmp_path: Path) -> None:
+    for value, said in ((3, "demo_1 is no demonstration"), (h5py.SoftLink("/gone"), "is damaged: ")):
+        with h5py.File(path := demo_file(tmp_path / "demos.hdf5"), "r+") as file:
+            del file["data/demo_1"]
+            file["data/demo_1"] = value
+        with pytest.raises(TempolocError, match=rf"demos\.hdf5:? {said}"):
+            read_signals(path)
+
+
 def test_links_in_a_circle_are_damage(tmp_path: Path) -> None:
     path = demo_file(tmp_path / "demos.hdf5")
     with h5py.File(path, "r+") as file:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -25,9 +25,9 @@ class FakeServer:
     """Answers "answer SEED" to each chat completion, in the manner of vLLM.
 
     `faults` are spent one a chat completion, in order of arrival: "500", "429 0.3" (with Retry-After), "400 reason",
-    "reset", "cut", "garbage", "shapeless", "slow 2" (s). `sick` may name one by the request's body. `trusting`: whether
-    a request may say how videos are read; otherwise `fps` is taken, or `loader_fps`. `wild` may answer a request
-    itself, through the handler; then it returns True.
+    "reset", "cut", "garbage", "shapeless", "slow 2" (s, or until it is killed). `sick` may name one by the request's
+    body. `trusting`: whether a request may say how videos are read; otherwise `fps` is taken, or `loader_fps`. `wild`
+    may answer a request itself, through the handler; then it returns True.
     """
 
     def __init__(
@@ -47,7 +47,11 @@ class FakeServer:
         self.busy = self.most = 0
         self.lock = Lock()
         self.sockets: set[socket.socket] = set()
-        self.port = 0
+        self.killed = Event()
+        self.place = socket.socket()  # keeps the port, so that it is nobody else's while this server is away
+        self.place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self.place.bind(("127.0.0.1", 0))
+        self.port = self.place.getsockname()[1]
         self.server: ThreadingHTTPServer | None = None
         self.start()
 
@@ -63,12 +67,13 @@ class FakeServer:
             owner = fake
 
         self.server = _Server(("127.0.0.1", self.port), Bound)
-        self.port = self.server.server_port
+        self.killed.clear()
         Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return self
 
     def kill(self) -> None:
         """Stop listening and break every connection."""
+        self.killed.set()
         if self.server is not None:
             server, self.server = self.server, None
             server.shutdown()
@@ -83,10 +88,11 @@ class FakeServer:
 
     def __exit__(self, *args: object) -> None:
         self.kill()
+        self.place.close()
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads, allow_reuse_address, request_queue_size = True, True, 256
+    daemon_threads, allow_reuse_address, allow_reuse_port, request_queue_size = True, True, True, 256
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -186,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send(200, {"object": "chat.completion", "choices": []})
             return
         if kind == "slow":
-            time.sleep(float(detail))
+            owner.killed.wait(float(detail))
         if body["model"] != owner.model:
             self.refuse(404, f"The model `{body['model']}` does not exist.")
             return

@@ -34,7 +34,7 @@ COUNTERS = ("tracebacks", "overwritten", "leaked", "lost", "manners")
 
 MOST_LINES = 12
 STATUSES = (0, 1, 2, 130)
-LIMIT_S = 90.0  # an untrained model may write a thousand tokens before it ends, on a core that others use too
+LIMIT_S = 400.0  # a try takes ten seconds at most; but a machine that others use too may be as slow as it likes
 MEMORY = 2 << 30  # bytes above what the harness has
 KEPT = 1 << 20  # bytes of output that are looked at
 
@@ -258,6 +258,10 @@ def line_with(text: str, part: str) -> str:
     return next((line for line in lines if part.strip().splitlines()[0] in line), part)[:300]
 
 
+# Python itself knows no manners: a signal that comes while it starts is none of the command's.
+BEGIN = "import os, sys; from tempoloc_nb.__main__ import main; os.close(int(sys.argv.pop(1))); main()"
+
+
 class Job:
     """A command on its way, in a child of this process or in a process of its own start."""
 
@@ -272,13 +276,17 @@ class Job:
     ) -> Job:  # fmt: skip
         place, changes = case.here, case.environment(env)
         if real:
-            command = [sys.executable, "-m", "tempoloc_nb", *argv]
+            begun, begins = os.pipe()
+            command = [sys.executable, "-c", BEGIN, str(begins), *argv]
             with contextlib.ExitStack() as opened:
                 screen = opened.enter_context(open(stdout, "wb")) if stdout else subprocess.PIPE
                 started = subprocess.Popen(
                     command, cwd=place, env=changes, stdin=subprocess.DEVNULL, stdout=screen, stderr=subprocess.PIPE,
-                    start_new_session=True,
+                    start_new_session=True, pass_fds=[begins],
                 )  # fmt: skip
+            os.close(begins)
+            with os.fdopen(begun, "rb") as waits:
+                waits.read()
             assert started.stderr is not None
             out = started.stdout.fileno() if started.stdout else os.open(os.devnull, os.O_RDONLY)
             return cls(started.pid, out, started.stderr.fileno(), started)
@@ -383,7 +391,7 @@ def _child(
     begun.__dict__.pop("__file__", None)
     tempfile.tempdir = None
     status: object = 0
-    faulthandler.dump_traceback_later(LIMIT_S - 5, file=sys.stderr)  # where it hangs
+    faulthandler.dump_traceback_later(LIMIT_S - 20, file=sys.stderr)  # where it hangs
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         command_line(list(argv))

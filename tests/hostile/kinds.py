@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import server as hostile
-from case import ESCAPE, SECRETS, URL_KEY, Case, Job, Outcome
+from case import ESCAPE, LIMIT_S, SECRETS, URL_KEY, Case, Job, Outcome
 from made import LABELS, MODEL
 from mutate import spoil
 from uses import ASK, EVENTS, MANIFEST, SCORE, TREE, USES, Use
@@ -394,7 +394,7 @@ def bad_server(manner: str, command: str) -> Made:
             case.run("localize", *ask, *SCORE, "--trials", 2, *TRIES, "-o", "out.jsonl")
             check_answers(case, out, 2, 2, whole=False)
             mine = ["here/out.*"]
-            again = ("localize", "--model", MODEL, "--backend", "openai", *SCORE, "--trials", 2, *TRIES)
+            again = ("localize", "--model", MODEL, "--backend", "openai", *SCORE, "--trials", 2, "--timeout", 60)
             done = case.run(*again, "--server", case.url("good"), "-o", "out.jsonl", may_change=mine)
             if done.status == 0:
                 check_answers(case, out, 2, 2)
@@ -481,7 +481,7 @@ def killed_localize(real: bool) -> Made:
         case.bring("m")
         _manifest_of(case, 6)
         line = ("localize", "--model", MODEL, "--backend", "openai", "--server", case.url("slow"), *SCORE,
-                "--trials", 3, "--concurrency", 2, "-o", "out.jsonl")  # fmt: skip
+                "--trials", 3, "--concurrency", 2, "--timeout", 60, "-o", "out.jsonl")  # fmt: skip
         mine = ["here/out.*", LOCK]
         for _ in range(case.rng.choice((1, 1, 2, 3))):
             after = case.rng.uniform(0.0, 0.9) + (case.rng.uniform(0.3, 2.0) if real else 0)
@@ -545,7 +545,7 @@ def _marks(case: Case) -> Any:
 
 def _wait_both(jobs: list[Job]) -> list[Outcome]:
     """Wait for jobs that do not print more than a pipe holds."""
-    return [job.wait(40.0) for job in jobs]
+    return [job.wait(LIMIT_S) for job in jobs]
 
 
 # --- the plan ---

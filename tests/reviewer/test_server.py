@@ -46,7 +46,7 @@ def server(videos: Path) -> Iterator[ReviewServer]:
 
 
 def ask(server: ReviewServer, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=120)
     body = headers.pop("body", None)
     connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
     reply = connection.getresponse()

@@ -125,7 +125,7 @@ def test_the_command_serves_until_it_is_ended(tmp_path: Path, ending: Any) -> No
         with urllib.request.urlopen(request) as answer:
             assert json.load(answer)["line"]["saves"] == 1
         process.send_signal(ending)
-        _, told = process.communicate(timeout=20)
+        _, told = process.communicate(timeout=120)
     assert process.returncode == (0 if ending == signal.SIGINT else -signal.SIGTERM)
     if ending == signal.SIGINT:
         assert told.splitlines()[-1] == f"tempoloc: 1 of 1 clips reviewed: {tmp_path}/reviewed.jsonl"

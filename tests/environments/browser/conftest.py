@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from review_folder import make_folder
 
 from tempoloc_nb.reviewer.server import ReviewServer
 from tempoloc_nb.reviewer.sources import open_review
+
+expect.set_options(timeout=60_000)  # a busy machine's browser may take its time
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +35,7 @@ def new_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     def make(width: int = 1440, height: int = 900, quiet: bool = True, **options: Any) -> Page:
         contexts.append(browser.new_context(viewport={"width": width, "height": height}, **options))
         page = contexts[-1].new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         if quiet:
             page.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
             page.on("pageerror", lambda e: said.append(str(e)))

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +51,13 @@ def place(page: Page) -> str:
     return page.locator(".place").inner_text()
 
 
-def seen(page: Page, frame: int) -> None:
-    """The frame is said, and its picture is shown."""
+def seen(page: Page, frame: int, within: int = 1) -> None:
+    """The frame is said, and its picture is shown: its grey, or one `within` so many steps of it."""
     expect(page.locator(".place")).to_contain_text(f"frame {frame} of")
-    deadline = time.monotonic() + 5
-    while abs((grey := page.locator("video").evaluate(GREY)) - GREYS[frame]) > 1 and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while abs((grey := page.locator("video").evaluate(GREY)) - GREYS[frame]) > within and time.monotonic() < deadline:
         page.wait_for_timeout(20)
-    assert abs(grey - GREYS[frame]) <= 1, (frame, grey, GREYS[frame])
+    assert abs(grey - GREYS[frame]) <= within, (frame, grey, GREYS[frame])
 
 
 def time_of(page: Page, event: int) -> Locator:
@@ -126,10 +125,22 @@ def test_a_file_may_begin_later_than_at_0(folder: Path, new_page: NewPage) -> No
             page.keyboard.press("ArrowRight")
             seen(page, k)
         page.keyboard.press("n")
-        page.wait_for_timeout(500)
+        expect(page.locator(".place")).not_to_contain_text("frame 4 of")
         page.keyboard.press("b")
-        page.wait_for_timeout(200)
-        seen(page, int(place(page).split("frame ")[1].split()[0]))
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            frame, grey = int(place(page).split("frame ")[1].split()[0]), page.locator("video").evaluate(GREY)
+            if abs(grey - GREYS[frame]) <= 1:
+                break
+        seen(page, frame)
+
+
+def around(boundary: float, rounds: list[list[float]]) -> bool:
+    """Whether a round went from half a second before a boundary to half a second after it; a machine that pauses may
+    overshoot in some."""
+    return any(
+        abs(times[0] - boundary + 0.5) <= 0.21 and abs(times[-1] - boundary - 0.5) <= 0.21 for times in rounds
+    )
 
 
 def test_it_plays_slowly_and_loops_around_a_boundary(server: ReviewServer, new_page: NewPage) -> None:
@@ -141,13 +152,13 @@ def test_it_plays_slowly_and_loops_around_a_boundary(server: ReviewServer, new_p
     seen(page, 10)
     page.keyboard.press("l")
     expect(page.get_by_label("Loop around the boundary (L)")).to_have_attribute("aria-pressed", "true")
-    times = []
-    for _ in range(25):
-        page.wait_for_timeout(120)
-        times.append(float(place(page).split()[0]))
-    assert min(times) >= TIMES[10] - 0.5 - 0.21
-    assert max(times) <= TIMES[10] + 0.5 + 0.21
-    assert any(b < a for a, b in pairwise(times))  # it began again
+    rounds, deadline = [[0.0]], time.monotonic() + 60
+    while not around(TIMES[10], rounds[:-1]) and time.monotonic() < deadline:
+        page.wait_for_timeout(60)
+        now = float(place(page).split()[0])
+        rounds += [[]] if now < rounds[-1][-1] else []  # it began again
+        rounds[-1].append(now)
+    assert around(TIMES[10], rounds[:-1]), rounds
     page.keyboard.press("l")
     assert page.locator("video").evaluate("v => v.paused")
 
@@ -335,8 +346,7 @@ def test_what_the_browser_cannot_play_is_a_strip(server: ReviewServer, new_page:
     page.locator(".app").press("Shift+ArrowRight")
     expect(page.locator(".place")).to_contain_text("frame 10 of")
     page.keyboard.press(" ")
-    page.wait_for_timeout(400)
-    assert "frame 10 of" not in place(page)
+    expect(page.locator(".place")).not_to_contain_text("frame 10 of")
 
 
 def test_an_old_codec_is_shown_as_a_copy_with_the_same_frames(folder: Path, new_page: NewPage) -> None:
@@ -356,8 +366,7 @@ def test_an_old_codec_is_shown_as_a_copy_with_the_same_frames(folder: Path, new_
         for k in range(1, 6):
             page.locator(".app").press("ArrowRight")
             expect(page.locator(".place")).to_contain_text(f"frame {k} of 30")
-            page.wait_for_timeout(150)
-            assert abs(page.locator("video").evaluate(GREY) - GREYS[k]) <= 2
+            seen(page, k, within=2)
         for label in LABELS:  # labelled from nothing, as in Isaac Lab's annotator
             page.keyboard.press("Shift+ArrowRight")
             page.keyboard.press("s")
