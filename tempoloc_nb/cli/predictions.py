@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,8 +59,9 @@ from ..core.settings import settings
 from ..core.texts import json_text, shown
 
 if TYPE_CHECKING:  # imported by the commands that need it
-    from tempoloc_nb.clips.tasks import BoundaryIs
+    from tempoloc_nb.clips.tasks import BoundaryIs, Task
     from tempoloc_nb.inference.find import Found
+    from tempoloc_nb.video.files import Footage
 
 # %% auto #0
 __all__ = ['find', 'localize', 'consensus', 'fuse', 'merge', 'evaluate', 'import_recipe']
@@ -76,6 +77,23 @@ def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Fo
         if found.error:
             tell(found.error)
     return kept
+
+
+def _fusing(
+    fuse: bool, recordings: Sequence[Footage], labels: Sequence[str], task: Task | None, kinds: Sequence[str],
+    rate: float | None, inverted: bool,
+) -> Callable[[Iterable[Found], Callable[[str], None]], Iterable[Found]]:
+    """What --fuse makes of answers as they come; without it, they stay as they are."""
+    from tempoloc_nb.formats.gripper import fuse_each, recording_signals
+    from tempoloc_nb.inference.signals import read_told, starts_of
+
+    if not fuse:
+        if kinds or inverted:
+            raise TempolocError("--event-kind and --inverted say how --fuse reads the gripper: give --fuse, too")
+        return lambda each, _: each
+    told = (starts_of(task, labels) if task else {}) | read_told(kinds)
+    signals = recording_signals(recordings, rate=rate, inverted=inverted)
+    return lambda each, say: fuse_each(each, signals, told, say)
 
 
 def find(
@@ -111,6 +129,12 @@ def find(
     batch: BatchOption = None,
     data_parallel: DataParallelOption = 1,
     server: ServerOption = None,
+    fuse: Annotated[
+        bool,
+        option(SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits.", "--fuse"),
+    ] = False,
+    event_kind: EventKindOption = None,
+    inverted: InvertedOption = False,
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
     write: Annotated[
         bool,
@@ -145,7 +169,9 @@ def find(
     recordings = find_recordings(videos, Choice(tuple(episode or ()), camera, flip, rate), notes.append)
     if output is not None:
         check_found(output, len(recordings), force=force, inputs=[*videos, task])
-    targets = plan_write(recordings, labels, signal or (), load_task(task) if task else None) if write else {}
+    asked_task = load_task(task) if task else None
+    targets = plan_write(recordings, labels, signal or (), asked_task) if write else {}
+    fused = _fusing(fuse, recordings, labels, asked_task, event_kind or (), rate, inverted)
 
     def say(line: str) -> None:
         tell(*notes, line)
@@ -156,7 +182,7 @@ def find(
         engine=backend, constrain=constrain,  # type: ignore[arg-type]  # checked by find_each
         seed=seed, progress=sys.stderr.isatty(), say=say, **options,
     )  # fmt: skip
-    found = _shown(each, as_json, output)
+    found = _shown(fused(each, say), as_json, output)
     found.sort(key=lambda f: recordings.index(f.video))
     alone = as_json and str(output) == "-"  # the screen shows them once
     if as_json:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -73,11 +73,17 @@ def simulate(
 def overlay(
     input_path: Annotated[Path, typer.Option("--input", "-i", help="A video, or a folder of videos.")],
     output_dir: Annotated[Path, option(OUTPUT, "Folder for the stamped videos.", "--output", "-o")],
+    model: Annotated[
+        str | None,
+        option(STAMP, "The model that will read them: its rate, kind and size of stamps; else the recipe's."),
+    ] = None,
     fps: Annotated[
         float | None,
         option(STAMP, "Rate at which the model samples; sets the stamp's size.", check=number(above=0)),
     ] = None,
-    pairs: Annotated[bool, option(STAMP, "One stamp for both frames of a sampled pair.", "--pairs")] = False,
+    pairs: Annotated[
+        bool | None, option(STAMP, "One stamp for both frames of a sampled pair.", "--pairs/--no-pairs")
+    ] = None,
     assume_fps: Annotated[
         float | None,
         option(STAMP, "Stamp frame number / this rate, not the true time; 30 is the recipe's.", check=number(above=0)),
@@ -99,21 +105,20 @@ def overlay(
     ] = False,
 ) -> None:
     """Write each frame's time under it."""
+    from tempoloc_nb.engines.served_video import overlay_options
     from tempoloc_nb.video.overlay import OverlayOptions, stamp_videos
 
-    options = OverlayOptions(
-        fps=settings().study.fps if fps is None else fps,
-        pairs=pairs,
-        assume_fps=assume_fps,
-        total_pixels=settings().pixels.total_pixels,
-        coefficient=coefficient,
-        crf=crf,
-        preset=preset,
-    )
+    given: dict[str, Any] = {"assume_fps": assume_fps, "coefficient": coefficient, "crf": crf, "preset": preset}
+    if model is not None:
+        options = overlay_options(model, fps=fps, pairs=pairs, **given)
+    else:
+        rate, pixels = settings().study.fps, settings().pixels.total_pixels
+        options = OverlayOptions(rate if fps is None else fps, bool(pairs), total_pixels=pixels, **given)
     summary = stamp_videos(
         input_path, output_dir, options, workers=workers, force=force, progress=sys.stderr.isatty()
     )
     tell(*(f"{name}: {reason}" for name, reason in summary.failed))
-    typer.echo(str(summary))
+    recipe = model is None and coefficient is None
+    typer.echo(f"{summary}{'; stamps as the recipe has them (--model: as another model needs them)' if recipe else ''}")
     if summary.failed:
         raise typer.Exit(1)

@@ -17,15 +17,18 @@ from PIL import Image as Picture
 from ..core.errors import TempolocError
 from ..core.files import read_object
 from .protocol import Request
+from ..models.recognise import get_model
 from ..video.budget import FRAMES_PER_TOKEN, MERGE, PATCHES, QWEN3_LEAST, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image, encode
-from ..video.view import clip_inputs, is_qwen3
+from ..video.overlay import OverlayOptions
+from ..video.view import PixelLimits, clip_inputs, is_qwen3
 
 Family = Literal["qwen2_5_vl", "qwen3_vl"]
 
 # %% auto #0
 __all__ = ['Family', 'FAMILY_RULES', 'CODEC', 'LOADER_FPS', 'FRAME_EDGES', 'Qwen25Sizes', 'Qwen3Sizes', 'VideoRules',
-           'video_rules', 'processor_rules', 'ServedVideo', 'write_video', 'around_patches', 'pairs_read']
+           'video_rules', 'processor_rules', 'overlay_options', 'ServedVideo', 'write_video', 'around_patches',
+           'pairs_read']
 
 # %% ../../nbs/35_engines/120_served_video.ipynb #95a82083
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,20 @@ def _processor_config(folder: Path) -> dict[str, Any]:
             if found:
                 return found
     return {}
+
+# %% ../../nbs/35_engines/120_served_video.ipynb #4d06cace
+def overlay_options(model: Path | str, **given: Any) -> OverlayOptions:
+    """How `stamp_videos` stamps files for a model: at its card's rate, by its kind of stamps, in its own pixels.
+
+    `model` is a folder, or a name of `tempoloc models`; what is `given`, and not None, replaces its choice. Raises
+    `TempolocError` for a model that is not known, and as `OverlayOptions` does.
+    """
+    info = get_model(model)
+    rules = video_rules(info.folder or ("qwen3_vl" if info.pixel_rule == "qwen3-vl" else "qwen2_5_vl"))
+    limits = PixelLimits(rules.least, rules.most, rules.family == "qwen3_vl", info.card.total_pixels)
+    own: dict[str, Any] = {"fps": info.card.fps, "pairs": info.card.stamps == "pair", "limits": limits}
+    return OverlayOptions(**own | {k: v for k, v in given.items() if v is not None})
+
 
 # %% ../../nbs/35_engines/120_served_video.ipynb #ac1e3e06
 CODEC = {"crf": "12", "preset": "veryfast"}

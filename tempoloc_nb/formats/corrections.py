@@ -281,7 +281,7 @@ def export_proposals(
     found = proposals(benchmark.clips, combine_trials(list(predictions), benchmark) if predictions else ())
     output.parent.mkdir(parents=True, exist_ok=True)
     write(found, output)
-    return Converted(output, len(found), "clips to be corrected")
+    return Converted(output, len(found), "clips with their boundaries")
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #31fedbdd
 def import_rows(

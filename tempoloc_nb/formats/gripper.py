@@ -5,7 +5,8 @@
 # %% ../../nbs/55_formats/127_gripper.ipynb #597327cd
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,11 @@ from .hdf5 import control_rate, demos_of, held_file, opened_demos, steps_of
 from .hdf5_poses import INFO, object_ways
 from .hdf5_rules import SIGNALS
 from .lerobot_read import parquet, read_info
+from ..inference.find import Found, Say, silent
+from ..inference.fuse import OUTCOMES, fuse_found
 from ..inference.signals import Signal, Told, gripper_answers, motion_answers, signal_at, signal_rows
 from ..scoring.metrics import Floats
+from ..video.files import Footage, FrameSource
 
 NPZ_HZ = 30.0  # of the simulated benchmark's signals
 NPZ_HAND = 1e-3  # m, the unit of the hand's way in them
@@ -29,7 +33,7 @@ STATE = "observation.state"
 
 # %% auto #0
 __all__ = ['NPZ_HZ', 'NPZ_HAND', 'STATE', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'opening_of', 'read_gripper',
-           'SignalRowSummary', 'write_signal_row']
+           'recording_signals', 'fuse_each', 'SignalRowSummary', 'write_signal_row']
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ec
 def _command(demo: Any) -> Floats:
@@ -135,6 +139,41 @@ def read_gripper(
     if not found:
         raise TempolocError(f"{path.name} has the gripper of none of the clips, such as {clips[0].clip}")
     return found
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #544c302e
+def recording_signals(
+    recordings: Sequence[Footage], *, rate: float | None = None, inverted: bool = False
+) -> dict[Footage, Signal]:
+    """The gripper's signal of recordings of LeRobot datasets and HDF5 files; the options are those of `read_gripper`.
+
+    Raises `TempolocError` for a video, which has none, and as `read_gripper` does.
+    """
+    clips: dict[Path, dict[str, tuple[Footage, Clip]]] = {}
+    for recording in recordings:
+        if not isinstance(recording, FrameSource):
+            raise TempolocError(f"{recording} is a video, which has no gripper: fuse LeRobot datasets and HDF5 files")
+        name, path = recording.name, recording.path
+        place = {"episode_index": int(name.rpartition("_")[2])} if path.is_dir() else {"demo": name}
+        clips.setdefault(path, {})[name] = recording, Clip(name, "own", (), extra=place)
+    return {
+        clips[path][name][0]: signal
+        for path, each in clips.items()
+        for name, signal in read_gripper(path, [c for _, c in each.values()], rate=rate, inverted=inverted).items()
+    }
+
+
+def fuse_each(
+    each: Iterable[Found], signals: Mapping[Footage, Signal], told: Told | None = None, say: Say = silent
+) -> Iterator[Found]:
+    """What is found, each moved to its recording's signal (`fuse_found`); `say` is told what became of the events."""
+    counts: Counter[str] = Counter()
+    for found in each:
+        fused, outcomes = fuse_found(found, signals.get(found.video), told)
+        counts.update(outcomes)
+        yield fused
+    if counts:
+        say(f"moved to the gripper's signal: {', '.join(f'{counts[o]} {o}' for o in OUTCOMES if counts[o])}")
+
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #ec746898
 GRIPPER_RULE, MOTION_MINIMA = "gripper-rule", "motion-minima"

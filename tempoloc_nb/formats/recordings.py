@@ -162,20 +162,28 @@ def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str
 def localize(
     videos: Footage | str | Sequence[Footage | str], events: Sequence[str] | Task | str, *,
     episode: Sequence[str | int] | str | int = (), camera: str | None = None, flip: bool | None = None,
-    rate: float | None = None, say: Say = silent, **options: Any,
+    rate: float | None = None, fuse: bool = False, inverted: bool = False, say: Say = silent, **options: Any,
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
 
     Each of `videos` is a video, a folder of videos (in a list), a LeRobot dataset, or an HDF5 file with images.
-    `episode` (names or numbers), `camera`, `flip` and `rate` choose from a dataset, as `Choice` says; `say` is told
-    what is being done. `events` and the other options are those of `inference.find.localize`: model, engine, trials,
-    fps and more. Raises `TempolocError` as that and `find_recordings` do.
+    `episode` (names or numbers), `camera`, `flip` and `rate` choose from a dataset, as `Choice` says. `fuse` moves each
+    event to the transition of the dataset's gripper that fits it (`inverted`: larger is more closed, in a LeRobot
+    dataset). `say` is told what is being done. `events` and the other options are those of `inference.find.localize`:
+    model, engine, trials, fps and more. Raises `TempolocError` as that and `find_recordings` do.
     """
+    from tempoloc_nb.formats.gripper import fuse_each, recording_signals
+
     episodes = (episode,) if isinstance(episode, str | int) else tuple(episode)
     choice = Choice(episodes, camera, flip, rate)
     if isinstance(videos, str | Path) and is_dataset(Path(videos)):
         videos = [videos]
     if isinstance(videos, str | Path | FrameSource):
         check_choice(choice, False)
-        return localize_footage(videos, events, say=say, **options)
-    return localize_footage(find_recordings(videos, choice, say), events, say=say, **options)
+        signals = recording_signals(video_files([videos]) if fuse else (), inverted=inverted)
+        one = localize_footage(videos, events, say=say, **options)
+        return next(fuse_each([one], signals, say=say)) if fuse else one
+    recordings = find_recordings(videos, choice, say)
+    signals = recording_signals(recordings if fuse else (), rate=rate, inverted=inverted)
+    found = localize_footage(recordings, events, say=say, **options)
+    return list(fuse_each(found, signals, say=say)) if fuse else found

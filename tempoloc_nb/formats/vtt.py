@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -138,7 +139,8 @@ def export_vtt(
 
     Raises `TempolocError` as `write_vtt` does, and for predictions of other clips or of several models.
     """
-    return export_proposals(source, output, predictions, partial(write_vtt, force=force))
+    done = export_proposals(source, output, predictions, partial(write_vtt, force=force))
+    return replace(done, notes=("a folder with a file for each clip",))
 
 
 def import_vtt(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from ..clips.manifest import Benchmark
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
-from .consensus import Combined, combine_trials, combined_row, move_events
+from .consensus import Combined, CombinedEvent, combine_trials, combined_row, move_events
+from .find import Found
 from .record import derive_record, derived_file
 from tempoloc_nb.inference.signals import (
     LEAST_HOLD,
@@ -34,7 +35,8 @@ from tempoloc_nb.inference.signals import (
 )
 
 # %% auto #0
-__all__ = ['REACH', 'SOFT', 'BRIEF', 'SKIPPED', 'OWN', 'DISORDER', 'OUTCOMES', 'fuse_times', 'FuseSummary', 'fuse_answer', 'fuse']
+__all__ = ['REACH', 'SOFT', 'BRIEF', 'SKIPPED', 'OWN', 'DISORDER', 'OUTCOMES', 'fuse_times', 'FuseSummary', 'fuse_answer',
+           'fuse_found', 'fuse']
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #bda964cb
 REACH = 0.5  # of the clip
@@ -157,6 +159,23 @@ def fuse_answer(
             came = approach(signal.hand, thing, signal.times, end)
             found[i], outcomes[i] = max([came, *(t for t in found[:i] if t is not None and t <= end)]), "moved"
     return move_events(combined, found), tuple(outcomes)
+
+
+def fuse_found(found: Found, signal: Signal | None, told: Told | None = None) -> tuple[Found, tuple[str, ...]]:
+    """What `localize` found in a recording, moved as `fuse_answer` does, and each event's outcome.
+
+    The model is then called `NAME/fused`; a confidence stays the model's. A recording with an error stays as it is.
+    """
+    if found.error:
+        return found, ()
+    events = tuple(CombinedEvent(e.label, e.boundary, None, e.spread_s, e.confidence or 0.0, 0) for e in found.events)
+    answer = Combined(found.name, "own", found.model, found.fps, "start", len(found.texts), events)
+    moved, outcomes = fuse_answer(answer, signal, told)
+    placed = tuple(
+        e if m.boundary is None else replace(e, boundary=m.boundary, status="ok")
+        for e, m in zip(found.events, moved.events, strict=True)
+    )
+    return replace(found, events=placed, model=f"{found.model}/fused"), outcomes
 
 
 def fuse(

@@ -307,7 +307,7 @@ def brief(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
 
 
 def further(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
-    """The other scores of the `short` table: MAE, mIoU, the shares of well-formed answers and of events named."""
+    """The other scores of the `short` table: MAE, mIoU, well-formed answers (%) and event recall (%)."""
     others = ("mae_s", "mae_frames", "miou")
     columns = ["task", "row", *before, *(c for name in others for c in (name, *SCORE_INTERVALS[name]))]
     table: pd.DataFrame = short(scores)[[*columns, "compliance_pct", "recall_pct"]]
@@ -413,7 +413,7 @@ def event_table(
     study, rows = settings(), []
     for task in run.tasks:
         best = references[best_no_video(references, task.task)]
-        (other,) = (t for t in best.tasks if t.task == task.task)
+        other = best.of_task(task.task)
         for event in task.events:
             names = event.label.split(" / ")
             line: dict[str, Any] = {"task": family_name(task.task)}

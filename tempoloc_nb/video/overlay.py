@@ -28,7 +28,7 @@ from ..core.files import first_line
 from ..core.machine import cores
 from ..core.outputs import check_output
 from ..core.provenance import file_hash
-from .budget import RECIPE_TOTAL_PIXELS
+from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
 from tempoloc_nb.video.files import (
     SUFFIXES,
     VideoInfo,
@@ -40,6 +40,7 @@ from tempoloc_nb.video.files import (
     videos_below,
 )
 from .stamp import StampStyle, draw_stamp, pair_times, stamp_style, stamp_text
+from .view import PixelLimits, fitting_coefficient
 
 # %% auto #0
 __all__ = ['PRESETS', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'is_stamped_so', 'OverlaySummary',
@@ -53,7 +54,11 @@ PRESETS = (
 
 @dataclass(frozen=True, slots=True)
 class OverlayOptions:
-    """How files are stamped. `fps` is the rate at which the model will sample them, not a rate to write."""
+    """How files are stamped. `fps` is the rate at which the model will sample them, not a rate to write.
+
+    With a model's own `limits` (`engines.served_video.overlay_options`) a sampled frame of the file has as many pixels
+    for the model as one that is stamped in memory. Without, the stamp's size follows the recipe's rule.
+    """
 
     fps: float = 8.0
     pairs: bool = False
@@ -62,6 +67,7 @@ class OverlayOptions:
     coefficient: float | None = None  # the stamp's size instead, times the recipe's 28 and 20 pixels
     crf: int = 23
     preset: str = "medium"
+    limits: PixelLimits | None = None
 
     def __post_init__(self) -> None:
         for name in ("fps", "assume_fps", "total_pixels", "coefficient"):
@@ -86,8 +92,13 @@ def frame_stamps(info: VideoInfo, options: OverlayOptions) -> list[float]:
 
 def video_style(info: VideoInfo, options: OverlayOptions) -> StampStyle:
     """The sizes with which `stamp_video` stamps a video; `TempolocError` if it is too small for a stamp."""
-    sampled = info.duration * min(options.fps, info.fps)
     longest = max(frame_stamps(info, options))
+    if options.limits and not options.coefficient:
+        n = len(sample_indices(info.times, info.duration, options.fps))
+        budget = options.limits.frame(n + n % FRAMES_PER_TOKEN)
+        coefficient = fitting_coefficient(info.width, info.height, budget)
+        return stamp_style(info.width, info.height, n, max(10.0, longest), coefficient=coefficient)
+    sampled = info.duration * min(options.fps, info.fps)
     return stamp_style(
         info.width, info.height, sampled, longest,
         total_pixels=options.total_pixels, coefficient=options.coefficient,
@@ -190,7 +201,10 @@ def is_stamped_so(path: Path, options: OverlayOptions) -> bool:
 
 
 def _settings(options: OverlayOptions) -> dict[str, Any]:
-    return {"overlay": 1, **asdict(options)}
+    given = asdict(options)
+    if options.limits is None:  # as in files that earlier versions stamped
+        del given["limits"]
+    return {"overlay": 1, **given}
 
 
 def _comment(path: Path) -> str | None:

@@ -17,8 +17,8 @@ from .files import Footage, Frames, Image, read
 from .stamp import BASE_BORDER, Stamps, pair_times, stamp, stamp_style
 
 # %% auto #0
-__all__ = ['Content', 'GREY', 'View', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'clip_inputs',
-           'pixel_limits']
+__all__ = ['Content', 'GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs',
+           'clip_inputs', 'pixel_limits']
 
 # %% ../../nbs/15_video/50_view.ipynb #81dcdeb4
 Content = Literal["video", "blank", "shuffled"]
@@ -51,18 +51,35 @@ class View:
 GREY = 128  # what a blank video shows
 
 # %% ../../nbs/15_video/50_view.ipynb #88d4b900
-def frame_pixels(processor: Any, n_frames: int, total_pixels: int | None = None) -> int:
-    """Pixels that one of `n_frames` frames may have after the processor's resizing.
+@dataclass(frozen=True, slots=True)
+class PixelLimits:
+    """A processor's limits in pixels: of one frame (Qwen2.5-VL), or of the whole video (`over_time`, Qwen3-VL).
 
-    Source: `fetch_video` of qwen-vl-utils 0.0.14 for Qwen2.5-VL; `smart_resize` of Qwen3VLVideoProcessor.
+    `total` is what all frames of a video may have together, however many they are; None leaves it to the processor.
     """
+
+    least: int
+    most: int
+    over_time: bool = False
+    total: int | None = None
+
+    def frame(self, n_frames: int) -> int:
+        """Pixels that one of `n_frames` frames may have after resizing.
+
+        Source: `fetch_video` of qwen-vl-utils 0.0.14 for Qwen2.5-VL; `smart_resize` of Qwen3VLVideoProcessor.
+        """
+        if self.over_time:
+            return max(1, min(self.most, self.total or self.most) // n_frames)
+        if self.total is None:
+            return self.most
+        return int(frame_limit(n_frames, self.total, self.least, self.most))
+
+
+def frame_pixels(processor: Any, n_frames: int, total_pixels: int | None = None) -> int:
+    """Pixels that one of `n_frames` frames may have after the processor's resizing (`PixelLimits.frame`)."""
     size = processor.video_processor.size
     least, most = int(size["shortest_edge"]), int(size["longest_edge"])
-    if is_qwen3(processor):
-        return max(1, min(most, total_pixels or most) // n_frames)
-    if total_pixels is None:
-        return most
-    return int(frame_limit(n_frames, total_pixels, least, most))
+    return PixelLimits(least, most, is_qwen3(processor), total_pixels).frame(n_frames)
 
 
 def is_qwen3(processor: Any) -> bool:

@@ -194,7 +194,7 @@ def test_a_models_answers_are_corrected(tmp_path: Path) -> None:
     row = {"clip": "mug/demo_0", "task": "mug", "model": "m", "fps": 8.0, "trial": 0, "text": text}
     (tmp_path / "p.jsonl").write_text(json.dumps(row) + "\n")
     said = run("export", "csv", manifest, "-o", tmp_path / "l.csv", "--predictions", tmp_path / "p.jsonl")
-    assert "1 clips to be corrected" in said
+    assert "1 clips with their boundaries" in said
     assert "mug/demo_0,grasping the mug,1.1," in (tmp_path / "l.csv").read_text()
 
 

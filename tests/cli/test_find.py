@@ -9,8 +9,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 
+import tempoloc_nb
 from tempoloc_nb.cli import predictions
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
@@ -156,3 +159,30 @@ def test_subtitles_are_of_one_video(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="subtitles are of one video, not of 2"):
         write_found([found(1.0), found(2.0, name="b.mp4")], tmp_path / "x.vtt")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_fusing_moves_each_event_to_the_gripper_of_the_file(run: Run, tmp_path: Path) -> None:
+    """The command closes and opens between two frame pairs of the model, and says when to a control step."""
+    sim = load_benchmark("sim")
+    clip = sim.clips[0]
+    images = read(clip.video_path(sim.root), fps=20).images
+    path = image_file(tmp_path / "demos.hdf5", [images])
+    closed, opened, again = (round(20 * t) for t in clip.boundaries)
+    with h5py.File(path, "r+") as file:
+        actions = np.full((len(images), 7), -1.0)
+        actions[closed:opened, -1] = actions[again:, -1] = 1.0
+        file["data/demo_0/actions"][:] = actions
+    code, out, err = run("find", path, *EVENTS, "--trials", 1, "--fuse", "--json")
+    assert (code, "moved to the gripper's signal: 3 moved" in err) == (0, True)
+    (found,) = json.loads(out)
+    assert found["model"] == "tempoloc-tiny/fused"
+    assert [e["boundary"] for e in found["events"]] == pytest.approx([closed / 20, opened / 20, again / 20], abs=0.051)
+    again_found = tempoloc_nb.localize(path, EVENTS[1::2], trials=1, fuse=True)
+    assert [e["boundary"] for e in found["events"]] == pytest.approx(again_found[0].boundaries, abs=1e-3)
+
+
+def test_fusing_what_has_no_gripper_is_one_line(run: Run, video: Path) -> None:
+    code, _, err = run("find", video, *EVENTS, "--fuse")
+    assert (code, "demo.mp4 is a video, which has no gripper" in err) == (1, True)
+    code, _, err = run("find", video, *EVENTS, "--inverted")
+    assert (code, "give --fuse, too" in err) == (1, True)

@@ -164,6 +164,23 @@ def test_an_odd_sized_video_is_stamped(run: Run, tmp_path: Path) -> None:
     assert probe(tmp_path / "out" / "a.mp4").fps == pytest.approx(24000 / 1001)
 
 
+def test_overlay_takes_the_stamp_of_a_model_and_else_the_recipes(run: Run, tmp_path: Path) -> None:
+    made = {}
+    for name, given in {
+        "recipe": (),
+        "own": ("--model", "tempoloc-tiny"),
+        "large": ("--model", "Qwen3-VL-8B-Instruct"),
+    }.items():
+        code, out, _ = run("overlay", "-i", shipped_video(), "-o", tmp_path / name, *given)
+        assert (code, "(--model: " in out) == (0, not given)
+        made[name] = probe(tmp_path / name / shipped_video().name).height - probe(shipped_video()).height
+    assert made == {"recipe": 28, "own": 64, "large": 28}
+    code, out, _ = run("overlay", "-i", shipped_video(), "-o", tmp_path / "own", "--model", "tempoloc-tiny")
+    assert (code, "1 up to date" in out) == (0, True)
+    code, _, err = run("overlay", "-i", shipped_video(), "-o", tmp_path / "x", "--model", "tempoloc-tniy")
+    assert (code, "did you mean tempoloc-tiny" in one_line(err)) == (1, True)
+
+
 # --- models ---
 
 QUICK = ("--fps", 4, "--stamps", "pair", "--prompt", "tiny", "--max-new-tokens", 8)

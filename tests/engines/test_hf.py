@@ -21,12 +21,16 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines import qwen as vision_attention
 from tempoloc_nb.engines.hf import HFBackend, encode_request, generate_tokens, pick
+from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.engines.qwen import mrope_positions, stock_positions
+from tempoloc_nb.engines.served_video import overlay_options
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.prompting.answers import parse_answer
 from tempoloc_nb.prompting.prompts import load_prompt
 from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.video.overlay import stamp_video
 from tempoloc_nb.video.view import View
 
 transformers = import_transformers()
@@ -259,6 +263,20 @@ def test_a_row_that_has_ended_stays_ended(qwen: HFBackend) -> None:
 
 
 # --- what cannot be done ---
+
+
+def test_a_file_stamped_for_the_model_is_read_as_one_stamped_in_memory(tmp_path: Path) -> None:
+    sim = load_benchmark("sim")
+    clip = sim.with_videos()[8]
+    source, target = clip.video_path(sim.root), tmp_path / "stamped.mp4"
+    stamp_video(source, target, overlay_options("tempoloc-tiny"))
+    memory = Request(clip.clip, clip.task, source, clip.labels, load_prompt("tiny"), 8.0, View("pair"), (0,))
+    asked = [memory, replace(memory, clip="file", video=target, view=View("none"))]
+    engine = make_engine("hf", "tempoloc-tiny")
+    found = {r.clip: a[0] for r, a in engine.stream(asked, Sampling(temperature=0.0, max_new_tokens=400))}
+    times = [[e.start for e in parse_answer(a.text, clip.labels, clip.duration).events] for a in found.values()]
+    assert found["file"].prompt_tokens == found[clip.clip].prompt_tokens
+    assert times[0] == times[1] == pytest.approx(clip.boundaries, abs=0.3)
 
 
 @pytest.fixture

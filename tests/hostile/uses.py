@@ -70,6 +70,7 @@ USES: tuple[Use, ...] = (
         "prompts/json/system.txt prompts/json/user.txt prompts/json/prompt.toml"),
     use(("find", "lr", "-e", "grasp", *ASK, "-o", "out.csv"), "lr", "lr/meta/info.json"),
     use(("find", "demos.hdf5", *EVENTS, *ASK, "-o", "out.csv"), "demos.hdf5", "demos.hdf5"),
+    use(("find", "demos.hdf5", *EVENTS, *ASK, "--fuse", "--event-kind", "pushing=none"), "demos.hdf5", "demos.hdf5"),
     use(("find", "v/a.mp4", *EVENTS, "--model", "model", "--trials", "1"), "v model",
         "model/config.json model/model.safetensors model/tokenizer.json model/processor_config.json"
         " model/tokenizer_config.json model/generation_config.json model/chat_template.jinja", weight=1),
@@ -110,6 +111,7 @@ USES: tuple[Use, ...] = (
     use("simulate --task lift --n 1 --no-render -o sims", "project", "project/settings.ini", env=SETTINGS, weight=1),
     use("overlay -i v -o out --workers 1", "v", "v/a.mp4 v/b.mp4"),
     use("overlay -i v/a.mp4 -o out --workers 1", "v", "v/a.mp4", weight=1),
+    use("overlay -i v/a.mp4 -o out --workers 1 --model tempoloc-tiny --no-pairs", "v", "v/a.mp4", weight=1),
     use("study --plan --profile quick", "project",
         "project/settings.ini project/nbs/studies/04_zero_shot.ipynb project/nbs/studies/01_published_results.ipynb"
         " project/data/models.toml project/data/benchmarks/recipe/manifest.jsonl", env=SETTINGS),
