@@ -133,7 +133,8 @@ def with_page_links(text: str, notebook: str, linked: set[str]) -> str:
             linked.add(path)
         return posixpath.relpath(path, folder or ".")
 
-    return LINK.sub(target, text)
+    page = f"{REVIEWER}/index.html"  # of the site alone: a notebook names it, and its page links to it
+    return LINK.sub(target, text).replace(f"`{page}`", f"[`{page}`]({posixpath.relpath(page, folder or '.')})")
 
 
 def code_of(lines: list[str]) -> list[str]:

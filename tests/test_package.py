@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -111,6 +112,22 @@ def test_the_navigation_has_every_notebook_once() -> None:
     listed = re.findall(r": (\S+\.ipynb)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     here = {p.relative_to(ROOT / "nbs").as_posix() for p in tracked_files() if p.suffix == ".ipynb"}
     assert sorted(listed) == sorted(here)
+
+
+def test_no_link_in_the_repository_is_dead() -> None:
+    link = re.compile(r"\]\((?!https?:|#|mailto:|attachment:)([^)#\s]+)")
+    code = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+    dead = []
+    for path in tracked_files():
+        if path.suffix == ".ipynb":
+            cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+            text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+        elif path.suffix == ".md":
+            text = path.read_text(encoding="utf-8")
+        else:
+            continue
+        dead += [(path.name, to) for to in link.findall(code.sub("", text)) if not (path.parent / to).exists()]
+    assert dead == []
 
 
 def exported() -> list[tuple[str, ast.Module]]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
+from ..core.machine import torch_device
 from .grammar import Grammars, Guide
 from .protocol import Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
@@ -228,9 +229,7 @@ class HFBackend:
         revision: str | None = None,
     ) -> None:
         tested_transformers()
-        import torch
-
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        device = torch_device(device)
         on_cpu = device == "cpu"
         dtype = dtype or ("float32" if on_cpu else "bfloat16")
         self.net, self.processor, self.revision = load_model(model, device, dtype, revision)

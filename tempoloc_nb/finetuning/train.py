@@ -18,7 +18,7 @@ from typing import Any
 from ..core.errors import TempolocError
 from ..core.files import read_object, whole_lines, write_json, write_text
 from ..core.locks import sole_writer
-from ..core.machine import device_name, is_first, process_place
+from ..core.machine import device_name, is_first, process_place, torch_device
 from ..core.optional import import_transformers
 from ..core.provenance import versions
 from ..core.settings import settings
@@ -281,10 +281,8 @@ def finetune(file: TrainingFile, device: str | None = None) -> FinetuneSummary:
 
 def _finetune(file: TrainingFile, data: SplitData, record: dict[str, Any], device: str | None) -> FinetuneSummary:
     """As `finetune`, in a folder that is its own."""
-    import torch
-
     began = time.monotonic()
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch_device(device)
     found = last_checkpoint(file.output)
     begin = int(found.name.rpartition("-")[2]) if found else 0
     if "steps" in record and (file.output / "model" / "README.md").is_file():

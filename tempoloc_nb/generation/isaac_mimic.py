@@ -18,11 +18,11 @@ from typing import Any
 from ..core.errors import TempolocError
 
 # %% auto #0
-__all__ = ['isaac_mimic']
+__all__ = ['place_module', 'isaac_mimic']
 
 # %% ../../nbs/75_generation/10_isaac_mimic.ipynb #a97849ad
-def _module(name: str, path: Path | None = None, **names: Any) -> ModuleType:
-    """A module under the `name`, also in its parent; with `path` a package whose own file is not run."""
+def place_module(name: str, path: Path | None = None, **names: Any) -> ModuleType:
+    """Put a module that holds `names` under `name`, also in its parent; with `path` a package whose file is not run."""
     module = ModuleType(name)
     if path is not None:
         module.__path__ = [str(path)]
@@ -61,19 +61,19 @@ def _without_simulator(lab: Path) -> None:
     """Put empty parts in place of those of Isaac Lab that need Isaac Sim; `lab` is the folder of `isaaclab`."""
     for name in ("isaaclab", "isaaclab.utils"):
         importlib.import_module(name)
-    _module("isaaclab.utils.configclass", configclass=_configclass)
+    place_module("isaaclab.utils.configclass", configclass=_configclass)
     sys.modules["isaaclab.utils"].configclass = _configclass  # type: ignore[attr-defined]
     for name in ("isaaclab.utils.math", "isaaclab.utils.datasets"):
         importlib.import_module(name)
-    _module("isaaclab.managers", lab / "managers", TerminationTermCfg=object, EventTermCfg=object)
-    _module("isaaclab.managers.recorder_manager", RecorderManagerBaseCfg=object)
+    place_module("isaaclab.managers", lab / "managers", TerminationTermCfg=object, EventTermCfg=object)
+    place_module("isaaclab.managers.recorder_manager", RecorderManagerBaseCfg=object)
     bases = {"ManagerBasedRLMimicEnv": object, "ManagerBasedEnv": object}
-    envs = _module("isaaclab.envs", lab / "envs", **bases)
+    envs = place_module("isaaclab.envs", lab / "envs", **bases)
     configurations = importlib.import_module("isaaclab.envs.mimic_env_cfg")
     envs.__dict__.update({name: getattr(configurations, name) for name in _CONFIGURATIONS})
     mimic = lab.parent / "isaaclab_mimic"
-    _module("isaaclab_mimic", mimic)
-    _module("isaaclab_mimic.datagen", mimic / "datagen")
+    place_module("isaaclab_mimic", mimic)
+    place_module("isaaclab_mimic.datagen", mimic / "datagen")
 
 # %% ../../nbs/75_generation/10_isaac_mimic.ipynb #9a48ed64
 @cache

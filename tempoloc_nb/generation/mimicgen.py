@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from ..core.errors import TempolocError
 from ..core.files import read_text
 from ..core.optional import import_optional
+from .isaac_mimic import place_module
 from .scenes import Scene, parts_of, pose_to_action
 from .sources import Source
 from ..sim.motion import Floats
@@ -45,11 +46,7 @@ def _in_place(names: dict[str, tuple[str, ...]]) -> Iterator[None]:
     """Modules under these names that hold None under theirs; the real ones are back afterwards."""
     kept = {name: sys.modules.get(name) for name in names}
     for name, held in names.items():
-        sys.modules[name] = ModuleType(name)
-        sys.modules[name].__dict__.update({"__path__": [], **dict.fromkeys(held)})
-        parent, _, leaf = name.rpartition(".")
-        if parent:
-            setattr(sys.modules[parent], leaf, sys.modules[name])
+        place_module(name, None, __path__=[], **dict.fromkeys(held))
     try:
         yield
     finally:
@@ -58,12 +55,6 @@ def _in_place(names: dict[str, tuple[str, ...]]) -> Iterator[None]:
                 del sys.modules[name]
             else:
                 sys.modules[name] = module
-
-
-def _package(name: str, path: Path) -> None:
-    """A package whose own file is not run: MimicGen's registers tasks for another release of robosuite."""
-    sys.modules[name] = ModuleType(name)
-    sys.modules[name].__path__ = [str(path)]
 
 
 def version_of(checkout: Path) -> str:
@@ -86,8 +77,9 @@ def mimicgen(checkout: Path) -> SimpleNamespace:
     version = version_of(checkout)
     for name in [n for n in sys.modules if n.partition(".")[0] == "mimicgen"]:
         del sys.modules[name]
-    _package("mimicgen", checkout / "mimicgen")
-    _package("mimicgen.configs", checkout / "mimicgen" / "configs")
+    # Their own files are not run: they register tasks for another release of robosuite.
+    place_module("mimicgen", checkout / "mimicgen")
+    place_module("mimicgen.configs", checkout / "mimicgen" / "configs")
     try:
         with _in_place(_UNUSED):
             names = {name: getattr(importlib.import_module(module), name) for name, module in _USED.items()}

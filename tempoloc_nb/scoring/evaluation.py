@@ -17,7 +17,7 @@ import numpy as np
 from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..clips.videos import first_names
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.settings import Scoring, settings
 from ..prompting.answers import STATUSES
 from .intervals import Estimate, Sampled, draws, mean_of, row_means, sample_mean, sign_flip_p
@@ -95,6 +95,13 @@ class RunResult:
     success: bool
     scores: Scores
     tasks: tuple[TaskResult, ...]
+
+    def of_task(self, key: str) -> TaskResult:
+        """The result on a task; raises `TempolocError` if the run has none of that name."""
+        for task in self.tasks:
+            if task.task == key:
+                return task
+        raise unknown("task", key, (task.task for task in self.tasks))
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #b7559ce6
 @dataclass(frozen=True, slots=True)

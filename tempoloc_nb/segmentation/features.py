@@ -6,23 +6,21 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from ..clips.manifest import Clip
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing
+from ..core.machine import torch_device
 from ..core.optional import import_transformers
 from ..engines.qwen import use_batched_vision_attention
 from ..models.locate import model_folder
-from ..tiny.frame_store import Recording, load_store
+from ..tiny.frame_store import Recording, read_part, write_part
 from ..tiny.prepare import RATE, shrink
 from ..video.files import read
 
@@ -42,7 +40,7 @@ class FrameEncoder:
         folder = model_folder(model)
         if folder is None:
             raise TempolocError(f"no model {model} here to read frames with: give the folder of one")
-        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = torch_device(device)
         loaded = import_transformers().AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
         loaded = loaded.eval().to(self.device)
         use_batched_vision_attention(loaded)
@@ -95,52 +93,37 @@ class SeenClip:
         return self.recording.events
 
 
-def _recordings(path: Path) -> list[dict[str, Any]]:
-    """What a part of a frame store lists, without its frames; empty where it is none."""
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            return list(json.loads(str(data["shots"])))
-    except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
-        raise TempolocError(f"{path} is not a part of a frame store ({error}): make it again") from None
-
-
-def encode_store(store: Path, out: Path, splits: Sequence[str], encoder: FrameEncoder | None = None) -> list[Path]:
+def encode_store(store: Path, out: Path, splits: Sequence[str], device: str | None = None) -> list[Path]:
     """Encode the clips of some splits below the folder `store` into files in `out`; those that are there are kept.
 
-    Raises `TempolocError` if there is no part with clips of these splits.
+    `device` is torch's; None: a GPU if there is one. Raises `TempolocError` if there is no part with clips of these
+    splits, or one is broken.
     """
-    found = []
+    encoder, found = None, []
     for part in sorted(store.rglob("*.npz")):
-        listed = _recordings(part)
-        if not any(one["kind"] == "clip" and one["split"] in splits for one in listed):
+        listed, _ = read_part(part, ())
+        if not any(one.kind == "clip" and one.split in splits for one in listed):
             continue
-        target = out / f"{listed[0]['split']}-{part.name}"
+        target = out / f"{listed[0].split}-{part.name}"
         found.append(target)
         if target.exists():
             continue
-        encoder = encoder or FrameEncoder()
-        frames = load_store([part]).frames
+        encoder = encoder or FrameEncoder(device=device)
         out.mkdir(parents=True, exist_ok=True)
-        with all_or_nothing(target) as partial, partial.open("wb") as file:
-            np.savez(file, shots=np.array(json.dumps(listed)), features=encoder(frames))
+        write_part(target, listed, {"features": encoder(read_part(part, ("frames",))[1]["frames"])})
     if not found:
         raise TempolocError(f"{store} has no clips of {', '.join(splits)}: render them with tempoloc tiny prepare")
     return found
 
 # %% ../../nbs/72_segmentation/20_features.ipynb #fc081363
 def read_clips(parts: Iterable[Path], split: str) -> list[SeenClip]:
-    """The clips of a split in files of `encode_store`, by the names of their recordings."""
-    found = []
+    """The clips of a split in files of `encode_store`, by the names of their recordings. Raises as it does."""
+    found: list[SeenClip] = []
     for part in parts:
         if not part.name.startswith(f"{split}-"):
             continue
-        with np.load(part, allow_pickle=False) as data:
-            features = data["features"]
-            for one in json.loads(str(data["shots"])):
-                events = tuple((label, t) for label, t in one["events"])
-                recording = Recording(**{**one, "names": tuple(one["names"]), "events": events})
-                rows = slice(recording.first, recording.first + recording.count)
-                found.append(SeenClip(recording, features[rows]))
+        recordings, arrays = read_part(part, ("features",))
+        found += [SeenClip(one, arrays["features"][one.first : one.first + one.count]) for one in recordings]
     return sorted(found, key=lambda clip: clip.recording.name)
 
 # %% ../../nbs/72_segmentation/20_features.ipynb #b1d2f112

@@ -16,6 +16,7 @@ import numpy as np
 from ..clips.manifest import Benchmark, load_benchmark
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
+from ..core.machine import torch_device
 from ..prompting.answers import answer_text
 from .features import SeenClip, encode_store, read_clips
 from tempoloc_nb.segmentation.train import (
@@ -70,10 +71,8 @@ def run_segmentation(
     the answers to the benchmarks whose clips are in the store. What is there is kept: the same call goes on. Raises
     `TempolocError` if the store has no clips to learn from.
     """
-    import torch
-
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    parts = encode_store(store, out / "features", (LEARNED, *ASKED))
+    device = torch_device(device)
+    parts = encode_store(store, out / "features", (LEARNED, *ASKED), device)
     learned = read_clips(parts, LEARNED)
     asked = {name: (load_benchmark(name), read_clips(parts, split)) for split, name in ASKED.items()}
     written = []

@@ -13,7 +13,7 @@ from .motion import Timing
 from .tasks import SCRIPTS, Script
 
 # %% auto #0
-__all__ = ['SEEDS', 'SLOW', 'with_starts', 'ClipFamily', 'families', 'find_families']
+__all__ = ['SEEDS', 'SLOW', 'with_starts', 'is_start', 'ClipFamily', 'families', 'find_families']
 
 # %% ../../nbs/65_sim/110_families.ipynb #e38acf56
 def with_starts(events: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -26,6 +26,11 @@ def with_starts(events: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         elif kind in ("release", "insert"):
             yield f"arriving with {what}", f"bring:{thing}"
         yield label, instant
+
+
+def is_start(label: str) -> bool:
+    """Whether an event's label is that of a skill's start, as `with_starts` gives it."""
+    return label.startswith("arriving ")
 
 # %% ../../nbs/65_sim/110_families.ipynb #a28e1c69
 SEEDS = 1_000_000  # seeds a family owns
@@ -89,6 +94,8 @@ def _plan() -> Iterator[tuple[str, str, str, str]]:
     for robot in ("Panda", "Panda-robotiq140", "IIWA-rethink"):
         yield "detours-sft", f"stack-three-{robot.lower()}-detours", "stack-three", robot
     yield from (("objects-validation", task, task, "Panda") for task in ("milk", "bread", "cereal"))
+    yield "gaps", "pour", "pour", "Panda"
+    yield from (("gaps-sft", f"pour-{robot.lower()}", "pour", robot) for robot in ("Panda", "IIWA-rethink"))
 
 # %% ../../nbs/65_sim/110_families.ipynb #59db22dd
 def families() -> tuple[ClipFamily, ...]:

@@ -20,7 +20,7 @@ from ..inference.confidence import auroc, doubts, most_doubt
 from ..inference.consensus import Combined, combine_trials
 from ..scoring.intervals import Sampled, draws
 from ..scoring.metrics import Bools, Floats
-from .tables import family_name
+from .tables import family_name, spread
 
 SEEDS = ("sft", "sft-seed1", "sft-seed2")  # experiments: models that differ in the seed of their training
 VALIDATED = ("val-seed0", "val-seed1", "val-seed2")  # the same models on the validation split
@@ -53,11 +53,6 @@ def _auroc_over_clips(doubt: Floats, wrong: Bools, resamples: int) -> Sampled:
     return Sampled(auroc(doubt.ravel(), wrong.ravel()), np.array(samples))
 
 
-def _cells(sampled: Sampled, column: str, low: str, high: str) -> dict[str, float | None]:
-    e = sampled.estimate(settings().scoring.confidence)
-    return {column: e.value, low: e.low, high: e.high}
-
-
 def auroc_table(answers: Answers, benchmark: Benchmark, resamples: int) -> pd.DataFrame:
     """`family`, `disagreement`, `wrong_pct` of the events, `auroc` of doubt for them with its interval over clips.
 
@@ -65,16 +60,17 @@ def auroc_table(answers: Answers, benchmark: Benchmark, resamples: int) -> pd.Da
     """
     found: list[dict[str, Any]] = []
     first: dict[str, Sampled] = {}
+    share = settings().scoring.confidence
     for name, combined in answers.items():
         for task, (doubt, wrong) in doubts(combined, benchmark).items():
             clips = sum(c.task == task for c in combined)
             sampled = _auroc_over_clips(doubt.reshape(clips, -1), wrong.reshape(clips, -1), resamples)
             line = {"family": family_name(task), "disagreement": name, "wrong_pct": 100 * float(wrong.mean())}
-            line |= _cells(sampled, "auroc", "low", "high")
+            line |= spread(sampled.estimate(share), "auroc")
             other = first.setdefault(task, sampled)
             if other is not sampled and sampled.samples is not None and other.samples is not None:
                 more = Sampled(sampled.value - other.value, sampled.samples - other.samples)
-                line |= _cells(more, "more", "more_low", "more_high")
+                line |= spread(more.estimate(share), "more", "more_low", "more_high")
             found.append(line)
     return pd.DataFrame(found).sort_values("family", kind="stable", ignore_index=True)
 

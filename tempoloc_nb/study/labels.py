@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from ..clips.manifest import Benchmark
 from ..core.files import open_packed
-from ..core.plots import COLOURS, SERIES, house_style
+from ..core.plots import COLOURS, SERIES, house_style, plain_log
 from ..core.settings import data_dir, settings
 from ..inference.no_video import few_shot, prediction_rows
 from ..scoring.evaluation import RunResult, evaluate
@@ -132,8 +132,8 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str, log: bool) -> None:
             axes.errorbar(labels, value, bars, fmt="o", ms=5, color=COLOURS["model"], label=told)
     axes.set(xscale="log")
     if log:
-        axes.set(yscale="log", ylim=(3, 300))
-        axes.set_yticks([3, 10, 30, 100, 300], ["3", "10", "30", "100", "300"])
+        plain_log(axes, at=(1, 3))
+        axes.set_ylim(3, 300)
     else:
         axes.set_ylim(0, 1.08 * float(part[["mre_pct", "high"]].max().max()))
     axes.set_title(title, loc="left", fontsize=10)

@@ -76,12 +76,16 @@ def publish(profile: str = "full", only: Sequence[str] = ()) -> list[str]:
     Those of all studies, or of those with one of `only` in their names.
     All or nothing: raises `TempolocError` if the profile is too small to publish, or if a study has no finished run
     for the code, data and parameters as they are now. Studies whose model or training log is not here are left
-    out.
+    out; it raises if no other is asked for.
     """
     if not settings().profile(profile).publishable:
         raise TempolocError(f"a {profile} run is too small to publish: run --profile full first")
     paths = settings().paths
-    notebooks = [n for n in study_notebooks(only) if not why_left_out(n, profile, {})]
+    left_out = {n: why_left_out(n, profile, {}) for n in study_notebooks(only)}
+    notebooks = [n for n, why in left_out.items() if not why]
+    if not notebooks:
+        said = "; ".join(f"{n.stem} is left out ({why})" for n, why in left_out.items())
+        raise TempolocError(f"nothing to publish: {said}")
     for notebook in notebooks:
         values = finished_run(paths.runs / profile / notebook.stem)
         if not values or values["hash"] != run_hash(notebook, values["parameters"]):

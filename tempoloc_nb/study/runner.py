@@ -161,8 +161,9 @@ def study_inputs() -> list[Path]:
     inputs = [p for p in source if p.name != "_modidx.py"]  # nbdev's index of the notebooks runs nothing
     inputs.append(found.root / "settings.ini")
     inputs += [*files_below(found.root / "constraints"), *found.paths.data.glob("*.toml")]
-    for part in ("tasks", "benchmarks", "prompts", "predictions", "training", "generation"):
-        inputs += files_below(found.paths.data / part)
+    for part in sorted(found.paths.data.glob("*")):
+        if part.is_dir() and part.name not in ("models", "results"):  # models are parameters
+            inputs += files_below(part)
     return inputs
 
 # %% ../../nbs/85_study/90_runner.ipynb #0f55397d

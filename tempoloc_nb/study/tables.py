@@ -413,7 +413,7 @@ def event_table(
     study, rows = settings(), []
     for task in run.tasks:
         best = references[best_no_video(references, task.task)]
-        (other,) = (t for t in best.tasks if t.task == task.task)
+        other = best.of_task(task.task)
         for event in task.events:
             names = event.label.split(" / ")
             line: dict[str, Any] = {"task": family_name(task.task)}

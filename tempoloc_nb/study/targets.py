@@ -95,7 +95,7 @@ def against_best(run: RunResult, references: Mapping[str, RunResult], resamples:
     found = []
     for task in run.tasks:
         best = references[best_no_video(references, task.task)]
-        (other,) = (t for t in best.tasks if t.task == task.task)
+        other = best.of_task(task.task)
         row, _ = paired(replace(run, tasks=(task,)), best, "mre_pct", resamples)
         line: dict[str, Any] = {"task": family_name(task.task), "best no-video": best.model}
         line |= {"mre_pct": row.a, "no_video_mre_pct": row.b}
@@ -183,7 +183,7 @@ def _at_least(task: str, what: str, share: float, found: Estimate) -> dict[str, 
 def _best(references: Mapping[str, RunResult], task: str) -> tuple[str, float]:
     """Name and MRE (%) of the best no-video baseline on a task."""
     name = best_no_video(references, task)
-    (value,) = (t.scores["mre_pct"].value for t in references[name].tasks if t.task == task)
+    value = references[name].of_task(task).scores["mre_pct"].value
     return name, float("nan") if value is None else value
 
 

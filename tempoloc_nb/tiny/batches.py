@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..core.errors import TempolocError
 from ..core.optional import import_torchvision
 from ..engines.qwen import positions
-from .frame_store import FrameStore
+from .frame_store import FrameStore, Recording
 from .plan import Stage
 from tempoloc_nb.tiny.tasks import (
     TaskExample,
@@ -168,6 +168,11 @@ class StageBatches:
             f"stage {self.stage.name!r}: no clip is long enough for a {kind} of {pairs} frame pairs: lower its pairs"
         )
 
+    def _clip(self, rng: np.random.Generator) -> Recording:
+        """A clip, in a share of the draws with the start of each skill among its events."""
+        clip, share = self.clips[int(rng.integers(len(self.clips)))], self.options.skills
+        return replace(clip, events=clip.skills) if share and rng.random() < share and clip.skills else clip
+
     def _draw(self, kind: str, pairs: int, rng: np.random.Generator) -> TaskExample | None:
         store, options = self.store, self.options
         if kind in ("frame", "scenes") and self.scenes and (kind == "scenes" or rng.random() < 0.7):
@@ -175,7 +180,7 @@ class StageBatches:
             return look_up(store, recordings, scenes_sequence(recordings, rng, options), rng, options)
         if kind == "montage":
             return montage(self.holding, rng, options, pairs, self.prompts)
-        recording = self.clips[int(rng.integers(len(self.clips)))]
+        recording = self._clip(rng)
         if kind == "epilogue":
             return epilogue(recording, self.holding, rng, options, pairs, self.prompts)
         film = film_of(recording)
@@ -183,7 +188,7 @@ class StageBatches:
             return recite(window(film, rng, options, pairs), rng, self.prompts, options)
         if kind in ("frame", "look_up"):
             return look_up(store, [recording] * pairs, window(film, rng, options, pairs), rng, options)
-        joined = splice(film, film_of(self.clips[int(rng.integers(len(self.clips)))])) if kind == "splice" else film
+        joined = splice(film, film_of(self._clip(rng))) if kind == "splice" else film
         seq = None if joined is None else sequence(joined, rng, options, pairs)
         if joined is None or seq is None:
             return None

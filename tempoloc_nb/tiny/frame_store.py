@@ -36,9 +36,10 @@ class Recording:
     names: tuple[str, ...]  # of the objects
     events: tuple[tuple[str, float], ...] = ()  # (label, boundary), in the order of time
     end: float = 0.0  # s, end of the last event
+    skills: tuple[tuple[str, float], ...] = ()  # the events with the starts of their skills; none if they are not known
 
 # %% auto #0
-__all__ = ['MAX_OBJECTS', 'ARRAYS', 'Recording', 'FrameStore', 'write_part', 'load_store']
+__all__ = ['MAX_OBJECTS', 'ARRAYS', 'Recording', 'FrameStore', 'write_part', 'read_part', 'load_store']
 
 # %% ../../nbs/70_tiny/20_frame_store.ipynb #449d2c5a
 MAX_OBJECTS = 4
@@ -65,18 +66,20 @@ def write_part(path: Path, recordings: Sequence[Recording], arrays: Mapping[str,
         np.savez(file, **named)
 
 # %% ../../nbs/70_tiny/20_frame_store.ipynb #4c400273
-def _read_part(path: Path) -> tuple[list[Recording], dict[str, npt.NDArray[Any]]]:
+def read_part(path: Path, arrays: Iterable[str] = ARRAYS) -> tuple[list[Recording], dict[str, npt.NDArray[Any]]]:
+    """The recordings of one part, and those of its arrays that are named. Raises `TempolocError` if it is broken."""
     try:
         with np.load(path, allow_pickle=False) as data:
             raw = json.loads(str(data["shots"]))
-            arrays = {name: data[name] for name in ARRAYS}
+            found = {name: data[name] for name in arrays}
         recordings = []
         for entry in raw:
-            events = tuple((label, t) for label, t in entry["events"])
-            recordings.append(Recording(**{**entry, "names": tuple(entry["names"]), "events": events}))
+            events, skills = (tuple((label, t) for label, t in entry.get(key, ())) for key in ("events", "skills"))
+            names = tuple(entry["names"])
+            recordings.append(Recording(**{**entry, "names": names, "events": events, "skills": skills}))
     except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise TempolocError(f"{path} is not a part of a frame store ({error}): delete it and make it again") from None
-    return recordings, arrays
+    return recordings, found
 
 # %% ../../nbs/70_tiny/20_frame_store.ipynb #34e68046
 def load_store(paths: Iterable[Path]) -> FrameStore:
@@ -85,7 +88,7 @@ def load_store(paths: Iterable[Path]) -> FrameStore:
     parts: list[dict[str, npt.NDArray[Any]]] = []
     rows = 0
     with ThreadPoolExecutor(8) as pool:  # zip's checksums take longer than the disk, and leave the other threads alone
-        for more, arrays in pool.map(_read_part, sorted(paths)):
+        for more, arrays in pool.map(read_part, sorted(paths)):
             recordings += (replace(one, first=one.first + rows) for one in more)
             parts.append(arrays)
             rows += len(arrays["frames"])

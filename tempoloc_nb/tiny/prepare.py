@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
+from ..sim.families import is_start, with_starts
 from ..sim.render import SavedEpisode, load_episode, open_renderer, render_pool
 from .frame_store import MAX_OBJECTS, Recording, write_part
 
 # %% auto #0
-__all__ = ['RENDERED', 'SIZE', 'RATE', 'SCENE_RATE', 'REPAINTED', 'SCENE_SHARES', 'SCENES_A_PART', 'PartJob', 'shrink', 'repaint',
-           'make_part', 'make_parts', 'episode_jobs', 'scene_jobs', 'list_clips']
+__all__ = ['RENDERED', 'SIZE', 'RATE', 'SCENE_RATE', 'LEARNED', 'REPAINTED', 'APART', 'SCENE_SHARES', 'SCENES_A_PART', 'PartJob',
+           'shrink', 'repaint', 'make_part', 'make_parts', 'episode_jobs', 'scene_jobs', 'list_clips']
 
 # %% ../../nbs/70_tiny/30_prepare.ipynb #676bfad7
 RENDERED, SIZE = 256, 112  # pixels: sides of the rendered and of the kept frames
@@ -66,7 +67,8 @@ def _arrays(frames: Sequence[npt.NDArray[np.uint8]], labels: Sequence[Any]) -> d
     }
 
 # %% ../../nbs/70_tiny/30_prepare.ipynb #df7487ab
-REPAINTED = 0.6  # share of the recordings that are learned from
+LEARNED = ("base", "sft", "hands", "gaps-sft", "detours-sft")  # splits that models learn from
+REPAINTED = 0.6  # share of their recordings
 
 
 def repaint(model: Any, looks: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
@@ -92,6 +94,23 @@ def _repainted(model: Any, episode: SavedEpisode, rng: np.random.Generator) -> S
     return replace(episode, looks=repaint(model, episode.looks, rng))
 
 # %% ../../nbs/70_tiny/30_prepare.ipynb #40a1cb19
+APART = 0.1  # s: a start that is nearer than this to the event before or after it is not told
+
+
+def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    """The events of an episode with the starts of their skills; none where it has no such starts."""
+    instants, out, started = meta["instants"], [], False
+    for label, key in with_starts(meta["labels"]):
+        if not is_start(label):
+            out.append((label, float(instants[key])))
+        elif (start := instants.get(key)) is not None:
+            end = instants[meta["labels"][sum(not is_start(told) for told, _ in out)][1]]
+            if (out[-1][1] if out else 0.0) + APART <= start <= end - APART:
+                out.append((label, float(start)))
+                started = True
+    return tuple(out) if started else ()
+
+
 def _clips(job: PartJob, model: Any) -> Iterator[_Take]:
     """The job's saved episodes."""
     from tempoloc_nb.sim.labels import label_episode
@@ -99,14 +118,14 @@ def _clips(job: PartJob, model: Any) -> Iterator[_Take]:
     for path in job.episodes:
         episode = load_episode(path)
         meta = episode.meta
-        if meta["split"] in ("base", "sft"):
+        if meta["split"] in LEARNED:
             episode = _repainted(model, episode, np.random.default_rng(meta["seed"]))
         labels = label_episode(model, episode, stride=round(episode.rate / RATE))
         one = Recording(
             f"{path.parent.name}/{path.stem}", "clip", meta["split"], meta["task"], meta["robot"], RATE, 0,
             len(labels.gap), labels.names,
             tuple((label, float(meta["instants"][key])) for label, key in meta["labels"]),
-            episode.end(float(meta["length"])),
+            episode.end(float(meta["length"])), _skills(meta),
         )  # fmt: skip
         yield one, episode, labels
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..core.errors import TempolocError
 from ..core.files import write_json, writing
 from ..core.locks import sole_writer
-from ..core.machine import device_name
+from ..core.machine import device_name, torch_device
 from ..core.optional import import_transformers
 from ..core.provenance import versions
 from ..models.locate import model_folder
@@ -135,7 +135,7 @@ def train(
     def time_is_up() -> bool:
         return minutes is not None and time.monotonic() - began > 60 * minutes
 
-    with joined(device or ("cuda" if torch.cuda.is_available() else "cpu")) as (ranks, place):
+    with joined(torch_device(device)) as (ranks, place):
         with sole_writer(out) if ranks.first else nullcontext():
             step, model = _train(plan, store, out, ranks, place, validation, every, keep, time_is_up)
         seconds = time.monotonic() - began

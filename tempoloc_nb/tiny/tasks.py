@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..core.checks import STRICT
 from ..prompting.answers import write_answer
 from ..prompting.prompts import Prompt, load_prompt
+from ..sim.families import is_start
 from .frame_store import FrameStore, Recording
 from ..video.stamp import pair_times
 
@@ -60,6 +61,8 @@ class TaskOptions:
     in_order: float = 0.5  # share of questions that name the events in the order of time
     relist: bool = False  # the thinking ends with the events in the order of the question, each with its time
     squeezed: float = 0.0  # share of batches whose stamped frames a processor shrinks to a row of tokens less
+    skills: float = 0.0  # share of clips with the start of each skill among their events
+    scenes_by_frame: float = 0.3  # share of sequences of scenes with a stamp of its own under each frame
 
 # %% ../../nbs/70_tiny/40_tasks.ipynb #267c6408
 WORDINGS: tuple[tuple[str, str], ...] = (
@@ -204,7 +207,7 @@ def scenes_sequence(recordings: Sequence[Recording], rng: np.random.Generator, o
     frames = np.concatenate([recording.first + np.arange(2) for recording in recordings])
     shown = np.arange(len(frames)) / fps
     shift = float(rng.uniform(0.0, 20.0)) if rng.random() < 0.6 else 0.0
-    stamps = "frame" if rng.random() < 0.3 else "pair"
+    stamps = "frame" if rng.random() < options.scenes_by_frame else "pair"
     return Sequenced(frames, shown, stamps, 2 / fps, 0.0, 1.0, shift)
 
 # %% ../../nbs/70_tiny/40_tasks.ipynb #682b84ed
@@ -257,7 +260,8 @@ def localize_events(
         return None
     keep = len(shown) if rng.random() < 0.6 else int(rng.integers(1, len(shown) + 1))
     asked = [shown[i] for i in sorted(rng.permutation(len(shown))[:keep])]
-    following = [t for _, t in film.events if t > asked[-1][1]]
+    starts = any(is_start(label) for label, _ in asked)  # else an event lasts until the next that is none
+    following = [t for label, t in film.events if t > asked[-1][1] and (starts or not is_start(label))]
     end = min([*following[:1], film.end]) if film.end > asked[-1][1] else last
     times = [seq.written(t) for t in [*(t for _, t in asked), min(end, last)]]
     order = range(keep) if rng.random() < options.in_order else rng.permutation(keep)

@@ -26,6 +26,7 @@ from .forward import Way, answer_logits
 from .frame_store import FrameStore
 from .plan import TrainOptions, in_our_words
 from .processes import ALONE, Ranks, scattered
+from .tasks import TaskOptions
 
 if TYPE_CHECKING:
     import torch
@@ -136,7 +137,7 @@ class Trainer:
         if self.checkpoint.exists():
             place = "cpu" if self.ranks.sharded else self.device
             state = torch.load(self.checkpoint, map_location=place, weights_only=True)
-            if in_our_words(json.loads(state["options"])) != self._record():
+            if not self._is_own(json.loads(state["options"])):
                 raise TempolocError(f"{self.checkpoint} belongs to a run with other options: choose another folder")
             current = self.model.state_dict()
             self.model.load_state_dict({name: scattered(x, current[name]) for name, x in state["model"].items()})
@@ -181,6 +182,12 @@ class Trainer:
         if model is not None:
             save_model_folder(model, self.processor, folder, dtype)
         return folder
+
+    def _is_own(self, options: dict[str, Any]) -> bool:
+        """Whether a checkpoint's options are this run's; what it does not say is as it is by default."""
+        own, said = self._record(), in_our_words(options)
+        said["task_options"] = json.loads(json.dumps(asdict(TaskOptions()))) | said["task_options"]
+        return said == own
 
     def _record(self) -> dict[str, Any]:
         """The options as JSON has them."""

@@ -553,6 +553,9 @@ def test_run_is_found_by_model_and_rate(tmp_path: Path) -> None:
     assert evaluation.run("m", 4).fps == 4
     with pytest.raises(TempolocError, match="2 runs of the model 'm': choose one of m at 8 fps, m at 4 fps"):
         evaluation.run("m")
+    assert evaluation.run("n").of_task("toy") is evaluation.run("n").tasks[0]
+    with pytest.raises(TempolocError, match="unknown task 'boy': did you mean toy"):
+        evaluation.run("n").of_task("boy")
 
 
 def test_compare_pairs_demonstrations(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -174,10 +175,30 @@ def test_the_same_seed_trains_the_same_network() -> None:
     assert not all(torch.equal(one[k], other[k]) for k in one)
 
 
-def test_a_damaged_part_is_one_line(tmp_path: Path) -> None:
+def test_frames_are_read_on_the_device_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = []
+
+    def encoder(device: str) -> Callable[[np.ndarray], np.ndarray]:
+        devices.append(device)
+        return lambda frames: np.zeros((len(frames), 4), np.float16)
+
+    monkeypatch.setattr("tempoloc_nb.segmentation.features.FrameEncoder", encoder)
+    part(tmp_path / "store" / "a.npz", [recording("a/000", "sft"), recording("a/001", "sft", 20)])
+    plan = SegmentTraining(steps=1, clips_a_step=2)
+    run_segmentation(tmp_path / "store", tmp_path / "out", plan=plan, device="cpu:0", tell=lambda _: None)
+    assert devices == ["cpu:0"]
+
+
+def test_a_damaged_part_or_file_of_features_is_one_line(tmp_path: Path) -> None:
     part(tmp_path / "store" / "part.npz", [recording("a/1", "sft")])
-    whole = (tmp_path / "store" / "part.npz").read_bytes()
-    for bad in (whole[: len(whole) // 2], b"", b"no zip"):
-        (tmp_path / "store" / "part.npz").write_bytes(bad)
-        with pytest.raises(TempolocError, match="is not a part of a frame store"):
-            encode_store(tmp_path / "store", tmp_path / "out", ("sft",))
+    write_part(tmp_path / "sft-part.npz", [recording("a/1", "sft")], {"features": np.zeros((20, 4), np.float16)})
+    reads: dict[Path, Callable[[], object]] = {
+        tmp_path / "store" / "part.npz": lambda: encode_store(tmp_path / "store", tmp_path / "out", ("sft",)),
+        tmp_path / "sft-part.npz": lambda: read_clips([tmp_path / "sft-part.npz"], "sft"),
+    }
+    for path, read in reads.items():
+        whole = path.read_bytes()
+        for bad in (whole[: len(whole) // 2], b"", b"no zip"):
+            path.write_bytes(bad)
+            with pytest.raises(TempolocError, match=f"{path.name} is not a part of a frame store"):
+                read()

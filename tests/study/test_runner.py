@@ -255,6 +255,16 @@ def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, proje
     assert publishing.publish("full", ["two"]) == ["02_two"]
     with pytest.raises(TempolocError, match="no study matches three"):
         publishing.publish("full", ["three"])
+    write_study("03_logs", PARAMETERS + '\nlogs = "nowhere"')
+    assert publishing.publish("full", ["two", "logs"]) == ["02_two"]
+    with pytest.raises(TempolocError, match=r"nothing to publish: 03_logs is left out \(.*nowhere"):
+        publishing.publish("full", ["logs"])
+
+
+def test_a_study_is_run_again_where_any_data_changed() -> None:
+    data = settings().paths.data
+    read = {p.relative_to(data).parts[0] for p in study.study_inputs() if p.is_relative_to(data)}
+    assert {p.name for p in data.iterdir()} - read == {"models", "results"}
 
 
 def test_published_results_are_of_one_run() -> None:

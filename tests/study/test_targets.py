@@ -182,7 +182,7 @@ def test_targets_are_met_only_by_what_meets_them(references: dict[str, RunResult
     assert mt.verdict(good) == "16 of 16 targets are met."
     halves = good[good["target"].str.contains("half")]
     name = tb.best_no_video(references, "stack-three")
-    (best,) = (t.scores["mre_pct"].value for t in references[name].tasks if t.task == "stack-three")
+    best = references[name].of_task("stack-three").scores["mre_pct"].value
     assert best is not None
     assert halves["limit"].iloc[0] == best / 2
     assert name in halves["target"].iloc[0]
@@ -428,7 +428,7 @@ def test_checkpoints_are_ordered_by_step_and_split_by_arm() -> None:
     panda = {"stack-two", "stack-three", "square", "pick-place", "stack-three-slow"}
     assert arms == {"Panda": panda, "Kinova3": {"stack-two", "stack-three", "square"}}
     kinova = table[(table["step"] == 900) & (table["family"] == "square") & (table["robot"] == "Kinova3")]
-    (wanted,) = (t.scores["mre_pct"] for t in runs["val-step00900"].tasks if t.task == "square-kinova3")
+    wanted = runs["val-step00900"].of_task("square-kinova3").scores["mre_pct"]
     assert kinova[["mre_pct", "low", "high"]].to_numpy().tolist() == [[wanted.value, wanted.low, wanted.high]]
     last = curves.last_checkpoints(table)
     assert set(last["step"]) == {steps["val-seed0"]}

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,8 @@ def test_a_checkpoint_of_the_first_edition_goes_on(folder: Path, tmp_path: Path)
     state = torch.load(first.checkpoint, weights_only=True)
     assert "tasks" in state["options"]
     state["options"] = state["options"].replace('"tasks"', '"lessons"').replace('"task_options"', '"lesson_options"')
+    assert ', "skills": 0.0' in state["options"]
+    state["options"] = state["options"].replace(', "skills": 0.0', "")  # an option that came later
     torch.save(state, first.checkpoint)
     assert Trainer(*load(folder), made_up_store(), tmp_path, OPTIONS).resume() == 3
 
@@ -245,6 +248,8 @@ def test_answers_name_times_that_can_be_read(seed: int) -> None:
         assert float(begin) <= float(end)
         true = dict(EVENTS)[label]
         assert abs(float(begin) - shown_at(seq, true)) <= seq.seconds_per_pair / 2 + 0.15
+        off = np.abs(seq.labels + seq.shift - shown_at(seq, true))  # of what stands under each frame, or pair
+        assert abs(float(begin) - shown_at(seq, true)) <= off.min() + 0.006
     assert all(f"Event {i}: {label}." in sample.question for i, (_, _, label) in enumerate(found, 1))
 
 
@@ -260,6 +265,38 @@ def test_the_thinking_can_end_with_the_events_as_they_were_asked(seed: int) -> N
     again, _, lines = sample.answer.partition("\n</think>\n")
     assert again.split("\n") == [f"{label} {told[label]}" for label in asked]
     assert re.findall(r"<([\d.]+)> <[\d.]+> (.+)", lines) == [(told[label], label) for label in asked]
+
+
+STARTS = ("arriving at the can", 1.5), ("arriving with the can", 2.8)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_starts_of_skills_are_asked_for_in_their_share(folder: Path, share: float) -> None:
+    _, processor = load(folder)
+    store, known = made_up_store(), tuple(sorted([*EVENTS, *STARTS], key=lambda event: event[1]))
+    clips = tuple(replace(one, skills=known if one.kind == "clip" else ()) for one in store.recordings)
+    made = StageBatches(
+        replace(store, recordings=clips), Collator(processor.tokenizer, 12),  # type: ignore[attr-defined]
+        Stage("clips", 12, {"localize": 1.0}, (20, 30)), 0, tokens=900, options=TaskOptions(skills=share, trim=0.0),
+    )  # fmt: skip
+    told = "".join(made.collator.tokenizer.decode(made[i].ids.ravel()) for i in range(12))
+    assert ("arriving at the can" in told) == bool(share)
+
+
+def test_an_event_lasts_until_the_next_one_that_could_be_asked_for() -> None:
+    """Without starts among the questions, an event lasts as long as where nobody knows of starts."""
+    store, prompts = made_up_store(), {Prompt("plain", "", "{events}"): 1.0}
+    film = replace(film_of(store.recordings[0]), events=tuple(sorted([*EVENTS, *STARTS], key=lambda event: event[1])))
+    ends: dict[tuple[str, ...], float] = {}
+    for seed in range(400):
+        rng, options = np.random.default_rng(seed), TaskOptions(stamps={"frame": 1.0}, late=0.0)
+        seq = window(film, rng, options, 28)
+        sample = localize_events(film, seq, rng, prompts, options)
+        assert sample is not None
+        found = sorted(re.findall(r"<([\d.]+)> <([\d.]+)> (.+)", sample.answer), key=lambda event: float(event[0]))
+        ends[tuple(label for _, _, label in found)] = float(found[-1][1]) + seq.start
+    assert ends[("grasping the can",)] == pytest.approx(3.3, abs=0.2)
+    assert ends[("arriving at the can", "grasping the can")] == pytest.approx(2.8, abs=0.2)
 
 
 def test_a_splice_has_the_second_clip_after_the_first() -> None:
