@@ -3,9 +3,9 @@
     python benchmarks/sft_runs.py DATASET --runs cosmos-rl transformers cosmos-rl+lora transformers+lora cosmos-rl:2
 
 A run is an engine, presets of `tempoloc sft config` after `+`, and after `:` the GPUs over which the weights are
-divided (`dp_shard_size`). Each is `config`, `check` and `launch` as a user has them, with the same samples, samples a step,
-learning rate and steps; the two engines shuffle on their own, so that their curves meet in the mean, not step by step.
-`--set KEY=VALUE` changes a key of every file.
+divided (`dp_shard_size`). Each is `config`, `check` and `launch` as a user has them, with the same samples, samples a
+step, learning rate and steps; the two engines shuffle on their own, so that their curves meet in the mean, not step by
+step. `--set KEY=VALUE` changes a key of every file.
 
 Recorded: the loss of each step, the median of the seconds between two steps, tokens a second (those that `check`
 counts), what each GPU held at most (nvidia-smi, twice a second, so a peak between two looks is missed; torch keeps what
