@@ -141,7 +141,8 @@ def test_the_gripper_does_not_show_the_gaps() -> None:
             assert np.median(off) < 0.05
         if family.key == "pour":  # grasp and release are shown, what happens between them is not
             assert all(answers[c.clip][2] == pytest.approx(c.boundaries[2], abs=0.1) for c in clips)
-    assert set(dict(signal_answers(gaps))["gripper rule"]) == {c.clip for c in gaps.clips if c.task in ("thread", "pour")}
+    grasping = {c.clip for c in gaps.clips if c.task in ("thread", "pour")}
+    assert set(dict(signal_answers(gaps))["gripper rule"]) == grasping
 
 
 def test_starts_of_skills_follow_from_the_hands_way() -> None:
