@@ -210,18 +210,20 @@ ATTENTION = "batched_flash_segments"  # transformers gives segment boundaries to
 def attend_in_segments(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
     scaling: float | None = None, dropout: float = 0.0, cu_seq_lens_q: torch.Tensor | None = None,
-    max_length_q: int | None = None, **kwargs: Any,
+    max_length_q: int | None = None, is_causal: bool | None = False, **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention within segments of one row, by `scaled_dot_product_attention`.
 
     `query`, `key`, `value` are (1, heads, tokens, size); segment i is tokens `cu_seq_lens_q[i]` to
-    `cu_seq_lens_q[i + 1]`; without boundaries the row is one segment. Returns (1, tokens, heads, size) and None,
-    as transformers' attention functions do.
+    `cu_seq_lens_q[i + 1]`; without boundaries the row is one segment; `is_causal`: no token attends to a later one of
+    its segment. Returns (1, tokens, heads, size) and None, as transformers' attention functions do.
     """
     import torch
 
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:  # (segments, heads, length, size)
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scaling)
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, dropout_p=dropout, scale=scaling, is_causal=bool(is_causal)
+        )
 
     _, heads, tokens, size = query.shape
     segments = 1 if cu_seq_lens_q is None else len(cu_seq_lens_q) - 1

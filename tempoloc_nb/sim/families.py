@@ -94,6 +94,8 @@ def _plan() -> Iterator[tuple[str, str, str, str]]:
     for robot in ("Panda", "Panda-robotiq140", "IIWA-rethink"):
         yield "detours-sft", f"stack-three-{robot.lower()}-detours", "stack-three", robot
     yield from (("objects-validation", task, task, "Panda") for task in ("milk", "bread", "cereal"))
+    yield "gaps", "pour", "pour", "Panda"
+    yield from (("gaps-sft", f"pour-{robot.lower()}", "pour", robot) for robot in ("Panda", "IIWA-rethink"))
 
 # %% ../../nbs/65_sim/110_families.ipynb #59db22dd
 def families() -> tuple[ClipFamily, ...]:

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from .episode import EpisodeFailed, feed_forward
-from .gap_scenes import BUTTONS, PUSH_NEAR, TRAVEL
-from .motion import Bools, Floats, Move, Plan, minimum_jerk, reach
+from .arm import spin
+from .episode import EpisodeFailed, down, feed_forward, rotation_vector
+from .gap_scenes import BALLS, BUTTONS, HANDLE, PUSH_NEAR, RIM, TRAVEL
+from .motion import Bools, Floats, Move, Plan, minimum_jerk, reach, wander
 from .plays import HOME_YAW, PEG_HALF_LENGTH, PEGS, Director, insertions, unwind
 from .scene import Looks
 
 # %% auto #0
-__all__ = ['GAP_PLAYS', 'push', 'press', 'marks']
+__all__ = ['TILT', 'POURED', 'GAP_PLAYS', 'push', 'press', 'pour', 'marks']
 
 # %% ../../nbs/65_sim/55_gap_plays.ipynb #80fedb88
 def _go(d: Director, target: Floats, end: float, top: float) -> None:
@@ -93,8 +94,78 @@ def press(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     d.leave(tail)
 
 
+# %% ../../nbs/65_sim/55_gap_plays.ipynb #45bc9b87
+TILT = 2.2  # s, in the median; a faster turn is more than the wrist's motors can do
+POURED = 0.72  # of a tilt's time is over when the first ball leaves
+
+
+def _left(d: Director) -> list[bool]:
+    """Whether each ball has left the cup."""
+    cup = d.episode.object_pose("cup")
+    return [bool(np.linalg.norm((d.episode.object_pose(name) - cup)[:3]) > RIM) for name in BALLS]
+
+
+def _tilt(d: Director, plan: Plan, axis: Floats, yaw: float, until: Callable[[], bool]) -> None:
+    """Track `plan`, whose fourth number is how far (rad) the hand is turned about `axis` (3,), until `until` holds."""
+    e = d.episode
+    while not until():
+        goal = feed_forward(plan, e.now)
+        position, rotation = e.hand()
+        e.act(goal[:3] - position, rotation_vector(spin(goal[3] * axis) @ down(yaw), rotation))
+
+
+def _pour(d: Director, side: int) -> None:
+    """Tilt the held cup to its `side` (1: left, −1: right) until it is empty, and turn it back."""
+    e = d.episode
+    yaw, heading, width = float(e.hand_pose()[3]), float(e.object_pose("cup")[3]), TILT * d.rng.uniform(0.87, 1.15)
+    axis = np.array([np.cos(heading), np.sin(heading), 0.0])  # along the handle
+    sway = side * d.rng.uniform(0.04, 0.07) * np.array([-axis[1], axis[0], 0.0])
+    angle = -side * np.radians(d.rng.uniform(92, 100))
+    tilt = Move(e.now, width, (*sway, angle))
+    shake = wander(d.rng, e.now + width - 0.2, e.now + width + 2.0)
+    plan, limit = Plan((*e.hand()[0], 0.0), (tilt, *shake)), e.now + width + 1.8
+
+    def empty() -> bool:
+        left = _left(d)
+        if e.now > limit:
+            raise EpisodeFailed("a ball stayed in the cup")
+        if not any(left):
+            e.boundary = e.now
+        return all(left)
+
+    _tilt(d, plan, axis, yaw, empty)
+    rise = (-0.5 * sway[0], -0.5 * sway[1], 0.03, -angle)
+    now, back = e.now, d.rng.uniform(1.4, 1.9)
+    upright = Plan((*e.hand()[0], angle), (Move(now, back, rise),))
+    _tilt(d, upright, axis, yaw, lambda: e.now > now + back)
+
+
+def pour(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
+    """Grasp the cup by its handle, empty it over the bowl, and put it back."""
+    e = d.episode
+    cup, bowl = e.object_pose("cup"), e.object_pose("bowl")
+    handle = cup[:3] - HANDLE * np.array([np.cos(cup[3]), np.sin(cup[3]), 0.0])
+    handle[2] += d.rng.uniform(-0.002, 0.004)
+    d.pick("cup", float(durations[0]), handle, d.grasp_yaw(cup[3] + np.pi / 2, np.pi, [], handle), [bowl])
+    side, heading = (-1 if bowl[1] > 0 else 1), d.rng.normal(0.0, 0.12)  # the arm turns farther outwards
+    short = side * d.rng.uniform(0.07, 0.10)  # m from the bowl's middle; the tilt brings the rim over it
+    over = bowl[:2] + short * np.array([np.sin(heading), -np.cos(heading)])
+    goal = np.array([*over, bowl[2] + d.rng.uniform(0.13, 0.17), heading])
+    budget = max(float(durations[1]) - POURED * TILT, e.now - e.boundary + 1.2)
+    d.carry("cup", budget + d.lag[1], goal, clear=0.01, rise=0.05)
+    if np.linalg.norm((e.object_pose("cup") - goal)[:3]) > 0.03:
+        raise EpisodeFailed("cup not over the bowl")
+    _pour(d, side)
+    if not e.holds("cup"):
+        raise EpisodeFailed("dropped cup")
+    spot = np.array([*(cup[:2] + d.rng.normal(0.0, 0.008, 2)), cup[2] + d.rng.uniform(0.001, 0.004), cup[3]])
+    d.carry("cup", float(durations[2]), spot, clear=0.06, rise=0.03)
+    d.let_go("cup", True)
+    d.leave(tail)
+
+
 GAP_PLAYS: Mapping[str, Callable[[Director, Looks, Floats, float], None]] = MappingProxyType(
-    {"push": push, "press": press}
+    {"push": push, "press": press, "pour": pour}
 )
 
 # %% ../../nbs/65_sim/55_gap_plays.ipynb #40a10e2a
@@ -108,6 +179,8 @@ def marks(env: Any, names: Sequence[str], positions: Floats) -> dict[str, Bools]
         found[f"thread:{name}"] = near & (at[name][:, 2] < peg[2] + PEG_HALF_LENGTH)
     for name in (name for name in names if name in BUTTONS):
         found[f"press:{name}"] = at[name][:, 2] <= at[name][0, 2] - TRAVEL
+    if "cup" in at:
+        found["pour:cup"] = np.any([np.linalg.norm(at[name] - at["cup"], axis=1) > RIM for name in BALLS], axis=0)
     if "goal" in at:
         found["goal:cube"] = np.hypot(*(at["cube"] - at["goal"])[:, :2].T) < PUSH_NEAR
     return found

@@ -58,7 +58,7 @@ _NAMES = MappingProxyType(
     {
         "cube": "cube", "cubeA": "cube", "cubeB": "cube", "cubeC": "cube",
         "SquareNut": "square nut", "RoundNut": "round nut", "Can": "can",
-        "Milk": "milk carton", "Bread": "loaf of bread", "Cereal": "cereal box",
+        "Milk": "milk carton", "Bread": "loaf of bread", "Cereal": "cereal box", "cup": "cup",
     }
 )  # fmt: skip
 

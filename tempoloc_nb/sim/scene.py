@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import TempolocError, unknown
-from .gap_scenes import press_buttons, push_cube
+from .gap_scenes import pour_balls, press_buttons, push_cube
 from .motion import Floats
 
 # %% auto #0
@@ -72,6 +72,7 @@ ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
         "milk": "PickPlaceMilk",
         "bread": "PickPlaceBread",
         "cereal": "PickPlaceCereal",
+        "pour": "PourBalls",
     }
 )
 TEXTURES = ("light-wood", "gray-felt", "dark-wood")
@@ -142,7 +143,8 @@ def _classes() -> Mapping[str, Any]:
 
     robosuite.utils.log_utils.ROBOSUITE_DEFAULT_LOGGER.setLevel("ERROR")
     known = {**REGISTERED_ENVS, "StackThreeCubes": _three_cubes(REGISTERED_ENVS["Stack"])}
-    known |= {"PushCube": push_cube(REGISTERED_ENVS["Lift"]), "PressButtons": press_buttons(REGISTERED_ENVS["Lift"])}
+    gaps = {"PushCube": push_cube, "PressButtons": press_buttons, "PourBalls": pour_balls}
+    known |= {name: added(REGISTERED_ENVS["Lift"]) for name, added in gaps.items()}
     return {task: _dressed(known[name]) for task, name in ENVIRONMENTS.items()}
 
 # %% ../../nbs/65_sim/30_scene.ipynb #31302aaf
@@ -197,6 +199,7 @@ VIEWS: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float]
         **dict.fromkeys(("lift", "stack-two", "stack-three", "push", "press"), _TABLE),
         **dict.fromkeys(("square", "nut-assembly", "thread"), _PEGS),
         **dict.fromkeys(_BIN_TASKS, ((0.90, 0.05, 1.55), (-0.02, 0.02, 0.90), 50.0)),
+        "pour": ((0.82, 0.0, 1.42), (0.0, 0.0, 0.92), 42.0),
         "door": ((0.45, 0.45, 1.60), (-0.10, -0.02, 1.02), 50.0),
     }
 )

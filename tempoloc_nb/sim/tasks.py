@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .episode import EpisodeFailed, down, forward, place_hand, place_object
-from .gap_scenes import BUTTONS
+from .gap_scenes import BALLS, BOWL, BUTTONS, CUP, HANDLE
 from .motion import Floats, Timing
 from .scene import Looks
 
@@ -111,20 +111,30 @@ SCRIPTS: Mapping[str, Script] = MappingProxyType(
             ("SquareNut", "RoundNut"),
             after=("insert:SquareNut",),
         ),
+        "pour": Script(
+            (
+                ("grasping the cup", "grasp:cup"),
+                ("pouring into the bowl", "pour:cup"),
+                ("releasing the cup", "release:cup"),
+            ),
+            Timing((1.8, 3.8, 3.6)),
+            ("cup", "bowl", *BALLS),
+        ),
     }
 )
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #be25456a
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a fixed object, with the attributes of robosuite's objects that are used here.
+    """A part of an object, with the attributes of robosuite's objects that are used here.
 
-    `base` is the body that is moved to place the object.
+    `base` is the body that is moved to place a fixed object; a free one has a joint in `joints`.
     """
 
     root_body: str
     contact_geoms: tuple[str, ...]
     base: str = ""
+    joints: tuple[str, ...] = ()
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #a5320daa
 def task_objects(env: Any, task: str) -> dict[str, Any]:
@@ -134,6 +144,8 @@ def task_objects(env: Any, task: str) -> dict[str, Any]:
     named = {thing.name: thing for thing in env.model.mujoco_objects}
     named |= {"goal": Part("goal", (), "goal")}
     named |= {name: Part(name, (f"{name}_cap",), f"{name}_base") for name in BUTTONS}
+    named |= {"bowl": Part("bowl", (), "bowl"), "cup": Part("cup_main", ("cup_handle",), joints=("cup_joint",))}
+    named |= {name: Part(name, (f"{name}_ball",), joints=(f"{name}_joint",)) for name in BALLS}
     return {name: named[name] for name in SCRIPTS[task].objects}
 
 # %% ../../nbs/65_sim/20_tasks.ipynb #2a2479ca
@@ -214,6 +226,27 @@ def _press(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
     return spots, start, [_distance(start, spots[0]), _distance(*spots)]
 
 
+def _pour(env: Any, looks: Looks, rng: np.random.Generator) -> Placement:
+    # the cup's handle points roughly to the arm, and the bowl is beside the cup
+    table = float(env.table_offset[2])
+    while True:
+        cup, bowl = rng.uniform(((0.0, -0.20), (0.0, -0.13)), ((0.08, 0.20), (0.08, 0.13)))
+        cube = rng.uniform((-0.15, -0.22), (0.09, 0.22))
+        yaw = rng.uniform(-0.35, 0.35)
+        handle = cup - HANDLE * np.array([np.cos(yaw), np.sin(yaw)])
+        free = min(np.hypot(*(cube - other)) for other in (cup, bowl, handle)) > 0.12
+        if free and abs(cup[1] - bowl[1]) > 0.17:
+            break
+    place_object(env, env.cube, np.array([*cube, table + float(env.cube.size[2]) + 0.001, rng.uniform(-np.pi, np.pi)]))
+    floor = table + 0.015  # of the cup, and a ball's radius
+    turns = np.arange(3) * 2 * np.pi / 3
+    balls = [np.array([*(cup + 0.013 * np.array([np.cos(a), np.sin(a)])), floor, 0.0]) for a in turns]
+    spots = [np.array([*cup, table + CUP[2] / 2 + 0.001, yaw]), np.array([*bowl, table + BOWL[2] / 2, 0.0])]
+    start = np.array([*rng.uniform((-0.20, -0.22), (0.0, 0.22)), table + rng.uniform(0.14, 0.30), 0.0])
+    spots += [*balls, np.array([*cup, floor + 0.018, 0.0])]
+    return spots, start, [_distance(start, spots[0]), _apart(*spots[:2])]
+
+
 _LAYOUTS: Mapping[str, Callable[[Any, Looks, np.random.Generator], Placement]] = MappingProxyType(
     {
         "lift": lambda env, looks, rng: _cubes(env, looks, rng, 1),
@@ -225,6 +258,7 @@ _LAYOUTS: Mapping[str, Callable[[Any, Looks, np.random.Generator], Placement]] =
         "push": _push,
         "press": _press,
         "thread": _nuts,
+        "pour": _pour,
     }
     | {task: partial(_in_bin, thing) for task, thing in BINNED.items()}
 )
@@ -241,7 +275,7 @@ def lay_out(env: Any, task: str, durations: Floats, timing: Timing, looks: Looks
     options = [_LAYOUTS[task](env, looks, rng) for _ in range(LAYOUTS)]
     spots, start, _ = min(options, key=lambda option: _misfit(option[2], durations, timing))
     for thing, spot in zip(task_objects(env, task).values(), spots, strict=False):
-        if isinstance(thing, Part):
+        if isinstance(thing, Part) and thing.base:
             env.sim.model._model.body_pos[env.sim.model.body_name2id(thing.base)] = spot[:3]
         else:
             place_object(env, thing, spot)

@@ -25,6 +25,7 @@ from tempoloc_nb.finetuning.config import make_config, write_config
 from tempoloc_nb.finetuning.cosmos.env import VARIABLE, cosmos_python
 from tempoloc_nb.finetuning.costs import ModelShape, Resizing, lora_parameters, memory, schedule, vision_tokens
 from tempoloc_nb.finetuning.facts import data_facts, lengths_of, model_facts
+from tempoloc_nb.finetuning.keys import known_keys
 from tempoloc_nb.finetuning.rules import EvaluationSettings, Finding, division_findings, key_findings, vision_findings
 from tempoloc_nb.finetuning.training_file import TrainingFile, Vision
 
@@ -322,6 +323,20 @@ def test_cosmos_rls_environment_is_asked(tmp_path: Path, dataset: tuple[Path, li
     assert report.estimates["steps"]
     with pytest.raises(TempolocError, match="no Python there"):
         cosmos_python(tmp_path / "nothing")
+
+
+def test_without_flash_attn_there_is_torchs_attention_and_no_compiling(
+    tmp_path: Path, dataset: tuple[Path, list[Sample]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optional = {"flash_attn": False, "decord": True, "torchcodec": False}
+    told = {"versions": {"cosmos-rl": known_keys().version}, "redis": True, "optional": optional}
+    answers = {"describe": told, "validate": {"problems": [], "trainer": None}}
+    monkeypatch.setattr(sft_check, "ask", lambda python, what, *more: answers[what])
+    report = report_on(tmp_path, good(dataset[0]), cosmos=Path(sys.executable))
+    assert errors(report) == {}
+    assert any("torch's own attention takes its place" in f.message for f in report.findings)
+    compiled = report_on(tmp_path, good(dataset[0]) | {"train.compile": True}, cosmos=Path(sys.executable))
+    assert "cannot be compiled" in errors(compiled)["train.compile"]
 
 
 def test_a_python_without_this_package_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""Our files in cosmos-framework's own hands. Needs a checkout of it: COSMOS_FRAMEWORK_SRC=FOLDER.
+"""Our files in cosmos-framework's own hands. Needs a checkout of it, tried with its release of 2026-08-21:
+
+    git clone https://github.com/NVIDIA/cosmos-framework && export COSMOS_FRAMEWORK_SRC=$PWD/cosmos-framework
 
 Its loader's module imports what a training needs (boto3, CUDA), so the functions that read a file are taken out of it.
 """
@@ -17,13 +19,15 @@ from typing import Any
 
 import pytest
 
+from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.formats import cosmos as cosmos_jsonl
 from tempoloc_nb.formats.captions import PROMPT_FOLDERS, caption_prompt, rewrite_prompts
 from tempoloc_nb.formats.cosmos import export_cosmos
 
 SOURCE = Path(os.environ.get("COSMOS_FRAMEWORK_SRC", "")) / "cosmos_framework"
 pytestmark = pytest.mark.skipif(
-    not os.environ.get("COSMOS_FRAMEWORK_SRC"), reason="COSMOS_FRAMEWORK_SRC names no checkout of cosmos-framework"
+    not os.environ.get("COSMOS_FRAMEWORK_SRC"),
+    reason="COSMOS_FRAMEWORK_SRC names no checkout: git clone https://github.com/NVIDIA/cosmos-framework",
 )
 
 
@@ -66,7 +70,9 @@ def loader(captions: dict[str, Any]) -> dict[str, Any]:
 def test_their_loader_takes_every_line(tmp_path: Path, loader: dict[str, Any], captions: dict[str, Any]) -> None:
     done = export_cosmos("sim", tmp_path / "t.jsonl", copy_videos=True)
     found = loader["_load_sft_metadata_from_s3"](None, str(done.output), 61)
-    assert len(found) == done.kept == 58
+    short = done.dropped["fewer than 61 frames"]
+    assert len(found) == done.kept == len(load_benchmark("sim").with_videos()) - len(short)
+    assert done.kept > len(short) > 0
     for record in found:
         assert Path(record["vision_path"]).is_file()
         (window,) = record["t2w_windows"]

@@ -128,7 +128,7 @@ def test_clips_with_detours() -> None:
 def test_the_gripper_does_not_show_the_gaps() -> None:
     gaps = load_benchmark(data_dir() / "benchmarks" / "gaps" / "manifest.jsonl.xz")
     answers = gripper_answers(gaps, read_gripper(gaps.root / "signals.npz", gaps.clips))
-    for family in find_families("gaps"):
+    for family in (f for f in find_families("gaps") if f.key in gaps.tasks):
         clips = gaps.of_task(family.key)
         assert len(clips) == 8
         assert all(c.seed in family.seeds for c in clips)

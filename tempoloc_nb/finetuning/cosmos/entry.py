@@ -13,6 +13,7 @@ from typing import Any
 from ...core.errors import TempolocError
 from ...data.sample import chat_messages, from_row
 from ...data.store import dataset_place, load_samples
+from .torch_attention import take_its_place
 
 # %% auto #0
 __all__ = ['ConversationDataset', 'dataset_of', 'validation_of', 'main']
@@ -58,7 +59,9 @@ def validation_of(config: Any) -> ConversationDataset | None:
 
 # %% ../../../nbs/60_finetuning/100_cosmos_entry.ipynb #4ab63357
 def main() -> None:
-    """Run the part of cosmos-rl that this process was started for."""
+    """Run the part of cosmos-rl that this process was started for; without flash-attn, with torch's attention."""
+    if take_its_place():
+        print("tempoloc: flash-attn is not installed, torch's own attention is in its place", flush=True)
     entry: Any = importlib.import_module("cosmos_rl.launcher.worker_entry")
     entry.main(dataset=dataset_of, val_dataset=validation_of)
 

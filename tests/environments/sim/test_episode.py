@@ -15,6 +15,7 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sim.demonstration import MAX_IDLE, PLAYED, RATE, simulate_episode, workshop
 from tempoloc_nb.sim.episode import EpisodeFailed, LiveEpisode
 from tempoloc_nb.sim.families import ClipFamily, families, find_families
+from tempoloc_nb.sim.gap_scenes import BOWL, RIM
 from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
 from tempoloc_nb.sim.scene import make_environment
 from tempoloc_nb.sim.truth import agreement, estimate_instants
@@ -160,6 +161,26 @@ def test_a_shut_gripper_shows_no_event(task: str) -> None:
         assert moving[0] / episode.rate == pytest.approx(instants["touch:cube"], abs=0.1)
     else:
         assert instants["press:green"] < instants["touch:blue"] < instants["press:blue"]
+
+
+def test_a_cup_is_emptied_while_the_gripper_stays_shut() -> None:
+    episode = first_success(some_family("pour", "Panda"))
+    instants, objects = episode.meta["instants"], list(episode.meta["objects"])
+    shut = episode.aperture[int((instants["grasp:cup"] + 0.3) * RATE) : int(instants["open:cup"] * RATE)]
+    assert np.ptp(shut) < 0.005
+    assert label_errors(episode)[0] <= 2.0
+    assert episode.aperture[int(instants["release:cup"] * RATE)] == pytest.approx(shut.mean(), abs=0.002)
+    x, y, _, _ = episode.demo["obs/robot0_eef_quat"].T  # of a hand that points down when it grasps
+    tilt = np.degrees(np.arccos(np.clip(2 * (x**2 + y**2) - 1, -1, 1)))
+    when = round(20 * instants["pour:cup"])
+    assert 80 < tilt[when] < 100
+    assert tilt[: when - 60].max() < 10
+    assert tilt[-1] < 10
+    things = episode.demo["obs/object"].reshape(len(tilt), len(objects), 7)[:, :, :3]
+    away = np.linalg.norm(things[:, objects.index("ball0") :] - things[:, [objects.index("cup")]], axis=2).max(axis=1)
+    assert away[when - 2] < RIM < away[when + 2]
+    bowl = things[-1, objects.index("bowl")]
+    assert np.hypot(*(things[-1, objects.index("ball0") :] - bowl)[:, :2].T).max() < BOWL[1]
 
 
 def test_starts_of_skills_are_where_the_hand_is_near() -> None:

@@ -1,0 +1,162 @@
+"""Score models once on clips that nobody has seen: seeds drawn now, one scoring, a log that is committed.
+
+The families are those of the split `test`, with seeds drawn when the command is first given: after the last training.
+The log's first line holds the seeds and the models' hashes; it is written before any clip exists. Then the clips are
+simulated and rendered, the models answer, and each model's strict score becomes a line of the log. The command goes on
+where it stopped. A second scoring, or one of other weights, needs `--again`, and the log says so.
+
+robosuite needs an environment of its own (`make test-sim` makes `.venv-sim`):
+
+    python benchmarks/sealed.py MODEL... [--n 100] [--stamps frame] [--sim-python .venv-sim/bin/python]
+
+The log is benchmarks/results/sealed.jsonl; commit it with the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import secrets
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.models.locate import model_folder
+from tempoloc_nb.sim.families import SEEDS, families, find_families
+
+LOG = Path(__file__).parent / "results" / "sealed.jsonl"
+# Run in the simulator's environment, which has neither torch nor our command's other needs.
+SIMULATE = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+from tempoloc_nb.sim.families import find_families
+from tempoloc_nb.sim.make import simulate_clips
+seeds, n, out = json.loads(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+for family in find_families("test"):
+    if family.key in seeds:
+        print(simulate_clips(replace(family, split="sealed", first_seed=seeds[family.key]), n, out, states=False))
+"""
+
+
+def weights_hash(folder: Path) -> str:
+    """SHA-256 of a model folder's weights."""
+    found = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def find_models(names: Sequence[str]) -> dict[str, Path]:
+    """The folder of each model. Raises `TempolocError` for one that has no weights here."""
+    found = {name: model_folder(name) or Path(name) for name in names}
+    for name, folder in found.items():
+        if not list(folder.glob("*.safetensors")):
+            raise TempolocError(f"{name} is no model folder with weights: give the folder")
+    return found
+
+
+def draw_seeds(keys: Sequence[str], taken: int) -> dict[str, int]:
+    """The first seed of each family: drawn from the machine's entropy, above `taken`, no two ranges in common."""
+    start = taken + SEEDS * secrets.randbelow(1000)
+    return {key: start + (2 * i + secrets.randbelow(2)) * SEEDS for i, key in enumerate(keys)}
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def note(path: Path, line: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8", newline="\n") as log:
+        log.write(json.dumps(line) + "\n")
+
+
+def seal(log: Path, hashes: dict[str, str], keys: Sequence[str], n: int, again: bool) -> dict[str, Any]:
+    """The line that says what is scored on what: the log's own, or a new one.
+
+    Raises `TempolocError` if the log has a scoring, or seeds drawn for other weights or another number of clips.
+    """
+    lines = read_log(log)
+    drawn = [line for line in lines if line["what"] == "drawn"]
+    if drawn and not again:
+        scored = sum(line["what"] == "scored" for line in lines[lines.index(drawn[-1]) :])
+        if scored == len(drawn[-1]["models"]):
+            raise TempolocError(
+                f"{log} says that these clips were scored on {lines[-1]['at']}: --again scores once more"
+            )
+        if (drawn[-1]["models"], drawn[-1]["n"]) != (hashes, n):
+            raise TempolocError(
+                f"{log} has seeds that were drawn for other models or another n: --again draws new ones"
+            )
+        return drawn[-1]
+    seeds = draw_seeds(keys, (len(families()) + 100) * SEEDS)
+    line = {"what": "drawn", "at": now(), "again": bool(drawn), "n": n, "seeds": seeds, "models": hashes}
+    note(log, line)
+    return line
+
+
+def answer(model: Path, out: Path, predictions: Path, stamps: str, batch: int) -> None:
+    """Ask a model about every clip, greedily, with answers in free form."""
+    asked = ["--prompt", "tiny", "--stamps", stamps, "--fps", "8", "--batch", str(batch), "-o", str(predictions)]
+    asked += ["--temperature", "0", "--repetition-penalty", "1", "--max-new-tokens", "400"]
+    command = [sys.executable, "-m", "tempoloc_nb", "localize", "--model", str(model)]
+    subprocess.run([*command, "--benchmark", str(out / "manifest.jsonl"), *asked], check=True)
+
+
+def score(predictions: Path, out: Path) -> Any:
+    """What `tempoloc evaluate` says of answers, strictly."""
+    command = [
+        sys.executable,
+        "-m",
+        "tempoloc_nb",
+        "evaluate",
+        str(predictions),
+        "--benchmark",
+        str(out / "manifest.jsonl"),
+    ]
+    return json.loads(subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--n", type=int, default=100, help="clips a family")
+    parser.add_argument("--task", action="append", help="these families alone; repeatable")
+    parser.add_argument("--stamps", default="frame")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--out", type=Path, default=Path("runs/sealed"))
+    parser.add_argument("--log", type=Path, default=LOG)
+    parser.add_argument("--sim-python", default=".venv-sim/bin/python")
+    parser.add_argument("--again", action="store_true", help="draw and score once more; the log says so")
+    args = parser.parse_args(argv)
+    try:
+        folders = find_models(args.models)
+        hashes = {name: weights_hash(folder) for name, folder in folders.items()}
+        keys = args.task or [family.key for family in find_families("test")]
+        line = seal(args.log, hashes, keys, args.n, args.again)
+    except TempolocError as error:
+        print(error, file=sys.stderr)
+        return 1
+    out = args.out / line["at"].replace(":", "")
+    subprocess.run([args.sim_python, "-c", SIMULATE, json.dumps(line["seeds"]), str(args.n), str(out)], check=True)
+    for i, (name, folder) in enumerate(folders.items()):
+        predictions = out / f"model{i}.jsonl"
+        answer(folder, out, predictions, args.stamps, args.batch)
+        found = score(predictions, out)
+        note(args.log, {"what": "scored", "at": now(), "model": name, "stamps": args.stamps, "result": found})
+        print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
