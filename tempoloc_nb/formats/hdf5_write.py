@@ -112,7 +112,7 @@ def plan_of(demo: Any, clip: Clip, steps: Mapping[str, int], to: Target) -> Plan
         if missing and not to.create:
             raise TempolocError(
                 f"{where} has no signal {missing[0]!r} in {group}, but {', '.join(present) or 'none'}: prepare the file"
-                " with MimicGen or Isaac Lab first, or allow new signals"
+                " with MimicGen or Isaac Lab first, or allow new signals (--create)"
             )
         for name, values in present.items():
             if values.size != length:
