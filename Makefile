@@ -11,8 +11,9 @@ SIM_BIN := $(SIM_VENV)/bin
 MIMIC_BIN := $(MIMIC_VENV)/bin
 VLLM_BIN := $(VLLM_VENV)/bin
 COSMOS_BIN := $(COSMOS_VENV)/bin
-# Checking and testing need a CPU. Training needs GPUs, another torch and flash-attn: those of cosmos-rl's own image are
-# COSMOS_TORCH='torch==2.8.0 torchvision==0.23.0', and then pip install --no-build-isolation flash-attn==2.8.3.
+# Checking and testing need a CPU. Training needs GPUs and another torch: that of cosmos-rl's own image is
+# COSMOS_TORCH='torch==2.8.0 torchvision==0.23.0', and then pip install --no-build-isolation flash-attn==2.8.3; without
+# flash-attn, torch's own attention takes its place. torch 2.11 imports the trainer too, 2.13 does not.
 COSMOS_TORCH ?= torch==2.13.0 torchvision==0.28.0
 LEROBOT_PYTHON_BASE ?= python3.12
 PYTEST_WORKERS ?= 2

@@ -249,12 +249,12 @@ def ask(
 
 def limit(plan: dict[str, Any], backend: Any, prompt: Prompt, sampling: Sampling) -> dict[str, Any]:
     """The engine alone: all prompts are made before the clock starts."""
-    from tempoloc_nb.engines import vllm_offline as engines
+    from tempoloc_nb.engines.vllm_engine import VLLMEngine
 
     benchmark = clips_of(plan["clips"])
     videos = find_videos(benchmark, plan["videos"])
     requests = plan_requests(benchmark, videos, plan["fps"], plan["trials"], View(), prompt)
-    engine = engines._Engine(backend._vllm, backend.llm.llm_engine, sampling, backend._numbers)
+    engine = VLLMEngine(backend._vllm, backend.llm.llm_engine, sampling, backend._numbers)
     ready = [(r, backend._show(r)) for r in requests]
     prompts = [(r, shown.fps, engine.render(shown)) for r, shown in ready]
     answers = tokens = 0

@@ -5,13 +5,11 @@
 # %% ../../nbs/35_engines/110_http.ipynb #86cc83ca
 from __future__ import annotations
 
-import json
 import random
 import signal
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,8 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
-from ..core.texts import shown, well_formed
-from .keys import base_url, key_mask, read_key
+from .heard import Ears, TooLargeError, error_text, read_body
 
 if TYPE_CHECKING:
     import anyio
@@ -33,8 +30,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 # %% auto #0
-__all__ = ['Answer', 'LARGEST', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server', 'error_text', 'Client',
-           'event_loop', 'get_json']
+__all__ = ['Answer', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server', 'Client', 'event_loop', 'get_json']
 
 # %% ../../nbs/35_engines/110_http.ipynb #8e4eed42
 @dataclass(frozen=True, slots=True)
@@ -109,105 +105,6 @@ class Server:
         """Seconds that it is still to be left alone."""
         return max(0.0, self.rests_until - time.monotonic())
 
-# %% ../../nbs/35_engines/110_http.ipynb #8cd37536
-LARGEST = 2**21  # bytes of an answer, unpacked: half a million tokens
-
-
-async def _read(response: httpx.Response) -> bytes:
-    """An answer's body, unpacked; of an error's, the beginning. Raises `ValueError` if it is too large or damaged."""
-    packed = response.headers.get("Content-Encoding", "").strip().lower()
-    if packed not in ("", "identity", "gzip", "deflate"):
-        raise ValueError(f"an answer packed with {shown(packed)[:40]}, which was not asked for")
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32) if packed in ("gzip", "deflate") else None
-    most, taken, body = LARGEST if response.status_code == 200 else 2**16, 0, bytearray()
-    async for piece in response.aiter_raw():
-        taken += len(piece)
-        try:
-            body += unpacker.decompress(piece, most + 1 - len(body)) if unpacker else piece
-        except zlib.error as error:
-            raise ValueError(f"an answer that cannot be unpacked ({error})") from None
-        if max(taken, len(body)) > most:
-            if response.status_code == 200:
-                raise _TooLargeError(f"more than {LARGEST / 2**20:g} MiB")
-            break
-    return bytes(body)
-
-
-class _TooLargeError(ValueError):
-    """An answer of more than `LARGEST` bytes."""
-
-# %% ../../nbs/35_engines/110_http.ipynb #c33d1bff
-class _Ears:
-    """What is heard of servers: texts without the key, and errors in one line that a terminal can show."""
-
-    def __init__(self, key_variable: str) -> None:
-        self.key = read_key(key_variable)
-        self.mask = key_mask(self.key)
-
-    def address(self, url: str) -> str:
-        """A server's address. Raises `TempolocError` if it is none, or the key is in it."""
-        httpx, found = import_optional("httpx", "a server"), base_url(url)
-        try:
-            name = httpx.URL(found).host
-        except (httpx.InvalidURL, UnicodeError):
-            raise TempolocError(f"{found[:200]!r} is not a server's URL") from None
-        if not name or self.mask(found) != found:
-            raise TempolocError("a server's URL holds no keys, and this one has the key of the environment in it")
-        return found
-
-    def open(self, connect: float) -> httpx.AsyncClient:
-        """A client that sends the key, and waits `connect` s for a connection."""
-        httpx_ = import_optional("httpx", "a server")
-        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
-        try:
-            client: httpx.AsyncClient = httpx_.AsyncClient(
-                headers=headers, timeout=httpx_.Timeout(None, connect=connect), follow_redirects=False,
-                limits=httpx_.Limits(max_connections=None, max_keepalive_connections=None),
-            )  # fmt: skip
-        except (ValueError, ImportError, httpx_.InvalidURL):  # which may repeat the proxy's password
-            raise TempolocError("HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names a proxy that cannot be used") from None
-        return client
-
-    def line(self, text: str) -> str:
-        """The first line of a text, at most 300 characters."""
-        return shown(self.mask(well_formed(next(iter(text.strip().splitlines()), ""))))[:300]
-
-    def json(self, body: bytes) -> Any:
-        """The JSON of an answer. Raises `ValueError` if it is none, or nested too deep."""
-        try:
-            return self._clean(json.loads(body))
-        except RecursionError:
-            raise ValueError("nested too deep") from None
-
-    def _clean(self, found: Any) -> Any:
-        if isinstance(found, str):
-            return self.mask(well_formed(found))
-        if isinstance(found, list):
-            return [self._clean(one) for one in found]
-        if isinstance(found, dict):
-            return {self.mask(well_formed(name)): self._clean(one) for name, one in found.items()}
-        return found
-
-    def reason(self, response: httpx.Response, body: bytes) -> str:
-        """A response's status and the first line of its message."""
-        try:
-            text = error_text(self.json(body))
-        except ValueError:
-            text = body.decode(errors="replace")
-        if response.is_redirect and "Location" in response.headers:
-            text = f"it sends on to {response.headers['Location']}: give that address, if you trust it"
-        line = self.line(text)
-        return f"HTTP {response.status_code}" + (f", {line}" if line else "")
-
-
-def error_text(found: Any) -> str:
-    """What a JSON answer says of an error; "" if it speaks of none."""
-    if not isinstance(found, dict):
-        return ""
-    inner = found.get("error", found.get("detail", found.get("message")))
-    text = inner.get("message") if isinstance(inner, dict) else inner
-    return "" if text is None else str(text)
-
 # %% ../../nbs/35_engines/110_http.ipynb #5ee81deb
 class Client:
     """Posts JSON to the least busy of some servers. An async context manager; one event loop's.
@@ -224,7 +121,7 @@ class Client:
 
         if not urls or concurrency < 1:
             raise TempolocError(f"asking needs servers and a concurrency of 1 or more, got {len(urls)}, {concurrency}")
-        self._ears, self._key_variable = _Ears(key_variable), key_variable
+        self._ears, self._key_variable = Ears(key_variable), key_variable
         addresses = dict.fromkeys(map(self._ears.address, urls))
         self.servers = [Server(url, anyio.Semaphore(concurrency)) for url in addresses]
         self.patience = patience or Patience()
@@ -325,7 +222,7 @@ class Client:
         try:
             with anyio.fail_after(timeout):
                 async with self._http.stream("POST", server.url + path, json=body) as response:
-                    said = await _read(response)
+                    said = await read_body(response)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise _Fault(ears.line(str(error)) or "no connection", 0.0, heard=False) from None
         except TimeoutError:
@@ -333,7 +230,7 @@ class Client:
             raise _Fault(f"no answer within {timeout:g} s", 0.0) from None
         except httpx.TransportError as error:
             raise _Fault(f"connection lost ({type(error).__name__})", 0.0) from None
-        except _TooLargeError as error:
+        except TooLargeError as error:
             self._back(server)
             raise TempolocError(f"{server.url} answers with {error}: the rest was not read") from None
         except ValueError as error:
@@ -400,7 +297,7 @@ def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeou
     Raises `UnreachableError` if no connection or no answer comes within `timeout` s, or the key is refused, else
     `TempolocError`.
     """
-    httpx, ears = import_optional("httpx", "a server"), _Ears(key_variable)
+    httpx, ears = import_optional("httpx", "a server"), Ears(key_variable)
     url = ears.address(url)
     try:
         with event_loop() as portal:
@@ -416,7 +313,7 @@ def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeou
         raise UnreachableError(f"{url} cannot be reached (no answer within {timeout:g} s)") from None
     except (httpx.TransportError, httpx.InvalidURL) as error:
         raise UnreachableError(f"{url} cannot be reached ({ears.line(str(error)) or type(error).__name__})") from None
-    except _TooLargeError as error:
+    except TooLargeError as error:
         raise TempolocError(f"{url}{path} answers with {error}: does it speak OpenAI's protocol?") from None
     except ValueError as error:
         if isinstance(error, TempolocError):
@@ -424,10 +321,10 @@ def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeou
         raise TempolocError(f"{url}{path} is not JSON: does it speak OpenAI's protocol?") from None
 
 
-async def _get(ears: _Ears, url: str, timeout: float) -> tuple[httpx.Response, bytes]:
+async def _get(ears: Ears, url: str, timeout: float) -> tuple[httpx.Response, bytes]:
     """A response and its body, all of it within `timeout` s."""
     import anyio
 
     with anyio.fail_after(timeout):
         async with ears.open(timeout) as http, http.stream("GET", url) as response:
-            return response, await _read(response)
+            return response, await read_body(response)

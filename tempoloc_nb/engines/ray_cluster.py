@@ -28,7 +28,8 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from .protocol import Request, Response, clip_error, row_seed, sampling_fields, too_long
 from .qwen import Shown, show, tested_transformers
-from .vllm_offline import engine_arguments, import_vllm, vllm_prompt
+from .vllm_engine import vllm_prompt
+from .vllm_offline import engine_arguments, import_vllm
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..prompting.sampling import Sampling
 

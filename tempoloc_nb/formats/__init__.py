@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from tempoloc_nb.formats.captioning import caption_videos
     from tempoloc_nb.formats.captions import rewrite_prompts
     from tempoloc_nb.formats.convert import FORMATS, Converted, export_dataset, import_dataset
-    from tempoloc_nb.formats.hdf5 import read_signals, write_signals
+    from tempoloc_nb.formats.hdf5 import read_signals
+    from tempoloc_nb.formats.hdf5_write import write_signals
     from tempoloc_nb.formats.lerobot_read import read_lerobot
     from tempoloc_nb.formats.lerobot_write import write_lerobot_subtasks
 
@@ -27,7 +28,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "captioning": ["caption_videos"],
         "captions": ["rewrite_prompts"],
         "convert": ["FORMATS", "Converted", "export_dataset", "import_dataset"],
-        "hdf5": ["read_signals", "write_signals"],
+        "hdf5": ["read_signals"],
+        "hdf5_write": ["write_signals"],
         "lerobot_read": ["read_lerobot"],
         "lerobot_write": ["write_lerobot_subtasks"],
     },

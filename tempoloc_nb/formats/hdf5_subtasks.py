@@ -16,18 +16,8 @@ from ..clips.tasks import Event, Subtask, Task
 from ..core.errors import TempolocError
 from .autodata import read_descriptor
 from .convert import Converted, write_imported
-from tempoloc_nb.formats.hdf5 import (
-    DemoSignals,
-    Plan,
-    Target,
-    WrittenSignals,
-    plan_of,
-    read_signals,
-    signal_clips,
-    with_index,
-    write_plans,
-    write_signals,
-)
+from .hdf5 import DemoSignals, read_signals, signal_clips
+from .hdf5_write import Plan, plan_of, Target, with_index, write_plans, write_signals, WrittenSignals
 from tempoloc_nb.formats.hdf5_rules import (
     SIGNALS,
     START_SIGNALS,

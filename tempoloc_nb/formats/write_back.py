@@ -14,7 +14,8 @@ from pathlib import Path
 from ..clips.tasks import Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
-from .hdf5 import held_file, opened_demos, read_signals, write_signals
+from .hdf5 import held_file, opened_demos, read_signals
+from .hdf5_write import write_signals
 from .hdf5_frames import DemoFrames
 from .hdf5_rules import SIGNALS, Layout, check_order
 from .hdf5_subtasks import check_clip, check_subtasks_said, write_subtasks

@@ -20,7 +20,7 @@ from ..core.files import read_text
 from ..core.settings import data_dir
 from ..formats.gripper import read_gripper
 from ..formats.recordings import Choice, find_recordings, is_dataset
-from ..inference.consensus import Combined, combine_answers
+from ..inference.consensus import Combined, combine_answers, move_events
 from ..inference.find import Found, FoundEvent
 from ..inference.signals import Signal
 from ..prompting.answers import parse_answer
@@ -68,7 +68,7 @@ OWN = "own"
 
 
 def _answers_of(found: Found, clip: Clip) -> Answers | None:
-    """The trials of a `Found`, read as `localize` read them."""
+    """The trials of a `Found`, read as `localize` read them, and its own boundaries, which fusion may have moved."""
     if not found.texts:
         return None
     read = [parse_answer(text, clip.labels, found.duration) for text in found.texts]
@@ -78,7 +78,8 @@ def _answers_of(found: Found, clip: Clip) -> Answers | None:
         times = tuple(e.start if e.usable else None for e in answer.events)
         ends = tuple(e.end if e.usable else None for e in answer.events)
         trials.append(Trial(number, text, tuple(e.status for e in answer.events), times, ends))
-    return Answers(Combined(clip.clip, OWN, found.model, found.fps, "start", len(read), events), tuple(trials))
+    combined = Combined(clip.clip, OWN, found.model, found.fps, "start", len(read), events)
+    return Answers(move_events(combined, found.boundaries), tuple(trials))
 
 
 def review_found(found: Sequence[Found], output: Path | str | None = None, who: str = "") -> Review:

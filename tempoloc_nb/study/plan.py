@@ -21,7 +21,8 @@ from ..models.locate import locate_model
 from .experiments import Experiment, clip_limit, committed, load_experiments
 from .models import Models
 from .report import Report
-from .runner import Planned, default_values, gpus_needed, notebook_cells, planned_runs
+from .notebooks import default_values, notebook_cells
+from .runner import gpus_needed, Planned, planned_runs
 
 # %% auto #0
 __all__ = ['named_experiments', 'Asked', 'StudyPlan', 'plan_studies', 'plan_lines']

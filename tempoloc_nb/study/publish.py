@@ -20,7 +20,8 @@ from ..core.errors import TempolocError
 from ..core.files import read_object, write_json, write_text
 from ..core.settings import data_dir, settings
 from .report import markdown_table
-from .runner import finished_run, run_hash, study_notebooks, why_left_out
+from .notebooks import study_notebooks
+from .runner import finished_run, run_hash, why_left_out
 from ..tiny.plan import TrainingPlan, load_plan
 
 # %% auto #0

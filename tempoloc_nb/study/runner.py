@@ -5,7 +5,6 @@
 # %% ../../nbs/85_study/90_runner.ipynb #33a07fbc
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ from typing import Any
 
 import tempoloc_nb
 from ..core.errors import TempolocError
-from ..core.files import first_line, read_object, write_json, write_text
+from ..core.files import read_object, write_json, write_text
 from ..core.machine import gpu_count
 from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
@@ -28,13 +27,12 @@ from ..models.checkpoints import folder_revision
 from ..models.locate import locate_model
 from .curves import log_files
 from .experiments import zero_shot_model
+from .notebooks import chosen_notebooks, default_values, notebook_cells, notebook_parameters
 from .report import Report
 
 # %% auto #0
-__all__ = ['OWN_PARAMETERS', 'start', 'study_notebooks', 'Cell', 'notebook_cells', 'notebook_parameters', 'default_values',
-           'chosen_notebooks', 'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'result_hashes',
-           'run_notebook', 'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'run_studies', 'sum_up',
-           'write_index']
+__all__ = ['start', 'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'result_hashes', 'run_notebook',
+           'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'run_studies', 'sum_up', 'write_index']
 
 # %% ../../nbs/85_study/90_runner.ipynb #f8ae27c8
 def start(profile: str, output: str | Path | None = None, **parameters: Any) -> Report:
@@ -44,114 +42,6 @@ def start(profile: str, output: str | Path | None = None, **parameters: Any) -> 
     """
     settings().profile(profile)
     return Report(Path(output) if output else None, profile, {"profile": profile, **parameters})
-
-# %% ../../nbs/85_study/90_runner.ipynb #a3928e38
-def study_notebooks(only: Sequence[str] = ()) -> tuple[Path, ...]:
-    """The study notebooks in order, or those whose name contains one of `only`.
-
-    Raises `TempolocError` if there are none (an installed package has none: studies need a checkout).
-    """
-    folder = settings().paths.studies
-    found = sorted(p for p in folder.glob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
-    if not found:
-        raise TempolocError("no study notebooks here: `tempoloc study` needs a checkout of the repository")
-    chosen = [p for p in found if not only or any(name in p.stem for name in only)]
-    if not chosen:
-        raise TempolocError(f"no study matches {', '.join(only)}: choose from {', '.join(p.stem for p in found)}")
-    return tuple(chosen)
-
-# %% ../../nbs/85_study/90_runner.ipynb #9263e73a
-OWN_PARAMETERS = ("profile", "output")  # set by the runner
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A notebook's cell: its kind ("code", "markdown"), its text and its tags."""
-
-    kind: str
-    text: str
-    tags: tuple[str, ...]
-
-    def code(self, where: str) -> ast.Module:
-        """The cell as Python; raises `TempolocError`, which names `where`, if it is none."""
-        try:
-            return ast.parse(self.text)
-        except (SyntaxError, ValueError) as error:
-            raise TempolocError(f"{where} has a cell that is no Python: {first_line(error)}") from None
-
-
-def notebook_cells(notebook: Path) -> tuple[Cell, ...]:
-    """The cells of a notebook; raises `TempolocError` for a file that is none."""
-    try:
-        return tuple(
-            Cell(c["cell_type"], "".join(c["source"]), tuple(c.get("metadata", {}).get("tags", [])))
-            for c in read_object(notebook, "notebook")["cells"]
-        )
-    except (KeyError, TypeError, AttributeError):
-        raise TempolocError(f"{notebook.name} is no notebook: a cell lacks its kind or its text") from None
-
-
-def notebook_parameters(notebook: Path) -> dict[str, str]:
-    """The names in the notebook's `parameters` cell and their default values as source text.
-
-    Raises `TempolocError` unless there is exactly one such cell, or if it lacks `profile` or `output`.
-    """
-    tagged = [c for c in notebook_cells(notebook) if "parameters" in c.tags]
-    if len(tagged) != 1:
-        raise TempolocError(f"{notebook.name} has {len(tagged)} cells tagged `parameters`; a study needs exactly one")
-    found = {}
-    for node in tagged[0].code(notebook.name).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found[node.targets[0].id] = ast.unparse(node.value)
-    for name in OWN_PARAMETERS:
-        if name not in found:
-            raise TempolocError(f"{notebook.name}: the parameters cell lacks {name!r}")
-    return found
-
-# %% ../../nbs/85_study/90_runner.ipynb #de026ac1
-def default_values(notebook: Path) -> dict[str, Any]:
-    """The notebook's parameters with their default values; what is no literal stays source text."""
-    found: dict[str, Any] = {}
-    for name, text in notebook_parameters(notebook).items():
-        try:
-            found[name] = ast.literal_eval(text)
-        except ValueError:
-            found[name] = text
-    return found
-
-# %% ../../nbs/85_study/90_runner.ipynb #c90707f9
-def chosen_notebooks(overrides: Mapping[str, Any], only: Sequence[str] = ()) -> tuple[Path, ...]:
-    """The studies that a run with `overrides` is about: those that know all of them.
-
-    Another `model` changes nothing in a study that asks no model. Raises `TempolocError` as `study_notebooks` does, for
-    an override that no chosen notebook knows or that the runner sets itself, and if no study knows all overrides.
-    """
-    known = {notebook: set(notebook_parameters(notebook)) for notebook in study_notebooks(only)}
-    every = set().union(*known.values())
-    for name in overrides:
-        if name in OWN_PARAMETERS:
-            raise TempolocError(f"{name} is set by the runner: use --profile, not -p {name}")
-        if name not in every:
-            names = ", ".join(sorted(every.difference(OWN_PARAMETERS))) or "none"
-            raise TempolocError(f"unknown parameter {name!r}: the chosen studies know {names}")
-    chosen = tuple(n for n, names in known.items() if set(overrides) <= names)
-    if not chosen:
-        raise TempolocError(f"no study knows {' and '.join(overrides)} together: give them in runs of their own")
-    for name, value in overrides.items():
-        _check_value(name, value, default_values(chosen[0])[name])
-    return chosen
-
-
-def _check_value(name: str, value: Any, default: Any) -> None:
-    """Raise `TempolocError` for a value of another kind than the default, or a number out of range."""
-    if isinstance(default, str):
-        if not isinstance(value, str):
-            raise TempolocError(f"the parameter {name} is a text: -p {name} '\"{value}\"'")
-        return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 <= value <= 1e9 or (default and not value):
-        wanted = "above 0" if default else "of 0 or more"
-        raise TempolocError(f"the parameter {name} is a number {wanted}, not {str(value)[:40]}")
 
 # %% ../../nbs/85_study/90_runner.ipynb #47f7d752
 def study_inputs() -> list[Path]:

@@ -14,8 +14,9 @@ import pytest
 from asking import SHORT, requests
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines import vllm_offline
+from tempoloc_nb.engines import vllm_engine, vllm_offline
 from tempoloc_nb.engines.protocol import row_seed
+from tempoloc_nb.engines.vllm_engine import VLLMEngine
 from tempoloc_nb.engines.vllm_offline import failure
 
 STARTED = """(EngineCore pid=7) ERROR 11-22 03:40:11 [core.py:1100] EngineCore failed to start.
@@ -122,9 +123,9 @@ def test_a_clips_other_trials_wait_for_its_first(monkeypatch: pytest.MonkeyPatch
     def params(_: Any, request: Any, sampling: Any, trial: int, *, tell: bool = False) -> dict[str, Any]:
         return {"seed": row_seed(sampling.seed, request.clip, trial), "tell": tell}
 
-    monkeypatch.setattr(vllm_offline, "sampling_params", params)
+    monkeypatch.setattr(vllm_engine, "sampling_params", params)
     core = Core()
-    engine = vllm_offline._Engine(None, core, SHORT, count())
+    engine = VLLMEngine(None, core, SHORT, count())
     one, two = requests(2, trials=3)
     alone = replace(two, clip="alone", trials=(2,))
     for clip in (one, two, alone):
@@ -148,8 +149,8 @@ def test_a_clips_other_trials_wait_for_its_first(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_stream_that_is_left_takes_the_waiting_trials_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_offline, "sampling_params", lambda *_, tell: {"seed": 0, "tell": tell})
-    engine = vllm_offline._Engine(None, Core(), SHORT, count())
+    monkeypatch.setattr(vllm_engine, "sampling_params", lambda *_, tell: {"seed": 0, "tell": tell})
+    engine = VLLMEngine(None, Core(), SHORT, count())
     (one,) = requests(1, trials=3)
     engine.add(one, 4.0, {"mm_kwargs": {"video": ["frames"]}, "mm_hashes": {"video": ["a"]}})
     engine.abort(list(engine.running))

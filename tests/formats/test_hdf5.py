@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats import hdf5 as demo_signals
-from tempoloc_nb.formats.hdf5 import demo_of, read_signals, signal_clips, write_signals
+from tempoloc_nb.formats import hdf5_write as demo_signals
+from tempoloc_nb.formats.hdf5 import demo_of, read_signals, signal_clips
 from tempoloc_nb.formats.hdf5_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
+from tempoloc_nb.formats.hdf5_write import write_signals
 from tempoloc_nb.sim import states as sim_states
 from tempoloc_nb.sim.families import families
 from tempoloc_nb.sim.render import SavedEpisode

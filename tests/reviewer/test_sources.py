@@ -58,6 +58,15 @@ def test_what_was_found_is_reviewed_from_python_and_from_its_file(
     assert again.source(again.clip("own/a")) == tmp_path / "videos" / "a.mp4"
 
 
+def test_boundaries_that_the_gripper_moved_are_reviewed_not_the_models(tmp_path: Path) -> None:
+    one = found(video(tmp_path / "a.mp4"))
+    moved = replace(one, model="m/fused", events=(replace(one.events[0], boundary=1.37), one.events[1]))
+    write_found([moved], tmp_path / "found.json")
+    for source in (moved, tmp_path / "found.json"):
+        review = open_review(source, output=tmp_path / "r.jsonl", who="Ada")
+        assert review.start(review.clip("own/a")) == ("m/fused at 4 fps, median of 2", (1.37, None))
+
+
 def test_what_was_found_in_a_dataset_goes_back_to_it(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     from lerobot_folders import small_dataset

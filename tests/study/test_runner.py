@@ -16,6 +16,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study import publish as publishing
 from tempoloc_nb.study import runner as study
+from tempoloc_nb.study.notebooks import chosen_notebooks, study_notebooks
 from tempoloc_nb.study.plan import plan_lines, plan_studies
 
 PARAMETERS = 'profile = "quick"\noutput = ""\nfactor = 2'
@@ -135,7 +136,7 @@ def test_a_study_of_training_logs_is_left_out_without_them(write_study: WriteStu
 def test_the_recipes_job_is_of_the_studies_of_one_model() -> None:
     """In this repository: studies that are about our own models alone are no part of it."""
     job = {"model": "nvidia/Cosmos-Reason1-7B", "benchmark": "recipe", "video_root": "videos"}
-    chosen = {n.stem[:2] for n in study.chosen_notebooks(job)}
+    chosen = {n.stem[:2] for n in chosen_notebooks(job)}
     assert {"04", "09"} <= chosen
     assert not {"01", "02", "03", "10", "11"} & chosen
 
@@ -270,7 +271,7 @@ def test_a_study_is_run_again_where_any_data_changed() -> None:
 def test_published_results_are_of_one_run() -> None:
     """In this repository: notebook outputs, tables and figures carry the same parameters and hashes."""
     paths = settings().paths
-    notebooks = study.study_notebooks()
+    notebooks = study_notebooks()
     there = [n for n in notebooks if not study.why_left_out(n, "full", {})]
     left = [n.stem for n in notebooks if n not in there]
     print(f"{len(left)} studies have no model here, and are not published: {', '.join(left) or '-'}")
@@ -291,7 +292,7 @@ def test_published_results_are_of_one_run() -> None:
 
 
 def test_study_notebooks_define_no_functions() -> None:
-    for notebook in study.study_notebooks():
+    for notebook in study_notebooks():
         for cell in json.loads(notebook.read_text())["cells"]:
             if cell["cell_type"] == "code":
                 source = "".join(cell["source"])

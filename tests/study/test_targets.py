@@ -553,7 +553,7 @@ STUDIES = sorted((ROOT / "nbs" / "studies").glob("*.ipynb"))
 
 @pytest.mark.parametrize("path", [p for p in STUDIES if p.stem[:2] >= "04"], ids=lambda p: p.stem)
 def test_a_study_defines_no_function_and_takes_the_shared_parameters(path: Path) -> None:
-    from tempoloc_nb.study.runner import notebook_parameters
+    from tempoloc_nb.study.notebooks import notebook_parameters
 
     cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
     assert not any(line.startswith(("def ", "class ")) for c in cells for line in "".join(c["source"]).splitlines())
