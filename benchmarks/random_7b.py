@@ -1,17 +1,18 @@
 """A folder with the configuration, tokenizer and processor of a Qwen2.5-VL of 7 billion parameters, to time engines.
 
-    python benchmarks/random_7b.py FOLDER
+    python benchmarks/random_7b.py FOLDER [--weights]
 
 Sizes are those of Qwen/Qwen2.5-VL-7B-Instruct (config.json, preprocessor_config.json), the limits of a frame those of
-qwen-vl-utils. There are no weights: `engine_speed.py --random-weights` has vLLM draw them (`load_format="dummy"`). The
+qwen-vl-utils. There are no weights: `engine_speed.py --random-weights` has vLLM draw them (`load_format="dummy"`). A
+training reads them from files: with `--weights` they are drawn on the GPU and written, 16.6 GB in bfloat16. The
 tokenizer is tempoloc-tiny's, filled up to the size of the vocabulary with words that no text has.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,23 @@ def fill_vocabulary(tokenizer: dict[str, Any]) -> None:
     words.update({f"x{i}q": i for i in range(VOCABULARY) if i not in taken})
 
 
-def main(folder: Path) -> None:
+def draw_weights(folder: Path, device: str = "cuda") -> None:
+    """Random weights of the configuration in `folder`, in bfloat16, written there under the hub's names."""
+    import torch
+
+    from tempoloc_nb.core.optional import import_transformers
+
+    transformers = import_transformers()
+    with torch.device(device):
+        config = transformers.AutoConfig.from_pretrained(folder)
+        model = transformers.AutoModelForImageTextToText.from_config(config, dtype=torch.bfloat16)
+    (folder / "model.safetensors").unlink()
+    kept = (folder / "config.json").read_text(encoding="utf-8")
+    model.save_pretrained(folder, max_shard_size="4GB")
+    (folder / "config.json").write_text(kept, encoding="utf-8")
+
+
+def main(folder: Path, weights: bool) -> None:
     from safetensors.numpy import save_file
 
     source = data_dir() / "models" / "tempoloc-tiny"
@@ -70,8 +87,14 @@ def main(folder: Path) -> None:
     import numpy as np
 
     save_file({"none": np.zeros(1, dtype=np.float32)}, folder / "model.safetensors")
+    if weights:
+        draw_weights(folder)
     print(folder)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--weights", action="store_true", help="draw weights on the GPU, and write them")
+    given = parser.parse_args()
+    main(given.folder, given.weights)

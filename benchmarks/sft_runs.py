@@ -142,7 +142,7 @@ def train(plan: argparse.Namespace, run: str) -> dict[str, Any]:
     tokens, steps = report.estimates.get("tokens of the run"), report.estimates.get("steps")
     if curve.seconds and tokens and steps:
         told["tokens a second"] = round(tokens / steps / curve.seconds)
-    exported = sorted(folder.glob("output/**/safetensors/*/model*.safetensors"), key=lambda p: p.stat().st_mtime)
+    exported = sorted(folder.glob("output/**/safetensors/*/config.json"), key=lambda p: p.stat().st_mtime)
     told["exported"] = str((exported[-1].parent if exported else folder / "output" / "model").relative_to(plan.folder))
     return told
 

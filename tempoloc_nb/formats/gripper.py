@@ -22,7 +22,7 @@ from .hdf5_poses import INFO, object_ways
 from .hdf5_rules import SIGNALS
 from .lerobot_read import parquet, read_info
 from ..inference.find import Found, Say, silent
-from ..inference.fuse import OUTCOMES, fuse_found
+from ..inference.fuse import fuse_found
 from ..inference.signals import Signal, Told, gripper_answers, motion_answers, signal_at, signal_rows
 from ..scoring.metrics import Floats
 from ..video.files import Footage, FrameSource
@@ -32,7 +32,7 @@ NPZ_HAND = 1e-3  # m, the unit of the hand's way in them
 STATE = "observation.state"
 
 # %% auto #0
-__all__ = ['NPZ_HZ', 'NPZ_HAND', 'STATE', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'opening_of', 'read_gripper',
+__all__ = ['NPZ_HZ', 'NPZ_HAND', 'STATE', 'LEFT', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'opening_of', 'read_gripper',
            'recording_signals', 'fuse_each', 'SignalRowSummary', 'write_signal_row']
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ec
@@ -141,6 +141,12 @@ def read_gripper(
     return found
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #544c302e
+LEFT = {  # why an event stays where the model put it
+    "far": "with no transition of the gripper in reach", "not shown": "that no gripper shows (--event-kind)",
+    "missing": "that the model did not find", "no signal": "without a signal",
+}
+
+
 def recording_signals(
     recordings: Sequence[Footage], *, rate: float | None = None, inverted: bool = False
 ) -> dict[Footage, Signal]:
@@ -172,7 +178,8 @@ def fuse_each(
         counts.update(outcomes)
         yield fused
     if counts:
-        say(f"moved to the gripper's signal: {', '.join(f'{counts[o]} {o}' for o in OUTCOMES if counts[o])}")
+        left = [f"{counts[o]} {why}" for o, why in LEFT.items() if counts[o]]
+        say("; ".join([f"the gripper moved {counts['moved']} of {counts.total()} events", *left]))
 
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #ec746898
