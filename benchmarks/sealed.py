@@ -81,6 +81,11 @@ def note(path: Path, line: dict[str, Any]) -> None:
         log.write(json.dumps(line) + "\n")
 
 
+def scored_since(lines: Sequence[dict[str, Any]], drawn: dict[str, Any]) -> list[str]:
+    """The models that were scored on these seeds."""
+    return [line["model"] for line in lines[lines.index(drawn) :] if line["what"] == "scored"]
+
+
 def seal(log: Path, hashes: dict[str, str], keys: Sequence[str], n: int, again: bool) -> dict[str, Any]:
     """The line that says what is scored on what: the log's own, or a new one.
 
@@ -89,8 +94,7 @@ def seal(log: Path, hashes: dict[str, str], keys: Sequence[str], n: int, again: 
     lines = read_log(log)
     drawn = [line for line in lines if line["what"] == "drawn"]
     if drawn and not again:
-        scored = sum(line["what"] == "scored" for line in lines[lines.index(drawn[-1]) :])
-        if scored == len(drawn[-1]["models"]):
+        if set(scored_since(lines, drawn[-1])) == set(drawn[-1]["models"]):
             raise TempolocError(
                 f"{log} says that these clips were scored on {lines[-1]['at']}: --again scores once more"
             )
@@ -149,7 +153,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     out = args.out / line["at"].replace(":", "")
     subprocess.run([args.sim_python, "-c", SIMULATE, json.dumps(line["seeds"]), str(args.n), str(out)], check=True)
+    done = scored_since(read_log(args.log), line)
     for i, (name, folder) in enumerate(folders.items()):
+        if name in done:
+            continue
         predictions = out / f"model{i}.jsonl"
         answer(folder, out, predictions, args.stamps, args.batch)
         found = score(predictions, out)

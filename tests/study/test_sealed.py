@@ -74,5 +74,8 @@ def test_other_weights_do_not_get_the_seeds(
     assert "other models" in capsys.readouterr().err
     models(tmp_path, "a", "b")
     assert sealed.seal(log, hashes, ["stack-three"], 100, False) == line
+    sealed.note(log, {"what": "scored", "model": names[0]})
+    assert sealed.main(command) == 0
+    assert [line.get("model") for line in lines(log)] == [None, *names]
     assert sealed.main(["nowhere"]) == 1
     assert capsys.readouterr().err.startswith("nowhere is no model folder")
