@@ -122,7 +122,7 @@ def find_instants(
 def holdings(
     touching: npt.NDArray[Any], names: Sequence[str], step: float
 ) -> list[tuple[str, float, float]]:
-    """Every time that an object is held, in order: (its name, from, to) in s, of how many fingers touch each, (N, K)."""
+    """Every time that an object is held, in order: (name, from, to) in s, of how many fingers touch each, (N, K)."""
     out = []
     for k, name in enumerate(names):
         held = debounce(touching[:, k] == 2)
