@@ -133,8 +133,10 @@ test-sim: $(SIM_VENV)/.ready
 test-mimic: $(MIMIC_VENV)/.ready
 	$(MIMIC_BIN)/python -m pytest tests/environments/mimic
 
-test-vllm: $(VLLM_VENV)/.ready
+test-vllm: $(VLLM_VENV)/.ready .transformers/vllm-lowest/.ready
 	$(VLLM_BIN)/python -m pytest tests/environments/vllm
+	PYTHONPATH=.transformers/vllm-lowest $(VLLM_BIN)/python -m pytest tests/environments/vllm/test_offline.py \
+		-k "budget or large or frame_rate"
 
 test-cosmos-rl: $(COSMOS_VENV)/.ready
 	$(COSMOS_BIN)/python -m pytest tests/environments/cosmos
