@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from . import data, finetune, generation, models, predictions, reviewing, study, tiny, videos
+from . import data, find, finetune, generation, models, predictions, reviewing, study, tiny, videos
 from .options import tell
 from .study import join_parameters
 from ..core.errors import TempolocError
@@ -94,7 +94,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Find boundaries": (predictions.find, reviewing.review),
+    "Find boundaries": (find.find, reviewing.review),
     "Measure on a benchmark": (
         predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse,
         predictions.merge, predictions.import_recipe, models.models, models.doctor,

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.errors import unknown
 from .control import LeanArm
+from ..sim.arm import spin
 from ..sim.episode import EpisodeFailed, rotation_vector
 from ..sim.motion import Floats
 from ..sim.scene import MAX_STEP, Dresser, make_environment
@@ -92,14 +93,7 @@ _STEP = np.array([MAX_STEP[0]] * 3 + [MAX_STEP[1]] * 3)
 
 def action_to_pose(hand: Floats, action: Floats) -> Floats:
     """The pose (4, 4) that an action (7,) sends the `hand` at its pose (4, 4) to."""
-    turned = action[3:6] * MAX_STEP[1]
-    angle = float(np.linalg.norm(turned))
-    rotation = np.eye(3)
-    if angle > 1e-12:
-        x, y, z = turned / angle
-        k = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-        rotation += np.sin(angle) * k + (1 - np.cos(angle)) * k @ k  # Rodrigues
-    return pose(hand[:3, 3] + action[:3] * MAX_STEP[0], rotation @ hand[:3, :3])
+    return pose(hand[:3, 3] + action[:3] * MAX_STEP[0], spin(action[3:6] * MAX_STEP[1]) @ hand[:3, :3])
 
 
 def pose_to_action(hand: Floats, target: Floats, noise: Floats | float = 0.0) -> Floats:

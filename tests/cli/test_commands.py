@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from tempoloc_nb import __version__
 from tempoloc_nb.__main__ import main as program
-from tempoloc_nb.cli import predictions
+from tempoloc_nb.cli import find
 from tempoloc_nb.cli.main import app, explain
 from tempoloc_nb.core.errors import TempolocError
 
@@ -190,4 +190,4 @@ def test_a_video_is_no_benchmark(run: Run, tmp_path: Path) -> None:
 
 def test_find_has_few_options() -> None:
     assert len(COMMANDS["find",].params) <= 25
-    assert predictions.find.__doc__
+    assert find.find.__doc__

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tempoloc_nb
-from tempoloc_nb.cli import predictions
+from tempoloc_nb.cli import find as command
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend
@@ -92,7 +92,7 @@ def test_a_dataset_goes_in_and_each_answer_comes_at_once(
     frames = list(read(video, fps=10).images)
     root = small_dataset(tmp_path / "set", [frames] * 3)
     shown: list[str] = []
-    monkeypatch.setattr(predictions, "show", lambda text, _: shown.append(text))
+    monkeypatch.setattr(command, "show", lambda text, _: shown.append(text))
     answer, seen = HFBackend._answer, list[int]()
     monkeypatch.setattr(HFBackend, "_answer", lambda *a: (seen.append(len(shown)), answer(*a))[1])
     chosen = ("--episode", 0, "--episode", 2, "--camera", "front")
