@@ -321,7 +321,9 @@ def bins(d: Director, looks: Looks, durations: Floats, tail: float) -> None:
     above = goal + np.array([0.0, 0.0, 0.11, 0.0])  # over the walls between the compartments
     d.carry(name, budget - max(0.55, d.rng.uniform(0.12, 0.2) * budget) + d.lag[1], above, clear=0.01, rise=0.14)
     d.carry(name, budget, goal, clear=0.0, rise=0.0)
-    d.let_go(name, True)
+    d.let_go(name, name == "Can")
+    if name != "Can":  # robosuite asks for 4 cm between hand and middle, and a tall one has them in the hand
+        d.episode.watch()
     d.leave(tail, rise=0.12)
 
 # %% ../../nbs/65_sim/50_plays.ipynb #67d5074c

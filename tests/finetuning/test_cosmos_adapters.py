@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.finetuning.cosmos.adapters import main, merge_adapters
+from tempoloc_nb.models.checkpoints import check_folder
 
 NAME = "model.layers.0.self_attn.q_proj"
 PARTS, WEIGHTS = "adapter_model.safetensors", "model.safetensors"
@@ -31,6 +33,14 @@ def exported(tmp_path: Path) -> Path:
     told = {"r": 2, "lora_alpha": 8.0, "use_rslora": False, "alpha_pattern": None, "modules_to_save": None}
     (folder / "adapter_config.json").write_text(json.dumps(told | {"base_model_name_or_path": str(base)}))
     return folder
+
+
+def test_a_folder_of_adapters_is_named_as_one(exported: Path) -> None:
+    shutil.copy(tiny_models.qwen25() / "config.json", exported)
+    with pytest.raises(
+        TempolocError, match=r"has adapters and no model: .* -m tempoloc_nb\.finetuning\.cosmos\.adapters"
+    ):
+        check_folder(exported)
 
 
 def test_a_weight_gains_alpha_over_r_times_b_a_and_no_other_changes(exported: Path, tmp_path: Path) -> None:
