@@ -3,8 +3,8 @@
 The lines are made from a seed: 1,200 clips of the recipe's seven tasks with random truth, four models at three rates,
 every dialect in turn, 5 % of the answers broken in some way. Every text is drawn anew, so that no cache of texts could
 help. Making the file is not timed. A machine's speed is not ours: beside the seconds stands the processor time as a
-multiple of that of reading the same lines with `json.loads`, and this ratio is what versions are compared by. Writes
-results/score_million.json beside this script.
+multiple of that of reading the same lines with `json.loads`, and this ratio is what versions are compared by; `load`
+tells how many processes were running beside it. Writes results/score_million.json beside this script.
 
     python benchmarks/score_million.py [--lines 1000000] [--clips 1200] [--workers 2] [--seed 0]
 """
@@ -171,7 +171,7 @@ def main() -> int:
         result = evaluate(path, benchmark, workers=args.workers)
         wall, spent = time.perf_counter() - began, os.times()
         plain = json_s(path)
-    used = sum(spent[:4]) - sum(cpu[:4])
+    user, system = (sum(spent[i] - cpu[i] for i in kind) for kind in ((0, 2), (1, 3)))  # own, and the workers'
     trials = sum(t.trials for r in result.runs for t in r.tasks)
     statuses: dict[str, int] = {}
     for run in result.runs:
@@ -187,8 +187,10 @@ def main() -> int:
         "statuses": statuses,
         "workers": args.workers,
         "wall_s": round(wall, 1),
-        "cpu_s": round(used, 1),
-        "times_json": round(used / plain, 1),
+        "user_s": round(user, 1),
+        "sys_s": round(system, 1),
+        "load": round(os.getloadavg()[0], 1),
+        "times_json": round((user + system) / plain, 1),
         "peak_memory_gb": round(peak_gb(args.workers), 2),
         "limit_s": LIMIT_S,
         "limit_gb": LIMIT_GB,

@@ -16,8 +16,8 @@ from .dialects import Entry, read_entries, read_json, read_number
 from .prompts import Form
 
 # %% auto #0
-__all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'parse_answer',
-           'Repairs', 'repair']
+__all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'status_of',
+           'parse_answer', 'Repairs', 'repair']
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #e4e2d855
 Status = Literal["ok", "missing", "malformed", "out of range", "reversed", "duplicate"]
@@ -66,8 +66,9 @@ class Answer:
 
     `extra` holds the texts of events that nobody asked for. `invented` holds the boundaries (s) that are given beside
     one an event, where they could be scored: those of extra events, and others of an event that is written more than
-    once. `source` says where the events were read: an `<answer>`
-    block, the text outside of tags, or the thinking; "" if nowhere. `compliant`: the text is in the form asked for.
+    once; `spare` counts those, and the ones that could not be scored. `source` says where the events were read: an
+    `<answer>` block, the text outside of tags, or the thinking; "" if nowhere. `compliant`: the text is in the form
+    asked for.
     """
 
     events: tuple[Prediction, ...]
@@ -75,6 +76,7 @@ class Answer:
     source: Literal["answer", "text", "think", ""] = ""
     compliant: bool = False
     invented: tuple[float, ...] = ()
+    spare: int = 0
 
     @property
     def complete(self) -> bool:
@@ -162,7 +164,7 @@ def _choose(blocks: Sequence[str], labels: tuple[str, ...]) -> list[Entry]:
     return best
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #9bc7b345
-def _status(start: float, end: float | None, duration: float | None, boundary_is: BoundaryIs) -> Status:
+def status_of(start: float, end: float | None, duration: float | None, boundary_is: BoundaryIs) -> Status:
     """The status of an event whose times were read."""
     if end is not None and start > end:
         return "reversed"
@@ -182,7 +184,7 @@ def _predict(index: int, label: str, entries: list[Entry], duration: float | Non
     first = timed[0] if len(timed) == 1 else next((e for e in timed if e.labelled), timed[0])
     start, end = first.start, first.end
     assert start is not None
-    status = _status(start, end, duration, side)
+    status = status_of(start, end, duration, side)
     if len(timed) > 1 and status == "ok" and any((e.start, e.end) != (start, end) for e in timed):
         status = "duplicate"
     return Prediction(index, label, status, start, end, first.labelled, first.raw)
@@ -203,9 +205,10 @@ def _parse_tolerantly(text: str, labels: tuple[str, ...], duration: float | None
         if any(by_event):
             events = [_predict(i, labels[i], own, duration, side) for i, own in enumerate(by_event)]
             spare = extra + [e for e in chosen if e.index is not None and _differs(e, events[e.index])]
-            return Answer(tuple(events), tuple(e.raw for e in extra), source, invented=_usable(spare, duration, side))
+            usable = _usable(spare, duration, side)
+            return Answer(tuple(events), tuple(e.raw for e in extra), source, False, usable, len(spare))
     nothing = tuple(Prediction(i, label, "missing") for i, label in enumerate(labels))
-    return Answer(nothing, tuple(e.raw for e in extra), invented=_usable(extra, duration, side))
+    return Answer(nothing, tuple(e.raw for e in extra), "", False, _usable(extra, duration, side), len(extra))
 
 
 def _differs(entry: Entry, event: Prediction) -> bool:
@@ -217,7 +220,7 @@ def _usable(entries: Sequence[Entry], duration: float | None, side: BoundaryIs) 
     """The boundaries (s) of entries that can be scored as they stand."""
     found = []
     for e in entries:
-        if e.start is not None and _status(e.start, e.end, duration, side) == "ok":
+        if e.start is not None and status_of(e.start, e.end, duration, side) == "ok":
             found.append(e.start if side == "start" or e.end is None else e.end)
     return tuple(found)
 
@@ -243,7 +246,7 @@ def _from_lines(
         first, last = 2 * i + 1, 2 * i + 2
         start, end = float(clean[first]), float(clean[last])
         raw = clean.string[clean.start(first) - 1 : clean.end(last) + 1]
-        events.append(Prediction(i, label, _status(start, end, duration, side), start, end, True, raw))
+        events.append(Prediction(i, label, status_of(start, end, duration, side), start, end, True, raw))
     return tuple(events)
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #69eb6399

@@ -24,8 +24,10 @@ from ..clips.tasks import BoundaryIs
 from ..core.checks import STRICT, check_json
 from ..core.errors import TempolocError
 from ..core.files import COMPRESSED, open_packed, read_text
-from ..prompting.answers import STATUSES, parse_answer
+from ..prompting.answers import STATUSES, Status, parse_answer, status_of
+from ..prompting.prompts import Form
 from ..prompting.recipe_rule import parse_recipe
+from ..prompting.shapes import Shapes
 from .metrics import Bools, Floats
 from .rows import LINE, ClipIndex, Row, boundary_side, places
 
@@ -81,27 +83,44 @@ _USABLE = (_CODE["ok"], _CODE["duplicate"])
 _DROPPED = len(STATUSES)  # the status of the events of a trial that the recipe's rule drops
 _Event = tuple[float, ...]  # boundary, start, end, status, labelled
 _PADDING: _Event = (_NAN, _NAN, _NAN, -1, 0)
+_Known = dict[tuple[tuple[str, ...], BoundaryIs, Form], Shapes]
+"""Shapes of answers by what was asked."""
+
+
+def _event(start: float | None, end: float | None, status: Status, labelled: bool, side: BoundaryIs) -> _Event:
+    code = _CODE[status]
+    if start is None or code not in _USABLE:
+        return _NAN, _NAN, _NAN, code, labelled
+    if end is None:
+        return start, start, _NAN, code, labelled
+    return start if side == "start" else end, start, end, code, labelled
 
 
 def _read_strictly(
-    row: Row, asked: tuple[str, ...], length: float | None, side: BoundaryIs
+    row: Row, asked: tuple[str, ...], length: float | None, side: BoundaryIs, known: _Known
 ) -> tuple[list[_Event], bool, int, Sequence[float]]:
     """The events of a row, whether it is compliant, how many events nobody asked for, and invented boundaries (s)."""
-    answer = parse_answer(row.text, asked, length, side, row.form)
-    events: list[_Event] = []
-    for e in answer.events:
-        start, end, code = e.start, e.end, _CODE[e.status]
-        if start is None or code not in _USABLE:
-            events.append((_NAN, _NAN, _NAN, code, e.labelled))
-        elif end is None:
-            events.append((start, start, _NAN, code, e.labelled))
-        else:
-            events.append((start if side == "start" else end, start, end, code, e.labelled))
-    return events, answer.compliant, len(answer.extra), answer.invented
+    shapes = known.get(key := (asked, side, row.form))
+    if shapes is None:
+        shapes = known[key] = Shapes(*key)
+    found = shapes.read(row.text)
+    if found is None:
+        answer = parse_answer(row.text, asked, length, side, row.form)
+        events = [_event(e.start, e.end, e.status, e.labelled, side) for e in answer.events]
+        return events, answer.compliant, len(answer.extra), answer.invented
+    shape, values = found
+    events = []
+    for at, until, unread, labelled in shape.events:
+        if at is None:
+            events.append((_NAN, _NAN, _NAN, _CODE[unread], labelled))
+            continue
+        start, end = values[at], None if until is None else values[until]
+        events.append(_event(start, end, status_of(start, end, length, side), labelled, side))
+    return events, shape.compliant, 0, ()
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #3bb812bf
 def _read_as_the_recipe(
-    row: Row, asked: tuple[str, ...], length: float | None, side: BoundaryIs
+    row: Row, asked: tuple[str, ...], length: float | None, side: BoundaryIs, known: _Known
 ) -> tuple[list[_Event], bool, int, Sequence[float]]:
     """The same by the recipe's rule."""
     spans = parse_recipe(row.text, len(asked))
@@ -140,6 +159,7 @@ class _Columns:
     def __init__(self, index: ClipIndex, piece: _Piece) -> None:
         self.index, self.piece = index, piece
         self.read = _read_strictly if piece.mode == "strict" else _read_as_the_recipe
+        self.known: _Known = {}
         self.runs: dict[tuple[str, float], int] = {}
         self.heads, self.events, self.factors = array("q"), array("d"), array("d")
         self.invented = array("d")
@@ -153,7 +173,7 @@ class _Columns:
         in_labels, wanted_in_labels = row.time_base == "label", self.piece.mode == "recipe"
         length = clip.length / clip.scale if in_labels and clip.length is not None else clip.length
         asked = row.labels or clip.labels
-        events, compliant, extra, invented = self.read(row, asked, length, side)
+        events, compliant, extra, invented = self.read(row, asked, length, side, self.known)
         if asked != clip.labels:
             events = [events[i] for i in places(asked, clip)]
         for event in events:

@@ -10,10 +10,13 @@ from answer_texts import ASKED, DIALECTS, JSON_FORMS, LABELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tempoloc_nb.prompting.answers import ROUNDING, STATUSES, Answer, parse_answer, repair
+from tempoloc_nb.clips.tasks import BoundaryIs
+from tempoloc_nb.prompting.answers import ROUNDING, STATUSES, Answer, parse_answer, repair, status_of
+from tempoloc_nb.prompting.prompts import Form
 from tempoloc_nb.prompting.recipe_rule import parse_recipe
+from tempoloc_nb.prompting.shapes import Shapes
 
-MUTATED = 100_000
+MUTATED, SHAPED = 100_000, 1_000
 DURATION = 12.0
 PIECES = [
     "<",
@@ -132,6 +135,45 @@ def test_the_pattern_of_the_form_asked_for_changes_nothing(monkeypatch: pytest.M
     monkeypatch.setattr("tempoloc_nb.prompting.answers._asked_lines", lambda labels: re.compile("(?!)"))
     for text, one, other in zip(texts, quick, read(), strict=True):
         assert one == other, repr(text)
+
+
+NUMBERS = ("0.5", "1.7", "1.70", "5.8", "7.9", "10.6", "12.34", "0.05", "999.125", "1.7", "30.0")
+CLOCKS = ("00:01.70", "00:05.80", "01:07.90", "10:59.99", "00:01.70")
+
+
+def other_times(text: str, rng: random.Random) -> str:
+    """The text with other numbers, of which some may be equal, and in any order."""
+    text = re.sub(r"\d\d:\d\d\.\d\d", lambda _: rng.choice(CLOCKS), text)
+    return re.sub(r"(?<![\d:.])\d{1,4}\.\d{1,3}(?![\d:.])", lambda _: rng.choice(NUMBERS), text)
+
+
+def through_shapes(shapes: Shapes, text: str, side: BoundaryIs) -> list[tuple[object, ...]] | None:
+    if (found := shapes.read(text)) is None:
+        return None
+    shape, values = found
+    times = [(None if a is None else values[a], None if b is None else values[b]) for a, b, *_ in shape.events]
+    return [
+        (start, end, unread if start is None else status_of(start, end, DURATION, side), labelled)
+        for (start, end), (*_, unread, labelled) in zip(times, shape.events, strict=True)
+    ] + [(shape.compliant, 0, ())]
+
+
+@pytest.mark.parametrize("form", ["lines", "json"])
+def test_texts_of_one_shape_are_read_as_each_would_be(form: Form) -> None:
+    rng, known, side = random.Random(5), 0, "start"
+    seeds = [*DIALECTS.values(), *JSON_FORMS.values()]
+    for number in range(SHAPED):
+        text, side = seeds[number % len(seeds)], rng.choice(("start", "end"))
+        text = mutate(text, rng) if number >= len(seeds) else text
+        shapes = Shapes(LABELS, side, form)
+        for _ in range(6):
+            text = other_times(text, rng)
+            quick, answer = through_shapes(shapes, text, side), parse_answer(text, LABELS, DURATION, side, form)
+            wanted = [(e.start, e.end, e.status, e.labelled) for e in answer.events]
+            wanted += [(answer.compliant, len(answer.extra), answer.invented)]
+            assert quick in (None, wanted), repr(text)
+            known += quick is not None
+    assert known > 2 * SHAPED  # of four that could be
 
 
 @settings(max_examples=300)
