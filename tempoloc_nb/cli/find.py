@@ -21,10 +21,8 @@ from tempoloc_nb.cli.options import (
     BatchOption,
     ConstrainOption,
     DataParallelOption,
-    EventKindOption,
     ForceOption,
     FpsOption,
-    InvertedOption,
     JsonOption,
     ModelOption,
     PresetOption,
@@ -62,19 +60,16 @@ def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Fo
 
 
 def _fusing(
-    fuse: bool, recordings: Sequence[Footage], labels: Sequence[str], task: Task | None, kinds: Sequence[str],
-    rate: float | None, inverted: bool,
+    fuse: bool | None, recordings: Sequence[Footage], labels: Sequence[str], task: Task | None, rate: float | None
 ) -> Callable[[Iterable[Found], Callable[[str], None]], Iterable[Found]]:
-    """What --fuse makes of answers as they come; without it, they stay as they are."""
+    """What --fuse (True) or --fuse-inverted (False) makes of answers as they come; without, they stay as they are."""
     from tempoloc_nb.formats.gripper import fuse_each, recording_signals
-    from tempoloc_nb.inference.signals import read_told, starts_of
+    from tempoloc_nb.inference.signals import starts_of
 
-    if not fuse:
-        if kinds or inverted:
-            raise TempolocError("--event-kind and --inverted say how --fuse reads the gripper: give --fuse, too")
+    if fuse is None:
         return lambda each, _: each
-    told = (starts_of(task, labels) if task else {}) | read_told(kinds)
-    signals = recording_signals(recordings, rate=rate, inverted=inverted)
+    told = starts_of(task, labels) if task else {}
+    signals = recording_signals(recordings, rate=rate, inverted=not fuse)
     return lambda each, say: fuse_each(each, signals, told, say)
 
 
@@ -112,11 +107,12 @@ def find(
     data_parallel: DataParallelOption = 1,
     server: ServerOption = None,
     fuse: Annotated[
-        bool,
-        option(SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits.", "--fuse"),
-    ] = False,
-    event_kind: EventKindOption = None,
-    inverted: InvertedOption = False,
+        bool | None,
+        option(
+            SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits. Inverted: its"
+            " numbers are larger when more closed.", "--fuse/--fuse-inverted",
+        ),
+    ] = None,
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
     write: Annotated[
         bool,
@@ -153,7 +149,7 @@ def find(
         check_found(output, len(recordings), force=force, inputs=[*videos, task])
     asked_task = load_task(task) if task else None
     targets = plan_write(recordings, labels, signal or (), asked_task) if write else {}
-    fused = _fusing(fuse, recordings, labels, asked_task, event_kind or (), rate, inverted)
+    fused = _fusing(fuse, recordings, labels, asked_task, rate)
 
     def say(line: str) -> None:
         tell(*notes, line)

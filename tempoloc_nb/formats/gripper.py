@@ -142,7 +142,7 @@ def read_gripper(
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #544c302e
 LEFT = {  # why an event stays where the model put it
-    "far": "with no transition of the gripper in reach", "not shown": "that no gripper shows (--event-kind)",
+    "far": "with no transition of the gripper in reach", "not shown": "that no gripper shows",
     "missing": "that the model did not find", "no signal": "without a signal",
 }
 

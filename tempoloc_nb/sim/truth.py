@@ -122,13 +122,13 @@ def find_instants(
 def holdings(
     touching: npt.NDArray[Any], names: Sequence[str], step: float
 ) -> list[tuple[str, float, float]]:
-    """Every time that an object is held: (its name, from, to) in s, of how many fingers touch each, (N, K)."""
+    """Every time that an object is held, in order: (name, from, to) in s, of how many fingers touch each, (N, K)."""
     out = []
     for k, name in enumerate(names):
         held = debounce(touching[:, k] == 2)
         edges = np.flatnonzero(np.diff(np.concatenate([[False], held, [False]])))
         out += [(name, a * step, b * step) for a, b in edges.reshape(-1, 2).tolist() if b - a >= round(HOLD / step)]
-    return out
+    return sorted(out, key=lambda one: one[1])
 
 
 # %% ../../nbs/65_sim/70_truth.ipynb #68dc475c

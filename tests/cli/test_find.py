@@ -184,5 +184,3 @@ def test_fusing_moves_each_event_to_the_gripper_of_the_file(run: Run, tmp_path: 
 def test_fusing_what_has_no_gripper_is_one_line(run: Run, video: Path) -> None:
     code, _, err = run("find", video, *EVENTS, "--fuse")
     assert (code, "demo.mp4 is a video, which has no gripper" in err) == (1, True)
-    code, _, err = run("find", video, *EVENTS, "--inverted")
-    assert (code, "give --fuse, too" in err) == (1, True)
