@@ -147,6 +147,8 @@ HELP = {
     "decimals": "Decimals of seconds; 0 is the framework's way.",
     "copy_videos": "Copy videos beside the file.",
     "split": "Split of the dataset.",
+    "max_frames": "Frames that the training shows of a clip.",
+    "drop": "Leave out clips of more frames.",
     "style": "llama-factory or trl.",
     "predictions": "A model's answers; repeatable.",
     "dataset": "The dataset to which subtasks are added.",
@@ -178,7 +180,7 @@ HELP = {
 }
 RANGES = {
     "fps": number(above=0), "rate": number(above=0), "episode": number(0), "decimals": number(0, most=6),
-    "num_video_frames": number(-1),
+    "num_video_frames": number(-1), "max_frames": number(1),
 }  # fmt: skip
 """Option of a format → what its numbers may be."""
 

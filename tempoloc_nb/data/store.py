@@ -16,7 +16,7 @@ from ..core.optional import import_optional
 from .sample import Sample, from_row, to_row
 
 # %% auto #0
-__all__ = ['sample_features', 'save_samples', 'dataset_place', 'has_split', 'load_samples', 'read_samples']
+__all__ = ['sample_features', 'save_samples', 'dataset_place', 'has_split', 'load_samples', 'read_samples', 'read_one_split']
 
 # %% ../../nbs/50_data/15_store.ipynb #fed353c6
 def sample_features() -> Any:
@@ -89,3 +89,16 @@ def read_samples(folder: Path | str, split: str | None = None) -> list[Sample]:
     if split is not None and split not in splits:
         raise TempolocError(f"{Path(folder).name} has no split {split!r}: choose one of {', '.join(splits)}")
     return [from_row(row) for name, rows in splits.items() if split in (None, name) for row in rows]
+
+# %% ../../nbs/50_data/15_store.ipynb #6853bbe5
+def read_one_split(source: Path | str, split: str | None = None) -> list[Sample]:
+    """The samples of one split, whose videos are all there.
+
+    Raises `TempolocError` where `source` has several splits and none is named, and otherwise as `read_samples` does.
+    """
+    samples, (root, _) = read_samples(source, split), dataset_place(source)
+    if len(found := sorted({s.split for s in samples})) > 1:
+        raise TempolocError(f"{source} has the splits {', '.join(found)}: choose one (--split)")
+    if gone := [s.clip for s in samples if not (root / s.video).is_file()]:
+        raise TempolocError(f"{source}: {len(gone)} of {len(samples)} videos are not there, {gone[0]} the first")
+    return samples

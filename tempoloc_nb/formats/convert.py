@@ -164,6 +164,10 @@ FORMATS: dict[str, Format] = {
     f.name: f
     for f in (
         Format("cosmos", "cosmos-framework JSONL", "cosmos:export_cosmos", "cosmos:import_cosmos"),
+        Format(
+            "cosmos-reasoner", "cosmos-framework's Reasoner SFT", "cosmos_reasoner:export_cosmos_reasoner",
+            folders=("write",),
+        ),
         Format("messages", "messages JSONL", "messages:export_messages", "messages:import_messages", ("read",)),
         Format("csv", "a table to correct", "csv:export_csv", "csv:import_csv"),
         Format("vtt", "subtitles to correct", "vtt:export_vtt", "vtt:import_vtt", ("write",)),

@@ -23,7 +23,7 @@ from ..core.files import folder_or_nothing, is_stream, read_jsonl, read_object, 
 from ..core.outputs import check_folder
 from ..core.provenance import file_hash
 from ..data.sample import PLACEHOLDER, Sample, check_question, inside, to_row
-from ..data.store import dataset_place, read_samples, save_samples
+from ..data.store import dataset_place, read_one_split, save_samples
 from .convert import Converted, check_unique, relative_path
 from ..prompting.answers import parse_answer
 from ..prompting.prompts import conversation
@@ -68,12 +68,7 @@ def export_messages(
     """
     if style not in get_args(Style):
         raise unknown("style", style, get_args(Style))
-    samples = read_samples(source, split)
-    if len(found := sorted({s.split for s in samples})) > 1:
-        raise TempolocError(f"{source} has the splits {', '.join(found)}: choose one, for a file is one dataset")
-    root, _ = dataset_place(source)
-    if gone := [s.clip for s in samples if not (root / s.video).is_file()]:
-        raise TempolocError(f"{source}: {len(gone)} of {len(samples)} videos are not there, {gone[0]} the first")
+    (root, _), samples = dataset_place(source), read_one_split(source, split)
     info = output.parent / "dataset_info.json"
     entries = read_object(info, "LLaMA-Factory") if info.is_file() else {}
     listed = style == "llama-factory" and not is_stream(output)

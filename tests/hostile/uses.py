@@ -149,6 +149,8 @@ USES: tuple[Use, ...] = (
         f"{MANIFEST} caps/a/caption.json m/a.mp4"),
     use("dataset export messages hf --split train -o out.jsonl", "hf",
         "hf/train/data-00000-of-00001.arrow hf/summary.json"),
+    use("dataset export cosmos-reasoner hf --split train -o out", "hf",
+        "hf/train/data-00000-of-00001.arrow hf/videos/mug/a.mp4"),
     use(("dataset", "export", "csv", MANIFEST, "--predictions", "p.jsonl", "-o", "out.csv"), "m p.jsonl p.run.json",
         f"p.jsonl {MANIFEST}"),
     use(("dataset", "export", "vtt", MANIFEST, "--predictions", "p.jsonl", "-o", "out"), "m p.jsonl p.run.json",
