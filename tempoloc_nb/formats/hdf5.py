@@ -58,8 +58,11 @@ def held_file(path: Path, exclusive: bool = False) -> Iterator[None]:
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #99dc4176
 @contextmanager
-def opened_demos(path: Path, mode: str = "r") -> Iterator[Any]:
-    """The file's group `data`; `TempolocError` unless it is a file of demonstrations, and undamaged. Takes no lock."""
+def opened_demos(path: Path, mode: str = "r", *, whole: bool = True) -> Iterator[Any]:
+    """The file's group `data`; `TempolocError` unless it is a file of demonstrations, and undamaged. Takes no lock.
+
+    Without `whole`, entries that are no groups are the reader's matter.
+    """
     h5py = import_optional("h5py", "a file of demonstrations")
     try:
         file = h5py.File(path, mode, locking=False)
@@ -69,7 +72,7 @@ def opened_demos(path: Path, mode: str = "r") -> Iterator[Any]:
         try:
             if not isinstance(data := file.get("data"), h5py.Group) or not len(data):
                 raise TempolocError(f"{path.name} holds no demonstrations: it has no group data/demo_0")
-            for name in data:
+            for name in data if whole else ():
                 if data.get(name, getclass=True) is not h5py.Group:
                     raise TempolocError(f"{path.name}: {name} is no demonstration, for it is no group")
             yield data

@@ -160,7 +160,7 @@ def read_label_file(path: str | Path, *, layout: Layout | None = None, rate: flo
     The layout is that which is told, or which the file shows; the control rate likewise, else it is `RATE`.
     """
     path = Path(path)
-    with held_file(path), opened_demos(path) as data:
+    with held_file(path), opened_demos(path, whole=False) as data:
         lacking = [] if "env_args" in data.attrs else ["env_args"]
         try:
             hz = control_rate(data, rate)
