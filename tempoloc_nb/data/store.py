@@ -5,7 +5,7 @@
 # %% ../../nbs/50_data/15_store.ipynb #21cb3bbf
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,15 @@ def read_samples(folder: Path | str, split: str | None = None) -> list[Sample]:
     splits: dict[str, Any] = dict(found) if isinstance(found, dict) else {Path(folder).resolve().name: found}
     if split is not None and split not in splits:
         raise TempolocError(f"{Path(folder).name} has no split {split!r}: choose one of {', '.join(splits)}")
-    return [from_row(row) for name, rows in splits.items() if split in (None, name) for row in rows]
+    return [from_row(row) for name in splits if split in (None, name) for row in _rows(folder, splits[name])]
+
+
+def _rows(folder: Path | str, split: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a split; raises `TempolocError` where its file is damaged."""
+    try:
+        yield from split
+    except (SystemError, ValueError, KeyError, IndexError, OSError) as error:  # pyarrow checks little of what it maps
+        raise TempolocError(f"{folder} is damaged ({first_line(error)}): build it again") from None
 
 # %% ../../nbs/50_data/15_store.ipynb #6853bbe5
 def read_one_split(source: Path | str, split: str | None = None) -> list[Sample]:

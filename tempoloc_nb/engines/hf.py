@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
+from ..core.files import first_line
 from ..core.machine import torch_device
 from .grammar import Grammars, Guide
 from .protocol import Request, Response, clip_error, row_seed, too_long
@@ -63,10 +64,16 @@ def encode_request(
     Raises `TempolocError` naming the clip if its video cannot be read or prompt and answer exceed the context.
     """
     shown = show(request, processor, total_pixels)
-    made = processor(
-        text=[shown.text], videos=[shown.images.transpose(0, 3, 1, 2)], video_metadata=[shown.metadata],
-        return_tensors="pt", do_sample_frames=False, size=shown.size,
-    )  # fmt: skip
+    try:
+        made = processor(
+            text=[shown.text], videos=[shown.images.transpose(0, 3, 1, 2)], video_metadata=[shown.metadata],
+            return_tensors="pt", do_sample_frames=False, size=shown.size,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        raise TempolocError(
+            f"{request.clip}: the model's processor does not take it ({first_line(error)}): look at the model's"
+            " processor_config.json"
+        ) from None
     ids, grid = made["input_ids"][0].numpy(), made["video_grid_thw"]
     tokens = int((ids == model.config.video_token_id).sum())
     if (int(grid[0, 0]), tokens) != (shown.pairs, shown.vision_tokens):

@@ -76,7 +76,10 @@ def opened_demos(path: Path, mode: str = "r", *, whole: bool = True) -> Iterator
                 if data.get(name, getclass=True) is not h5py.Group:
                     raise TempolocError(f"{path.name}: {name} is no demonstration, for it is no group")
             yield data
-        except RuntimeError as error:  # HDF5's word for links that lead in a circle, and for what contradicts itself
+        except (RuntimeError, KeyError) as error:
+            # HDF5's words for links that lead in a circle, for what contradicts itself, and for objects it cannot open
+            if isinstance(error, KeyError) and "Unable to" not in str(error):
+                raise
             raise TempolocError(f"{path.name} is damaged: {first_line(error)}") from None
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #bd6ffcf4

@@ -243,6 +243,19 @@ def test_sizes_conventions_digits(clips: Path) -> None:
     assert sample.system == load_prompt("tiny").system == built.summary["system"]
 
 
+def test_rows_that_cannot_be_read_are_damage(clips: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte of a file that pyarrow maps into memory was changed."""
+
+    class Rows:
+        def __iter__(self) -> Any:
+            raise SystemError("Negative size passed to PyUnicode_New")
+
+    out = build(clips).folder
+    monkeypatch.setattr("tempoloc_nb.data.store.load_samples", lambda folder: {"train": Rows()})
+    with pytest.raises(TempolocError, match=r"is damaged \(Negative size .*\): build it again"):
+        read_samples(out)
+
+
 def test_links_and_foreign_folders(clips: Path) -> None:
     (clips / "videos").rename(clips.parent / "elsewhere")
     with pytest.raises(TempolocError, match="6 of 6"):

@@ -211,6 +211,13 @@ def test_counts_and_rates_are_those_of_the_prompt(backend: HFBackend) -> None:
         assert int(e.grid[0, 0]) == -(-int(np.ceil(SIM.clips[0].duration * fps - 1e-6)) // 2)
 
 
+def test_a_processor_that_cannot_take_a_video_is_one_error(backend: HFBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend.processor.video_processor, "image_mean", ["x", "y", "z"])
+    (request,) = requests(1)
+    with pytest.raises(TempolocError, match=rf"{request.clip}: the model's processor does not take it .*_config\.json"):
+        backend.generate([request], GREEDY)
+
+
 def test_qwen3_is_told_the_true_times(tmp_path: Path) -> None:
     net = HFBackend(qwen3(), device="cpu")
     ticks = [0, 3, 4, 12, 20, 21, 40, 41]  # a variable frame rate, in 1/30 s

@@ -20,7 +20,7 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats import hdf5_write as demo_signals
-from tempoloc_nb.formats.hdf5 import demo_of, read_signals, signal_clips
+from tempoloc_nb.formats.hdf5 import demo_of, opened_demos, read_signals, signal_clips
 from tempoloc_nb.formats.hdf5_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
 from tempoloc_nb.formats.hdf5_write import write_signals
 from tempoloc_nb.sim import states as sim_states
@@ -219,6 +219,14 @@ def test_links_in_a_circle_are_damage(tmp_path: Path) -> None:
         file["data/demo_1/actions"] = h5py.SoftLink("/data/demo_1/actions")
     with pytest.raises(TempolocError, match=r"^demos.hdf5 is damaged: .*"):
         write_signals(path, clips_of(STEPS), NAMES)
+
+
+def test_objects_that_cannot_be_opened_are_damage(tmp_path: Path) -> None:
+    path = demo_file(tmp_path / "demos.hdf5")
+    with pytest.raises(TempolocError, match=r"^demos.hdf5 is damaged: "), opened_demos(path):
+        raise KeyError("Unable to synchronously open object (message not aligned)")
+    with pytest.raises(KeyError), opened_demos(path):
+        raise KeyError("a name of ours")
 
 
 def test_the_rate_is_told_where_the_file_does_not_say_it(tmp_path: Path) -> None:

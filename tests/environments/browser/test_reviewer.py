@@ -138,9 +138,7 @@ def test_a_file_may_begin_later_than_at_0(folder: Path, new_page: NewPage) -> No
 def around(boundary: float, rounds: list[list[float]]) -> bool:
     """Whether a round went from half a second before a boundary to half a second after it; a machine that pauses may
     overshoot in some."""
-    return any(
-        abs(times[0] - boundary + 0.5) <= 0.21 and abs(times[-1] - boundary - 0.5) <= 0.21 for times in rounds
-    )
+    return any(abs(times[0] - boundary + 0.5) <= 0.21 and abs(times[-1] - boundary - 0.5) <= 0.21 for times in rounds)
 
 
 def test_it_plays_slowly_and_loops_around_a_boundary(server: ReviewServer, new_page: NewPage) -> None:
