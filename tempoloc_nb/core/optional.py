@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .errors import TempolocError
@@ -22,7 +24,7 @@ EXTRAS = {
 """The extra of this package that brings a library, where `[dev]` or nothing at all may be installed."""
 
 # %% auto #0
-__all__ = ['EXTRAS', 'import_optional', 'import_torchvision', 'import_transformers']
+__all__ = ['EXTRAS', 'import_optional', 'import_torchvision', 'import_transformers', 'place_module']
 
 # %% ../../nbs/10_core/30_optional.ipynb #11c8e8a3
 def import_optional(name: str, need: str = "", way: str = "") -> Any:
@@ -68,3 +70,16 @@ def import_transformers() -> Any:
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return transformers
+
+# %% ../../nbs/10_core/30_optional.ipynb #c1f7a9d3
+def place_module(name: str, path: Path | None = None, **names: Any) -> ModuleType:
+    """Put a module that holds `names` under `name`, also in its parent; with `path` a package whose file is not run."""
+    module = ModuleType(name)
+    if path is not None:
+        module.__path__ = [str(path)]
+    module.__dict__.update(names)
+    sys.modules[name] = module
+    parent, _, leaf = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], leaf, module)
+    return module

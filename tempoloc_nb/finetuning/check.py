@@ -42,8 +42,13 @@ from .training_file import TrainingFile, read_training_file
 __all__ = ['engine_findings', 'estimates_of', 'CheckReport', 'check_config']
 
 # %% ../../nbs/60_finetuning/70_check.ipynb #d2843483
-def engine_findings(path: Path, engine: str, python: Path | None, gpus: int) -> Iterator[Finding]:
-    """What the engine itself says of a file, and what cosmos-rl's environment lacks; a warning if it was not asked."""
+def engine_findings(
+    path: Path, flat: Mapping[str, Any], engine: str, python: Path | None, gpus: int
+) -> Iterator[Finding]:
+    """What the engine itself says of a file with the keys `flat`, and what cosmos-rl's environment lacks.
+
+    A warning if cosmos-rl was not asked.
+    """
     if engine_of(engine) == "transformers":
         try:
             read_training_file(path, engine)
@@ -54,12 +59,12 @@ def engine_findings(path: Path, engine: str, python: Path | None, gpus: int) -> 
                       f"make env-cosmos-rl, and --cosmos FOLDER or {VARIABLE}")  # fmt: skip
     else:
         try:
-            yield from _cosmos_findings(path, python, gpus)
+            yield from _cosmos_findings(path, flat, python, gpus)
         except TempolocError as error:
             yield Finding("error", "cosmos-rl", str(error))
 
 # %% ../../nbs/60_finetuning/70_check.ipynb #7ca33384
-def _cosmos_findings(path: Path, python: Path, gpus: int) -> Iterator[Finding]:
+def _cosmos_findings(path: Path, flat: Mapping[str, Any], python: Path, gpus: int) -> Iterator[Finding]:
     told, answer = ask(python, "describe"), ask(python, "validate", str(path.absolute()))
     for problem in answer["problems"]:
         yield Finding("error", problem["key"] or path.name, f"cosmos-rl refuses it: {problem['message']}")
@@ -79,7 +84,7 @@ def _cosmos_findings(path: Path, python: Path, gpus: int) -> Iterator[Finding]:
     if gpus and not has["flash_attn"]:
         yield Finding("warning", "cosmos-rl", "its environment lacks flash-attn: torch's own attention takes its place",
                       f"{python} -m pip install --no-build-isolation flash-attn")  # fmt: skip
-        if read_config_file(path).get("train.compile", True):
+        if flat.get("train.compile", True):
             yield Finding("error", "train.compile", "torch's attention in flash-attn's place cannot be compiled",
                           "--set train.compile=false")  # fmt: skip
 
@@ -163,7 +168,7 @@ def check_config(
     found = list(key_findings(flat))
     keys_wrong = any(f.severity == "error" for f in found)
     python = cosmos_python(cosmos) if engine_of(engine) == "cosmos-rl" else None
-    found += engine_findings(path, engine, python, own)
+    found += engine_findings(path, flat, engine, python, own)
     if keys_wrong:
         note = Finding("note", path.name, "model, dataset, lengths and costs are checked once the keys are right")
         return CheckReport(tuple(ordered([*found, note])))

@@ -12,28 +12,16 @@ import inspect
 import sys
 from functools import cache
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from ..core.errors import TempolocError
+from ..core.optional import place_module
 
 # %% auto #0
-__all__ = ['place_module', 'isaac_mimic']
+__all__ = ['isaac_mimic']
 
 # %% ../../nbs/75_generation/10_isaac_mimic.ipynb #a97849ad
-def place_module(name: str, path: Path | None = None, **names: Any) -> ModuleType:
-    """Put a module that holds `names` under `name`, also in its parent; with `path` a package whose file is not run."""
-    module = ModuleType(name)
-    if path is not None:
-        module.__path__ = [str(path)]
-    module.__dict__.update(names)
-    sys.modules[name] = module
-    parent, _, leaf = name.rpartition(".")
-    if parent:
-        setattr(sys.modules[parent], leaf, module)
-    return module
-
-
 def _configclass(cls: Any) -> Any:
     """What the generator's configurations use of Isaac Lab's decorator: each instance gets copies of the defaults."""
     annotated: dict[str, Any] = {}

@@ -20,8 +20,7 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import read_text
-from ..core.optional import import_optional
-from .isaac_mimic import place_module
+from ..core.optional import import_optional, place_module
 from .scenes import Scene, parts_of, pose_to_action
 from .sources import Source
 from ..sim.motion import Floats

@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib.util
 import sys
 from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ...core.optional import place_module
 from ...engines.qwen import attend_in_segments
 
 if TYPE_CHECKING:
@@ -95,11 +95,7 @@ def take_its_place() -> bool:
         "flash_attn.layers": {}, "flash_attn.layers.rotary": {"apply_rotary_emb": apply_rotary_emb},
     }  # fmt: skip
     for name, functions in contents.items():
-        module = ModuleType(name, "torch's attention, for cosmos-rl; this is not flash-attn")
-        module.__spec__ = ModuleSpec(name, None, is_package=name != "flash_attn.layers.rotary")
-        module.__path__, module.__version__ = [], "0+torch"  # type: ignore[attr-defined]
-        module.__dict__.update(functions)
-        sys.modules[name] = module
-    sys.modules["flash_attn"].layers = sys.modules["flash_attn.layers"]  # type: ignore[attr-defined]
-    sys.modules["flash_attn.layers"].rotary = sys.modules["flash_attn.layers.rotary"]  # type: ignore[attr-defined]
+        spec = ModuleSpec(name, None, is_package=name != "flash_attn.layers.rotary")
+        named = {"__doc__": "torch's attention, for cosmos-rl; this is not flash-attn", "__version__": "0+torch"}
+        place_module(name, None, __spec__=spec, __path__=[], **named, **functions)
     return True
