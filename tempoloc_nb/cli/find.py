@@ -63,11 +63,11 @@ def _fusing(
     fuse: bool | None, recordings: Sequence[Footage], labels: Sequence[str], task: Task | None, rate: float | None
 ) -> Callable[[Iterable[Found], Callable[[str], None]], Iterable[Found]]:
     """What --fuse (True) or --fuse-inverted (False) makes of answers as they come; without, they stay as they are."""
+    if fuse is None:
+        return lambda each, _: each
     from tempoloc_nb.formats.gripper import fuse_each, recording_signals
     from tempoloc_nb.inference.signals import starts_of
 
-    if fuse is None:
-        return lambda each, _: each
     told = starts_of(task, labels) if task else {}
     signals = recording_signals(recordings, rate=rate, inverted=not fuse)
     return lambda each, say: fuse_each(each, signals, told, say)

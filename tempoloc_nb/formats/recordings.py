@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -155,6 +155,16 @@ def find_recordings(
     return video_files(found)
 
 
+def _fusing(
+    recordings: Sequence[Footage], rate: float | None, inverted: bool, say: Say
+) -> Callable[[list[Found]], list[Found]]:
+    """What moves the events found to the gripper's transitions. The signals are read before a model is asked."""
+    from tempoloc_nb.formats.gripper import fuse_each, recording_signals
+
+    signals = recording_signals(recordings, rate=rate, inverted=inverted)
+    return lambda found: list(fuse_each(found, signals, say=say))
+
+
 @overload
 def localize(videos: Footage | str, events: Sequence[str] | Task | str, **options: Any) -> Any: ...
 @overload
@@ -172,18 +182,14 @@ def localize(
     dataset). `say` is told what is being done. `events` and the other options are those of `inference.find.localize`:
     model, engine, trials, fps and more. Raises `TempolocError` as that and `find_recordings` do.
     """
-    from tempoloc_nb.formats.gripper import fuse_each, recording_signals
-
     episodes = (episode,) if isinstance(episode, str | int) else tuple(episode)
     choice = Choice(episodes, camera, flip, rate)
     if isinstance(videos, str | Path) and is_dataset(Path(videos)):
         videos = [videos]
     if isinstance(videos, str | Path | FrameSource):
         check_choice(choice, False)
-        signals = recording_signals(video_files([videos]) if fuse else (), inverted=inverted)
-        one = localize_footage(videos, events, say=say, **options)
-        return next(fuse_each([one], signals, say=say)) if fuse else one
+        fused = _fusing(video_files([videos]), rate, inverted, say) if fuse else list
+        return fused([localize_footage(videos, events, say=say, **options)])[0]
     recordings = find_recordings(videos, choice, say)
-    signals = recording_signals(recordings if fuse else (), rate=rate, inverted=inverted)
-    found = localize_footage(recordings, events, say=say, **options)
-    return list(fuse_each(found, signals, say=say)) if fuse else found
+    fused = _fusing(recordings, rate, inverted, say) if fuse else list
+    return fused(localize_footage(recordings, events, say=say, **options))
