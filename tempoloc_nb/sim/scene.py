@@ -172,7 +172,7 @@ def make_environment(task: str, robot: str) -> Any:
 
 
 # What differs from robosuite's defaults: the bins stand 10 cm nearer, where every arm reaches the whole of both.
-_BIN_TASKS = ("pick-place", "milk", "bread", "cereal")
+_BIN_TASKS = tuple(task for task, name in ENVIRONMENTS.items() if name.startswith("PickPlace"))
 _TASK_OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {"door": {"use_latch": False}}
     | {task: {"bin1_pos": [0.0, -0.25, 0.8], "bin2_pos": [0.0, 0.28, 0.8]} for task in _BIN_TASKS}

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
-from ..sim.families import is_start, with_starts
+from ..sim.families import with_starts
 from ..sim.render import SavedEpisode, load_episode, open_renderer, render_pool
 from .frame_store import MAX_OBJECTS, Recording, write_part
 
@@ -99,16 +99,15 @@ APART = 0.1  # s: a start that is nearer than this to the event before or after 
 
 def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     """The events of an episode with the starts of their skills; none where it has no such starts."""
-    instants, out, started = meta["instants"], [], False
-    for label, key in with_starts(meta["labels"]):
-        if not is_start(label):
-            out.append((label, float(instants[key])))
-        elif (start := instants.get(key)) is not None:
-            end = instants[meta["labels"][sum(not is_start(told) for told, _ in out)][1]]
-            if (out[-1][1] if out else 0.0) + APART <= start <= end - APART:
-                out.append((label, float(start)))
-                started = True
-    return tuple(out) if started else ()
+    instants, out = meta["instants"], list[tuple[str, float]]()
+    for event in meta["labels"]:
+        *begins, (label, key) = with_starts([event])
+        for name, start in ((name, instants.get(at)) for name, at in begins):
+            before = out[-1][1] if out else 0.0
+            if start is not None and before + APART <= start <= instants[key] - APART:
+                out.append((name, float(start)))
+        out.append((label, float(instants[key])))
+    return tuple(out) if len(out) > len(meta["labels"]) else ()
 
 
 def _clips(job: PartJob, model: Any) -> Iterator[_Take]:
