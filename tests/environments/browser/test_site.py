@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
 
 ROOT = Path(__file__).resolve().parents[3]
 NewPage = Callable[..., Page]
@@ -145,3 +147,29 @@ def test_code_is_folded_and_a_first_column_stays(site: Path, new_page: NewPage) 
     expect(page.get_by_role("link", name="This page as a notebook")).to_have_attribute(
         "href", "01_published_results.ipynb"
     )
+
+
+def ground_at_the_right(element: Locator) -> tuple[int, ...]:
+    """The colour of most pixels at an element's right edge."""
+    picture = Image.open(io.BytesIO(element.screenshot())).convert("RGB")
+    edge = picture.crop((picture.width - 2, 0, picture.width - 1, picture.height))
+    return max(edge.getcolors(picture.height) or [])[1]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_wider_than_a_phone_is_in_shade_until_its_end(site: Path, new_page: NewPage, scheme: str) -> None:
+    page = new_page(width=390, height=844, color_scheme=scheme)
+    page.goto((site / "index.html").as_uri())
+    code, figure, fits = page.locator("pre > code").first, page.locator("p:has(> img)").last, page.locator(".table").last
+    for element in (code, figure):
+        element.scroll_into_view_if_needed()
+        page.wait_for_function("e => [...e.querySelectorAll('img')].every(i => i.complete)", arg=element.element_handle())
+        cut = ground_at_the_right(element)
+        element.evaluate("e => e.scrollLeft = e.scrollWidth")
+        assert cut != ground_at_the_right(element)
+    assert fits.evaluate("e => e.scrollWidth == e.clientWidth && e.scrollHeight == e.clientHeight")
+    page.goto((site / "studies" / "01_published_results.html").as_uri())
+    wide = page.locator(".table").first
+    cut = ground_at_the_right(wide)
+    wide.evaluate("e => e.scrollLeft = e.scrollWidth")
+    assert cut != ground_at_the_right(wide)
