@@ -143,7 +143,7 @@ def joined(device: str) -> Iterator[tuple[Ranks, str]]:
     kind, local = device.partition(":")[0], int(os.environ.get("LOCAL_RANK", "0"))
     if kind == "cuda":
         if local >= (gpus := torch.cuda.device_count()):
-            raise TempolocError(f"process {local} has no GPU, there are {gpus}: start at most that many processes on a machine")
+            raise TempolocError(f"process {local} has no GPU: start at most {gpus} on this machine")
         torch.cuda.set_device(local)
         device = f"cuda:{local}"
     opened = not torch.distributed.is_initialized()
