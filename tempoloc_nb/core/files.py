@@ -61,8 +61,8 @@ def there_already(path: Path) -> TempolocError:
 def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
     """Gives a path to write to; it becomes `path` when the block succeeds and is removed when it raises.
 
-    A link stays; the file that it leads to is replaced and keeps its permissions. A stream (`is_stream`) gets everything
-    at the end. Without `force`, raises `TempolocError` if `path` is there by then.
+    A link stays; the file that it leads to is replaced and keeps its permissions. A stream (`is_stream`) gets
+    everything at the end. Without `force`, raises `TempolocError` if `path` is there by then.
     """
     if is_stream(path):
         with TemporaryDirectory(prefix="tempoloc-") as folder:
@@ -258,7 +258,7 @@ def read_text(path: Path, what: str) -> str:
     except OSError as error:
         raise TempolocError(f"cannot read the {what} file {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise TempolocError(f"{path} is no UTF-8 text, byte {error.start}") from None
+        raise TempolocError(f"{path} is not UTF-8 text, byte {error.start}") from None
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:
