@@ -176,7 +176,7 @@ def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = Tru
 # %% ../../nbs/20_clips/15_manifest.ipynb #5dbe6a8b
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to, `file` what was read.
+    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to, `file` its source.
 
     Clips may be without truth: they can be answered, but not scored.
     """

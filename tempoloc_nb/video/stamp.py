@@ -139,7 +139,7 @@ def stamp(
     of a temporal patch get one stamp. Raises `TempolocError` unless there is one time per frame.
     """
     if len(frames) != len(times) or not len(frames):
-        raise TempolocError(f"{len(frames)} frames and {len(times)} times: give a time for each, and at least one frame")
+        raise TempolocError(f"{len(frames)} frames and {len(times)} times: give one time per frame, and one at least")
     n, (height, width) = len(frames), frames[0].shape[:2]
     if style is None:
         style = stamp_style(width, height, n, max(times))
