@@ -188,7 +188,7 @@ def consensus(
         list[Path],
         typer.Argument(help="Predictions with several trials a clip (JSON Lines); of several models, a file each."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, a line a clip.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, a line per clip.")],
     benchmark: BenchmarkOption,
     threshold: Annotated[
         float,
@@ -210,7 +210,7 @@ def consensus(
 # %% ../../nbs/90_cli/30_predictions.ipynb #db0b8fe3
 def fuse(
     predictions: Annotated[Path, typer.Argument(help="A model's predictions (JSON Lines).")],
-    output: Annotated[Path, option(OUTPUT, "File to write, a line a clip.", "--output", "-o")],
+    output: Annotated[Path, option(OUTPUT, "File to write, a line per clip.", "--output", "-o")],
     benchmark: BenchmarkOption,
     signals: SignalsOption = None,
     reach: Annotated[
