@@ -160,7 +160,7 @@ def test_an_unknown_clip_and_nobody_are_refused(table: Path, tmp_path: Path) -> 
     with pytest.raises(TempolocError, match=r"cannot read the corrections file .*no.csv: No such file"):
         import_csv(CLIPS, tmp_path / "no.csv", who="me")
     table.write_bytes(b"clip,label,boundary\n\xff")
-    with pytest.raises(TempolocError, match=r"labels.csv is no UTF-8 text, byte 20"):
+    with pytest.raises(TempolocError, match=r"labels.csv is not UTF-8 text, byte 20"):
         import_csv(CLIPS, table, who="me")
     table.write_text('clip,label,boundary\n"' + "x" * 140_000)
     with pytest.raises(TempolocError, match=r"labels.csv:2 is no line of a table: field larger"):
