@@ -29,7 +29,11 @@ def simulate(
     ],
     task: Annotated[
         str,
-        option(SCENE, "lift, stack-two, stack-three, square, nut-assembly, pick-place or door."),
+        option(
+            SCENE,
+            "lift, stack-two, stack-three, square, nut-assembly, pick-place or door;"
+            " gap tasks, missing from tempoloc-tiny's training on purpose: push, press, thread, pour.",
+        ),
     ],
     n: Annotated[int, option(SCENE, "Successful demonstrations to make.", "--n", check=number(1))] = 10,
     robot: Annotated[
@@ -41,7 +45,10 @@ def simulate(
     ] = 0,
     split: Annotated[
         str | None,
-        option(SCENE, "Make the study's clips of this split: base, sft, validation, test, detours, gaps or skills."),
+        option(
+            SCENE,
+            "Make the study's clips of this split: base, sft, validation, test, detours, gaps (gap tasks) or skills.",
+        ),
     ] = None,
     size: Annotated[int, option(VIDEO, "Side of the video in pixels.", check=number(16))] = 256,
     workers: WorkersOption = None,

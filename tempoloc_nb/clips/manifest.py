@@ -121,7 +121,7 @@ def clip_from_dict(values: Mapping[str, Any], where: str) -> Clip:
 
 
 def _clip_faults(clip: Clip) -> Iterator[str]:
-    """What no type says of a clip."""
+    """What the types cannot check of a clip, a line for each fault."""
     if not clip.task or not clip.name or not clip.clip.startswith(f"{clip.task}/"):
         yield f"the clip id must start with its task, {clip.task}/, and name the clip"
     if not all(label.strip() for label in clip.labels):
@@ -148,7 +148,7 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
     except OSError as error:
         raise TempolocError(f"cannot read the manifest {path.name}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise TempolocError(f"{path.name} is no UTF-8 text, byte {error.start}") from None
+        raise TempolocError(f"{path.name} is not UTF-8 text, byte {error.start}") from None
     clips: list[Clip] = []
     found: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -160,7 +160,7 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
     twice = [clip for clip, count in Counter(c.clip for c in clips).items() if count > 1]
     found += [f"{path.name} has the clip {clip} twice; clip ids must be unique" for clip in twice]
     if not clips and not found:
-        found = [f"{path.name} is empty: a manifest has one clip a line"]
+        found = [f"{path.name} is empty: a manifest has one clip per line"]
     if found:
         raise faults(found)
     return tuple(clips)
@@ -176,7 +176,7 @@ def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = Tru
 # %% ../../nbs/20_clips/15_manifest.ipynb #5dbe6a8b
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to, `file` what said it.
+    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to, `file` its source.
 
     Clips may be without truth: they can be answered, but not scored.
     """
@@ -201,7 +201,7 @@ class Benchmark:
         return replace(self, clips=kept)
 
     def only(self, clips: Collection[str]) -> Benchmark:
-        """These clips alone, of all tasks."""
+        """The benchmark with only the clips of these ids."""
         return replace(self, clips=tuple(c for c in self.clips if c.clip in clips))
 
     def with_videos(self) -> tuple[Clip, ...]:
@@ -234,9 +234,9 @@ def _named_videos(videos: str | Path | Iterable[str | Path]) -> tuple[list[Path]
 def clips_of_videos(
     videos: str | Path | Iterable[str | Path], events: str | Iterable[str] | Task, task: str = "own"
 ) -> Benchmark:
-    """A benchmark without truth of own videos: a file, several, or folders, in which all videos are taken.
+    """A benchmark without truth of your own videos: a file, several files, or all videos in folders.
 
-    `events` are the labels of what is to be found, in their order, or a `Task`, and then `task` is not used. Clip ids
+    `events` are the labels of what is to be found, in their order, or a `Task`; then `task` is not used. Clip ids
     are unique: a video's name, with its folders where two would be called the same. `fps` and `duration` (s) are
     read from each file. Raises `TempolocError` with a line for each file that is no readable video, and for labels
     that are empty or doubled.
@@ -315,7 +315,7 @@ def _from_task_file(task: Task, root: Path) -> Benchmark:
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #3f528846
 def _no_benchmark(name: str | Path) -> TempolocError:
-    """What is wrong with what is no benchmark, and the way out."""
+    """The error for a name or path that is no benchmark, with the way out."""
     path = Path(name)
     what = "is a video" if path.suffix.lower() in SUFFIXES else ""
     if path.is_dir() and videos_below(path):
@@ -334,7 +334,7 @@ def _no_benchmark(name: str | Path) -> TempolocError:
 def _manifest_in(name: str | Path) -> Path:
     """The manifest of a shipped benchmark, or in a folder, or the path itself.
 
-    Raises `TempolocError` where a shipped benchmark and a folder here are called the same.
+    Raises `TempolocError` where a shipped benchmark and a folder here have the same name.
     """
     path, shipped = Path(name), data_dir() / "benchmarks" / str(name)
     word = str(name) == path.name and shipped.is_dir()  # ./sim is a folder's path, sim a name

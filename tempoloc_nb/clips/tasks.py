@@ -176,7 +176,7 @@ class Task:
         return f"{self.key}/{found['clip']}"
 
     def fits(self, label: str) -> bool:
-        """Whether a clip's event may be called so: as one of the events, with any words where they have `{...}`."""
+        """Whether `label` may name a clip's event: it is one of the task's events, with any words for `{...}`."""
         patterns = (re.sub(r"\\{.*?\\}", ".+", re.escape(event)) for event in self.events)
         return any(re.fullmatch(pattern, label, re.DOTALL) for pattern in patterns)
 
@@ -188,9 +188,9 @@ def label_faults(labels: Sequence[str]) -> Iterator[str]:
     if not all(label.strip() for label in labels):
         yield "an event's label is empty: events must be distinct, non-empty texts"
     if any("\ud800" <= character <= "\udfff" for label in labels for character in label):
-        yield "an event's label is no UTF-8 text"
+        yield "an event's label is not UTF-8 text"
     if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
-        yield f"the event {twice[0]!r} stands there twice: events must be distinct, non-empty texts"
+        yield f"the event {twice[0]!r} is listed twice: events must be distinct, non-empty texts"
 
 
 def boundary_faults(times: Sequence[float | None], count: int) -> Iterator[str]:
@@ -215,7 +215,7 @@ def _pattern_faults(pattern: str) -> Iterator[str]:
 
 
 def _task_faults(task: Task) -> Iterator[str]:
-    """What no type says of a task."""
+    """What the types cannot check of a task, a line for each fault."""
     yield from [] if task.key.strip() else ["the key is empty"]
     if odd := re.search(r"[/\\\x00-\x1f]", task.key):
         yield f"the key {task.key!r} holds {odd[0]!r}: use letters, digits, -, _ and ."

@@ -25,7 +25,7 @@ STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 OTHERS: ConfigDict = {**STRICT, "extra": "ignore"}
 """As `STRICT`, for files of other tools and of later versions, which may hold more."""
 TEXTS: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
-"""As `STRICT`, for files that know texts alone, such as INI: "8" may be a number and "no" a truth value."""
+"""As `STRICT`, for files that hold only text, such as INI: "8" may be a number and "no" a truth value."""
 
 
 def faults(lines: Sequence[str]) -> TempolocError:

@@ -41,7 +41,7 @@ _DESCRIPTOR = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/(?:self|\d+)/fd/\
 def is_stream(path: Path) -> bool:
     """Whether `path` is written to as it is: `-` (standard output), a device or a pipe.
 
-    Raises `OSError` for a path that can be none of these, nor a file: a loop of links, a name that is too long.
+    Raises `OSError` for a path that can be neither a stream nor a file: a loop of links, a name that is too long.
     """
     if str(path) == "-" or _DESCRIPTOR.fullmatch(str(path)):
         return True
@@ -61,8 +61,8 @@ def there_already(path: Path) -> TempolocError:
 def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
     """Gives a path to write to; it becomes `path` when the block succeeds and is removed when it raises.
 
-    A link stays, and the file that it leads to is replaced, which keeps its permissions. Where `is_stream(path)`, the
-    whole is written to it at the end. Without `force`, `path` must not be there then, or a `TempolocError` is raised.
+    A link stays; the file that it leads to is replaced and keeps its permissions. A stream (`is_stream`) gets
+    everything at the end. Without `force`, raises `TempolocError` if `path` is there by then.
     """
     if is_stream(path):
         with TemporaryDirectory(prefix="tempoloc-") as folder:
@@ -125,7 +125,7 @@ def _put_new(partial: Path, real: Path, path: Path) -> None:
 def folder_or_nothing(path: Path, *, force: bool = False) -> Iterator[Path]:
     """As `all_or_nothing`, for a folder: gives an empty one, `path` + ".part".
 
-    Raises `TempolocError` if another process writes the folder, and if it holds something and there is no `force`.
+    Raises `TempolocError` if another process writes the folder, or if it holds something and `force` is not given.
     """
     real = Path(os.path.realpath(path))
     partial = real.with_name(real.name + ".part")
@@ -141,7 +141,7 @@ def folder_or_nothing(path: Path, *, force: bool = False) -> Iterator[Path]:
 
 
 def put_folder(partial: Path, path: Path, *, force: bool = False) -> None:
-    """Give a finished folder its name; what was there goes with `force`, else a `TempolocError` is raised."""
+    """Give a finished folder its name. `force` replaces what is there; without it, raises `TempolocError`."""
     real, old = Path(os.path.realpath(path)), partial.with_name(f"{partial.name}.old")
     if real.is_dir() and any(real.iterdir()):
         if not force:
@@ -155,7 +155,7 @@ def put_folder(partial: Path, path: Path, *, force: bool = False) -> None:
 
 # %% ../../nbs/10_core/20_files.ipynb #a8cbd750
 def write_text(path: Path, text: str, *, force: bool = True) -> None:
-    """Write a text in UTF-8, all or nothing; without `force` only where nothing is."""
+    """Write a text in UTF-8, all or nothing; without `force` only if no file is there."""
     with all_or_nothing(path, force=force) as partial:
         partial.write_bytes(text.encode())  # lines end as they do in `text`, on Windows too
 
@@ -194,7 +194,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 
 
 def whole_lines(path: Path) -> list[str]:
-    """The lines of a text, without one that a killed writer left unfinished; none of a file that is not there."""
+    """The lines of a text file, without a last one that a killed writer left unfinished; none if there is no file."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     return [f"{line}\n" for line in text.split("\n")[:-1]]
 
@@ -206,7 +206,7 @@ def first_line(error: BaseException) -> str:
 # %% ../../nbs/10_core/20_files.ipynb #b2c2bff2
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """A `TempolocError` in place of an `OSError`: the disk is full, say, or `path` is no place to write."""
+    """Turns an `OSError` into a `TempolocError`: the disk is full, say, or `path` cannot be written."""
     try:
         yield
     except OSError as error:
@@ -258,7 +258,7 @@ def read_text(path: Path, what: str) -> str:
     except OSError as error:
         raise TempolocError(f"cannot read the {what} file {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise TempolocError(f"{path} is no UTF-8 text, byte {error.start}") from None
+        raise TempolocError(f"{path} is not UTF-8 text, byte {error.start}") from None
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def process_place() -> tuple[int, int]:
 
 
 def is_first() -> bool:
-    """Whether this process is the first that a launcher started, or was started by none."""
+    """Whether this process is the first that a launcher started, or no launcher started it."""
     return process_place()[0] == 0
 
 

@@ -21,7 +21,7 @@ EXTRAS = {
     **dict.fromkeys(("mujoco", "robosuite"), "sim"),
     "anyio": "server", "httpx": "server", "peft": "lora", "ray": "ray", "vllm": "vllm", "xgrammar": "structured",
 }  # fmt: skip
-"""The extra of this package that brings a library, where `[dev]` or nothing at all may be installed."""
+"""The extra of this package that installs each library."""
 
 # %% auto #0
 __all__ = ['EXTRAS', 'import_optional', 'import_torchvision', 'import_transformers', 'place_module']
@@ -30,7 +30,7 @@ __all__ = ['EXTRAS', 'import_optional', 'import_torchvision', 'import_transforme
 def import_optional(name: str, need: str = "", way: str = "") -> Any:
     """The module `name`, such as "vllm" or "ray.data".
 
-    Raises `TempolocError` where it cannot be imported, which says that `need` needs it, how to install it, and what
+    Raises `TempolocError` if it cannot be imported. The line says that `need` needs it, how to install it, and what
     else to do: `way`.
     """
     root = name.partition(".")[0]

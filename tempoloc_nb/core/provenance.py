@@ -38,7 +38,7 @@ PACKAGES = (
     "av", "matplotlib", "numpy", "pandas", "papermill", "pillow", "seaborn", "tokenizers", "torch", "torchvision",
     "transformers", "vllm",
 )  # fmt: skip
-"""Packages whose versions a result names: another one may draw other pixels, round otherwise or answer otherwise."""
+"""Packages whose versions a result names: another version may draw, round or answer differently."""
 
 
 def versions() -> dict[str, str]:

@@ -154,9 +154,8 @@ def sample_of(
     """The training sample of a clip whose video is at `video`, relative to the dataset's folder.
 
     `source_fps` and `duration` (s) are the video's, by default those that the clip names. `stamped`: the stamps are in
-    the file, not to be written on the sampled frames. Raises `TempolocError` for an
-    unknown word in `stamps` or `convention`, a path out of the folder, a clip without length or rate, and a question
-    that holds a time.
+    the file, not to be written on the sampled frames. Raises `TempolocError` for an unknown word in `stamps` or
+    `convention`, a path out of the folder, a clip without length or rate, and a question that holds a time.
     """
     if stamps not in get_args(Stamps) or convention not in get_args(BoundaryIs):
         known = ", ".join(get_args(Stamps)), ", ".join(get_args(BoundaryIs))

@@ -168,7 +168,10 @@ class SplitData:
 
 # %% ../../nbs/60_finetuning/110_examples.ipynb #8ef0c9e2
 def read_data(file: TrainingFile) -> SplitData:
-    """Raises `TempolocError` for a folder that is no dataset, an empty or missing split, and samples at another fps."""
+    """The samples of a run.
+
+    Raises `TempolocError` for a folder that is not a dataset, an empty or missing split, and samples at another fps.
+    """
     root, named = dataset_place(file.dataset)
     split = named or "train"
     train = read_samples(root / split) if named else read_samples(root, split)

@@ -151,11 +151,11 @@ def sample_findings(samples: Sequence[Sample], file: TrainingFile) -> Iterator[F
     if file.engine != "cosmos-rl":
         return
     if bare := sum(s.stamps != "none" and not s.stamped for s in samples):
-        said = f"{bare} of {all_} videos bear no times, and cosmos-rl shows files as they are"
+        said = f"{bare} of {all_} videos show no times, and cosmos-rl shows files as they are"
         yield Finding("error", key, said, "stamp them (tempoloc overlay) and build from those, or with stamps none")
     if any(s.stamps == "pair" for s in samples):
         said = "one stamp a sampled pair, but qwen-vl-utils spreads its frames evenly from first to last"
-        yield Finding("warning", key, f"{said}: two of a pair may bear different times", "build with stamps frame")
+        yield Finding("warning", key, f"{said}: two of a pair may show different times", "build with stamps frame")
 
 # %% ../../nbs/60_finetuning/60_facts.ipynb #8d332b35
 def evaluation_findings(

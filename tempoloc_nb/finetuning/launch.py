@@ -72,7 +72,7 @@ _LOSS = re.compile(r"\b(?<!_)loss:? ([-+.\deE]+|nan|inf)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A step that a log line tells of, of how many, and its loss."""
+    """The step that a log line names, of how many, and its loss."""
 
     step: int
     steps: int
@@ -80,7 +80,7 @@ class Progress:
 
 # %% ../../nbs/60_finetuning/80_launch.ipynb #bb910874
 def read_progress(line: str) -> Progress | None:
-    """The progress in a line of a log; None if it tells of none."""
+    """The progress in a line of a log; None if it names no step."""
     found = _STEP.search(line)
     if not found:
         return None
@@ -231,7 +231,7 @@ def _outcome(status: int, last: Progress | None, counts: bool) -> str:
 # %% ../../nbs/60_finetuning/80_launch.ipynb #97dfd2f0
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """The signals that come within: Ctrl-C, and SIGTERM from a scheduler or `kill`. They break off no line of ours.
+    """The signals that come within: Ctrl-C, and SIGTERM from a scheduler or `kill`. They interrupt none of our lines.
 
     Ctrl-C that is ignored, as in the background of a script, stays so here, not in what is started meanwhile. Only the
     main thread hears.

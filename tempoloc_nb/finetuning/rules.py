@@ -31,7 +31,7 @@ RANKS: tuple[Severity, ...] = ("error", "warning", "note")
 class Finding:
     """What was found about a `key` (or a file, or a part of the run), and the `way_out`.
 
-    An "error" stops the run or spoils it, a "warning" may, a "note" is to be known.
+    An "error" stops the run or spoils it, a "warning" may, a "note" is good to know.
     """
 
     severity: Severity

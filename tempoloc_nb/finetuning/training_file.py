@@ -104,7 +104,7 @@ class TrainingFile:
 
     @classmethod
     def of(cls, flat: Mapping[str, Any], engine: str = "cosmos-rl", where: str = "the file") -> TrainingFile:
-        """The dotted keys of a file as an engine reads them; keys that nothing here depends on are passed over.
+        """The dotted keys of a file as an engine reads them; keys that nothing here depends on are ignored.
 
         Raises `TempolocError`, one line that names `where`, for a value of another type, and without dataset or model.
         """
@@ -204,7 +204,7 @@ _NARROWER = {  # than in cosmos-rl
 def read_training_file(path: Path | str, engine: str = "cosmos-rl") -> TrainingFile:
     """Read a training file for an engine.
 
-    Raises `TempolocError`, one line, for a file that is missing or no TOML, a value of the wrong type, and without
+    Raises `TempolocError`, one line, for a file that is missing or not TOML, a value of the wrong type, and without
     dataset or model. For the engine transformers also for a key that it does not honour, a number out of range, and
     keys that contradict each other.
     """
@@ -220,7 +220,7 @@ def read_training_file(path: Path | str, engine: str = "cosmos-rl") -> TrainingF
 
 # %% ../../nbs/60_finetuning/30_training_file.ipynb #bc87dbe3
 def _honoured(flat: Mapping[str, Any], where: str) -> None:
-    """Raise `TempolocError` for a key that the engine transformers would read over or misread."""
+    """Raise `TempolocError` for a key that the engine transformers would ignore or misread."""
     own = KeyList(known_keys().version, {**known_keys().keys, **_NARROWER})
     for key, value in flat.items():
         if key in KEYED and not KEYED[key].metadata["cosmos"]:

@@ -76,14 +76,15 @@ def _names(name: str) -> tuple[str, str]:
 def freeze(model: Any, patterns: Sequence[str]) -> None:
     """Freeze the weights whose name a pattern matches.
 
-    Raises `TempolocError` for a pattern that is no regular expression or matches none, and if nothing is left to train.
+    Raises `TempolocError` for a pattern that is not a regular expression or matches none, and if nothing is left to
+    train.
     """
     weights = dict(model.named_parameters())
     for pattern in patterns:
         try:
             found = [w for name, w in weights.items() if any(re.search(pattern, n) for n in _names(name))]
         except re.error as error:
-            raise TempolocError(f"policy.freeze_pattern {pattern!r} is no regular expression: {error}") from None
+            raise TempolocError(f"policy.freeze_pattern {pattern!r} is not a regular expression: {error}") from None
         if not found:
             raise TempolocError(f"policy.freeze_pattern {pattern!r} matches no weight: {next(iter(weights))}, …")
         for weight in found:

@@ -86,7 +86,7 @@ def _subtasks(said: _File) -> Iterator[tuple[Subtask, _Part, bool]]:
 def read_descriptor(path: str | Path) -> Descriptor:
     """A task descriptor of AutoData; raises `TempolocError` for a file that is none.
 
-    Its events are called by the subtasks' descriptions: they are to be put into words that a model can be asked with.
+    Its events have the subtasks' descriptions as labels: put them into words with which a model can be asked.
     For SkillGen each subtask has a start, too.
     """
     path = Path(path)

@@ -48,7 +48,7 @@ __all__ = ['caption_videos_of', 'CaptionOptions', 'CaptionSummary', 'is_finished
 
 # %% ../../nbs/55_formats/60_captioning.ipynb #29380f5e
 def _benchmark_videos(benchmark: Benchmark, video_root: Path | None) -> dict[str, Path]:
-    """uuid → video of the clips whose video is here; the others are told."""
+    """uuid → video of the clips whose video is here; stderr names the others."""
     found = find_videos(benchmark, video_root)
     if gone := [c.clip for c in benchmark.clips if c.clip not in found]:
         print(f"tempoloc: {missing_message(gone, len(benchmark.clips), video_root)}", file=sys.stderr)

@@ -56,7 +56,7 @@ def read_csv(path: str | Path) -> list[Row]:
         _check_header(header, path.name)
         return [_row(header, cells, f"{path.name}:{lines.line_num}", separator != ",") for cells in lines if any(cells)]
     except csv.Error as error:
-        raise TempolocError(f"{path.name}:{lines.line_num} is no line of a table: {error}") from None
+        raise TempolocError(f"{path.name}:{lines.line_num} is not a line of a table: {error}") from None
 
 # %% ../../nbs/55_formats/30_csv.ipynb #fc31cf72
 def _check_header(header: Sequence[str], name: str) -> None:

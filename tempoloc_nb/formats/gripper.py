@@ -171,7 +171,7 @@ def recording_signals(
 def fuse_each(
     each: Iterable[Found], signals: Mapping[Footage, Signal], told: Told | None = None, say: Say = silent
 ) -> Iterator[Found]:
-    """What is found, each moved to its recording's signal (`fuse_found`); `say` is told what became of the events."""
+    """What is found, each moved to its recording's signal (`fuse_found`); `say` gets a line on the events' fate."""
     counts: Counter[str] = Counter()
     for found in each:
         fused, outcomes = fuse_found(found, signals.get(found.video), told)

@@ -161,7 +161,7 @@ def _keyed(
             if e.start is None or e.end is None:
                 raise TempolocError(f"{clip.clip} has no true interval of {e.label!r}: overlap needs one")
             if BETWEEN in e.label:
-                raise TempolocError(f"{clip.clip}: the event {e.label!r} has {BETWEEN} in it, which parts their keys")
+                raise TempolocError(f"{clip.clip}: the event {e.label!r} has {BETWEEN} in it, which divides their keys")
             truth = [round(t * clip.label_scale, 4) for t in (e.start, e.end)]
             yield f"{clip.video or clip.clip}{BETWEEN}{e.label}{BETWEEN}{truth}", span, clip.duration
 

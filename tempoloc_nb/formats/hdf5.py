@@ -74,7 +74,7 @@ def opened_demos(path: Path, mode: str = "r", *, whole: bool = True) -> Iterator
                 raise TempolocError(f"{path.name} holds no demonstrations: it has no group data/demo_0")
             for name in data if whole else ():
                 if data.get(name, getclass=True) is not h5py.Group:
-                    raise TempolocError(f"{path.name}: {name} is no demonstration, for it is no group")
+                    raise TempolocError(f"{path.name}: {name} is not a demonstration: it is not a group")
             yield data
         except (RuntimeError, KeyError) as error:
             # HDF5's words for links that lead in a circle, for what contradicts itself, and for objects it cannot open

@@ -191,6 +191,6 @@ def lacking_line(where: str, lacking: Sequence[str]) -> str:
     """What Isaac Lab's parser will miss, and which fields it could be computed from, in one line."""
     needs = [NEEDS[kind] for kind in dict.fromkeys(name.partition("/")[0] for name in lacking)]
     return (
-        f"Isaac Lab cannot load {where} yet: {INFO} lacks {', '.join(lacking)}, and the file has not what they are"
+        f"Isaac Lab cannot load {where} yet: {INFO} lacks {', '.join(lacking)}, and the file lacks what they are"
         f" computed from ({'; '.join(needs)})"
     )

@@ -220,10 +220,10 @@ def write_signals(
     last subtask and is not written. `offsets` (steps) are MimicGen's, zero by default. `rate` is control steps a second
     of the clips' time. `create` allows signals that the file lacks, `some` leaves demonstrations without a clip alone.
     In Isaac Lab's layout, poses that its parser reads are added where they are missing and can be known: see
-    `hdf5_poses.find_poses`, also for `order`; `notes` of the result say what is still missing. `index` adds
-    the subtask at each step, `subtask_index/EEF` beside the signals. `source` says where the
-    boundaries come from; it is kept with time and version in an attribute of each group. Raises `TempolocError`, the
-    file untouched, for whatever does not fit.
+    `hdf5_poses.find_poses`, also for `order`; `notes` of the result say what is still missing. `index` adds the
+    subtask at each step, `subtask_index/EEF` beside the signals. `source` says where the boundaries come from; it is
+    kept with time and version in an attribute of each group. Raises `TempolocError`, the file untouched, for whatever
+    does not fit.
     """
     names, path = tuple(signals), Path(path).resolve()
     ranges = offsets or ((0, 0),) * len(names)

@@ -130,7 +130,7 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
 def check_choice(choice: Choice, dataset: bool) -> None:
     """Raise `TempolocError` for a choice where there is no dataset to choose from."""
     if choice != Choice() and not dataset:
-        raise TempolocError("episodes, a camera, a rate and a flip are chosen of LeRobot datasets and HDF5 files alone")
+        raise TempolocError("only LeRobot datasets and HDF5 files have episodes, a camera, a rate and a flip to choose")
 
 
 def find_recordings(
@@ -138,8 +138,9 @@ def find_recordings(
 ) -> tuple[Footage, ...]:
     """The recordings in videos, folders of videos, LeRobot datasets and HDF5 files, in this order.
 
-    `say` is told which episodes and which camera are taken. Raises `TempolocError` for what is none of these, damaged,
-    without images or videos, for names that it lacks, and for a choice where there is no dataset to choose from.
+    `say` gets a line on the episodes and the camera that it takes. Raises `TempolocError` for what is none of these,
+    damaged, without images or videos, for names that it lacks, and for a choice where there is no dataset to choose
+    from.
     """
     choice = choice or Choice()
     found: list[Footage] = []
@@ -179,7 +180,7 @@ def localize(
     Each of `videos` is a video, a folder of videos (in a list), a LeRobot dataset, or an HDF5 file with images.
     `episode` (names or numbers), `camera`, `flip` and `rate` choose from a dataset, as `Choice` says. `fuse` moves each
     event to the transition of the dataset's gripper that fits it (`inverted`: larger is more closed, in a LeRobot
-    dataset). `say` is told what is being done. `events` and the other options are those of `inference.find.localize`:
+    dataset). `say` gets a line about each step. `events` and the other options are those of `inference.find.localize`:
     model, engine, trials, fps and more. Raises `TempolocError` as that and `find_recordings` do.
     """
     episodes = (episode,) if isinstance(episode, str | int) else tuple(episode)

@@ -128,7 +128,7 @@ def read_vtt(folder: str | Path) -> list[Row]:
     folder = Path(folder)
     files = sorted(folder.rglob("*.vtt"))
     if not files:
-        raise TempolocError(f"{folder} is no folder that holds .vtt files")
+        raise TempolocError(f"{folder} is not a folder of .vtt files")
     return [row for f in files for row in _rows(f, f.relative_to(folder).with_suffix("").as_posix())]
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #dd3f6add

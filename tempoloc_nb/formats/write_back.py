@@ -107,7 +107,7 @@ def _signals_of(path: Path, labels: Sequence[str], given: Sequence[str], rate: f
 def plan_write(
     recordings: Sequence[Footage], labels: Sequence[str], signals: Sequence[str] = (), task: Task | None = None
 ) -> Targets:
-    """What is to be written where; raises `TempolocError`, before a model is asked, where that will not do.
+    """What is to be written where; raises `TempolocError`, before a model is asked, where that is impossible.
 
     `signals` name the termination signals of an HDF5 file, by default those of the `task`'s subtasks, else those that
     the file has.

@@ -42,7 +42,7 @@ def no_video(sources: Sequence[Source]) -> list[Times]:
 
 
 def one_label(sources: Sequence[Source]) -> list[Times]:
-    """What a person said of the first source, moved to the others in proportion to their lengths."""
+    """A person's marks on the first source, moved to the others in proportion to their lengths."""
     first = sources[0]
     return [tuple(b * s.seconds / first.seconds for b in first.boundaries) for s in sources]
 
@@ -127,7 +127,7 @@ def found_boundaries(folder: Path | str, task: str, sources: Sequence[Source], p
 
 
 def write_found(path: Path | str, found: Mapping[str, Found], sources: Mapping[str, Sequence[Source]]) -> None:
-    """Write a table of boundaries (s) by task: a line a source and origin, without times where it is left out."""
+    """Write a table of boundaries (s) by task: a line for each source and origin, without times if it is left out."""
     lines = ["task,source,boundaries,times"]
     for task, rows in found.items():
         for name, answers in rows.items():

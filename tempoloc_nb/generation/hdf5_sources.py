@@ -60,7 +60,7 @@ def task_of(path: Path | str) -> str:
 
 
 def _source(demo: Any, signals: DemoSignals, task: str) -> Source:
-    """A demonstration as a source, with the boundaries that its signals say."""
+    """A demonstration as a source, with the boundaries that its signals give."""
     where, things = f"{Path(demo.file.filename).name}: {signals.demo}", [p.thing for p in PARTS[task] if p.thing]
     ends = sum(p.event is not None for p in PARTS[task])
     if len(signals.boundaries) < ends:
@@ -83,7 +83,7 @@ def _source(demo: Any, signals: DemoSignals, task: str) -> Source:
 def sources_of(place: Path | str, task: str) -> tuple[Source, ...]:
     """The demonstrations of a task in a folder that `simulate_clips` made, or in an HDF5 file, in order.
 
-    Raises `TempolocError` as `read_sources` does; for a file of another scene, without signals or poses.
+    Raises `TempolocError` as `read_sources` does, and for a file of another scene or without signals or poses.
     """
     if not is_hdf5(place):
         return read_sources(place, task)

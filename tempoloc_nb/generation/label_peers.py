@@ -17,7 +17,7 @@ __all__ = ['SD', 'LEAST_S', 'LEAST_SHARE', 'DELAY_S', 'deviations', 'length_find
            'peer_findings']
 
 # %% ../../nbs/75_generation/74_label_peers.ipynb #8c380ee0
-SD = 1.4826  # standard deviations a MAD, of normally distributed values
+SD = 1.4826  # standard deviations per MAD, of normally distributed values
 
 
 def deviations(values: Steps, least: float) -> Steps:

@@ -41,14 +41,14 @@ class LabelFinding:
 
 @dataclass(frozen=True, slots=True)
 class LabelLimits:
-    """From where on something is found.
+    """The limits beyond which something is reported.
 
     `gripper_s`: a signal that far from the gripper's transition. Our simulated truth lies within 0.14 s of it, and a
     shift of 0.25 s took the success of generated demonstrations from 88 to 32 %. `outlier`: robust standard deviations
-    from the other demonstrations, five as is usual for a median and a MAD of ten. `peers`: demonstrations from which on
-    they are compared. `interpolation`: steps that the generator puts before each subtask, its own default. `start_m`: a
-    hand that starts that far from where others start; in five steps of 0.05 s that is 1.8 m/s, more than a Panda can.
-    `speed`: m/s that no hand and no falling object reaches.
+    from the other demonstrations, five as is usual for a median and a MAD of ten. `peers`: the fewest
+    demonstrations that are compared. `interpolation`: steps that the generator puts before each subtask, its own
+    default. `start_m`: a hand that starts that far from where others start; in five steps of 0.05 s that is 1.8 m/s,
+    more than a Panda can. `speed`: m/s that no hand and no falling object reaches.
     """
 
     gripper_s: float = 0.2

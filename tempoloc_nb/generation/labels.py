@@ -103,10 +103,10 @@ def _positions(item: Any, steps: int) -> Steps:
     """Positions (steps, 3) of poses (steps, 4, 4); raises `ValueError` for what are no such poses."""
     poses = _numbers(item)
     if poses.shape != (steps, 4, 4):
-        raise ValueError(f"has the shape {poses.shape} for {steps} actions: ({steps}, 4, 4) is read")
+        raise ValueError(f"has the shape {poses.shape} for {steps} actions: a generator reads ({steps}, 4, 4)")
     turns = poses[:, :3, :3]
     if np.abs(turns @ turns.transpose(0, 2, 1) - np.eye(3)).max(initial=0.0) > 0.01:
-        raise ValueError("holds what is no pose: its rotation is none")
+        raise ValueError("holds something that is not a pose: its rotation is not one")
     return poses[:, :3, 3]
 
 

@@ -42,7 +42,7 @@ _USED = {
 
 @contextmanager
 def _in_place(names: dict[str, tuple[str, ...]]) -> Iterator[None]:
-    """Modules under these names that hold None under theirs; the real ones are back afterwards."""
+    """Empty modules under these names, whose listed attributes are None; the real ones are back afterwards."""
     kept = {name: sys.modules.get(name) for name in names}
     for name, held in names.items():
         place_module(name, None, __path__=[], **dict.fromkeys(held))
@@ -108,7 +108,7 @@ def as_hdf5(sources: Sequence[Source], task: str, ends: Sequence[Sequence[int]])
 
 
 def task_spec(checkout: Path, task: str, offset: tuple[int, int], **subtask: Any) -> Any:
-    """MimicGen's `MG_TaskSpec` of a task; `subtask` is said of each, `nn_k` of those whose object moves."""
+    """MimicGen's `MG_TaskSpec` of a task; `subtask` goes to each subtask, `nn_k` to those whose object moves."""
     spec, nearest = mimicgen(checkout).MG_TaskSpec(), {"nn_k": subtask.pop("nn_k")}
     for part in parts_of(task):
         spec.add_subtask(

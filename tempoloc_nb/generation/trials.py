@@ -103,7 +103,7 @@ def _settling(base: Any) -> Any:
 
 
 class _Reset:
-    """The queue that the generator sends its request to reset to."""
+    """The queue to which the generator sends its request for a reset."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -218,7 +218,7 @@ def _quiet() -> None:
 
 
 def _generator(checkout: Path | None) -> str | None:
-    """What the rows of a generator say that it is; those of Isaac Lab's say nothing."""
+    """A generator's name in its rows; the rows of Isaac Lab's have none."""
     return f"mimicgen {version_of(checkout)}" if checkout else None
 
 
@@ -276,7 +276,7 @@ def run_trials(
     `boundaries` are by task and origin; `errors` (see `ERRORS`) are tried beside them. The same call goes on where an
     earlier one stopped. `progress(n)` is called after n more trials. The generator is Isaac Lab's, or that of a
     MimicGen `checkout`. Raises `TempolocError` where it is not there, the folder has no sources, or another process
-    writes the file or another generator has.
+    writes the file, or another generator wrote it.
     """
     folder, out = str(Path(folder).resolve()), Path(out)
     for task in boundaries:
@@ -347,8 +347,8 @@ def try_boundaries(
 ) -> tuple[Outcomes, ...]:
     """Try boundaries by their names (see `named_boundaries`) with the sources of a simulated `folder` or file.
 
-    `tasks` are those of the folder that can be generated, by default. Goes on with its own `out`, as `run_trials` does,
-    and raises what that and `named_boundaries` raise.
+    `tasks` are by default all those of the folder that can be generated. Goes on with its own `out`, as `run_trials`
+    does, and raises what that and `named_boundaries` raise.
     """
     there = (task_of(folder),) if is_hdf5(folder) else load_benchmark(folder).tasks
     chosen = tuple(tasks) or tuple(task for task in PARTS if task in there)

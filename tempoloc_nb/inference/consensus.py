@@ -82,7 +82,7 @@ def combine_events(
 def combine_answers(
     answers: Sequence[Answer], pair_s: float, boundary_is: BoundaryIs = "start"
 ) -> tuple[CombinedEvent, ...]:
-    """The same from parsed answers to one question, a trial each. Raises `TempolocError` if there are none."""
+    """Each event over parsed answers to one question, a trial each. Raises `TempolocError` if there are none."""
     if not answers:
         raise TempolocError("no answers to combine: ask the model at least once")
     boundaries = np.full((len(answers), len(answers[0].events)), np.nan)
@@ -133,7 +133,7 @@ def combine_trials(
     predictions: Path | str | Sequence[Path | str], benchmark: Benchmark, boundary_is: BoundaryIs | None = None, *,
     pooled: bool = False,
 ) -> list[Combined]:
-    """Every clip of each run (model, fps) in prediction files, combined; a single trial stands for itself.
+    """Every clip of each run (model, fps) in prediction files, combined; a single trial is its own median.
 
     `pooled`: the trials of all models at one rate count as one model's. Trials are read as strict scoring reads them,
     whatever order their events were asked in. `boundary_is` as in `evaluate`. Raises `TempolocError` for rows that
@@ -286,7 +286,7 @@ def risk_coverage(
 ) -> dict[str, tuple[RiskPoint, ...]]:
     """Error of what is kept of each task at each threshold, the strictest first.
 
-    Kept are events; with `whole` clips, which are as good as their worst event, and none with a missing one. `by` the
+    It keeps events; with `whole`, clips, each as good as its worst event, and none with a missing one. `by` the
     true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` for a task of
     which nothing can be kept.
     """

@@ -171,9 +171,9 @@ def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
     if not labels or not all(isinstance(label, str) and label.strip() for label in labels):
         raise TempolocError(f"events must be one or more texts, such as 'grasping the red cube', not {list(labels)!r}")
     if odd := [label for label in labels if any("\ud800" <= character <= "\udfff" for character in label)]:
-        raise TempolocError(f"the event {odd[0]!r} is no UTF-8 text: write it anew")
+        raise TempolocError(f"the event {odd[0]!r} is not UTF-8 text: type it again")
     if open_ := [label for label in labels if "{" in label]:
-        raise TempolocError(f"{open_[0]!r} leaves a place open: give the events with what is grasped and released")
+        raise TempolocError(f"{open_[0]!r} leaves a place open: name what is grasped and released")
     return labels
 
 
@@ -205,7 +205,7 @@ def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
 # %% ../../nbs/45_inference/05_find.ipynb #7ba4b028
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What every video of a call is asked."""
+    """The question that a call asks about every video."""
 
     labels: tuple[str, ...]
     way: Preset
@@ -259,7 +259,7 @@ def find_each(
     constrain: Literal["regex", "json"] | None = None, progress: bool = False, say: Say = silent,
     **engine_options: Any,
 ) -> Iterator[Found]:
-    """What `localize` finds, video by video, each as soon as it is there; `say` is told what is being done.
+    """What `localize` finds, video by video, each as soon as it is there; `say` gets a line about each step.
 
     Raises `TempolocError` for bad input before a model is loaded. A video that cannot be read or answered has an
     `error`.
@@ -299,7 +299,7 @@ def localize(
     `events` are labels, a `Task`, or the name or file of one. The options are those of `find_each`: `model` is a
     folder, a hub name or one of `tempoloc models`; `engine` runs it, by name or as a `Backend` that you made, and
     other options are that engine's own. `preset`, and the model's card otherwise, says how it is asked: `fps` (frames
-    a second), `prompt` and `temperature` (0 is greedy, and then one trial is enough) go before it. `trials` answers
+    a second), `prompt` and `temperature` (0 is greedy, and then one trial is enough) override it. `trials` answers
     are drawn, from `seed`, and combined by their median. `constrain` holds answers to a form in which no event is
     missing.
 

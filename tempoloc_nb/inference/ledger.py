@@ -35,7 +35,7 @@ __all__ = ['disk', 'SYNC_S', 'whole_rows', 'KeyedRow', 'keyed_rows', 'Keys', 're
 def whole_rows(path: Path) -> Iterator[tuple[int, bytes]]:
     """(byte after the line, line) of the whole rows, without a last one that was cut off. No file, no rows.
 
-    Of a line with zero bytes, what stands behind them is a row if it is a JSON object.
+    In a line with zero bytes, what follows them is a row if it is a JSON object.
     """
     if not path.exists():
         return
@@ -68,7 +68,7 @@ class KeyedRow:
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #ed11f0cb
 def keyed_rows(path: Path) -> Iterator[KeyedRow]:
-    """The whole rows with their keys; raises `TempolocError`, at the end, if some are no answers to requests."""
+    """The whole rows with their keys; raises `TempolocError`, at the end, if some do not answer requests."""
     damaged, good = list[int](), 0
     for end, line in whole_rows(path):
         key = _key(line)
@@ -81,7 +81,7 @@ def keyed_rows(path: Path) -> Iterator[KeyedRow]:
         first, *others = [str(line_of(path, place)) for place in damaged[:10]]
         more = [f"{len(damaged) - 10} more"] if len(damaged) > 10 else []
         nor = f", nor is line {', '.join([*others, *more])}" if others else ""
-        way = "delete what is none, and the same command asks again for what it held, or " if good else ""
+        way = "delete such lines, and the same command asks again for what they held, or " if good else ""
         raise TempolocError(
             f"{path}:{first} is not a prediction with a request_id (16 hexadecimal digits) and a trial{nor}: {way}"
             "choose another file"
@@ -163,8 +163,8 @@ def set_holes_aside(output: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
     print(
-        f"tempoloc: {output}:{before + 1} is damaged, zero bytes stand there: all whole rows are kept, what is left of"
-        f" the others is in {aside.name}, and they are asked again",
+        f"tempoloc: {output}:{before + 1} is damaged by zero bytes: all whole rows are kept; what is left of the"
+        f" others is in {aside.name}, and the run asks for them again",
         file=sys.stderr,
     )
 
@@ -251,7 +251,7 @@ class RowFile:
             disk.truncate(self._fd, size)
 
     def _failed(self, error: OSError) -> TempolocError:
-        way = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "see to it"
+        way = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "mend that"
         return TempolocError(
             f"cannot write {self.path} ({error.strerror}): {way} and run the same command again; what was answered"
             " before is kept"
@@ -301,7 +301,7 @@ class Ledger:
     """An output and its failures, open for appending. Use within `locks.sole_writer`.
 
     `keys` are those that the output had when it was opened; `written` and `failed` count trials since. Raises
-    `TempolocError` for an output that is no predictions file, and whenever the disk does not take a row.
+    `TempolocError` for an output that is not a predictions file, and whenever the disk does not take a row.
     """
 
     def __init__(self, output: Path) -> None:

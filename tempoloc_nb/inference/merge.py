@@ -106,7 +106,7 @@ def _records(paths: Sequence[Path]) -> list[dict[str, Any]]:
     for path, record in zip(paths, found, strict=True):
         if changed := changed_settings(found[0], record):
             raise TempolocError(
-                f"{path} and {paths[0]} were made with different settings ({changed}): merge them apart"
+                f"{path} and {paths[0]} were made with different settings ({changed}): merge them separately"
             )
     return found
 
@@ -174,7 +174,7 @@ def _inputs(outputs: Sequence[Path | str], out: Path, force: bool) -> list[Path]
     listed = out.resolve() in {Path(path).resolve() for path in outputs}
     paths = [out] if out.is_file() and out.stat().st_size and (listed or not force) else []
     if paths and "parts" not in read_record(out):
-        raise TempolocError(f"{out} is there already, and no merged file: give another -o")
+        raise TempolocError(f"{out} is there already and is not a merged file: give another -o")
     for path in map(Path, outputs):
         if not path.is_file():
             raise TempolocError(f"no prediction file {path}")

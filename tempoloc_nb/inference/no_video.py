@@ -140,7 +140,7 @@ def baseline_predictions(benchmark: Benchmark, row: str, train: Sequence[Clip] =
     """The boundaries of the baseline `row` for every clip of `benchmark` that it can answer, task by task.
 
     A task whose clips lack what the row needs (a length, a second demonstration, training clips) has no prediction.
-    Raises `TempolocError` for an unknown one.
+    Raises `TempolocError` for an unknown row.
     """
     if row not in BASELINES and row != TRAINING_MEDIAN:
         raise unknown("no-video baseline", row, [*BASELINES, TRAINING_MEDIAN])

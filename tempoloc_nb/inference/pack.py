@@ -50,7 +50,7 @@ def run_line(predictions: Path) -> str:
 
 # %% ../../nbs/45_inference/50_pack.ipynb #6c46b37e
 def read_rows(predictions: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a prediction file, compressed or not. Raises `TempolocError` naming the line that is no JSON."""
+    """The rows of a prediction file, compressed or not. Raises `TempolocError` naming the line that is not JSON."""
     with open_packed(predictions) as source:
         for number, line in enumerate(source, 1):
             try:
@@ -77,7 +77,7 @@ def pack_predictions(path: Path | str, out: Path | str, *, force: bool = False) 
     try:
         rows.sort(key=lambda row: (row["clip"], row["trial"]))
     except (KeyError, TypeError):
-        raise TempolocError(f"{path.name} has rows without clip or trial: it is no prediction file") from None
+        raise TempolocError(f"{path.name} has rows without clip or trial: it is not a prediction file") from None
     lines = [json_text({k: row[k] for k in KEPT if k in row}) + "\n" for row in rows]
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{path.name.partition('.jsonl')[0]}.jsonl.xz"

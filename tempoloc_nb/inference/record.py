@@ -51,7 +51,7 @@ class _Record(_Part):
 
 
 def read_record(predictions: Path) -> dict[str, Any]:
-    """The record of a prediction file; raises `TempolocError` if there is none, or it says what no record says."""
+    """The record of a prediction file; raises `TempolocError` if there is none, or it is not a record."""
     path = record_path(predictions)
     found = read_object(path, "record")
     check(_Record, found, path.name)
@@ -77,7 +77,7 @@ def changed_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 def _same_benchmark(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two records are about one benchmark: the clips of both ask for the same events, or its name is the same.
 
-    A name is asked for where a record does not say its clips, as earlier ones do not, or no clip is in both.
+    The name decides where a record does not list its clips, as earlier ones do not, or the two share none.
     """
     names = [record.get("settings", {}).get("benchmark") for record in (one, other)]
     a, b = (record.get("asked", {}) for record in (one, other))
@@ -86,7 +86,7 @@ def _same_benchmark(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def asked_clips(benchmark: Benchmark) -> dict[str, str]:
-    """What a record knows a benchmark by, wherever its files lie: clip → 8 hexadecimal digits of its events' hash."""
+    """A benchmark as a record knows it, wherever its files lie: clip → 8 hexadecimal digits of its events' hash."""
     return {c.clip: sha256(json.dumps([c.task, c.labels]).encode()).hexdigest()[:8] for c in benchmark.clips}
 
 # %% ../../nbs/45_inference/25_record.ipynb #609b9eef

@@ -142,6 +142,6 @@ class Unanswered(Sequence[Request]):
         return self._taken[index]
 
     def answered(self, request: Request) -> None:
-        """Note an answer; raises `TempolocError` if that was not asked, or is answered already."""
+        """Note an answer; raises `TempolocError` if nobody asked for it, or it came before."""
         if self.open.pop(request.id, None) is None:
             raise TempolocError(f"the back end answered {request.clip} twice, or without being asked")

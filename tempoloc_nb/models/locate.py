@@ -66,7 +66,7 @@ class Place:
 
 # %% ../../nbs/30_models/20_locate.ipynb #83569987
 def find_place(name: str | Path) -> Place | None:
-    """Where the model is that a folder, a name of the list or a hub id names; None for any other name."""
+    """The place of the model with this folder, name in the list or hub id; None for any other name."""
     folder, name = model_folder(name), str(name)
     if folder is not None:
         return Place(folder)
@@ -82,7 +82,7 @@ def locate_model(name: str | Path) -> Place:
     if place is not None:
         return place
     if name.startswith("runs/"):
-        raise TempolocError(f"the model {name} is not shipped, only what it answered: train it, or leave it out")
+        raise TempolocError(f"the model {name} is not shipped, only its answers are: train it, or leave it out")
     if name in OWN:
         raise TempolocError(
             f"the model {name} is not in {shipped_folder('')}: it comes with the study's repository; clone that, or"

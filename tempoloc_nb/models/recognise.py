@@ -42,7 +42,7 @@ def _part(config: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 # %% ../../nbs/30_models/30_recognise.ipynb #f459ca67
 def _named_bases(folder: Path, config: Mapping[str, Any]) -> list[str]:
-    """The names that a folder gives for what it was made from, the surest first; a model of ours is itself."""
+    """The names that a folder gives for what it was made from, the surest first; for a model of ours, its own."""
     if folder.resolve().parent == shipped_folder("").resolve():
         return [folder.resolve().name]
     names = [config.get("_name_or_path"), _part(config, "text_config").get("_name_or_path")]

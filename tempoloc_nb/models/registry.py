@@ -262,7 +262,7 @@ def _count(number: int | None) -> str:
 
 # %% ../../nbs/30_models/10_registry.ipynb #c798d4ab
 def model_rows(models: Iterable[ModelInfo]) -> list[dict[str, Any]]:
-    """A row a model, to be read."""
+    """One row per model, with parameter counts as text."""
     return [
         {
             "model": m.name, "family": m.family, "parameters": _count(m.parameters), "active": _count(m.active),

@@ -18,9 +18,9 @@ __all__ = ['serve_arguments', 'serve_line']
 def serve_arguments(model: ModelInfo | str, gpus: int | None = None, media: Path | str = ".") -> list[str]:
     """`vllm serve` with its arguments, for a model on `gpus` GPUs (by default, those of one copy).
 
-    Of a model that the list has not, the name is enough: it gets what every model needs. Twice the GPUs of a copy serve
-    two. `media` is the folder whose videos the server may read. Raises `TempolocError` for a number of GPUs that is no
-    multiple of a copy's.
+    For a model that is not in the list, the name is enough: it gets what every model needs. Twice the GPUs of a copy
+    serve two copies. `media` is the folder whose videos the server may read. Raises `TempolocError` for a number of
+    GPUs that is no multiple of a copy's.
     """
     info = model if isinstance(model, ModelInfo) else listed_model(model)
     line = ["vllm", "serve", *(_own_arguments(info, gpus) if info else [str(model)])]
@@ -32,7 +32,7 @@ def _own_arguments(info: ModelInfo, gpus: int | None) -> list[str]:
     """What is loaded, and the model's own arguments."""
     gpus = info.gpus if gpus is None else gpus
     if gpus < 1 or gpus % info.gpus:
-        raise TempolocError(f"{info.name} is served on {info.gpus} GPUs a copy: give a multiple of that, not {gpus}")
+        raise TempolocError(f"{info.name} is served on {info.gpus} GPUs per copy: give a multiple of that, not {gpus}")
     line = [info.path]
     line += ["--served-model-name", info.name] if info.hub is None else []
     line += ["--revision", info.revision] if info.revision else []
@@ -42,7 +42,7 @@ def _own_arguments(info: ModelInfo, gpus: int | None) -> list[str]:
 
 # %% ../../nbs/30_models/60_serve.ipynb #d20348c5
 def serve_line(model: ModelInfo | str, gpus: int | None = None, media: Path | str = ".") -> str:
-    """`serve_arguments` for a shell, an option a line."""
+    """`serve_arguments` for a shell, one option per line."""
     lines: list[list[str]] = [[]]
     for argument in serve_arguments(model, gpus, media):
         if argument.startswith("--"):

@@ -29,7 +29,7 @@ ROUNDING = 0.05
 """Seconds by which a boundary may pass the end of the clip: answers are often written with one decimal."""
 
 
-@dataclass(slots=True)  # not frozen: a million answers make some million of them, at a third of the cost
+@dataclass(slots=True)  # not frozen: a million answers make some millions of them, at a third of the cost
 class Prediction:
     """What an answer says of event `index` (0-based): its interval in seconds, and a status.
 
@@ -64,9 +64,9 @@ class Prediction:
 class Answer:
     """A parsed answer: one `Prediction` for each event asked for, in the order asked.
 
-    `extra` holds the texts of events that nobody asked for. `invented` holds the boundaries (s) that are given beside
-    one an event, where they could be scored: those of extra events, and others of an event that is written more than
-    once; `spare` counts those, and the ones that could not be scored. `source` says where the events were read: an
+    `extra` holds the texts of events that nobody asked for. `invented` holds the boundaries (s) beyond one per
+    event that could be scored: those of extra events, and further ones of an event that is written more than once.
+    `spare` counts these and the ones that could not be scored. `source` says where the events were read: an
     `<answer>` block, the text outside of tags, or the thinking; "" if nowhere. `compliant`: the text is in the form
     asked for.
     """
@@ -227,7 +227,7 @@ def _usable(entries: Sequence[Entry], duration: float | None, side: BoundaryIs) 
 # %% ../../nbs/25_prompting/20_answers.ipynb #878dcac5
 @lru_cache(maxsize=1024)
 def _asked_lines(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """The lines asked for as a regular expression with two groups an event."""
+    """The lines asked for as a regular expression with two groups per event."""
     time = r"<(\d{1,6}(?:\.\d{1,9})?)s?>"
     rest = r"\.?[ \t\r]{0,8}(?:\|[^\n]*)?"
     lines = (
@@ -271,7 +271,7 @@ def parse_answer(
 ) -> Answer:
     """Read a model's text: one `Prediction` for each of `labels`, in their order. Never raises, in linear time.
 
-    Every form is read, whichever was asked for; `form` decides only whether the answer is compliant.
+    It reads every form, whichever the prompt asked for; `form` decides only whether the answer is compliant.
 
     `duration` (s) is the clip's length in the base of the answer's times; without it no time is too late. Only the
     boundary is checked against it: an event's other end may lie past the last frame, as in the recipe's own truth

@@ -137,7 +137,7 @@ def _plain_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
 # %% ../../nbs/25_prompting/30_dialects.ipynb #33b10287
 @lru_cache(maxsize=4096)
 def match_label(text: str, labels: tuple[str, ...], number: int | None) -> tuple[int | None, bool]:
-    """The event (0-based) that `text`, with its `number` (1-based), tells of, and whether by its label.
+    """The event (0-based) that `text` and its `number` (1-based) mean, and whether its label decided it.
 
     Where one label is the beginning of another, the longer one wins.
     """
@@ -163,8 +163,8 @@ _MAX_LINES, _MAX_LINE, _MAX_RAW = 2000, 20_000, 500
 
 
 def _find_head(text: str) -> re.Match[str] | None:
-    """Where `text` numbers an event."""
-    plain = text.lower()  # to look for words is much faster than the pattern
+    """The number of an event in `text`, such as "Event 2"; None if there is none."""
+    plain = text.lower()  # looking for words is much faster than the pattern
     there = "event" in plain or "step" in plain or "subtask" in plain or "action" in plain
     return _HEAD.search(text) if there else None
 
@@ -274,7 +274,7 @@ def _json_values(block: str) -> Iterator[Any]:
 
 # %% ../../nbs/25_prompting/30_dialects.ipynb #976f3290
 def _json_time(value: Any) -> float | None:
-    """A JSON number or text as seconds, None if it is none."""
+    """A JSON number or text as seconds, None if it is no time."""
     if isinstance(value, str):
         found = _TIME.fullmatch(value[:40].strip(" <>"))
         value = _seconds(found) if found else None

@@ -63,7 +63,7 @@ class Prompt:
     def messages(self, labels: Sequence[str], video: Any = None) -> list[dict[str, Any]]:
         """The conversation up to the model's answer, as chat templates take it.
 
-        `video` is a path or URL; nothing where a processor is given the frames apart.
+        `video` is a path or URL; None where the processor gets the frames separately.
         """
         place = {"type": "video"} if video is None else {"type": "video", "video": video}
         return conversation(self.system, self.question(labels), place, parts=True)
@@ -90,8 +90,8 @@ class _Declared:
 def load_prompt(name: str | Path) -> Prompt:
     """A prompt by name, or from a folder with a `user.txt`, perhaps a `system.txt` and perhaps a `prompt.toml`.
 
-    Raises `TempolocError` if there is none, if its question has no place for the events, or if `prompt.toml` says what
-    is not known.
+    Raises `TempolocError` if there is none, if its question has no place for the events, or if `prompt.toml` has
+    an unknown key or value.
     """
     folder = Path(name) if (Path(name) / "user.txt").is_file() else prompt_folder() / str(name)
     user, system, declared = (folder / file for file in ("user.txt", "system.txt", "prompt.toml"))

@@ -127,9 +127,9 @@ def default_who() -> str:
 class Review:
     """Clips, what is known of each, and the manifest `output` that takes corrections.
 
-    `footage` is each clip's video by clip id, `root` the folder that the clips' own video paths are relative to. An
-    `output` that is there goes on; it raises `TempolocError` if it holds other clips or is the manifest itself. Threads
-    may share a review, and processes may share an `output`.
+    `footage` is each clip's video by clip id, `root` the folder that the clips' own video paths are relative to. The
+    review goes on with an `output` that exists; it raises `TempolocError` if that holds other clips or is the manifest.
+    Threads may share a review, and processes may share an `output`.
     """
 
     def __init__(

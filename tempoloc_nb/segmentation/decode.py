@@ -22,8 +22,8 @@ __all__ = ['Floats', 'REST', 'label_scores', 'best_cuts', 'boundaries_of']
 def label_scores(log_p: Floats, vocabulary: Sequence[str], labels: Sequence[str]) -> Floats:
     """Log probabilities (T, events + 1) of the asked events and the rest, from those of the classes (T, classes).
 
-    `vocabulary` names the classes. A label that is not among them has the sum of those with its verb, its first word,
-    that are not asked for themselves; without one, an equal share of everything.
+    `vocabulary` names the classes. A label that is not among them gets the sum of the classes that have its verb (its
+    first word) and are not asked for themselves; if there are none, the same for every frame.
     """
     columns = []
     for label in (*labels, REST):

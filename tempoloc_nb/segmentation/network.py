@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NetworkShape:
-    """Sizes of an MS-TCN: those of the paper, but for the features. `classes` and `features` are counts a frame."""
+    """Sizes of an MS-TCN: the paper's, except for the features. `classes` and `features` are numbers per frame."""
 
     classes: int
     features: int = 4096
@@ -50,7 +50,7 @@ DROPOUT = 0.5  # of what a layer adds, while it learns: as in the authors' progr
 
 
 def stage_logits(network: Any, features: torch.Tensor, there: torch.Tensor) -> list[torch.Tensor]:
-    """Logits (B, classes, T) of each stage, from features (B, features, T); `there` (B, 1, T) is 0 after its end."""
+    """Logits (B, classes, T) of each stage from features (B, features, T); `there` (B, 1, T) is 0 after a clip."""
     from torch.nn import functional
 
     found, x = [], features

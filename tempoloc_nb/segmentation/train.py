@@ -55,7 +55,7 @@ def draw_rows(clip: SeenClip, rng: np.random.Generator) -> npt.NDArray[np.int64]
 def frame_classes(
     times: Floats, events: Sequence[tuple[str, float]], vocabulary: Sequence[str]
 ) -> npt.NDArray[np.int64]:
-    """The class of frames at some times (T,): the next event's, which its subtask leads to, or the rest's."""
+    """The class of frames at some times (T,): that of the next event, to which the subtask leads, or the rest."""
     order = [vocabulary.index(label) for label, _ in events] + [vocabulary.index(REST)]
     return np.array(order)[np.searchsorted([t for _, t in events], times, side="right")]
 
@@ -125,7 +125,7 @@ class SegmentTraining:
 
     steps: int = 1500
     clips_a_step: int = 16
-    lr: float = 1e-3  # at first; it falls to nothing in a straight line
+    lr: float = 1e-3  # at first; it falls linearly to 0
     seed: int = 0
 
 
@@ -133,7 +133,7 @@ def train_segmenter(
     clips: Sequence[SeenClip], plan: SegmentTraining | None = None, device: str = "cpu",
     tell: Callable[[int, float], None] | None = None,
 ) -> Segmenter:
-    """A network trained on labelled clips; `tell` hears (step, loss) now and then. Raises `TempolocError` for none."""
+    """A network trained on labelled clips; `tell` hears (step, loss) now and then. Without clips: `TempolocError`."""
     import torch
 
     plan = plan or SegmentTraining()

@@ -110,7 +110,7 @@ def families() -> tuple[ClipFamily, ...]:
 
 # %% ../../nbs/65_sim/110_families.ipynb #7f6d3363
 def find_families(split: str, key: str | None = None) -> tuple[ClipFamily, ...]:
-    """Families of a split, or its one of that key and arm; raises `TempolocError` if there is none."""
+    """Families of a split, or the one of that key; raises `TempolocError` if there is none."""
     found = tuple(f for f in families() if f.split == split and key in (None, f.key))
     if not found:
         known = ", ".join(dict.fromkeys(f"{f.split}/{f.key}" for f in families()))

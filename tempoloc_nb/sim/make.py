@@ -119,7 +119,7 @@ def simulate_clips(
     `hdf5/KEY.hdf5` with all, and `videos/KEY/NNN.mp4` (`size`² pixels) for all clips or the first `render`.
     `progress(k)` is called when k clips are done. The same call goes on with its own folder; `force` replaces what
     somebody changed there. Raises `TempolocError` on impossible requests, where another process writes the folder or
-    clips of the family are not as they were made, and when fewer than one demonstration in ten succeeds.
+    somebody changed clips of the family, and when fewer than one demonstration in ten succeeds.
     """
     if n < 1:
         raise TempolocError(f"cannot make {n} clips: ask for at least one")
@@ -179,7 +179,7 @@ def _check_own(root: Path, family: ClipFamily) -> None:
             own = clip_of(family, 0, seed, folder)
         same = (own.labels, own.boundaries) == (clip.labels, clip.boundaries)
         if not same or clip.source != "simulated" or "corrections" in clip.extra:
-            raise TempolocError(f"{path} has another {clip.clip}: give another -o, or --force to replace it")
+            raise TempolocError(f"{path}: somebody changed {clip.clip}: give another -o, or --force to replace it")
     if not holds_only(root / "hdf5" / f"{family.key}.hdf5", folder):
         raise TempolocError(
             f"{root / 'hdf5' / family.key}.hdf5 has signals that are not the simulation's: give another -o, or --force"

@@ -94,7 +94,7 @@ class Collator:
         return head + vision + asked + answer, len(head) + len(vision) + len(asked), places
 
     def squeezed(self) -> Collator:
-        """One for frames with a row of tokens less."""
+        """A collator for frames with one row of tokens less."""
         return Collator(self.tokenizer, self.rate, self.rows - 1, self.columns)
 
     def __call__(
@@ -160,7 +160,7 @@ class StageBatches:
         return collator(samples, kind, self.seed * 1_000_003 + number, flat.tolist(), border)
 
     def _draw_one(self, kind: str, pairs: int, rng: np.random.Generator) -> TaskExample:
-        """An example; `TempolocError` where many tries give none, which would otherwise go on for ever."""
+        """An example. Raises `TempolocError` if many tries give none, rather than try for ever."""
         for _ in range(TRIES):
             if (sample := self._draw(kind, pairs, rng)) is not None:
                 return sample
@@ -198,7 +198,7 @@ class StageBatches:
 
 # %% ../../nbs/70_tiny/60_batches.ipynb #54332251
 def placed(values: npt.NDArray[Any], device: Any) -> torch.Tensor:
-    """An array as a tensor on `device`. A copy to a GPU goes through pinned memory: otherwise it waits for the GPU."""
+    """An array as a tensor on `device`. A copy to a GPU goes through pinned memory, so as not to wait for the GPU."""
     import torch
 
     made = torch.from_numpy(values)
@@ -206,7 +206,7 @@ def placed(values: npt.NDArray[Any], device: Any) -> torch.Tensor:
 
 
 def any_size(x: torch.Tensor, *axes: int) -> torch.Tensor:
-    """`x`, of which `torch.compile` is told that these axes have another length in every batch."""
+    """`x`, after telling `torch.compile` that these axes have another length in every batch."""
     import torch
 
     for axis in axes:
@@ -245,7 +245,7 @@ class PatchMaker:
     def __call__(self, batch: Batch, augment: bool, dtype: Any, compiled: bool = False) -> torch.Tensor:
         """(patches, 3·2·14·14), normalized as the processor does.
 
-        Frames whose border makes them too high or too low for the batch's grid are resized to it as a whole.
+        Frames whose border makes them too tall or too short for the batch's grid are resized to it as a whole.
         """
         device, strips = self.frames.device, self.strips(batch.border)
         low = self.frames.shape[1] + strips.shape[1] != batch.grid[0] * self.patch
@@ -299,7 +299,7 @@ def _patches(
     looks: tuple[torch.Tensor, ...] | None, mean: torch.Tensor, std: torch.Tensor, size: tuple[int, int] | None,
     patch: int, merge: int,
 ) -> torch.Tensor:
-    """What `PatchMaker` makes; `size` is that of the whole frames, where it is not the one they have."""
+    """What `PatchMaker` makes; `size` is that to which whole frames are resized, or None."""
     import torch
 
     pictures = store[frames].to(mean.dtype) / 255

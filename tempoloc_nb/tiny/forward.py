@@ -124,7 +124,7 @@ def see(visual: Any, pixels: torch.Tensor, grid: tuple[int, int], compiled: bool
     cos, sin = angles.cos(), angles.sin()
     layer, _ = _layers(compiled)
     x = _linear(pixels, visual.patch_embed.proj.weight.flatten(1)).view(-1, rows * columns, config.hidden_size)
-    x = x.clone()  # no view, as the layers' results are none: else they would be compiled twice
+    x = x.clone()  # not a view, as the layers' results are not: otherwise the layer is compiled twice
     for block in visual.blocks:
         x = layer(any_size(x, 0), cos, sin, 1e-6, tuple(block.get_parameter(name) for name in _FRAME_WEIGHTS))
     merger = visual.merger

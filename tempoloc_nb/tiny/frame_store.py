@@ -87,7 +87,7 @@ def load_store(paths: Iterable[Path]) -> FrameStore:
     recordings: list[Recording] = []
     parts: list[dict[str, npt.NDArray[Any]]] = []
     rows = 0
-    with ThreadPoolExecutor(8) as pool:  # zip's checksums take longer than the disk, and leave the other threads alone
+    with ThreadPoolExecutor(8) as pool:  # zip's checksums take longer than the disk, and do not hold the GIL
         for more, arrays in pool.map(read_part, sorted(paths)):
             recordings += (replace(one, first=one.first + rows) for one in more)
             parts.append(arrays)

@@ -72,7 +72,7 @@ REPAINTED = 0.6  # share of their recordings
 
 
 def repaint(model: Any, looks: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    """`looks` with the arm, and the hand on it, in random shades; as they were for the rest."""
+    """`looks` with the arm and its hand in random shades, and everything else unchanged."""
     colors, paints = np.array(looks["geom_rgba"]), np.array(looks["mat_rgba"])
     for part in ("robot0_", "gripper0_"):
         shade, tint, offset = rng.uniform(0.1, 1.6), rng.uniform(0.7, 1.3, 3), rng.uniform(-0.2, 0.35)
@@ -88,13 +88,13 @@ _Take = tuple[Recording, SavedEpisode, Any]  # what a part lists, the episode to
 
 
 def _repainted(model: Any, episode: SavedEpisode, rng: np.random.Generator) -> SavedEpisode:
-    """An episode, the arm of most in other shades."""
+    """The episode, in most cases with its arm in other shades."""
     if rng.random() >= REPAINTED:
         return episode
     return replace(episode, looks=repaint(model, episode.looks, rng))
 
 # %% ../../nbs/70_tiny/30_prepare.ipynb #40a1cb19
-APART = 0.1  # s: a start that is nearer than this to the event before or after it is not told
+APART = 0.1  # s: a start that is nearer than this to the event before or after it is left out
 
 
 def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
@@ -143,7 +143,7 @@ def _scenes(job: PartJob, model: Any) -> Iterator[_Take]:
 # %% ../../nbs/70_tiny/30_prepare.ipynb #21ff6608
 def make_part(job: PartJob) -> int:
     """Render one part; returns how many frames."""
-    # scenes start from a model that no episode has dressed
+    # scenes need a model whose looks no episode has changed
     renderer = open_renderer(job.model, RENDERED, "clips" if job.episodes else "scenes")
     recordings: list[Recording] = []
     frames: list[npt.NDArray[np.uint8]] = []
@@ -173,7 +173,7 @@ def make_parts(
 
 # %% ../../nbs/70_tiny/30_prepare.ipynb #5d3accde
 def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -> list[PartJob]:
-    """Jobs for the episodes that `tempoloc simulate` saved below `root`, but for the last `hold_out` of each family.
+    """Jobs for the episodes that `tempoloc simulate` saved below `root`, except the last `hold_out` of each family.
 
     Raises `TempolocError` if there are none.
     """
@@ -193,7 +193,7 @@ def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -
     return jobs
 
 # %% ../../nbs/70_tiny/30_prepare.ipynb #a27a7c15
-# Shares of the random scenes: most with the objects that the hardest tasks have.
+# Shares of the random scenes: most show the objects of the hardest tasks.
 SCENE_SHARES = {
     "stack-three": 0.4, "nut-assembly": 0.3, "lift": 0.075, "stack-two": 0.075, "pick-place": 0.075, "door": 0.075,
 }

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import TempolocError
+from ..core.machine import process_place
 from .batches import Batch
 
 if TYPE_CHECKING:
     import torch
-from ..core.machine import process_place
+
 
 # %% auto #0
 __all__ = ['ALONE', 'share', 'Ranks', 'joined', 'scattered']
@@ -58,7 +59,7 @@ class Ranks:
         return self.rank == 0
 
     def own(self, batch: Batch, pixels: torch.Tensor) -> tuple[Batch, torch.Tensor, float]:
-        """(this process' rows of a batch, their patches of the batch's `pixels`, the weight of their mean loss).
+        """(this process's rows of a batch, their patches of the batch's `pixels`, the weight of their mean loss).
 
         The pixels of the whole batch are made before they are cut, so that noise and colours do not depend on the
         number of processes.
@@ -123,11 +124,11 @@ ALONE = Ranks()
 # %% ../../nbs/70_tiny/70_processes.ipynb #2ddcf9c9
 @contextmanager
 def joined(device: str) -> Iterator[tuple[Ranks, str]]:
-    """(the processes that a launcher started, this one's device): a process by itself where none did.
+    """(the processes that a launcher started, this one's device): one process alone if there was no launcher.
 
     `device` is "cpu" or "cuda"; process i of a machine gets its GPU i. Weights are sharded where `accelerate launch`
-    says so (`ACCELERATE_USE_FSDP`). Of accelerate's other settings none is read: products are in bfloat16 on a GPU and
-    weights in float32, as in one process. At the end all wait for the first; let no trainer outlive the block. Raises
+    says so (`ACCELERATE_USE_FSDP`). accelerate's other settings are ignored: products are in bfloat16 on a GPU and
+    weights in float32, as in one process. At the end all wait for the first; no trainer may outlive the block. Raises
     `TempolocError` for DeepSpeed and Megatron-LM, and where there are fewer GPUs than processes.
     """
     _, world = process_place()
@@ -142,7 +143,7 @@ def joined(device: str) -> Iterator[tuple[Ranks, str]]:
     kind, local = device.partition(":")[0], int(os.environ.get("LOCAL_RANK", "0"))
     if kind == "cuda":
         if local >= (gpus := torch.cuda.device_count()):
-            raise TempolocError(f"process {local} has no GPU, there are {gpus}: start at most that many a machine")
+            raise TempolocError(f"process {local} has no GPU: start at most {gpus} on this machine")
         torch.cuda.set_device(local)
         device = f"cuda:{local}"
     opened = not torch.distributed.is_initialized()
@@ -173,7 +174,7 @@ def _gathered(value: Any, keep: bool) -> Any:
 
 # %% ../../nbs/70_tiny/70_processes.ipynb #f7700214
 def scattered(value: torch.Tensor, like: Any) -> torch.Tensor:
-    """This process' part of a whole tensor, cut as `like` is; the tensor itself if `like` is whole."""
+    """This process's part of a whole tensor, cut as `like` is; the tensor itself if `like` is whole."""
     if not hasattr(like, "full_tensor") or value.shape != like.shape:
         return value
     from torch.distributed.tensor import distribute_tensor

@@ -116,8 +116,8 @@ def train(
     Where a launcher started several processes, all make this call with the same folders, which all can read, and the
     first writes and validates. For that it gathers sharded weights, so its GPU must have room for the whole model.
     Another number of processes may go on with a run. Raises `TempolocError` if `store` has no parts, if `out` belongs
-    to a run with other options, or to none and has a model, if another call trains there, if no stage restarts at
-    `plan.begin`, and what `processes.joined` raises.
+    to a run with other options, or has a model without a checkpoint, if another call trains there, if no stage
+    restarts at `plan.begin`, and what `processes.joined` raises.
     """
     import torch
 

@@ -128,7 +128,7 @@ class Sequenced:
 
     @property
     def labels(self) -> npt.NDArray[np.float64]:
-        """(2N,) s, the time written under each frame, less the shift; what would be written, where nothing is."""
+        """(2N,) s, the time written under each frame, less the shift; without stamps, what would be written."""
         return self.shown if self.kind == "frame" else np.array(pair_times(self.shown.tolist()))
 
     @property
@@ -163,7 +163,7 @@ def _hundredths(times: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 # %% ../../nbs/70_tiny/40_tasks.ipynb #eb81ce2f
 def sequence(film: Film, rng: np.random.Generator, options: TaskOptions, pairs: int) -> Sequenced | None:
-    """TaskExample exactly `pairs` frame pairs of a film; None if it is too short for so many at the rates allowed.
+    """Sample exactly `pairs` frame pairs of a film; None if it is too short for so many at the rates allowed.
 
     The film is played to its end where the slowest rate reaches it, else it is cut off.
     """
@@ -278,8 +278,8 @@ def target(
     """The answer to learn: (a transcript in the order of time, the recipe's lines in the order of the question).
 
     `times` (s) has one more entry than `labels`: the end of the last event. With `relist` the second part begins with
-    the labels in the order of the question, each before its time. A time that stands before its label has to be found
-    by the whole of a name that is elsewhere; after the label, it can be read off the transcript word by word.
+    the labels in the order of the question, each before its time. To write a time before its label, a
+    model must look ahead for a whole name; after the label, it can read the time off the transcript word by word.
     """
     told = [f"{time:.2f} {label}" for label, time in zip([*labels, "end"], times, strict=True)]
     again = [f"{labels[k]} {times[k]:.2f}" for k in order] if relist else []
@@ -329,7 +329,7 @@ def epilogue(
     recording: Recording, scenes: Mapping[str, Sequence[Recording]], rng: np.random.Generator,
     options: TaskOptions, pairs: int, prompts: Mapping[Prompt, float],
 ) -> TaskExample | None:
-    """A clip, then scenes in which another object comes into the hand: one of the clip's where that can be."""
+    """A clip, then scenes in which another object comes into the hand, one of the clip's own if possible."""
     told = " ".join(label for label, _ in recording.events)
     others = [n for n in scenes if n != "nothing" and n not in told]
     names = sorted(set(others) & set(recording.names)) or sorted(others)

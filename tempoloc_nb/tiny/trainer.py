@@ -38,7 +38,7 @@ __all__ = ['loss_module', 'validate', 'Trainer']
 def loss_module(model: Any, way: Way = "plain") -> torch.nn.Module:
     """A module that holds `model`; of (batch, pixels, weight) it gives the answers' mean loss times `weight`.
 
-    What trains in several processes watches the passes through one module: this.
+    Training in several processes works by the calls of a single module: this one.
     """
     import torch
     from torch.nn import functional
@@ -94,7 +94,7 @@ def validate(model: Any, made: StageBatches, pixels: PatchMaker, batches: int, d
 
 # %% ../../nbs/70_tiny/80_trainer.ipynb #65dd95aa
 class Trainer:
-    """Trains a model on a frame store; stops at any step and goes on bit by bit where it stopped.
+    """Trains a model on a frame store; can stop at any step, and goes on bit for bit where it stopped.
 
     With several `ranks` each process has a trainer, calls the same methods, and the first writes the files; another
     number of processes may go on, then equal up to rounding.
@@ -184,7 +184,7 @@ class Trainer:
         return folder
 
     def _is_own(self, options: dict[str, Any]) -> bool:
-        """Whether a checkpoint's options are this run's; what it does not say is as it is by default."""
+        """Whether a checkpoint's options are this run's; those that it does not name have their defaults."""
         own, said = self._record(), in_our_words(options)
         said["task_options"] = json.loads(json.dumps(asdict(TaskOptions()))) | said["task_options"]
         return said == own

@@ -37,7 +37,7 @@ def token_side(rule: str) -> int:
     return PATCHES[rule] * MERGE
 
 
-FRAME_LEAST, FRAME_MOST = (n * token_side("qwen2.5-vl") ** 2 for n in (128, 768))  # of qwen-vl-utils, pixels a frame
+FRAME_LEAST, FRAME_MOST = (n * token_side("qwen2.5-vl") ** 2 for n in (128, 768))  # of qwen-vl-utils, pixels per frame
 
 # %% ../../nbs/15_video/20_budget.ipynb #1d5571dc
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class FrameBudget:
 
     rule: str
     n_frames: int
-    pixel_limit: float  # pixels a frame that the rule allows
+    pixel_limit: float  # pixels per frame that the rule allows
     width: int
     height: int
     patch: int  # side of a patch, pixels
 
     @property
     def patches(self) -> int:
-        """Patches a frame."""
+        """Patches per frame."""
         return (self.width // self.patch) * (self.height // self.patch)
 
     @property
@@ -70,7 +70,7 @@ class FrameBudget:
 def recipe_budget(
     width: int, height: int, n_frames: int, total_pixels: float = RECIPE_TOTAL_PIXELS
 ) -> FrameBudget:
-    """The recipe's rule: `total_pixels / n_frames` pixels a frame, sides rounded down to the 14-pixel grid.
+    """The recipe's rule: `total_pixels / n_frames` pixels per frame, sides rounded down to the 14-pixel grid.
 
     Source: "Dynamic Resolution and Pixel Budget Concept" in the recipe.
     """
@@ -194,7 +194,7 @@ def temporal_ids(
 def budget_table(
     fps: Iterable[float], durations: Iterable[float], width: int = 512, height: int = 512
 ) -> pd.DataFrame:
-    """One row a duration (s), fps and rule: frame size, patches, tokens and distinct temporal ids.
+    """One row per duration (s), fps and rule: frame size, patches, tokens and distinct temporal ids.
 
     Qwen3-VL has no M-RoPE seconds: its ids always equal its pairs.
     """
@@ -216,7 +216,7 @@ def budget_table(
 
 # %% ../../nbs/15_video/20_budget.ipynb #62e2daa0
 def plot_budget(table: pd.DataFrame) -> Figure:
-    """The `budget_table` over fps, one row of panels a duration: frame width, tokens, and pairs a temporal id."""
+    """The `budget_table` over fps, one row of panels per duration: frame width, tokens, and pairs per temporal id."""
     from matplotlib.figure import Figure
 
     from tempoloc_nb.core.plots import SERIES, house_style

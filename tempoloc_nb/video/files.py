@@ -67,7 +67,7 @@ class FrameSource(ABC):
 
     @abstractmethod
     def info(self) -> VideoInfo:
-        """What `probe` says of it; raises `TempolocError` if it cannot be read."""
+        """What `probe` returns for it; raises `TempolocError` if it cannot be read."""
 
     @abstractmethod
     def images(self, wanted: Sequence[int]) -> Iterator[Image]:
@@ -81,7 +81,7 @@ class FrameSource(ABC):
         return f"{self.path}/{self.name}"
 
     def resolve(self) -> FrameSource:
-        """The same, wherever a program runs; as a `Path` has it."""
+        """The same source with an absolute path, as `Path.resolve` gives it."""
         return replace(self, path=self.path.resolve())
 
 
@@ -147,7 +147,7 @@ def probe(path: Footage | str) -> VideoInfo:
         container.seek(0)
         first = next(iter(container.decode(stream)), None)
         if first is None:
-            raise TempolocError(f"{path}: not one frame can be decoded")
+            raise TempolocError(f"{path}: no frame can be decoded")
         turn = round(first.rotation / 90) % 4 * 90
         size = (first.height, first.width) if turn % 180 else (first.width, first.height)
         duration = float((pts[-1] - pts[0] + last) * base)
@@ -193,7 +193,7 @@ def sample_indices(times: Sequence[float], duration: float, fps: float | None) -
 def video_frames(
     path: Path | str, expect: int | None = None, threads: int = 1
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """(index, undecorated libav frame) of each shown frame in order, not rotated.
+    """(index, libav frame) of each shown frame in order, not rotated.
 
     Raises `TempolocError` for damaged data, or where not exactly `expect` frames come out.
     """
@@ -254,7 +254,7 @@ class VideoWriter:
     """Write H.264 frames to `path`, which appears when the `with` block ends well and not before (`all_or_nothing`).
 
     `width` and `height` (pixels) must be even; `time_base` is the unit of the frames' `pts`. `options`
-    go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one a core.
+    go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one per core.
     """
 
     def __init__(
@@ -297,7 +297,7 @@ class VideoWriter:
 
 # %% ../../nbs/15_video/10_files.ipynb #74f790a7
 def exact_rate(fps: float | Fraction) -> Fraction:
-    """`fps` as the fraction meant: 29.97 is 30000/1001, 23.976 is 24000/1001, 12.5 is 25/2."""
+    """The fraction that `fps` means: 29.97 is 30000/1001, 23.976 is 24000/1001, 12.5 is 25/2."""
     if isinstance(fps, Fraction):
         return fps
     ntsc = Fraction(round(fps * 1.001) * 1000, 1001)
@@ -330,7 +330,7 @@ def encode(
         for index, image in enumerate(chain([first], given)):
             time = next(clock, None)
             if time is None:
-                raise TempolocError(f"{path}: {index} times for more frames")
+                raise TempolocError(f"{path}: more frames than the {index} times")
             if image.shape != first.shape:
                 raise TempolocError(f"{path}: frame {index} is {image.shape}, the first was {first.shape}")
             frame = VideoFrame.from_ndarray(np.pad(image, pad, mode="edge"), format="rgb24")

@@ -150,8 +150,8 @@ def stamp_video(
 
     An earlier `target` of the same options is replaced; `force` replaces any file.
     Frames stream through: memory is that of one x264 encoder, whatever the length (about 140 MB at 512×512,
-    490 MB at 1920×1080). Raises `TempolocError` for a file that cannot be read to its end, or a `target` that is there
-    and not to be replaced, and then leaves `target` as it was.
+    490 MB at 1920×1080). Raises `TempolocError` for a file that cannot be read to its end, or a `target` that
+    it may not replace; `target` then stays as it was.
     """
     options = options or OverlayOptions()
     info = probe(source)
@@ -192,7 +192,7 @@ def _record(source: Path, options: OverlayOptions) -> str:
 
 
 def is_stamped_so(path: Path, options: OverlayOptions) -> bool:
-    """Whether the video at `path` is one that `stamp_video` made with these options, of whatever source."""
+    """Whether the video at `path` is one that `stamp_video` made with these options, from any source."""
     try:
         made = json.loads(_comment(path) or "")
     except ValueError:
@@ -238,7 +238,7 @@ def stamp_videos(
 ) -> OverlaySummary:
     """Stamp the videos below `input_dir`, or this one video, into the same tree below `output_dir`, as .mp4.
 
-    `workers` videos at a time (default: one a core). Up-to-date outputs are skipped unless `force`. Raises
+    `workers` videos at a time (default: one per core). Up-to-date outputs are skipped unless `force`. Raises
     `TempolocError` for folders that cannot be used; a bad video lands in `failed` of the result instead, as does one
     whose output is there and was not made with these options.
     """

@@ -79,5 +79,5 @@ class VideoPart(FrameSource):
         return (self.video,)
 
     def resolve(self) -> VideoPart:
-        """The same, wherever a program runs."""
+        """The same part with absolute paths."""
         return replace(self, path=self.path.resolve(), video=self.video.resolve())

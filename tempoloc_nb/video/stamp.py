@@ -136,10 +136,10 @@ def stamp(
     """Frames (n, height, width, 3), RGB uint8, with their `times` (s) under them: (n, height + border, width, 3).
 
     Without a `style`, border and font follow from the frames' size, number and times. With `pairs`, both frames
-    of a temporal patch get one stamp. Raises `TempolocError` unless there is one time a frame.
+    of a temporal patch get one stamp. Raises `TempolocError` unless there is one time per frame.
     """
     if len(frames) != len(times) or not len(frames):
-        raise TempolocError(f"{len(frames)} frames and {len(times)} times: each frame needs one, and one at least")
+        raise TempolocError(f"{len(frames)} frames and {len(times)} times: give one time per frame, and one at least")
     n, (height, width) = len(frames), frames[0].shape[:2]
     if style is None:
         style = stamp_style(width, height, n, max(times))

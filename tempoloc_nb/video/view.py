@@ -97,7 +97,7 @@ def fitting_coefficient(width: int, height: int, budget: float) -> float:
 class ClipInputs:
     """What a prompt needs of a clip: an even number of `images` (n, height, width, 3), their true `times` (s).
 
-    `fps` is the effective sampling rate, at most the source's; `budget` is pixels a frame after resizing.
+    `fps` is the effective sampling rate, at most the source's; `budget` is pixels per frame after resizing.
     """
 
     images: Image
@@ -158,7 +158,7 @@ def clip_inputs(
 
 # %% ../../nbs/15_video/50_view.ipynb #ca4e9fd8
 def pixel_limits(processor: Any, shown: ClipInputs, total_pixels: int | None) -> dict[str, int]:
-    """The processor's `size` for this clip: pixels a frame for Qwen2.5-VL, of the whole video for Qwen3-VL."""
+    """The processor's `size` for this clip: pixels per frame for Qwen2.5-VL, of the whole video for Qwen3-VL."""
     size = {k: int(v) for k, v in dict(processor.video_processor.size).items() if v is not None}
     if not is_qwen3(processor):
         return size | {"longest_edge": shown.budget}

@@ -122,7 +122,7 @@ def test_a_dataset_goes_in_and_each_answer_comes_at_once(
         (("-e", "x", "--temperature", "inf"), "--temperature must be 0 or more, got inf"),
         (("-e", "x", "--trials", 0), "--trials must be 1 or more, got 0"),
         (("-e", "x", "--seed", -1), "--seed must be 0 or more, got -1"),
-        (("-e", "x", "--camera", "front"), "a camera, a rate and a flip are chosen of LeRobot datasets and HDF5 files"),
+        (("-e", "x", "--camera", "front"), "only LeRobot datasets and HDF5 files have episodes, a camera, a rate"),
         (("-e", "x", "--write"), "demo.mp4 is a video, which holds no boundaries: write them with -o FILE.csv"),
         (("-e", "x", "--signal", "grasp"), "--signal names what --write writes: give --write, too"),
     ],

@@ -84,7 +84,7 @@ def test_nothing_heavy_is_imported_to_check_numbers() -> None:
         ("dataset export no VIDEO -o out", "unknown format 'no'"),
         ("sft config --engine no", "unknown engine 'no'"),
         ("sft config --preset no", "unknown preset 'no'"),
-        ("find VIDEO -e x\udcff", "the event 'x\\udcff' is no UTF-8 text"),
+        ("find VIDEO -e x\udcff", "the event 'x\\udcff' is not UTF-8 text"),
         ("tiny train base --store VIDEO -o out --device no", "unknown device 'no'"),
         ("study --plan -p fps nan", "the parameter fps is a number above 0, not nan"),
         ("study --plan -p fps 1e999", "the parameter fps is a number above 0, not inf"),

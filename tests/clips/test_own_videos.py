@@ -61,7 +61,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("events", "said"),
-    [([], "no events"), (["a", " "], "label is empty"), (["a", "a"], "'a' stands there twice"), ("", "label is empty")],
+    [([], "no events"), (["a", " "], "label is empty"), (["a", "a"], "'a' is listed twice"), ("", "label is empty")],
 )
 def test_events_are_checked(tmp_path: Path, events: list[str] | str, said: str) -> None:
     with pytest.raises(TempolocError, match=f"the events to be found: .*{said}"):

@@ -194,7 +194,7 @@ def test_each_fault_of_a_manifest_has_a_line(tmp_path: Path) -> None:
         read_manifest(path)
     assert len(str(told.value).split("\n")) == 1
     path.write_text("\n" * 3)
-    with pytest.raises(TempolocError, match=r"m.jsonl is empty: a manifest has one clip a line"):
+    with pytest.raises(TempolocError, match=r"m.jsonl is empty: a manifest has one clip per line"):
         read_manifest(path)
 
 

@@ -123,7 +123,7 @@ def test_the_recipes_example_is_too_long_for_the_recipes_context(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "changes", "said"),
     [
-        ({"stamps": "frame"}, {}, "bear no times"),
+        ({"stamps": "frame"}, {}, "show no times"),
         ({"fps": 4}, {}, "built for 4 fps, training samples 8"),
         ({"convention": "end"}, {}, "boundary at the end of an event, the evaluation reads the start"),
     ],

@@ -129,7 +129,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match=r"cannot read the cosmos file .*nowhere\.jsonl: No such file"):
         list(read_jsonl(tmp_path / "nowhere.jsonl", "cosmos"))
     (tmp_path / "x.jsonl").write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(TempolocError, match="no UTF-8 text, byte 7"):
+    with pytest.raises(TempolocError, match="not UTF-8 text, byte 7"):
         list(read_jsonl(tmp_path / "x.jsonl"))
 
 

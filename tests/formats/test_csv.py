@@ -160,10 +160,10 @@ def test_an_unknown_clip_and_nobody_are_refused(table: Path, tmp_path: Path) -> 
     with pytest.raises(TempolocError, match=r"cannot read the corrections file .*no.csv: No such file"):
         import_csv(CLIPS, tmp_path / "no.csv", who="me")
     table.write_bytes(b"clip,label,boundary\n\xff")
-    with pytest.raises(TempolocError, match=r"labels.csv is no UTF-8 text, byte 20"):
+    with pytest.raises(TempolocError, match=r"labels.csv is not UTF-8 text, byte 20"):
         import_csv(CLIPS, table, who="me")
     table.write_text('clip,label,boundary\n"' + "x" * 140_000)
-    with pytest.raises(TempolocError, match=r"labels.csv:2 is no line of a table: field larger"):
+    with pytest.raises(TempolocError, match=r"labels.csv:2 is not a line of a table: field larger"):
         import_csv(CLIPS, table, who="me")
 
 
@@ -208,7 +208,7 @@ def test_without_its_note_a_file_is_the_clip_of_its_path(subtitles: Path) -> Non
     path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("NOTE")))
     edit(path, "--> 00:00:02.000", "--> 00:00:02.250")
     assert import_vtt(CLIPS, subtitles, who="me").clips[1].boundaries == (1.0, 2.25)
-    with pytest.raises(TempolocError, match=r"none is no folder that holds .vtt files"):
+    with pytest.raises(TempolocError, match=r"none is not a folder of .vtt files"):
         import_vtt(CLIPS, subtitles / "none", who="me")
 
 

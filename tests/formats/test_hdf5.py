@@ -204,7 +204,7 @@ def test_other_names_missing_signals_and_damaged_files(tmp_path: Path) -> None:
 
 
 def test_what_is_no_group_is_no_demonstration(tmp_path: Path) -> None:
-    for value, said in ((3, "demo_1 is no demonstration"), (h5py.SoftLink("/gone"), "is damaged: ")):
+    for value, said in ((3, "demo_1 is not a demonstration"), (h5py.SoftLink("/gone"), "is damaged: ")):
         with h5py.File(path := demo_file(tmp_path / "demos.hdf5"), "r+") as file:
             del file["data/demo_1"]
             file["data/demo_1"] = value

@@ -139,7 +139,7 @@ def place(tmp_path: Path) -> Path:
         ("demos.hdf5", {"episodes": ("7",)}, "it has 2, demo_0 to demo_1"),
         ("set", {"camera": "frnt"}, f"unknown camera 'frnt'.*{CAMERA}"),
         ("set", {"episodes": (9,)}, "set has no episode '9': .*it has 2, episode_000000 to episode_000001"),
-        ("a.mp4", {"camera": "front"}, "are chosen of LeRobot datasets and HDF5 files alone"),
+        ("a.mp4", {"camera": "front"}, "only LeRobot datasets and HDF5 files have episodes"),
         ("none.hdf5", {}, "none.hdf5: no such video"),
     ],
 )

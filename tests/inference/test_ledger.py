@@ -82,7 +82,7 @@ def test_large_trial_numbers_are_kept() -> None:
 def test_a_line_that_is_no_prediction_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps(row(1)) + "\n" + line + "\n")
-    with pytest.raises(TempolocError, match=r"p\.jsonl:2 is not a prediction .*: delete what is none, and the same"):
+    with pytest.raises(TempolocError, match=r"p\.jsonl:2 is not a prediction .*: delete such lines, and the same"):
         read_keys(path)
     path.write_text((json.dumps(row(1)) + "\n" + line + "\n") * 12)
     with pytest.raises(TempolocError, match=r"p\.jsonl:2 is not a .*, nor is line 4, 6, 8, .*, 20, 2 more: del"):
@@ -127,7 +127,7 @@ def test_rows_behind_a_hole_are_kept_and_the_hole_is_set_aside(
     notes = [json.loads(line) for line in (tmp_path / "p.damaged.jsonl").read_text().splitlines()]
     assert [(n["bytes"], n["rest"]) for n in notes] == [(4096 + torn, lines[4][:torn].decode()), (51, "\n")]
     (told,) = capsys.readouterr().err.splitlines()
-    assert told.startswith(f"tempoloc: {out}:5 is damaged, zero bytes stand there: all whole rows are kept, ")
+    assert told.startswith(f"tempoloc: {out}:5 is damaged by zero bytes: all whole rows are kept; ")
     assert ask(out).kept == len(lines)
     assert capsys.readouterr().err == ""
 

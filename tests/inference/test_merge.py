@@ -166,9 +166,9 @@ def test_a_run_is_no_place_for_a_merge(tmp_path: Path) -> None:
     one, two, _ = shards(tmp_path)
     before = one.read_bytes()
     for files in ([one, two], [two]):
-        with pytest.raises(TempolocError, match="is there already, and no merged file"):
+        with pytest.raises(TempolocError, match="is there already and is not a merged file"):
             merge(files, one)
-    with pytest.raises(TempolocError, match="is there already, and no merged file"):
+    with pytest.raises(TempolocError, match="is there already and is not a merged file"):
         merge([one, two], one, force=True)
     assert one.read_bytes() == before
 

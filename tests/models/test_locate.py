@@ -52,7 +52,7 @@ def test_what_is_nowhere_is_said_to_be(project: Path) -> None:
     with pytest.raises(TempolocError, match=r"the model tempoloc-tiny is not in .*models: it comes with the study's"):
         locate_model("tempoloc-tiny")
     for name in ("runs/sft-seed1/model", "runs/mine"):
-        with pytest.raises(TempolocError, match=rf"{name} is not shipped, only what it answered: train it"):
+        with pytest.raises(TempolocError, match=rf"{name} is not shipped, only its answers are: train it"):
             locate_model(name)
     said = r"unknown model '{}': did you mean {}\? choose one of .*, a folder written by save_pretrained, or a hub id"
     with pytest.raises(TempolocError, match=said.format("tempoloc-tinny", "tempoloc-tiny")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
 
 ROOT = Path(__file__).resolve().parents[3]
 NewPage = Callable[..., Page]
@@ -145,3 +147,27 @@ def test_code_is_folded_and_a_first_column_stays(site: Path, new_page: NewPage) 
     expect(page.get_by_role("link", name="This page as a notebook")).to_have_attribute(
         "href", "01_published_results.ipynb"
     )
+
+
+def ground_at_the_right(element: Locator) -> int:
+    """The grey of most pixels at an element's right edge, 0 to 255."""
+    picture = Image.open(io.BytesIO(element.screenshot())).convert("L")
+    greys = picture.crop((picture.width - 2, 0, picture.width - 1, picture.height)).histogram()
+    return greys.index(max(greys))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_wider_than_a_phone_is_in_shade_until_its_end(site: Path, new_page: NewPage, scheme: str) -> None:
+    page = new_page(width=390, height=844, color_scheme=scheme)
+    shown = (("index", "pre > code"), ("index", "p:has(> img)"), ("studies/01_published_results", ".table"))
+    for name, selector in shown:
+        page.goto((site / f"{name}.html").as_uri())
+        page.wait_for_function("[...document.images].every(i => i.loading == 'lazy' || i.complete)")
+        element = page.locator(selector).first
+        cut = ground_at_the_right(element)
+        element.evaluate("e => e.scrollLeft = e.scrollWidth")
+        assert abs(cut - ground_at_the_right(element)) > 30, selector
+    page.goto((site / "index.html").as_uri())
+    fits = page.locator(".table").last
+    assert fits.evaluate("e => e.scrollWidth == e.clientWidth && e.scrollHeight == e.clientHeight")
+    assert abs(ground_at_the_right(fits) - ground_at_the_right(page.locator("h1"))) <= 2

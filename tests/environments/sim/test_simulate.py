@@ -81,7 +81,7 @@ def test_what_somebody_changed_stays(made: tuple[Path, SimulationSummary], tmp_p
     clips = read_manifest(path)
     first = clips[0].events[0]
     write_manifest(path, [replace(clips[0], events=(replace(first, boundary=0.5), *clips[0].events[1:])), *clips[1:]])
-    with pytest.raises(TempolocError, match=r"has another stack-two/000: give another -o, or --force"):
+    with pytest.raises(TempolocError, match=r"somebody changed stack-two/000: give another -o, or --force"):
         simulate_clips(FAMILY, 2, out, workers=1, render=False)
     path.write_text(text)
     with h5py.File(demos, "r+") as file:
