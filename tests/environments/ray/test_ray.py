@@ -10,8 +10,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from wide_models import qwen3, qwen25
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.make import make_engine
-from tempoloc_nb.engines.protocol import Request, Response
+from tempoloc_nb.engines.protocol import Response
 from tempoloc_nb.engines.ray_cluster import RayBackend
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.inference.run import run_backend
@@ -185,18 +187,30 @@ def test_ray_that_cannot_be_reached_or_does_not_answer() -> None:
     assert list(ray_backend().stream([], SHORT)) == []
 
 
-def test_an_engine_that_is_killed_is_started_again() -> None:
-    before = processes()
+def test_an_engine_that_is_killed_is_started_again(logs: Path) -> None:
+    before, engines, killed, over = processes(), set[int](), list[int](), threading.Event()
+
+    def watch() -> None:
+        # by the worker's log: Ray may hold the first answer back until an engine has given them all, and is gone
+        while not over.wait(0.1):
+            at_work = [pid for pid, said in processes().items() if pid not in before and "EngineCor" in said]
+            engines.update(at_work)
+            written = (log.read_text() for log in logs.glob("session_2*/logs/worker-*.err"))
+            if at_work and not killed and any("Elapsed time for batch" in text for text in written):
+                os.kill(at_work[0], signal.SIGKILL)
+                killed.append(at_work[0])
+
     asked = [replace(r, clip=f"{r.clip}-{i}") for i in range(5) for r in requests(4, trials=4)]
-    answered: list[tuple[Request, Any]] = []
-    killed: list[int] = []
-    for found in ray_backend(concurrency=4).stream(asked, Sampling(temperature=1.0, max_new_tokens=200)):
-        answered.append(found)
-        at_work = [pid for pid, said in processes().items() if pid not in before and "EngineCor" in said]
-        if at_work and not killed:  # an engine that is being started is not killed: it has answered
-            os.kill(at_work[0], signal.SIGKILL)
-            killed = at_work
-    assert killed, f"no engine was seen; now there are {processes()}"
+    backend = ray_backend(concurrency=4, ray_options={**LAPTOP, "_temp_dir": str(logs)})
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(watch)
+        try:
+            answered = list(backend.stream(asked, Sampling(temperature=1.0, max_new_tokens=200)))
+        finally:
+            over.set()
+    watching.result()
+    assert killed
+    assert len(engines) > 1  # another took its place
     assert [str(answer) for _, answer in answered if not isinstance(answer, list)] == []
     assert {r.clip for r, _ in answered} == {r.clip for r in asked}
     assert all(len(answers) == 4 for _, answers in answered)
