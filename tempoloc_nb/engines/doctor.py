@@ -195,7 +195,7 @@ def require_health(backend: Backend, model: str | Path, asked: Preset, view: Vie
     """Say on stderr that `examine` finds nothing wrong; raises `TempolocError` with all that it found otherwise."""
     found = examine(backend, model, asked, view)
     if found.faults:
-        raise TempolocError(f"{found}\nnothing was asked: mend it, or leave the check out")
+        raise TempolocError(f"{found}\nno clip was asked about: mend this, or leave the check out")
     print(f"tempoloc: {found.head}", file=sys.stderr)
 
 

@@ -99,7 +99,7 @@ def video_rules(model: Path | str) -> VideoRules:
         kind = str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"])
     except (OSError, ValueError, KeyError, TypeError):
         raise TempolocError(
-            f"{model} is no model's folder: give one, or a family ({', '.join(FAMILY_RULES)})"
+            f"{model} is not a model's folder: give one, or a family ({', '.join(FAMILY_RULES)})"
         ) from None
     family: Family | None = next((f for f in FAMILY_RULES if kind.startswith(f)), None)
     if family is None:

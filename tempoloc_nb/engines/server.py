@@ -58,7 +58,7 @@ CHAT = "/v1/chat/completions"
 
 
 def chat_body(request: Request, model: str, place: dict[str, Any]) -> dict[str, Any]:
-    """The question in a chat completion; `place` is what stands in the video's place."""
+    """The question in a chat completion; `place` goes where the video is."""
     question = request.prompt.question(request.labels)
     return {"model": model, "messages": conversation(request.prompt.system, question, place)}
 
@@ -313,7 +313,7 @@ def _named(request: Request, error: Exception) -> TempolocError:
 
 
 def _whole(request: Request, answers: Sequence[Response | TempolocError]) -> Iterator[Pair | Exception]:
-    """What is said of a clip: its responses in order of trials, or why there are none; then what ends the run."""
+    """A clip's outcome: its responses in order of trials, or why there are none; then what ends the run."""
     good = sorted((a for a in answers if isinstance(a, Response)), key=lambda a: a.trial)
     errors = [a for a in answers if isinstance(a, TempolocError)]
     fatal = next((e for e in errors if isinstance(e, UnreachableError)), None)

@@ -288,7 +288,7 @@ class VLLMBackend:
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #b63e8961
 def _one_normalization(processor: Any) -> bool:
-    """Whether images and videos are normalized alike: vLLM's own kernel does to videos what is said of images."""
+    """Whether images and videos are normalized alike: vLLM's own kernel treats videos by the images' numbers."""
     image, video = processor.image_processor, processor.video_processor
     return all(
         list(np.ravel(getattr(image, name))) == list(np.ravel(getattr(video, name)))

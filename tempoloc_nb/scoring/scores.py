@@ -130,7 +130,7 @@ def _errors(trials: Trials, demo: Ints, truth: TaskTruth, mode: Mode) -> tuple[F
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #65766439
 def _hits(error: Floats, scored: Bools, rate: Floats, fps: float, scoring: Scoring) -> dict[str, Floats]:
-    """Hits by name; an event that was not scored as written is no hit, NaN stays NaN."""
+    """Hits by name; an event that was not scored as written is not a hit; NaN stays NaN."""
     nothing = np.isnan(error)
 
     def hit(condition: Bools) -> Floats:
