@@ -56,7 +56,7 @@ def build(
     ] = None,
     fps: Annotated[float | None, option(SAMPLES, "Rate at which the model samples.", check=number(above=0))] = None,
     stamps: Annotated[
-        Literal["frame", "pair", "none"], option(SAMPLES, "Times under the frames: each its own, one a pair, none.")
+        Literal["frame", "pair", "none"], option(SAMPLES, "Times under the frames: one per frame, one per pair, none.")
     ] = "frame",
     stamping: Annotated[
         Literal["write", "done", "later"] | None,
@@ -178,11 +178,11 @@ HELP = {
     "episode": "An episode; repeatable; all by default.",
     "label": "Name of an event, in order; repeatable.",
 }
+# Option of a format → what its numbers may be.
 RANGES = {
     "fps": number(above=0), "rate": number(above=0), "episode": number(0), "decimals": number(0, most=6),
     "num_video_frames": number(-1), "max_frames": number(1),
 }  # fmt: skip
-"""Option of a format → what its numbers may be."""
 
 # %% ../../nbs/90_cli/60_data.ipynb #a5740d09
 PLACES: dict[str, dict[str, Any]] = {
@@ -277,7 +277,7 @@ for name, does in (("import", "Read clips or conversations from another format."
 @app.command()
 def caption(
     source: Annotated[str, typer.Argument(help="A video, a folder of videos, a JSONL with vision_path, a manifest.")],
-    output: Annotated[Path, option(OUTPUT, "Folder for the captions, a folder a video.", "--output", "-o")],
+    output: Annotated[Path, option(OUTPUT, "Folder for the captions, one folder per video.", "--output", "-o")],
     server: Annotated[list[str], option(ENGINE, "URL of an OpenAI-compatible server; repeatable.")],
     model: Annotated[str | None, option(ENGINE, "Name of the served model; the first by default.")] = None,
     video_root: Annotated[Path | None, option(FIND, "Folder of a benchmark's videos.")] = None,

@@ -98,7 +98,7 @@ def find(
     preset: PresetOption = None,
     prompt: PromptOption = None,
     fps: FpsOption = None,
-    trials: Annotated[int, option(SAMPLING, "Answers a video; their median counts.", check=number(1))] = 5,
+    trials: Annotated[int, option(SAMPLING, "Answers per video; their median counts.", check=number(1))] = 5,
     seed: SeedOption = 0,
     temperature: TemperatureOption = None,
     constrain: ConstrainOption = None,
@@ -116,7 +116,7 @@ def find(
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
     write: Annotated[
         bool,
-        option(OUTPUT, "Put them back: into a copy of the LeRobot dataset, into the HDF5 file's signals.", "--write"),
+        option(OUTPUT, "Write them back: into a copy of the LeRobot dataset, or the HDF5 file's signals.", "--write"),
     ] = False,
     signal: Annotated[
         list[str] | None, option(OUTPUT, "With --write: an HDF5 file's termination signals in order; repeatable.")

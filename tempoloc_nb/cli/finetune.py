@@ -72,7 +72,7 @@ def check(
     ] = None,
     eval_pixels: Annotated[
         int | None,
-        option(EVALUATION, "Pixels a clip; the study's by default.", check=number(1)),
+        option(EVALUATION, "Pixels per clip; the study's by default.", check=number(1)),
     ] = None,
     eval_convention: Annotated[
         Literal["start", "end"],

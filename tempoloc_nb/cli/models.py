@@ -37,7 +37,7 @@ __all__ = ['table_lines', 'model_lines', 'models', 'doctor']
 
 # %% ../../nbs/90_cli/40_models.ipynb #d5717b14
 def table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Rows with the same keys as lines of text in columns; numbers to the right."""
+    """Rows with the same keys as lines of text in columns, numbers aligned to the right."""
     columns = {key: [key, *(f"{row[key]}" for row in rows)] for key in rows[0]}
     cells = [
         [t.rjust(width) if isinstance(rows[0][key], int) else t.ljust(width) for t in texts]
@@ -100,7 +100,7 @@ def doctor(
 ) -> None:
     """Say what an engine really sees of a video: rate, order, sizes, times, seeds, forms of answers.
 
-    It is sent a clip that is known. Exit status 1 if something is wrong.
+    The engine gets a clip with known content. Exit status 1 if something is wrong.
     """
     from tempoloc_nb.engines.doctor import examine
     from tempoloc_nb.engines.make import engine_options, make_engine, way_of_asking

@@ -94,7 +94,7 @@ SummaryOption = Annotated[
     option(OUTPUT, "Print one JSON object: what was written, counts, and each failure with its reason.", "--json"),
 ]
 ForceOption = Annotated[bool, option(OUTPUT, "Replace what is there already.", "--force")]
-WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one a core by default.", check=number(1))]
+WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one per core by default.", check=number(1))]
 
 # %% ../../nbs/90_cli/20_options.ipynb #f924ff8d
 ModelOption = Annotated[str, option(MODEL, "Model folder, hub name, or a name of tempoloc models.")]

@@ -70,7 +70,7 @@ def localize(
     benchmark: BenchmarkOption = "recipe",
     backend: Annotated[str | None, option(ENGINE, "hf, vllm, openai, ray, blind or signal; hf for a model.")] = None,
     video_root: VideoRootOption = None,
-    trials: Annotated[int, option(SAMPLING, "Answers a clip.", check=number(1))] = 1,
+    trials: Annotated[int, option(SAMPLING, "Answers per clip.", check=number(1))] = 1,
     seed: SeedOption = 0,
     preset: PresetOption = None,
     fps: FpsOption = None,
@@ -125,7 +125,7 @@ def localize(
         bool,
         option(ENGINE, "First see that the engine reads a known clip as it should, like tempoloc doctor.", "--check"),
     ] = False,
-    force: Annotated[bool, option(OUTPUT, "Replace a baseline that is there already.", "--force")] = False,
+    force: Annotated[bool, option(OUTPUT, "Replace the file of a baseline that is there already.", "--force")] = False,
     as_json: SummaryOption = False,
 ) -> None:
     """Write predictions for every clip of a benchmark.
@@ -186,9 +186,9 @@ def localize(
 def consensus(
     predictions: Annotated[
         list[Path],
-        typer.Argument(help="Predictions with several trials a clip (JSON Lines); of several models, a file each."),
+        typer.Argument(help="Predictions with several trials per clip (JSON Lines); of several models, a file each."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, a line a clip.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, a line per clip.")],
     benchmark: BenchmarkOption,
     threshold: Annotated[
         float,
@@ -210,7 +210,7 @@ def consensus(
 # %% ../../nbs/90_cli/30_predictions.ipynb #db0b8fe3
 def fuse(
     predictions: Annotated[Path, typer.Argument(help="A model's predictions (JSON Lines).")],
-    output: Annotated[Path, option(OUTPUT, "File to write, a line a clip.", "--output", "-o")],
+    output: Annotated[Path, option(OUTPUT, "File to write, a line per clip.", "--output", "-o")],
     benchmark: BenchmarkOption,
     signals: SignalsOption = None,
     reach: Annotated[

@@ -40,7 +40,7 @@ def experiment(
     ] = None,
     model: Annotated[Path | None, option(ENGINE, "Folder of the model, where it is not in its place.")] = None,
     trials: Annotated[
-        int | None, option(SAMPLING, "Answers a clip; the experiment's own number by default.", check=number(1))
+        int | None, option(SAMPLING, "Answers per clip; the experiment's own number by default.", check=number(1))
     ] = None,
     clips: Annotated[int, option(FIND, "At most so many clips of each task; 0 is all.", check=number(0))] = 0,
     data_parallel: DataParallelOption = 1,

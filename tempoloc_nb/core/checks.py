@@ -121,7 +121,7 @@ def check(kind: type[Kind], value: Any, where: str) -> Kind:
     try:
         text = json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise TempolocError(f"{where} holds what is neither text, number, list nor table: {error}") from None
+        raise TempolocError(f"{where} holds a value that is neither text, number, list nor table: {error}") from None
     return check_json(kind, text, where)
 
 

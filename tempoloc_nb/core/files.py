@@ -220,7 +220,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside 
 
 
 def _not_finite(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _check_values(found: Any, text: str) -> None:
@@ -242,12 +242,12 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
         half = ascii(error.object[error.start])[1:-1]
         raise TempolocError(f"{where} holds half of a character, {half}: write the whole, or leave it out") from None
     except ValueError as error:  # NaN, infinity, or an integer of thousands of digits
-        why = str(error) if "no number" in str(error) else "a number is too large"
+        why = str(error) if "JSON number" in str(error) else "a number is too large"
         raise TempolocError(f"{where} is not JSON: {why}") from None
     except RecursionError:
         raise TempolocError(f"{where} is nested too deep") from None
     if not isinstance(found, dict):
-        raise TempolocError(f"{where} is no JSON object: {shown(text.strip()[:40])}")
+        raise TempolocError(f"{where} is not a JSON object: {shown(text.strip()[:40])}")
     return found
 
 # %% ../../nbs/10_core/20_files.ipynb #fed21dbd

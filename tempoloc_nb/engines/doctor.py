@@ -81,7 +81,7 @@ def _seeds(first: Answer, again: Answer) -> list[Finding]:
     verdict: Verdict = "ok" if same == len(one) else "wrong" if 2 * same < len(one) else "note"
     advice = {
         "wrong": "the engine draws without the seeds: send one with each request, and look for what overrides it",
-        "note": "an engine that batches as it goes adds up in another order, which may turn a token or two",
+        "note": "an engine that batches as it goes adds up in another order, which may change a token or two",
     }.get(verdict, "")
     differ = "" if kinds > 1 else "seeds or temperature are ignored: give each trial a seed, and a temperature above 0"
     return [
@@ -92,7 +92,7 @@ def _seeds(first: Answer, again: Answer) -> list[Finding]:
 
 
 def _constraint(kind: str, answer: Answer) -> Finding:
-    """Whether answers keep to a form; one that is cut off within the blanks that JSON allows does so far."""
+    """Whether answers keep to a form; one that is cut off in blanks, which JSON allows, has kept to it so far."""
     check, form = f"constraint {kind}", FORMS[kind]
     wanted, texts = "JSON of a schema" if kind == "json" else form.text, _texts(answer)
     if texts is None:
@@ -100,7 +100,7 @@ def _constraint(kind: str, answer: Answer) -> Finding:
     whole = [obeys(form, text) for text in texts]
     begun = [kind == "json" and JSON_ANSWER.startswith("".join(text.split())) for text in texts]
     if not all(w or b for w, b in zip(whole, begun, strict=True)):
-        advice = "answers are drawn free: vLLM takes structured_outputs, not guided_regex; others response_format"
+        advice = "answers are drawn without it: vLLM takes structured_outputs, not guided_regex; others response_format"
         return Finding(check, wanted, f"{sum(whole)} of {len(texts)} answers keep to it", "wrong", advice)
     if not all(whole):
         told = f"{len(whole) - sum(whole)} of {len(texts)} answers are cut off in blanks"
@@ -133,7 +133,7 @@ def _looked(first: Answer, blank: Answer) -> Finding:
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #f6e08c6d
 def _own_positions(backend: Any, seen: Seen, wanted: Wanted) -> list[Finding]:
-    """What the release of transformers here would make of the same prompt, where it is another model's than ours."""
+    """What the installed transformers would make of the same prompt; empty if that is what ours makes."""
     if not hasattr(backend, "net") or ids_a_second(seen) is None or backend.stock:
         return []
     import torch
@@ -195,7 +195,7 @@ def require_health(backend: Backend, model: str | Path, asked: Preset, view: Vie
     """Say on stderr that `examine` finds nothing wrong; raises `TempolocError` with all that it found otherwise."""
     found = examine(backend, model, asked, view)
     if found.faults:
-        raise TempolocError(f"{found}\nnothing was asked: mend it, or leave the check out")
+        raise TempolocError(f"{found}\nno clip was asked about: mend this, or leave the check out")
     print(f"tempoloc: {found.head}", file=sys.stderr)
 
 

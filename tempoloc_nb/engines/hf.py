@@ -79,7 +79,7 @@ def encode_request(
     if (int(grid[0, 0]), tokens) != (shown.pairs, shown.vision_tokens):
         raise TempolocError(
             f"{request.clip}: the processor made {int(grid[0, 0])} frame pairs and {tokens} vision tokens"
-            f" of {shown.pairs} and {shown.vision_tokens}"
+            f" instead of {shown.pairs} and {shown.vision_tokens}"
         )
     context = model.config.text_config.max_position_embeddings
     if len(ids) + max_new_tokens > context:
@@ -138,7 +138,7 @@ def collate_prompts(batch: Sequence[Encoded], pad: int) -> tuple[torch.Tensor, t
 # %% ../../nbs/35_engines/30_hf.ipynb #e712e4fb
 @dataclass(slots=True)
 class _Rows:
-    """Rows that are being continued, one a trial (R): what the next step needs."""
+    """Rows that are being continued, one per trial (R): what the next step needs."""
 
     cache: Any
     logits: torch.Tensor  # (R, vocabulary) of the next token

@@ -263,8 +263,8 @@ class Client:
 def event_loop() -> Iterator[BlockingPortal]:
     """An event loop in a thread of its own: a notebook's own thread has one already.
 
-    Ctrl-C waits while the loop starts. Else it may come when the loop runs and nobody knows yet that it is to be
-    stopped, and anyio waits for its end for ever.
+    Ctrl-C waits while the loop starts. Otherwise it could come when the loop runs but nobody can stop it yet, and anyio
+    would wait for its end for ever.
     """
     from anyio.from_thread import start_blocking_portal
 
@@ -276,7 +276,7 @@ def event_loop() -> Iterator[BlockingPortal]:
 
 @contextmanager
 def _later() -> Iterator[None]:
-    """Keeps Ctrl-C until the block is done, in the main thread; no other is told of it."""
+    """Keeps Ctrl-C until the block is done, in the main thread; other threads never get it."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield

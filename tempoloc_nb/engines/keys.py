@@ -49,7 +49,7 @@ def base_url(url: str) -> str:
 
 # %% ../../nbs/35_engines/105_keys.ipynb #7a7924fc
 def read_key(variable: str) -> str | None:
-    """The API key in an environment variable, None if there is none. Raises `TempolocError` if it can be no key."""
+    """The API key in an environment variable, None if there is none. Raises `TempolocError` if it cannot be a key."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise TempolocError(f"the key in ${variable} has characters that no key has: set it again")

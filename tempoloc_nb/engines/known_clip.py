@@ -55,7 +55,7 @@ def _areas(frames: Image, rows: tuple[float, float], count: int) -> npt.NDArray[
 
 
 def numbers_in(frames: Image) -> list[int]:
-    """The numbers that `frames` (n, height, width, 3) show: of frames of the clip where they are below 120."""
+    """The numbers that `frames` (n, height, width, 3) show; those below 120 are the clip's own frame numbers."""
     bars = _areas(frames, _NUMBER_ROWS, BITS).mean(axis=2) > 128
     return [int(n) for n in bars @ (1 << np.arange(BITS)[::-1])]
 
@@ -80,12 +80,12 @@ class Wanted:
 
     @property
     def rate(self) -> float:
-        """Frames a second that can be had."""
+        """Frames a second, at most the clip's own."""
         return min(self.fps, RATE)
 
     @property
     def times(self) -> tuple[float, ...]:
-        """Times (s) of the frames of an even number of them: the last one stands twice where needed."""
+        """Times (s) of the frames, an even number of them: the last one comes twice where needed."""
         found = [math.ceil(k * RATE / self.rate - 0.5 - 1e-6) / RATE for k in range(self._count)]
         return (*found, *found[-1:] * (len(found) % FRAMES_PER_TOKEN))
 
@@ -123,11 +123,11 @@ class Wanted:
 
     @property
     def limit(self) -> tuple[int, str]:
-        """The most pixels, and whether "a frame" or "in all" may have them; a frame's least size goes before it."""
+        """The most pixels, and whether they are "per frame" or "in all"; a frame's least size goes before it."""
         (width, height), n = self.size, len(self.times)
         if self.rules.family == "qwen3_vl":
             return max(min(self.rules.most, self.total_pixels or self.rules.most), n * width * height), "in all"
-        return max(self.frame_budget, width * height), "a frame"
+        return max(self.frame_budget, width * height), "per frame"
 
     @property
     def border(self) -> tuple[int, int]:

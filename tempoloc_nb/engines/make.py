@@ -34,7 +34,7 @@ __all__ = ['ENGINES', 'OWN_OPTIONS', 'SERVERS', 'CLASSES', 'check_backend', 'way
 
 # %% ../../nbs/35_engines/20_make.ipynb #b40dc8fd
 def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -> None:
-    """Raise `TempolocError` for an unknown back end, or for more GPUs a model than it can use."""
+    """Raise `TempolocError` for an unknown back end, or for more GPUs per model than it can use."""
     if name not in ENGINES:
         raise unknown("backend", name, ENGINES)
     for option, value in (("data_parallel", data_parallel), ("tensor_parallel", tensor_parallel)):
@@ -70,10 +70,10 @@ def way_of_asking(model: str | Path, preset: str | None = None) -> Preset:
 def engine_options(
     name: str, *, timeout: float | None = None, retries: int | None = None, **given: Any
 ) -> dict[str, Any]:
-    """The options of the engine `name` that are given, as `make_engine` takes them; None or empty is not given.
+    """The options of the engine `name` that are given, as `make_engine` takes them; None or empty means not given.
 
-    `timeout` (s an answer) and `retries` (further tries of a request) become a server's `patience`. Raises
-    `TempolocError` for an option of another engine, or fewer than one at once.
+    `timeout` (s per answer) and `retries` (further tries of a request) become a server's `patience`. Raises
+    `TempolocError` for an option of another engine, and a batch or concurrency below 1.
     """
     check_backend(name)
     options = {k: v for k, v in {"timeout": timeout, "retries": retries, **given}.items() if v not in (None, (), [])}
@@ -156,7 +156,7 @@ def make_engine(
 
 # %% ../../nbs/35_engines/20_make.ipynb #6a606d0e
 def _openai(model: str | Path, servers: Sequence[str], media: Path | str | None, options: dict[str, Any]) -> Backend:
-    """Servers of a model under the name that `tempoloc models` has them serve it by."""
+    """The back end for servers that serve a model under the name that `tempoloc models` prints."""
     info = find_model(model)
     if info is None:
         raise TempolocError(

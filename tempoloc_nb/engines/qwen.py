@@ -119,7 +119,7 @@ def positions(
 ) -> npt.NDArray[np.int64]:
     """Position ids (3, tokens) of `before` text tokens, a video, and `after` text tokens.
 
-    The video has `pairs` frame pairs of `rows` × `columns` tokens; `step` is time ids a frame pair. Source: Qwen2-VL
+    The video has `pairs` frame pairs of `rows` × `columns` tokens; `step` is time ids per frame pair. Source: Qwen2-VL
     (arXiv 2409.12191, section 2.1), and Qwen2.5-VL (arXiv 2502.13923, section 2.1.2) for absolute time.
     """
     head = np.tile(np.arange(before), (3, 1))
@@ -244,7 +244,7 @@ def use_batched_vision_attention(model: Any) -> str:
 
     flash-attention itself where it is installed and can run (CUDA, 16-bit weights), else `attend_in_segments`. The
     language model keeps what it has. transformers 4.57 gives boundaries to flash-attention alone: there, ours works
-    but is called once a segment.
+    but is called once per segment.
     """
     transformers = import_transformers()
     transformers.AttentionInterface.register(ATTENTION, attend_in_segments)

@@ -238,11 +238,11 @@ class RayBackend:
     `VLLMBackend`.
 
     Prompts, vision tokens, seeds and sampling are those of `VLLMBackend`. The texts may differ by rounding: an engine
-    adds up in an order that depends on what else it works on, and that is Ray's choice. Two engines on a CPU, float32:
-    all 60 shipped clips, asked greedily of the trained tiny model, had vLLM's own texts, and so had 200 trials at
-    temperature 1 of untrained models of both families.
+    adds up in an order that depends on what else it works on, and that is Ray's choice. Two engines on a CPU in float32
+    gave vLLM's own texts for 60 simulated clips, with the trained tiny model and greedily, and for 200 trials at
+    temperature 1 with untrained models of both families.
 
-    Raises `TempolocError` where Ray or vLLM is missing, or the model is none.
+    Raises `TempolocError` where Ray or vLLM is missing, or the model cannot be loaded.
     """
 
     name = "ray"

@@ -29,7 +29,7 @@ ADVICE = {
     "frames": "something samples the frames again: pass do_sample_frames=False and all of them",
     "frames a second": "another rate is in force: give it where frames are sampled, and look for a default of 2 fps",
     "frame times": "as many frames of other moments are shown: sample by the video's own timestamps",
-    "order": "the frames go in in another order than they were decoded in",
+    "order": "the frames enter the model in another order than they were decoded",
     "frame size": "the processor's limits are not those of the model's folder: compare `size` in its configuration",
     "pixels": "the limit is ignored: processors of today take size={'longest_edge': …}, not max_pixels or total_pixels",
     "vision tokens": "the processor merges patches otherwise than the model: compare patch_size and merge_size",
@@ -44,7 +44,7 @@ ADVICE = {
 
 
 def looks(wanted: Wanted, processor: Any, seen: Seen | None) -> dict[str, tuple[str, Look]]:
-    """The checks of what is read, of which `seen` says whose clock counts: name → (what is wanted, how to look)."""
+    """The checks of what is read: name → (what is wanted, how to look). `seen` tells the model's clock."""
     width, height = wanted.size
     limit, of = wanted.limit
     return {
@@ -123,7 +123,7 @@ def _quoted(texts: Sequence[str]) -> str:
 
 
 def _stamps(seen: Seen, wanted: Wanted) -> tuple[str, bool]:
-    """Whether nine of ten frames bear the time at which they are in the clip; a third of a frame is let pass."""
+    """Whether nine of ten frames bear the time at which they are in the clip, to 0.02 s."""
     if not wanted.stamps:
         return "none asked for", True
     numbers = numbers_in(seen.frames)

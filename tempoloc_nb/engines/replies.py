@@ -103,7 +103,7 @@ class Served:
         for name in ("id", "owned_by", "root"):
             text = getattr(self, name)
             if text is not None and (shown(text) != text or len(text) > 1000):
-                raise ValueError("is no name: it has control characters, or more than 1,000 characters")
+                raise ValueError("is not a name: it has control characters, or more than 1,000 characters")
 
 
 @dataclass(frozen=True, slots=True)

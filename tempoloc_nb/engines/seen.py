@@ -57,7 +57,7 @@ def frames_of(patches: torch.Tensor, grid: tuple[int, int, int], processor: Any)
 # %% ../../nbs/35_engines/130_seen.ipynb #5bab3754
 @contextmanager
 def watch(backend: Any) -> Iterator[list[Seen]]:
-    """While this lasts, the clips that the engine of `backend` is given come into the list, in order.
+    """Gives a list; while this lasts, it collects the clips that the engine of `backend` is given, in order.
 
     It stays empty for an engine that is in other processes or on another machine.
     """

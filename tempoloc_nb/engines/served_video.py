@@ -38,7 +38,7 @@ class _Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Qwen25Sizes:
-    """Stands for a processor where only its sizes are asked for, and, by this class's name, its family."""
+    """Takes a processor's place where only its sizes matter and, by this class's name, its family."""
 
     video_processor: _Sizes
 
@@ -63,7 +63,7 @@ class VideoRules:
         return kind(_Sizes({"shortest_edge": self.least, "longest_edge": self.most}))
 
     def resized(self, width: int, height: int, n_frames: int, budget: int | None = None) -> tuple[int, int]:
-        """(width, height) that the processor makes of frames; `budget` pixels a frame at most.
+        """(width, height) that the processor makes of frames; `budget` pixels per frame at most.
 
         Source: `smart_resize` of Qwen2VLVideoProcessor and Qwen3VLVideoProcessor in transformers 5.
         """
@@ -99,7 +99,7 @@ def video_rules(model: Path | str) -> VideoRules:
         kind = str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"])
     except (OSError, ValueError, KeyError, TypeError):
         raise TempolocError(
-            f"{model} is no model's folder: give one, or a family ({', '.join(FAMILY_RULES)})"
+            f"{model} is not a model's folder: give one, or a family ({', '.join(FAMILY_RULES)})"
         ) from None
     family: Family | None = next((f for f in FAMILY_RULES if kind.startswith(f)), None)
     if family is None:
@@ -220,7 +220,7 @@ def pairs_read(rules: VideoRules, video: ServedVideo, tokens: int, text: int, pa
     """The number of frame pairs that a prompt of `tokens` has; None if no number explains it.
 
     `text` is the prompt's tokens without patches if all pairs are read, `pair_text` how many of them belong to a pair,
-    on average: as times may have a digit more or less, a token a pair is allowed for.
+    on average: as times may have a digit more or less, it may be off by one token per pair.
     """
 
     def missed(pairs: int) -> float:

@@ -105,7 +105,8 @@ class VLLMEngine:
         seconds = shown.seconds_per_pair if told is None else float(told.data)
         if (pairs, tokens) != (shown.pairs, shown.vision_tokens):
             raise TempolocError(
-                f"vLLM made {pairs} frame pairs and {tokens} vision tokens of {shown.pairs} and {shown.vision_tokens}"
+                f"vLLM made {pairs} frame pairs and {tokens} vision tokens instead of {shown.pairs} and"
+                f" {shown.vision_tokens}"
             )
         if abs(seconds / shown.seconds_per_pair - 1) > 0.01:  # it may be rounded to bfloat16
             raise TempolocError(

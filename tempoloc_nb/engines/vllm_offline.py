@@ -123,7 +123,7 @@ def engine_arguments(
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #4dd03ff8
 class VLLMBackend:
-    """Answers requests with a vLLM engine in this machine. See `protocol.Backend`.
+    """Answers requests with a vLLM engine on this machine. See `protocol.Backend`.
 
     `model` is a folder or a hub name. `tensor_parallel` GPUs share it. `dtype` is the model's own on a GPU and float32
     on a CPU unless given. `total_pixels` limits the pixels of a video as qwen-vl-utils does. `max_model_len` is the
@@ -179,7 +179,7 @@ class VLLMBackend:
         self.seconds[what] = monotonic() - began
 
     def _warm_up(self) -> None:
-        """Have grey frames asked about in four trials, so that the kernels of first use are compiled."""
+        """Ask about grey frames in four trials, so that the kernels of first use are compiled."""
         frames, prompt = np.full((16, 252, 252, 3), GREY, dtype=np.uint8), load_prompt("tiny")
         times = tuple(i / 4 for i in range(len(frames)))
         asked = Request("first answers", "", Path(), ("nothing",), prompt, 4.0, trials=tuple(range(4)))
@@ -207,7 +207,7 @@ class VLLMBackend:
     def _watched(self, error: Exception) -> Iterator[None]:
         """While this lasts, the death of the engine's process, killed for memory perhaps, raises `error`.
 
-        vLLM notices it too, but leaves who waits for an answer waiting. An engine in this process raises by itself.
+        vLLM notices it too, but does not wake whoever waits for an answer. An engine in this process raises by itself.
         """
         done, answers = Event(), getattr(self.llm.llm_engine.engine_core, "outputs_queue", None)
 
@@ -288,7 +288,7 @@ class VLLMBackend:
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #b63e8961
 def _one_normalization(processor: Any) -> bool:
-    """Whether images and videos are normalized alike: vLLM's own kernel does to videos what is said of images."""
+    """Whether images and videos are normalized alike: vLLM's own kernel treats videos by the images' numbers."""
     image, video = processor.image_processor, processor.video_processor
     return all(
         list(np.ravel(getattr(image, name))) == list(np.ravel(getattr(video, name)))

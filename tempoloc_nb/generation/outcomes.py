@@ -54,7 +54,7 @@ _LETTERS = {True: "1", False: "0", None: "-"}
 
 
 def write_outcomes(path: str | Path, outcomes: Iterable[Outcomes]) -> None:
-    """Write a table of outcomes as CSV: `trials` has a letter a layout, 1 success, 0 failure, - not tried."""
+    """Write a table of outcomes as CSV: `trials` has a letter per layout, 1 success, 0 failure, - not tried."""
     lines = [",".join(_COLUMNS)]
     for o in sorted(outcomes, key=lambda o: (o.task, o.offset, o.boundaries)):
         trials = "".join(_LETTERS[s] for s in o.success)

@@ -271,7 +271,7 @@ def run_trials(
     first: int = FIRST_LAYOUT, workers: int = 2, progress: Callable[[int], None] | None = None,
     checkout: Path | None = None,
 ) -> tuple[Outcomes, ...]:
-    """Try `trials` layouts with sources of a simulated `folder` or an HDF5 file, and append a line a trial to `out`.
+    """Try `trials` layouts with sources of a simulated `folder` or an HDF5 file, and append a line per trial to `out`.
 
     `boundaries` are by task and origin; `errors` (see `ERRORS`) are tried beside them. The same call goes on where an
     earlier one stopped. `progress(n)` is called after n more trials. The generator is Isaac Lab's, or that of a

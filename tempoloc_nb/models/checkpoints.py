@@ -48,7 +48,7 @@ def safetensors_header(path: Path) -> dict[str, Any]:
             header.pop("__metadata__", None)
             whole = 8 + length + max((t["data_offsets"][1] for t in header.values()), default=0)
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise TempolocError(f"{path} is cut off or no safetensors file: {AGAIN}") from None
+            raise TempolocError(f"{path} is cut off or not a safetensors file: {AGAIN}") from None
     if size != whole:
         raise TempolocError(f"{path} is damaged, {size} bytes instead of {whole}: {AGAIN}")
     return header

@@ -43,7 +43,7 @@ def written_boundaries(path: Path | str, benchmark: Benchmark) -> Written:
     endless = {name: clip and replace(clip, length=None) for name, clip in index.clips.items()}  # no time is too late
     trials = read_trials([path], replace(index, clips=endless), "strict")
     if len(trials.runs) != 1:
-        raise TempolocError(f"{Path(path).name} has {len(trials.runs)} runs: compare one with one")
+        raise TempolocError(f"{Path(path).name} has {len(trials.runs)} runs: give files with one run each")
     order = np.lexsort((trials.trial, trials.clip))
     return Written(trials.clip[order], trials.trial[order], trials.boundary[order])
 

@@ -108,7 +108,7 @@ class RunResult:
 class Evaluation:
     """All runs in the scored files. `time_base` is the base of all seconds; `truncated` counts cut-off last lines.
 
-    `unlabelled` names the clips without truth, whose answers were passed over.
+    `unlabelled` names the clips without truth, whose answers were skipped.
     """
 
     benchmark: str
@@ -258,7 +258,7 @@ def evaluate(
     Every pair of model and fps in the files is a run of its own. `boundary_is` says which of an answer's two numbers is
     the boundary, whatever the files and the task declare; without it, a disagreement is an error. `seed` and `scoring`
     default to the study's settings. Files are read in pieces by `workers` processes. Answers about clips that nobody
-    has labelled are passed over.
+    has labelled are skipped.
 
     Raises `TempolocError` for a file, line or task that cannot be scored (see `trials.read_trials`), where no answer
     is about a labelled clip, and in strict mode for a clip of unknown length.
@@ -277,7 +277,7 @@ def evaluate(
     paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     plan = _Plan(mode, scoring or settings().scoring, resamples, settings().study.seed if seed is None else seed)
     trials = read_trials(paths, index_clips(benchmark, clips), mode, boundary_is, workers)
-    with ThreadPoolExecutor(workers) as pool:  # numpy works beside itself
+    with ThreadPoolExecutor(workers) as pool:  # numpy lets threads work side by side
         runs = tuple(pool.map(lambda i: _score_run(benchmark, clips, trials, i, plan), range(len(trials.runs))))
     base: TimeBase = "source" if mode == "strict" else "label"
     return Evaluation(
@@ -327,7 +327,7 @@ def compare(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> tuple[Comparison, ...]:
-    """Compare two runs of one benchmark and mode on a score: one row a task, then one for the mean over tasks.
+    """Compare two runs of one benchmark and mode on a score: one row per task, then one for the mean over tasks.
 
     `event` (0-based) compares the relative error of that event alone. Raises `TempolocError` if the runs share no
     demonstration with that score, or for an event and another score than `mre_pct`.
@@ -396,7 +396,7 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #d107c12d
 def comparison_lines(a: RunResult, b: RunResult, **options: Any) -> list[str]:
-    """The paired difference of two runs in MRE, a line a task; `options` are those of `compare`."""
+    """The paired difference of two runs in MRE, a line per task; `options` are those of `compare`."""
     return [
         f"{c.task or 'all tasks'}: {a.model} − {b.model} = {c.difference.format(1)} points of MRE"
         for c in compare(a, b, **options)

@@ -43,7 +43,7 @@ __all__ = ['EXACT_FLIPS', 'Estimate', 'Sampled', 'draws', 'row_means', 'sample_r
 # %% ../../nbs/40_scoring/50_intervals.ipynb #3929499c
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A number (NaN if there is none) and its bootstrap samples; without samples nobody knows how sure it is."""
+    """A number (NaN if there is none) and its bootstrap samples; without samples it has no interval."""
 
     value: float
     samples: Floats | None = None

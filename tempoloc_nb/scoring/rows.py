@@ -19,7 +19,7 @@ from ..prompting.prompts import Form
 
 TimeBase = Literal["source", "label"]
 LINE = "the line"
-"""What errors about a row begin with; whoever knows its file and number puts them in its place."""
+"""Errors about a row begin with this; a reader of files replaces it with the file's name and the line's number."""
 
 # %% auto #0
 __all__ = ['TimeBase', 'LINE', 'Row', 'clip_length', 'IndexedClip', 'ClipIndex', 'index_clips', 'boundary_side', 'places']
@@ -66,7 +66,7 @@ class IndexedClip:
 # %% ../../nbs/40_scoring/20_rows.ipynb #8eb6cf16
 @dataclass(frozen=True, slots=True)
 class ClipIndex:
-    """The clips of a benchmark by id; None for those whose rows are passed over."""
+    """The clips of a benchmark by id; None for those whose rows are skipped."""
 
     benchmark: str
     clips: Mapping[str, IndexedClip | None]

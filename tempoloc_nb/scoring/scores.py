@@ -63,7 +63,7 @@ def open_intervals(boundary: Floats, start: Floats, end: Floats, boundary_is: Bo
     """Which intervals (clips, events) end, or begin, at no event of a clip whose other intervals do.
 
     Where each event lasts to the next one's boundary, nobody was asked when the last one ends: a model may write the
-    end of its subtask, a baseline the end of the clip. So such an interval is not compared, for anybody. (Where the
+    end of its subtask, a baseline the end of the clip. So we compare no such interval, whoever answered. (Where the
     boundary is the end, the first one's start.) Intervals that do not meet each other are all closed.
     """
     edge = end if boundary_is == "start" else start
@@ -77,7 +77,7 @@ def open_intervals(boundary: Floats, start: Floats, end: Floats, boundary_is: Bo
 
 
 def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
-    """Raises `TempolocError` in strict mode for a clip whose length nobody knows."""
+    """The truth of one task's clips; raises `TempolocError` in strict mode for a clip whose length nobody knows."""
     width = max(len(c.events) for c in clips)
 
     def table(values: Sequence[Sequence[float | None]]) -> Floats:
@@ -130,7 +130,7 @@ def _errors(trials: Trials, demo: Ints, truth: TaskTruth, mode: Mode) -> tuple[F
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #65766439
 def _hits(error: Floats, scored: Bools, rate: Floats, fps: float, scoring: Scoring) -> dict[str, Floats]:
-    """Hits by name; an event that was not scored as written is no hit, NaN stays NaN."""
+    """Hits by name; an event that was not scored as written is not a hit; NaN stays NaN."""
     nothing = np.isnan(error)
 
     def hit(condition: Bools) -> Floats:
@@ -144,7 +144,7 @@ def _hits(error: Floats, scored: Bools, rate: Floats, fps: float, scoring: Scori
 
 
 def _relative(error: Floats, duration: Floats, mode: Mode) -> Floats:
-    """Percent of the subtask's duration. Of a duration of 0 the recipe makes 0 %; strict mode leaves it out."""
+    """Percent of the subtask's duration. For a duration of 0 the recipe has 0 %; strict mode leaves it out."""
     nothing = np.where(np.isnan(error), np.nan, 0.0 if mode == "recipe" else np.nan)
     return np.asarray(np.divide(100 * error, duration, out=nothing, where=duration > 0))
 

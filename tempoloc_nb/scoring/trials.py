@@ -221,7 +221,7 @@ def _read_piece(piece: _Piece, index: ClipIndex) -> Trials | tuple[int, str]:
 
 
 def _is_damaged(line: bytes) -> bool:
-    """Whether a line is no JSON."""
+    """Whether a line is not JSON."""
     try:
         json.loads(line)
     except ValueError:
@@ -327,7 +327,7 @@ def read_trials(
 
     `told` says which number of an answer is the boundary, whatever row, file and task say. Raises `TempolocError`,
     naming file and line, for the first line that cannot be scored: not JSON, a key missing or of the wrong kind, an
-    unknown clip, a boundary convention that differs from the task's, a trial that was there before. In a script of
+    unknown clip, a boundary convention that differs from the task's, a repeated trial. In a script of
     your own, ask for more than one worker only under `if __name__ == "__main__":`, because the processes import it.
     """
     files = [Path(p) for p in paths]

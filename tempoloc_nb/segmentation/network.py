@@ -28,7 +28,7 @@ __all__ = ['DROPOUT', 'NetworkShape', 'build_network', 'stage_logits', 'segmenta
 
 # %% ../../nbs/72_segmentation/10_network.ipynb #8ea0f8ea
 def build_network(shape: NetworkShape, seed: int = 0) -> torch.nn.ModuleList:
-    """An untrained network, a module a stage; the weights follow from the seed."""
+    """An untrained network, a module per stage; the weights follow from the seed."""
     import torch
     from torch import nn
 

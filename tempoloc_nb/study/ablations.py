@@ -33,7 +33,7 @@ __all__ = ['SHIFT_INTERVALS', 'DIFFERENCE_INTERVALS', 'rate_table', 'best_rate',
 
 # %% ../../nbs/85_study/50_ablations.ipynb #aa48b61b
 def rate_table(runs: Mapping[str, Sequence[RunResult]], oracles: Sequence[RunResult]) -> pd.DataFrame:
-    """One line a family, row and rate: the columns of `score_table` and `fps`; `oracles` are the last row, "oracle"."""
+    """One line per family, row and rate: the columns of `score_table` and `fps`; `oracles` are the row "oracle"."""
     found = []
     for name, at_rates in {**runs, "oracle": oracles}.items():
         for run in at_rates:
@@ -71,7 +71,7 @@ def _rate_panel(axes: Axes, family: pd.DataFrame, title: str, rows: Sequence[str
 
 # %% ../../nbs/85_study/50_ablations.ipynb #86a23799
 def rate_figure(table: pd.DataFrame, no_video: Mapping[str, float] | None = None) -> Figure:
-    """MRE against the sampling rate, one panel a family, with intervals; `table` as `rate_table` makes it.
+    """MRE against the sampling rate, one panel per family, with intervals; `table` as `rate_table` makes it.
 
     `no_video` has the MRE of the best no-video baseline by family name.
     """
@@ -98,7 +98,7 @@ def rate_figure(table: pd.DataFrame, no_video: Mapping[str, float] | None = None
 
 # %% ../../nbs/85_study/50_ablations.ipynb #1fbe4df4
 def _marks(axes: Axes, table: pd.DataFrame, places: Mapping[str, int], families: Sequence[str]) -> None:
-    """One mark a family and row with its interval, families side by side within a row."""
+    """One mark per family and row with its interval, families side by side within a row."""
     for i, family in enumerate(families):
         colour, mark = SERIES[i % len(SERIES)]
         part = table[table["task"] == family]
@@ -169,7 +169,7 @@ def _clock_panel(axes: Axes, shifts: pd.DataFrame, shifted: float, tolerance: fl
 def shift_table(
     shifts: Mapping[str, Sequence[Shift]], benchmark: Benchmark, fps: float, moved: Mapping[str, float]
 ) -> pd.DataFrame:
-    """One line a view and family, and one for all: by how much answers moved (s), and whether as expected.
+    """One line per view and family, and one for all: by how much answers moved (s), and whether as expected.
 
     `moved` says by how much the stamps of a view were moved (s); others are expected to stay. `pair_s` is the length of
     a sampled frame pair; `median_follows` whether the median is what was expected to within one, `within_pct` the share
@@ -222,7 +222,7 @@ def scaled_prior_run(
 
 # %% ../../nbs/85_study/50_ablations.ipynb #ae5ae98d
 def view_costs(runs: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
-    """One line a view: its MRE over families, and the difference to the first view, paired by clip.
+    """One line per view: its MRE over families, and the difference to the first view, paired by clip.
 
     Columns: `shown`, `mre_pct`, `difference` (points, above 0 where the change costs) with its interval, `p`.
     """
@@ -288,7 +288,7 @@ def ignoring_run(
 def swaps(path: Path | str, benchmark: Benchmark, asked: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """How often answers follow the question, by the places that were swapped.
 
-    One line a family and swap: `task`, `swapped` (places, from 1), `answers`, `followed_pct`: the share in which the
+    One line per family and swap: `task`, `swapped` (places, from 1), `answers`, `followed_pct`: the share in which the
     swapped events are timed, and in their true order. `asked` (clip → labels) is the order of the questions.
     """
     written = written_boundaries(path, benchmark)
@@ -313,7 +313,7 @@ def followed(table: pd.DataFrame) -> dict[str, float]:
 def swap_table(
     unswapped: RunResult, swapped: RunResult, ignoring: RunResult, followed: Mapping[str, float], resamples: int
 ) -> pd.DataFrame:
-    """One line a family and one for their mean, over the clips that were asked both ways.
+    """One line per family and one for their mean, over the clips that were asked both ways.
 
     Columns: MRE in order and swapped, the paired difference with interval and p, the MRE of perfect times in the
     wrong order (`ignoring`), and the share of answers that `followed` the question.

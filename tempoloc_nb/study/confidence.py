@@ -84,7 +84,7 @@ def chosen_limit(combined: Sequence[Combined], benchmark: Benchmark, right: floa
 def kept_table(
     chosen: tuple[Answers, Benchmark], tried: tuple[Answers, Benchmark], right: float, *, whole: bool = False
 ) -> pd.DataFrame:
-    """What a limit that was chosen on one benchmark keeps on another: a line a family and kind of disagreement.
+    """What a limit that was chosen on one benchmark keeps on another: a line per family and kind of disagreement.
 
     Columns: `family`, `disagreement`, `limit_s` (NaN where no limit keeps the promise), `right_pct` of all, `kept_pct`
     and `kept_right_pct`.
@@ -103,7 +103,7 @@ def kept_table(
 
 # %% ../../nbs/85_study/67_confidence.ipynb #02be0ae3
 def coverage_figure(answers: Answers, benchmark: Benchmark) -> Figure:
-    """Share of right answers among those kept, least doubt first: above of events, below of clips; a panel a family."""
+    """Share of right answers among those kept, least doubt first: events above, clips below; a panel per family."""
     with house_style():
         names = list(benchmark.tasks)
         figure = Figure(figsize=(2.7 * len(names), 4.8), layout="constrained")

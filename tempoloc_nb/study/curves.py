@@ -80,7 +80,7 @@ def _seconds(column: pd.Series[Any]) -> float:
 
 
 def training_table(logs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One line a model: steps, minutes of training, stages with their last steps, and the training tasks."""
+    """One line per model: steps, minutes of training, stages with their last steps, and the training tasks."""
     found = []
     for name, losses in logs.items():
         stages = ", ".join(f"{stage} to {end}" for stage, end in stage_ends(losses))
@@ -107,7 +107,7 @@ def stage_ends(losses: pd.DataFrame) -> list[tuple[str, int]]:
 
 # %% ../../nbs/85_study/60_curves.ipynb #e51300a6
 def loss_figure(logs: Mapping[str, pd.DataFrame], columns: int = 5) -> Figure:
-    """Loss of each training task against steps: a panel a task, a line a model. `logs` maps a model to its losses."""
+    """Loss of each training task against steps: a panel per task, a line per model. `logs`: model → its losses."""
     kinds = sorted({str(k) for losses in logs.values() for k in losses["kind"]})
     wide = min(columns, len(kinds))
     tall = -(-len(kinds) // wide)
@@ -160,7 +160,7 @@ def _validations(validations: pd.DataFrame, task: str) -> pd.DataFrame:
 def validation_figure(
     validations: pd.DataFrame, task: str = "localize", stages: Sequence[tuple[str, int]] = ()
 ) -> Figure:
-    """Validation loss and error (s) of a training task against steps, one line a split.
+    """Validation loss and error (s) of a training task against steps, one line per split.
 
     `stages` of the training, as `stage_ends` has them, are marked. Raises `TempolocError` if the log has no validation
     of that training task.
@@ -185,7 +185,7 @@ def validation_figure(
 
 
 def validation_verdict(validations: pd.DataFrame, task: str = "localize") -> str:
-    """One sentence a split: loss and error at the first and the last validation. Raises as `validation_figure` does."""
+    """One sentence per split: loss and error at the first and last validation. Raises as `validation_figure` does."""
     told = []
     for split, part in _validations(validations, task).groupby("split", sort=False):
         first, last = part.iloc[0], part.iloc[-1]
@@ -221,7 +221,7 @@ def checkpoint_steps() -> dict[str, int]:
 def checkpoint_table(runs: Mapping[str, RunResult], benchmark: Benchmark) -> pd.DataFrame:
     """Strict MRE (%) of checkpoints: `step`, `family`, `robot`, `mre_pct`, `low`, `high`, by step.
 
-    `runs` are runs by experiment; those that are no checkpoints are left out.
+    `runs` are runs by experiment; those that are not of checkpoints are left out.
     """
     robots = {clip.task: str(clip.robot) for clip in benchmark.clips}
     found = []
@@ -245,7 +245,7 @@ def last_checkpoints(table: pd.DataFrame) -> pd.DataFrame:
 
 # %% ../../nbs/85_study/60_curves.ipynb #7c0efc66
 def checkpoint_figure(table: pd.DataFrame, stages: Sequence[tuple[str, int]] = ()) -> Figure:
-    """Strict MRE of a `checkpoint_table`, on a logarithmic axis: one panel an arm, one line a family.
+    """Strict MRE of a `checkpoint_table`, on a logarithmic axis: one panel per arm, one line per family.
 
     `stages` of the training, as `stage_ends` has them, are marked.
     """
@@ -285,7 +285,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def choice_table(runs: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
-    """One line a run (by experiment): how it was asked, its mean MRE (%) over families, its compliance (%).
+    """One line per run (by experiment): how it was asked, its mean MRE (%) over families, its compliance (%).
 
     `shipped` says "yes" where weights and setting are the shipped ones. `difference` is the row's MRE minus theirs
     (points), paired by clip, with its interval; `p` is of a sign-flip test, after `holm`. All NaN without them.

@@ -241,7 +241,7 @@ def run_experiment(
     """Ask the experiment's model; answers go to the file `out` (.jsonl), a record to `<name>.run.json`.
 
     An interrupted run goes on where it was. `trials` and `clips` (of each task) limit it; `weights` is the folder of
-    the model where that is elsewhere. Beside what `runner.run_backend` notes, the record has the experiment's
+    the model where that is elsewhere. Beside what `run_backend` notes, the record has the experiment's
     definition and what was measured: device, answers, tokens, seconds. Raises `TempolocError` as `run_backend` does.
     """
     out = Path(out)

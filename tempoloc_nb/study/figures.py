@@ -109,7 +109,7 @@ def _mre_panel(axes: Axes, part: pd.DataFrame, rows: Sequence[str], hollow: Coll
 
 # %% ../../nbs/85_study/15_figures.ipynb #e6030509
 def event_error_figure(table: pd.DataFrame) -> Figure:
-    """Relative error of each event, one panel a task: dots with intervals on a logarithmic axis.
+    """Relative error of each event, one panel per task: dots with intervals on a logarithmic axis.
 
     `table` has the columns `task`, `event` (its label), `row`, `kind` (a key of `LOOKS`), `value`, `low`, `high` (%).
     """
@@ -149,7 +149,7 @@ def timeline_figure(
 ) -> Figure:
     """Boundaries (s) of each row of `rows` against time, under evenly spaced frames of the clip.
 
-    `rows` maps a name to one boundary an event, NaN where an event has none; a row named "truth" is drawn as lines
+    `rows` maps a name to one boundary per event, NaN where an event has none; a row named "truth" is drawn as lines
     across the others, one whose name begins with "no video" with the mark of such rows. `duration` is the clip's length
     in seconds. Eight or nine frames fill the width unstretched; without frames there are the boundaries alone.
     """

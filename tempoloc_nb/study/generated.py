@@ -50,7 +50,7 @@ SUCCESS_INTERVALS = {"success_pct": ("low", "high"), "difference": ("least", "mo
 
 
 def success_table(outcomes: Sequence[Outcomes], names: Sequence[str] = ()) -> pd.DataFrame:
-    """One line a condition: errors (s), success (%) with Wilson's interval, and the difference to true boundaries.
+    """One line per condition: errors (s), success (%) with Wilson's interval, and the difference to true boundaries.
 
     The difference (points) is over the layouts that both tried, with Agresti and Min's interval; `p` is McNemar's. With
     `names`, only those origins of boundaries, in that order.
@@ -84,7 +84,7 @@ TARGET_INTERVALS = {"difference": ("least", "most")}
 
 
 def generation_targets(outcomes: Sequence[Outcomes], name: str = "fusion") -> pd.DataFrame:
-    """Whether boundaries of `name` succeed within 5 points of true ones: a line a task and range of offsets.
+    """Whether boundaries of `name` succeed within 5 points of true ones: a line per task and range of offsets.
 
     `met` is by the difference itself, `whole_interval` by the lower end of its interval too.
     """
@@ -125,7 +125,7 @@ def _bars(axes: Axes, points: Sequence[Outcomes], x: Sequence[float], colour: st
 
 
 def curve_figure(outcomes: Sequence[Outcomes]) -> Figure:
-    """Success against signed error: a panel a task, a line a range of offsets, Wilson's intervals.
+    """Success against signed error: a panel per task, a line per range of offsets, Wilson's intervals.
 
     Lines are errors of the same seconds in every source, crosses of the same share of the subtask.
     """
@@ -154,7 +154,7 @@ ORIGINS = ("truth", "gripper", "fusion-sure", "fusion", "tempoloc-tiny", "one-la
 
 
 def origin_figure(outcomes: Sequence[Outcomes]) -> Figure:
-    """Success by origin of the boundaries: a panel a range of offsets, a colour a task, Wilson's intervals."""
+    """Success by origin of the boundaries: a panel per range of offsets, a colour per task, Wilson's intervals."""
     tasks = list(dict.fromkeys(o.task for o in outcomes))
     offsets = sorted({o.offset for o in outcomes})
     names = [n for n in ORIGINS if any(o.boundaries == n for o in outcomes)]
@@ -180,7 +180,7 @@ def origin_figure(outcomes: Sequence[Outcomes]) -> Figure:
 
 # %% ../../nbs/85_study/65_generated.ipynb #549ffe06
 def signed_table(outcomes: Sequence[Outcomes], pairs: Sequence[str] = ("share:-0.3", "share:+0.3")) -> pd.DataFrame:
-    """Success (%) with true boundaries and with two errors of one size: a line a task and range of offsets."""
+    """Success (%) with true boundaries and with two errors of one size: a line per task and range of offsets."""
     lines = []
     for (task, offset), true in _true(outcomes).items():
         mine = {o.boundaries: o for o in outcomes if (o.task, o.offset) == (task, offset) and o.tried}
@@ -220,7 +220,7 @@ GENERATOR_INTERVALS = {"difference": ("least", "most")}
 
 
 def generators_table(outcomes: Sequence[Outcomes], others: Sequence[Outcomes]) -> pd.DataFrame:
-    """Success (%) of two generators, a line a condition of `others`, over the layouts that both tried.
+    """Success (%) of two generators, a line per condition of `others`, over the layouts that both tried.
 
     `difference` is others − outcomes in points, with Agresti and Min's interval; `p` is McNemar's.
     """

@@ -79,7 +79,7 @@ def with_models(table: pd.DataFrame, models: Mapping[str, tuple[int, RunResult]]
 
 
 def with_recipe(table: pd.DataFrame) -> pd.DataFrame:
-    """A `label_table` of the recipe and its published models before and after training, whose labels nobody says."""
+    """A `label_table` of the recipe and its published models before and after training; nobody says how many labels."""
     models = published_results()
     models = models[models["model"].isin((BASE, TUNED))]
     rows = pd.DataFrame({"task": models["row"], "row": models["model"], "labels": np.nan, "mre_pct": models["mre_pct"]})
@@ -144,7 +144,7 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str, log: bool) -> None:
 
 
 def label_figure(tables: Sequence[pd.DataFrame], log: bool = False) -> Figure:
-    """A row of panels a table, a panel a task: error by the number of labelled demonstrations.
+    """A row of panels a table, a panel per task: error by the number of labelled demonstrations.
 
     `log` draws the error from 3 to 300 % on a logarithmic axis, the same in all panels.
     """
@@ -166,7 +166,7 @@ def label_figure(tables: Sequence[pd.DataFrame], log: bool = False) -> Figure:
 
 # %% ../../nbs/85_study/65_labels.ipynb #a318e227
 def enough_labels(table: pd.DataFrame, model: str) -> pd.DataFrame:
-    """One line a task: the model's MRE, the best of the labels alone, and the fewest that are as good (NaN: none).
+    """One line per task: the model's MRE, the best of the labels alone, and the fewest that are as good (NaN: none).
 
     `table` is a `label_table` with the row `model`.
     """

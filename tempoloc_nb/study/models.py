@@ -156,7 +156,7 @@ class Models:
         )
 
     def priors(self, run: RunResult) -> list[RunResult]:
-        """What knows the training demonstrations and sees no picture: nothing of the clip, or no more than its length.
+        """Baselines from training demonstrations, without a picture: one knows nothing of the clip, one its length.
 
         Without training demonstrations, the medians of the other clips take their place.
         """
@@ -223,7 +223,7 @@ STAMP_PAIRS = {"validation": ("val-frame", "val-seed0"), "sim": ("sft-frame", "s
 def stamp_table(report: Report) -> pd.DataFrame:
     """The shipped answers to each frame's own stamp beside those to one stamp a pair, on both splits.
 
-    One line a family and one for their mean: MRE (%) of both, `difference` (own − pair, paired) with its interval, p.
+    One line per family and one for their mean: MRE (%) of both, `difference` (own − pair, paired) with interval, p.
     """
     found = []
     for split, (own, pair) in STAMP_PAIRS.items():
@@ -286,7 +286,7 @@ def _grid(images: Sequence[npt.NDArray[np.uint8]], height: int, rows: int = 2) -
 
 @dataclass(frozen=True, slots=True)
 class ExampleClip:
-    """A clip and its answers: `rows` maps "truth" and models' names to one boundary an event (s of the source).
+    """A clip and its answers: `rows` maps "truth" and models' names to one boundary per event (s of the source).
 
     `why` says in a few words why it was chosen.
     """
@@ -357,7 +357,7 @@ def examples(
 
 # %% ../../nbs/85_study/80_models.ipynb #41132fc9
 def example_table(found: Sequence[ExampleClip]) -> pd.DataFrame:
-    """One line an event of each example: its true boundary and those of the models (s)."""
+    """One line per event of each example: its true boundary and those of the models (s)."""
     lines = []
     for example in found:
         for i, label in enumerate(example.clip.labels):
@@ -369,7 +369,7 @@ NEAR_S = 0.5  # an answer this near to an event is taken for that event's
 
 
 def failure_table(found: Sequence[ExampleClip], model: str) -> pd.DataFrame:
-    """One line an example: the event that the row `model` misses most, its answer, and what happens there (s).
+    """One line per example: the event that the row `model` misses most, its answer, and what happens there (s).
 
     `there` is the event that truly happens within `NEAR_S` of the answer, "the clip's end", or "nothing asked for".
     """

@@ -90,7 +90,7 @@ def _ask(models: Models, name: str, clips: Coverage) -> Asked:
 def plan_studies(
     profile: str, overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
 ) -> tuple[StudyPlan, ...]:
-    """What `runner.run_studies` would do, and ask of which models. Neither runs a notebook nor loads a model.
+    """What `runner.run_studies` would do, and ask of which models. Runs no notebook and loads no model.
 
     Raises `TempolocError` as `runner.planned_runs` does, and for a damaged model folder.
     """
@@ -149,7 +149,7 @@ def _study_lines(found: StudyPlan, there: int) -> Iterator[str]:
 
 # %% ../../nbs/85_study/110_plan.ipynb #3f36c06e
 def plan_lines(plans: Sequence[StudyPlan]) -> list[str]:
-    """A plan as text: a paragraph a study, then all together."""
+    """A plan as text: a paragraph per study, then all together."""
     there = gpu_count()
     lines = [line for found in plans for line in _study_lines(found, there)]
     waiting = [found for found in plans if found.planned.state != "unchanged"]

@@ -30,7 +30,7 @@ __all__ = ['MODELS', 'STAGE_HEAD', 'shipped', 'publish', 'split_rows', 'stage_ro
 
 # %% ../../nbs/85_study/120_publish.ipynb #0dfef827
 def shipped(results: Mapping[str, str]) -> dict[str, str]:
-    """Of a run's tables and figures, what is published: no PNG of a figure that is an SVG, too."""
+    """Of a run's tables and figures, those that are published: no PNG of a figure that has an SVG, too."""
     return {n: h for n, h in results.items() if not (n.endswith(".png") and f"{n[:-4]}.svg" in results)}
 
 # %% ../../nbs/85_study/120_publish.ipynb #1ab654a1
@@ -74,10 +74,10 @@ def _publish_files(run: Path, study: str, record: Mapping[str, Any]) -> None:
 def publish(profile: str = "full", only: Sequence[str] = ()) -> list[str]:
     """Copy the finished runs of `profile` to `data/results/`, `figures/` and their notebooks' outputs.
 
-    Those of all studies, or of those with one of `only` in their names.
-    All or nothing: raises `TempolocError` if the profile is too small to publish, or if a study has no finished run
-    for the code, data and parameters as they are now. Studies whose model or training log is not here are left
-    out; it raises if no other is asked for.
+    Those of all studies, or of those with one of `only` in their names; all of them or none. Raises
+    `TempolocError` if the profile is too small to publish, or if a study has no finished run for the code, data and
+    parameters as they are now. Studies whose model or training log is not here are left out; it raises if no other is
+    asked for.
     """
     if not settings().profile(profile).publishable:
         raise TempolocError(f"a {profile} run is too small to publish: run --profile full first")

@@ -104,7 +104,7 @@ def claims_table(demonstrations: int) -> pd.DataFrame:
 
 # %% ../../nbs/85_study/20_published.ipynb #54881a27
 def published_table() -> pd.DataFrame:
-    """One line a model; for each row of the recipe its MAE (s) and MRE (%), in the recipe's order."""
+    """One line per model; for each row of the recipe its MAE (s) and MRE (%), in the recipe's order."""
     raw = published_results()
     table = pd.DataFrame({"model": list(dict.fromkeys(raw["model"]))})
     for row in ROWS:

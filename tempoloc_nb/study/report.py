@@ -51,7 +51,7 @@ def format_column(column: pd.Series[Any]) -> list[str]:
 
 # %% ../../nbs/85_study/10_report.ipynb #198a63b4
 def markdown_table(table: pd.DataFrame, intervals: Mapping[str, tuple[str, str]] | None = None) -> str:
-    """The table as GitHub Markdown; numbers to the right.
+    """The table as GitHub Markdown, numbers aligned to the right.
 
     `intervals` maps a column to the two columns of its interval, which are then shown in brackets behind it. Columns
     that the table does not have are passed over.
@@ -85,7 +85,7 @@ class ShownTable:
 # %% ../../nbs/85_study/10_report.ipynb #53b07691
 @dataclass(frozen=True, slots=True)
 class ShownFigure:
-    """What a notebook displays of a figure; `alt` tells in words what it shows, to those who cannot see it."""
+    """What a notebook displays of a figure; `alt` says in words what it shows, for those who cannot see it."""
 
     png: bytes
     name: str
@@ -142,7 +142,7 @@ class Report:
     def say(self, text: str, holds: bool = True) -> ShownTable:
         """Sentences that a study computes, as Markdown: its answer, and what its numbers mean.
 
-        Where what they say does not hold in this run, they are marked so: a test finds the mark in a published study.
+        If they do not hold in this run, they are marked: a test finds the mark in a published study.
         """
         said = text if holds else f"*{NOT_SO}* {text}"
         return ShownTable(said + (f" *({self.mark} run: not for citation.)*" if self.mark else ""))
@@ -150,7 +150,7 @@ class Report:
     def figure(self, figure: Figure, name: str, alt: str = "") -> ShownFigure:
         """Write `figures/name.png`, `.json` (the parameters) and, without photos, `.svg`; return what a notebook shows.
 
-        `alt` tells in a sentence what the figure shows. Raises `TempolocError` if the PNG is over 200 kB: such a figure
+        `alt` says in a sentence what the figure shows. Raises `TempolocError` if the PNG is over 200 kB: such a figure
         does not belong in a repository.
         """
         if self.mark:
@@ -179,9 +179,9 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
 
 
 def _palette_png(png: io.BytesIO) -> bytes:
-    """A PNG with a palette, of 64 colours for a drawing and 256 for photos: the file is a third and less.
+    """A PNG with a palette of 64 colours for a drawing and 256 for photos: the file is a third as large, or less.
 
-    Half of a drawing's are its commonest colours as they are: otherwise marks of two like colours become one.
+    Half of a drawing's palette is its commonest colours, unchanged: otherwise two similar colours would become one.
     """
     picture = Image.open(png).convert("RGB")
     colours, counts = np.unique(np.asarray(picture).reshape(-1, 3), axis=0, return_counts=True)

@@ -217,7 +217,7 @@ def training_clips(benchmark: Benchmark) -> tuple[Clip, ...]:
 def oracle_run(
     benchmark: Benchmark, clips: Collection[str], *, fps: float, resamples: int, mode: Mode = "strict"
 ) -> RunResult:
-    """The truth, answered by sampled frame pairs: the least error that a model can reach that reads one time a pair."""
+    """The truth, answered by sampled frame pairs: the least error of a model that reads one time per pair."""
     part = benchmark.only(clips)
     answers = oracle_predictions(part, fps)
     return score_boundaries(part, answers, model=oracle_name(fps), fps=fps, mode=mode, resamples=resamples)
@@ -264,7 +264,7 @@ def _columns(scores: Mapping[str, Estimate]) -> dict[str, float | None]:
 
 # %% ../../nbs/85_study/30_tables.ipynb #4feef620
 def score_table(models: Mapping[str, RunResult], references: Mapping[str, RunResult]) -> pd.DataFrame:
-    """One line a family and row: models first, then baselines, signal rows, and the oracle.
+    """One line per family and row: models first, then baselines, signal rows, and the oracle.
 
     Columns: `task` (the family's name), `row`, `kind` (a key of `plots.LOOKS`), `clips`, the scores with their
     intervals (`SCORE_INTERVALS`), and those of `BESIDE_MRE`. A row that does not answer a family has no line there.
@@ -315,7 +315,7 @@ def further(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
 
 # %% ../../nbs/85_study/30_tables.ipynb #67aec505
 def by_row(scores: pd.DataFrame, score: str = "mre_pct") -> pd.DataFrame:
-    """One line a row, one column a family, and their mean where the row answers all families."""
+    """One line per row, one column per family, and their mean where the row answers all families."""
     wide: pd.DataFrame = scores.pivot(index="row", columns="task", values=score)
     wide = wide.loc[list(dict.fromkeys(scores["row"])), list(dict.fromkeys(scores["task"]))]
     wide[MEAN] = wide.mean(axis=1, skipna=False)
@@ -333,7 +333,7 @@ def long_scores(runs: Mapping[str, RunResult], score: str = "mre_pct") -> pd.Dat
 
 # %% ../../nbs/85_study/30_tables.ipynb #2730b69a
 def by_family(runs: Mapping[str, RunResult], score: str = "mre_pct", head: str = "row") -> pd.DataFrame:
-    """One line a run, one column a family and one for their mean; `family_intervals` names the intervals' columns."""
+    """One line per run, one column per family and one for their mean; `family_intervals` names the intervals."""
     found: dict[str, dict[str, Any]] = {name: {head: name} for name in runs}
     for cell in long_scores(runs, score).to_dict("records"):
         task = cell["task"]
@@ -370,7 +370,7 @@ SEED_INTERVALS = {"mean": ("low", "high")}
 
 
 def seed_table(runs: Mapping[str, RunResult], score: str = "mre_pct") -> pd.DataFrame:
-    """One line a family and one for their mean: the score of each training seed, their mean, its interval, their range.
+    """One line per family and one for their mean: the score of each training seed, their mean with its interval, range.
 
     The interval is over seeds and clips (`seed_means`).
     """
@@ -404,7 +404,7 @@ EVENT_INTERVALS = {"mre_pct": ("low", "high"), "difference": ("difference_low", 
 def event_table(
     run: RunResult, references: Mapping[str, RunResult], resamples: int, trained: Collection[str] = ()
 ) -> pd.DataFrame:
-    """One line a family and event: the error of a run beside that of the family's best no-video baseline.
+    """One line per family and event: the error of a run beside that of the family's best no-video baseline.
 
     Columns: `task`, `event`, `in_training` (whether its label is one of those `trained` on; left out without them),
     `mre_pct` with its interval, `no_video_pct` (MRE of the baseline with the least error on the whole family),
@@ -446,7 +446,7 @@ def event_scores(
 
 # %% ../../nbs/85_study/30_tables.ipynb #4f5df8ce
 def family_table(benchmark: Benchmark) -> pd.DataFrame:
-    """One line a family: clips, arms, median subtask durations (s) beside the mirrored recipe row's, length, idle."""
+    """One line per family: clips, arms, median subtask durations (s) beside the mirrored recipe row's, length, idle."""
     recipe = load_benchmark("recipe")
     found = []
     for key, task in benchmark.tasks.items():

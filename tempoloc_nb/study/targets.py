@@ -25,7 +25,7 @@ __all__ = ['GAIN_INTERVALS', 'AGAINST_INTERVALS', 'FORM_INTERVALS', 'SEEN_TARGET
 
 # %% ../../nbs/85_study/40_targets.ipynb #b84418b5
 def best_baseline(scores: pd.DataFrame) -> pd.DataFrame:
-    """One line a task: its best no-video baseline, and which models have a lower MRE than that and which have not.
+    """One line per task: its best no-video baseline, and which models have a lower MRE than that and which have not.
 
     `scores` has the columns `task`, `row`, `kind`, `mre_pct`, and may have its interval, `low` and `high`.
     """
@@ -44,7 +44,7 @@ def best_baseline(scores: pd.DataFrame) -> pd.DataFrame:
 
 # %% ../../nbs/85_study/40_targets.ipynb #fc4019db
 def baseline_verdict(scores: pd.DataFrame) -> str:
-    """One line a model of a `score_table`: in which families its error is below that of the best no-video baseline."""
+    """One line per model of a `score_table`: in which families its error is below the best no-video baseline's."""
     best = scores[scores["kind"] == "no-video"].groupby("task", sort=False)["mre_pct"].min()
     lines = []
     for row, part in scores[scores["kind"] == "model"].groupby("row", sort=False):
@@ -75,7 +75,7 @@ def _gain(row: Comparison, seconds: Comparison) -> dict[str, Any]:
 
 
 def gain_table(before: RunResult, after: RunResult, resamples: int) -> pd.DataFrame:
-    """One line a family and one for their mean: errors before and after, the improvement (points), its interval and p.
+    """One line per family and one for their mean: errors before and after, the improvement (points), interval and p.
 
     Only clips that both runs answered are compared. Raises `TempolocError` if there are none.
     """
@@ -87,7 +87,7 @@ AGAINST_INTERVALS = {"difference": ("low", "high")}
 
 
 def against_best(run: RunResult, references: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
-    """One line a family: a run beside the no-video baseline with the least error there.
+    """One line per family: a run beside the no-video baseline with the least error there.
 
     `difference` (run − baseline, points of MRE) is paired over clips, with its interval and p. Columns that begin with
     `no_video` are the baseline's.
@@ -121,7 +121,7 @@ FORM_INTERVALS = {"form_points": ("low", "high")}
 
 
 def form_table(free: RunResult, held: RunResult, tuned: RunResult, resamples: int) -> pd.DataFrame:
-    """One line a family and one for their mean: a model's free answers, those held to the form, and a trained model's.
+    """One line per family and one for their mean: a model's free answers, those held to form, and a trained model's.
 
     All are MRE (%) on the clips of `held`. `form_points` is free − held, paired, with its interval; `form_share_pct` is
     how much that is of free − tuned.

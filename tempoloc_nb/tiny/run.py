@@ -82,7 +82,7 @@ class Validation:
                 self.groups[f"{split}/{robot}", task] = StageBatches(part, trainer.collator, stage, 77, tokens=tokens)
 
     def lines(self, model: Any) -> Iterator[dict[str, Any]]:
-        """One line a group and training task, for the log."""
+        """One line per group and training task, for the log."""
         for (split, task), made in self.groups.items():
             found = validate(model, made, self.pixels, self.batches, self.trainer.dtype)
             numbers = {name: round(v, 4) for name, v in found.items() if np.isfinite(v)}

@@ -233,7 +233,7 @@ def held_object(store: FrameStore, recording: Recording, row: int) -> str:
 def look_up(
     store: FrameStore, recordings: Sequence[Recording], seq: Sequenced, rng: np.random.Generator, options: TaskOptions
 ) -> TaskExample:
-    """Describe the frame pairs at some written times. `recordings` has one entry a pair."""
+    """Describe the frame pairs at some written times. `recordings` has one entry per pair."""
     n = len(recordings)
     chosen = rng.permutation(n)[: options.queries]
     written = seq.pair_labels()

@@ -181,7 +181,7 @@ def temporal_ids(
     """Temporal M-RoPE id of each frame pair of Qwen2.5-VL, relative to the first.
 
     `tokens_per_second` is 2 in the 3B, 7B and 72B checkpoints. `truncate_seconds` gives what
-    transformers 4.x computes. Source: `get_rope_index` of Qwen2.5-VL in transformers 5 and in 4.57.
+    transformers 4.52 to 5.17 compute. Source: `get_rope_index` of Qwen2.5-VL in transformers 5.18 and in 4.57.
     """
     if fps <= 0:
         raise TempolocError(f"fps must be positive, got {fps}")

@@ -80,7 +80,7 @@ def test_nothing_heavy_is_imported_to_check_numbers() -> None:
         ("find VIDEO -e x --backend no", "unknown backend 'no'"),
         ("overlay -i VIDEO -o out --preset no", "unknown preset 'no'"),
         ("dataset build --manifest sim -o out --prompt no", "unknown prompt 'no'"),
-        ("dataset caption VIDEO -o out --server http://localhost:1 --rules no", "no is no model's folder"),
+        ("dataset caption VIDEO -o out --server http://localhost:1 --rules no", "no is not a model's folder"),
         ("dataset export no VIDEO -o out", "unknown format 'no'"),
         ("sft config --engine no", "unknown engine 'no'"),
         ("sft config --preset no", "unknown preset 'no'"),

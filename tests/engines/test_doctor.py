@@ -120,7 +120,7 @@ def test_before_a_long_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     require_health(engine_of("qwen25"), MADE["qwen25"](), WAY)
     assert "none is wrong" in capsys.readouterr().err
     sick = ill.plant(ill.backwards, hf, engine_of("qwen25"), monkeypatch)
-    with pytest.raises(TempolocError, match=r"wrong: order[^$]*nothing was asked"):
+    with pytest.raises(TempolocError, match=r"wrong: order[^$]*no clip was asked about"):
         require_health(sick, MADE["qwen25"](), WAY, View("frame", content="blank"))
 
 

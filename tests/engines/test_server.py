@@ -153,7 +153,7 @@ def test_rules_come_from_a_folder_or_a_family(tmp_path: Path) -> None:
     assert video_rules(both).most == 900
     with pytest.raises(TempolocError, match="is a llava model"):
         video_rules(folder("llava"))
-    with pytest.raises(TempolocError, match="is no model's folder"):
+    with pytest.raises(TempolocError, match="is not a model's folder"):
         video_rules(tmp_path / "absent")
 
 

@@ -78,7 +78,7 @@ def test_captions_elsewhere_and_one_folder_alone(val: Path, tmp_path_factory: py
     [
         ("captions/ep1/caption.json", None, r"3 of 6 .* none was: cannot read .*captions/ep1/caption\.json: No such"),
         ("captions/ep1/caption.json", "{", r"3 of 6 .*/captions/ep1/caption\.json is not JSON"),
-        ("captions/ep1/caption.json", "[]", r"captions/ep1/caption\.json is no JSON object"),
+        ("captions/ep1/caption.json", "[]", r"captions/ep1/caption\.json is not a JSON object"),
         ("captions/ep1/caption.json", "{}", r"captions/ep1/caption\.json is empty"),
         ("inference_prompt_v2v/ep1.json", "{", r"1 of 6 .*/inference_prompt_v2v/ep1\.json is not JSON"),
         ("inference_prompt_v2v/ep1.json", '{"name": "x"}', r"inference_prompt_v2v/ep1\.json lacks 'prompt'"),

@@ -114,7 +114,7 @@ def test_the_source_is_not_overwritten(source: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", r"x\.jsonl:2 is not JSON: "), ("[1]", r"x\.jsonl:2 is no JSON object: \[1\]"),
+        ("{", r"x\.jsonl:2 is not JSON: "), ("[1]", r"x\.jsonl:2 is not a JSON object: \[1\]"),
         ("[" * 100_000, r"x\.jsonl:2 is nested too deep"), ("nan", r"x\.jsonl:2 is not JSON"),
         ('{"a": NaN}', r"x\.jsonl:2 is not JSON: NaN"), ('{"a": ' + "1" * 5000, r"x\.jsonl:2 is not JSON: "),
     ],

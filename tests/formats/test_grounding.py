@@ -97,7 +97,7 @@ def test_both_forms_are_read_whoever_wrote_them(manifest: Path) -> None:
         ({key("c.mp4"): {"duration": 5}}, "has neither timestamps nor answers"),
         ({key("c.mp4"): {"timestamps": [[1]]}}, "timestamps"),
         ([], "theirs.json holds no answer"),
-        ([[1]], "theirs.json:1 is no JSON object"),
+        ([[1]], "theirs.json:1 is not a JSON object"),
     ],
 )
 def test_bad_files_are_refused_in_a_line(manifest: Path, data: Any, message: str) -> None:

@@ -335,7 +335,7 @@ def test_what_cannot_be_packed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="nothing to pack"):
         pack_predictions(path, tmp_path)
     record_path(path).write_text("[]")
-    with pytest.raises(TempolocError, match="is no JSON object"):
+    with pytest.raises(TempolocError, match="is not a JSON object"):
         read_record(path)
 
 
