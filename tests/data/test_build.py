@@ -304,7 +304,7 @@ def test_fields_of_a_manifest(clips: Path) -> None:
     [
         ([{"label": "a", "boundary": 1.5}, {"label": "b", "boundary": 0.5}], "boundaries must increase"),
         ([{"label": "a", "boundary": 0.5, "when": 3}], "has the unknown key 'when'"),
-        ([{"label": "a", "boundary": float("nan")}], "NaN is no number"),
+        ([{"label": "a", "boundary": float("nan")}], "NaN is not a JSON number"),
         ([{"label": "a", "boundary": "0.5"}], "is not a number"),
     ],
 )
