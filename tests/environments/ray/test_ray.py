@@ -12,8 +12,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from wide_models import qwen3, qwen25
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.make import make_engine
-from tempoloc_nb.engines.protocol import Response
+from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.engines.ray_cluster import RayBackend
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.inference.run import run_backend
@@ -72,8 +73,9 @@ def logs() -> Iterator[Path]:
 
 
 def test_two_engines_answer_as_one_and_the_run_resumes(
-    logs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    logs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("RAY_DATA_DEFAULT_WAIT_FOR_MIN_ACTORS_S", "1200")  # or the first engine leaves the other nothing
     benchmark = load_benchmark("sim").head(2)
     benchmark = replace(benchmark, clips=benchmark.with_videos()[:8])
     out = tmp_path / "predictions.jsonl"
@@ -187,44 +189,70 @@ def test_ray_that_cannot_be_reached_or_does_not_answer() -> None:
     assert list(ray_backend().stream([], SHORT)) == []
 
 
-def test_an_engine_that_is_killed_is_started_again(logs: Path) -> None:
-    before, engines, killed, over = processes(), set[int](), list[int](), threading.Event()
+def engine_at_work(logs: Path) -> bool:
+    """Whether an engine has finished a batch, by its log: Ray may hold back the first answer until all are made."""
+    return any(b"Elapsed time for batch" in log.read_bytes() for log in logs.glob("session_2*/logs/worker-*.err"))
+
+
+@contextmanager
+def meanwhile(look: Callable[[], object]) -> Iterator[None]:
+    """Look again and again until the block is left."""
+    over = threading.Event()
 
     def watch() -> None:
-        # by the worker's log: Ray may hold the first answer back until an engine has given them all, and is gone
         while not over.wait(0.1):
-            at_work = [pid for pid, said in processes().items() if pid not in before and "EngineCor" in said]
-            engines.update(at_work)
-            written = (log.read_text() for log in logs.glob("session_2*/logs/worker-*.err"))
-            if at_work and not killed and any("Elapsed time for batch" in text for text in written):
-                os.kill(at_work[0], signal.SIGKILL)
-                killed.append(at_work[0])
+            look()
 
-    asked = [replace(r, clip=f"{r.clip}-{i}") for i in range(5) for r in requests(4, trials=4)]
-    backend = ray_backend(concurrency=4, ray_options={**LAPTOP, "_temp_dir": str(logs)})
     with ThreadPoolExecutor(1) as pool:
         watching = pool.submit(watch)
         try:
-            answered = list(backend.stream(asked, Sampling(temperature=1.0, max_new_tokens=200)))
+            yield
         finally:
             over.set()
-    watching.result()
+        watching.result()
+
+
+LONG = Sampling(temperature=1.0, max_new_tokens=200)
+
+
+def much_to_ask() -> list[Request]:
+    """Twenty clips, four trials of each: after the first batch there is still a lot to do."""
+    return [replace(r, clip=f"{r.clip}-{i}") for i in range(5) for r in requests(4, trials=4)]
+
+
+def test_an_engine_that_is_killed_is_started_again(logs: Path) -> None:
+    before, engines, killed, asked = processes(), set[int](), list[int](), much_to_ask()
+
+    def kill_one() -> None:
+        at_work = [pid for pid, said in processes().items() if pid not in before and "EngineCor" in said]
+        engines.update(at_work)
+        if at_work and not killed and engine_at_work(logs):
+            os.kill(at_work[0], signal.SIGKILL)
+            killed.append(at_work[0])
+
+    with meanwhile(kill_one):
+        backend = ray_backend(concurrency=4, ray_options={**LAPTOP, "_temp_dir": str(logs)})
+        answered = list(backend.stream(asked, LONG))
     assert killed
     assert len(engines) > 1  # another took its place
     assert [str(answer) for _, answer in answered if not isinstance(answer, list)] == []
     assert {r.clip for r, _ in answered} == {r.clip for r in asked}
-    assert all(len(answers) == 4 for _, answers in answered)
+    assert all(isinstance(answers, list) and len(answers) == 4 for _, answers in answered)
 
 
-def test_a_driver_that_is_killed_and_a_stream_left_early() -> None:
-    for kill in (True, False):
-        stream = ray_backend(concurrency=2).stream(requests(4, trials=4), SHORT)
-        next(stream)
-        if kill:
-            (driver,) = multiprocessing.active_children()
-            driver.kill()
-            with pytest.raises(TempolocError, match="driver was ended"):
-                list(stream)
-        else:
-            stream.close()
-        assert not multiprocessing.active_children()
+def test_a_driver_that_is_killed(logs: Path) -> None:
+    def kill() -> None:
+        if engine_at_work(logs):
+            for driver in multiprocessing.active_children():
+                driver.kill()
+
+    with meanwhile(kill), pytest.raises(TempolocError, match="driver was ended"):
+        list(ray_backend(concurrency=4, ray_options={**LAPTOP, "_temp_dir": str(logs)}).stream(much_to_ask(), LONG))
+    assert not multiprocessing.active_children()
+
+
+def test_a_stream_that_is_left_early() -> None:
+    stream = ray_backend(concurrency=2).stream(requests(4, trials=4), SHORT)
+    next(stream)
+    stream.close()
+    assert not multiprocessing.active_children()
