@@ -14,11 +14,11 @@ import typer
 
 from .options import ForceOption, JsonOption, echo_done, number, option
 
-HELP = (
-    "Fine-tune a model on a dataset.\n\n"
-    "For NVIDIA's cosmos-framework and the Cosmos 3 Reasoner: tempoloc dataset export cosmos-reasoner."
-)
-app = typer.Typer(name="sft", help=HELP, no_args_is_help=True)
+app = typer.Typer(
+    name="sft", no_args_is_help=True,
+    help="Fine-tune a model on a dataset.\n\n"
+    "For NVIDIA's cosmos-framework and the Cosmos 3 Reasoner: tempoloc dataset export cosmos-reasoner.",
+)  # fmt: skip
 
 EVALUATION = "Evaluation to come"
 EngineOption = Annotated[str, typer.Option(help="cosmos-rl, or transformers: this package's own.")]
@@ -27,7 +27,7 @@ CosmosOption = Annotated[
 ]
 
 # %% auto #0
-__all__ = ['HELP', 'app', 'EVALUATION', 'EngineOption', 'CosmosOption', 'config', 'check', 'launch']
+__all__ = ['app', 'EVALUATION', 'EngineOption', 'CosmosOption', 'config', 'check', 'launch']
 
 # %% ../../nbs/90_cli/70_finetune.ipynb #fa459abf
 @app.command()

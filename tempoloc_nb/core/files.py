@@ -219,8 +219,12 @@ _INFINITE = re.compile(r"\d[eE]\+?\d{3}")  # how a number is written that Python
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside its other half
 
 
+class _NotANumber(ValueError):
+    """NaN or an infinity, which JSON does not have."""
+
+
 def _not_finite(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
+    raise _NotANumber(f"{word} is not a JSON number")
 
 
 def _check_values(found: Any, text: str) -> None:
@@ -241,9 +245,10 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
     except UnicodeEncodeError as error:
         half = ascii(error.object[error.start])[1:-1]
         raise TempolocError(f"{where} holds half of a character, {half}: write the whole, or leave it out") from None
-    except ValueError as error:  # NaN, infinity, or an integer of thousands of digits
-        why = str(error) if "JSON number" in str(error) else "a number is too large"
-        raise TempolocError(f"{where} is not JSON: {why}") from None
+    except _NotANumber as error:
+        raise TempolocError(f"{where} is not JSON: {error}") from None
+    except ValueError:  # a float beyond the largest, or an integer of thousands of digits
+        raise TempolocError(f"{where} is not JSON: a number is too large") from None
     except RecursionError:
         raise TempolocError(f"{where} is nested too deep") from None
     if not isinstance(found, dict):

@@ -152,7 +152,7 @@ def make_trainer(
     file: TrainingFile, model: Any, processor: Any, args: Any, train: Examples, validation: Examples,
     journal: Journal,
 ) -> Any:
-    """A `Trainer` that learns answers and tells the journal."""
+    """A `Trainer` that learns answers and writes to the journal."""
     transformers = import_transformers()
     pad = processor.tokenizer.pad_token_id
     pad = int(train.ends[0] if pad is None else pad)
@@ -212,7 +212,7 @@ def _card(file: TrainingFile, data: SplitData, record: Mapping[str, Any]) -> str
     told = f"Validation loss {losses[0][1]:.4f} before and {losses[-1][1]:.4f} after.\n" if losses else ""
     return (
         f"---\nbase_model: {base_name(file.model)}\n---\n\nFine-tuned from {model_title(file.model)} on"
-        f" {record['trained_on']} clips, {record['steps']} steps of {file.batch} samples a process,"
+        f" {record['trained_on']} clips, {record['steps']} steps of {file.batch} samples per process,"
         f" learning rate {file.lr:g}.\n{told}\n"
         f"Trained at {first.fps:g} fps with stamps \"{first.stamps}\"; an event's boundary is its {first.convention}.\n"
     )

@@ -72,6 +72,11 @@ def logs() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def engines_at_work(logs: Path) -> list[Path]:
+    """The logs of engines that have finished a batch: Ray may hold back the first answer until all are made."""
+    return [p for p in logs.glob("session_2*/logs/worker-*.err") if b"Elapsed time for batch" in p.read_bytes()]
+
+
 def test_two_engines_answer_as_one_and_the_run_resumes(
     logs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,8 +90,7 @@ def test_two_engines_answer_as_one_and_the_run_resumes(
     two = make_engine("ray", qwen25(), data_parallel=2, ray_options={**LAPTOP, "_temp_dir": str(logs)}, **options)
     first = run_backend(two, benchmark, out, **settings)
     assert (first.written, first.failed) == (24, ())
-    at_work = [p for p in logs.glob("session_2*/logs/worker-*.err") if "Elapsed time for batch" in p.read_text()]
-    assert len(at_work) == 2  # the logs of the engines that answered
+    assert len(engines_at_work(logs)) == 2
     lines = out.read_text().splitlines(keepends=True)
     assert len({json.loads(line)["text"] for line in lines}) > 12
 
@@ -189,11 +193,6 @@ def test_ray_that_cannot_be_reached_or_does_not_answer() -> None:
     assert list(ray_backend().stream([], SHORT)) == []
 
 
-def engine_at_work(logs: Path) -> bool:
-    """Whether an engine has finished a batch, by its log: Ray may hold back the first answer until all are made."""
-    return any(b"Elapsed time for batch" in log.read_bytes() for log in logs.glob("session_2*/logs/worker-*.err"))
-
-
 @contextmanager
 def meanwhile(look: Callable[[], object]) -> Iterator[None]:
     """Look again and again until the block is left."""
@@ -226,7 +225,7 @@ def test_an_engine_that_is_killed_is_started_again(logs: Path) -> None:
     def kill_one() -> None:
         at_work = [pid for pid, said in processes().items() if pid not in before and "EngineCor" in said]
         engines.update(at_work)
-        if at_work and not killed and engine_at_work(logs):
+        if at_work and not killed and engines_at_work(logs):
             os.kill(at_work[0], signal.SIGKILL)
             killed.append(at_work[0])
 
@@ -242,7 +241,7 @@ def test_an_engine_that_is_killed_is_started_again(logs: Path) -> None:
 
 def test_a_driver_that_is_killed(logs: Path) -> None:
     def kill() -> None:
-        if engine_at_work(logs):
+        if engines_at_work(logs):
             for driver in multiprocessing.active_children():
                 driver.kill()
 
