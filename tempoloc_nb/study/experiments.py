@@ -270,10 +270,13 @@ def _plain(experiment: Experiment) -> dict[str, Any]:
     return plain
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4ec82cee
-def committed(experiment: Experiment, benchmark: Benchmark) -> Path | None:
+def committed(
+    experiment: Experiment, benchmark: Benchmark, backend: str | Backend | None = None
+) -> Path | None:
     """The shipped predictions of an experiment; None if there are none, or it is not the study's own experiment.
 
-    It is not the study's own if it is defined otherwise or is about another benchmark.
+    It is not the study's own if it is defined otherwise or is about another benchmark. With a `backend`, only what that
+    one answered counts: transformers', where it is shipped.
 
     Raises `TempolocError` if they were made with another definition than the experiments file has now, or are not
     complete.
@@ -283,6 +286,8 @@ def committed(experiment: Experiment, benchmark: Benchmark) -> Path | None:
     if not own or not path.is_file() or (record := read_record(path))["settings"]["benchmark"] != benchmark.name:
         return None
     made, wanted = record["experiment"], _plain(experiment)
+    if backend is not None and record["settings"]["backend"] != (backend if isinstance(backend, str) else backend.name):
+        return None
     changed = [k for k in wanted if k != "title" and made.get(k) != wanted[k]]
     if changed:
         raise TempolocError(
@@ -301,14 +306,14 @@ def predictions(
     experiment: Experiment, benchmark: Benchmark, folder: Path | str, *, profile: str, backend: str | Backend = "hf",
     video_root: Path | str | None = None, data_parallel: int = 1, tensor_parallel: int = 1,
 ) -> Path:
-    """The file of an experiment's predictions: the shipped one for a publishable profile, else made now in `folder`.
+    """The file of an experiment's predictions: for a publishable profile the shipped one, else made now in `folder`.
 
     What is made now has the profile's clips of each task (the first that have a video) and trials; it is resumable, and
     its name has a hash of all that was asked, so that studies share it. Raises `TempolocError` if the model cannot be
     asked; a clip that fails is named on stderr.
     """
     scale = settings().profile(profile)
-    found = committed(experiment, benchmark) if scale.publishable else None
+    found = committed(experiment, benchmark, backend) if scale.publishable else None
     if found is not None:
         return found
     asked = _digest(experiment, benchmark, scale.clips_per_task, backend)

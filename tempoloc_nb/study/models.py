@@ -87,6 +87,11 @@ class Models:
         rate = self._given("fps", found.fps) if found.fps == settings().study.fps else found.fps
         return for_model(found, wanted, fps=rate)
 
+    @property
+    def backend(self) -> str:
+        """The back end that is asked."""
+        return str(self._given("backend", "hf"))
+
     def path(self, name: str) -> Path:
         """The file of an experiment's predictions: shipped, or asked for now and kept in `runs/PROFILE/predictions`."""
         if name not in self._paths:
@@ -96,7 +101,7 @@ class Models:
                 self.benchmark,
                 settings().paths.runs / self.report.profile / "predictions" / self.benchmark.name,
                 profile=self.report.profile,
-                backend=self._given("backend", "hf"),
+                backend=self.backend,
                 video_root=self._given("video_root", None),
                 data_parallel=int(self._given("data_parallel", max(1, gpus))),
                 tensor_parallel=int(self._given("tensor_parallel", 1)),
@@ -186,17 +191,17 @@ __all__ = ['STAMP_PAIRS', 'CHOSEN', 'NO_VIDEO', 'NEAR_S', 'Models', 'seed_runs',
 def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
     """The scored runs of training seeds, by title; what can be neither read nor asked is left out with a printed line.
 
-    A publishable run of the study's own models has to have all: there `TempolocError` is raised instead.
+    A publishable run of the study's own models on transformers has to have all: there `TempolocError` is raised.
     """
     found: dict[str, RunResult] = {}
     for name in names:
         experiment = models.experiment(name)
-        shipped = committed(experiment, models.benchmark) is not None
+        shipped = committed(experiment, models.benchmark, models.backend) is not None
         if not (models.report.scale.publishable and shipped):
             try:
                 locate_model(experiment.model)
             except TempolocError as error:
-                own = models.benchmark.name == experiment.benchmark
+                own = models.benchmark.name == experiment.benchmark and models.backend == "hf"
                 own = own and models.experiment("sft") == load_experiments()["sft"]
                 if models.report.scale.publishable and own:
                     raise

@@ -76,7 +76,7 @@ def _limited(benchmark: Benchmark, found: Sequence[str], experiment: Experiment,
 # %% ../../nbs/85_study/110_plan.ipynb #3d2d2e01
 def _ask(models: Models, name: str, clips: Coverage) -> Asked:
     experiment, scale = models.experiment(name), models.report.scale
-    if scale.publishable and committed(experiment, models.benchmark) is not None:
+    if scale.publishable and committed(experiment, models.benchmark, models.backend) is not None:
         return Asked(experiment, None, "shipped")
     try:
         path = locate_model(experiment.model).path

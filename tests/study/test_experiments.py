@@ -389,6 +389,11 @@ def test_a_full_study_reads_what_is_shipped(data: Path, tmp_path: Path) -> None:
     quick = predictions(ALL["sft-4fps"], FEW, tmp_path / "r", profile="quick", backend=unused)
     assert quick.parent == tmp_path / "r"
     assert unused.asked
+    other = Truthful()
+    other.name = "vllm"  # a study on vLLM is not to read transformers' answers
+    found = predictions(ALL["sft-4fps"], FEW, tmp_path / "r", profile="full", backend=other)
+    assert found.parent == tmp_path / "r"
+    assert len(other.asked) == len(FEW.clips)
 
 
 def test_other_models_and_benchmarks_are_never_read_from_what_is_shipped(data: Path, tmp_path: Path) -> None:

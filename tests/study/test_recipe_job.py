@@ -91,3 +91,10 @@ def test_the_recipes_job(checkout: Path, videos: Path, make: Callable[[], Path],
     assert study.planned_runs("small", given)[0].state == "unchanged"
     write_clip(videos / "cube_stacking_demo1.mp4", 30, (256, 256), seed=9)
     assert study.planned_runs("small", given)[0].state == "to run"  # a video more
+
+
+@pytest.mark.parametrize(("backend", "why"), [("hf", "shipped"), ("vllm", "asked")])
+def test_the_plan_reads_shipped_answers_only_where_the_study_does(backend: str, why: str) -> None:
+    (planned,) = plan_studies("full", {"backend": backend}, only=["08_"])
+    assert planned.asked
+    assert {each.why for each in planned.asked} == {why}
