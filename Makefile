@@ -91,11 +91,18 @@ $(LEROBOT_VENV)/.ready: constraints/lerobot.txt
 		'lerobot[dataset]==0.6.1'
 	touch $@
 
-# Other releases of transformers lie over the environment: one folder each, without a second torch.
+# Other releases of transformers lie over an environment: one folder each, without a second torch.
+define other_transformers
+rm -rf $(@D)
+$(1)/python -m pip install -q --disable-pip-version-check --no-deps --target $(@D) -r $<
+touch $@
+endef
+
+.transformers/vllm-%/.ready: constraints/transformers-vllm-%.txt $(VLLM_VENV)/.ready
+	$(call other_transformers,$(VLLM_BIN))
+
 .transformers/%/.ready: constraints/transformers-%.txt $(VENV)/.ready
-	rm -rf $(@D)
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target $(@D) -r $<
-	touch $@
+	$(call other_transformers,$(BIN))
 
 env-vllm: $(VLLM_VENV)/.ready
 
