@@ -31,7 +31,7 @@ def simulate(
         str,
         option(
             SCENE,
-            "lift, stack-two, stack-three, square, nut-assembly, pick-place or door;"
+            "lift, stack-two, stack-three, square, nut-assembly, pick-place, milk, bread, cereal or door;"
             " gap tasks, missing from tempoloc-tiny's training on purpose: push, press, thread, pour.",
         ),
     ],

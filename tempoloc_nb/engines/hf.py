@@ -76,11 +76,7 @@ def encode_request(
         ) from None
     ids, grid = made["input_ids"][0].numpy(), made["video_grid_thw"]
     tokens = int((ids == model.config.video_token_id).sum())
-    if (int(grid[0, 0]), tokens) != (shown.pairs, shown.vision_tokens):
-        raise TempolocError(
-            f"{request.clip}: the processor made {int(grid[0, 0])} frame pairs and {tokens} vision tokens"
-            f" instead of {shown.pairs} and {shown.vision_tokens}"
-        )
+    shown.check(f"{request.clip}: the processor", int(grid[0, 0]), tokens)
     context = model.config.text_config.max_position_embeddings
     if len(ids) + max_new_tokens > context:
         raise TempolocError(f"{request.clip}: {too_long(len(ids), tokens, max_new_tokens, 'model', context)}")

@@ -63,6 +63,14 @@ class Shown:
     seconds_per_pair: float
     fps: float
 
+    def check(self, maker: str, pairs: int, tokens: int) -> None:
+        """Raise `TempolocError` where `maker` made another number of frame pairs or vision tokens of it."""
+        if (pairs, tokens) != (self.pairs, self.vision_tokens):
+            raise TempolocError(
+                f"{maker} made {pairs} frame pairs and {tokens} vision tokens instead of {self.pairs} and"
+                f" {self.vision_tokens}"
+            )
+
 # %% ../../nbs/35_engines/40_qwen.ipynb #0413915c
 def show(request: Request, processor: Any, total_pixels: int | None = None) -> Shown:
     """Decode a request's video and write its prompt. Raises `TempolocError` naming the clip if it cannot be read."""

@@ -103,11 +103,7 @@ class VLLMEngine:
         video = prompt["mm_kwargs"]["video"][0]
         pairs, told = int(video["video_grid_thw"].data[0]), video.get("second_per_grid_ts")
         seconds = shown.seconds_per_pair if told is None else float(told.data)
-        if (pairs, tokens) != (shown.pairs, shown.vision_tokens):
-            raise TempolocError(
-                f"vLLM made {pairs} frame pairs and {tokens} vision tokens instead of {shown.pairs} and"
-                f" {shown.vision_tokens}"
-            )
+        shown.check("vLLM", pairs, tokens)
         if abs(seconds / shown.seconds_per_pair - 1) > 0.01:  # it may be rounded to bfloat16
             raise TempolocError(
                 f"this vLLM ({self.vllm.__version__}) takes frame pairs to be {seconds:.3f} s apart instead of"
