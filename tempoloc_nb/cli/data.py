@@ -27,6 +27,7 @@ from tempoloc_nb.cli.options import (
     figure_place,
     number,
     option,
+    say,
     tell,
     write_figure,
 )
@@ -112,11 +113,11 @@ def build(
         check_frames=check_frames, link=link, drop=drop,
     )  # fmt: skip
     built = build_dataset(source, output, options, progress=sys.stderr.isatty(), force=force)
-    typer.echo(str(built))
+    say(built)
     if source.unused:
-        typer.echo(f"{len(source.unused)} videos have no answer, such as {source.unused[0]}: see summary.json")
+        say(f"{len(source.unused)} videos have no answer, such as {source.unused[0]}: see summary.json")
     if built.summary.get("source_system", "same") != "same":
-        typer.echo(f"the source's system prompt differs from that of {prompt!r}, which is used, as at inference")
+        say(f"the source's system prompt differs from that of {prompt!r}, which is used, as at inference")
 
 # %% ../../nbs/90_cli/60_data.ipynb #614d5e37
 @app.command()
@@ -314,7 +315,7 @@ def caption(
             patience=Patience(timeout=timeout), done=bar.update,
         )  # fmt: skip
     tell(*(f"{name}: {reason}" for name, reason in done.failed.items()))
-    typer.echo(str(done))
+    say(done)
     if done.failed:
         raise typer.Exit(1)
 
@@ -332,5 +333,5 @@ def caption_prompts(
     with writing(folder):
         done = rewrite_prompts(folder, captions, dry_run=dry_run)
     for path in done.changed if dry_run else ():
-        typer.echo(f"{path.parent.name}/{path.name}")
-    typer.echo(str(done))
+        say(f"{path.parent.name}/{path.name}")
+    say(done)

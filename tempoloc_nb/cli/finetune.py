@@ -5,14 +5,14 @@
 # %% ../../nbs/90_cli/70_finetune.ipynb #50854cde
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from .options import ForceOption, JsonOption, echo_done, number, option
+from .options import ForceOption, JsonOption, echo_done, number, option, say
+from ..core.texts import json_text
 
 app = typer.Typer(
     name="sft", no_args_is_help=True,
@@ -47,7 +47,7 @@ def config(
 
     if list_:
         for name, found in load_presets().presets.items():
-            typer.echo(f"{name:13} {', '.join(found.engines):24} {found.about}")
+            say(f"{name:13} {', '.join(found.engines):24} {found.about}")
         return
     changes: dict[str, Any] = dict(map(read_override, set_ or []))
     changes |= {"policy.model_name_or_path": model} if model else {}
@@ -95,11 +95,7 @@ def check(
             bar.update(done - bar.n)
 
         report = check_config(file, engine, cosmos=cosmos, gpus=gpus, evaluation=asked, progress=progress)
-    if as_json:
-        typer.echo(json.dumps(report.as_json(), indent=2, ensure_ascii=False))
-    else:
-        for line in report.lines:
-            typer.echo(line)
+    say(json_text(report.as_json(), 2) if as_json else "\n".join(report.lines))
     if report.errors:
         raise typer.Exit(1)
 
@@ -123,7 +119,7 @@ def launch(
     from tempoloc_nb.finetuning.launch import Progress, launch_command, launch_training
 
     if dry_run:
-        typer.echo(str(launch_command(file, engine, cosmos)))
+        say(launch_command(file, engine, cosmos))
         return
     with tqdm(unit="step", disable=not sys.stderr.isatty()) as bar:
 
@@ -133,6 +129,6 @@ def launch(
             bar.update(told.step - bar.n)
 
         run = launch_training(file, engine, cosmos=cosmos, folder=output, grace=grace, echo=tqdm.write, report=report)
-    typer.echo(str(run))
+    say(run)
     if run.outcome != "finished":
         raise typer.Exit(130 if run.outcome == "interrupted" else 1)

@@ -5,7 +5,6 @@
 # %% ../../nbs/90_cli/75_generation.ipynb #f774555f
 from __future__ import annotations
 
-import json
 import sys
 from math import isnan
 from pathlib import Path
@@ -30,6 +29,7 @@ from tempoloc_nb.cli.options import (
 )
 from ..core.errors import TempolocError
 from ..core.files import is_stream
+from ..core.texts import json_text
 
 GENERATOR = "What the generator will be told"
 LIMITS = "Limits beyond which something is reported"
@@ -105,7 +105,7 @@ def check_labels(
         gripper=signals, told=read_told(event_kind or ()), inverted=inverted, skillgen=skillgen,
         ranges=ranges, limits=limits,
     )  # fmt: skip
-    shown = json.dumps(report.as_json(), indent=2, ensure_ascii=False) if as_json else "\n".join(report.lines)
+    shown = json_text(report.as_json(), 2) if as_json else "\n".join(report.lines)
     echo_done(shown, None)
     if place:
         from tempoloc_nb.generation.label_figure import label_figure
@@ -170,4 +170,4 @@ def generate(
             f"({share[0]:.0f} to {share[1]:.0f} %), "
             + ("no source has all its boundaries" if isnan(o.mae) else f"error {o.mae:.2f} s, bias {o.bias:+.2f} s")
         )
-    echo_done(json.dumps(rows, indent=2) if as_json else "\n".join(lines), output)
+    echo_done(json_text(rows, 2) if as_json else "\n".join(lines), output)

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from . import data, find, finetune, generation, models, predictions, reviewing, study, tiny, videos
-from .options import tell
+from .options import say, tell
 from .study import join_parameters
 from ..core.errors import TempolocError
 from ..core.files import first_line
@@ -114,7 +114,7 @@ for panel, commands in PANELS.items():
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"tempoloc {__version__}")
+        say(f"tempoloc {__version__}")
         raise typer.Exit
 
 

@@ -5,7 +5,6 @@
 # %% ../../nbs/90_cli/40_models.ipynb #9220ec98
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,9 +24,10 @@ from tempoloc_nb.cli.options import (
     TimeoutOption,
     TotalPixelsOption,
     number,
+    say,
     tell,
 )
-from ..core.texts import json_text, shown
+from ..core.texts import json_text
 
 if TYPE_CHECKING:  # imported by the command
     from tempoloc_nb.models.registry import ModelInfo
@@ -79,11 +79,11 @@ def models(
     if as_json:
         lines = [serve_line(m, gpus if name else None, media) for m in chosen]
         said = [{**asdict(m), "path": m.path, "serve_line": line} for m, line in zip(chosen, lines, strict=True)]
-        typer.echo(json.dumps(said[0] if name else said, indent=2, ensure_ascii=False, default=str))
+        say(json_text(said[0] if name else said, 2, default=str))
     elif name:
-        typer.echo("\n".join(model_lines(chosen[0], gpus, media)))
+        say("\n".join(model_lines(chosen[0], gpus, media)))
     else:
-        typer.echo("\n".join(table_lines(model_rows(chosen))))
+        say("\n".join(table_lines(model_rows(chosen))))
 
 # %% ../../nbs/90_cli/40_models.ipynb #5ecf4b1e
 def doctor(
@@ -111,7 +111,7 @@ def doctor(
         backend, model, tensor_parallel=tensor_parallel, total_pixels=asked.total_pixels, **options
     )
     found = examine(engine, model, asked)
-    typer.echo(json_text(found.json(), 2) if as_json else shown(str(found)))
+    say(json_text(found.json(), 2) if as_json else found)
     if found.faults:
         tell(f"wrong: {', '.join(found.faults)}")
         raise typer.Exit(1)

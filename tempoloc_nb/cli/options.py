@@ -38,8 +38,8 @@ __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'SIGNAL', '
            'ControlRateOption', 'InvertedOption', 'SummaryOption', 'ForceOption', 'WorkersOption', 'ModelOption',
            'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption',
            'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
-           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'tell', 'echo_done', 'show',
-           'figure_place', 'write_figure']
+           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'say', 'tell', 'echo_done',
+           'show', 'figure_place', 'write_figure']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -131,10 +131,15 @@ RetriesOption = Annotated[
 ]
 
 # %% ../../nbs/90_cli/20_options.ipynb #9fcf9cd6
+def say(text: object, err: bool = False) -> None:
+    """Print a text to stdout, or to stderr; what could steer the terminal is escaped. All commands print by this."""
+    typer.echo(shown(str(text)), err=err)
+
+
 def tell(*lines: str) -> None:
-    """Print lines to stderr, each with the command's name before it; what could steer the terminal is escaped."""
+    """Print lines to stderr, each with the command's name before it; escaped as by `say`."""
     for line in lines:
-        typer.echo(f"tempoloc: {shown(line)}", err=True)
+        say(f"tempoloc: {line}", err=True)
 
 
 def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
@@ -144,9 +149,9 @@ def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
     `failed` lists a `clip` and a `reason` for each failure. What could steer the terminal is escaped.
     """
     if as_json:
-        typer.echo(json_text(_plain(asdict(done)), 2), err=str(output) in ("-", "/dev/stdout"))
+        say(json_text(_plain(asdict(done)), 2), err=str(output) in ("-", "/dev/stdout"))
     else:
-        typer.echo(shown(str(done)), err=output is not None and is_stream(output))
+        say(done, err=output is not None and is_stream(output))
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

@@ -48,11 +48,12 @@ from tempoloc_nb.cli.options import (
     echo_done,
     number,
     option,
+    say,
     tell,
 )
 from ..core.errors import TempolocError
 from ..core.settings import settings
-from ..core.texts import json_text, shown
+from ..core.texts import json_text
 
 if TYPE_CHECKING:  # imported by the commands that need it
     from tempoloc_nb.clips.tasks import BoundaryIs
@@ -169,7 +170,7 @@ def localize(
         check_question(asked.prompt, constrain, shard)
         path = model if engine == "openai" else locate_model(model).path
         lines = plan_localize(path, found, video_root, trials, asked.fps, data_parallel)
-        typer.echo(json_text({"plan": lines}, 2) if as_json else "\n".join(lines))
+        say(json_text({"plan": lines}, 2) if as_json else "\n".join(lines))
         return
     summary = ask_model(
         model, found, output, asked, backend=engine, view=view, trials=trials, think=think, shard=shard,
@@ -285,11 +286,11 @@ def evaluate(
         predictions, load_benchmark(benchmark), "strict" if strict else "recipe", task=task, boundary_is=told,
         resamples=draws, workers=workers or os.cpu_count() or 1,
     )  # fmt: skip
-    typer.echo(found.to_json() if as_json else shown("\n".join(scorer.evaluation_lines(found))))
+    say(found.to_json() if as_json else "\n".join(scorer.evaluation_lines(found)))
     if compare:
         a, b = (found.run(name) for name in compare)
         told_lines = scorer.comparison_lines(a, b, resamples=draws, seed=found.seed, confidence=found.confidence)
-        typer.echo("\n".join(told_lines), err=as_json)
+        say("\n".join(told_lines), err=as_json)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #19cc08bc
 def import_recipe(

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from .options import FIND, OUTPUT, SignalsOption, VideoRootOption, number, option, tell
+from .options import FIND, OUTPUT, SignalsOption, VideoRootOption, number, option, say, tell
 from ..core.errors import TempolocError
 
 PAGE = "Page"
@@ -67,13 +67,13 @@ def review(
     if export is not None:
         from tempoloc_nb.reviewer.export import write_page
 
-        typer.echo(str(write_page(opened, export, most=clips, force=force)))
+        say(write_page(opened, export, most=clips, force=force))
         return
     from tempoloc_nb.reviewer.server import ReviewServer
 
     tell(str(opened))
     with ReviewServer(opened, port) as server:
-        typer.echo(server.url)
+        say(server.url)
         tell("Ctrl-C ends the review")
         if open_page:
             webbrowser.open(server.url)

@@ -22,6 +22,7 @@ from tempoloc_nb.cli.options import (
     TensorParallelOption,
     number,
     option,
+    say,
 )
 from ..core.errors import TempolocError
 
@@ -77,7 +78,7 @@ def experiment(
             progress=sys.stderr.isatty(),
         )
         summary.tell_failures()
-        typer.echo(run_line(out))
+        say(run_line(out))
         failed += len(summary.failed)
         if pack and not summary.failed:
             pack_predictions(out, pack, force=force)
@@ -149,15 +150,15 @@ def study(
         from tempoloc_nb.study.plan import plan_lines, plan_studies
 
         for line in plan_lines(plan_studies(profile, overrides, only or [])):
-            typer.echo(line)
+            say(line)
         return
     if publish:
         from tempoloc_nb.study.publish import publish as publish_runs
 
-        typer.echo(f"published: {', '.join(publish_runs(profile, only or []))}")
+        say(f"published: {', '.join(publish_runs(profile, only or []))}")
         return
     runs = runner.run_studies(profile, overrides, only or [])
-    typer.echo(f"index: {runs[0].folder.parent / 'index.html'}")
+    say(f"index: {runs[0].folder.parent / 'index.html'}")
     failed = [run for run in runs if run.status == "failed"]
     if failed:
         raise TempolocError(f"{len(failed)} of {len(runs)} studies failed: {', '.join(r.study for r in failed)}")

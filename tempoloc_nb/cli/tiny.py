@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .options import OUTPUT, ForceOption, WorkersOption, echo_done, number, option
+from .options import OUTPUT, ForceOption, WorkersOption, echo_done, number, option, say
 from ..core.errors import unknown
 
 DATA = "Data"
@@ -47,7 +47,7 @@ def prepare(
         output.absolute().parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(output), tqdm(unit="frame", disable=not sys.stderr.isatty()) as bar:
         made = make_parts(jobs, workers, lambda done: bar.update(done - bar.n))
-    typer.echo(f"{output}: {len(jobs)} parts, {made} frames rendered")
+    say(f"{output}: {len(jobs)} parts, {made} frames rendered")
 
 
 @app.command()
@@ -107,7 +107,7 @@ def train(
     kept = tuple(keep or ())
     summary = run(plan, store, output, validation=validation, minutes=minutes, device=device, keep=kept)
     if is_first():
-        typer.echo(str(summary))
+        say(summary)
 
 # %% ../../nbs/90_cli/80_tiny.ipynb #57f21334
 @app.command()
@@ -131,5 +131,5 @@ def segment(
     counts = [count or None for count in clips or (0,)]
     with sole_writer(output):
         plan = SegmentTraining(steps=steps)
-        written = run_segmentation(store, output, counts, range(seeds), plan=plan, device=device, tell=typer.echo)
-    typer.echo(f"{output}: {len(written)} files of answers")
+        written = run_segmentation(store, output, counts, range(seeds), plan=plan, device=device, tell=say)
+    say(f"{output}: {len(written)} files of answers")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import OUTPUT, WorkersOption, number, option, tell
+from .options import OUTPUT, WorkersOption, number, option, say, tell
 from ..core.settings import settings
 
 SCENE = "Scene"
@@ -74,7 +74,7 @@ def simulate(
                 progress=lambda done, bar=bar: bar.update(done - bar.n),  # type: ignore[misc]
                 force=force,
             )
-        typer.echo(str(made))
+        say(made)
 
 # %% ../../nbs/90_cli/50_videos.ipynb #361eb42f
 def overlay(
@@ -126,6 +126,6 @@ def overlay(
     )
     tell(*(f"{name}: {reason}" for name, reason in summary.failed))
     recipe = model is None and coefficient is None
-    typer.echo(f"{summary}{'; stamps as the recipe has them (--model: as another model needs them)' if recipe else ''}")
+    say(f"{summary}{'; stamps as the recipe has them (--model: as another model needs them)' if recipe else ''}")
     if summary.failed:
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 # Control characters but tab and newline, marks that turn the direction of writing, other line ends, half characters.
@@ -26,7 +27,10 @@ def well_formed(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 # %% ../../nbs/10_core/22_texts.ipynb #d0a9fbdd
-def json_text(value: Any, indent: int | None = None) -> str:
-    """A value as JSON in readable characters; those that `shown` escapes are escaped here as well, and come back."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
+def json_text(value: Any, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
+    """A value as JSON in readable characters; those that `shown` escapes are escaped here as well, and come back.
+
+    `default` makes what JSON has no form for into something that it has one for, as in `json.dumps`.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=default)
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -115,6 +117,22 @@ def test_what_would_steer_the_terminal_is_shown_escaped(run: Run, monkeypatch: p
     monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
     said = "tempoloc: a model called \\x1b[2J\\x07\\u202e\\ud800\n"
     assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", said)
+
+
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_a_report_steers_no_terminal_either(run: Run, tmp_path: Path, form: str) -> None:
+    file = tmp_path / "sft.toml"
+    file.write_text('"a\\u001b[2Jb" = 1\n', encoding="utf-8")
+    _, out, err = run("sft", "check", str(file), "--engine", "transformers", "--gpus", "1", *filter(None, [form]))
+    assert "\x1b" not in out + err
+    assert ("\\u001b[2J" if form else "\\x1b[2J") in out
+    assert not form or any("\x1b[2J" in finding["key"] for finding in json.loads(out)["findings"])
+
+
+def test_commands_print_by_one_function_alone() -> None:
+    folder = ROOT / "tempoloc_nb" / "cli"
+    found = [p.name for p in sorted(folder.glob("*.py")) if re.search(r"typer\.echo|\bprint\(", p.read_text("utf-8"))]
+    assert found == ["options.py"]
 
 
 @pytest.mark.parametrize(
