@@ -25,6 +25,7 @@ from tempoloc_nb.cli.options import (
     figure_place,
     number,
     option,
+    say,
     write_figure,
 )
 from ..core.errors import TempolocError
@@ -105,8 +106,7 @@ def check_labels(
         gripper=signals, told=read_told(event_kind or ()), inverted=inverted, skillgen=skillgen,
         ranges=ranges, limits=limits,
     )  # fmt: skip
-    shown = json_text(report.as_json(), 2) if as_json else "\n".join(report.lines)
-    echo_done(shown, None)
+    say(json_text(report.as_json(), 2) if as_json else "\n".join(report.lines))
     if place:
         from tempoloc_nb.generation.label_figure import label_figure
 

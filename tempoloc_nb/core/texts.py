@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 # Control characters but tab and newline, marks that turn the direction of writing, other line ends, half characters.
@@ -27,10 +26,10 @@ def well_formed(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 # %% ../../nbs/10_core/22_texts.ipynb #d0a9fbdd
-def json_text(value: Any, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
+def json_text(value: Any, indent: int | None = None, **options: Any) -> str:
     """A value as JSON in readable characters; those that `shown` escapes are escaped here as well, and come back.
 
-    `default` makes what JSON has no form for into something that it has one for, as in `json.dumps`.
+    `options` are further ones of `json.dumps`.
     """
-    text = json.dumps(value, indent=indent, ensure_ascii=False, default=default)
+    text = json.dumps(value, indent=indent, ensure_ascii=False, **options)
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

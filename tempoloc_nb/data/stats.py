@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import TempolocError
+from ..core.texts import json_text
 from .sample import Sample
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def stats_text(rows: Sequence[TaskStats]) -> str:
 # %% ../../nbs/50_data/50_stats.ipynb #a21ae2d3
 def stats_json(rows: Sequence[TaskStats]) -> str:
     """The rows as JSON."""
-    return json.dumps([asdict(r) for r in rows], indent=2)
+    return json_text([asdict(r) for r in rows], 2)
 
 # %% ../../nbs/50_data/50_stats.ipynb #d84a0e00
 def stats_figure(samples: Sequence[Sample]) -> Figure:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from ..core.errors import TempolocError
 from ..core.files import is_stream, write_text, writing
 from ..core.outputs import check_output
+from ..core.texts import json_text
 from .vtt import vtt_cue
 from ..inference.find import Found
 from ..video.files import FrameSource
@@ -57,7 +57,7 @@ def found_json(found: Sequence[Found]) -> str:
     for f in found:
         part = {"episode": f.episode, "camera": f.video.camera} if isinstance(f.video, FrameSource) else {}
         rows.append({"video": str(f.path), **part, **{k: v for k, v in asdict(f).items() if k != "video"}})
-    return json.dumps(rows, indent=2, ensure_ascii=False)
+    return json_text(rows, 2)
 
 # %% ../../nbs/55_formats/15_found.ipynb #91a505ca
 WRITERS: dict[str, Callable[[Sequence[Found]], str]] = {".csv": found_csv, ".vtt": found_vtt, ".json": found_json}

@@ -5,7 +5,6 @@
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #841a008f
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from ..clips.tasks import BoundaryIs, Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
 from ..core.settings import Scoring, settings
+from ..core.texts import json_text
 from ..prompting.answers import STATUSES
 from .intervals import Estimate, Sampled, draws, mean_of, row_means, sample_mean, sign_flip_p
 from .metrics import Bools, Floats
@@ -135,7 +135,7 @@ class Evaluation:
 
     def to_json(self) -> str:
         """JSON; what could not be measured is null."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        return json_text(self.to_dict(), 1, allow_nan=False)
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #d268fa15
 def _estimates(samples: Mapping[str, Sampled], confidence: float) -> dict[str, Estimate]:

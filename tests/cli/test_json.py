@@ -75,3 +75,15 @@ def test_what_was_done_is_one_json_object(
     code, out, err = run("consensus", median, "-o", "-", "--benchmark", ".", "--json")
     assert (code, len(out.splitlines())) == (0, 2)
     assert json.loads(err)["clips"] == 2
+
+
+def test_json_stays_json_where_a_name_could_steer_the_terminal(run: Run, tmp_path: Path, two_clips: Path) -> None:
+    """JSON lets DEL, C1 controls and turned writing stand as they are; a terminal does not."""
+    name, p = "un\x7f\x9b\u202eiform", tmp_path / "p.jsonl"
+    ask = ("localize", "--model", "uniform", "--benchmark", two_clips, "-o", p, "--json")
+    assert said(run(*ask), 0)["written"] == 2
+    rows = [json.loads(line) | {"model": name} for line in p.read_text(encoding="utf-8").splitlines()]
+    p.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    result = run("evaluate", p, "--benchmark", two_clips, "--json")
+    assert said(result, 0)["runs"][0]["model"] == name
+    assert not set(name[2:5]) & set(result[1])
