@@ -467,9 +467,8 @@ def test_shipped_predictions_are_whole(name: str) -> None:
         assert sum(p.stat().st_size for p in folder.iterdir()) < 2 * 2**20
     same = {"val-seed0": "sft", "val-base": "base", "val-one-arm": "one-arm"}
     if shipped and name in same:  # the weights that were chosen are those that ship
-        revisions = [
-            read_record(folder / f"{n}.jsonl.xz")["settings"]["backend_settings"]["revision"] for n in (name, same[name])
-        ]
+        records = [read_record(folder / f"{n}.jsonl.xz") for n in (name, same[name])]
+        revisions = [record["settings"]["backend_settings"]["revision"] for record in records]
         assert revisions[0] == revisions[1]
 
 

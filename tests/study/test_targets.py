@@ -433,7 +433,7 @@ def validation_run(sigma: float, seed: int = 0) -> RunResult:
 def test_checkpoints_are_ordered_by_step_and_split_by_arm() -> None:
     steps = curves.checkpoint_steps()
     assert steps["val-step01000"] == 1000
-    assert not {"val-swapped", "val-one-arm"} & set(steps)  # asked in another way than the others, or of another training
+    assert not {"val-swapped", "val-one-arm"} & set(steps)  # asked in another way, or of another training
     assert max(steps, key=lambda name: steps[name]) == "val-seed0"
     runs = {"val-seed0": validation_run(0.3), "val-step01000": validation_run(0.1), "val-greedy": validation_run(0.9)}
     table = curves.checkpoint_table(runs, VALIDATION)
