@@ -38,7 +38,7 @@ from ..video.view import View
 
 # %% auto #0
 __all__ = ['Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels', 'clip_limit',
-           'asked_clips', 'run_experiment', 'committed', 'predictions', 'score']
+           'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'score']
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
@@ -278,6 +278,23 @@ def _plain(experiment: Experiment) -> dict[str, Any]:
     return plain
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4ec82cee
+def check_answers(path: Path, experiment: Experiment, benchmark: Benchmark) -> None:
+    """Raise `TempolocError` if packed answers were made with another definition than `experiment`, or are too few."""
+    record, wanted = read_record(path), _plain(experiment)
+    made = record.get("experiment", {})
+    changed = [k for k in wanted if k != "title" and made.get(k) != wanted[k]]
+    if changed:
+        raise TempolocError(
+            f"{path.name} was made with another {', '.join(changed)}: run `tempoloc experiment {experiment.name}` again"
+        )
+    answers = len(benchmark.head(experiment.clips_per_task).clips) * experiment.trials
+    if record["answers"] < answers:
+        raise TempolocError(
+            f"{path.name} has {record['answers']} of {answers} answers: run `tempoloc experiment {experiment.name}`"
+            " to its end and pack it again"
+        )
+
+
 def committed(
     experiment: Experiment, benchmark: Benchmark, backend: str | Backend | None = None
 ) -> Path | None:
@@ -293,20 +310,9 @@ def committed(
     own = experiment == load_experiments().get(experiment.name) and experiment.benchmark == benchmark.name
     if not own or not path.is_file() or (record := read_record(path))["settings"]["benchmark"] != benchmark.name:
         return None
-    made, wanted = record["experiment"], _plain(experiment)
     if backend is not None and record["settings"]["backend"] != (backend if isinstance(backend, str) else backend.name):
         return None
-    changed = [k for k in wanted if k != "title" and made.get(k) != wanted[k]]
-    if changed:
-        raise TempolocError(
-            f"{path.name} was made with another {', '.join(changed)}: run `tempoloc experiment {experiment.name}` again"
-        )
-    answers = len(benchmark.head(experiment.clips_per_task).clips) * experiment.trials
-    if record["answers"] < answers:
-        raise TempolocError(
-            f"{path.name} has {record['answers']} of {answers} answers: run `tempoloc experiment {experiment.name}`"
-            " to its end and pack it again"
-        )
+    check_answers(path, experiment, benchmark)
     return path
 
 # %% ../../nbs/85_study/70_experiments.ipynb #a697cb2b
