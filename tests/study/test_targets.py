@@ -27,6 +27,7 @@ from tempoloc_nb.study import ablations, curves
 from tempoloc_nb.study import models as study_runs
 from tempoloc_nb.study import tables as tb
 from tempoloc_nb.study import targets as mt
+from tempoloc_nb.study.labels import labelled_clips
 from tempoloc_nb.study.report import Report, render
 from tempoloc_nb.study.tables import score_boundaries
 from tempoloc_nb.video.files import encode
@@ -472,6 +473,27 @@ def test_choices_are_compared_clip_by_clip_with_the_one_that_ships() -> None:
     assert "one stamp a pair" not in text
     assert curves.choice_verdict(table.tail(3)) == "The shipped setting is not among these rows."
     assert curves.choice_verdict(table.iloc[[1, 3]]).endswith("Better beyond chance: none. Lower: none.")
+
+
+def test_stamps_are_judged_by_the_interval_of_the_mean() -> None:
+    mean = {"task": tb.MEAN, "difference": 0.5}
+    found = [
+        {**mean, "split": "validation", "low": -1.0, "high": 2.0}, {**mean, "split": "sim", "low": 0.2, "high": 0.8},
+        {"split": "sim", "task": "stack-three", "difference": -3.0, "low": -4.0, "high": -2.0},
+    ]  # fmt: skip
+    assert study_runs.stamp_verdict(pd.DataFrame(found)) == (
+        "on the validation split neither is better beyond chance (+0.5 points of MRE [-1.0, 2.0]); "
+        "on the benchmark one a pair is better (+0.5 points of MRE [0.2, 0.8])"
+    )
+    better = pd.DataFrame([{**mean, "split": "sim", "low": -0.8, "high": -0.2}])
+    assert study_runs.stamp_verdict(better).startswith("on the benchmark one a frame is better")
+
+
+def test_labels_of_a_training_are_those_of_its_splits() -> None:
+    """But for the base model's, which both trainings go on showing."""
+    clips = pd.read_csv(ROOT / "data" / "training" / "clips.csv.xz")["split"]
+    assert labelled_clips("one-arm") == (clips == "sft").sum()
+    assert labelled_clips("sft") == clips.isin(("sft", "hands", "gaps-sft", "detours-sft")).sum()
 
 
 def test_p_values_of_several_tests_are_adjusted_after_holm() -> None:
