@@ -267,6 +267,7 @@ class Study:
         kept = sorted(step for step in steps if step <= self.plan.options.steps)
         seeds, most, runs = self.given.seeds, self.given.processes, self.out / "runs"
         workers, jobs = max(1, min(9, self.cores // (seeds + 1))), list[Job]()
+        share = most // -(-seeds // max(1, self.given.gpus))  # of a GPU, where all train at once
         for seed in range(seeds):
             run, needs = runs / (f"sft-seed{seed}" if seed else "sft"), ["store"]
             command = [*self.ask, "tiny", "train", self.given.plan, "--store", self.out / "store", "-o", run]
@@ -277,7 +278,7 @@ class Study:
                 command += ["--validation", self.out / "vstore"]
                 needs.append("vstore")
             # The first validates as well, and most answers wait for it: of two GPUs it has one for itself.
-            gpu = max(1, min(most, most // 2 + (not seed)))
+            gpu = max(1, min(most, share + (not seed)))
             used = (workers + 1) // 2 if self.given.gpus else self.cores
             jobs.append(Job(f"train-{seed}", "train", tuple(command), run / "model", tuple(needs), used, gpu))
         ship = self.out / "models" / "tempoloc-tiny"
