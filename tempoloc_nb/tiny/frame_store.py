@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -84,14 +85,23 @@ def read_part(path: Path, arrays: Iterable[str] = ARRAYS) -> tuple[list[Recordin
 # %% ../../nbs/70_tiny/20_frame_store.ipynb #34e68046
 def load_store(paths: Iterable[Path]) -> FrameStore:
     """Read parts in the order of their names. Raises `TempolocError` if there are none, or one is broken."""
-    recordings: list[Recording] = []
-    parts: list[dict[str, npt.NDArray[Any]]] = []
-    rows = 0
-    with ThreadPoolExecutor(8) as pool:  # zip's checksums take longer than the disk, and do not hold the GIL
-        for more, arrays in pool.map(read_part, sorted(paths)):
-            recordings += (replace(one, first=one.first + rows) for one in more)
-            parts.append(arrays)
-            rows += len(arrays["frames"])
-    if not parts:
+    files, recordings, starts, rows = sorted(paths), list[Recording](), list[int](), 0
+    if not files:
         raise TempolocError("the folder is no frame store: simulate clips, and prepare them with tempoloc tiny prepare")
-    return FrameStore(tuple(recordings), **{name: np.concatenate([p[name] for p in parts]) for name in ARRAYS})
+    with ThreadPoolExecutor(8) as pool:  # zip's checksums take longer than the disk, and do not hold the GIL
+        for more, arrays in pool.map(partial(read_part, arrays=("gap",)), files):
+            recordings += (replace(one, first=one.first + rows) for one in more)
+            starts.append(rows)
+            rows += len(arrays["gap"])
+        whole = {name: np.empty((rows, *one.shape[1:]), one.dtype) for name, one in read_part(files[0])[1].items()}
+
+        def fill(path: Path, start: int) -> None:
+            # Each part goes to its place as it is read: a large store is in memory once, not twice.
+            for name, part in read_part(path)[1].items():
+                place = whole[name][start : start + len(part)]
+                if part.shape != place.shape:
+                    raise TempolocError(f"{path} has {name} of another size than {files[0].name}: prepare both anew")
+                place[:] = part
+
+        list(pool.map(fill, files, starts))
+    return FrameStore(tuple(recordings), **whole)

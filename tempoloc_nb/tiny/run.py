@@ -62,7 +62,8 @@ def _on_device(store: FrameStore, device: str) -> tuple[FrameStore, Any]:
     """A store without its frames, and these as a tensor on `device`: workers need not carry gigabytes."""
     import torch
 
-    return replace(store, frames=store.frames[:0]), torch.from_numpy(store.frames).to(device)
+    none = store.frames[:0].copy()  # a view would keep all of them in memory
+    return replace(store, frames=none), torch.from_numpy(store.frames).to(device)
 
 
 class Validation:

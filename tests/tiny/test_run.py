@@ -21,7 +21,7 @@ from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.prompting.prompts import Prompt
 from tempoloc_nb.tiny.architecture import build_tiny
 from tempoloc_nb.tiny.batches import Batch, Collator, PatchMaker, StageBatches
-from tempoloc_nb.tiny.frame_store import load_store, write_part
+from tempoloc_nb.tiny.frame_store import ARRAYS, load_store, write_part
 from tempoloc_nb.tiny.plan import Stage, TrainingPlan, TrainOptions
 from tempoloc_nb.tiny.run import train as run_training
 from tempoloc_nb.tiny.tasks import (
@@ -373,3 +373,19 @@ def test_broken_parts_are_named(tmp_path: Path) -> None:
     write_part(bad, made_up_store().recordings[:1], {"frames": np.zeros((1, 8, 8, 3), np.uint8)})
     with pytest.raises(TempolocError, match=r"part\.npz"):
         load_store([bad])
+    store = made_up_store()
+    arrays = {name: getattr(store, name) for name in ARRAYS}
+    write_part(tmp_path / "first.npz", store.recordings, arrays)
+    write_part(bad, store.recordings, arrays | {"frames": store.frames[:, ::2, ::2]})
+    with pytest.raises(TempolocError, match=r"part\.npz has frames of another size than first\.npz"):
+        load_store([bad, tmp_path / "first.npz"])
+
+
+def test_parts_make_one_store(tmp_path: Path) -> None:
+    store = made_up_store()
+    for k in range(3):
+        write_part(tmp_path / f"{k}.npz", store.recordings, {name: getattr(store, name) for name in ARRAYS})
+    whole, n = load_store(tmp_path.glob("*.npz")), len(store.frames)
+    for name in ARRAYS:
+        assert np.array_equal(getattr(whole, name), np.concatenate([getattr(store, name)] * 3)), name
+    assert [one.first for one in whole.recordings] == [k * n + one.first for k in range(3) for one in store.recordings]
