@@ -5,7 +5,8 @@
 Six steps (`--only STEP` runs one; what it needs has to be there):
 
 - `clips` simulates the clips that the model learns from, a folder a family in OUT/clips;
-- `store` renders them, and random scenes, into OUT/store, and the clips of the validation split into OUT/vstore;
+- `store` renders them, and random scenes, into OUT/store, and the clips of the validation split, which `clips`
+  simulates as well, into OUT/vstore;
 - `videos` simulates and renders the benchmarks' clips in OUT/videos; other boundaries than the shipped are an error;
 - `train` trains from seeds 0, 1 and 2 in OUT/runs, and copies the model of seed 0 to OUT/models/tempoloc-tiny;
 - `answer` asks the experiments of data/experiments.toml whose weights were made here, and with `--init` those of the
@@ -165,15 +166,16 @@ class Study:
         """All jobs. What stands before others begins before them where both could."""
         checked = {family: n for family, n in self.watched.items() if family.split == "validation"}
         others = {family: n for family, n in self.watched.items() if family not in checked}
-        clips, first = self.clips(), self.simulate(checked, "videos")
-        store = self.store([job.name for job in clips], [job.name for job in first])
-        later = self.simulate(others, "videos", ("store",))  # not before: the store needs all cores at once
+        clips, played = self.clips(), self.simulate(checked, "clips", "played--")
+        store = self.store([job.name for job in clips], [job.name for job in played])
+        # Not before: the store needs all cores at once.
+        first, later = (self.simulate(some, "videos", needs=("store", "vstore")) for some in (checked, others))
         names = tuple(job.name for job in clips)
         table, workers = self.out / "clips.csv", max(1, self.cores // 4)  # the others are for reading videos
         listing = (*self.render, "clips", *self.roots(), "-o", table, "--force", "--workers", workers)
         listed = Job("list", "list", listing, table, (*names, "store"), workers, nice=True)
         finished = self.finished([*first, *later])
-        return [*clips, *first, *store, *self.train(), *finished, *self.answers(), *later, listed]
+        return [*clips, *played, *store, *self.train(), *first, *finished, *self.answers(), *later, listed]
 
     def folder(self, family: ClipFamily) -> Path:
         """Where a family's clips are made."""
@@ -185,7 +187,9 @@ class Study:
         """The folders of training clips; the first gets the models of the random scenes."""
         return [self.folder(family) for family in self.learned]
 
-    def simulate(self, counts: Mapping[ClipFamily, int], step: str, needs: tuple[str, ...] = ()) -> list[Job]:
+    def simulate(
+        self, counts: Mapping[ClipFamily, int], step: str, prefix: str = "", needs: tuple[str, ...] = ()
+    ) -> list[Job]:
         """A job a family, the longest first.
 
         Each gets twice its share of the cores, at least one: all cores work from the beginning, and short jobs are left
@@ -196,7 +200,7 @@ class Study:
         workers = {family: min(n, self.cores, max(1, share[family])) for family, n in counts.items()}
         what, jobs = "videos" if step == "videos" else "episodes", []
         for family in sorted(counts, key=lambda family: cost[family] / workers[family], reverse=True):
-            n, root, name = counts[family], self.folder(family), f"{family.split}--{family.key}"
+            n, root, name = counts[family], self.folder(family), f"{prefix}{family.split}--{family.key}"
             command = (*self.simulator, family.split, family.key, n, root, workers[family], what)
             nice = bool(needs)  # made while models train
             jobs.append(Job(name, step, command, root / "manifest.jsonl", needs, workers[family], nice=nice))
@@ -248,6 +252,7 @@ class Study:
         kept = sorted({int(m[1]) for m in declared if m and int(m[1]) <= self.plan.options.steps})
         seeds, most, runs = self.given.seeds, self.given.processes, self.out / "runs"
         workers, jobs = max(1, min(9, self.cores // (seeds + 1))), list[Job]()
+        share = (most - 1) // -(-seeds // max(1, self.given.gpus))  # of a GPU: all train at once
         for seed in range(seeds):
             run, needs = runs / (f"sft-seed{seed}" if seed else "sft"), ["store"]
             command = [*self.ask, "tiny", "train", self.given.plan, "--store", self.out / "store", "-o", run]
@@ -258,7 +263,7 @@ class Study:
                 command += ["--validation", self.out / "vstore"]
                 needs.append("vstore")
             # The first validates as well, and most answers wait for it: of two GPUs it has one for itself.
-            gpu = max(1, min(most, most // 2 + (not seed)))
+            gpu = max(1, min(most, share + (not seed)))
             used = (workers + 1) // 2 if self.given.gpus else self.cores
             jobs.append(Job(f"train-{seed}", "train", tuple(command), run / "model", tuple(needs), used, gpu))
         ship = self.out / "models" / "tempoloc-tiny"

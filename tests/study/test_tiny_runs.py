@@ -102,6 +102,22 @@ def test_every_experiment_whose_weights_are_made_is_asked(tiny_runs: ModuleType,
     assert asked == made - late
 
 
+@pytest.mark.parametrize("places", [3, 8, 12])
+@pytest.mark.parametrize("gpus", [1, 2, 3])
+def test_all_seeds_train_at_once(tiny_runs: ModuleType, tmp_path: Path, gpus: int, places: int) -> None:
+    """On one GPU they share it; with two the first seed, which most answers wait for, has one for itself."""
+    study = tiny_runs.Study(given(tmp_path, gpus=gpus, processes=places))
+    free, where = [places] * gpus, []
+    for job in study.train():
+        if job.gpu:
+            widest = max(range(gpus), key=lambda k: free[k])
+            where.append(widest)
+            free[widest] -= job.gpu
+    assert len(where) == 3
+    assert min(free) >= 0
+    assert gpus == 1 or where.count(where[0]) == 1
+
+
 def test_the_start_models_experiments_are_asked_where_it_is_given(tiny_runs: ModuleType, tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     text = (Path(tiny_runs.data_dir()) / "training" / "sft.toml").read_text().split("\n")
