@@ -75,7 +75,7 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
     assert set(ALL) == {
         "base", "base-4fps", "base-12fps", "base-constrained", "sft", "sft-4fps", "sft-12fps", "sft-none",
         "sft-pair", "sft-shift5", "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "one-arm",
-        "base-own", "val-seed0", "val-seed1", "val-seed2", "val-step01000", "val-step03000", "val-step05000",
+        "base-own", "val-seed0", "val-seed1", "val-seed2", "val-step01000", "val-step02000", "val-step04000",
         "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-pair", "val-swapped",
         "val-one-arm", "val-one-arm-swapped", "val-base",
     }  # fmt: skip
@@ -105,6 +105,7 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
         "4fps": {"fps": 4.0}, "12fps": {"fps": 12.0}, "recipe-prompt": {"prompt": "recipe"},
         "greedy": {"sampling": replace(sft.sampling, temperature=0.0), "trials": 1}, "pair": {"view": View("pair")},
         "swapped": {"swapped": True}, "one-arm": one_arm, "one-arm-swapped": {**one_arm, "swapped": True},
+        "one-arm-frame": {**one_arm, "view": View("frame")},
         "base": {**base, "model": "runs/base/model"},
     }.items():  # fmt: skip
         changed[f"val-{name}"] = {**here, **values}

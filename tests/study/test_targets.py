@@ -455,7 +455,7 @@ def test_checkpoints_are_ordered_by_step_and_split_by_arm() -> None:
 
 def test_choices_are_compared_clip_by_clip_with_the_one_that_ships() -> None:
     """Rows whose intervals overlap can differ beyond chance, and the verdict says so."""
-    runs = {"val-step03000": validation_run(0.2), "val-seed0": validation_run(0.2, 1), "val-seed1": validation_run(0.1)}
+    runs = {"val-step02000": validation_run(0.2), "val-seed0": validation_run(0.2, 1), "val-seed1": validation_run(0.1)}
     runs |= {"val-pair": validation_run(0.3), "val-greedy": validation_run(0.05), "val-swapped": validation_run(0.4)}
     table = curves.choice_table(runs, 400)
     assert table.loc[table["shipped"] == "yes", "row"].tolist() == ["tiny SFT"]
