@@ -77,7 +77,7 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
         "sft-pair", "sft-shift5", "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "one-arm",
         "base-own", "val-seed0", "val-seed1", "val-seed2", "val-step01000", "val-step02000", "val-step04000",
         "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-pair", "val-swapped",
-        "val-one-arm", "val-one-arm-swapped", "val-base",
+        "val-one-arm-frame", "val-one-arm", "val-one-arm-swapped", "val-base",
     }  # fmt: skip
     sft = ALL["sft"]
     assert (sft.fps, sft.prompt, sft.trials, sft.view) == (8, "tiny", 10, View("frame"))
