@@ -57,7 +57,7 @@ def clips(
     workers: WorkersOption = None,
     force: ForceOption = False,
 ) -> None:
-    """List every clip with its seed and hashes of its start state and of a frame."""
+    """List every clip with its seed and hashes of its start state and of three frames."""
     import csv
 
     from tempoloc_nb.core.files import all_or_nothing

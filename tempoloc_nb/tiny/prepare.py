@@ -223,18 +223,19 @@ def _listed(job: tuple[Path, Path]) -> dict[str, Any]:
     """(episode, model) → the clip's line."""
     path, model = job
     episode = load_episode(path)
-    meta, middle = episode.meta, (len(episode.qpos) - 1) // 2
-    [frame] = open_renderer(model, RENDERED).frames(replace(episode, qpos=episode.qpos[[middle]]), episode.rate)
+    meta, last = episode.meta, len(episode.qpos) - 1
+    picks = replace(episode, qpos=episode.qpos[[0, last // 2, last]])
     start = np.round(episode.qpos[0], 3) + 0.0  # to a millimetre, without negative zeros
+    hashes = [_digest(start), *map(_digest, open_renderer(model, RENDERED).frames(picks, picks.rate))]
     return {
         "split": meta["split"], "family": path.parent.name, "robot": meta["robot"], "seed": meta["seed"],
         "seconds": round(float(meta["length"]), 2), "events": len(meta["labels"]),
-        "state": _digest(start), "frame": _digest(frame),
+        **dict(zip(("state", "first", "middle", "last"), hashes, strict=True)),
     }
 
 # %% ../../nbs/70_tiny/30_prepare.ipynb #b9caf333
 def list_clips(roots: Sequence[Path], workers: int | None = None) -> list[dict[str, Any]]:
-    """A line for each episode below `roots`: split, family, arm, seed, seconds, events, hashes of state and frame."""
+    """A line for each episode below `roots`: split, family, arm, seed, seconds, events, hashes of state and frames."""
     jobs = [(path, job.model) for root in roots for job in episode_jobs(root, root) for path in job.episodes]
     with render_pool(workers or os.cpu_count() or 1) as pool:
         return list(pool.map(_listed, jobs, chunksize=50))
