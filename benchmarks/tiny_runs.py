@@ -208,7 +208,7 @@ class Study:
     def simulate(
         self, counts: Mapping[ClipFamily, int], step: str, prefix: str = "", needs: tuple[str, ...] = ()
     ) -> list[Job]:
-        """A job a family, the longest first.
+        """A job a family, `prefix` before its name, the longest first.
 
         Each gets twice its share of the cores, at least one: all cores work from the beginning, and short jobs are left
         for the end, because nobody knows before how long a family takes.

@@ -84,7 +84,10 @@ def read_part(path: Path, arrays: Iterable[str] = ARRAYS) -> tuple[list[Recordin
 
 # %% ../../nbs/70_tiny/20_frame_store.ipynb #34e68046
 def load_store(paths: Iterable[Path]) -> FrameStore:
-    """Read parts in the order of their names. Raises `TempolocError` if there are none, or one is broken."""
+    """Read parts in the order of their names.
+
+    Raises `TempolocError` if there are none, one is broken, or one has arrays of another size than the first.
+    """
     files, recordings, starts, rows = sorted(paths), list[Recording](), list[int](), 0
     if not files:
         raise TempolocError("the folder is no frame store: simulate clips, and prepare them with tempoloc tiny prepare")
