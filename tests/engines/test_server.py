@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import re
 import sys
 import threading
 import time
@@ -413,14 +412,18 @@ def test_a_server_that_samples_by_itself_is_told_once_and_the_rows_say_so(
     with FakeServer(trusting=False, loader_fps=2.0) as server:
         asked = requests(videos, fps=8.0)
         found = answers(backend(server), asked)
+    wanted_lines = []
     for request in asked:
         frames = len(clip_inputs(request.video, RULES.processor, 8.0, request.view).images)
         taken = int(frames / 8.0 * 2) // 2 * 2
         for r in found[request.clip]:  # type: ignore[union-attr]
             assert r.effective_fps == pytest.approx(8.0 * taken / frames)
             assert r.vision_tokens % (taken // 2) == 0
+        part = f"took {taken // 2} of {frames // 2} frame pairs of {request.clip}, {8.0 * taken / frames:.2g} fps"
+        wanted_lines.append(f"tempoloc: the server {part} instead of 8, and the rows say so; ")
     (line,) = capsys.readouterr().err.splitlines()
-    assert re.search(r"tempoloc: the server took 1 of [45] frame pairs of lift/\d, (2|1\.6) fps instead of 8", line)
+    # several clips are on their way at once: whichever answer comes first is the one told of
+    assert any(line.startswith(wanted) for wanted in wanted_lines), line
     assert "--media-io-kwargs" in line
 
 
