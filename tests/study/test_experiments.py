@@ -68,14 +68,14 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 # --- definitions ---
 
-CHECKPOINTS = (1000, 2000, 4000)
+CHECKPOINTS = (500, 1000, 2000)
 
 
 def test_the_studys_experiments_are_what_their_names_say() -> None:
     assert set(ALL) == {
         "base", "base-4fps", "base-12fps", "base-constrained", "sft", "sft-4fps", "sft-12fps", "sft-none",
         "sft-pair", "sft-shift5", "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "one-arm",
-        "base-own", "val-seed0", "val-seed1", "val-seed2", "val-step01000", "val-step02000", "val-step04000",
+        "base-own", "val-seed0", "val-seed1", "val-seed2", "val-step00500", "val-step01000", "val-step02000",
         "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-pair", "val-swapped",
         "val-one-arm-frame", "val-one-arm", "val-one-arm-swapped", "val-base",
     }  # fmt: skip

@@ -158,9 +158,9 @@ def test_what_is_missing_or_wrong_is_said_in_a_line_and_nothing_is_written(
     (out / "models/tempoloc-tiny/config.json").write_text("another")
     assert "sft.jsonl.xz is not of the weights in models/tempoloc-tiny" in refused()
     change(out / "runs/sft/run.json", calls=[{"to_step": 100}])
-    assert "runs/sft is a training of the plan sft to step 100, not of sft to step 5000" in refused()
+    assert "runs/sft is a training of the plan sft to step 100, not of sft to step 4000" in refused()
     change(out / "runs/sft/run.json", config="try")
-    assert "a training of the plan try to step 5000" in refused()
+    assert "a training of the plan try to step 4000" in refused()
     gaps = out / "other/gaps.jsonl"
     gaps.write_text("".join(gaps.read_text().splitlines(keepends=True)[1:]))
     assert "other/gaps.jsonl has 159 of 160 answers" in refused()
