@@ -105,7 +105,7 @@ def test_every_experiment_whose_weights_are_made_is_asked(tiny_runs: ModuleType,
 def test_the_checkpoints_that_experiments_ask_are_kept(tiny_runs: ModuleType, tmp_path: Path) -> None:
     first, *others = [job for job in tiny_runs.Study(given(tmp_path)).train() if job.name.startswith("train-")]
     kept = [word for i, word in enumerate(first.command) if first.command[i - 1] == "--keep"]
-    assert kept == [1000, 2000, 4000]
+    assert kept == [500, 1000, 2000]
     assert all("--keep" not in job.command for job in others)
 
 
