@@ -30,7 +30,7 @@ help:
 	@echo "make test-mimic set up Isaac Lab's generator on robosuite and test it (make env-mimic only sets up)"
 	@echo "make test-vllm set up vLLM for the CPU and test the back ends that use it (make env-vllm only sets up)"
 	@echo "make test-ray  the same, and Ray: the back end for clusters, with two engines on this machine"
-	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU and test training files and packing (make env-cosmos-rl: only sets up)"
+	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU, test training files and packing, and train (make env-cosmos-rl: only sets up)"
 	@echo "make test-lerobot    set up LeRobot (Python 3.12) and read our datasets with its own loader"
 	@echo "make test-hostile    thousands of hostile tries over every command (HOSTILE_SEED and HOSTILE_TRIES vary them)"
 	@echo "make test-browser    the site and the reviewer in Chromium, which has to be there (CHROMIUM=/usr/bin/chromium)"

@@ -1,0 +1,137 @@
+"""cosmos-rl itself trains tempoloc-tiny-base on shipped clips, is interrupted and goes on, beside our own engine.
+
+There is no GPU here: helpers/cpu_as_gpu has the processor answer in its place. All samples are in every step, so that
+both engines learn from the same ones whatever order they are in. The losses before the first change agree. After it
+they lie some per cent apart: each engine reads videos in its own way, a frame pair more or less, and Adam's first step
+goes by the signs of gradients, which then are alike in most weights, not in all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sft_data import make_dataset
+
+from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
+from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.finetuning.config import make_config, write_config
+from tempoloc_nb.finetuning.launch import Progress, TrainingRun, launch_training
+
+BASE = data_dir() / "models" / "tempoloc-tiny-base"
+HELPERS = Path(__file__).parents[2] / "helpers"
+STEPS, KILLED = 4, 3  # a checkpoint every two steps, so that step 3 is done twice
+LISTING = '#!/bin/sh\ncase "$*" in *memory*) echo "0, 100" ;; *) echo "0" ;; esac\n'  # nvidia-smi's of one GPU
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("training") / "set"
+    make_dataset(folder, 5, prompt="tiny")
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What cosmos-rl's processes take for a GPU."""
+    listing = tmp_path_factory.mktemp("bin") / "nvidia-smi"
+    listing.write_text(LISTING)
+    listing.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(listing.parent), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", str(HELPERS / "cpu_as_gpu"), prepend=os.pathsep)
+        yield
+
+
+def train(
+    folder: Path, samples: Path, engine: str, kill: int | None = None, **changes: Any
+) -> tuple[TrainingRun, dict[int, float], str]:
+    """A run, the loss of each of its steps, and its log. `kill` interrupts it after so many steps, as Ctrl-C does."""
+    flat = {
+        "custom.dataset.path": str(samples), "policy.model_name_or_path": str(BASE), "policy.model_max_length": 8192,
+        "train.output_dir": str(folder / "output"), "train.epoch": STEPS, "train.train_batch_per_replica": 4,
+        "train.train_policy.mini_batch": 4, "train.optm_lr": 3e-4, "train.optm_warmup_steps": 2,
+        "policy.parallelism.dp_shard_size": 1, "train.ckpt.save_freq": 2, "train.param_dtype": "float32",
+    }  # fmt: skip
+    losses, lines = dict[int, float](), list[str]()
+
+    def report(told: Progress) -> None:
+        if told.loss is not None:
+            losses.setdefault(told.step, told.loss)
+        if told.step == kill:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    config = folder / f"{engine}-{len(list(folder.glob('*.toml')))}.toml"
+    write_config(config, make_config(engine, changes=flat | changes))
+    run = launch_training(config, engine, cosmos=Path(sys.executable), echo=lines.append, report=report)
+    return run, losses, "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def interrupted(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
+    """A training by cosmos-rl that is interrupted, and the one that goes on from its checkpoint."""
+    folder = tmp_path_factory.mktemp("cosmos-rl")
+    first = train(folder, samples, "cosmos-rl", KILLED)
+    return folder, first, train(folder, samples, "cosmos-rl", **{"train.resume": True})
+
+
+def test_an_interrupted_training_goes_on_from_its_checkpoint(interrupted: tuple[Path, Any, Any]) -> None:
+    _, (first, losses, log), (second, more, _) = interrupted
+    assert first.outcome == "interrupted", log[-3000:]
+    assert sorted(losses)[:KILLED] == list(range(1, KILLED + 1))
+    assert second.outcome == "finished", second
+    assert sorted(more) == list(range(KILLED, STEPS + 1))
+    assert more[KILLED] == pytest.approx(losses[KILLED], rel=0.01)  # the same step from the same weights
+    assert "torch's own attention is in its place" in log
+
+
+def test_its_losses_are_those_of_our_engine(interrupted: tuple[Path, Any, Any], samples: Path, tmp_path: Path) -> None:
+    run, ours, log = train(tmp_path, samples, "transformers")
+    assert run.outcome == "finished", log[-3000:]
+    theirs = interrupted[2][1] | interrupted[1][1]
+    print({step: (round(theirs[step], 4), round(ours[step], 4)) for step in sorted(ours)})
+    assert theirs[1] == pytest.approx(ours[1], rel=0.01)
+    assert theirs == pytest.approx(ours, rel=0.15)
+    assert theirs[STEPS] < 0.8 * theirs[1]
+
+
+@pytest.fixture(scope="module")
+def exported(interrupted: tuple[Path, Any, Any]) -> Path:
+    (found,) = interrupted[0].glob(f"output/**/safetensors/step_{STEPS}")
+    return Path(found)
+
+
+def test_it_exports_the_weights_that_it_trained(
+    exported: Path, interrupted: tuple[Path, Any, Any], samples: Path, tmp_path: Path
+) -> None:
+    changes = {"policy.model_name_or_path": str(exported), "train.epoch": 1}
+    run, losses, log = train(tmp_path, samples, "transformers", **changes)
+    assert run.outcome == "finished", log[-3000:]
+    assert losses[1] < interrupted[2][1][STEPS]  # after the last step, before the first
+
+
+def test_what_it_exports_is_asked_and_scored(exported: Path, tmp_path: Path) -> None:
+    sim = load_benchmark("sim")
+    clip = next(c for c in sim.clips if c.video)
+    manifest, answers = tmp_path / "manifest.jsonl", tmp_path / "answers.jsonl"
+    write_manifest(manifest, [replace(clip, video=str(clip.video_path(sim.root)))])
+    asked = ["--prompt", "tiny", "--stamps", "none", "--fps", "8", "--temperature", "0", "--max-new-tokens", "200"]
+    tempoloc("localize", "--model", exported, "--benchmark", manifest, *asked, "-o", answers)
+    assert "<answer>" in json.loads(answers.read_text())["text"]
+    assert f"step_{STEPS} at 8 fps" in tempoloc("evaluate", answers, "--benchmark", manifest)
+
+
+def tempoloc(*arguments: object) -> str:
+    """What a command prints."""
+    command = [sys.executable, "-m", "tempoloc_nb", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
