@@ -24,6 +24,7 @@ from sft_data import make_dataset
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.finetuning.config import make_config, write_config
+from tempoloc_nb.finetuning.cosmos.adapters import merge_adapters
 from tempoloc_nb.finetuning.launch import Progress, TrainingRun, launch_training
 
 BASE = data_dir() / "models" / "tempoloc-tiny-base"
@@ -52,7 +53,7 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def train(
-    folder: Path, samples: Path, engine: str, kill: int | None = None, **changes: Any
+    folder: Path, samples: Path, engine: str, kill: int | None = None, presets: tuple[str, ...] = (), **changes: Any
 ) -> tuple[TrainingRun, dict[int, float], str]:
     """A run, the loss of each of its steps, and its log. `kill` interrupts it after so many steps, as Ctrl-C does."""
     flat = {
@@ -69,8 +70,9 @@ def train(
         if told.step == kill:
             os.kill(os.getpid(), signal.SIGINT)
 
+    folder.mkdir(exist_ok=True)
     config = folder / f"{engine}-{len(list(folder.glob('*.toml')))}.toml"
-    write_config(config, make_config(engine, changes=flat | changes))
+    write_config(config, make_config(engine, presets=presets, changes=flat | changes))
     run = launch_training(config, engine, cosmos=Path(sys.executable), echo=lines.append, report=report)
     return run, losses, "\n".join(lines)
 
@@ -127,6 +129,18 @@ def test_what_it_exports_is_asked_and_scored(exported: Path, tmp_path: Path) -> 
     tempoloc("localize", "--model", exported, "--benchmark", manifest, *asked, "-o", answers)
     assert "<answer>" in json.loads(answers.read_text())["text"]
     assert f"step_{STEPS} at 8 fps" in tempoloc("evaluate", answers, "--benchmark", manifest)
+
+
+def test_adapters_are_trained_and_added_to_their_model(samples: Path, tmp_path: Path) -> None:
+    changes = {"train.epoch": 3, "train.optm_lr": 3e-3}
+    run, losses, log = train(tmp_path, samples, "cosmos-rl", presets=("lora",), **changes)
+    assert run.outcome == "finished", log[-3000:]
+    assert losses[3] < 0.95 * losses[1]
+    (adapters,) = tmp_path.glob("output/**/safetensors/step_3")
+    assert merge_adapters(adapters, tmp_path / "merged") > 0
+    changes = {"policy.model_name_or_path": str(tmp_path / "merged"), "train.epoch": 1}
+    _, after, _ = train(tmp_path / "ours", samples, "transformers", **changes)
+    assert after[1] < losses[3]
 
 
 def tempoloc(*arguments: object) -> str:
