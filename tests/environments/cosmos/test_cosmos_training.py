@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from sft_data import make_dataset
@@ -52,10 +52,18 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+class Training(NamedTuple):
+    """A run, the loss of each of its steps, and its log."""
+
+    run: TrainingRun
+    losses: dict[int, float]
+    log: str
+
+
 def train(
     folder: Path, samples: Path, engine: str, kill: int | None = None, presets: tuple[str, ...] = (), **changes: Any
-) -> tuple[TrainingRun, dict[int, float], str]:
-    """A run, the loss of each of its steps, and its log. `kill` interrupts it after so many steps, as Ctrl-C does."""
+) -> Training:
+    """Train with an engine. `kill` interrupts the run after so many steps, as Ctrl-C does; else it has to finish."""
     flat = {
         "custom.dataset.path": str(samples), "policy.model_name_or_path": str(BASE), "policy.model_max_length": 8192,
         "train.output_dir": str(folder / "output"), "train.epoch": STEPS, "train.train_batch_per_replica": 4,
@@ -74,73 +82,77 @@ def train(
     config = folder / f"{engine}-{len(list(folder.glob('*.toml')))}.toml"
     write_config(config, make_config(engine, presets=presets, changes=flat | changes))
     run = launch_training(config, engine, cosmos=Path(sys.executable), echo=lines.append, report=report)
-    return run, losses, "\n".join(lines)
+    log = "\n".join(lines)
+    assert run.outcome == ("interrupted" if kill else "finished"), log[-3000:]
+    return Training(run, losses, log)
+
+
+def loss_at_start(model: Path, samples: Path, folder: Path) -> float:
+    """The loss of a model on all samples, by our engine."""
+    changes = {"policy.model_name_or_path": str(model), "train.epoch": 1}
+    return train(folder, samples, "transformers", **changes).losses[1]
 
 
 @pytest.fixture(scope="module")
-def interrupted(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
+def interrupted(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Training, Training]:
     """A training by cosmos-rl that is interrupted, and the one that goes on from its checkpoint."""
     folder = tmp_path_factory.mktemp("cosmos-rl")
     first = train(folder, samples, "cosmos-rl", KILLED)
-    return folder, first, train(folder, samples, "cosmos-rl", **{"train.resume": True})
+    return first, train(folder, samples, "cosmos-rl", **{"train.resume": True})
 
 
-def test_an_interrupted_training_goes_on_from_its_checkpoint(interrupted: tuple[Path, Any, Any]) -> None:
-    _, (first, losses, log), (second, more, _) = interrupted
-    assert first.outcome == "interrupted", log[-3000:]
-    assert sorted(losses)[:KILLED] == list(range(1, KILLED + 1))
-    assert second.outcome == "finished", second
-    assert sorted(more) == list(range(KILLED, STEPS + 1))
-    assert more[KILLED] == pytest.approx(losses[KILLED], rel=0.01)  # the same step from the same weights
-    assert "torch's own attention is in its place" in log
+def exported(output: Path, step: int) -> Path:
+    """What cosmos-rl exported after a step."""
+    (found,) = output.glob(f"**/safetensors/step_{step}")
+    return found
 
 
-def test_its_losses_are_those_of_our_engine(interrupted: tuple[Path, Any, Any], samples: Path, tmp_path: Path) -> None:
-    run, ours, log = train(tmp_path, samples, "transformers")
-    assert run.outcome == "finished", log[-3000:]
-    theirs = interrupted[2][1] | interrupted[1][1]
-    print({step: (round(theirs[step], 4), round(ours[step], 4)) for step in sorted(ours)})
+@pytest.fixture(scope="module")
+def trained(interrupted: tuple[Training, Training]) -> Path:
+    return exported(interrupted[1].run.folder.parents[1], STEPS)
+
+
+def test_an_interrupted_training_goes_on_from_its_checkpoint(interrupted: tuple[Training, Training]) -> None:
+    first, second = interrupted
+    assert sorted(first.losses)[:KILLED] == list(range(1, KILLED + 1))
+    assert sorted(second.losses) == list(range(KILLED, STEPS + 1))
+    assert second.losses[KILLED] == pytest.approx(first.losses[KILLED], rel=0.01)  # the same step from the same weights
+    assert "torch's own attention is in its place" in first.log
+
+
+def test_its_losses_are_those_of_our_engine(
+    interrupted: tuple[Training, Training], samples: Path, tmp_path: Path
+) -> None:
+    first, second = interrupted
+    ours, theirs = train(tmp_path, samples, "transformers").losses, second.losses | first.losses
     assert theirs[1] == pytest.approx(ours[1], rel=0.01)
     assert theirs == pytest.approx(ours, rel=0.15)
     assert theirs[STEPS] < 0.8 * theirs[1]
 
 
-@pytest.fixture(scope="module")
-def exported(interrupted: tuple[Path, Any, Any]) -> Path:
-    (found,) = interrupted[0].glob(f"output/**/safetensors/step_{STEPS}")
-    return Path(found)
-
-
 def test_it_exports_the_weights_that_it_trained(
-    exported: Path, interrupted: tuple[Path, Any, Any], samples: Path, tmp_path: Path
+    trained: Path, interrupted: tuple[Training, Training], samples: Path, tmp_path: Path
 ) -> None:
-    changes = {"policy.model_name_or_path": str(exported), "train.epoch": 1}
-    run, losses, log = train(tmp_path, samples, "transformers", **changes)
-    assert run.outcome == "finished", log[-3000:]
-    assert losses[1] < interrupted[2][1][STEPS]  # after the last step, before the first
+    assert loss_at_start(trained, samples, tmp_path) < interrupted[1].losses[STEPS]  # one step further
 
 
-def test_what_it_exports_is_asked_and_scored(exported: Path, tmp_path: Path) -> None:
+def test_what_it_exports_is_asked_and_scored(trained: Path, tmp_path: Path) -> None:
     sim = load_benchmark("sim")
     clip = next(c for c in sim.clips if c.video)
     manifest, answers = tmp_path / "manifest.jsonl", tmp_path / "answers.jsonl"
     write_manifest(manifest, [replace(clip, video=str(clip.video_path(sim.root)))])
     asked = ["--prompt", "tiny", "--stamps", "none", "--fps", "8", "--temperature", "0", "--max-new-tokens", "200"]
-    tempoloc("localize", "--model", exported, "--benchmark", manifest, *asked, "-o", answers)
+    tempoloc("localize", "--model", trained, "--benchmark", manifest, *asked, "-o", answers)
     assert "<answer>" in json.loads(answers.read_text())["text"]
     assert f"step_{STEPS} at 8 fps" in tempoloc("evaluate", answers, "--benchmark", manifest)
 
 
 def test_adapters_are_trained_and_added_to_their_model(samples: Path, tmp_path: Path) -> None:
     changes = {"train.epoch": 3, "train.optm_lr": 3e-3}
-    run, losses, log = train(tmp_path, samples, "cosmos-rl", presets=("lora",), **changes)
-    assert run.outcome == "finished", log[-3000:]
+    losses = train(tmp_path, samples, "cosmos-rl", presets=("lora",), **changes).losses
     assert losses[3] < 0.95 * losses[1]
-    (adapters,) = tmp_path.glob("output/**/safetensors/step_3")
-    assert merge_adapters(adapters, tmp_path / "merged") > 0
-    changes = {"policy.model_name_or_path": str(tmp_path / "merged"), "train.epoch": 1}
-    _, after, _ = train(tmp_path / "ours", samples, "transformers", **changes)
-    assert after[1] < losses[3]
+    assert merge_adapters(exported(tmp_path / "output", 3), tmp_path / "merged") > 0
+    assert loss_at_start(tmp_path / "merged", samples, tmp_path / "ours") < losses[3]
 
 
 def tempoloc(*arguments: object) -> str:
