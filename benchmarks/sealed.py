@@ -137,6 +137,8 @@ def keep(out: Path, answers: Sequence[Path], folder: Path) -> None:
     """Put the list of clips and each model's answers into `folder`, packed; what is there is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [json.loads(line) for line in (out / "manifest.jsonl").read_text(encoding="utf-8").splitlines()]
+    order = [family.key for family in find_families("test")]
+    lines.sort(key=lambda line: order.index(line["task"]))  # within a family they stay as they are
     clips = "".join(json.dumps({key: line[key] for key in LISTED if key in line}) + "\n" for line in lines)
     (folder / "manifest.jsonl.xz").write_bytes(lzma.compress(clips.encode(), preset=9 | lzma.PRESET_EXTREME))
     for path in answers:
