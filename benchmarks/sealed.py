@@ -9,7 +9,8 @@ robosuite needs an environment of its own (`make test-sim` makes `.venv-sim`):
 
     python benchmarks/sealed.py MODEL... [--n 100] [--stamps frame] [--sim-python .venv-sim/bin/python]
 
-The log is benchmarks/results/sealed.jsonl; commit it with the answers.
+The log is benchmarks/results/sealed.jsonl. The list of clips and the answers go to data/benchmarks/sealed, where the
+study reads them; commit all of it. The clips' videos are made again by their seeds.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import lzma
 import secrets
 import subprocess
 import sys
@@ -26,10 +28,16 @@ from pathlib import Path
 from typing import Any
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.inference.pack import pack_predictions
 from tempoloc_nb.models.locate import model_folder
 from tempoloc_nb.sim.families import SEEDS, families, find_families
+from tempoloc_nb.study.sealed import answers_name
 
 LOG = Path(__file__).parent / "results" / "sealed.jsonl"
+SCORES = ("mre_pct", "p50_pct", "p50_s", "hit@0.25s", "hit@0.5s", "over_100pct", "bias_s", "compliance", "recall")
+# What a clip's line keeps; its seed makes the rest again.
+LISTED = ("clip", "task", "fps", "duration", "source", "seed", "robot", "split", "events")
 # Run in the simulator's environment, which has neither torch nor our command's other needs.
 SIMULATE = """
 import json, sys
@@ -117,18 +125,24 @@ def answer(model: Path, out: Path, predictions: Path, stamps: str, batch: int) -
     subprocess.run([*command, "--benchmark", str(out / "manifest.jsonl"), *asked], check=True)
 
 
-def score(predictions: Path, out: Path) -> Any:
-    """What `tempoloc evaluate` says of answers, strictly."""
-    command = [
-        sys.executable,
-        "-m",
-        "tempoloc_nb",
-        "evaluate",
-        str(predictions),
-        "--benchmark",
-        str(out / "manifest.jsonl"),
-    ]
-    return json.loads(subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout)
+def score(predictions: Path, out: Path) -> dict[str, Any]:
+    """Task → score → value and interval, as `tempoloc evaluate` says of answers, strictly."""
+    command = [sys.executable, "-m", "tempoloc_nb", "evaluate", str(predictions)]
+    command += ["--benchmark", str(out / "manifest.jsonl"), "--json"]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return {task["task"]: {name: task["scores"][name] for name in SCORES} for task in told["runs"][0]["tasks"]}
+
+
+def keep(out: Path, answers: Sequence[Path], folder: Path) -> None:
+    """Put the list of clips and each model's answers into `folder`, packed; what is there is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [json.loads(line) for line in (out / "manifest.jsonl").read_text(encoding="utf-8").splitlines()]
+    order = [family.key for family in find_families("test")]
+    lines.sort(key=lambda line: order.index(line["task"]))  # within a family they stay as they are
+    clips = "".join(json.dumps({key: line[key] for key in LISTED if key in line}) + "\n" for line in lines)
+    (folder / "manifest.jsonl.xz").write_bytes(lzma.compress(clips.encode(), preset=9 | lzma.PRESET_EXTREME))
+    for path in answers:
+        pack_predictions(path, folder, force=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -140,6 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--out", type=Path, default=Path("runs/sealed"))
     parser.add_argument("--log", type=Path, default=LOG)
+    parser.add_argument("--keep", type=Path, default=data_dir() / "benchmarks" / "sealed")
     parser.add_argument("--sim-python", default=".venv-sim/bin/python")
     parser.add_argument("--again", action="store_true", help="draw and score once more; the log says so")
     args = parser.parse_args(argv)
@@ -154,14 +169,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = args.out / line["at"].replace(":", "")
     subprocess.run([args.sim_python, "-c", SIMULATE, json.dumps(line["seeds"]), str(args.n), str(out)], check=True)
     done = scored_since(read_log(args.log), line)
-    for i, (name, folder) in enumerate(folders.items()):
+    answers = {name: out / f"{answers_name(name)}.jsonl" for name in folders}
+    for name, folder in folders.items():
         if name in done:
             continue
-        predictions = out / f"model{i}.jsonl"
+        predictions = answers[name]
         answer(folder, out, predictions, args.stamps, args.batch)
         found = score(predictions, out)
         note(args.log, {"what": "scored", "at": now(), "model": name, "stamps": args.stamps, "result": found})
-        print(json.dumps(found))
+        print(name, json.dumps({task: scores["mre_pct"] for task, scores in found.items()}))
+    keep(out, list(answers.values()), args.keep)
     return 0
 
 

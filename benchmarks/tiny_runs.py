@@ -10,8 +10,11 @@ Six steps (`--only STEP` runs one; what it needs has to be there):
 - `videos` simulates and renders the benchmarks' clips in OUT/videos; other boundaries than the shipped are an error;
 - `train` trains from seeds 0, 1 and 2 in OUT/runs, and copies the model of seed 0 to OUT/models/tempoloc-tiny;
 - `answer` asks the experiments of data/experiments.toml whose weights were made here, and with `--init` those of the
-  model to start from (OUT/answers, OUT/packed), and localizes what no experiment is about (OUT/other);
+  model to start from whose answers data/predictions lacks (OUT/answers, OUT/packed), and localizes what no experiment
+  is about (OUT/other);
 - `list` writes OUT/clips.csv: each training clip with its seed and hashes.
+
+`tiny_ship.py OUT` puts what a finished run made where the repository keeps it.
 
 The steps are many jobs, each with a log, OUT/logs/NAME.log. One begins as soon as what it needs is there and cores and
 a GPU are free: videos are made while models train, and the first model is asked while the next one trains. The same
@@ -44,7 +47,7 @@ from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.core.machine import cores, gpu_count
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sim.families import ClipFamily, families
-from tempoloc_nb.study.experiments import load_experiments
+from tempoloc_nb.study.experiments import Experiment, committed, load_experiments
 from tempoloc_nb.tiny.plan import load_plan
 from tempoloc_nb.tiny.prepare import SCENE_SHARES
 
@@ -67,6 +70,8 @@ split, key, n, out, workers, render = sys.argv[1:]
 family = find_families(split, key)[0]
 print(simulate_clips(family, int(n), out, render=render == "videos", states=False, workers=int(workers)))
 """
+# Weights of the trainings here, as experiments name them.
+WEIGHTS = re.compile(r"runs/sft(?:-seed(\d+))?/(?:model|steps/(\d+))")
 COMMAND = "import sys; from tempoloc_nb.__main__ import main; sys.exit(main())"
 FEW_SCENES = "import tempoloc_nb.tiny.prepare as prepare; prepare.SCENES_A_PART = 5; "
 
@@ -74,6 +79,19 @@ FEW_SCENES = "import tempoloc_nb.tiny.prepare as prepare; prepare.SCENES_A_PART 
 def benchmark_name(split: str) -> str:
     """The benchmark that has a split's clips."""
     return "sim" if split == "test" else split
+
+
+def made_weights(model: str) -> bool:
+    """Whether a run makes the weights of an experiment's model."""
+    return model == "tempoloc-tiny" or WEIGHTS.fullmatch(model) is not None
+
+
+def answered(experiment: Experiment) -> bool:
+    """Whether the answers of an experiment are shipped, as it is defined now."""
+    try:
+        return committed(experiment, load_benchmark(experiment.benchmark)) is not None
+    except TempolocError:
+        return False
 
 
 def copy_models(target: Path, folders: Sequence[Path]) -> str:
@@ -248,8 +266,9 @@ class Study:
 
         Batches are made ahead, so half of a training's workers rest: their cores are free for videos.
         """
-        declared = (re.fullmatch(r"runs/sft/steps/(\d+)", each.model) for each in load_experiments().values())
-        kept = sorted({int(m[1]) for m in declared if m and int(m[1]) <= self.plan.options.steps})
+        declared = (WEIGHTS.fullmatch(each.model) for each in load_experiments().values())
+        steps = {int(m[2]) for m in declared if m and m[2] and not m[1]}
+        kept = sorted(step for step in steps if step <= self.plan.options.steps)
         seeds, most, runs = self.given.seeds, self.given.processes, self.out / "runs"
         workers, jobs = max(1, min(9, self.cores // (seeds + 1))), list[Job]()
         share = (most - 1) // -(-seeds // max(1, self.given.gpus))  # of a GPU: all train at once
@@ -275,7 +294,7 @@ class Study:
             return self.out / "models" / model, "ship"
         if self.start and model == self.plan.init and model.startswith("runs/"):  # else it is shipped, with its answers
             return self.start, ""
-        found = re.fullmatch(r"runs/sft(?:-seed(\d+))?/(?:model|steps/(\d+))", model)
+        found = WEIGHTS.fullmatch(model)
         if not found or int(found[1] or 0) >= self.given.seeds or int(found[2] or 0) > self.plan.options.steps:
             return None
         return self.out / model, f"train-{int(found[1] or 0)}"
@@ -288,6 +307,8 @@ class Study:
         for name, each in load_experiments().items():
             about, of = each.benchmark, self.weights(each.model)
             if of is None or about not in made or (self.small and (each.model, about) in seen):
+                continue
+            if of[0] == self.start and answered(each):
                 continue
             seen.add((each.model, about))
             command = (*self.ask, "experiment", name, "-o", self.out / "answers", "--model", of[0], *limits)

@@ -75,7 +75,7 @@ def clips(
 # %% ../../nbs/90_cli/80_tiny.ipynb #5e675c59
 @app.command()
 def train(
-    config: Annotated[str, typer.Argument(help="base, sft, or a training file (TOML).")],
+    config: Annotated[str, typer.Argument(help="base, one-arm, sft, or a training file (TOML).")],
     store: Annotated[Path, option(DATA, "Frame store to learn from: a folder of parts.")],
     output: Annotated[Path, option(OUTPUT, "Folder of the model, its logs and checkpoints.", "--output", "-o")],
     validation: Annotated[Path | None, option(DATA, "Frame store to validate on.")] = None,

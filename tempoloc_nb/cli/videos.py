@@ -32,7 +32,7 @@ def simulate(
         option(
             SCENE,
             "lift, stack-two, stack-three, square, nut-assembly, pick-place, milk, bread, cereal or door;"
-            " gap tasks, missing from tempoloc-tiny's training on purpose: push, press, thread, pour.",
+            " gap tasks, whose events no gripper shows: push, press, thread, pour.",
         ),
     ],
     n: Annotated[int, option(SCENE, "Successful demonstrations to make.", "--n", check=number(1))] = 10,

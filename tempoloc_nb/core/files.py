@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import json
 import lzma
 import os
@@ -257,9 +258,10 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
 
 # %% ../../nbs/10_core/20_files.ipynb #fed21dbd
 def read_text(path: Path, what: str) -> str:
-    """A UTF-8 text; raises `TempolocError` that says which `what` file cannot be read."""
+    """A UTF-8 text, unpacked as `open_packed` does; `TempolocError` says which `what` file cannot be read."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with open_packed(path) as source:
+            return io.TextIOWrapper(source, encoding="utf-8-sig").read()
     except OSError as error:
         raise TempolocError(f"cannot read the {what} file {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

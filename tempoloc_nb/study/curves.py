@@ -29,7 +29,7 @@ from .tables import spread
 from .targets import mre_limit, p_text, paired
 from ..tiny.plan import load_plan
 
-LOGS = ("base.jsonl", "sft.jsonl")  # of the trainings of the zero-shot and of the fine-tuned model
+LOGS = {"base": "base", "one-arm": "SFT, one arm", "sft": "SFT"}  # training → how tables and figures call its model
 
 # %% auto #0
 __all__ = ['LOGS', 'SHIPPED_WEIGHTS', 'CHOICE_INTERVALS', 'log_files', 'read_log', 'training_table', 'smooth', 'stage_ends',
@@ -37,13 +37,19 @@ __all__ = ['LOGS', 'SHIPPED_WEIGHTS', 'CHOICE_INTERVALS', 'log_files', 'read_log
            'checkpoint_table', 'last_checkpoints', 'checkpoint_figure', 'holm', 'choice_table', 'choice_verdict']
 
 # %% ../../nbs/85_study/60_curves.ipynb #35ff6422
-def log_files(folder: Path | str = "") -> tuple[Path, ...]:
-    """The logs of both trainings in a folder; "" is the study's own, `data/training`.
+def log_files(folder: Path | str = "") -> dict[str, Path]:
+    """Training → its log in a folder, NAME.jsonl or NAME.jsonl.xz; "" is the study's own, `data/training`.
 
-    Raises `TempolocError` for one that is missing.
+    Another folder may lack that of `one-arm`. Raises `TempolocError` for another one that is missing.
     """
     where = Path(folder) if folder else data_dir() / "training"
-    return tuple(_there(where / name) for name in LOGS)
+    found = {}
+    for name in LOGS:
+        packed = where / f"{name}.jsonl.xz"
+        path = packed if packed.is_file() else where / f"{name}.jsonl"
+        if path.is_file() or name != "one-arm" or not folder:
+            found[name] = _there(path)
+    return found
 
 
 def _there(path: Path) -> Path:
@@ -111,14 +117,14 @@ def loss_figure(logs: Mapping[str, pd.DataFrame], columns: int = 5) -> Figure:
     kinds = sorted({str(k) for losses in logs.values() for k in losses["kind"]})
     wide = min(columns, len(kinds))
     tall = -(-len(kinds) // wide)
-    smoothed = [smooth(losses) for losses in logs.values()]
+    smoothed, looks = [smooth(losses) for losses in logs.values()], _MODEL_LINES[-len(logs) :]
     with house_style():
         figure = Figure(figsize=(2.05 * wide + 0.7, 1.75 * tall + 0.7), layout="constrained")
         grid = figure.subplots(tall, wide, sharex=True, sharey=True, squeeze=False)
         for axes in grid.flat[len(kinds) :]:
             axes.set_visible(False)
         for kind, axes in zip(kinds, grid.flat, strict=False):
-            for (colour, dash), losses in zip(_MODEL_LINES, smoothed, strict=False):
+            for (colour, dash), losses in zip(looks, smoothed, strict=True):
                 part = losses[losses["kind"] == kind]
                 axes.plot(part["step"], part["loss"], color=colour, ls=dash, lw=1.6)
             plain_log(axes)
@@ -127,12 +133,12 @@ def loss_figure(logs: Mapping[str, pd.DataFrame], columns: int = 5) -> Figure:
             axes.set_title(kind.replace("_", " "), loc="left", fontsize=10)
         figure.supxlabel("step", fontsize=10)
         figure.supylabel("loss (nats per token)", fontsize=10)
-        lines = [Line2D([], [], color=c, ls=d, label=name) for (c, d), name in zip(_MODEL_LINES, logs, strict=False)]
+        lines = [Line2D([], [], color=c, ls=d, label=name) for (c, d), name in zip(looks, logs, strict=True)]
         figure.legend(handles=lines, loc="outside upper right", ncols=len(lines), fontsize=9)
     return figure
 
 
-_MODEL_LINES = (("#56B4E9", "--"), (COLOURS["model"], "-"))
+_MODEL_LINES = (("#0B3C6F", ":"), ("#56B4E9", "--"), (COLOURS["model"], "-"))  # the last model's is the solid one
 
 # %% ../../nbs/85_study/60_curves.ipynb #6b87dfbb
 def _mark_stages(axes: Axes, stages: Sequence[tuple[str, int]]) -> None:

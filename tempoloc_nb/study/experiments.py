@@ -28,7 +28,7 @@ from ..inference.run import RunSummary, run_backend
 from ..models.checkpoints import folder_revision, model_title
 from ..models.locate import locate_model
 from ..models.recognise import find_model
-from ..models.registry import load_registry
+from ..models.registry import listed_model, load_registry
 from ..models.trained import read_way
 from ..prompting.prompts import load_prompt
 from ..prompting.sampling import Sampling
@@ -38,7 +38,7 @@ from ..video.view import View
 
 # %% auto #0
 __all__ = ['Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels', 'clip_limit',
-           'asked_clips', 'run_experiment', 'committed', 'predictions', 'score']
+           'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'score']
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class _Table:
     model: str
     title: str
     fps: float = 8.0
-    stamps: str = "pair"
+    stamps: str = "frame"
     shift: float = 0.0
     content: str = "video"
     prompt: str = "tiny"
@@ -141,9 +141,10 @@ def find_experiments(names: Iterable[str]) -> tuple[Experiment, ...]:
 def for_model(experiment: Experiment, model: str | None = None, *, fps: float | None = None) -> Experiment:
     """The experiment with another model or frame rate; None or "" leaves them as they are.
 
-    One of the study's own models, or one that was made from it, is asked as the experiment says, but in the words and
-    with the stamps of its own training where its folder tells them; every other as the preset "study" of the models
-    file says. The frame rate is the experiment's.
+    One of the study's own models, or one that was made from it, is asked as the experiment says, but in the words of
+    its own training where its folder tells them; every other as the preset "study" of the models file says. The stamps
+    are those of its training, or the preset's, unless the experiment is about others: stamps that are neither the
+    file's default nor those of the experiment's own model stay. The frame rate is the experiment's.
     """
     changed = experiment if fps is None else replace(experiment, fps=float(fps))
     if not model or model == experiment.model:
@@ -153,13 +154,20 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     own, info = _own_models(), find_model(model)
     ours = model in own or (info is not None and info.base in own)
     way = read_way(info.folder) if ours and info is not None and info.folder is not None else None
-    if ours and way is None:
-        return changed
-    study = load_registry().presets["study"]
-    asked = way or study
-    view = replace(experiment.view, stamps=asked.stamps) if experiment.view.stamps == "pair" else experiment.view
-    sampling = experiment.sampling if ours else study.sampling
-    return replace(changed, view=view, prompt=asked.prompt, sampling=sampling)
+    study, view = load_registry().presets["study"], experiment.view
+    trained = info.stamps if info is not None and (way or info.base) else view.stamps
+    if view.stamps in _usual_stamps(experiment):
+        view = replace(view, stamps=trained if ours else study.stamps)
+    if ours:
+        return replace(changed, view=view, prompt=way.prompt if way else experiment.prompt)
+    return replace(changed, view=view, prompt=study.prompt, sampling=study.sampling)
+
+
+def _usual_stamps(experiment: Experiment) -> set[str]:
+    """The default stamps of the experiments file, and those that the experiment's own model was trained with."""
+    path, model = data_dir() / "experiments.toml", listed_model(experiment.model)
+    defaults = read_toml(path, "experiments").get("defaults", {}) if path.is_file() else {}
+    return {_Table(**{"model": "", "title": "", **defaults}).stamps, *((model.stamps,) if model else ())}
 
 
 def _own_models() -> set[str]:
@@ -270,6 +278,23 @@ def _plain(experiment: Experiment) -> dict[str, Any]:
     return plain
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4ec82cee
+def check_answers(path: Path, experiment: Experiment, benchmark: Benchmark) -> None:
+    """Raise `TempolocError` if packed answers were made with another definition than `experiment`, or are too few."""
+    record, wanted = read_record(path), _plain(experiment)
+    made = record.get("experiment", {})
+    changed = [k for k in wanted if k != "title" and made.get(k) != wanted[k]]
+    if changed:
+        raise TempolocError(
+            f"{path.name} was made with another {', '.join(changed)}: run `tempoloc experiment {experiment.name}` again"
+        )
+    answers = len(benchmark.head(experiment.clips_per_task).clips) * experiment.trials
+    if record["answers"] < answers:
+        raise TempolocError(
+            f"{path.name} has {record['answers']} of {answers} answers: run `tempoloc experiment {experiment.name}`"
+            " to its end and pack it again"
+        )
+
+
 def committed(
     experiment: Experiment, benchmark: Benchmark, backend: str | Backend | None = None
 ) -> Path | None:
@@ -285,20 +310,9 @@ def committed(
     own = experiment == load_experiments().get(experiment.name) and experiment.benchmark == benchmark.name
     if not own or not path.is_file() or (record := read_record(path))["settings"]["benchmark"] != benchmark.name:
         return None
-    made, wanted = record["experiment"], _plain(experiment)
     if backend is not None and record["settings"]["backend"] != (backend if isinstance(backend, str) else backend.name):
         return None
-    changed = [k for k in wanted if k != "title" and made.get(k) != wanted[k]]
-    if changed:
-        raise TempolocError(
-            f"{path.name} was made with another {', '.join(changed)}: run `tempoloc experiment {experiment.name}` again"
-        )
-    answers = len(benchmark.head(experiment.clips_per_task).clips) * experiment.trials
-    if record["answers"] < answers:
-        raise TempolocError(
-            f"{path.name} has {record['answers']} of {answers} answers: run `tempoloc experiment {experiment.name}`"
-            " to its end and pack it again"
-        )
+    check_answers(path, experiment, benchmark)
     return path
 
 # %% ../../nbs/85_study/70_experiments.ipynb #a697cb2b

@@ -23,10 +23,11 @@ from ..scoring.evaluation import RunResult, evaluate
 from ..scoring.trials import Mode
 from .published import BASE, TUNED, published_results
 from .tables import Groups, family_name, score_rows, spread, subset
+from ..tiny.plan import load_plan
 
 # %% auto #0
 __all__ = ['COUNTS', 'PLAIN', 'SCALED', 'LABEL_INTERVALS', 'SEGMENTED', 'label_table', 'with_models', 'with_recipe', 'few_labels',
-           'answered_clips', 'shipped_answers', 'label_figure', 'enough_labels']
+           'labelled_clips', 'answered_clips', 'shipped_answers', 'label_figure', 'enough_labels']
 
 # %% ../../nbs/85_study/65_labels.ipynb #1c119f19
 COUNTS = (1, 2, 4, 9, 20, 50, 99)
@@ -94,6 +95,12 @@ def few_labels(benchmark: Benchmark, resamples: int) -> dict[str, tuple[int, Run
     found = evaluate(data_dir() / "segmentation" / "sim.jsonl.xz", benchmark, resamples=resamples)
     runs = {run.model: (int(run.model.split(", ")[1].split()[0]), run) for run in found.runs}
     return dict(sorted(runs.items(), key=lambda item: item[1][0]))
+
+
+def labelled_clips(run: str) -> int:
+    """How many of the listed training clips a training and the one before it learned from, but for the base model's."""
+    splits = {split for stage in load_plan(run).options.stages for split in stage.splits} - {"base"}
+    return int(pd.read_csv(data_dir() / "training" / "clips.csv.xz")["split"].isin(splits).sum())
 
 
 def answered_clips() -> set[str]:

@@ -184,8 +184,8 @@ class Models:
         return ignoring_run(self.benchmark, mine, fps=run.fps, resamples=self.report.scale.resamples)
 
 # %% auto #0
-__all__ = ['STAMP_PAIRS', 'CHOSEN', 'NO_VIDEO', 'NEAR_S', 'Models', 'seed_runs', 'held_to_form', 'stamp_table', 'example_clips',
-           'median_answers', 'ShownClip', 'ExampleClip', 'examples', 'example_table', 'failure_table']
+__all__ = ['STAMP_PAIRS', 'CHOSEN', 'NO_VIDEO', 'NEAR_S', 'Models', 'seed_runs', 'held_to_form', 'stamp_table', 'stamp_verdict',
+           'example_clips', 'median_answers', 'ShownClip', 'ExampleClip', 'examples', 'example_table', 'failure_table']
 
 # %% ../../nbs/85_study/80_models.ipynb #0df4ca53
 def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
@@ -222,7 +222,7 @@ def held_to_form(models: Models) -> dict[str, RunResult]:
     return models.shipped(names) if own and models.benchmark.name == declared["base"].benchmark else {}
 
 # %% ../../nbs/85_study/80_models.ipynb #02d4f144
-STAMP_PAIRS = {"validation": ("val-frame", "val-seed0"), "sim": ("sft-frame", "sft")}  # each frame's own, one a pair
+STAMP_PAIRS = {"validation": ("val-seed0", "val-pair"), "sim": ("sft", "sft-pair")}  # each frame's own, one a pair
 
 
 def stamp_table(report: Report) -> pd.DataFrame:
@@ -239,6 +239,17 @@ def stamp_table(report: Report) -> pd.DataFrame:
                 line |= {"clips": row.demos, "mre_own_pct": row.a, "mre_pair_pct": row.b}
                 found.append({**line, **spread(row.difference, "difference"), "p": p_text(row.p)})
     return pd.DataFrame(found)
+
+
+def stamp_verdict(table: pd.DataFrame) -> str:
+    """Which stamps of a `stamp_table` are answered better in the mean of each split, if that is more than chance."""
+    told = []
+    for line in table[table["task"] == MEAN].to_dict("records"):
+        where = {"validation": "on the validation split", "sim": "on the benchmark"}[line["split"]]
+        better = "one a frame is better" if line["high"] < 0 else "one a pair is better" if line["low"] > 0 else ""
+        numbers = f"{line['difference']:+.1f} points of MRE [{line['low']:.1f}, {line['high']:.1f}]"
+        told.append(f"{where} {better or 'neither is better beyond chance'} ({numbers})")
+    return "; ".join(told)
 
 # %% ../../nbs/85_study/80_models.ipynb #1310fa5b
 def example_clips(

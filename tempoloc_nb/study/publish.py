@@ -162,14 +162,11 @@ def model_card(model: str) -> str:
     if model not in MODELS:
         raise TempolocError(f"no card for {model!r}: the study's models are {', '.join(MODELS)}")
     run = MODELS[model]
-    parts = {
-        "facts": training_facts(run),
-        "stages": _table(STAGE_HEAD, stage_rows(load_plan(run))),
-        "splits": _table(("split", "family", "arm", "clips", "hours"), split_rows()),
-    }
     text = (data_dir() / "training" / f"{run}.card.md").read_text(encoding="utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part)
+    text = text.replace("{splits}", _table(("split", "family", "arm", "clips", "hours"), split_rows()))
+    for part, of, name in re.findall(r"(\{(facts|stages)(?::([\w-]+))?\})", text):
+        told = training_facts(name or run) if of == "facts" else _table(STAGE_HEAD, stage_rows(load_plan(name or run)))
+        text = text.replace(part, told)
     for study, table in re.findall(r"\{(\w+)/(\w+)\}", text):
         text = text.replace(f"{{{study}/{table}}}", results_table(study, table))
     return text

@@ -20,8 +20,8 @@ from .tables import MEAN, NOVELTY, best_no_video, family_name, seed_means, sprea
 # %% auto #0
 __all__ = ['GAIN_INTERVALS', 'AGAINST_INTERVALS', 'FORM_INTERVALS', 'SEEN_TARGET_PCT', 'SHARE_TARGET', 'BASE_SHARE_TARGET',
            'TARGET_INTERVALS', 'SHARES', 'best_baseline', 'baseline_verdict', 'p_text', 'paired', 'gain_table',
-           'against_best', 'against_verdict', 'form_table', 'gain_verdict', 'mre_limit', 'target_table', 'base_targets',
-           'verdict']
+           'against_best', 'against_verdict', 'form_table', 'gain_verdict', 'mre_limit', 'at_most', 'target_table',
+           'base_targets', 'verdict']
 
 # %% ../../nbs/85_study/40_targets.ipynb #b84418b5
 def best_baseline(scores: pd.DataFrame) -> pd.DataFrame:
@@ -163,8 +163,8 @@ def _target(task: str, target: str, limit: float, found: Estimate, met: bool, wh
     return {**line, "met": met, "whole_interval": met and whole}
 
 
-def _at_most(task: str, target: str, limit: float, found: Estimate, strictly: bool = False) -> dict[str, Any]:
-    """A line for an error that is to be small. An equal value meets the limit unless `strictly`."""
+def at_most(task: str, target: str, limit: float, found: Estimate, strictly: bool = False) -> dict[str, Any]:
+    """A target's line for an error that is to be small. An equal value meets the limit unless `strictly`."""
 
     def within(value: float | None) -> bool:
         return value is not None and (value < limit or (value == limit and not strictly))
@@ -198,8 +198,8 @@ def target_table(runs: Sequence[RunResult], references: Mapping[str, RunResult])
     for task in (t.task for t in runs[0].tasks):
         error, limit = means["mre_pct"][task], mre_limit(task)
         name, best = _best(references, task)
-        found.append(_at_most(task, f"MRE < {limit:g} %", limit, error, strictly=True))
-        found.append(_at_most(task, f"MRE at most half of {name}", best / 2, error))
+        found.append(at_most(task, f"MRE < {limit:g} %", limit, error, strictly=True))
+        found.append(at_most(task, f"MRE at most half of {name}", best / 2, error))
         for score, what in SHARES.items():
             found.append(_at_least(task, what, SHARE_TARGET, means[score][task]))
     return _targets(found)
@@ -222,7 +222,7 @@ def base_targets(run: RunResult, references: Mapping[str, RunResult]) -> pd.Data
     for task in run.tasks:
         name, best = _best(references, task.task)
         found.append(_at_least(task.task, SHARES["compliance"], BASE_SHARE_TARGET, task.scores["compliance"]))
-        found.append(_at_most(task.task, f"MRE below {name}", best, task.scores["mre_pct"], strictly=True))
+        found.append(at_most(task.task, f"MRE below {name}", best, task.scores["mre_pct"], strictly=True))
     return _targets(found)
 
 # %% ../../nbs/85_study/40_targets.ipynb #c82cf3be

@@ -122,7 +122,7 @@ class TrainingPlan:
 
 # %% ../../nbs/70_tiny/50_plan.ipynb #8f88c62e
 def load_plan(path: str | Path, **changes: Any) -> TrainingPlan:
-    """Read a training plan, one of the package's own by its name (base, sft); `changes` replace options.
+    """Read a training plan, one of the package's own by its name (base, one-arm, sft); `changes` replace options.
 
     Raises `TempolocError` for a missing file, text that is not TOML, an unknown or missing key, a value of another
     type, or no stages.

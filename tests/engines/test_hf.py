@@ -277,7 +277,7 @@ def test_a_file_stamped_for_the_model_is_read_as_one_stamped_in_memory(tmp_path:
     clip = sim.with_videos()[8]
     source, target = clip.video_path(sim.root), tmp_path / "stamped.mp4"
     stamp_video(source, target, overlay_options("tempoloc-tiny"))
-    memory = Request(clip.clip, clip.task, source, clip.labels, load_prompt("tiny"), 8.0, View("pair"), (0,))
+    memory = Request(clip.clip, clip.task, source, clip.labels, load_prompt("tiny"), 8.0, View("frame"), (0,))
     asked = [memory, replace(memory, clip="file", video=target, view=View("none"))]
     engine = make_engine("hf", "tempoloc-tiny")
     found = {r.clip: a[0] for r, a in engine.stream(asked, Sampling(temperature=0.0, max_new_tokens=400))}

@@ -89,7 +89,7 @@ def test_the_question_is_the_models_unless_given() -> None:
     localize(VIDEO, EVENTS, engine=engine)
     localize(VIDEO, EVENTS, engine=engine, fps=4, prompt="recipe", constrain="regex")
     first, second = engine.asked
-    assert (first.fps, first.prompt.name, first.view.stamps, first.trials) == (8, "tiny", "pair", (0, 1, 2, 3, 4))
+    assert (first.fps, first.prompt.name, first.view.stamps, first.trials) == (8, "tiny", "frame", (0, 1, 2, 3, 4))
     assert (second.fps, second.prompt.name) == (4, "recipe")
     assert first.constraint is None
     assert second.constraint is not None

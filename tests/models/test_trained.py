@@ -14,7 +14,7 @@ from tempoloc_nb.models.recognise import recognise
 from tempoloc_nb.models.trained import TrainedWay, read_way, write_way
 from tempoloc_nb.study.experiments import for_model, load_experiments
 
-WAY = TrainedWay(4, "recipe", "frame", "end")
+WAY = TrainedWay(4, "recipe", "pair", "end")
 
 
 @pytest.fixture
@@ -26,10 +26,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_trained_folder_is_asked_as_in_training(folder: Path) -> None:
     before = recognise(folder)
-    assert (before.card.prompt, before.stamps, before.boundary_is) == ("tiny", "pair", "start")
+    assert (before.card.prompt, before.stamps, before.boundary_is) == ("tiny", "frame", "start")
     write_way(folder, WAY)
     info = recognise(folder)
-    assert (info.card.fps, info.card.prompt, info.card.stamps, info.boundary_is) == (4, "recipe", "frame", "end")
+    assert (info.card.fps, info.card.prompt, info.card.stamps, info.boundary_is) == (4, "recipe", "pair", "end")
     assert info.base == "tempoloc-tiny"
     assert info.card.sampling == before.card.sampling
 
@@ -40,7 +40,7 @@ def test_studies_ask_it_so_too(folder: Path) -> None:
     assert (plain.prompt, plain.view.stamps) == (declared.prompt, declared.view.stamps)
     write_way(folder, WAY)
     asked = for_model(declared, str(folder))
-    assert (asked.prompt, asked.view.stamps, asked.fps) == ("recipe", "frame", declared.fps)
+    assert (asked.prompt, asked.view.stamps, asked.fps) == ("recipe", "pair", declared.fps)
     assert asked.sampling == declared.sampling
     unstamped = for_model(load_experiments()["sft-none"], str(folder))
     assert unstamped.view == load_experiments()["sft-none"].view  # what an ablation shows is its own

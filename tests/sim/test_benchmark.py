@@ -211,7 +211,7 @@ def test_no_two_splits_share_a_seed_a_state_or_a_frame(column: str) -> None:
     """Nothing that a model learns from, or is chosen by, is in the test split."""
     owner: dict[str, str] = {}
     rows = listed_clips()
-    assert {row["split"] for row in rows} == {"base", "sft", "validation", "test"}
+    assert {row["split"] for row in rows} >= {"base", "sft", "validation", "test"}
     for row in rows:
         for name in ("first", "middle", "last") if column == "frame" else (column,):
             assert owner.setdefault(row[name], row["split"]) == row["split"], (row["family"], row["seed"], name)

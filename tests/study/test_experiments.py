@@ -68,43 +68,46 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 # --- definitions ---
 
-CHECKPOINTS = (900, 1800, 2700, 3500, 4600, 5700, 6800, 7900)
+CHECKPOINTS = (500, 1000, 2000)
 
 
 def test_the_studys_experiments_are_what_their_names_say() -> None:
     assert set(ALL) == {
         "base", "base-4fps", "base-12fps", "base-constrained", "sft", "sft-4fps", "sft-12fps", "sft-none",
-        "sft-frame", "sft-shift5", "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "base-own",
-        "val-seed0", "val-seed1", "val-seed2", "val-step00900", "val-step01800", "val-step02700", "val-step03500",
-        "val-step04600", "val-step04600-swapped", "val-step05700", "val-step06800", "val-step07900",
-        "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-frame", "val-swapped", "val-base",
+        "sft-pair", "sft-shift5", "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "one-arm",
+        "base-own", "val-seed0", "val-seed1", "val-seed2", "val-step00500", "val-step01000", "val-step02000",
+        "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-pair", "val-swapped",
+        "val-one-arm-frame", "val-one-arm", "val-one-arm-swapped", "val-base",
     }  # fmt: skip
     sft = ALL["sft"]
-    assert (sft.fps, sft.prompt, sft.trials, sft.view) == (8, "tiny", 10, View("pair"))
+    assert (sft.fps, sft.prompt, sft.trials, sft.view) == (8, "tiny", 10, View("frame"))
     assert sft.sampling == Sampling(0.6, 0.95, 1.0, 400, 0)
-    changed = {
-        "base": {"model": "tempoloc-tiny-base"}, "base-4fps": {"model": "tempoloc-tiny-base", "fps": 4.0},
-        "base-12fps": {"model": "tempoloc-tiny-base", "fps": 12.0},
+    base: dict[str, Any] = {"model": "tempoloc-tiny-base", "view": View("pair")}
+    one_arm: dict[str, Any] = {"model": "runs/one-arm/model", "view": View("pair")}
+    changed: dict[str, dict[str, Any]] = {
+        "base": base, "base-4fps": {**base, "fps": 4.0}, "base-12fps": {**base, "fps": 12.0},
         "base-constrained": {
-            "model": "tempoloc-tiny-base", "constraint": "regex", "sampling": Sampling(0.0, 0.95, 1.0, 400, 0),
-            "trials": 1, "clips_per_task": 10,
+            **base, "constraint": "regex", "sampling": Sampling(0.0, 0.95, 1.0, 400, 0), "trials": 1,
+            "clips_per_task": 10,
         },
-        "sft-4fps": {"fps": 4.0}, "sft-12fps": {"fps": 12.0},
-        "sft-none": {"view": View("empty")}, "sft-frame": {"view": View("frame")},
-        "sft-shift5": {"view": View("pair", 5.0)}, "sft-blank": {"view": View("pair", content="blank")},
-        "sft-shuffled": {"view": View("pair", content="shuffled")},
+        "sft-4fps": {"fps": 4.0, "trials": 3}, "sft-12fps": {"fps": 12.0, "trials": 3},
+        "sft-none": {"view": View("empty"), "trials": 3}, "sft-pair": {"view": View("pair"), "trials": 3},
+        "sft-shift5": {"view": View("frame", 5.0), "trials": 3},
+        "sft-blank": {"view": View("frame", content="blank"), "trials": 3},
+        "sft-shuffled": {"view": View("frame", content="shuffled"), "trials": 3},
         "sft-swapped": {"swapped": True, "clips_per_task": 25}, "sft-seed1": {"model": "runs/sft-seed1/model"},
-        "sft-seed2": {"model": "runs/sft-seed2/model"}, "sft": {},
-        "base-own": {"model": "tempoloc-tiny-base", "benchmark": "base-tasks"},
+        "sft-seed2": {"model": "runs/sft-seed2/model"}, "sft": {}, "one-arm": one_arm,
+        "base-own": {**base, "benchmark": "base-tasks"},
     }  # fmt: skip
     here: dict[str, Any] = {"benchmark": "validation", "trials": 2, "model": "runs/sft/model"}
     for name, values in {
         "seed0": {}, "seed1": {"model": "runs/sft-seed1/model"}, "seed2": {"model": "runs/sft-seed2/model"},
         **{f"step{n:05d}": {"model": f"runs/sft/steps/{n:05d}"} for n in CHECKPOINTS},
-        "step04600-swapped": {"model": "runs/sft/steps/04600", "swapped": True},
         "4fps": {"fps": 4.0}, "12fps": {"fps": 12.0}, "recipe-prompt": {"prompt": "recipe"},
-        "greedy": {"sampling": replace(sft.sampling, temperature=0.0), "trials": 1}, "frame": {"view": View("frame")},
-        "swapped": {"swapped": True}, "base": {"model": "runs/base/model"},
+        "greedy": {"sampling": replace(sft.sampling, temperature=0.0), "trials": 1}, "pair": {"view": View("pair")},
+        "swapped": {"swapped": True}, "one-arm": one_arm, "one-arm-swapped": {**one_arm, "swapped": True},
+        "one-arm-frame": {**one_arm, "view": View("frame")},
+        "base": {**base, "model": "runs/base/model"},
     }.items():  # fmt: skip
         changed[f"val-{name}"] = {**here, **values}
     assert set(changed) == set(ALL)
@@ -172,8 +175,22 @@ def test_our_own_models_are_asked_as_defined() -> None:
     for same in (None, "", "tempoloc-tiny"):
         assert for_model(ALL["sft-swapped"], same) is ALL["sft-swapped"]
     base = for_model(ALL["sft-4fps"], "tempoloc-tiny-base")
-    assert base == replace(ALL["sft-4fps"], model="tempoloc-tiny-base", title="tempoloc-tiny-base, 4 fps")
+    wanted = replace(ALL["sft-4fps"], model="tempoloc-tiny-base", title="tempoloc-tiny-base, 4 fps", view=View("pair"))
+    assert base == wanted
     assert for_model(ALL["sft"], fps=4) == replace(ALL["sft"], fps=4.0)
+
+
+def test_another_model_is_asked_with_other_stamps_only_where_the_experiment_is_about_them() -> None:
+    """Those of the file's default, and of the experiment's own model, give way to the asked model's."""
+    for model, usual in (("nvidia/Cosmos-Reason1-7B", "frame"), ("tempoloc-tiny-base", "pair")):
+        asked = {name: for_model(ALL[name], model).view for name in ("sft", "sft-blank", "sft-pair", "sft-none")}
+        assert asked == {
+            "sft": View(usual), "sft-blank": View(usual, content="blank"), "sft-pair": View("pair"),
+            "sft-none": View("empty"),
+        }  # fmt: skip
+    assert for_model(ALL["base"], "tempoloc-tiny").view == View("frame")
+    assert for_model(ALL["base"], "x/y").view == View("frame")
+    assert for_model(ALL["one-arm"], "runs/sft-seed1/model").view == View("pair")  # it says so itself
 
 
 def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -267,7 +284,7 @@ def test_a_run_notes_what_it_was(tmp_path: Path) -> None:
     assert (summary.written, summary.missing) == (6, ())
     assert [r.labels for r in backend.asked] == list(swapped_labels(FEW).values())
     record = read_record(out)
-    assert record["experiment"]["view"] == {"stamps": "pair", "shift": 0.0, "content": "video", "seed": 0}
+    assert record["experiment"]["view"] == {"stamps": "frame", "shift": 0.0, "content": "video", "seed": 0}
     assert record["device"] == device_name("cpu") != ""
     assert {k: record[k] for k in ("answers", "clips", "cut_off_answers", "mean_tokens", "seconds")} == {
         "answers": 6, "clips": 3, "cut_off_answers": 0, "seconds": 3.0,
@@ -450,11 +467,10 @@ def test_shipped_predictions_are_whole(name: str) -> None:
         wanted = replace(benchmark, clips=benchmark.head(asked.clips_per_task).clips)
         assert {t.task: len(t.demos) for t in run.tasks} == {k: len(wanted.of_task(k)) for k in wanted.tasks}
         assert sum(p.stat().st_size for p in folder.iterdir()) < 2 * 2**20
-    if shipped and name in ("val-seed0", "val-base"):  # the weights that were chosen are those that ship
-        revisions = [
-            read_record(folder / f"{n}.jsonl.xz")["settings"]["backend_settings"]["revision"]
-            for n in (name, "sft" if name == "val-seed0" else "base")
-        ]
+    same = {"val-seed0": "sft", "val-base": "base", "val-one-arm": "one-arm"}
+    if shipped and name in same:  # the weights that were chosen are those that ship
+        records = [read_record(folder / f"{n}.jsonl.xz") for n in (name, same[name])]
+        revisions = [record["settings"]["backend_settings"]["revision"] for record in records]
         assert revisions[0] == revisions[1]
 
 
@@ -508,7 +524,7 @@ def test_the_base_models_own_clips_are_here_for_a_quick_run() -> None:
 
 
 def test_shifts_are_of_what_was_written(tmp_path: Path) -> None:
-    late = replace(ALL["sft"], view=View("pair", shift=5.0))
+    late = replace(ALL["sft"], view=View("frame", shift=5.0))
     for name, e in {"a": ALL["sft"], "b": late}.items():
         run_experiment(e, FEW, tmp_path / f"{name}.jsonl", trials=2, backend=Truthful())
     usable = evaluate(tmp_path / "b.jsonl", FEW, resamples=10).runs[0].scores["usable"].value

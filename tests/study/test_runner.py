@@ -130,6 +130,8 @@ def test_a_study_of_training_logs_is_left_out_without_them(write_study: WriteStu
         (mine / name).write_text("")
     assert study.planned_runs("quick", {"logs": str(mine)})[0].state == "to run"
     shutil.copytree(mine, project / "data" / "training")
+    assert "no training log one-arm.jsonl in training" in study.run_studies("quick", only=["01"])[0].error
+    (project / "data" / "training" / "one-arm.jsonl.xz").write_bytes(b"")
     assert study.run_studies("quick", only=["01"])[0].status == "done"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +12,13 @@ from typing import Any
 
 import pytest
 
+from tempoloc_nb.clips.manifest import load_benchmark
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.inference.record import read_record
+from tempoloc_nb.models.checkpoints import folder_revision
+from tempoloc_nb.models.locate import model_folder
 from tempoloc_nb.sim.families import SEEDS, families
+from tempoloc_nb.study.sealed import answers_name, mean_of_seeds, sealed_runs
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "sealed.py"
 
@@ -25,7 +32,8 @@ def sealed(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec.loader.exec_module(module)
     monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: None)
     monkeypatch.setattr(module, "answer", lambda *_: None)
-    monkeypatch.setattr(module, "score", lambda *_: {"mre": 1.0})
+    monkeypatch.setattr(module, "score", lambda *_: {"stack-three": {"mre_pct": {"value": 1.0}}})
+    monkeypatch.setattr(module, "keep", lambda *_: None)
     return module
 
 
@@ -79,3 +87,50 @@ def test_other_weights_do_not_get_the_seeds(
     assert [line.get("model") for line in lines(log)] == [None, *names]
     assert sealed.main(["nowhere"]) == 1
     assert capsys.readouterr().err.startswith("nowhere is no model folder")
+
+
+def test_the_log_has_the_scores_of_the_answers_beside_it() -> None:
+    """Scored anew, the committed answers give each number of the log; their clips are those of the seeds drawn."""
+    drawn, *scored = lines(SCRIPT.parent / "results" / "sealed.jsonl")
+    benchmark = load_benchmark("sealed")
+    for clip in benchmark.clips:
+        assert 0 <= (clip.seed or 0) - drawn["seeds"][clip.task] < SEEDS
+    assert len(benchmark.clips) == drawn["n"] * len(drawn["seeds"])
+    runs = list(sealed_runs(benchmark, resamples=10).values())
+    assert len(runs) == len(scored) == len(drawn["models"])
+    for run, line in zip(runs, scored, strict=True):
+        assert {task.task for task in run.tasks} == set(line["result"])
+        for task in run.tasks:
+            for name, told in line["result"][task.task].items():
+                assert task.scores[name].value == pytest.approx(told["value"], abs=1e-9), (line["model"], name)
+
+
+def test_the_sealed_answers_are_of_the_shipped_weights(sealed: ModuleType) -> None:
+    drawn = lines(SCRIPT.parent / "results" / "sealed.jsonl")[0]
+    shipped = model_folder("tempoloc-tiny")
+    assert shipped is not None
+    assert sealed.weights_hash(shipped) == drawn["models"]["tempoloc-tiny"]
+    record = read_record(load_benchmark("sealed").root / "tempoloc-tiny.jsonl.xz")
+    assert record["settings"]["backend_settings"]["revision"] == folder_revision(shipped)
+
+
+def test_answers_have_the_name_of_their_model(tmp_path: Path) -> None:
+    assert [answers_name(m) for m in ("tempoloc-tiny", "runs/sft-seed1/model", "./runs/a/model/")] == [
+        "tempoloc-tiny", "sft-seed1", "a",
+    ]  # fmt: skip
+    with pytest.raises(TempolocError, match="names no model"):
+        answers_name("model")
+    benchmark = load_benchmark("sim")
+    with pytest.raises(TempolocError, match=r"sft-seed1\.jsonl\.xz is not beside"):
+        sealed_runs(benchmark, ["sft-seed1"])
+
+
+def test_the_mean_of_seeds_needs_equal_clips() -> None:
+    one, other, _ = sealed_runs(resamples=10).values()
+    task = one.tasks[0].task
+    mean = mean_of_seeds([one, other]).of_task(task).demos[3].event_mre_pct
+    both = [run.of_task(task).demos[3].event_mre_pct for run in (one, other)]
+    assert mean == pytest.approx([(a + b) / 2 for a, b in zip(*both, strict=True)])
+    fewer = replace(other, tasks=tuple(replace(t, demos=t.demos[1:]) for t in other.tasks))
+    with pytest.raises(TempolocError, match="different clips of"):
+        mean_of_seeds([one, fewer])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -26,6 +27,7 @@ from tempoloc_nb.study import ablations, curves
 from tempoloc_nb.study import models as study_runs
 from tempoloc_nb.study import tables as tb
 from tempoloc_nb.study import targets as mt
+from tempoloc_nb.study.labels import labelled_clips
 from tempoloc_nb.study.report import Report, render
 from tempoloc_nb.study.tables import score_boundaries
 from tempoloc_nb.video.files import encode
@@ -400,7 +402,21 @@ def test_both_logs_have_to_be_there(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match=r"no training log sft\.jsonl in .*`tempoloc tiny` writes one"):
         curves.log_files(tmp_path)
     write_log(tmp_path / "sft.jsonl")
-    assert [path.name for path in curves.log_files(tmp_path)] == ["base.jsonl", "sft.jsonl"]
+    assert {name: path.name for name, path in curves.log_files(tmp_path).items()} == {
+        "base": "base.jsonl", "sft": "sft.jsonl"
+    }  # fmt: skip
+
+
+def test_logs_may_be_packed(tmp_path: Path) -> None:
+    for name in ("base", "one-arm", "sft"):
+        plain = write_log(tmp_path / f"{name}.jsonl").read_bytes()
+        (tmp_path / f"{name}.jsonl.xz").write_bytes(lzma.compress(plain))
+    found = curves.log_files(tmp_path)
+    assert [path.name for path in found.values()] == ["base.jsonl.xz", "one-arm.jsonl.xz", "sft.jsonl.xz"]
+    assert curves.read_log(found["sft"])[0].equals(curves.read_log(tmp_path / "sft.jsonl")[0])
+    (tmp_path / "sft.jsonl.xz").write_bytes(lzma.compress(plain)[:-20])
+    with pytest.raises(TempolocError, match=r"sft\.jsonl\.xz is damaged or cut off"):
+        curves.read_log(found["sft"])
 
 
 VALIDATION = load_benchmark("validation")
@@ -417,34 +433,34 @@ def validation_run(sigma: float, seed: int = 0) -> RunResult:
 
 def test_checkpoints_are_ordered_by_step_and_split_by_arm() -> None:
     steps = curves.checkpoint_steps()
-    assert steps["val-step00900"] == 900
-    assert "val-step04600-swapped" not in steps  # asked in another way than the others
+    assert steps["val-step01000"] == 1000
+    assert not {"val-swapped", "val-one-arm"} & set(steps)  # asked in another way, or of another training
     assert max(steps, key=lambda name: steps[name]) == "val-seed0"
-    runs = {"val-seed0": validation_run(0.3), "val-step00900": validation_run(0.1), "val-greedy": validation_run(0.9)}
+    runs = {"val-seed0": validation_run(0.3), "val-step01000": validation_run(0.1), "val-greedy": validation_run(0.9)}
     table = curves.checkpoint_table(runs, VALIDATION)
-    assert list(dict.fromkeys(table["step"])) == [900, steps["val-seed0"]]
+    assert list(dict.fromkeys(table["step"])) == [1000, steps["val-seed0"]]
     assert len(table) == 2 * len(VALIDATION.tasks)
     arms = {robot: set(part["family"]) for robot, part in table.groupby("robot")}
     panda = {"stack-two", "stack-three", "square", "pick-place", "stack-three-slow"}
     assert arms == {"Panda": panda, "Kinova3": {"stack-two", "stack-three", "square"}}
-    kinova = table[(table["step"] == 900) & (table["family"] == "square") & (table["robot"] == "Kinova3")]
-    wanted = runs["val-step00900"].of_task("square-kinova3").scores["mre_pct"]
+    kinova = table[(table["step"] == 1000) & (table["family"] == "square") & (table["robot"] == "Kinova3")]
+    wanted = runs["val-step01000"].of_task("square-kinova3").scores["mre_pct"]
     assert kinova[["mre_pct", "low", "high"]].to_numpy().tolist() == [[wanted.value, wanted.low, wanted.high]]
     last = curves.last_checkpoints(table)
     assert set(last["step"]) == {steps["val-seed0"]}
-    assert set(last["at_step"]) == {900}  # the error grew from then on
+    assert set(last["at_step"]) == {1000}  # the error grew from then on
     assert (last["mre_pct"] > last["least_mre_pct"]).all()
     assert not len(curves.checkpoint_table({}, VALIDATION))
 
 
 def test_choices_are_compared_clip_by_clip_with_the_one_that_ships() -> None:
     """Rows whose intervals overlap can differ beyond chance, and the verdict says so."""
-    runs = {"val-step03500": validation_run(0.2), "val-seed0": validation_run(0.2, 1), "val-seed1": validation_run(0.1)}
-    runs |= {"val-frame": validation_run(0.3), "val-greedy": validation_run(0.05), "val-swapped": validation_run(0.4)}
+    runs = {"val-step02000": validation_run(0.2), "val-seed0": validation_run(0.2, 1), "val-seed1": validation_run(0.1)}
+    runs |= {"val-pair": validation_run(0.3), "val-greedy": validation_run(0.05), "val-swapped": validation_run(0.4)}
     table = curves.choice_table(runs, 400)
     assert table.loc[table["shipped"] == "yes", "row"].tolist() == ["tiny SFT"]
     of = table.set_index("row")
-    assert of["stamps"]["tiny SFT, recipe's stamps"] == "frame"
+    assert of["stamps"]["tiny SFT, one stamp a pair"] == "pair"
     assert of["temperature"]["tiny SFT, greedy"] == 0
     assert table["mre_pct"].tolist() == [run.scores["mre_pct"].value for run in runs.values()]
     assert (table["compliance_pct"] == 100).all()
@@ -454,9 +470,30 @@ def test_choices_are_compared_clip_by_clip_with_the_one_that_ships() -> None:
     assert np.isnan(of["p"]["tiny SFT"])
     text = curves.choice_verdict(table)
     assert text.index("Better beyond chance") < text.index("greedy") < text.index("seed 1") < text.index("Lower")
-    assert "recipe's stamps" not in text
+    assert "one stamp a pair" not in text
     assert curves.choice_verdict(table.tail(3)) == "The shipped setting is not among these rows."
     assert curves.choice_verdict(table.iloc[[1, 3]]).endswith("Better beyond chance: none. Lower: none.")
+
+
+def test_stamps_are_judged_by_the_interval_of_the_mean() -> None:
+    mean = {"task": tb.MEAN, "difference": 0.5}
+    found = [
+        {**mean, "split": "validation", "low": -1.0, "high": 2.0}, {**mean, "split": "sim", "low": 0.2, "high": 0.8},
+        {"split": "sim", "task": "stack-three", "difference": -3.0, "low": -4.0, "high": -2.0},
+    ]  # fmt: skip
+    assert study_runs.stamp_verdict(pd.DataFrame(found)) == (
+        "on the validation split neither is better beyond chance (+0.5 points of MRE [-1.0, 2.0]); "
+        "on the benchmark one a pair is better (+0.5 points of MRE [0.2, 0.8])"
+    )
+    better = pd.DataFrame([{**mean, "split": "sim", "low": -0.8, "high": -0.2}])
+    assert study_runs.stamp_verdict(better).startswith("on the benchmark one a frame is better")
+
+
+def test_labels_of_a_training_are_those_of_its_splits() -> None:
+    """But for the base model's, which both trainings go on showing."""
+    clips = pd.read_csv(ROOT / "data" / "training" / "clips.csv.xz")["split"]
+    assert labelled_clips("one-arm") == (clips == "sft").sum()
+    assert labelled_clips("sft") == clips.isin(("sft", "hands", "gaps-sft", "detours-sft")).sum()
 
 
 def test_p_values_of_several_tests_are_adjusted_after_holm() -> None:

@@ -102,6 +102,13 @@ def test_every_experiment_whose_weights_are_made_is_asked(tiny_runs: ModuleType,
     assert asked == made - late
 
 
+def test_the_checkpoints_that_experiments_ask_are_kept(tiny_runs: ModuleType, tmp_path: Path) -> None:
+    first, *others = [job for job in tiny_runs.Study(given(tmp_path)).train() if job.name.startswith("train-")]
+    kept = [word for i, word in enumerate(first.command) if first.command[i - 1] == "--keep"]
+    assert kept == [500, 1000, 2000]
+    assert all("--keep" not in job.command for job in others)
+
+
 @pytest.mark.parametrize("places", [3, 8, 12])
 @pytest.mark.parametrize("gpus", [1, 2, 3])
 def test_all_seeds_train_at_once(tiny_runs: ModuleType, tmp_path: Path, gpus: int, places: int) -> None:
@@ -118,11 +125,16 @@ def test_all_seeds_train_at_once(tiny_runs: ModuleType, tmp_path: Path, gpus: in
     assert gpus == 1 or where.count(where[0]) == 1
 
 
-def test_the_start_models_experiments_are_asked_where_it_is_given(tiny_runs: ModuleType, tmp_path: Path) -> None:
-    plan = tmp_path / "plan.toml"
-    text = (Path(tiny_runs.data_dir()) / "training" / "sft.toml").read_text().split("\n")
-    plan.write_text("\n".join('init = "runs/one-arm/model"' if x.startswith("init") else x for x in text))
+def test_the_start_model_is_asked_only_what_no_shipped_answers_are_about(
+    tiny_runs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start = tmp_path / "start"
-    study = tiny_runs.Study(given(tmp_path, plan=str(plan), init=start))
+    study = tiny_runs.Study(given(tmp_path, init=start))
     assert study.weights("runs/one-arm/model") == (start, "")
     assert study.weights("runs/base/model") is None
+    assert not {job.name for job in study.answers()} & {"one-arm", "val-one-arm", "val-one-arm-swapped"}
+    monkeypatch.setattr(tiny_runs, "committed", lambda e, benchmark: "there" if e.name != "val-one-arm" else None)
+    asked = {job.name: job for job in study.answers()}
+    assert "one-arm" not in asked
+    assert start in asked["val-one-arm"].command
+    assert "sft" in asked  # its shipped answers are of the weights before

@@ -24,7 +24,7 @@ def test_both_editions_words_say_the_same(tmp_path: Path) -> None:
 
 def test_the_order_of_tasks_is_the_files() -> None:
     """Which task a batch has is drawn by their places."""
-    stages = load_plan("sft").options.stages
+    stages = load_plan("one-arm").options.stages
     assert list(stages[0].tasks) == ["frame", "look_up", "walk", "montage", "recite", "localize"]
 
 
@@ -53,5 +53,5 @@ def test_what_is_wrong_in_a_plan_is_named(tmp_path: Path, text: str, said: str) 
 
 
 def test_a_plan_that_is_not_there() -> None:
-    with pytest.raises(TempolocError, match="no training plan bass: choose one of base, grippers, sft"):
+    with pytest.raises(TempolocError, match="no training plan bass: choose one of base, one-arm, sft"):
         load_plan("bass")
