@@ -64,6 +64,8 @@ _ROOM = (
     "; it needs more memory than there is: shorten max_model_len, spread the model over GPUs with tensor_parallel, give"
     " options such as quantization=\"fp8\", or take a smaller model"
 )
+_SHARED = re.compile(r"memory profiling.*current free memory", re.IGNORECASE | re.DOTALL)
+_QUIET = "; another process gave memory of the GPU back meanwhile: start again once the GPU is yours alone"
 
 
 def failure(log: str, error: BaseException) -> str:
@@ -71,7 +73,7 @@ def failure(log: str, error: BaseException) -> str:
     found = _ERROR.search(log)
     kind, said = (found[1].rpartition(".")[2], found[2]) if found else (type(error).__name__, first_line(error))
     missing = kind in ("ImportError", "ModuleNotFoundError")
-    way = _ROOM if _MEMORY.search(f"{kind}: {said}") else ""
+    way = _QUIET if _SHARED.search(said) else _ROOM if _MEMORY.search(f"{kind}: {said}") else ""
     way = "; install what is missing into vLLM's environment: pip install 'tempoloc_nb[vllm]'" if missing else way
     return f"{shorten(said.strip().rstrip('.'), 240, placeholder=' …')}{way}"
 

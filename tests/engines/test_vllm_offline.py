@@ -36,6 +36,9 @@ VAGUE = RuntimeError("Engine core initialization failed. See root cause above.")
          "max seq len (128000)", "shorten max_model_len"),
         ("ValueError: Free memory on device (1.2/79.1 GiB) on startup is less than desired GPU memory utilization",
          "Free memory on device", "take a smaller model"),
+        ("AssertionError: Error in memory profiling. Initial free memory 97.31 GiB, current free memory 134.0 GiB. "
+         "This happens when other processes sharing the same container release GPU memory", "Initial free memory",
+         "once the GPU is yours alone"),
         ("ModuleNotFoundError: No module named 'pycountry'", "No module named 'pycountry'", "pip install"),
         ("AssertionError: a head size of 13", "a head size of 13", ""),
     ],
