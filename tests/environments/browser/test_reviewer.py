@@ -249,8 +249,9 @@ def test_what_was_saved_is_there_after_a_reload(server: ReviewServer, folder: Pa
     assert saved(folder)["tidy/a"].extra["corrections"][0]["changed"] == []
     open_clip(page, "c")
     page.locator(".app").press("2")
-    page.keyboard.press("x")
-    page.keyboard.press("Control+s")
+    page.locator(".app").press("x")
+    expect(time_of(page, 1)).to_have_value("missing")
+    page.locator(".app").press("Control+s")
     expect(page.locator(".saves")).to_contain_text("missing")
     assert saved(folder)["tidy/c"].labels == (LABELS[0], LABELS[2])
     opened(page, server.url)
