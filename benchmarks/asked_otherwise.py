@@ -13,23 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-from engine_speed import machine
-from PIL import Image
+from engine_speed import enlarge, machine
 
-from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.served_video import overlay_options
+from tempoloc_nb.inference.pack import read_rows
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.scoring.evaluation import RunResult, compare, evaluate
-from tempoloc_nb.video.files import encode, read
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 from tempoloc_nb.video.view import View
 
@@ -37,28 +34,18 @@ WAYS = {"memory": (256, ""), "memory, 512": (512, ""), "file": (256, "own"), "fi
         "recipe's file": (256, "recipe")}  # fmt: skip
 
 
-def chosen(count: int) -> Benchmark:
-    """The first `count` clips of each family whose video ships."""
-    sim = load_benchmark("sim")
-    clips: list[Clip] = []
-    for task in sim.tasks:
-        clips += [c for c in sim.with_videos() if c.task == task][:count]
-    return replace(sim, clips=tuple(clips))
-
-
 def shown(clips: Benchmark, folder: Path, side: int, stamps: str, model: str) -> Path:
     """A folder with the clips' videos as a way shows them."""
     for clip in clips.clips:
         source, target = clip.video_path(clips.root), folder / f"{clip.clip}.mp4"
         target.parent.mkdir(parents=True, exist_ok=True)
-        if side != 256:
-            frames, plain = read(source, None), target.with_suffix(".plain.mp4") if stamps else target
-            encode(plain, (np.asarray(Image.fromarray(i).resize((side, side))) for i in frames.images), fps=frames.fps)
-            source = plain
+        plain = target.with_suffix(".plain.mp4") if stamps else target
+        if side == 256:
+            plain.write_bytes(source.read_bytes())
+        else:
+            enlarge(source, plain, side)
         if stamps:
-            stamp_video(source, target, overlay_options(model) if stamps == "own" else OverlayOptions())
-        elif source != target:
-            target.write_bytes(source.read_bytes())
+            stamp_video(plain, target, overlay_options(model) if stamps == "own" else OverlayOptions())
     return folder
 
 
@@ -69,7 +56,7 @@ def main() -> None:
     parser.add_argument("--model", default="tempoloc-tiny")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
-    clips, engine = chosen(given.clips), make_engine("hf", given.model)
+    clips, engine = load_benchmark("sim").head(given.clips), make_engine("hf", given.model)
     asked: Any = {"fps": 8.0, "trials": 1, "sampling": Sampling(temperature=0.0, max_new_tokens=400)}
     runs: dict[str, RunResult] = {}
     rows: list[dict[str, Any]] = []
@@ -79,7 +66,7 @@ def main() -> None:
             view = View("none" if stamps else "frame")
             run_backend(engine, clips, out, video_root=videos, view=view, **asked)
             runs[way] = evaluate(out, clips, resamples=1000).runs[0]
-            tokens = median(json.loads(line)["vision_tokens"] for line in out.read_text(encoding="utf-8").splitlines())
+            tokens = median(row["vision_tokens"] for row in read_rows(out))
         *_, whole = compare(runs[way], runs["memory"])
         mean = runs[way].scores["mre_pct"]
         rows.append({"way": way, "clips": len(clips.clips), "vision_tokens": tokens, "mre_pct": mean.value,

@@ -85,6 +85,12 @@ def clips_of(count: int) -> Benchmark:
     return replace(benchmark, clips=tuple(clips[:count]))
 
 
+def enlarge(source: Path, target: Path, side: int) -> None:
+    """Write a video with its frames resized to squares of `side` pixels."""
+    frames = read(source, None)
+    encode(target, (np.asarray(Picture.fromarray(i).resize((side, side))) for i in frames.images), fps=frames.fps)
+
+
 def prepare(plan: dict[str, Any]) -> None:
     """Write the clips, squares of `side` pixels if one is given, and the same with stamps."""
     videos, stamped = Path(plan["videos"]), Path(plan["stamped"])
@@ -96,9 +102,7 @@ def prepare(plan: dict[str, Any]) -> None:
         if not plan["side"]:
             target.write_bytes(source.read_bytes())
             continue
-        frames = read(source, None)
-        size = (plan["side"], plan["side"])
-        encode(target, (np.asarray(Picture.fromarray(i).resize(size)) for i in frames.images), fps=frames.fps)
+        enlarge(source, target, plan["side"])
     stamp_videos(videos, stamped, OverlayOptions(fps=plan["fps"]))
 
 

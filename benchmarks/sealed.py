@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import read_jsonl
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.pack import pack_predictions
 from tempoloc_nb.models.locate import model_folder
@@ -136,7 +137,7 @@ def score(predictions: Path, out: Path) -> dict[str, Any]:
 def keep(out: Path, answers: Sequence[Path], folder: Path) -> None:
     """Put the list of clips and each model's answers into `folder`, packed; what is there is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(line) for line in (out / "manifest.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [line for _, line in read_jsonl(out / "manifest.jsonl")]
     order = [family.key for family in find_families("test")]
     lines.sort(key=lambda line: order.index(line["task"]))  # within a family they stay as they are
     clips = "".join(json.dumps({key: line[key] for key in LISTED if key in line}) + "\n" for line in lines)
