@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 from functools import cache
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -26,18 +25,11 @@ def louder(model: Any, factor: float = 6.0) -> Any:
     return model
 
 
-def new_folder(name: str) -> Path:
-    """A new folder that is gone when the process ends."""
-    folder = mkdtemp(prefix=f"tempoloc-{name}-")
-    atexit.register(rmtree, folder)
-    return Path(folder)
-
-
 @cache
 def qwen25() -> Path:
     """A small Qwen2.5-VL folder, one a process."""
     transformers = import_transformers()
-    out = build_tiny(new_folder("qwen25"), SMALL, seed=1)
+    out = build_tiny(mkdtemp(prefix="tempoloc-qwen25-"), SMALL, seed=1)
     louder(transformers.AutoModelForImageTextToText.from_pretrained(out)).save_pretrained(out / "louder")
     (out / "louder" / "model.safetensors").replace(out / "model.safetensors")
     rmtree(out / "louder")
@@ -72,7 +64,7 @@ def qwen3() -> Path:
     transformers = import_transformers()
     import torch
 
-    out = new_folder("qwen3")
+    out = Path(mkdtemp(prefix="tempoloc-qwen3-"))
     tokenizer = train_tokenizer(corpus(), 700)
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS}
     config = qwen3_config(ids, rope_parameters={**QWEN3_ROPE, "rope_theta": 5e6})

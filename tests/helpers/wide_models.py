@@ -6,9 +6,10 @@ import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
-from tiny_models import SMALL, louder, new_folder
+from tiny_models import SMALL, louder
 from tiny_models import qwen3 as narrow_qwen3
 
 from tempoloc_nb.core.optional import import_transformers
@@ -25,9 +26,9 @@ def _save(model: Any, source: Path, out: Path) -> Path:
 @cache
 def qwen25() -> Path:
     """A small Qwen2.5-VL folder, one a process."""
-    quiet = build_tiny(new_folder("qwen25"), replace(SMALL, heads=2, kv_heads=1), seed=1)
+    quiet = build_tiny(mkdtemp(prefix="tempoloc-qwen25-"), replace(SMALL, heads=2, kv_heads=1), seed=1)
     model = import_transformers().AutoModelForImageTextToText.from_pretrained(quiet)
-    return _save(model, quiet, new_folder("qwen25"))
+    return _save(model, quiet, Path(mkdtemp(prefix="tempoloc-qwen25-")))
 
 
 @cache
@@ -43,4 +44,4 @@ def qwen3() -> Path:
     torch.manual_seed(2)
     model = transformers.Qwen3VLForConditionalGeneration(config)
     model.generation_config.eos_token_id = text.eos_token_id
-    return _save(model, narrow_qwen3(), new_folder("qwen3"))
+    return _save(model, narrow_qwen3(), Path(mkdtemp(prefix="tempoloc-qwen3-")))
