@@ -84,6 +84,21 @@ def test_a_start_that_fails_is_one_error(error: Exception, monkeypatch: pytest.M
         vllm_offline.VLLMBackend("some/model")
 
 
+@pytest.mark.parametrize(
+    ("on_cpu", "options", "cache"),
+    [(True, {}, 4 << 30), (True, {"gpu_memory_utilization": 0.5}, None), (True, {"kv_cache_memory_bytes": 7}, 7),
+     (False, {}, None)],
+)  # fmt: skip
+def test_on_a_cpu_the_engine_takes_no_more_memory_than_it_is_given(
+    on_cpu: bool, options: dict[str, Any], cache: int | None
+) -> None:
+    kind = SimpleNamespace(image_mean=[0.5], image_std=[0.5], rescale_factor=1.0)
+    processor = SimpleNamespace(image_processor=kind, video_processor=kind)
+    given = vllm_offline.engine_arguments(processor, on_cpu, 1, options)
+    assert given.get("kv_cache_memory_bytes") == cache
+    assert ("enable_chunked_prefill" in given) == on_cpu
+
+
 class Core:
     """An engine that answers prompts in the order in which they came, a token a step, and remembers what came."""
 
