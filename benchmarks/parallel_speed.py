@@ -128,6 +128,16 @@ def fresh(way: str, plan: dict[str, Any]) -> dict[str, Any]:
     return dict(json.loads(told.read_text()))
 
 
+def keep(rows: list[dict[str, Any]], plan: dict[str, Any], output: Path | None) -> None:
+    """Print the last row; put all of them into the file `output`, with the machine."""
+    print(", ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
+    if output:
+        settings = {k: plan[k] for k in ("clips", "trials", "fps", "side", "max_tokens", "random_weights")}
+        old = json.loads(output.read_text())["models"] if output.is_file() else {}
+        kept = {**old, Path(plan["model"]).name: {"settings": settings, "ways": rows}}
+        output.write_text(json.dumps({"on": machine(), "models": kept}, indent=1) + "\n")
+
+
 def main() -> None:
     """Measure and print; `--output` keeps it."""
     if sys.argv[1:2] == ["--as"]:
@@ -149,7 +159,7 @@ def main() -> None:
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where videos, logs and answers are kept")
-    parser.add_argument("--output", type=Path, help="add the rows to this JSON file")
+    parser.add_argument("--output", type=Path, help="add the rows to this JSON file, each when it is there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = (arguments.folder or Path(name)).resolve()
@@ -158,15 +168,11 @@ def main() -> None:
             "folder": str(folder), "videos": str(folder / "videos"), "stamped": str(folder / "stamped"),
         }  # fmt: skip
         prepare(plan)
-        found = {way: told for way in arguments.ways if (told := fresh(way, plan))}
-        rows = compare(found)
-    for row in rows:
-        print(", ".join(f"{k} {v}" for k, v in row.items()))
-    if arguments.output:
-        settings = {k: plan[k] for k in ("clips", "trials", "fps", "side", "max_tokens", "random_weights")}
-        old = json.loads(arguments.output.read_text())["models"] if arguments.output.is_file() else {}
-        kept = {**old, Path(plan["model"]).name: {"settings": settings, "ways": rows}}
-        arguments.output.write_text(json.dumps({"on": machine(), "models": kept}, indent=1) + "\n")
+        found: dict[str, dict[str, Any]] = {}
+        for way in arguments.ways:
+            if told := fresh(way, plan):
+                found[way] = told
+                keep(compare(found), plan, arguments.output)
     if len(found) < len(arguments.ways):
         raise SystemExit(1)
 
