@@ -38,6 +38,7 @@ from tempoloc_nb.core.plots import house_style
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.finetuning.check import check_config
 from tempoloc_nb.finetuning.config import make_config, write_config
+from tempoloc_nb.finetuning.cosmos.env import ask, cosmos_python
 from tempoloc_nb.finetuning.launch import Progress, launch_training
 
 
@@ -187,7 +188,8 @@ def main() -> None:
     parser.add_argument("--figure", type=Path)
     plan = parser.parse_args()
     plan.folder = plan.folder.resolve()
-    name = Path(plan.model).name
+    name, python = Path(plan.model).name, cosmos_python(plan.cosmos)
+    theirs = ask(python, "describe") if python else None
     known = json.loads(plan.output.read_text())["runs"] if plan.output and plan.output.is_file() else []
     for run in plan.runs:
         told = {"model": name, **train(plan, run), "killed at": plan.kill}
@@ -195,7 +197,8 @@ def main() -> None:
         print(json.dumps({k: v for k, v in told.items() if k != "losses"}), flush=True)
         if plan.output:
             settings = {k: getattr(plan, k) for k in ("epochs", "steps", "batch", "mini_batch", "lr", "warmup", "set")}
-            write_json(plan.output, {"on": machine(), "settings": settings, "runs": known})
+            on = {**machine(), "cosmos-rl": theirs}
+            write_json(plan.output, {"on": on, "settings": settings, "runs": known})
     if plan.figure:
         draw([k for k in known if k.get("losses")], plan.figure)
 
