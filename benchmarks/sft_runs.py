@@ -4,13 +4,14 @@
 
 A run is an engine, presets of `tempoloc sft config` after `+`, and after `:` the GPUs over which the weights are
 divided (`dp_shard_size`). Each is `config`, `check` and `launch` as a user has them, with the same samples, samples a
-step, learning rate and steps; the two engines shuffle on their own, so that their curves meet in the mean, not step by
-step. `--set KEY=VALUE` changes a key of every file.
+step, learning rate and steps; with one seed both draw the samples in the same order, so that the curves can be compared
+step by step. `--set KEY=VALUE` changes a key of every file.
 
 Recorded: the loss of each step, the median of the seconds between two steps, tokens a second (those that `check`
-counts), what each GPU held at most (nvidia-smi, twice a second, so a peak between two looks is missed; torch keeps what
-it once took), and the estimate of `check` beside it. `--kill STEP` interrupts each run once it has taken that step and
-starts it again with `train.resume`, from the checkpoint before. `--figure` draws the curves.
+counts), what each GPU held at most beyond what others held before (nvidia-smi, twice a second, so a peak between two
+looks is missed; torch keeps what it once took), and the estimate of `check` beside it. `--kill STEP` interrupts each
+run once it has taken that step and starts it again with `train.resume`, from the checkpoint before. `--figure` draws
+the curves.
 
 cosmos-rl's environment is `--cosmos` or TEMPOLOC_COSMOS_RL. Without flash-attn it computes with torch's own attention
 (finetuning.cosmos.torch_attention), and the file says so.
@@ -42,11 +43,22 @@ from tempoloc_nb.finetuning.cosmos.env import ask, cosmos_python
 from tempoloc_nb.finetuning.launch import Progress, launch_training
 
 
+def held() -> dict[int, float]:
+    """What each GPU holds, in GiB, by nvidia-smi; nothing where there is none."""
+    query = ["nvidia-smi", "--query-gpu=index,memory.used", "--format=csv,noheader,nounits"]
+    try:
+        lines = subprocess.run(query, capture_output=True, text=True).stdout.splitlines()
+        return {int(index): int(used) / 1024 for index, used in (line.split(",") for line in lines)}
+    except (OSError, ValueError):
+        return {}
+
+
 class Memory:
-    """What each GPU held at most while this ran, in GiB, by nvidia-smi; nothing where there is none."""
+    """What each GPU held `before` this ran, and at `most` while it ran, in GiB."""
 
     def __init__(self) -> None:
-        self.most: dict[int, float] = {}
+        self.before = held()
+        self.most = dict(self.before)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
@@ -59,12 +71,14 @@ class Memory:
         self._thread.join()
 
     def _look(self) -> None:
-        query = ["nvidia-smi", "--query-gpu=index,memory.used", "--format=csv,noheader,nounits"]
-        with suppress(OSError, ValueError):
-            while not self._stop.wait(0.5):
-                for line in subprocess.run(query, capture_output=True, text=True).stdout.splitlines():
-                    index, used = (int(x) for x in line.split(","))
-                    self.most[index] = max(self.most.get(index, 0.0), used / 1024)
+        while not self._stop.wait(0.5):
+            for index, used in held().items():
+                self.most[index] = max(self.most.get(index, 0.0), used)
+
+    def told(self) -> dict[str, Any]:
+        """Both, as the file has them: of the run itself, and of others."""
+        own = {str(k): round(v - self.before.get(k, 0.0), 1) for k, v in sorted(self.most.items())}
+        return {"memory at most (GiB)": own, "held before (GiB)": {str(k): round(v, 1) for k, v in self.before.items()}}
 
 
 class Curve:
@@ -138,8 +152,7 @@ def train(plan: argparse.Namespace, run: str) -> dict[str, Any]:
             told["outcome"].append(done.outcome)
             told["went on from step"] = min(curve.times, default=0) - 1
     told |= {"seconds": round(done.seconds, 1), "seconds a step": curve.seconds, "reason": done.reason,
-             "losses": [curve.losses[step] for step in sorted(curve.losses)],
-             "memory at most (GiB)": {str(k): round(v, 1) for k, v in sorted(memory.most.items())}}  # fmt: skip
+             "losses": [curve.losses[step] for step in sorted(curve.losses)], **memory.told()}  # fmt: skip
     tokens, steps = report.estimates.get("tokens of the run"), report.estimates.get("steps")
     if curve.seconds and tokens and steps:
         told["tokens a second"] = round(tokens / steps / curve.seconds)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import _thread
 import errno
 import os
+import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -70,7 +72,7 @@ class Commands(TyperGroup):
         return sorted(self.commands, key=lambda name: places[getattr(self.commands[name], "rich_help_panel", "")])
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; exit status 1 for an expected error, 130 for Ctrl-C."""
+        """Run the command; exit status 1 for an expected error, 130 for Ctrl-C or SIGTERM."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -147,11 +149,36 @@ def _finalizer_failed(told: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(told)
 
 
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Within, SIGTERM (a scheduler's, `kill`'s) is Ctrl-C: what the command has started, an engine say, ends with it.
+
+    A process that is forked off ends by it as any does. Who handles the signal already, or ignores it, goes on so.
+    """
+    mine, default = os.getpid(), threading.current_thread() is threading.main_thread()
+    default = default and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+    def end(number: int, _: object) -> None:
+        if os.getpid() == mine:
+            raise KeyboardInterrupt
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    if default:
+        signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        if default:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `tempoloc` command; always ends in `SystemExit`."""
     before, sys.unraisablehook = sys.unraisablehook, _finalizer_failed
     try:
-        app(join_parameters(sys.argv[1:] if arguments is None else arguments))
+        with _terminable():
+            app(join_parameters(sys.argv[1:] if arguments is None else arguments))
     except SystemExit as ended:
         _end(ended.code)
     except Exception as error:  # no command has begun: the help does not fit on a full disk, say

@@ -94,7 +94,10 @@ def find_served(model: str, servers: Sequence[str], key_variable: str) -> Served
             silent.append(str(error))
             continue
         if model not in entries:
-            raise TempolocError(f"{url} has no model {model}: it serves {first_names(sorted(entries)) or 'none'}")
+            raise TempolocError(
+                f"{url} has no model {model}: it serves {first_names(sorted(entries)) or 'none'}; to serve it under"
+                f" that name, add --served-model-name {model}"
+            )
         found = found or entries[model]
     if found is None:
         command = shlex.join(serve_arguments(model))

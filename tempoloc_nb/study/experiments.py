@@ -206,6 +206,8 @@ def _load(backend: str, model: str, title: str, data_parallel: int, tensor_paral
     """The back end with a model, kept for the next experiment. There is never more than one in memory."""
     key = (backend, model, data_parallel, tensor_parallel)
     if key not in _loaded:
+        for last in _loaded.values():  # vLLM's engine is a process of its own, which no collection ends
+            getattr(last, "close", lambda: None)()
         _loaded.clear()
         gc.collect()
         from tempoloc_nb.engines.make import make_engine

@@ -154,7 +154,8 @@ def test_odd_paths_are_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     assert (code, out, len(err.splitlines())) == (1, "", 1)
 
 
-def test_ctrl_c_is_one_line_and_status_130(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_a_schedulers_signal_are_one_line_and_status_130(number: signal.Signals) -> None:
     code = (
         "import time, tempoloc_nb.inference.merge as m, sys; from tempoloc_nb.cli.main import main\n"
         "m.merge = lambda *_, **__: (print('asleep', flush=True), time.sleep(60))\n"
@@ -166,7 +167,7 @@ def test_ctrl_c_is_one_line_and_status_130(tmp_path: Path) -> None:
     assert job.stdout is not None
     assert job.stdout.readline() == "asleep\n"
     time.sleep(0.1)
-    job.send_signal(signal.SIGINT)
+    job.send_signal(number)
     _, err = job.communicate(timeout=120)
     assert (job.returncode, err) == (130, "tempoloc: interrupted\n")
 

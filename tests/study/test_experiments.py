@@ -195,11 +195,17 @@ def test_another_model_is_asked_with_other_stamps_only_where_the_experiment_is_a
 
 def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[tuple[str, str, Any]] = []
+    ended: list[str] = []
+
+    class Engine(Truthful):
+        def close(self) -> None:
+            ended.append(self.model)
 
     def make(name: str, model: str, **options: Any) -> Backend:
         assert not experiments._loaded, "the last model is still in memory"
+        assert ended == [title for _, title, _ in made], "the last engine still runs"
         made.append((Path(model).name, options["title"], options["data_parallel"]))
-        return Truthful(model=options["title"])
+        return Engine(model=options["title"])
 
     monkeypatch.setattr(engines, "make_engine", make)
     monkeypatch.setattr(experiments, "locate_model", lambda name: Place(Path(name)))

@@ -6,6 +6,10 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,6 +172,38 @@ def test_a_failed_notebook_names_its_cell_and_the_others_go_on(write_study: Writ
     assert good.status == "done"
     assert "no clips here" in (project / "runs" / "quick" / "index.html").read_text()
     assert study.planned_runs("quick", only=["01"])[0].state == "to run"
+
+
+def runs(pid: str) -> bool:
+    """Whether a process is there, and not only its exit status."""
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="there is no /proc to look for processes in")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_study_that_is_ended_leaves_no_process(
+    write_study: WriteStudy, project: Path, number: signal.Signals
+) -> None:
+    """Neither its kernel nor what that has started: an engine would keep its GPU's memory."""
+    sleeper = "import os, subprocess\nprocess = subprocess.Popen(['sleep', '600'])\n"
+    told = f"open({str(project / 'told')!r}, 'w').write(f'{{os.getpid()}} {{process.pid}}\\n')\nprocess.wait()"
+    write_study("01_one", PARAMETERS, sleeper + told)
+    line = [sys.executable, "-m", "tempoloc_nb", "study", "--only", "01"]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as job:
+        until = time.monotonic() + 120
+        while not (project / "told").is_file() or "\n" not in (project / "told").read_text():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        job.send_signal(number)
+        _, err = job.communicate(timeout=120)
+    assert (job.returncode, err.splitlines()[-1]) == (130, "tempoloc: interrupted")
+    started = (project / "told").read_text().split()
+    while any(map(runs, started)):
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_a_notebook_without_parameters_is_refused_before_anything_runs(write_study: WriteStudy, project: Path) -> None:
