@@ -68,6 +68,20 @@ def test_a_good_file_has_no_errors(tmp_path: Path, dataset: tuple[Path, list[Sam
     assert any("not checked: cosmos-rl's own validation" in f.message for f in report.findings)
 
 
+@pytest.mark.parametrize(("engine", "severity"), [("cosmos-rl", "warning"), ("transformers", "error")])
+def test_without_datasets_only_another_environment_could_train(
+    engine: str, severity: str, tmp_path: Path, dataset: tuple[Path, list[Sample]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sft.toml"
+    write_config(path, make_config(engine, changes={"custom.dataset.path": str(dataset[0])}))
+    for name in [n for n in sys.modules if n.partition(".")[0] == "datasets"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    (found,) = (f for f in check_config(path, engine, gpus=1).findings if "datasets is not installed" in f.message)
+    assert found.severity == severity
+    assert found.message.startswith("not checked") == (severity == "warning")
+
+
 @pytest.mark.parametrize(
     ("changes", "key", "said"),
     [
