@@ -199,7 +199,8 @@ def test_a_study_that_is_ended_leaves_no_process(
             time.sleep(0.05)
         job.send_signal(number)
         _, err = job.communicate(timeout=120)
-    assert (job.returncode, err.splitlines()[-1]) == (130, "tempoloc: interrupted")
+    assert job.returncode == 130
+    assert "tempoloc: interrupted" in err.splitlines(), err  # a kernel that ends may say something after it
     started = (project / "told").read_text().split()
     while any(map(runs, started)):
         assert time.monotonic() < until
