@@ -77,11 +77,12 @@ def on_cpu() -> bool:
 
 
 def clips_of(count: int) -> Benchmark:
-    """The first `count` clips of the task that are shipped as video, and of the same task with the other arm."""
+    """The first `count` of the clips that are shipped as video: of the task, of it with the other arm, and further."""
     benchmark = load_benchmark("sim")
-    clips = [c for task in (TASK, f"{TASK}-ur5e") for c in benchmark.with_videos() if c.task == task]
+    order = [TASK, f"{TASK}-ur5e", *benchmark.tasks]
+    clips = sorted(benchmark.with_videos(), key=lambda clip: order.index(clip.task))
     if len(clips) < count:
-        raise SystemExit(f"{TASK} has {len(clips)} videos here, not {count}")
+        raise SystemExit(f"{len(clips)} videos are here, not {count}")
     return replace(benchmark, clips=tuple(clips[:count]))
 
 

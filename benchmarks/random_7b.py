@@ -1,11 +1,14 @@
 """A folder with the configuration, tokenizer and processor of a Qwen2.5-VL of 7 billion parameters, to time engines.
 
-    python benchmarks/random_7b.py FOLDER [--weights]
+    python benchmarks/random_7b.py FOLDER [--weights] [--answer 200]
 
 Sizes are those of Qwen/Qwen2.5-VL-7B-Instruct (config.json, preprocessor_config.json), the limits of a frame those of
 qwen-vl-utils. There are no weights: `engine_speed.py --random-weights` has vLLM draw them (`load_format="dummy"`). A
 training reads them from files: with `--weights` they are drawn on the GPU and written, 16.6 GB in bfloat16. The
 tokenizer is tempoloc-tiny's, filled up to the size of the vocabulary with words that no text has.
+
+Random weights never say that an answer ends. `--answer N` gives as many tokens that meaning as let an answer end after
+about N: a job that allows 4,096 tokens then takes as long as with a model that gives short answers.
 """
 
 from __future__ import annotations
@@ -55,6 +58,13 @@ def fill_vocabulary(tokenizer: dict[str, Any]) -> None:
     words.update({f"x{i}q": i for i in range(VOCABULARY) if i not in taken})
 
 
+def end_answers(generation: dict[str, Any], after: int) -> None:
+    ends = generation["eos_token_id"]
+    ends = ends if isinstance(ends, list) else [ends]
+    # the last words of the vocabulary, which no text has
+    generation["eos_token_id"] = ends + list(range(VOCABULARY - VOCABULARY // after, VOCABULARY))
+
+
 def draw_weights(folder: Path, device: str = "cuda") -> None:
     """Random weights of the configuration in `folder`, in bfloat16, written there under the hub's names."""
     import torch
@@ -66,12 +76,13 @@ def draw_weights(folder: Path, device: str = "cuda") -> None:
         config = transformers.AutoConfig.from_pretrained(folder)
         model = transformers.AutoModelForImageTextToText.from_config(config, dtype=torch.bfloat16)
     (folder / "model.safetensors").unlink()
-    kept = (folder / "config.json").read_text(encoding="utf-8")
+    kept = {name: (folder / name).read_text(encoding="utf-8") for name in ("config.json", "generation_config.json")}
     model.save_pretrained(folder, max_shard_size="4GB")
-    (folder / "config.json").write_text(kept, encoding="utf-8")
+    for name, text in kept.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
-def main(folder: Path, weights: bool) -> None:
+def main(folder: Path, weights: bool, answer: int | None) -> None:
     from safetensors.numpy import save_file
 
     source = data_dir() / "models" / "tempoloc-tiny"
@@ -84,6 +95,8 @@ def main(folder: Path, weights: bool) -> None:
         lambda found: (found["image_processor"].update(size=IMAGES), found["video_processor"].update(size=VIDEOS)),
     )
     rewrite(folder / "tokenizer.json", fill_vocabulary)
+    if answer:
+        rewrite(folder / "generation_config.json", lambda found: end_answers(found, answer))
     import numpy as np
 
     save_file({"none": np.zeros(1, dtype=np.float32)}, folder / "model.safetensors")
@@ -96,5 +109,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--weights", action="store_true", help="draw weights on the GPU, and write them")
+    parser.add_argument("--answer", type=int, metavar="N", help="let answers end after about so many tokens")
     given = parser.parse_args()
-    main(given.folder, given.weights)
+    main(given.folder, given.weights, given.answer)

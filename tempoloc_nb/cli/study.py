@@ -159,6 +159,7 @@ def study(
         return
     runs = runner.run_studies(profile, overrides, only or [])
     say(f"index: {runs[0].folder.parent / 'index.html'}")
-    failed = [run for run in runs if run.status == "failed"]
-    if failed:
-        raise TempolocError(f"{len(failed)} of {len(runs)} studies failed: {', '.join(r.study for r in failed)}")
+    for status, said in (("failed", "failed"), ("incomplete", "lack answers; run the same command again")):
+        found = [run.study for run in runs if run.status == status]
+        if found:
+            raise TempolocError(f"{len(found)} of {len(runs)} studies {said}: {', '.join(found)}")

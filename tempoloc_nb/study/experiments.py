@@ -22,6 +22,7 @@ from ..core.files import read_toml
 from ..core.machine import device_name
 from ..core.settings import data_dir, settings
 from ..engines.protocol import Backend, row_seed
+from ..inference.ledger import read_errors
 from ..inference.pack import measured
 from ..inference.record import read_record, write_record
 from ..inference.run import RunSummary, run_backend
@@ -38,7 +39,7 @@ from ..video.view import View
 
 # %% auto #0
 __all__ = ['Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels', 'clip_limit',
-           'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'score']
+           'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'unanswered', 'score']
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
@@ -341,6 +342,15 @@ def predictions(
     )
     summary.tell_failures()
     return out
+
+
+def unanswered(path: Path) -> str:
+    """How many clips of a prediction file have no answer, and why one of them has none; "" if none is known."""
+    reasons = {row["clip"]: row["error"] for row in read_errors(path)}
+    if not reasons:
+        return ""
+    clips = "1 clip has" if len(reasons) == 1 else f"{len(reasons)} clips have"
+    return f"{path.stem}: {clips} no answer ({min(reasons.values())})"
 
 # %% ../../nbs/85_study/70_experiments.ipynb #3cb9b748
 def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: str | Backend) -> str:

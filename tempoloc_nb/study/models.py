@@ -40,6 +40,7 @@ from tempoloc_nb.study.experiments import (
     predictions,
     score,
     swapped_labels,
+    unanswered,
     zero_shot_model,
 )
 from .figures import PLAIN_NAMES, timeline_figure
@@ -106,6 +107,8 @@ class Models:
                 data_parallel=int(self._given("data_parallel", max(1, gpus))),
                 tensor_parallel=int(self._given("tensor_parallel", 1)),
             )
+            if why := unanswered(self._paths[name]):
+                self.report.leave_unfinished(why)
         return self._paths[name]
 
     def videos(self) -> dict[str, Path]:

@@ -25,9 +25,11 @@ from ..core.settings import Profile, settings
 
 PNG_LIMIT = 200_000  # bytes
 NOT_SO = "Not so in this run:"
+UNFINISHED = "unfinished.txt"  # in a run's folder: what it lacks
 
 # %% auto #0
-__all__ = ['PNG_LIMIT', 'NOT_SO', 'decimals', 'format_column', 'markdown_table', 'ShownTable', 'ShownFigure', 'Report', 'render']
+__all__ = ['PNG_LIMIT', 'NOT_SO', 'UNFINISHED', 'decimals', 'format_column', 'markdown_table', 'ShownTable', 'ShownFigure',
+           'Report', 'render']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def decimals(values: Sequence[float]) -> int:
@@ -118,6 +120,13 @@ class Report:
     def mark(self) -> str:
         """A word for captions where the run is too small to publish."""
         return "" if self.scale.publishable else "QUICK"
+
+    def leave_unfinished(self, why: str) -> None:
+        """Note what this run lacks, a line each: it is not finished then, and the next one runs again."""
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / UNFINISHED).open("a", encoding="utf-8") as file:
+                file.write(f"{why}\n")
 
     def _place(self, part: str) -> Path | None:
         """The folder of a kind of output, made; None where nothing is written."""

@@ -28,7 +28,7 @@ from ..models.locate import locate_model
 from .curves import log_files
 from .experiments import zero_shot_model
 from .notebooks import chosen_notebooks, default_values, notebook_cells, notebook_parameters
-from .report import Report
+from .report import UNFINISHED, Report
 
 # %% auto #0
 __all__ = ['start', 'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'result_hashes', 'run_notebook',
@@ -97,7 +97,10 @@ def run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
 # %% ../../nbs/85_study/90_runner.ipynb #1a4f6e8f
 @dataclass(frozen=True, slots=True)
 class StudyRun:
-    """The outcome of one notebook: `done`, `failed`, `unchanged` or `left out`; `seconds` is wall time."""
+    """The outcome of one notebook: `done`, `incomplete`, `failed`, `unchanged` or `left out`.
+
+    `incomplete`: it ran to its end, and clips have no answer. `seconds` is wall time.
+    """
 
     study: str
     status: str
@@ -110,6 +113,8 @@ class StudyRun:
         if self.status == "failed":
             where = f"cell {self.cell}" if self.cell else "no cell"
             return f"FAILED in {where} after {self.seconds:.0f} s: {self.error}"
+        if self.status == "incomplete":
+            return f"INCOMPLETE after {self.seconds:.0f} s: {self.error}"
         if self.status == "left out":
             return f"left out: {self.error}"
         took = "unchanged since a run of" if self.status == "unchanged" else f"{self.status} in"
@@ -160,7 +165,8 @@ def _execute(notebook: Path, values: Mapping[str, Any], folder: Path) -> tuple[i
 def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], folder: Path) -> StudyRun:
     """Execute one study into `folder` (emptied first) and record the run in `folder/run.json`.
 
-    A failed notebook does not raise: the returned run says in which cell it failed, and why.
+    A failed notebook does not raise: the returned run says in which cell it failed, and why. One whose model left clips
+    unanswered is not recorded, so the next call runs it again, and asks for what is missing.
     """
     wanted = _wanted(notebook, profile, overrides)
     key, before = run_hash(notebook, wanted), finished_run(folder)
@@ -173,6 +179,9 @@ def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], fol
     seconds = time.monotonic() - began
     if error:
         return StudyRun(notebook.stem, "failed", folder, seconds, cell, error)
+    lacking = folder / UNFINISHED
+    if lacking.is_file():
+        return StudyRun(notebook.stem, "incomplete", folder, seconds, error=lacking.read_text(encoding="utf-8").strip())
     values = {"hash": key, "parameters": wanted, "environment": versions(), "results": result_hashes(folder)}
     write_json(folder / "run.json", {**values, "seconds": round(seconds, 1)})
     return StudyRun(notebook.stem, "done", folder, seconds)
@@ -271,7 +280,8 @@ def sum_up(runs: Sequence[StudyRun]) -> str:
 # %% ../../nbs/85_study/90_runner.ipynb #cdeb6316
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>tempoloc study: {title}</title>
 <style>body{{font:16px/1.5 sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}}
-img{{max-width:100%;height:auto;border:1px solid #ddd}} .failed{{color:#b00}} table{{border-collapse:collapse}}
+img{{max-width:100%;height:auto;border:1px solid #ddd}} .failed,.incomplete{{color:#b00}}
+table{{border-collapse:collapse}}
 td,th{{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #ddd}}</style>
 <h1>Study, profile {title}</h1><table><tr><th>study<th>outcome<th>notebook<th>tables</tr>{rows}</table>{figures}</html>
 """

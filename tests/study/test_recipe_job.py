@@ -93,6 +93,27 @@ def test_the_recipes_job(checkout: Path, videos: Path, make: Callable[[], Path],
     assert study.planned_runs("small", given)[0].state == "to run"  # a video more
 
 
+def test_a_study_without_all_answers_is_not_finished(checkout: Path, videos: Path) -> None:
+    """A copy that died on its GPU leaves clips behind, as a damaged video does."""
+    model = shutil.copytree(qwen25(), checkout / "untrained")
+    given = {"model": str(model), "benchmark": "recipe", "video_root": str(videos)}
+    damaged, whole = videos / VIDEOS[1], (videos / VIDEOS[1]).read_bytes()
+    damaged.write_bytes(whole[:1000])
+    (run,) = study.run_studies("small", given)
+    assert run.status == "incomplete"
+    assert "1 clip has no answer (cube/2:" in str(run)
+    assert (run.folder / "tables" / "zero_shot.csv").is_file()
+    assert study.planned_runs("small", given)[0].state == "to run"
+    (answers,) = (checkout / "runs" / "small" / "predictions").rglob("base-????????.jsonl")
+    before = answers.read_text()
+
+    damaged.write_bytes(whole)
+    (again,) = study.run_studies("small", given)
+    assert again.status == "done", again.error
+    assert answers.read_text().startswith(before)  # nothing is asked twice
+    assert len(answers.read_text().splitlines()) == len(CLIPS) * 2
+
+
 @pytest.mark.parametrize(("backend", "why"), [("hf", "shipped"), ("vllm", "asked")])
 def test_the_plan_reads_shipped_answers_only_where_the_study_does(backend: str, why: str) -> None:
     (planned,) = plan_studies("full", {"backend": backend}, only=["08_"])

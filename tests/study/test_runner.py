@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
+from tempoloc_nb.cli.study import study as study_command
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study import publish as publishing
@@ -172,6 +173,22 @@ def test_a_failed_notebook_names_its_cell_and_the_others_go_on(write_study: Writ
     assert good.status == "done"
     assert "no clips here" in (project / "runs" / "quick" / "index.html").read_text()
     assert study.planned_runs("quick", only=["01"])[0].state == "to run"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [("failed", "failed: 01_one"), ("incomplete", "lack answers; run the same command again: 01_one")],
+)
+def test_the_command_ends_with_an_error_where_a_study_is_not_done(
+    status: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = [
+        study.StudyRun("01_one", status, tmp_path / "01_one"),
+        study.StudyRun("02_two", "done", tmp_path / "02_two"),
+    ]
+    monkeypatch.setattr(study, "run_studies", lambda *_: found)
+    with pytest.raises(TempolocError, match=f"1 of 2 studies {said}$"):
+        study_command()
 
 
 def runs(pid: str) -> bool:
