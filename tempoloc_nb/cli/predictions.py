@@ -169,7 +169,7 @@ def localize(
     if plan:
         check_question(asked.prompt, constrain, shard)
         path = model if engine == "openai" else locate_model(model).path
-        lines = plan_localize(path, found, video_root, trials, asked.fps, data_parallel)
+        lines = plan_localize(path, found, video_root, trials, asked.fps, data_parallel, engine)
         say(json_text({"plan": lines}, 2) if as_json else "\n".join(lines))
         return
     summary = ask_model(

@@ -49,7 +49,7 @@ def _by_name(benchmark: Benchmark, root: Path) -> Iterator[tuple[str, Path]]:
 
     A path that ends like the clip's id is that clip (`stack-three/016.mp4`). Else the file's name has to fit the task's
     pattern. Bare numbers fit several tasks; then the path has to name the task (`cube_stacking_demo0.mp4`,
-    `nut/demo_1.mp4`).
+    `nut/demo_1.mp4`), and a path that names one is no other's, though the benchmark is a part without its clips.
     """
     clips = {c.clip for c in benchmark.clips}
     for path in videos_below(root):
@@ -57,12 +57,18 @@ def _by_name(benchmark: Benchmark, root: Path) -> Iterator[tuple[str, Path]]:
         if tail in clips:
             yield tail, path
             continue
-        fits = [(task, clip) for task in benchmark.tasks.values() if (clip := _clip_of(task, path)) in clips]
-        if len(fits) > 1:
-            name = path.relative_to(root).as_posix()
-            fits = [(task, clip) for task, clip in fits if task.key in name or (task.prompt_name or task.key) in name]
-        if len(fits) == 1:
-            yield str(fits[0][1]), path
+        fits = [(task, clip) for task in benchmark.tasks.values() if (clip := _clip_of(task, path))]
+        if any(clip.rpartition("/")[2].isdigit() for _, clip in fits):
+            told = [_named(task, path.relative_to(root).as_posix()) for task, _ in fits]
+            fits = [fit for fit, length in zip(fits, told, strict=True) if length == max(told)]
+        fitting = [clip for _, clip in fits if clip in clips]
+        if len(fitting) == 1:
+            yield fitting[0], path
+
+
+def _named(task: Task, path: str) -> int:
+    """How long the task's longest name in a path is: `cube_bridge_demo0.mp4` has `cube` and `cube_bridge`."""
+    return max(len(name) if name in path else 0 for name in (task.key, task.prompt_name or task.key))
 
 # %% ../../nbs/20_clips/20_videos.ipynb #cf19e70c
 def _clip_of(task: Task, path: Path) -> str | None:

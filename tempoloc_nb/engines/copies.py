@@ -11,7 +11,7 @@ import signal
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -71,10 +71,19 @@ def _load_vllm(device: str, threads: int, options: dict[str, Any]) -> Backend:
     return VLLMBackend(**options)
 
 # %% ../../nbs/35_engines/70_copies.ipynb #f556807c
+@contextmanager
+def _ending() -> Iterator[None]:
+    """After the block this process ends by itself: a signal to end would only interrupt what tidies up."""
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def _work(pipe: Connection, engine: str, device: str, threads: int, options: dict[str, Any]) -> None:
     """A worker: loads the model, then answers what comes through the pipe until that is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends the workers
-    with suppress(EOFError, OSError):  # the parent is gone
+    with suppress(EOFError, OSError), _ending():  # the parent is gone
         try:
             backend = {"hf": _load_hf, "vllm": _load_vllm}[engine](device, threads, options)
         except Exception as error:
@@ -85,6 +94,8 @@ def _work(pipe: Connection, engine: str, device: str, threads: int, options: dic
             requests, sampling = pipe.recv()
             for found in answer_each(backend, requests, sampling):
                 pipe.send(found)
+            if getattr(backend, "ended", ""):  # out of memory, say: what is asked next finds new processes
+                return
             pipe.send(None)
 
 # %% ../../nbs/35_engines/70_copies.ipynb #5c66bf21

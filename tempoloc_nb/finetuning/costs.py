@@ -32,8 +32,9 @@ from ..video.stamp import stamp_style
 from ..video.view import fitting_coefficient
 
 # %% auto #0
-__all__ = ['RECIPE_EXAMPLE', 'Resizing', 'processor_limits', 'vision_tokens', 'recipe_tokens', 'estimate_tokens', 'text_counter',
-           'conversation_text', 'Schedule', 'schedule', 'ModelShape', 'known_shape', 'lora_parameters', 'memory']
+__all__ = ['RECIPE_EXAMPLE', 'CUDA_BYTES', 'Resizing', 'processor_limits', 'vision_tokens', 'recipe_tokens', 'estimate_tokens',
+           'text_counter', 'conversation_text', 'Schedule', 'schedule', 'ModelShape', 'known_shape', 'lora_parameters',
+           'memory']
 
 # %% ../../nbs/60_finetuning/50_costs.ipynb #fc524c61
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,11 @@ def lora_parameters(shape: ModelShape, rank: int, modules: Sequence[str] | str) 
     return rank * each * shape.num_hidden_layers
 
 # %% ../../nbs/60_finetuning/50_costs.ipynb #11c8c25e
+# What nvidia-smi showed of trainings of 8 million parameters on an H200 and H100s, 1.3 to 1.9 GiB, was hardly theirs:
+# it is CUDA's own, and that of its libraries (benchmarks/results/sft_*.json).
+CUDA_BYTES = 1.5 * 2**30
+
+
 def memory(
     file: TrainingFile, parameters: int, shape: ModelShape | None, longest: int, vision: int
 ) -> dict[str, float] | None:
@@ -236,6 +242,7 @@ def memory(
     checkpointing, of `mini_batch` samples of `longest` tokens: 2·s·b·h bytes a layer, and 34·s·b·h for the layer that
     is computed again (Korthikanti et al., 2022, without the attention matrix, which flash-attention does not keep); the
     same for the vision tower on 4 patches for each of `vision` tokens. Logits: 2 bytes, a float32 copy, its gradient.
+    CUDA: `CUDA_BYTES`. Two trainings of 7B sizes took 0.93 and 1.11 times the sum (benchmarks/results/sft_7b_*.json).
     """
     if shape is None:
         return None
@@ -254,4 +261,5 @@ def memory(
         "activations": tokens * shape.hidden_size * (kept * shape.num_hidden_layers + 34),
         "vision activations": patches * shape.vision_hidden * (kept * shape.vision_depth + 34),
         "logits": tokens * shape.vocab_size * (2 + 4 + 4),
+        "CUDA": CUDA_BYTES,
     }

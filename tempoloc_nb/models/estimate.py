@@ -24,8 +24,8 @@ from .registry import listed_model
 from ..video.budget import FRAMES_PER_TOKEN, token_side
 
 # %% auto #0
-__all__ = ['GPU', 'CPU', 'ANSWER_TOKENS', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'model_size', 'Speed', 'video_tokens',
-           'estimate_hours', 'assumption', 'format_hours', 'Job', 'size_line', 'plan_localize']
+__all__ = ['GPU', 'CPU', 'VLLM', 'ANSWER_TOKENS', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'model_size', 'Speed',
+           'video_tokens', 'estimate_hours', 'assumption', 'format_hours', 'Job', 'size_line', 'plan_localize']
 
 # %% ../../nbs/30_models/70_estimate.ipynb #1961fc39
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _folder_size(folder: Path) -> ModelSize:
 # %% ../../nbs/30_models/70_estimate.ipynb #7fb3fa30
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What a device is assumed to do for a model in transformers."""
+    """What a device is assumed to do for a model."""
 
     name: str
     flops: float  # operations a second in the prefill
@@ -130,6 +130,9 @@ class Speed:
 GPU = Speed("GPU (assumed)", 400e12, 2e12, 1e-3, 32, 2)
 # benchmarks/localize_speed.py on two cores with tempoloc-tiny; larger models were not timed.
 CPU = Speed("CPU (from tempoloc-tiny on two cores)", 0.05e12, 0.02e12, 0.6e-3, 2, 4)
+# A model of 7B sizes on an H200 answered 200 prompts of 8,000 tokens in 12.1 s, with 200 tokens each, in an engine that
+# had compiled its kernels (benchmarks/results/parallel_speed_h200.json): all of them together, at a GPU's rate above.
+VLLM = Speed("GPU in vLLM (from a 7B on an H200)", 400e12, 2e12, 1e-3, 256, 2)
 ANSWER_TOKENS = 300  # of an answer, and of a question beside its video
 LAYERS = 28  # of a model that says nothing: those of a 7B
 
@@ -146,9 +149,16 @@ def video_tokens(size: ModelSize, clips: Sequence[Clip], fps: float) -> int:
     return total
 
 # %% ../../nbs/30_models/70_estimate.ipynb #dea2171d
-def estimate_hours(size: ModelSize, clips: Sequence[Clip], trials: int, fps: float, gpus: int) -> float:
+def _speed(gpus: int, backend: str) -> Speed:
+    """That of a back end: a server and Ray are taken for vLLM."""
+    return CPU if not gpus else GPU if backend == "hf" else VLLM
+
+
+def estimate_hours(
+    size: ModelSize, clips: Sequence[Clip], trials: int, fps: float, gpus: int, backend: str = "hf"
+) -> float:
     """Estimated hours to ask a model `trials` times about each of `clips`, on `gpus` GPUs or, with 0, on this CPU."""
-    speed = GPU if gpus else CPU
+    speed = _speed(gpus, backend)
     copies = max(1, gpus)
     tokens = video_tokens(size, clips, fps) + len(clips) * ANSWER_TOKENS
     prefill = tokens * 2 * size.active / speed.flops / copies
@@ -157,10 +167,10 @@ def estimate_hours(size: ModelSize, clips: Sequence[Clip], trials: int, fps: flo
     return (prefill + batches * ANSWER_TOKENS * step) / 3600
 
 # %% ../../nbs/30_models/70_estimate.ipynb #6f9a334c
-def assumption(gpus: int) -> str:
+def assumption(gpus: int, backend: str = "hf") -> str:
     """What `estimate_hours` takes for granted, in a line."""
     return (
-        f"estimated, not measured: {GPU if gpus else CPU}; answers of {ANSWER_TOKENS} tokens; loading and reading"
+        f"estimated, not measured: {_speed(gpus, backend)}; answers of {ANSWER_TOKENS} tokens; loading and reading"
         " videos not counted"
     )
 
@@ -176,12 +186,13 @@ def format_hours(hours: float | None) -> str:
 # %% ../../nbs/30_models/70_estimate.ipynb #9bb2c711
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A model to be asked `trials` times about each of `clips` at `fps`."""
+    """A model to be asked `trials` times about each of `clips` at `fps`, in a back end."""
 
     model: str
     clips: tuple[Clip, ...]
     trials: int
     fps: float
+    backend: str = "hf"
 
     @property
     def answers(self) -> int:
@@ -191,7 +202,7 @@ class Job:
     def hours(self, gpus: int) -> float | None:
         """Estimated hours on `gpus` GPUs (0: the CPU); None where the model's size is not known."""
         size = model_size(self.model)
-        return None if size is None else estimate_hours(size, self.clips, self.trials, self.fps, gpus)
+        return None if size is None else estimate_hours(size, self.clips, self.trials, self.fps, gpus, self.backend)
 
 # %% ../../nbs/30_models/70_estimate.ipynb #b77bc9f4
 def size_line(model: str) -> str:
@@ -207,10 +218,11 @@ def size_line(model: str) -> str:
 
 # %% ../../nbs/30_models/70_estimate.ipynb #002f459c
 def plan_localize(
-    model: str, benchmark: Benchmark, video_root: Path | str | None, trials: int, fps: float, data_parallel: int
+    model: str, benchmark: Benchmark, video_root: Path | str | None, trials: int, fps: float, data_parallel: int,
+    backend: str = "hf",
 ) -> list[str]:
     """What `tempoloc localize` would do, as lines of text; loads no model. Missing clips count as if they were here."""
-    job = Job(model, benchmark.clips, trials, fps)
+    job = Job(model, benchmark.clips, trials, fps, backend)
     there = gpu_count()
     gpus = data_parallel if there or data_parallel > 1 else 0
     return [
@@ -218,5 +230,5 @@ def plan_localize(
         f"clips     {coverage(benchmark, video_root)}",
         f"GPUs      {gpus or 'none'} needed, {there} found",
         f"requests  {len(job.clips)} clips × {trials} trials = {job.answers} answers",
-        f"time      {format_hours(job.hours(gpus))}; {assumption(gpus)}",
+        f"time      {format_hours(job.hours(gpus))}; {assumption(gpus, backend)}",
     ]

@@ -83,7 +83,7 @@ def _ask(models: Models, name: str, clips: Coverage) -> Asked:
     except TempolocError as error:
         return Asked(experiment, None, str(error))
     part = _limited(models.benchmark, clips.found, experiment, scale)
-    job = Job(path, part.clips, min(scale.trials, experiment.trials), experiment.fps)
+    job = Job(path, part.clips, min(scale.trials, experiment.trials), experiment.fps, models.backend)
     return Asked(experiment, job, "asked")
 
 # %% ../../nbs/85_study/110_plan.ipynb #38906c4e
@@ -158,7 +158,7 @@ def plan_lines(plans: Sequence[StudyPlan]) -> list[str]:
     if once:
         jobs, used = list(once.values()), gpus or min(1, there)
         lines.append(f"together, each experiment asked once: {_requests(jobs)}, {format_hours(_hours(jobs, used))}")
-        lines.append(assumption(used))
+        lines.append(assumption(used, jobs[0].backend))
         lines.append("What a run has asked before is kept, and not asked again.")
     if gpus > there:
         lines.append(f"This machine has {there} GPUs, {gpus} are needed: it will not start here.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 from asking import SHORT, requests
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines import vllm_engine, vllm_offline
+from tempoloc_nb.engines import copies, vllm_engine, vllm_offline
 from tempoloc_nb.engines.protocol import row_seed
 from tempoloc_nb.engines.vllm_engine import VLLMEngine
 from tempoloc_nb.engines.vllm_offline import failure
@@ -97,6 +98,61 @@ def test_on_a_cpu_the_engine_takes_no_more_memory_than_it_is_given(
     given = vllm_offline.engine_arguments(processor, on_cpu, 1, options)
     assert given.get("kv_cache_memory_bytes") == cache
     assert ("enable_chunked_prefill" in given) == on_cpu
+
+
+@pytest.mark.parametrize(
+    ("tensor_parallel", "given", "kept"),
+    [(1, {}, "expandable_segments:True"), (2, {}, None), (1, {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:9"}, None),
+     (1, {"PYTORCH_ALLOC_CONF": "backend:native"}, "backend:native")],
+)  # fmt: skip
+def test_memory_is_kept_whole_unless_gpus_share_it(
+    tensor_parallel: int, given: dict[str, str], kept: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        monkeypatch.setenv(name, "")  # so that it is as before afterwards
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    vllm_offline.keep_memory_whole(tensor_parallel)
+    assert os.environ.get("PYTORCH_ALLOC_CONF") == kept
+
+
+def short_of_memory() -> vllm_offline.VLLMBackend:
+    """A back end whose engine, in this process, runs out of memory after its first answer."""
+    backend = object.__new__(vllm_offline.VLLMBackend)
+    backend.llm = SimpleNamespace(llm_engine=SimpleNamespace(engine_core=SimpleNamespace()))
+    backend._vllm, backend._processes, backend._numbers = None, [], count()
+    backend._log, backend.ended, backend.model = vllm_offline._Log(), "", "large"
+
+    def answers(*_: Any) -> Iterator[Any]:
+        yield requests(1)[0], []
+        raise RuntimeError("CUDA out of memory. Tried to allocate 1.19 GiB.")
+
+    backend._answers = answers  # type: ignore[method-assign]
+    return backend
+
+
+def test_an_engine_without_memory_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = SimpleNamespace(EngineDeadError=type("EngineDeadError", (Exception,), {}))
+    monkeypatch.setattr(vllm_offline.importlib, "import_module", {"vllm.v1.engine.exceptions": errors}.__getitem__)
+    backend = short_of_memory()
+    stream = backend.stream(requests(2), SHORT)
+    next(stream)
+    said = r"engine has ended \(CUDA out of memory.*shorten max_model_len.*run the same command again"
+    with pytest.raises(TempolocError, match=said):
+        next(stream)
+    with pytest.raises(TempolocError, match=said):
+        next(backend.stream(requests(1), SHORT))  # at once: it asks an engine no more that is gone
+    # a copy names each clip that is left, and ends, so that the next question starts another
+    sent: list[Any] = []
+    asked = [(requests(3), SHORT)]
+    pipe = SimpleNamespace(send=sent.append, recv=lambda: asked.pop())
+    monkeypatch.setattr(copies.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(copies, "_load_vllm", lambda *_: backend)
+    backend.settings = dict  # type: ignore[method-assign]
+    copies._work(pipe, "vllm", "cuda:0", 0, {})
+    assert [index for index, _ in sent[1:]] == [0, 1, 2]
+    assert all("engine has ended" in str(error) for _, error in sent[1:])
 
 
 class Core:

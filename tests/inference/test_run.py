@@ -216,6 +216,22 @@ def test_the_recipes_videos_are_found_by_their_names(tmp_path: Path) -> None:
         find_videos(recipe_of("cube"), tmp_path)
 
 
+def test_a_video_that_names_a_task_is_no_other_tasks(tmp_path: Path) -> None:
+    """A study scores the clips that were answered, perhaps those of one task, with all videos there."""
+    recipe = load_benchmark("recipe")
+    for name in ("cube_stacking_demo0.mp4", "cube_bridge_demo0.mp4", "cube_bridge_demo1.mp4", "nut_pouring_demo0.mp4"):
+        (tmp_path / name).write_bytes(b"")
+    found = find_videos(recipe, tmp_path)
+    assert {clip: path.name for clip, path in found.items()} == {
+        "cube/0": "cube_stacking_demo0.mp4", "nut/0": "nut_pouring_demo0.mp4", "bridge/0": "cube_bridge_demo0.mp4",
+        "bridge/1": "cube_bridge_demo1.mp4",
+    }  # fmt: skip
+    part = find_videos(recipe.only(["cube/0", "cube/1", "nut/0"]), tmp_path)
+    assert part == {clip: found[clip] for clip in ("cube/0", "nut/0")}
+    (tmp_path / "demo_9.mp4").write_bytes(b"")
+    assert find_videos(recipe, tmp_path)["cube/9"].name == "demo_9.mp4"  # no other task has so many
+
+
 def test_missing_videos_are_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(TempolocError, match=r"60 of 60 clips have no video .*--video-root"):
         find_videos(load_benchmark("recipe"))

@@ -117,6 +117,22 @@ def test_estimates_grow_as_they_should() -> None:
     ]  # fmt: skip
 
 
+def test_vllms_estimate_is_near_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 clips in 10 trials of 200 tokens, asked of a model of 7B sizes on one H200."""
+    measured = json.loads((ROOT / "benchmarks" / "results" / "parallel_speed_h200.json").read_text())
+    (found,) = measured["models"].values()
+    how, (one, *_) = found["settings"], found["ways"]
+    monkeypatch.setattr(planning, "ANSWER_TOKENS", how["max_tokens"])
+    size = model_size("nvidia/Cosmos-Reason1-7B")
+    assert size is not None
+    clips = [replace(clip, duration=None) for clip in SIM.clips[: how["clips"]]]
+    seconds = 3600 * estimate_hours(size, clips, how["trials"], how["fps"], 1, "vllm")
+    assert 0.8 < seconds / min(one["seconds"]) < 1.25
+    assert 3600 * estimate_hours(size, clips, how["trials"], how["fps"], 1) > 2 * seconds  # transformers
+    text = "\n".join(plan_localize("nvidia/Cosmos-Reason1-7B", RECIPE, "absent", 10, 8, 8, "openai"))
+    assert "vLLM" in text
+
+
 def test_the_video_is_counted_by_the_models_own_budget() -> None:
     tiny = model_size(qwen25())
     assert tiny is not None
