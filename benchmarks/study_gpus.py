@@ -156,6 +156,8 @@ def lengths(folder: Path) -> dict[str, Any]:
     files = [p for p in folder.glob("predictions/*/base-*.jsonl") if not p.name.endswith(".errors.jsonl")]
     rows = [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
     twice = len(rows) - len({(row["clip"], row["trial"]) for row in rows})
+    if not rows:
+        return {"answers in the end": 0}
     return {"answers in the end": len(rows), "asked twice": twice,
             "tokens an answer": round(mean(row["completion_tokens"] for row in rows), 1),
             "tokens a prompt": round(mean(row["prompt_tokens"] for row in rows))}  # fmt: skip
