@@ -86,10 +86,11 @@ def clips_of(count: int) -> Benchmark:
     return replace(benchmark, clips=tuple(clips[:count]))
 
 
-def enlarge(source: Path, target: Path, side: int) -> None:
+def enlarge(source: Path, target: Path, side: int, mirrored: bool = False) -> None:
     """Write a video with its frames resized to squares of `side` pixels."""
-    frames = read(source, None)
-    encode(target, (np.asarray(Picture.fromarray(i).resize((side, side))) for i in frames.images), fps=frames.fps)
+    frames, flip = read(source, None), Picture.Transpose.FLIP_LEFT_RIGHT
+    squares = (Picture.fromarray(image).resize((side, side)) for image in frames.images)
+    encode(target, (np.asarray(s.transpose(flip) if mirrored else s) for s in squares), fps=frames.fps)
 
 
 def prepare(plan: dict[str, Any]) -> None:

@@ -34,27 +34,17 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import numpy as np
 import psutil
-from engine_speed import machine
-from PIL import Image as Picture
+from engine_speed import enlarge, machine
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study.plan import plan_studies
-from tempoloc_nb.video.files import encode, read
 
 STUDY, PROFILE = "04_zero_shot", "gpu8"
 STEMS = {"cube": "cube_stacking", "nut": "nut_pouring", "bridge": "bridge"}
-
-
-def show(source: Path, target: Path, side: int, mirrored: bool) -> None:
-    """Write a video in squares of `side` pixels."""
-    frames, how = read(source, None), Picture.Transpose.FLIP_LEFT_RIGHT
-    squares = (Picture.fromarray(image).resize((side, side)) for image in frames.images)
-    encode(target, (np.asarray(s.transpose(how) if mirrored else s) for s in squares), fps=frames.fps)
 
 
 def name_of(clip: Clip) -> str:
@@ -70,7 +60,7 @@ def recipe_videos(folder: Path, side: int) -> Path:
     for number, clip in enumerate(recipe.clips):
         target = folder / name_of(clip)
         if not target.is_file():
-            show(shown[number % len(shown)], target, side, mirrored=number >= len(shown))
+            enlarge(shown[number % len(shown)], target, side, mirrored=number >= len(shown))
     found = find_videos(recipe, folder)
     assert len(found) == len(recipe.clips), sorted({c.clip for c in recipe.clips} - set(found))
     return folder
@@ -100,6 +90,11 @@ def kill_copy(pid: int) -> bool:
     return False
 
 
+def answer_files(folder: Path) -> list[Path]:
+    """The files of answers below a job's folder."""
+    return [p for p in folder.glob("predictions/*/base-*.jsonl") if not p.name.endswith(".errors.jsonl")]
+
+
 class Job:
     """The command with some parameters, watched from outside."""
 
@@ -109,8 +104,7 @@ class Job:
 
     def answers(self) -> int:
         """How many are written."""
-        files = [p for p in self.folder.glob("predictions/*/base-*.jsonl") if not p.name.endswith(".errors.jsonl")]
-        return sum(p.read_bytes().count(b"\n") for p in files)
+        return sum(p.read_bytes().count(b"\n") for p in answer_files(self.folder))
 
     def ready(self, since: float) -> bool:
         """Whether the engine is loaded: the record of a run is written then."""
@@ -153,8 +147,7 @@ class Job:
 
 def lengths(folder: Path) -> dict[str, Any]:
     """Answers, clips, tokens, from what a job left."""
-    files = [p for p in folder.glob("predictions/*/base-*.jsonl") if not p.name.endswith(".errors.jsonl")]
-    rows = [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for path in answer_files(folder) for line in path.read_text(encoding="utf-8").splitlines()]
     twice = len(rows) - len({(row["clip"], row["trial"]) for row in rows})
     if not rows:
         return {"answers in the end": 0}

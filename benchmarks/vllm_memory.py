@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from engine_speed import machine
+from sft_runs import held
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.files import write_json
@@ -39,12 +40,6 @@ def ask(model: str, videos: str, out: Path) -> None:
     done = run_backend(backend, load_benchmark("recipe"), out, fps=8, trials=10, sampling=sampling, video_root=videos)
     told = {"answers": done.written, "failed": len(done.failed), "seconds": round(time.monotonic() - began, 1)}
     write_json(out.with_suffix(".told"), told | {"start": {k: round(v, 1) for k, v in backend.seconds.items()}})
-
-
-def held() -> list[int]:
-    """What each GPU holds, in MiB."""
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    return [int(line) for line in subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()]
 
 
 def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -70,7 +65,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         time.sleep(0.5)
         now = held()
         for way, (process, gpu) in list(running.items()):
-            found[way]["most"] = max(found[way]["most"], now[gpu])
+            found[way]["most"] = max(found[way]["most"], round(1024 * now[gpu]))
             if process.poll() is not None:
                 del running[way]
                 told = folder / f"{way}.told"
