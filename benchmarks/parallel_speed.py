@@ -65,7 +65,7 @@ def measure(plan: dict[str, Any], way: str) -> dict[str, Any]:
     for seed in range(plan["repeats"] + 1):
         out, began = Path(plan["folder"]) / f"{way.replace(':', '-')}-{seed}.jsonl", time.monotonic()
         done = run_backend(
-            backend, clips_of(plan["clips"]), out, fps=plan["fps"], trials=plan["trials"],
+            backend, clips_of(plan["clips"]), out, fps=plan["fps"], trials=plan["trials" if seed else "warm_trials"],
             sampling=Sampling(max_new_tokens=plan["max_tokens"], seed=1000 * seed), video_root=plan["videos"],
         )  # fmt: skip
         seconds = time.monotonic() - began
@@ -132,7 +132,8 @@ def keep(rows: list[dict[str, Any]], plan: dict[str, Any], output: Path | None) 
     """Print the last row; put all of them into the file `output`, with the machine."""
     print(", ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
     if output:
-        settings = {k: plan[k] for k in ("clips", "trials", "fps", "side", "max_tokens", "random_weights")}
+        told = ("clips", "trials", "warm_trials", "fps", "side", "max_tokens", "random_weights")
+        settings = {k: plan[k] for k in told}
         old = json.loads(output.read_text())["models"] if output.is_file() else {}
         kept = {**old, Path(plan["model"]).name: {"settings": settings, "ways": rows}}
         output.write_text(json.dumps({"on": machine(), "models": kept}, indent=1) + "\n")
@@ -154,6 +155,7 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=15)
     parser.add_argument("--side", type=int, help="enlarge the clips to squares of this many pixels")
     parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--warm-trials", type=int, help="trials of the run that warms up, --trials by default")
     parser.add_argument("--fps", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=200)
     parser.add_argument("--max-model-len", type=int)
@@ -165,7 +167,8 @@ def main() -> None:
         folder = (arguments.folder or Path(name)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         plan = {k: v for k, v in vars(arguments).items() if k not in ("output", "ways")} | {
-            "folder": str(folder), "videos": str(folder / "videos"), "stamped": str(folder / "stamped"),
+            "warm_trials": arguments.warm_trials or arguments.trials, "folder": str(folder),
+            "videos": str(folder / "videos"), "stamped": str(folder / "stamped"),
         }  # fmt: skip
         prepare(plan)
         found: dict[str, dict[str, Any]] = {}
