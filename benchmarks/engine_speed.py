@@ -38,6 +38,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
@@ -50,7 +51,7 @@ from PIL import Image as Picture
 
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
-from tempoloc_nb.core.machine import gpus
+from tempoloc_nb.core.machine import cores, gpus
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
@@ -96,15 +97,20 @@ def enlarge(source: Path, target: Path, side: int, mirrored: bool = False) -> No
 def prepare(plan: dict[str, Any]) -> None:
     """Write the clips, squares of `side` pixels if one is given, and the same with stamps."""
     videos, stamped = Path(plan["videos"]), Path(plan["stamped"])
-    for clip, source in find_videos(clips_of(plan["clips"])).items():
+
+    def write(clip: str, source: Path) -> None:
         target = videos / f"{clip}.mp4"
         if target.is_file():
-            continue
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not plan["side"]:
+        if plan["side"]:
+            enlarge(source, target, plan["side"])
+        else:
             target.write_bytes(source.read_bytes())
-            continue
-        enlarge(source, target, plan["side"])
+
+    found = find_videos(clips_of(plan["clips"]))
+    with ThreadPoolExecutor(cores()) as pool:
+        list(pool.map(write, found, found.values()))
     stamp_videos(videos, stamped, OverlayOptions(fps=plan["fps"]))
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import Task
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
+from ..core.machine import cores
 from .no_video import clip_duration
 from ..prompting.answers import write_answer
 from ..scoring.metrics import Floats
@@ -373,7 +375,9 @@ def motion_answers(benchmark: Benchmark, video_root: Path | str | None = None) -
     """
     videos = find_videos(benchmark, video_root)
     clips = [(c, videos[c.clip]) for c in benchmark.clips if c.clip in videos]
-    return {c.clip: _minima(video, video.stat().st_mtime_ns, len(c.events)) for c, video in clips}
+    with ThreadPoolExecutor(cores()) as pool:  # a video is read on one core
+        found = pool.map(lambda one: _minima(one[1], one[1].stat().st_mtime_ns, len(one[0].events)), clips)
+        return {clip.clip: minima for (clip, _), minima in zip(clips, found, strict=True)}
 
 
 @cache

@@ -39,7 +39,8 @@ from ..video.view import View
 
 # %% auto #0
 __all__ = ['Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels', 'clip_limit',
-           'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'unanswered', 'score']
+           'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'unanswered', 'question',
+           'score']
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
@@ -326,17 +327,19 @@ def predictions(
     """The file of an experiment's predictions: for a publishable profile the shipped one, else made now in `folder`.
 
     What is made now has the profile's clips of each task (the first that have a video) and trials; it is resumable, and
-    its name has a hash of all that was asked, so that studies share it. Raises `TempolocError` if the model cannot be
-    asked; a clip that fails is named on stderr.
+    its name has a hash of all that was asked, so that studies share it. So do experiments that ask the same, as the
+    zero-shot and the fine-tuned one do of a user's own model. Raises `TempolocError` if the model cannot be asked; a
+    clip that fails is named on stderr.
     """
     scale = settings().profile(profile)
     found = committed(experiment, benchmark, backend) if scale.publishable else None
     if found is not None:
         return found
-    asked = _digest(experiment, benchmark, scale.clips_per_task, backend)
-    out = Path(folder) / f"{experiment.name}-{asked}.jsonl"
+    asked = question(experiment, benchmark, scale.clips_per_task, backend)
+    asker = _asker(experiment, Path(folder), asked)
+    out = Path(folder) / f"{asker.name}-{asked}.jsonl"
     summary = run_experiment(
-        experiment, benchmark, out, trials=min(scale.trials, experiment.trials), clips=scale.clips_per_task,
+        asker, benchmark, out, trials=min(scale.trials, experiment.trials), clips=scale.clips_per_task,
         video_root=video_root, backend=backend, data_parallel=data_parallel, tensor_parallel=tensor_parallel,
         progress=sys.stderr.isatty(),
     )
@@ -353,8 +356,11 @@ def unanswered(path: Path) -> str:
     return f"{path.stem}: {clips} no answer ({min(reasons.values())})"
 
 # %% ../../nbs/85_study/70_experiments.ipynb #3cb9b748
-def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: str | Backend) -> str:
-    """8 hexadecimal digits of what is asked of which model."""
+def question(experiment: Experiment, benchmark: Benchmark, clips: int, backend: str | Backend) -> str:
+    """8 hexadecimal digits of what an experiment asks which model about `clips` of each task, but for how often.
+
+    Raises `TempolocError` where the model is not here.
+    """
     if isinstance(backend, str):
         folder = locate_model(experiment.model).folder
         model: Any = [backend, folder_revision(folder) if folder else experiment.model]
@@ -365,6 +371,15 @@ def _digest(experiment: Experiment, benchmark: Benchmark, clips: int, backend: s
         load_prompt(experiment.prompt).texts(), benchmark.name, clips, model,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _asker(experiment: Experiment, folder: Path, asked: str) -> Experiment:
+    """An experiment, under the name of the one that has asked the same as often and keeps its answers in `folder`."""
+    if not (folder / f"{experiment.name}-{asked}.jsonl").is_file():
+        for other in load_experiments().values():
+            if other.trials == experiment.trials and (folder / f"{other.name}-{asked}.jsonl").is_file():
+                return replace(experiment, name=other.name)
+    return experiment
 
 # %% ../../nbs/85_study/70_experiments.ipynb #34031b34
 def score(

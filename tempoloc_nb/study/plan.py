@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from ..core.machine import gpu_count
 from ..core.settings import Profile, settings
 from ..models.estimate import Coverage, Job, assumption, coverage, format_hours, size_line
 from ..models.locate import locate_model
-from .experiments import Experiment, clip_limit, committed, load_experiments
+from .experiments import Experiment, clip_limit, committed, load_experiments, question
 from .models import Models
 from .report import Report
 from .notebooks import default_values, notebook_cells
@@ -55,6 +55,7 @@ class Asked:
     experiment: Experiment
     job: Job | None
     why: str  # where the answers come from
+    question: str = ""  # the same for experiments that ask the same, and share the answers
 
 # %% ../../nbs/85_study/110_plan.ipynb #5e43e00e
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,13 @@ def _ask(models: Models, name: str, clips: Coverage) -> Asked:
         return Asked(experiment, None, str(error))
     part = _limited(models.benchmark, clips.found, experiment, scale)
     job = Job(path, part.clips, min(scale.trials, experiment.trials), experiment.fps, models.backend)
-    return Asked(experiment, job, "asked")
+    asked = question(experiment, models.benchmark, scale.clips_per_task, models.backend)
+    return Asked(experiment, job, "asked", f"{asked} {experiment.trials}")
+
+
+def _jobs(asked: Iterable[Asked]) -> list[Job]:
+    """What is to be asked, each question once."""
+    return list({a.question: a.job for a in asked if a.job is not None}.values())
 
 # %% ../../nbs/85_study/110_plan.ipynb #38906c4e
 def plan_studies(
@@ -132,7 +139,7 @@ def _study_lines(found: StudyPlan, there: int) -> Iterator[str]:
     if found.clips is None:
         yield f"    left out  {planned.why}" if planned.why else "    asks no model"
         return
-    jobs = [a.job for a in found.asked if a.job is not None]
+    jobs = _jobs(found.asked)
     for model in dict.fromkeys(job.model for job in jobs):
         yield f"    model     {size_line(model)}"
     if jobs:
@@ -153,11 +160,11 @@ def plan_lines(plans: Sequence[StudyPlan]) -> list[str]:
     there = gpu_count()
     lines = [line for found in plans for line in _study_lines(found, there)]
     waiting = [found for found in plans if found.planned.state != "unchanged"]
-    once = {a.experiment.name: a.job for found in waiting for a in found.asked if a.job is not None}
+    jobs = _jobs(a for found in waiting for a in found.asked)
     gpus = max((found.gpus for found in plans), default=0)
-    if once:
-        jobs, used = list(once.values()), gpus or min(1, there)
-        lines.append(f"together, each experiment asked once: {_requests(jobs)}, {format_hours(_hours(jobs, used))}")
+    if jobs:
+        used = gpus or min(1, there)
+        lines.append(f"together, each question asked once: {_requests(jobs)}, {format_hours(_hours(jobs, used))}")
         lines.append(assumption(used, jobs[0].backend))
         lines.append("What a run has asked before is kept, and not asked again.")
     if gpus > there:

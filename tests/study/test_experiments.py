@@ -391,6 +391,22 @@ def test_a_quick_study_asks_about_a_few_clips_and_shares_the_answers(tmp_path: P
     assert len({path, *others}) == 5
 
 
+def test_what_two_experiments_ask_alike_is_asked_once(tmp_path: Path) -> None:
+    base, sft = (for_model(ALL[name], "x/y") for name in ("base", "sft"))
+    path = predictions(base, SIM, tmp_path, profile="quick", backend=Truthful())
+    unused = Truthful()
+    assert predictions(sft, SIM, tmp_path, profile="quick", backend=unused) == path
+    assert not unused.asked
+    assert read_record(path)["experiment"]["name"] == "base"
+    # more or fewer trials are another file, and a file of its own comes first
+    few = predictions(replace(sft, trials=1), SIM, tmp_path, profile="quick", backend=Truthful())
+    assert few.name == path.name.replace("base", "sft")
+    assert {row["trial"] for row in rows(few)} == {0}
+    predictions(sft, SIM, tmp_path, profile="quick", backend=Truthful())
+    assert {row["trial"] for row in rows(few)} == {0, 1}
+    assert {row["trial"] for row in rows(path)} == {0, 1}
+
+
 def test_failed_clips_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = asked_clips(ALL["sft"], SIM, 3).clips[1].clip
     predictions(ALL["sft"], SIM, tmp_path, profile="quick", backend=Truthful(bad=[bad]))
