@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -256,6 +257,7 @@ def run_studies(
     if gpus > there:
         way = f"use -p data_parallel {there}" if there else "choose another profile"
         raise TempolocError(f"the profile {profile} needs {gpus} GPUs, found {there}: {way}")
+    importlib.import_module("papermill")  # where it is missing, no earlier run is emptied
     folder = settings().paths.runs / profile
     runs = []
     for notebook in notebooks:

@@ -73,6 +73,17 @@ def test_an_unchanged_run_is_skipped_and_a_changed_one_is_not(write_study: Write
     assert [r.status for r in study.run_studies("quick", {"factor": 5})] == ["done"]
 
 
+def test_an_earlier_run_stays_where_papermill_is_missing(
+    write_study: WriteStudy, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_study("01_one", PARAMETERS, BODY)
+    study.run_studies("quick")
+    monkeypatch.setitem(sys.modules, "papermill", None)
+    with pytest.raises(ModuleNotFoundError, match="papermill"):
+        study.run_studies("quick", {"factor": 5})
+    assert (project / "runs" / "quick" / "01_one" / "tables" / "factor.csv").read_text() == "factor\n2\n"
+
+
 MODEL = """
 model = "tempoloc-tiny"
 video_root = ""
