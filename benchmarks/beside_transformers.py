@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,14 @@ from tempoloc_nb.inference.record import read_record
 from tempoloc_nb.scoring.evaluation import compare, evaluate
 
 
-def table(answers: Path, experiment: str) -> dict[str, Any]:
-    """How the answers compare with an experiment's shipped ones."""
-    record = read_record(answers)
+def table(answers: Path, record: Mapping[str, Any], experiment: str) -> dict[str, Any]:
+    """How the answers, with their record, compare with an experiment's shipped ones."""
     benchmark = load_benchmark(record["settings"]["benchmark"])
     shipped = data_dir() / "predictions" / f"{experiment}.jsonl.xz"
     other, own = (evaluate(path, benchmark).runs[0] for path in (answers, shipped))
-    name = record["settings"]["backend"]  # "vllm", say
+    backend = record["settings"]["backend"]
     rows = [
-        {"task": row.task or "mean", name: round(row.a, 1), "transformers": round(row.b, 1)}
+        {"task": row.task or "mean", backend: round(row.a, 1), "transformers": round(row.b, 1)}
         | {key: round(getattr(row.difference, key), 1) for key in ("value", "low", "high")} | {"p": round(row.p, 4)}
         for row in compare(other, own)
     ]  # fmt: skip
@@ -45,11 +45,12 @@ def main() -> None:
     parser.add_argument("--experiment", default="sft")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    found = table(arguments.answers, arguments.experiment)
+    record = read_record(arguments.answers)
+    found = table(arguments.answers, record, arguments.experiment)
     print(json.dumps(found, indent=1))
     if arguments.output:
         known = json.loads(arguments.output.read_text()) if arguments.output.is_file() else {}
-        write_json(arguments.output, {**known, read_record(arguments.answers)["settings"]["model"]: found})
+        write_json(arguments.output, {**known, record["settings"]["model"]: found})
 
 
 if __name__ == "__main__":

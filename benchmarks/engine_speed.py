@@ -37,7 +37,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -94,23 +94,28 @@ def enlarge(source: Path, target: Path, side: int, mirrored: bool = False) -> No
     encode(target, (np.asarray(s.transpose(flip) if mirrored else s) for s in squares), fps=frames.fps)
 
 
-def prepare(plan: dict[str, Any]) -> None:
-    """Write the clips, squares of `side` pixels if one is given, and the same with stamps."""
-    videos, stamped = Path(plan["videos"]), Path(plan["stamped"])
+def write_all(wanted: Iterable[tuple[Path, Path, bool]], side: int | None) -> None:
+    """Write (source, target, mirrored) videos that are not there yet, as they are where no `side` is given."""
 
-    def write(clip: str, source: Path) -> None:
-        target = videos / f"{clip}.mp4"
+    def write(one: tuple[Path, Path, bool]) -> None:
+        source, target, mirrored = one
         if target.is_file():
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        if plan["side"]:
-            enlarge(source, target, plan["side"])
+        if side:
+            enlarge(source, target, side, mirrored)
         else:
             target.write_bytes(source.read_bytes())
 
-    found = find_videos(clips_of(plan["clips"]))
     with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(write, found, found.values()))
+        list(pool.map(write, wanted))
+
+
+def prepare(plan: dict[str, Any]) -> None:
+    """Write the clips, squares of `side` pixels if one is given, and the same with stamps."""
+    videos, stamped = Path(plan["videos"]), Path(plan["stamped"])
+    found = find_videos(clips_of(plan["clips"]))
+    write_all([(source, videos / f"{clip}.mp4", False) for clip, source in found.items()], plan["side"])
     stamp_videos(videos, stamped, OverlayOptions(fps=plan["fps"]))
 
 

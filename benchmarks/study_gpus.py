@@ -28,21 +28,18 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import psutil
-from engine_speed import enlarge, machine
+from engine_speed import machine, write_all
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.files import write_json
-from tempoloc_nb.core.machine import cores
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study.plan import plan_studies
 
@@ -59,15 +56,8 @@ def name_of(clip: Clip) -> str:
 def recipe_videos(folder: Path, side: int) -> Path:
     """Simulated clips under the names of the recipe's 60 videos, in `folder`; what is there is kept."""
     recipe, shown = load_benchmark("recipe"), list(find_videos(load_benchmark("sim")).values())
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def write(number: int, clip: Clip) -> None:
-        target = folder / name_of(clip)
-        if not target.is_file():
-            enlarge(shown[number % len(shown)], target, side, mirrored=number >= len(shown))
-
-    with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(write, count(), recipe.clips))
+    targets = [folder / name_of(clip) for clip in recipe.clips]
+    write_all([(shown[n % len(shown)], target, n >= len(shown)) for n, target in enumerate(targets)], side)
     found = find_videos(recipe, folder)
     assert len(found) == len(recipe.clips), sorted({c.clip for c in recipe.clips} - set(found))
     return folder

@@ -374,10 +374,13 @@ def motion_answers(benchmark: Benchmark, video_root: Path | str | None = None) -
     `video_root` is the folder of videos that are not shipped. Raises `TempolocError` if there is none.
     """
     videos = find_videos(benchmark, video_root)
-    clips = [(c, videos[c.clip]) for c in benchmark.clips if c.clip in videos]
+    def minima(clip: Clip) -> tuple[float | None, ...]:
+        video = videos[clip.clip]
+        return _minima(video, video.stat().st_mtime_ns, len(clip.events))
+
+    clips = benchmark.only(videos).clips
     with ThreadPoolExecutor(cores()) as pool:  # a video is read on one core
-        found = pool.map(lambda one: _minima(one[1], one[1].stat().st_mtime_ns, len(one[0].events)), clips)
-        return {clip.clip: minima for (clip, _), minima in zip(clips, found, strict=True)}
+        return dict(zip((clip.clip for clip in clips), pool.map(minima, clips), strict=True))
 
 
 @cache

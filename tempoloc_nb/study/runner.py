@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 import shutil
@@ -22,6 +21,7 @@ import tempoloc_nb
 from ..core.errors import TempolocError
 from ..core.files import read_object, write_json, write_text
 from ..core.machine import gpu_count
+from ..core.optional import import_optional
 from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
 from ..models.checkpoints import folder_revision
@@ -249,15 +249,16 @@ def run_studies(
     """Run the studies that know all `overrides`, one after another, into `runs/PROFILE/STUDY/`; write an HTML index.
 
     Raises `TempolocError` before anything runs for unknown profiles, parameters and studies, for a notebook without
-    a `parameters` cell, and where the profile needs more GPUs than there are. A failed notebook, and one that is left
-    out because a model or a training log is not here, is reported in its `StudyRun`, and the others go on.
+    a `parameters` cell, where the profile needs more GPUs than there are, and without papermill. A failed notebook, and
+    one that is left out because a model or a training log is not here, is reported in its `StudyRun`, and the others go
+    on.
     """
     gpus, there = gpus_needed(profile, overrides or {}), gpu_count()
     notebooks = chosen_notebooks(overrides or {}, only)
     if gpus > there:
         way = f"use -p data_parallel {there}" if there else "choose another profile"
         raise TempolocError(f"the profile {profile} needs {gpus} GPUs, found {there}: {way}")
-    importlib.import_module("papermill")  # where it is missing, no earlier run is emptied
+    import_optional("papermill")  # before an earlier run is emptied
     folder = settings().paths.runs / profile
     runs = []
     for notebook in notebooks:

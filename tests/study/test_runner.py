@@ -79,7 +79,7 @@ def test_an_earlier_run_stays_where_papermill_is_missing(
     write_study("01_one", PARAMETERS, BODY)
     study.run_studies("quick")
     monkeypatch.setitem(sys.modules, "papermill", None)
-    with pytest.raises(ModuleNotFoundError, match="papermill"):
+    with pytest.raises(TempolocError, match="papermill is not installed: pip install"):
         study.run_studies("quick", {"factor": 5})
     assert (project / "runs" / "quick" / "01_one" / "tables" / "factor.csv").read_text() == "factor\n2\n"
 
