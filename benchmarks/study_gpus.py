@@ -17,13 +17,15 @@ in squares of `--side` pixels. They say nothing about the recipe's tasks, and a 
 anything: what is measured is speed, and whether every answer is there.
 
 `answering` is from the engine's being ready until the last answer, `loading` from the command to the engine's being
-ready. `of linear` is the rate per GPU beside that of the job `one`. `planned` is what `--plan` says.
+ready, `quarters` from the engine's being ready until a quarter, a half, three quarters and all answers are there. `of
+linear` is the rate per GPU beside that of the job `one`. `planned` is what `--plan` says.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -113,7 +115,7 @@ class Job:
         command = [sys.executable, "-m", "tempoloc_nb", "study", "--profile", PROFILE, "--only", STUDY, *parameters]
         wall, began, before = time.time(), time.monotonic(), self.answers()
         at: dict[str, float] = {}
-        seen = before
+        seen, times = before, []
         with self.log.open("a", encoding="utf-8") as log:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=settings().root)
             while process.poll() is None:
@@ -121,6 +123,7 @@ class Job:
                 if "ready" not in at and self.ready(wall):
                     at["ready"] = now
                 if there > seen:
+                    times += [now] * (there - seen)
                     seen, at["last"] = there, now
                 if kill_at is not None and there >= kill_at and kill_copy(process.pid):
                     kill_at, at["killed"] = None, there
@@ -132,7 +135,8 @@ class Job:
         }
         if {"ready", "last"} <= set(at):
             answering = at["last"] - at["ready"]
-            told |= {"loading": round(at["ready"] - began, 1), "answering": round(answering, 1),
+            quarters = [round(times[math.ceil(len(times) * q / 4) - 1] - at["ready"], 1) for q in range(1, 5)]
+            told |= {"loading": round(at["ready"] - began, 1), "answering": round(answering, 1), "quarters": quarters,
                      "answers a second": round((seen - before) / answering, 2)}  # fmt: skip
         return told | ({"a copy killed after": at["killed"]} if "killed" in at else {})
 

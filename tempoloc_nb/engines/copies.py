@@ -63,8 +63,6 @@ def _load_vllm(device: str, threads: int, options: dict[str, Any]) -> Backend:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     else:
         os.environ["CUDA_VISIBLE_DEVICES"] = device.removeprefix("cuda:")
-    if options.get("tensor_parallel", 1) == 1:
-        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # this is a process of its own already
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that vLLM ends the processes that it started
     from tempoloc_nb.engines.vllm_offline import VLLMBackend
 
@@ -83,6 +81,8 @@ def _ending() -> Iterator[None]:
 def _work(pipe: Connection, engine: str, device: str, threads: int, options: dict[str, Any]) -> None:
     """A worker: loads the model, then answers what comes through the pipe until that is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends the workers
+    if engine == "vllm":
+        os.setsid()  # what vLLM starts is in this process's group: see `_Worker.end_group`
     with suppress(EOFError, OSError), _ending():  # the parent is gone
         try:
             backend = {"hf": _load_hf, "vllm": _load_vllm}[engine](device, threads, options)
@@ -107,8 +107,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, engine, device, threads, options)
-        # vLLM starts processes of its own, which a daemon must not
-        self.process = context.Process(target=_work, args=arguments, name=self.name, daemon=engine == "hf")
+        self._groups = engine == "vllm"  # it starts processes of its own, which a daemon must not
+        self.process = context.Process(target=_work, args=arguments, name=self.name, daemon=not self._groups)
         self.process.start()
         theirs.close()  # so that its end is noticed here
 
@@ -118,9 +118,19 @@ class _Worker:
             return self.pipe.recv()
         except (EOFError, OSError):
             self.process.join(10)
+            self.end_group()
             code = self.process.exitcode
             killed = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
             raise TempolocError(f"{self.name} {killed}; run the same command again for what is missing") from None
+
+    def end_group(self) -> None:
+        """Kill what is left of the process and of those that it started: vLLM's engine outlives a killed parent."""
+        if self.process.is_alive():
+            self.process.kill()
+        if self._groups and self.process.pid:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.join(1)
 
 # %% ../../nbs/35_engines/70_copies.ipynb #ebb1a796
 def _stop(workers: Sequence[_Worker]) -> None:
@@ -130,8 +140,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
         worker.process.terminate()
     for worker in workers:
         worker.process.join(5)
-        if worker.process.is_alive():
-            worker.process.kill()
+        worker.end_group()
 
 # %% ../../nbs/35_engines/70_copies.ipynb #0acaba1b
 class ParallelBackend:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from asking import check_nearly_all, requests, texts
+import os
+import signal
+
+import psutil
+from asking import SHORT, check_nearly_all, requests, texts
 from wide_models import qwen25
 
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.copies import ParallelBackend
 from tempoloc_nb.engines.make import make_engine
+
+
+def engines(pid: int) -> list[psutil.Process]:
+    """The engines of vLLM that live below a process."""
+    living = [p for p in psutil.Process(pid).children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+    return [p for p in living if "EngineCore" in " ".join(p.cmdline())]
 
 
 def test_two_copies_answer_as_one_does() -> None:
@@ -21,3 +32,23 @@ def test_two_copies_answer_as_one_does() -> None:
     check_nearly_all(both, texts(one, asked))
     assert len(both) == len(asked) == 4
     one.close()  # type: ignore[attr-defined]
+
+
+def test_a_killed_copy_leaves_no_engine() -> None:
+    """The other finishes its share; the dead one's clips are named, and its engine gives its memory back."""
+    asked = requests(count=4, trials=2)
+    two = ParallelBackend(qwen25(), 2, engine="vllm", title="untrained")
+    first = two._workers[0].process.pid
+    assert first
+    orphans = engines(first)
+    assert orphans, "a copy's engine is a process of its own"
+    os.kill(first, signal.SIGKILL)
+    found = {request.clip: answer for request, answer in two.stream(asked, SHORT)}
+    failed = [str(answer) for answer in found.values() if isinstance(answer, TempolocError)]
+    assert len(found) == 4
+    assert len(failed) == 2
+    assert all("was killed by signal 9; run the same command again" in text for text in failed)
+    assert not psutil.wait_procs(orphans, timeout=30)[1]
+    assert len(texts(two, asked)) == 4, "the next question finds new processes"
+    two.close()
+    assert not engines(os.getpid())
