@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
@@ -172,6 +172,18 @@ class VLLMEngine:
         for trial in others:
             self._enter(flight, trial)
         flight.prompt = {}
+
+    def rehearse(self, request: Request, prompt: Mapping[str, Any], count: int) -> None:
+        """Have a rendered prompt answered in 1, 2, … `count` tokens, so that tokens are drawn in batches of every size.
+
+        vLLM compiles the kernels that draw them for batches of some sizes each, in seconds, when it first meets one.
+        """
+        for tokens in range(1, count + 1):
+            params = sampling_params(self.vllm, request, replace(self.sampling, max_new_tokens=tokens), tokens)
+            params.ignore_eos = True
+            self.core.add_request(str(next(self.numbers)), self._sent(prompt), params)
+        while self.core.has_unfinished_requests():
+            self.core.step()
 
     def abort(self, numbers: Iterable[str]) -> None:
         """Take prompts out of the engine unanswered, and with them the trials that wait for them."""

@@ -38,14 +38,16 @@ from ..prompting.sampling import Sampling
 from ..video.view import GREY, ClipInputs, frame_pixels
 
 # %% auto #0
-__all__ = ['import_vllm', 'failure', 'keep_memory_whole', 'engine_arguments', 'VLLMBackend']
+__all__ = ['BATCHES', 'import_vllm', 'failure', 'keep_memory_whole', 'engine_arguments', 'VLLMBackend']
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #a943b452
 def import_vllm() -> Any:
     """vLLM, quiet; raises `TempolocError` saying what to install."""
+    kernels = Path(os.environ.get("TRITON_HOME", Path.home())) / ".triton" / "cache"  # Triton's own place
     wanted = {
         "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_LOGGING_STREAM": "ext://sys.stderr", "VLLM_NO_USAGE_STATS": "1",
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # torch, once used here, does not survive a fork
+        "TRITON_CACHE_DIR": str(kernels),  # else vLLM keeps the kernels of each model and setting apart
     }  # fmt: skip
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
@@ -142,6 +144,9 @@ def engine_arguments(
     return {**arguments, "dtype": arguments.get("dtype") or ("float32" if on_cpu else "auto")}
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #4dd03ff8
+BATCHES = 96  # sizes of batch that are tried at the start: vLLM 0.32 has one kernel for all from 65 on
+
+
 class VLLMBackend:
     """Answers requests with a vLLM engine on this machine. See `protocol.Backend`.
 
@@ -201,7 +206,7 @@ class VLLMBackend:
         self.seconds[what] = monotonic() - began
 
     def _warm_up(self) -> None:
-        """Ask about grey frames in four trials, so that the kernels of first use are compiled."""
+        """Ask about grey frames, so that the kernels of first use are compiled: in four trials, and in many."""
         frames, prompt = np.full((16, 252, 252, 3), GREY, dtype=np.uint8), load_prompt("tiny")
         times = tuple(i / 4 for i in range(len(frames)))
         asked = Request("first answers", "", Path(), ("nothing",), prompt, 4.0, trials=tuple(range(4)))
@@ -210,11 +215,13 @@ class VLLMBackend:
         shown = prepare(ClipInputs(frames, times, 4.0, pixels), messages, self.processor, self.total_pixels)
         sampling = Sampling(temperature=0.6, top_p=0.95, repetition_penalty=1.15, max_new_tokens=16)
         engine = VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
-        engine.add(asked, shown.fps, engine.render(fit(shown, self.processor)))
+        rendered = engine.render(fit(shown, self.processor))
+        engine.add(asked, shown.fps, rendered)
         while engine.running:
             for _, answer in engine.step():
                 if isinstance(answer, TempolocError):
                     raise answer
+        engine.rehearse(asked, rendered, BATCHES)
 
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers."""

@@ -171,7 +171,7 @@ def estimate_hours(
 # %% ../../nbs/30_models/70_estimate.ipynb #6f9a334c
 def assumption(gpus: int, backend: str = "hf") -> str:
     """What `estimate_hours` takes for granted, in a line."""
-    copies = f"; {gpus} copies taken for {gpus} times as fast (two in vLLM were 1.2 to 1.7 times)" if gpus > 1 else ""
+    copies = f"; {gpus} copies taken for {gpus} times as fast (two in vLLM were 1.2 to 1.8 times)" if gpus > 1 else ""
     return (
         f"estimated, not measured: {_speed(gpus, backend)}; answers of {ANSWER_TOKENS} tokens; loading and reading"
         f" videos not counted{copies}"

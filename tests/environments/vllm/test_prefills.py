@@ -12,6 +12,7 @@ import pytest
 from asking import SHORT, ask, requests
 from video_clips import write_clip
 
+from tempoloc_nb.engines import vllm_offline
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 
 
@@ -49,3 +50,21 @@ def test_long_prompts_with_seeds(backend: VLLMBackend, tmp_path: Path) -> None:
     (answers,) = ask(backend, [replace(request, video=long)], SHORT).values()
     assert [r.trial for r in answers] == [0, 1]
     assert answers[0].prompt_tokens > 4096
+
+
+def test_a_rehearsal_draws_batches_of_every_size(backend: VLLMBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU does before it is ready: a batch of each size, down to one, and nothing is left in the engine."""
+    monkeypatch.setattr(vllm_offline, "BATCHES", 7)
+    core, ends = backend.llm.llm_engine, list[list[int]]()
+    step = core.step
+
+    def watched() -> Any:
+        outputs = step()
+        ends.append([len(o.outputs[0].token_ids) for o in outputs if o.finished])
+        return outputs
+
+    monkeypatch.setattr(core, "step", watched)
+    backend._warm_up()
+    assert [tokens for tokens in ends if tokens][-7:] == [[1], [2], [3], [4], [5], [6], [7]]
+    assert not core.has_unfinished_requests()
+    assert len(ask(backend, requests(1), SHORT)) == 1
