@@ -328,8 +328,8 @@ def predictions(
 
     What is made now has the profile's clips of each task (the first that have a video) and trials; it is resumable, and
     its name has a hash of all that was asked, so that studies share it. So do experiments that ask the same, as the
-    zero-shot and the fine-tuned one do of a user's own model. Raises `TempolocError` if the model cannot be asked; a
-    clip that fails is named on stderr.
+    zero-shot and the fine-tuned one do of a user's own model. Raises `TempolocError` if the model cannot be asked, or
+    answers no clip; a clip that fails is named on stderr.
     """
     scale = settings().profile(profile)
     found = committed(experiment, benchmark, backend) if scale.publishable else None
@@ -344,6 +344,8 @@ def predictions(
         progress=sys.stderr.isatty(),
     )
     summary.tell_failures()
+    if summary.failed and not summary.written + summary.kept:
+        raise TempolocError(unanswered(out))
     return out
 
 

@@ -413,6 +413,15 @@ def test_failed_clips_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert f"tempoloc: {bad}: no good" in capsys.readouterr().err
 
 
+def test_a_model_that_answers_no_clip_says_why(tmp_path: Path) -> None:
+    """Rather than that there is nothing to score."""
+    bad = [clip.clip for clip in SIM.clips]
+    with pytest.raises(TempolocError, match=r"sft-\w+: \d+ clips have no answer \(.*no good\)"):
+        predictions(ALL["sft"], SIM, tmp_path, profile="quick", backend=Truthful(bad=bad))
+    done = predictions(ALL["sft"], SIM, tmp_path, profile="quick", backend=Truthful())
+    assert {row["clip"] for row in rows(done)}
+
+
 def ship(data: Path, name: str, tmp_path: Path, benchmark: Benchmark = FEW, **kwargs: Any) -> Path:
     out = tmp_path / f"{name}.jsonl"
     run_experiment(ALL[name], benchmark, out, backend=Truthful(), **kwargs)
