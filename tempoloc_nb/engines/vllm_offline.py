@@ -279,7 +279,7 @@ class VLLMBackend:
         self, engine: VLLMEngine, source: Iterator[Request], dead: type[Exception]
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         """Each request and its answer, while threads decode the next videos and one makes prompts of them."""
-        reading = deque[tuple[Request, Future[tuple[float, dict[str, Any]]]]]()
+        reading, read = deque[tuple[Request, Future[tuple[float, dict[str, Any]]]]](), 0
         room = engine.core.vllm_config.scheduler_config.max_num_seqs
 
         def rendered(decoded: Future[Shown]) -> tuple[float, dict[str, Any]]:
@@ -289,12 +289,14 @@ class VLLMBackend:
         with ThreadPoolExecutor(self._threads) as decoders, ThreadPoolExecutor(1) as renderer:
             try:
                 while True:
-                    for request in islice(source, self._threads + 1 - len(reading)):
+                    # few at first: many threads share Python's lock, and the engine waits for the first video
+                    for request in islice(source, min(self._threads, 2 * read + 2) + 1 - len(reading)):
                         decoded = decoders.submit(self._show, request)
                         reading.append((request, renderer.submit(rendered, decoded)))
                     busy = len(engine.running) + engine.waiting
                     if reading and busy < room and (reading[0][1].done() or not engine.running):
                         request, made = reading.popleft()
+                        read += 1
                         try:
                             engine.add(request, *made.result())
                         except dead:

@@ -13,6 +13,8 @@ from asking import SHORT, ask, requests
 from video_clips import write_clip
 
 from tempoloc_nb.engines import vllm_offline
+from tempoloc_nb.engines.protocol import Request
+from tempoloc_nb.engines.vllm_engine import VLLMEngine
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 
 
@@ -68,3 +70,26 @@ def test_a_rehearsal_draws_batches_of_every_size(backend: VLLMBackend, monkeypat
     assert [tokens for tokens in ends if tokens][-7:] == [[1], [2], [3], [4], [5], [6], [7]]
     assert not core.has_unfinished_requests()
     assert len(ask(backend, requests(1), SHORT)) == 1
+
+
+def test_the_first_video_is_not_read_among_many(backend: VLLMBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads start one after the other: what has been begun when the first, second, … clip enters the engine."""
+    asked = [replace(r, clip=f"{r.clip}/{i}") for i in range(4) for r in requests(4)]
+    begun, entered = list[str](), list[int]()
+    add = VLLMEngine.add
+
+    def source() -> Iterator[Request]:
+        for request in asked:
+            begun.append(request.clip)
+            yield request
+
+    def watched(engine: VLLMEngine, request: Request, *rest: Any) -> None:
+        entered.append(len(begun))
+        add(engine, request, *rest)
+
+    monkeypatch.setattr(backend, "_threads", 8)
+    monkeypatch.setattr(VLLMEngine, "add", watched)
+    found = dict((request.clip, answer) for request, answer in backend.stream(source(), SHORT))
+    assert list(begun) == [request.clip for request in asked]
+    assert len(found) == 16
+    assert entered[:5] == [3, 6, 9, 12, 13]
