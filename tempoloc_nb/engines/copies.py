@@ -59,6 +59,7 @@ def _load_hf(device: str, threads: int, options: dict[str, Any]) -> Backend:
 
 def _load_vllm(device: str, threads: int, options: dict[str, Any]) -> Backend:
     """A copy of the model in vLLM, which sees no other GPU than its own."""
+    os.setsid()  # what vLLM starts is in this process's group: see `_Worker.end_group`
     if threads:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     else:
@@ -81,8 +82,6 @@ def _ending() -> Iterator[None]:
 def _work(pipe: Connection, engine: str, device: str, threads: int, options: dict[str, Any]) -> None:
     """A worker: loads the model, then answers what comes through the pipe until that is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends the workers
-    if engine == "vllm":
-        os.setsid()  # what vLLM starts is in this process's group: see `_Worker.end_group`
     with suppress(EOFError, OSError), _ending():  # the parent is gone
         try:
             backend = {"hf": _load_hf, "vllm": _load_vllm}[engine](device, threads, options)

@@ -43,11 +43,9 @@ __all__ = ['BATCHES', 'import_vllm', 'failure', 'keep_memory_whole', 'engine_arg
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #a943b452
 def import_vllm() -> Any:
     """vLLM, quiet; raises `TempolocError` saying what to install."""
-    kernels = Path(os.environ.get("TRITON_HOME", Path.home())) / ".triton" / "cache"  # Triton's own place
     wanted = {
         "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_LOGGING_STREAM": "ext://sys.stderr", "VLLM_NO_USAGE_STATS": "1",
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # torch, once used here, does not survive a fork
-        "TRITON_CACHE_DIR": str(kernels),  # else vLLM keeps the kernels of each model and setting apart
     }  # fmt: skip
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
@@ -57,6 +55,8 @@ def import_vllm() -> Any:
     )
     check_version("vllm", vllm.__version__)
     check_version("transformers beside vllm", transformers.__version__)
+    # in one place: vLLM keeps the kernels of each model and each setting apart
+    os.environ.setdefault("TRITON_CACHE_DIR", str(Path(vllm.envs.VLLM_CACHE_ROOT) / "triton"))
     return vllm
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #06c6a4b4

@@ -14,7 +14,7 @@ from wide_models import qwen25 as folder
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.vllm_offline import VLLMBackend
+from tempoloc_nb.engines.vllm_offline import VLLMBackend, import_vllm
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.prompting.prompts import load_prompt
@@ -68,3 +68,14 @@ def test_too_little_memory_is_one_line(capfd: pytest.CaptureFixture[str]) -> Non
         VLLMBackend(folder(), options={"num_gpu_blocks_override": 1})
     assert "\n" not in str(found.value)
     assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_kernels_are_kept_in_one_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Under vLLM's own folder of what it keeps, or where the user wants them."""
+    monkeypatch.delenv("TRITON_CACHE_DIR")
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path))
+    import_vllm()
+    assert Path(os.environ["TRITON_CACHE_DIR"]).parent == tmp_path
+    monkeypatch.setenv("TRITON_CACHE_DIR", "elsewhere")
+    import_vllm()
+    assert os.environ["TRITON_CACHE_DIR"] == "elsewhere"
