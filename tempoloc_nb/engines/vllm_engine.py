@@ -79,6 +79,11 @@ class VLLMEngine:
     share: float = 0.0
     last: float = 0.0
 
+    @property
+    def room(self) -> int:
+        """How many prompts are answered at a time, at most."""
+        return int(self.core.vllm_config.scheduler_config.max_num_seqs)
+
     def _tick(self) -> None:
         now = monotonic()
         if self.running:

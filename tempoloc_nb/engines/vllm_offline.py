@@ -221,7 +221,7 @@ class VLLMBackend:
             for _, answer in engine.step():
                 if isinstance(answer, TempolocError):
                     raise answer
-        engine.rehearse(asked, rendered, BATCHES)
+        engine.rehearse(asked, rendered, min(BATCHES, engine.room))
 
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers."""
@@ -280,7 +280,6 @@ class VLLMBackend:
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         """Each request and its answer, while threads decode the next videos and one makes prompts of them."""
         reading, read = deque[tuple[Request, Future[tuple[float, dict[str, Any]]]]](), 0
-        room = engine.core.vllm_config.scheduler_config.max_num_seqs
 
         def rendered(decoded: Future[Shown]) -> tuple[float, dict[str, Any]]:
             shown = decoded.result()
@@ -294,7 +293,7 @@ class VLLMBackend:
                         decoded = decoders.submit(self._show, request)
                         reading.append((request, renderer.submit(rendered, decoded)))
                     busy = len(engine.running) + engine.waiting
-                    if reading and busy < room and (reading[0][1].done() or not engine.running):
+                    if reading and busy < engine.room and (reading[0][1].done() or not engine.running):
                         request, made = reading.popleft()
                         read += 1
                         try:
