@@ -115,29 +115,27 @@ class Job:
         command = [sys.executable, "-m", "tempoloc_nb", "study", "--profile", PROFILE, "--only", STUDY, *parameters]
         wall, began, before = time.time(), time.monotonic(), self.answers()
         at: dict[str, float] = {}
-        seen, times = before, []
+        times: list[float] = []  # when each answer was seen
         with self.log.open("a", encoding="utf-8") as log:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=settings().root)
             while process.poll() is None:
                 now, there = time.monotonic(), self.answers()
                 if "ready" not in at and self.ready(wall):
                     at["ready"] = now
-                if there > seen:
-                    times += [now] * (there - seen)
-                    seen, at["last"] = there, now
+                times += [now] * (there - before - len(times))
                 if kill_at is not None and there >= kill_at and kill_copy(process.pid):
                     kill_at, at["killed"] = None, there
                 time.sleep(0.1)
         told = {
             "exit status": process.returncode,
             "seconds": round(time.monotonic() - began, 1),
-            "answers": seen - before,
+            "answers": len(times),
         }
-        if {"ready", "last"} <= set(at):
-            answering = at["last"] - at["ready"]
-            quarters = [round(times[math.ceil(len(times) * q / 4) - 1] - at["ready"], 1) for q in range(1, 5)]
-            told |= {"loading": round(at["ready"] - began, 1), "answering": round(answering, 1), "quarters": quarters,
-                     "answers a second": round((seen - before) / answering, 2)}  # fmt: skip
+        if "ready" in at and times:
+            quarters = [times[math.ceil(len(times) * q / 4) - 1] - at["ready"] for q in range(1, 5)]
+            told |= {"loading": round(at["ready"] - began, 1), "answering": round(quarters[-1], 1),
+                     "quarters": [round(seconds, 1) for seconds in quarters],
+                     "answers a second": round(len(times) / quarters[-1], 2)}  # fmt: skip
         return told | ({"a copy killed after": at["killed"]} if "killed" in at else {})
 
     def keep(self, folder: Path) -> None:

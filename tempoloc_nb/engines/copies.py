@@ -106,8 +106,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, engine, device, threads, options)
-        self._groups = engine == "vllm"  # it starts processes of its own, which a daemon must not
-        self.process = context.Process(target=_work, args=arguments, name=self.name, daemon=not self._groups)
+        # vLLM starts processes of its own, which a daemon must not
+        self.process = context.Process(target=_work, args=arguments, name=self.name, daemon=engine == "hf")
         self.process.start()
         theirs.close()  # so that its end is noticed here
 
@@ -126,7 +126,7 @@ class _Worker:
         """Kill what is left of the process and of those that it started: vLLM's engine outlives a killed parent."""
         if self.process.is_alive():
             self.process.kill()
-        if self._groups and self.process.pid:
+        if not self.process.daemon and self.process.pid:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.process.join(1)

@@ -126,11 +126,15 @@ class VLLMEngine:
         self.waiting += len(others)
 
     def _enter(self, flight: _Flight, trial: int, *, tell: bool = False) -> None:
-        params = sampling_params(self.vllm, flight.request, self.sampling, trial, tell=tell)
-        number = str(next(self.numbers))
-        self.core.add_request(number, self._sent(flight.prompt), params)
+        number = self._give(flight.prompt, sampling_params(self.vllm, flight.request, self.sampling, trial, tell=tell))
         self._tick()
         self.running[number] = flight, trial, self.share
+
+    def _give(self, prompt: Mapping[str, Any], params: Any) -> str:
+        """Give the engine a prompt under a new number, which is returned."""
+        number = str(next(self.numbers))
+        self.core.add_request(number, self._sent(prompt), params)
+        return number
 
     def _sent(self, prompt: Mapping[str, Any]) -> Mapping[str, Any]:
         """A prompt, without its frames where the engine's process holds them."""
@@ -186,7 +190,7 @@ class VLLMEngine:
         for tokens in range(1, count + 1):
             params = sampling_params(self.vllm, request, replace(self.sampling, max_new_tokens=tokens), tokens)
             params.ignore_eos = True
-            self.core.add_request(str(next(self.numbers)), self._sent(prompt), params)
+            self._give(prompt, params)
         while self.core.has_unfinished_requests():
             self.core.step()
 

@@ -206,10 +206,10 @@ class VLLMBackend:
         self.seconds[what] = monotonic() - began
 
     def _warm_up(self) -> None:
-        """Ask about grey frames, so that the kernels of first use are compiled: in four trials, and in many."""
+        """Ask about grey frames, so that the kernels of first use are compiled: once, then in batches of every size."""
         frames, prompt = np.full((16, 252, 252, 3), GREY, dtype=np.uint8), load_prompt("tiny")
         times = tuple(i / 4 for i in range(len(frames)))
-        asked = Request("first answers", "", Path(), ("nothing",), prompt, 4.0, trials=tuple(range(4)))
+        asked = Request("first answers", "", Path(), ("nothing",), prompt, 4.0)
         pixels = frame_pixels(self.processor, len(frames), self.total_pixels)
         messages = prompt.messages(asked.labels)
         shown = prepare(ClipInputs(frames, times, 4.0, pixels), messages, self.processor, self.total_pixels)

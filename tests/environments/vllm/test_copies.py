@@ -7,17 +7,12 @@ import signal
 
 import psutil
 from asking import SHORT, check_nearly_all, requests, texts
+from vllm_processes import engines
 from wide_models import qwen25
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.copies import ParallelBackend
 from tempoloc_nb.engines.make import make_engine
-
-
-def engines(pid: int) -> list[psutil.Process]:
-    """The engines of vLLM that live below a process."""
-    living = [p for p in psutil.Process(pid).children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
-    return [p for p in living if "EngineCore" in " ".join(p.cmdline())]
 
 
 def test_two_copies_answer_as_one_does() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from vllm_processes import engines
 from wide_models import qwen25 as folder
 
 from tempoloc_nb.clips.manifest import load_benchmark
@@ -22,31 +22,17 @@ from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 
-def children(parent: int) -> list[int]:
-    """Processes below `parent`, the deepest last."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True).stdout.split()
-    return [pid for child in map(int, found) for pid in (child, *children(child))]
-
-
-def engine_of(backend: VLLMBackend, before: set[int]) -> int:
-    """The first process that the back end started and that is vLLM's engine."""
-    for pid in children(os.getpid()):
-        name = Path(f"/proc/{pid}/cmdline")
-        if pid not in before and name.is_file() and "EngineCore" in name.read_text():
-            return pid
-    raise AssertionError("no process of vLLM's engine found")
-
-
 def test_a_killed_engine(tmp_path: Path) -> None:
     sim = load_benchmark("sim").head(1)
     videos = find_videos(sim)
     four = plan_requests(sim, videos, 4, 4, View("pair"), load_prompt("tiny"))[:4]
     asked = [replace(r, clip=f"{r.clip}-{i}") for i in range(20) for r in four]
-    before = set(children(os.getpid()))
+    before = engines(os.getpid())
     backend = VLLMBackend(folder())
     stream = backend.stream(asked, Sampling(temperature=1.0, max_new_tokens=400))
     next(stream)
-    os.kill(engine_of(backend, before), signal.SIGKILL)
+    (own,) = [p for p in engines(os.getpid()) if p not in before]
+    own.kill()
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(300)  # rather than wait for ever
     try:
