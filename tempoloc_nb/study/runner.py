@@ -140,27 +140,58 @@ def result_hashes(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): file_hash(p) for p in kept}
 
 # %% ../../nbs/85_study/90_runner.ipynb #2accde88
+_STARTS = 3
+
+
 def _execute(notebook: Path, values: Mapping[str, Any], folder: Path) -> tuple[int | None, str]:
     """Execute a study into `folder`; (cell, error) of the first failure, (None, "") where there is none."""
-    import papermill
+    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
-    try:
-        papermill.execute_notebook(
-            os.path.relpath(notebook),  # relative: papermill writes its paths into the notebook
-            os.path.relpath(folder / "notebook.ipynb"),
-            {**values, "output": os.path.relpath(folder, notebook.parent)},
-            cwd=str(notebook.parent),
-            progress_bar=False,
-            kernel_name="python3",
-            # Otherwise every kernel warns on stderr that its sockets on this machine are not encrypted.
-            extra_arguments=["--IPKernelApp.log_level=ERROR"],
-        )
-    except PapermillExecutionError as error:
-        count = error.exec_count or 0
-        lines = str(error.evalue).splitlines() or [""]
-        return (count - 1 if count > 1 else count or None), f"{error.ename}: {lines[0]}"
-    return None, ""
+    executed = folder / "notebook.ipynb"
+    why = ""
+    for _ in range(_STARTS):
+        try:
+            _run_cells(notebook, {**values, "output": os.path.relpath(folder, notebook.parent)}, executed)
+        except PapermillExecutionError as error:
+            lines = str(error.evalue).splitlines() or [""]
+            return _readers_cell(error.exec_count or 0), f"{error.ename}: {lines[0]}"
+        except DeadKernelError:
+            return _readers_cell(_cells_begun(executed)), "its kernel died, perhaps for want of memory"
+        except RuntimeError as error:  # jupyter_client's, of a kernel that does not start
+            if _cells_begun(executed):
+                raise
+            why = str(error)
+        else:
+            return None, ""
+    return None, f"its kernel did not start, tried {_STARTS} times: {why}"
+
+
+def _run_cells(notebook: Path, values: Mapping[str, Any], executed: Path) -> None:
+    """Run the notebook by papermill, which writes it to `executed` cell by cell."""
+    import papermill
+
+    papermill.execute_notebook(
+        os.path.relpath(notebook),  # relative: papermill writes its paths into the notebook
+        os.path.relpath(executed),
+        dict(values),
+        cwd=str(notebook.parent),
+        progress_bar=False,
+        kernel_name="python3",
+        # Otherwise every kernel warns on stderr that its sockets on this machine are not encrypted.
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
+    )
+
+
+def _cells_begun(executed: Path) -> int:
+    """How many code cells of an executed notebook were begun, papermill's own among them."""
+    cells = read_object(executed, "notebook")["cells"] if executed.is_file() else []
+    return sum(c["cell_type"] == "code" and bool(c["metadata"]["papermill"]["start_time"]) for c in cells)
+
+
+def _readers_cell(count: int) -> int | None:
+    """The reader's number of a cell from papermill's count; None for 0."""
+    return count - 1 if count > 1 else count or None
 
 # %% ../../nbs/85_study/90_runner.ipynb #4960f4c5
 def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], folder: Path) -> StudyRun:

@@ -210,6 +210,55 @@ def runs(pid: str) -> bool:
         return False
 
 
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Path]:
+    """Let the first so many kernels end as they start, as one does whose port another program took meanwhile."""
+
+    def write(failures: int) -> Path:
+        starts, spec = tmp_path / "starts", tmp_path / "jupyter" / "kernels" / "python3"
+        spec.mkdir(parents=True)
+        code = (
+            f"import runpy; p = {str(starts)!r}; open(p, 'a').write('.')\n"
+            f"if len(open(p).read()) <= {failures}: raise SystemExit(1)\n"
+            "runpy.run_module('ipykernel_launcher', run_name='__main__', alter_sys=True)"
+        )
+        argv = [sys.executable, "-c", code, "-f", "{connection_file}"]
+        (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "x", "language": "python"}))
+        monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+        return starts
+
+    return write
+
+
+def test_a_kernel_that_does_not_start_is_started_again(
+    write_study: WriteStudy, project: Path, kernel: Callable[[int], Path]
+) -> None:
+    starts = kernel(1)
+    write_study("01_one", PARAMETERS, BODY)
+    assert [r.status for r in study.run_studies("quick")] == ["done"]
+    assert starts.read_text() == ".."
+    assert (project / "runs" / "quick" / "01_one" / "tables" / "factor.csv").is_file()
+
+
+def test_a_kernel_that_never_starts_fails_its_study(write_study: WriteStudy, kernel: Callable[[int], Path]) -> None:
+    starts = kernel(100)
+    write_study("01_one", PARAMETERS, BODY)
+    (run,) = study.run_studies("quick")
+    assert starts.read_text() == "..."
+    assert str(run).startswith("FAILED in no cell")
+    assert "its kernel did not start, tried 3 times" in run.error
+
+
+def test_a_kernel_that_dies_fails_its_study_and_no_other(write_study: WriteStudy, project: Path) -> None:
+    """As where memory ran out and the system killed it."""
+    write_study("01_dies", PARAMETERS, "import os, signal", "os.kill(os.getpid(), signal.SIGKILL)", "1 + 1")
+    write_study("02_lives", PARAMETERS, BODY)
+    dies, lives = study.run_studies("quick")
+    assert (dies.status, dies.cell, lives.status) == ("failed", 3, "done")
+    assert dies.error == "its kernel died, perhaps for want of memory"
+    assert (project / "runs" / "quick" / "index.html").is_file()
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="there is no /proc to look for processes in")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_study_that_is_ended_leaves_no_process(
