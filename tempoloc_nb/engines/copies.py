@@ -59,7 +59,6 @@ def _load_hf(device: str, threads: int, options: dict[str, Any]) -> Backend:
 
 def _load_vllm(device: str, threads: int, options: dict[str, Any]) -> Backend:
     """A copy of the model in vLLM, which sees no other GPU than its own."""
-    os.setsid()  # what vLLM starts is in this process's group: see `_Worker.end_group`
     if threads:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     else:
@@ -117,19 +116,9 @@ class _Worker:
             return self.pipe.recv()
         except (EOFError, OSError):
             self.process.join(10)
-            self.end_group()
             code = self.process.exitcode
             killed = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
             raise TempolocError(f"{self.name} {killed}; run the same command again for what is missing") from None
-
-    def end_group(self) -> None:
-        """Kill what is left of the process and of those that it started: vLLM's engine outlives a killed parent."""
-        if self.process.is_alive():
-            self.process.kill()
-        if not self.process.daemon and self.process.pid:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.join(1)
 
 # %% ../../nbs/35_engines/70_copies.ipynb #ebb1a796
 def _stop(workers: Sequence[_Worker]) -> None:
@@ -139,7 +128,9 @@ def _stop(workers: Sequence[_Worker]) -> None:
         worker.process.terminate()
     for worker in workers:
         worker.process.join(5)
-        worker.end_group()
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join(1)
 
 # %% ../../nbs/35_engines/70_copies.ipynb #0acaba1b
 class ParallelBackend:

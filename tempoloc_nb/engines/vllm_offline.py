@@ -14,7 +14,7 @@ import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from itertools import count, islice
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -32,6 +32,7 @@ from ..core.optional import import_optional
 from .protocol import Request, Response, clip_error
 from .qwen import Shown, check_version, fit, prepare, show, tested_transformers
 from .vllm_engine import VLLMEngine
+from .vllm_parent import engines_end_with_this_process
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..prompting.prompts import load_prompt
 from ..prompting.sampling import Sampling
@@ -181,7 +182,8 @@ class VLLMBackend:
                 self.processor = tested_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
                 arguments = engine_arguments(self.processor, on_cpu, tensor_parallel, given)
                 before = set(multiprocessing.active_children())
-                self.llm = self._vllm.LLM(model=str(model), **arguments)
+                with engines_end_with_this_process():
+                    self.llm = self._vllm.LLM(model=str(model), **arguments)
                 self._processes = [p for p in multiprocessing.active_children() if p not in before]
             if not on_cpu:
                 with self._log.taking(), self._timed("first answers"):
@@ -266,10 +268,8 @@ class VLLMBackend:
             raise TempolocError(self.ended)
         dead = importlib.import_module("vllm.v1.engine.exceptions").EngineDeadError
         written, engine = self._log.size(), VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
-        # an engine in this process, that of a copy, writes what it has to say here
-        quiet = nullcontext() if self._processes or multiprocessing.parent_process() is None else self._log.taking()
         try:
-            with quiet, self._watched(dead()):
+            with self._watched(dead()):
                 yield from self._answers(engine, iter(requests), dead)
         except (dead, RuntimeError) as error:  # out of memory, say
             self.ended = self._death(self._log.text(written), error)

@@ -309,7 +309,8 @@ def sum_up(runs: Sequence[StudyRun]) -> str:
     count = Counter(run.status for run in runs)
     minutes, seconds = divmod(round(sum(run.seconds for run in runs if run.status != "unchanged")), 60)
     outcome = ", ".join(f"{n} {status}" for status, n in sorted(count.items()))
-    return f"{len(runs)} studies: {outcome}, in " + (f"{minutes} min {seconds} s" if minutes else f"{seconds} s")
+    took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    return f"{len(runs)} {'study' if len(runs) == 1 else 'studies'}: {outcome}, in {took}"
 
 # %% ../../nbs/85_study/90_runner.ipynb #cdeb6316
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>tempoloc study: {title}</title>

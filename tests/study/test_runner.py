@@ -170,10 +170,10 @@ def test_a_run_says_how_long_it_took(
     write_study("01_one", PARAMETERS, BODY)
     study.run_studies("quick")
     said = capsys.readouterr().out
-    assert re.fullmatch(r"01_one: done in \d+ s\n1 studies: 1 done, in \d+ s\n", said)
+    assert re.fullmatch(r"01_one: done in \d+ s\n1 study: 1 done, in \d+ s\n", said)
     study.run_studies("quick")
     again = capsys.readouterr().out
-    assert re.fullmatch(r"01_one: unchanged since a run of \d+ s\n1 studies: 1 unchanged, in 0 s\n", again)
+    assert re.fullmatch(r"01_one: unchanged since a run of \d+ s\n1 study: 1 unchanged, in 0 s\n", again)
 
 
 def test_a_failed_notebook_names_its_cell_and_the_others_go_on(write_study: WriteStudy, project: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +48,23 @@ def test_a_killed_engine(tmp_path: Path) -> None:
     done = run_backend(again, benchmark, tmp_path / "out.jsonl", fps=4, view=View("pair"), prompt="tiny")
     assert done.written == 1
     again.close()
+
+
+def test_an_engine_ends_with_a_killed_parent() -> None:
+    """As where the system killed it for memory: the GPU would stay taken. The output ends once all are gone."""
+    code = (
+        "import os, signal, sys\nfrom wide_models import qwen25\nfrom vllm_processes import engines\n"
+        "from tempoloc_nb.engines.vllm_offline import VLLMBackend\n"
+        "if __name__ == '__main__':\n    backend = VLLMBackend(qwen25())\n"
+        "    print(*(p.pid for p in engines(os.getpid())), flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    helpers = os.pathsep.join([str(Path(__file__).parents[2] / "helpers"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": helpers}
+    told = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment, timeout=300
+    )
+    assert told.returncode == -signal.SIGKILL
+    assert told.stdout.strip().isdigit(), "an engine is a process of its own"
 
 
 def test_too_little_memory_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
