@@ -148,18 +148,17 @@ def _execute(notebook: Path, values: Mapping[str, Any], folder: Path) -> tuple[i
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
-    executed = folder / "notebook.ipynb"
     why = ""
     for _ in range(_STARTS):
         try:
-            _run_cells(notebook, {**values, "output": os.path.relpath(folder, notebook.parent)}, executed)
+            _run_cells(notebook, values, folder)
         except PapermillExecutionError as error:
             lines = str(error.evalue).splitlines() or [""]
-            return _readers_cell(error.exec_count or 0), f"{error.ename}: {lines[0]}"
+            return _last_cell(folder), f"{error.ename}: {lines[0]}"
         except DeadKernelError:
-            return _readers_cell(_cells_begun(executed)), "its kernel died, perhaps for want of memory"
+            return _last_cell(folder), "its kernel died, perhaps for want of memory"
         except RuntimeError as error:  # jupyter_client's, of a kernel that does not start
-            if _cells_begun(executed):
+            if _last_cell(folder):
                 raise
             why = str(error)
         else:
@@ -167,14 +166,14 @@ def _execute(notebook: Path, values: Mapping[str, Any], folder: Path) -> tuple[i
     return None, f"its kernel did not start, tried {_STARTS} times: {why}"
 
 
-def _run_cells(notebook: Path, values: Mapping[str, Any], executed: Path) -> None:
-    """Run the notebook by papermill, which writes it to `executed` cell by cell."""
+def _run_cells(notebook: Path, values: Mapping[str, Any], folder: Path) -> None:
+    """Run the notebook by papermill, which writes it into `folder` cell by cell."""
     import papermill
 
     papermill.execute_notebook(
         os.path.relpath(notebook),  # relative: papermill writes its paths into the notebook
-        os.path.relpath(executed),
-        dict(values),
+        os.path.relpath(folder / "notebook.ipynb"),
+        {**values, "output": os.path.relpath(folder, notebook.parent)},
         cwd=str(notebook.parent),
         progress_bar=False,
         kernel_name="python3",
@@ -183,15 +182,13 @@ def _run_cells(notebook: Path, values: Mapping[str, Any], executed: Path) -> Non
     )
 
 
-def _cells_begun(executed: Path) -> int:
-    """How many code cells of an executed notebook were begun, papermill's own among them."""
+def _last_cell(folder: Path) -> int | None:
+    """The reader's number of the last code cell that was begun; None where the kernel did not start."""
+    executed = folder / "notebook.ipynb"
     cells = read_object(executed, "notebook")["cells"] if executed.is_file() else []
-    return sum(c["cell_type"] == "code" and bool(c["metadata"]["papermill"]["start_time"]) for c in cells)
-
-
-def _readers_cell(count: int) -> int | None:
-    """The reader's number of a cell from papermill's count; None for 0."""
-    return count - 1 if count > 1 else count or None
+    code = [c for c in cells if c["cell_type"] == "code" and "".join(c["source"]).strip()]  # a blank one is not run
+    begun = sum(bool(c["metadata"]["papermill"]["start_time"]) for c in code)
+    return begun - 1 if begun > 1 else begun or None
 
 # %% ../../nbs/85_study/90_runner.ipynb #4960f4c5
 def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], folder: Path) -> StudyRun:

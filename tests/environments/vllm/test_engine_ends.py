@@ -53,7 +53,7 @@ def test_a_killed_engine(tmp_path: Path) -> None:
 def test_an_engine_ends_with_a_killed_parent() -> None:
     """As where the system killed it for memory: the GPU would stay taken. The output ends once all are gone."""
     code = (
-        "import os, signal, sys\nfrom wide_models import qwen25\nfrom vllm_processes import engines\n"
+        "import os, signal\nfrom wide_models import qwen25\nfrom vllm_processes import engines\n"
         "from tempoloc_nb.engines.vllm_offline import VLLMBackend\n"
         "if __name__ == '__main__':\n    backend = VLLMBackend(qwen25())\n"
         "    print(*(p.pid for p in engines(os.getpid())), flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
