@@ -218,8 +218,8 @@ LONG = Sampling(temperature=1.0, max_new_tokens=200)
 
 
 def much_to_ask() -> list[Request]:
-    """Twenty clips, four trials of each: after the first batch there is still a lot to do."""
-    return [replace(r, clip=f"{r.clip}-{i}") for i in range(5) for r in requests(4, trials=4)]
+    """Sixty clips, four trials of each: after the first batch a lot is left, for a late watcher, too."""
+    return [replace(r, clip=f"{r.clip}-{i}") for i in range(15) for r in requests(4, trials=4)]
 
 
 def test_an_engine_that_is_killed_is_started_again(logs: Path) -> None:
@@ -242,8 +242,9 @@ def test_an_engine_that_is_killed_is_started_again(logs: Path) -> None:
     assert [str(answer) for _, answer in answered if not isinstance(answer, list)] == []
     assert {r.clip for r, _ in answered} == {r.clip for r in asked}
     assert all(isinstance(answers, list) and len(answers) == 4 for _, answers in answered)
-    assert killed, f"second when (engines, logs with a finished batch) were first seen: {looks}, {os.listdir(logs)}"
-    assert len(engines) > 1  # another took its place
+    seen = f"second when (engines, logs with a finished batch) were first seen: {looks}, {os.listdir(logs)}"
+    assert killed, seen
+    assert len(engines) > 1, seen  # another took its place
 
 
 def test_a_driver_that_is_killed(logs: Path) -> None:
