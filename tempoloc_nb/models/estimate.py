@@ -132,7 +132,7 @@ GPU = Speed("GPU (assumed)", 400e12, 2e12, 1e-3, 32, 2)
 CPU = Speed("CPU (from tempoloc-tiny on two cores)", 0.05e12, 0.02e12, 0.6e-3, 2, 4)
 # A model of 7B sizes on an H200 answered 200 prompts of 8,000 tokens in 12.1 s, with 200 tokens each, in an engine that
 # had compiled its kernels (benchmarks/results/parallel_speed_h200.json): all of them together, at a GPU's rate above.
-# A whole study's 600 answers took an H100 52 s where 46 were estimated, and two of them 44 s where 27 were
+# A whole study's 600 answers took an H100 44 s where 46 were estimated, and two of them the 27 s that were
 # (study_gpus_h100.json).
 VLLM = Speed("GPU in vLLM (from a 7B on an H200)", 400e12, 2e12, 1e-3, 256, 2)
 ANSWER_TOKENS = 300  # of an answer, and of a question beside its video
@@ -171,7 +171,7 @@ def estimate_hours(
 # %% ../../nbs/30_models/70_estimate.ipynb #6f9a334c
 def assumption(gpus: int, backend: str = "hf") -> str:
     """What `estimate_hours` takes for granted, in a line."""
-    copies = f"; {gpus} copies taken for {gpus} times as fast (two in vLLM were 1.2 to 1.8 times)" if gpus > 1 else ""
+    copies = f"; {gpus} copies taken for {gpus} times as fast (two in vLLM were 1.6 to 2.0 times)" if gpus > 1 else ""
     return (
         f"estimated, not measured: {_speed(gpus, backend)}; answers of {ANSWER_TOKENS} tokens; loading and reading"
         f" videos not counted{copies}"
