@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import torch_device
+from ..core.optional import import_transformers
 from .grammar import Grammars, Guide
 from .protocol import Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
@@ -27,6 +28,7 @@ from tempoloc_nb.engines.qwen import (
     tested_transformers,
     use_batched_vision_attention,
 )
+from .shared_prompts import KeptPrompt, continuing, keep_prompt, share_prompts
 from ..models.checkpoints import load_model, model_title
 from ..prompting.sampling import Sampling
 from ..video.view import is_qwen3
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['Encoded', 'encode_request', 'pick', 'draws', 'collate_prompts', 'generate_tokens', 'end_tokens', 'HFBackend']
+__all__ = ['Encoded', 'encode_request', 'pick', 'draws', 'generate_tokens', 'end_tokens', 'HFBackend']
 
 # %% ../../nbs/35_engines/30_hf.ipynb #13df2eb3
 @dataclass(frozen=True, slots=True)
@@ -117,55 +119,38 @@ def draws(seeds: Sequence[int], count: int) -> npt.NDArray[np.float32]:
     """Uniform numbers (rows, count), a row from each seed."""
     return np.stack([np.random.default_rng(s).random(count, dtype=np.float32) for s in seeds])
 
-# %% ../../nbs/35_engines/30_hf.ipynb #bfbe738a
-def collate_prompts(batch: Sequence[Encoded], pad: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(ids, mask, positions) of prompts padded on the left: (B, L), (B, L), (3, B, L)."""
-    import torch
-
-    longest = max(len(e.ids) for e in batch)
-    ids = np.full((len(batch), longest), pad)
-    mask = np.zeros((len(batch), longest), dtype=np.int64)
-    places = np.zeros((3, len(batch), longest), dtype=np.int64)
-    for i, e in enumerate(batch):
-        n = longest - len(e.ids)
-        ids[i, n:], mask[i, n:], places[:, i, n:] = e.ids, 1, e.positions
-    return torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(places)
-
 # %% ../../nbs/35_engines/30_hf.ipynb #e712e4fb
 @dataclass(slots=True)
 class _Rows:
     """Rows that are being continued, one per trial (R): what the next step needs."""
 
-    cache: Any
+    prompts: list[KeptPrompt]
+    cache: Any  # of the answers
     logits: torch.Tensor  # (R, vocabulary) of the next token
-    mask: torch.Tensor  # (R, L + max_new_tokens) which tokens can be seen
     place: torch.Tensor  # (R,) position id of the next token
-    width: int  # L, tokens of the padded prompts
     seen: torch.Tensor | None  # (R, vocabulary) tokens under the repetition penalty
 
 
-def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling: Sampling, pad: int) -> _Rows:
-    """Read each prompt of `batch` once; row r is to continue prompt `rows[r]`."""
+def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling: Sampling) -> _Rows:
+    """Read each prompt of `batch` once; row r is to continue prompt `rows[r]`, those of one prompt side by side."""
     import torch
 
-    ids, mask, places = (x.to(model.device) for x in collate_prompts(batch, pad))
-    made = model(
-        input_ids=ids, attention_mask=mask, position_ids=places, use_cache=True, logits_to_keep=1,
-        pixel_values_videos=torch.cat([e.pixels for e in batch]).to(model.device, model.dtype),
-        video_grid_thw=torch.cat([e.grid for e in batch]).to(model.device),
-    )  # fmt: skip
     which = torch.tensor(rows, device=model.device)
-    made.past_key_values.batch_select_indices(which)
-    logits = made.logits[which, -1]
-    seen = None
-    if sampling.repetition_penalty != 1:
-        count = torch.zeros(len(batch), logits.shape[-1], dtype=torch.long, device=model.device)
-        seen = (count.scatter_add_(1, ids, mask) > 0)[which]
-    room = mask.new_ones(len(rows), sampling.max_new_tokens)
-    return _Rows(
-        made.past_key_values, logits, torch.cat([mask[which], room], dim=1), places.amax(dim=(0, 2))[which] + 1,
-        ids.shape[1], seen,
-    )
+    prompts, logits, seen = [], [], []
+    for i, e in enumerate(batch):
+        ids = torch.from_numpy(e.ids).to(model.device)[None]
+        made = model(
+            input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True, logits_to_keep=1,
+            position_ids=torch.from_numpy(e.positions).to(model.device)[:, None],
+            pixel_values_videos=e.pixels.to(model.device, model.dtype), video_grid_thw=e.grid.to(model.device),
+        )  # fmt: skip
+        prompts.append(keep_prompt(made.past_key_values, rows.count(i)))
+        logits.append(made.logits[0, -1])
+        if sampling.repetition_penalty != 1:
+            seen.append(torch.zeros_like(logits[-1], dtype=torch.bool).index_fill_(0, ids[0], True))
+    places = torch.tensor([int(e.positions.max()) + 1 for e in batch], device=model.device)
+    cache = import_transformers().DynamicCache()
+    return _Rows(prompts, cache, torch.stack(logits)[which], places[which], torch.stack(seen)[which] if seen else None)
 
 # %% ../../nbs/35_engines/30_hf.ipynb #abbecf3e
 def generate_tokens(
@@ -179,7 +164,7 @@ def generate_tokens(
     import torch
 
     with torch.inference_mode():
-        state = _prefill(model, batch, rows, sampling, pad)
+        state = _prefill(model, batch, rows, sampling)
         device = model.device
         uniform = torch.from_numpy(draws(seeds, sampling.max_new_tokens)).to(device)
         stop = torch.tensor(ends, device=device)
@@ -199,10 +184,11 @@ def generate_tokens(
                 break
             if state.seen is not None:
                 state.seen.scatter_(1, token[:, None], True)
-            state.logits = model(
-                input_ids=token[:, None], attention_mask=state.mask[:, : state.width + len(steps)],
-                past_key_values=state.cache, position_ids=state.place.expand(3, -1)[..., None], use_cache=True,
-            ).logits[:, -1]  # fmt: skip
+            with continuing(state.prompts):
+                state.logits = model(
+                    input_ids=token[:, None], past_key_values=state.cache, use_cache=True,
+                    position_ids=state.place.expand(3, -1)[..., None],
+                ).logits[:, -1]  # fmt: skip
             state.place += 1
         found: npt.NDArray[np.int64] = torch.stack(steps, dim=1).cpu().numpy()
     return found
@@ -237,6 +223,7 @@ class HFBackend:
         dtype = dtype or ("float32" if on_cpu else "bfloat16")
         self.net, self.processor, self.revision = load_model(model, device, dtype, revision)
         self.attention = use_batched_vision_attention(self.net)
+        share_prompts(self.net)
         self.model = title or model_title(model)
         self.batch = batch
         self.total_pixels, self.stock = total_pixels, stock_positions
@@ -284,7 +271,7 @@ class HFBackend:
             yield from self._answer(batch, sampling)
 
     def _room(self, encoded: Encoded, sampling: Sampling) -> int:
-        """Clips like this one to answer together: their caches, copied as they grow, may take half the free memory."""
+        """Clips like this one to answer together: prompts, and answers copied as they grow, in half the free memory."""
         import torch
 
         if self.net.device.type == "cpu":
@@ -292,10 +279,10 @@ class HFBackend:
         text = self.net.config.text_config
         size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
         token = 2 * text.num_hidden_layers * text.num_key_value_heads * size * self.net.dtype.itemsize  # bytes
-        clip = token * (len(encoded.ids) + sampling.max_new_tokens) * len(encoded.request.trials)
+        clip = token * (len(encoded.ids) + 2 * sampling.max_new_tokens * len(encoded.request.trials))
         free, _ = torch.cuda.mem_get_info(self.net.device)
         free += torch.cuda.memory_reserved(self.net.device) - torch.cuda.memory_allocated(self.net.device)
-        return int(max(1, min(32, free // 4 // clip)))
+        return int(max(1, min(32, free // 2 // clip)))
 
     def _read_ahead(
         self, requests: Sequence[Request], sampling: Sampling

@@ -21,7 +21,7 @@ from ..core.errors import TempolocError
 from ..core.machine import process_place
 from ..data.sample import Sample, to_row
 from ..data.store import dataset_place, has_split, read_samples
-from ..engines.hf import Encoded, collate_prompts, encode_request
+from ..engines.hf import Encoded, encode_request
 from ..engines.protocol import Request, clip_error
 from .training_file import TrainingFile
 from ..models.trained import TrainedWay
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['sample_request', 'Example', 'answer_ids', 'with_answer', 'Examples', 'collate', 'answer_loss', 'set_frame_pixels',
-           'SplitData', 'read_data', 'measure', 'fitting', 'way_of']
+__all__ = ['sample_request', 'Example', 'answer_ids', 'with_answer', 'Examples', 'collate_prompts', 'collate', 'answer_loss',
+           'set_frame_pixels', 'SplitData', 'read_data', 'measure', 'fitting', 'way_of']
 
 # %% ../../nbs/60_finetuning/110_examples.ipynb #078332b0
 def sample_request(sample: Sample, root: Path) -> Request:
@@ -100,9 +100,23 @@ class Examples:
         encoded = encode_request(request, self.model, self.processor, self.total_pixels)
         return with_answer(encoded, answer_ids(self.processor, request.prompt, sample.answer, self.ends))
 
+# %% ../../nbs/60_finetuning/110_examples.ipynb #bfbe738a
+def collate_prompts(batch: Sequence[Encoded], pad: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(ids, mask, positions) of prompts padded on the left: (B, L), (B, L), (3, B, L)."""
+    import torch
+
+    longest = max(len(e.ids) for e in batch)
+    ids = np.full((len(batch), longest), pad)
+    mask = np.zeros((len(batch), longest), dtype=np.int64)
+    places = np.zeros((3, len(batch), longest), dtype=np.int64)
+    for i, e in enumerate(batch):
+        n = longest - len(e.ids)
+        ids[i, n:], mask[i, n:], places[:, i, n:] = e.ids, 1, e.positions
+    return torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(places)
+
 # %% ../../nbs/60_finetuning/110_examples.ipynb #e4ad1978
 def collate(examples: Sequence[Example], pad: int) -> dict[str, Any]:
-    """A batch as the model takes it, its rows padded on the left as inference pads them.
+    """A batch as the model takes it, its rows padded on the left.
 
     `input_ids`, `attention_mask` and `labels` are (B, L), `position_ids` (3, B, L). Logits are kept from one token
     before the longest answer on: a large vocabulary's logits of a whole video would be gigabytes.

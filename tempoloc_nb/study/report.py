@@ -180,7 +180,7 @@ class Report:
 def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     """A figure as PNG or SVG: the same bytes for the same figure."""
     with house_style():
-        # Both formats would otherwise note when, or with what, they were written.
+        # Both formats would otherwise note when, or with what, they were written: the SVG's note is cut below.
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         out = io.BytesIO()
         figure.savefig(out, format=kind, metadata=metadata, bbox_inches="tight", dpi=110)
@@ -207,8 +207,9 @@ def _palette_png(png: io.BytesIO) -> bytes:
 
 
 def _short_svg(svg: bytes) -> bytes:
-    """An SVG with two decimals, finer than any screen, without indentation, and with each style written once."""
-    short = re.sub(rb"-?\d+\.\d{3,}", lambda number: b"%g" % round(float(number[0]), 2), svg)
+    """An SVG with two decimals, finer than any screen, without metadata or indentation, each style written once."""
+    short = re.sub(rb"\s*<metadata>.*</metadata>", b"", svg, flags=re.DOTALL)
+    short = re.sub(rb"-?\d+\.\d{3,}", lambda number: b"%g" % round(float(number[0]), 2), short)
     short = re.sub(rb' transform="rotate\(-?0 [^"]*\)"', b"", re.sub(rb"\n +", b"\n", short))
     uses = Counter(re.findall(rb' style="([^"]*)"', short))
     names = {style: b"s%d" % i for i, style in enumerate(s for s, count in uses.items() if count > 1)}

@@ -33,7 +33,7 @@ def measure(backend: HFBackend) -> dict[str, Any]:
     import torch
 
     with torch.inference_mode():
-        logits = hf._prefill(backend.net, [ours], [0], GREEDY, backend.pad).logits[0]
+        logits = hf._prefill(backend.net, [ours], [0], GREEDY).logits[0]
     _, tokens = record(backend, [request], GREEDY)
     return {
         "version": import_transformers().__version__, "ids": ours.ids, "positions": ours.positions,
