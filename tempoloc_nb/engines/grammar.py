@@ -83,3 +83,8 @@ class Guide:
             if matcher.is_terminated():
                 del self._matchers[row]
                 self._words[row] = -1
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with these rows alone, in this order."""
+        self._matchers = {new: self._matchers[old] for new, old in enumerate(rows) if old in self._matchers}
+        self._words = self._words[list(rows)]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['Encoded', 'encode_request', 'pick', 'draws', 'generate_tokens', 'end_tokens', 'HFBackend']
+__all__ = ['LONG_ANSWER', 'Encoded', 'encode_request', 'pick', 'draws', 'generate_tokens', 'end_tokens', 'HFBackend']
 
 # %% ../../nbs/35_engines/30_hf.ipynb #13df2eb3
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,17 @@ class _Rows:
     place: torch.Tensor  # (R,) position id of the next token
     seen: torch.Tensor | None  # (R, vocabulary) tokens under the repetition penalty
 
+    def keep(self, going: torch.Tensor) -> None:
+        """Go on with some rows, by their places (n,) in ascending order; a prompt without a row is let go."""
+        import torch
+
+        owner = torch.repeat_interleave(torch.tensor([p.trials for p in self.prompts]))
+        trials = torch.bincount(owner[going.cpu()], minlength=len(self.prompts)).tolist()
+        self.prompts = [replace(p, trials=n) for p, n in zip(self.prompts, trials, strict=True) if n]
+        self.cache.batch_select_indices(going)
+        self.logits, self.place = self.logits[going], self.place[going]
+        self.seen = None if self.seen is None else self.seen[going]
+
 
 def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling: Sampling) -> _Rows:
     """Read each prompt of `batch` once; row r is to continue prompt `rows[r]`, those of one prompt side by side."""
@@ -159,7 +170,7 @@ def generate_tokens(
 ) -> npt.NDArray[np.int64]:
     """New tokens (R, at most max_new_tokens); row r continues prompt `rows[r]`. After its end, a row is padded.
 
-    Rows whose prompt has a `grammar` are kept to it.
+    Rows whose prompt has a `grammar` are kept to it. Once half of the rows have ended, the others go on without them.
     """
     import torch
 
@@ -171,27 +182,42 @@ def generate_tokens(
         done = torch.zeros(len(rows), dtype=torch.bool, device=device)
         grammars = [batch[r].grammar for r in rows]
         guide = Guide(grammars, state.logits.shape[-1]) if any(g is not None for g in grammars) else None
-        check = 1 if device.type == "cpu" else 8  # asking a GPU whether all rows have ended makes it wait
-        steps: list[torch.Tensor] = []
-        while True:
+        check = 1 if device.type == "cpu" else 8  # asking a GPU which rows have ended makes it wait
+        found = torch.full((len(rows), sampling.max_new_tokens), pad, device=device)
+        row = torch.arange(len(rows), device=device)  # of `found`, for each row that is continued
+        token = row  # none yet
+        for step in range(sampling.max_new_tokens):
+            if step:
+                state.logits = _step(model, state, token)
             logits = guide.mask(state.logits) if guide else state.logits
-            token = pick(logits, uniform[:, len(steps)], sampling, state.seen).masked_fill(done, pad)
+            token = pick(logits, uniform[row, step], sampling, state.seen).masked_fill(done, pad)
             if guide:
                 guide.accept(token)
-            steps.append(token)
+            found[row, step] = token
             done |= torch.isin(token, stop)
-            if len(steps) == sampling.max_new_tokens or (len(steps) % check == 0 and bool(done.all())):
-                break
-            if state.seen is not None:
-                state.seen.scatter_(1, token[:, None], True)
-            with continuing(state.prompts):
-                state.logits = model(
-                    input_ids=token[:, None], past_key_values=state.cache, use_cache=True,
-                    position_ids=state.place.expand(3, -1)[..., None],
-                ).logits[:, -1]  # fmt: skip
-            state.place += 1
-        found: npt.NDArray[np.int64] = torch.stack(steps, dim=1).cpu().numpy()
-    return found
+            if step % check == check - 1 and (going := (~done).nonzero()[:, 0]).numel() <= done.numel() // 2:
+                if not going.numel():
+                    break
+                state.keep(going)
+                row, token, done = row[going], token[going], done[going]
+                if guide:
+                    guide.keep(going.tolist())
+        tokens: npt.NDArray[np.int64] = found[:, : step + 1].cpu().numpy()
+    return tokens
+
+
+def _step(model: Any, state: _Rows, token: torch.Tensor) -> torch.Tensor:
+    """Logits (R, vocabulary) after one more token of each row, (R,)."""
+    if state.seen is not None:
+        state.seen.scatter_(1, token[:, None], True)
+    with continuing(state.prompts):
+        made = model(
+            input_ids=token[:, None], past_key_values=state.cache, use_cache=True,
+            position_ids=state.place.expand(3, -1)[..., None],
+        )  # fmt: skip
+    state.place += 1
+    logits: torch.Tensor = made.logits[:, -1]
+    return logits
 
 # %% ../../nbs/35_engines/30_hf.ipynb #663f1556
 def end_tokens(model: Any, processor: Any) -> list[int]:
@@ -200,14 +226,17 @@ def end_tokens(model: Any, processor: Any) -> list[int]:
     return [ends] if isinstance(ends, int) else list(ends)
 
 # %% ../../nbs/35_engines/30_hf.ipynb #186e9964
+LONG_ANSWER = 512  # tokens for which memory is set aside: few answers are longer, and those often run to their limit
+
+
 class HFBackend:
     """Answers requests with transformers. See `protocol.Backend`.
 
     `model` is a folder or a hub name; `device` "cpu", "cuda" or "cuda:1" (a GPU where there is one); `dtype` float32
-    on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 2 on a
-    CPU, and on a GPU up to 32, as memory allows. `total_pixels` limits the pixels of a video as qwen-vl-utils does,
-    beside the processor's own limits. `stock_positions` leaves position ids to transformers. Raises `TempolocError`
-    for a model that cannot be loaded.
+    on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 4 on a
+    CPU, and on a GPU up to 32, as memory allows; where it does not after all, they are asked in halves. `total_pixels`
+    limits the pixels of a video as qwen-vl-utils does, beside the processor's own limits. `stock_positions` leaves
+    position ids to transformers. Raises `TempolocError` for a model that cannot be loaded.
     """
 
     name = "hf"
@@ -275,14 +304,32 @@ class HFBackend:
         import torch
 
         if self.net.device.type == "cpu":
-            return 2
+            return 4
         text = self.net.config.text_config
         size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
         token = 2 * text.num_hidden_layers * text.num_key_value_heads * size * self.net.dtype.itemsize  # bytes
-        clip = token * (len(encoded.ids) + 2 * sampling.max_new_tokens * len(encoded.request.trials))
+        answer = min(sampling.max_new_tokens, LONG_ANSWER)
+        clip = token * (len(encoded.ids) + 2 * answer * len(encoded.request.trials))
         free, _ = torch.cuda.mem_get_info(self.net.device)
         free += torch.cuda.memory_reserved(self.net.device) - torch.cuda.memory_allocated(self.net.device)
         return int(max(1, min(32, free // 2 // clip)))
+
+    def _in_halves(
+        self, batch: Sequence[Encoded], sampling: Sampling
+    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
+        """Ask half of the clips, then the others: together they need more memory than the GPU has."""
+        import torch
+
+        torch.cuda.empty_cache()
+        if len(batch) == 1:
+            request, length = batch[0].request, len(batch[0].ids)
+            yield request, TempolocError(
+                f"{request.clip}: a prompt of {length} tokens and {len(request.trials)} answers do not fit the GPU's"
+                " memory: lower total_pixels or max_new_tokens, or ask for fewer trials"
+            )
+            return
+        yield from self._answer(batch[: len(batch) // 2], sampling)
+        yield from self._answer(batch[len(batch) // 2 :], sampling)
 
     def _read_ahead(
         self, requests: Sequence[Request], sampling: Sampling
@@ -317,6 +364,8 @@ class HFBackend:
         self, batch: Sequence[Encoded], sampling: Sampling
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         """Generate for a batch of clips, all trials of each."""
+        import torch
+
         began = time.monotonic()
         asked = [(i, trial) for i, e in enumerate(batch) for trial in e.request.trials]
         seeds = [row_seed(sampling.seed, batch[i].request.clip, trial) for i, trial in asked]
@@ -324,6 +373,11 @@ class HFBackend:
             tokens = generate_tokens(self.net, batch, [i for i, _ in asked], seeds, sampling, self.ends, self.pad)
         except TempolocError as error:
             yield from ((e.request, TempolocError(f"{e.request.clip}: {error}")) for e in batch)
+            return
+        except torch.cuda.OutOfMemoryError:
+            tokens = None  # what the error holds of the GPU's memory is let go with it
+        if tokens is None:
+            yield from self._in_halves(batch, sampling)
             return
         share = (time.monotonic() - began) / len(asked)
         answers: list[list[Response]] = [[] for _ in batch]

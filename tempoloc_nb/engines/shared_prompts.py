@@ -24,7 +24,7 @@ __all__ = ['SHARED', 'KeptPrompt', 'keep_prompt', 'continuing', 'attend_to_promp
 # %% ../../nbs/35_engines/25_shared_prompts.ipynb #93b4ca71
 @dataclass(frozen=True, slots=True)
 class KeptPrompt:
-    """A prompt's keys and values, (kv heads, L, size) each, of every layer, and the number of trials that continue it."""
+    """A prompt's keys and values in each layer, both (kv heads, L, size), and how many trials continue it."""
 
     layers: Sequence[tuple[torch.Tensor, torch.Tensor]]
     trials: int
@@ -40,7 +40,7 @@ def keep_prompt(cache: Any, trials: int) -> KeptPrompt:
 
 @contextmanager
 def continuing(prompts: Sequence[KeptPrompt]) -> Iterator[None]:
-    """Within it, the rows of a model's input continue `prompts`: all trials of the first, all of the second, and so on."""
+    """Within it, a model's rows continue `prompts`: all trials of the first, all of the second, and so on."""
     token = _CONTINUED.set(prompts)
     try:
         yield
@@ -67,10 +67,10 @@ def attend_to_prompts(
         k, v = (x.float() for x in prompt.layers[layer])
         here, length = slice(row, row + prompt.trials), k.shape[1]
         folded = asked[here].transpose(0, 1).flatten(1, 2)  # (kv heads, trials × heads of each, size)
-        theirs = (folded @ k.transpose(-1, -2)).unflatten(1, (prompt.trials, -1)).transpose(0, 1)
+        theirs = (folded @ k.transpose(-1, -2)).view(shared, prompt.trials, -1, length).transpose(0, 1)
         weights = torch.cat([theirs, own[here]], dim=-1).softmax(dim=-1)
         read = weights[..., :length].transpose(0, 1).flatten(1, 2) @ v
-        found[here] = read.unflatten(1, (prompt.trials, -1)).transpose(0, 1)
+        found[here] = read.view(shared, prompt.trials, -1, size).transpose(0, 1)
         found[here] += weights[..., length:] @ value[here].float()
         row += prompt.trials
     return found.view(rows, 1, heads, size).to(query.dtype)
@@ -95,7 +95,7 @@ def _attend(
 
 
 def share_prompts(model: Any) -> None:
-    """Give a model's language part an attention that can continue kept prompts; outside `continuing` it is transformers'.
+    """Give a model's language part an attention that can continue kept prompts, and is transformers' otherwise.
 
     Raises `TempolocError` for layers that attend to the last tokens only.
     """

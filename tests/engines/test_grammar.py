@@ -233,6 +233,20 @@ def test_threads_can_compile_at_once(qwen: HFBackend) -> None:
             assert not accepts(grammar, as_json(["grasping"], [(0, float(limit[0]) + 0.1)], **COMPACT))
 
 
+def test_a_row_that_stays_is_kept_to_its_own_grammar(qwen: HFBackend) -> None:
+    """Of three rows, the first ends at once; the free one and the JSON go on without it."""
+    sampling = replace(BABBLE, max_new_tokens=60)
+    short = Constraint("regex", "a")
+    (one,) = requests(None)
+    other, third = (replace(one, clip=f"another/{i}") for i in range(2))
+    asked = [replace(one, constraint=short), replace(other, constraint=None), made_for(third, "json")]
+    backend = HFBackend(qwen.net.name_or_path, device="cpu", batch=3)
+    (first,), _, (last,) = backend.generate(asked, sampling)
+    ((alone,),) = backend.generate(asked[2:], sampling)
+    assert first.text == "a"
+    assert last.text == alone.text
+
+
 # --- what cannot be done ---
 
 

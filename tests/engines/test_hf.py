@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -269,7 +270,50 @@ def test_a_row_that_has_ended_stays_ended(qwen: HFBackend) -> None:
     assert cut[1, :kept].tolist() == free[1, :kept].tolist()
 
 
+def test_rows_that_have_ended_are_dropped(backend: HFBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others' tokens are those that they would be without: the model is asked for fewer and fewer rows."""
+    batch = [encode_request(r, backend.net, backend.processor) for r in requests(2)]
+    sampling = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=24, repetition_penalty=1.1)
+    rows, seeds = [0] * 4 + [1] * 4, list(range(8))
+    free = generate_tokens(backend.net, batch, rows, seeds, sampling, [], backend.pad)
+    ends = sorted({int(t) for row, n in zip(free, (2, 3, 4, 6, 9, 9, 12), strict=False) for t in row[n : n + 1]})
+    until = [int(np.flatnonzero(np.isin(row, ends))[0]) + 1 if np.isin(row, ends).any() else 24 for row in free]
+    asked: list[int] = []
+    real = backend.net.forward
+    monkeypatch.setattr(backend.net, "forward", lambda *a, **k: asked.append(len(k["input_ids"])) or real(*a, **k))
+    cut = generate_tokens(backend.net, batch, rows, seeds, sampling, ends, backend.pad)
+    for row, whole, n in zip(cut, free, until, strict=True):
+        assert row[:n].tolist() == whole[:n].tolist()
+        assert set(row[n:].tolist()) <= {backend.pad}
+    steps = asked[2:]  # after the two prompts
+    assert steps[0] == 8
+    assert steps == sorted(steps, reverse=True)
+    assert 8 not in (steps[-1], len(set(steps)))
+    assert len(steps) + 1 == max(until)
+
+
 # --- what cannot be done ---
+
+
+def test_clips_that_do_not_fit_together_are_asked_in_halves(qwen: HFBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory for one prompt's rows, and for one clip not even that: the others are answered."""
+    asked, sizes, real = requests(4, 2), [], generate_tokens
+
+    def small(model: Any, batch: Sequence[Any], *rest: Any) -> Any:
+        sizes.append(len(batch))
+        if len(batch) > 1 or batch[0].request.clip == asked[2].clip:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return real(model, batch, *rest)
+
+    monkeypatch.setattr(qwen, "batch", 4)
+    monkeypatch.setattr("tempoloc_nb.engines.hf.generate_tokens", small)
+    answers = {request.clip: answer for request, answer in qwen.stream(asked, replace(GREEDY, max_new_tokens=3))}
+    assert sizes == [4, 2, 1, 1, 2, 1, 1]
+    assert list(answers) == [r.clip for r in asked]
+    error = answers.pop(asked[2].clip)
+    assert isinstance(error, TempolocError)
+    assert re.search(r"a prompt of \d+ tokens and 2 answers do not fit the GPU's memory: lower", str(error))
+    assert all(isinstance(answer, list) and len(answer) == 2 for answer in answers.values())
 
 
 def test_a_file_stamped_for_the_model_is_read_as_one_stamped_in_memory(tmp_path: Path) -> None:

@@ -82,19 +82,22 @@ def record(backend: HFBackend, asked: Sequence[Request], sampling: Sampling) -> 
 def replay(backend: HFBackend, request: Request, sampling: Sampling, tokens: Tokens) -> list[Response]:
     """Ask one request alone and have it take these tokens; fails where one is not allowed."""
     rows = [tokens[request.clip, trial] for trial in request.trials]
-    longest, step = max(map(len, rows)), 0
+    longest, step, going = max(map(len, rows)), 0, list(range(len(rows)))
 
     def forced(logits: Any, uniform: Any, sampling: Sampling, seen: Any = None) -> Any:
-        nonlocal step
+        nonlocal step, going
         own = _PICK(logits, uniform, sampling, seen)
         if step == longest:  # all rows have ended, and it was not looked at yet
             return own
-        wanted = torch.tensor([row[step] if step < len(row) else -1 for row in rows], device=logits.device)
+        if len(logits) < len(going):  # those that have ended were dropped
+            going = [row for row in going if step < len(rows[row])]
+        here = [rows[row] for row in going]
+        wanted = torch.tensor([row[step] if step < len(row) else -1 for row in here], device=logits.device)
         token = torch.where(wanted < 0, own, wanted)
         fits = allowed(logits, uniform, sampling, seen, token) | (wanted < 0)
         for row in (~fits).nonzero().flatten().tolist():
-            place = f"token {step} of {request.clip}, trial {request.trials[row]}"
-            raise AssertionError(f"{place} was {rows[row][step]} in company and would be {int(own[row])} alone")
+            place = f"token {step} of {request.clip}, trial {request.trials[going[row]]}"
+            raise AssertionError(f"{place} was {here[row][step]} in company and would be {int(own[row])} alone")
         step += 1
         return token
 
