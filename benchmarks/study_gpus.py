@@ -71,7 +71,7 @@ def part_of(videos: Path, count: int) -> Path:
     found, folder = find_videos(recipe, videos), videos.with_name(f"{videos.name}-{count}")
     folder.mkdir(exist_ok=True)
     of_task = [[c.clip for c in recipe.of_task(key)] for key in recipe.tasks]
-    turns = [clips[i] for i in range(10) for clips in of_task if i < len(clips)]
+    turns = [clips[i] for i in range(len(recipe.clips)) for clips in of_task if i < len(clips)]
     for clip in turns[:count]:
         link = folder / found[clip].name
         if not link.exists():
