@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import lzma
 import os
 import re
 from collections import Counter
@@ -18,7 +17,7 @@ from typing import Any, ClassVar
 from .tasks import Event, Positive, Task, boundary_faults, check_task, list_tasks, read_task
 from ..core.checks import STRICT, check, faults
 from ..core.errors import TempolocError, unknown
-from ..core.files import all_or_nothing, open_packed, parse_object
+from ..core.files import open_packed, parse_object, write_text
 from ..core.settings import data_dir
 from ..core.texts import json_text
 from ..video.files import SUFFIXES, probe, videos_below
@@ -168,10 +167,7 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
 
 def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = True) -> None:
     """Write a manifest, as `files.write_text` does, compressed if its name ends in `.xz`."""
-    path = Path(path)
-    data = "".join(json_text(clip_to_dict(c)) + "\n" for c in clips).encode()
-    with all_or_nothing(path, force=force) as partial:
-        partial.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
+    write_text(Path(path), "".join(json_text(clip_to_dict(c)) + "\n" for c in clips), force=force)
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #5dbe6a8b
 @dataclass(frozen=True, slots=True)

@@ -156,9 +156,10 @@ def put_folder(partial: Path, path: Path, *, force: bool = False) -> None:
 
 # %% ../../nbs/10_core/20_files.ipynb #a8cbd750
 def write_text(path: Path, text: str, *, force: bool = True) -> None:
-    """Write a text in UTF-8, all or nothing; without `force` only if no file is there."""
+    """Write a text in UTF-8, all or nothing, compressed if its name ends in `.xz`; without `force` only a new file."""
+    data = text.encode()  # lines end as they do in `text`, on Windows too
     with all_or_nothing(path, force=force) as partial:
-        partial.write_bytes(text.encode())  # lines end as they do in `text`, on Windows too
+        partial.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
 
 
 def write_json(path: Path, values: Mapping[str, Any], *, force: bool = True) -> None:

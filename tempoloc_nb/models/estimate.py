@@ -24,7 +24,7 @@ from .registry import listed_model
 from ..video.budget import FRAMES_PER_TOKEN, token_side
 
 # %% auto #0
-__all__ = ['GPU', 'CPU', 'VLLM', 'ANSWER_TOKENS', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'model_size', 'Speed',
+__all__ = ['ANSWER_TOKENS', 'GPU', 'CPU', 'VLLM', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'model_size', 'Speed',
            'video_tokens', 'estimate_hours', 'assumption', 'format_hours', 'Job', 'size_line', 'plan_localize']
 
 # %% ../../nbs/30_models/70_estimate.ipynb #1961fc39
@@ -118,24 +118,29 @@ class Speed:
     layer_seconds: float  # at least, for one token and layer
     answers: int  # that are continued together
     value_bytes: int
+    tokens: int  # until those answers have ended
+    answer_seconds: float = 0.0  # more for one token and layer, with each answer that is continued
 
     def __str__(self) -> str:
+        more = f" and {self.answer_seconds * 1e3:g} ms for each answer" if self.answer_seconds else ""
         return (
             f"{self.name}: {self.flops / 1e12:g} TFLOP/s in the prefill, {self.answers} answers at a time,"
-            f" {self.layer_seconds * 1e3:g} ms per layer and new token, weights read at {self.bandwidth / 1e12:g} TB/s"
+            f" {self.layer_seconds * 1e3:g} ms{more} per layer and new token, weights read at"
+            f" {self.bandwidth / 1e12:g} TB/s"
         )
 
 # %% ../../nbs/30_models/70_estimate.ipynb #5a052eff
-# An H100 at 40 % of its bf16 peak and 60 % of its bandwidth: assumed, not measured.
-GPU = Speed("GPU (assumed)", 400e12, 2e12, 1e-3, 32, 2)
+ANSWER_TOKENS = 300  # of an answer, and of a question beside its video
+# Two H200s gave 600 answers of a 7B of random weights in 245 s, all of a GPU's 300 together (study_gpus_h200.json).
+# The longest answer decides: drawn at random, 300 of 199 tokens in the mean have one of about 1,200 among them.
+GPU = Speed("GPU (from a 7B on two H200s)", 400e12, 2e12, 1e-3, 320, 2, 1200, 2e-5)
 # benchmarks/localize_speed.py on two cores with tempoloc-tiny; larger models were not timed.
-CPU = Speed("CPU (from tempoloc-tiny on two cores)", 0.05e12, 0.02e12, 0.6e-3, 2, 4)
+CPU = Speed("CPU (from tempoloc-tiny on two cores)", 0.05e12, 0.02e12, 0.6e-3, 2, 4, ANSWER_TOKENS)
 # A model of 7B sizes on an H200 answered 200 prompts of 8,000 tokens in 12.1 s, with 200 tokens each, in an engine that
 # had compiled its kernels (benchmarks/results/parallel_speed_h200.json): all of them together, at a GPU's rate above.
-# A whole study's 600 answers took an H100 44 s where 46 were estimated, and two of them the 27 s that were
-# (study_gpus_h100.json).
-VLLM = Speed("GPU in vLLM (from a 7B on an H200)", 400e12, 2e12, 1e-3, 256, 2)
-ANSWER_TOKENS = 300  # of an answer, and of a question beside its video
+# A whole study's 600 answers took an H100 44 s and an H200 41 s where 46 were estimated, and two of them 27 and 26 s
+# where 27 were (study_gpus_h100.json, study_gpus_h200.json).
+VLLM = Speed("GPU in vLLM (from a 7B on an H200)", 400e12, 2e12, 1e-3, 256, 2, ANSWER_TOKENS)
 LAYERS = 28  # of a model that says nothing: those of a 7B
 
 
@@ -164,18 +169,18 @@ def estimate_hours(
     copies = max(1, gpus)
     tokens = video_tokens(size, clips, fps) + len(clips) * ANSWER_TOKENS
     prefill = tokens * 2 * size.active / speed.flops / copies
-    step = max((size.layers or LAYERS) * speed.layer_seconds, size.active * speed.value_bytes / speed.bandwidth)
-    batches = math.ceil(math.ceil(len(clips) / copies) * trials / speed.answers)
-    return (prefill + batches * ANSWER_TOKENS * step) / 3600
+    answers = math.ceil(len(clips) / copies) * trials  # of a copy
+    layer = speed.layer_seconds + min(answers, speed.answers) * speed.answer_seconds
+    step = max((size.layers or LAYERS) * layer, size.active * speed.value_bytes / speed.bandwidth)
+    return (prefill + math.ceil(answers / speed.answers) * speed.tokens * step) / 3600
 
 # %% ../../nbs/30_models/70_estimate.ipynb #6f9a334c
 def assumption(gpus: int, backend: str = "hf") -> str:
     """What `estimate_hours` takes for granted, in a line."""
     copies = f"; {gpus} copies taken for {gpus} times as fast (two in vLLM were 1.6 to 2.0 times)" if gpus > 1 else ""
-    return (
-        f"estimated, not measured: {_speed(gpus, backend)}; answers of {ANSWER_TOKENS} tokens; loading and reading"
-        f" videos not counted{copies}"
-    )
+    speed = _speed(gpus, backend)
+    long = f"answers of {speed.tokens} tokens" if speed.tokens == ANSWER_TOKENS else f"up to {speed.tokens} tokens"
+    return f"estimated, not measured: {speed}; {long}; loading and reading videos not counted{copies}"
 
 # %% ../../nbs/30_models/70_estimate.ipynb #9a56c364
 def format_hours(hours: float | None) -> str:

@@ -34,7 +34,7 @@ def generation_folder() -> Path:
 
 def study_outcomes() -> tuple[Outcomes, ...]:
     """The study's trials, by task, offsets and boundaries."""
-    return read_outcomes(generation_folder() / "trials.csv")
+    return read_outcomes(generation_folder() / "trials.csv.xz")
 
 # %% ../../nbs/85_study/65_generated.ipynb #9d2501c5
 def offset_text(offset: tuple[int, int]) -> str:

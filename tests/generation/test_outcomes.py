@@ -10,13 +10,15 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.generation.outcomes import Outcomes, mcnemar, paired_difference, read_outcomes, wilson, write_outcomes
 
 
-def test_a_table_with_gaps_is_read_as_it_was_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["o.csv", "o.csv.xz"])
+def test_a_table_with_gaps_is_read_as_it_was_written(tmp_path: Path, name: str) -> None:
     rows = (
         Outcomes("square", (0, 0), "truth", 0.0, 0.0, (True, None, False)),
         Outcomes("square", (10, 20), "noise:0.15", 0.1498, -0.0123, ()),
     )
-    write_outcomes(tmp_path / "o.csv", reversed(rows))
-    assert read_outcomes(tmp_path / "o.csv") == rows
+    write_outcomes(tmp_path / name, reversed(rows))
+    assert read_outcomes(tmp_path / name) == rows
+    assert (tmp_path / name).read_bytes().startswith(b"task" if name == "o.csv" else b"\xfd7zXZ")
 
 
 @pytest.mark.parametrize("line", ["square,0..0,truth,0,0,10x", "square,0,truth,0,0,1", "square,0..0,truth,1", "a,b"])

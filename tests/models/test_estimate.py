@@ -122,7 +122,7 @@ def test_vllms_estimate_is_near_what_was_measured(monkeypatch: pytest.MonkeyPatc
     measured = json.loads((ROOT / "benchmarks" / "results" / "parallel_speed_h200.json").read_text())
     (found,) = measured["models"].values()
     how, (one, *_) = found["settings"], found["ways"]
-    monkeypatch.setattr(planning, "ANSWER_TOKENS", how["max_tokens"])
+    monkeypatch.setattr(planning, "VLLM", replace(planning.VLLM, tokens=how["max_tokens"]))
     size = model_size("nvidia/Cosmos-Reason1-7B")
     assert size is not None
     clips = [replace(clip, duration=None) for clip in SIM.clips[: how["clips"]]]
@@ -131,6 +131,18 @@ def test_vllms_estimate_is_near_what_was_measured(monkeypatch: pytest.MonkeyPatc
     assert 3600 * estimate_hours(size, clips, how["trials"], how["fps"], 1) > 2 * seconds  # transformers
     text = "\n".join(plan_localize("nvidia/Cosmos-Reason1-7B", RECIPE, "absent", 10, 8, 8, "openai"))
     assert "vLLM" in text
+
+
+def test_the_estimates_of_a_whole_study_are_near_what_was_measured() -> None:
+    """60 clips of the recipe's names and size in 10 trials, asked of a model of 7B sizes on one H200 and on two."""
+    measured = json.loads((ROOT / "benchmarks" / "results" / "study_gpus_h200.json").read_text())
+    size = model_size("nvidia/Cosmos-Reason1-7B")
+    assert size is not None
+    jobs = {job["job"]: job for job in measured["jobs"]}
+    for name in ("one", "all", "hf"):
+        job = jobs[name]
+        seconds = 3600 * estimate_hours(size, RECIPE.clips, 10, 8, job["copies"], job["backend"])
+        assert 0.8 < seconds / job["runs"][0]["answering"] < 1.25, name
 
 
 def test_the_video_is_counted_by_the_models_own_budget() -> None:
