@@ -16,7 +16,7 @@ from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines import hf
 from tempoloc_nb.engines.hf import Encoded, HFBackend, encode_request
 from tempoloc_nb.engines.qwen import use_batched_vision_attention
-from tempoloc_nb.engines.shared_prompts import SHARED, continuing, share_prompts
+from tempoloc_nb.engines.shared_prompts import SHARED, share_prompts
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.prompting.sampling import Sampling
 
@@ -61,13 +61,7 @@ def stepped(model: Any, prompts: list[Encoded]) -> tuple[torch.Tensor, Any]:
     state = hf._prefill(model, prompts, ROWS, GREEDY)
     logits = [state.logits.float()]
     for token in ANSWERS.T:
-        with continuing(state.prompts):
-            made = model(
-                input_ids=token[:, None], past_key_values=state.cache, use_cache=True,
-                position_ids=state.place.expand(3, -1)[..., None],
-            )  # fmt: skip
-        state.place += 1
-        logits.append(made.logits[:, -1].float())
+        logits.append(hf._step(model, state, token).float())
     return torch.stack(logits, dim=1), state
 
 
