@@ -19,7 +19,7 @@ from ..core.outputs import check_output
 from .convert import Converted
 from ..inference.consensus import Combined, combine_trials
 from ..prompting.answers import write_answer
-from ..prompting.dialects import read_span
+from ..prompting.times import plain_text, read_span
 
 # %% auto #0
 __all__ = ['BETWEEN', 'Span', 'import_grounding', 'export_timelens', 'export_lmms_eval']
@@ -40,15 +40,20 @@ class _TimeLens:
     answers: str | None = None
 
 
+def _times(text: str) -> Span:
+    span = read_span(plain_text(text))[0]
+    return (None, None) if span is None else (span.start, span.end)
+
+
 def _answer(value: Any, where: str) -> tuple[Span, str]:
     """The interval of an answer, and its text. Raises `TempolocError` naming `where` for what is neither's form."""
     if isinstance(value, str):
-        return read_span(value)[:2], value
+        return _times(value), value
     found = check(_TimeLens, value, where)
     if found.timestamps is None and found.answers is None:
         raise TempolocError(f"{where} has neither timestamps nor answers")
     if found.timestamps is None:
-        return read_span(found.answers or "")[:2], found.answers or ""
+        return _times(found.answers or ""), found.answers or ""
     return found.timestamps[0] if found.timestamps else (None, None), found.answers or ""
 
 # %% ../../nbs/55_formats/135_grounding.ipynb #18e6487e

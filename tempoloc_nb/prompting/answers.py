@@ -9,19 +9,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
-from .dialects import Entry, read_entries, read_json, read_number
+from .dialects import Entry, read_number
+from .events import read_entries
+from .phrases import match_label
 from .prompts import Form
+from .records import read_json
 
 # %% auto #0
 __all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'status_of',
            'parse_answer', 'Repairs', 'repair']
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #e4e2d855
-Status = Literal["ok", "missing", "malformed", "out of range", "reversed", "duplicate"]
-STATUSES: tuple[Status, ...] = ("ok", "missing", "malformed", "out of range", "reversed", "duplicate")
+Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 MAX_CHARS = 100_000
 """Only this many characters at the end of a text are read; 4096 tokens are about 20,000."""
@@ -129,18 +132,18 @@ def _blocks(text: str) -> dict[_Source, list[str]]:
 # %% ../../nbs/25_prompting/20_answers.ipynb #b1d2b331
 def _named(entries: Sequence[Entry]) -> int:
     """How many events entries name with times."""
-    return len({e.index for e in entries if e.index is not None and e.start is not None})
+    return len({e.index for e in entries if e.index is not None and e.span is not None})
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #417a2ab9
-def _answers(block: str, labels: tuple[str, ...]) -> list[list[Entry]]:
-    """The answers in one block."""
-    entries = read_entries(block, labels)
+def _answers(block: str, labels: tuple[str, ...], form: Form) -> list[list[Entry]]:
+    """The answers in one block. Prompts that ask for JSON ask for it in the order of the events."""
+    entries = read_entries(block, labels, in_order=form == "json")
     if len(entries) <= len(labels):
         return [entries]
     answers: list[list[Entry]] = [[]]
     seen: set[int] = set()
     for entry in entries:
-        if entry.index is not None and entry.start is not None:
+        if entry.index is not None and entry.span is not None:
             if entry.index in seen and len(seen) == len(labels) > 1:
                 answers.append([])
                 seen.clear()
@@ -151,11 +154,11 @@ def _answers(block: str, labels: tuple[str, ...]) -> list[list[Entry]]:
     return answers
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #105e8fc3
-def _choose(blocks: Sequence[str], labels: tuple[str, ...]) -> list[Entry]:
+def _choose(blocks: Sequence[str], labels: tuple[str, ...], form: Form) -> list[Entry]:
     """The last answer that names every event, else the last of those that name most."""
     best, most = list[Entry](), -1
     for block in reversed(blocks):
-        for answer in reversed(_answers(block, labels)):
+        for answer in reversed(_answers(block, labels, form)):
             named = _named(answer)
             if named == len(labels):
                 return answer
@@ -170,59 +173,69 @@ def status_of(start: float, end: float | None, duration: float | None, boundary_
         return "reversed"
     boundary = start if boundary_is == "start" or end is None else end
     if boundary < 0 or (duration is not None and boundary > duration + ROUNDING):
-        return "out of range"
+        return "out_of_range"
     return "ok"
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #d2bc6f5b
 def _predict(index: int, label: str, entries: list[Entry], duration: float | None, side: BoundaryIs) -> Prediction:
     """The prediction for one event from all that was written of it."""
-    timed = [e for e in entries if e.start is not None]
+    timed = [e for e in entries if _times(e, side) is not None]
     if not timed:
-        raw = entries[0].raw if entries else ""
+        raw = next((e.raw for e in entries if any(c.isdigit() for c in e.raw)), entries[0].raw if entries else "")
         told = any(c.isdigit() or c in "<{[" for c in read_number(raw)[1])
         return Prediction(index, label, "malformed" if told else "missing", raw=raw)
-    first = timed[0] if len(timed) == 1 else next((e for e in timed if e.labelled), timed[0])
-    start, end = first.start, first.end
-    assert start is not None
-    status = status_of(start, end, duration, side)
-    if len(timed) > 1 and status == "ok" and any((e.start, e.end) != (start, end) for e in timed):
+    first = max(timed, key=lambda e: (not e.other, e.labelled, e.labelled and e.number == index + 1))
+    times = _times(first, side)
+    assert times is not None
+    status: Status = "other_event" if first.other else status_of(*times, duration, side)
+    if status == "ok" and any(_times(e, side) != times for e in timed):
         status = "duplicate"
-    return Prediction(index, label, status, start, end, first.labelled, first.raw)
+    return Prediction(index, label, status, *times, first.labelled, first.raw)
+
+
+def _times(entry: Entry, side: BoundaryIs) -> tuple[float, float | None] | None:
+    """Start and end (s) of an entry; None where it has none, or only the one that is no boundary."""
+    span = entry.span
+    return None if span is None or span.lone not in ("", side) else (span.start, span.end)
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #d32fb9b5
-def _parse_tolerantly(text: str, labels: tuple[str, ...], duration: float | None, side: BoundaryIs) -> Answer:
+def _parse_tolerantly(
+    text: str, labels: tuple[str, ...], duration: float | None, side: BoundaryIs, form: Form
+) -> Answer:
     """Read a text that need not be in the form asked for."""
     extra: list[Entry] = []
     for source, blocks in _blocks(text[:-40] + _CUT_OFF.sub("<>", text[-40:])).items():
         if not blocks:
             continue
-        chosen = _choose(blocks, labels)
-        extra = extra or [e for e in chosen if e.index is None and e.start is not None]
+        chosen = _choose(blocks, labels, form)
+        extra = extra or [e for e in chosen if e.index is None and e.span is not None]
         by_event: list[list[Entry]] = [[] for _ in labels]
         for e in chosen:
             if e.index is not None:
                 by_event[e.index].append(e)
         if any(by_event):
             events = [_predict(i, labels[i], own, duration, side) for i, own in enumerate(by_event)]
-            spare = extra + [e for e in chosen if e.index is not None and _differs(e, events[e.index])]
+            spare = extra + [e for e in chosen if e.index is not None and _differs(e, events[e.index], side)]
             usable = _usable(spare, duration, side)
             return Answer(tuple(events), tuple(e.raw for e in extra), source, False, usable, len(spare))
     nothing = tuple(Prediction(i, label, "missing") for i, label in enumerate(labels))
     return Answer(nothing, tuple(e.raw for e in extra), "", False, _usable(extra, duration, side), len(extra))
 
 
-def _differs(entry: Entry, event: Prediction) -> bool:
+def _differs(entry: Entry, event: Prediction, side: BoundaryIs) -> bool:
     """Whether an entry of an event gives it other times than were taken."""
-    return entry.start is not None and (entry.start, entry.end) != (event.start, event.end)
+    times = _times(entry, side)
+    return times is not None and times != (event.start, event.end)
 
 
 def _usable(entries: Sequence[Entry], duration: float | None, side: BoundaryIs) -> tuple[float, ...]:
     """The boundaries (s) of entries that can be scored as they stand."""
-    found = []
-    for e in entries:
-        if e.start is not None and status_of(e.start, e.end, duration, side) == "ok":
-            found.append(e.start if side == "start" or e.end is None else e.end)
-    return tuple(found)
+    times = [t for t in (_times(e, side) for e in entries) if t is not None]
+    return tuple(
+        start if side == "start" or end is None else end
+        for start, end in times
+        if status_of(start, end, duration, side) == "ok"
+    )
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #878dcac5
 @lru_cache(maxsize=1024)
@@ -260,8 +273,10 @@ def _body(text: str) -> tuple[str, bool]:
 def _read_asked_json(body: str, labels: tuple[str, ...]) -> list[Entry] | None:
     """The events of a text that is one JSON value with every event once and in order, and nothing else; else None."""
     value = body[3:-3].removeprefix("json") if body.startswith("```") and body.endswith("```") else body
-    entries = read_json(value, labels)
-    whole = all(e.labelled and e.start is not None and e.end is not None for e in entries)
+    entries, _ = read_json(value, labels, whole=True)
+    for e in entries:
+        e.index, e.labelled = match_label(e.words, labels, e.number)
+    whole = all(e.labelled and e.span is not None and e.span.end is not None for e in entries)
     return entries if whole and [e.index for e in entries] == list(range(len(labels))) else None
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #f553aead
@@ -285,7 +300,7 @@ def parse_answer(
     if form == "json" and (entries := _read_asked_json(body, asked)):
         found = [_predict(i, asked[i], [e], duration, boundary_is) for i, e in enumerate(entries)]
         return Answer(tuple(found), (), source, True)
-    return _parse_tolerantly(text, asked, duration, boundary_is)
+    return _parse_tolerantly(text, asked, duration, boundary_is, form)
 
 # %% ../../nbs/25_prompting/20_answers.ipynb #7fe8f452
 @dataclass(frozen=True, slots=True)
@@ -350,5 +365,5 @@ def repair(
     snapped = 0
     if fps:
         events, snapped = _moved(events, [(snap(e.start), snap(e.end)) for e in events])
-    done = tuple(replace(e, status="ok") if e.status in ("reversed", "out of range") else e for e in events)
+    done = tuple(replace(e, status="ok") if e.status in ("reversed", "out_of_range") else e for e in events)
     return replace(answer, events=done), Repairs(swapped, clamped, ordered, snapped)

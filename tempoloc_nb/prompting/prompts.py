@@ -37,7 +37,7 @@ def conversation(
 
 # %% ../../nbs/25_prompting/10_prompts.ipynb #bf8d741f
 Form = Literal["lines", "json"]
-"""How events are written in an answer: a line each, as the recipe has it, or in JSON."""
+"""How events are written in an answer: a line each, as the recipe has it, or in JSON, in the order asked for."""
 
 
 @dataclass(frozen=True, slots=True)

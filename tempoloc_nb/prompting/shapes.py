@@ -30,7 +30,8 @@ class Shape:
     """Where the times of each event stand among the numbers of a text, which its `constants` follow.
 
     `events` has for each: the place of its start (None where no time was read), that of its end (None where none was
-    written), its status where no time was read, and whether the label told which event it is.
+    written), its status where that does not depend on the times ("ok" where it does), and whether the label told which
+    event it is.
     """
 
     events: tuple[tuple[int | None, int | None, Status, bool], ...]
@@ -84,7 +85,8 @@ def _places(answer: Answer, values: list[float]) -> Shape | None:
         return place[time]
 
     events = tuple(
-        (where(e.start), where(e.end), "ok" if e.start is not None else e.status, e.labelled) for e in answer.events
+        (where(e.start), where(e.end), e.status if e.start is None or e.status == "other_event" else "ok", e.labelled)
+        for e in answer.events
     )
     return Shape(events, tuple(constants), answer.compliant)
 

@@ -103,7 +103,7 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
     )
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #d59ada2d
-_IDENTIFIED = [STATUSES.index(s) for s in ("ok", "out of range", "reversed", "duplicate")]
+_IDENTIFIED = [STATUSES.index(s) for s in ("ok", "out_of_range", "reversed", "duplicate")]
 
 
 @dataclass(frozen=True, slots=True)

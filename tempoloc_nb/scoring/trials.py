@@ -110,12 +110,14 @@ def _read_strictly(
         return events, answer.compliant, len(answer.extra), answer.invented
     shape, values = found
     events = []
-    for at, until, unread, labelled in shape.events:
+    for at, until, status, labelled in shape.events:
         if at is None:
-            events.append((_NAN, _NAN, _NAN, _CODE[unread], labelled))
+            events.append((_NAN, _NAN, _NAN, _CODE[status], labelled))
             continue
         start, end = values[at], None if until is None else values[until]
-        events.append(_event(start, end, status_of(start, end, length, side), labelled, side))
+        if status == "ok":
+            status = status_of(start, end, length, side)
+        events.append(_event(start, end, status, labelled, side))
     return events, shape.compliant, 0, ()
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #3bb812bf

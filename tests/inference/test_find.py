@@ -78,7 +78,7 @@ def test_an_event_that_most_trials_miss_has_their_reason() -> None:
     late = f"{half}\nEvent 2: <99.0> <100.0> {EVENTS[1]}"
     found = localize(VIDEO, EVENTS, engine=Says([half, late, late]), trials=3)
     assert found.boundaries == (1.0, None)
-    assert found.events[1].status == "out of range"
+    assert found.events[1].status == "out_of_range"
     assert found.confidence[1] is None
     with pytest.raises(TempolocError, match="has no boundary for releasing the green cube"):
         _ = found.clip

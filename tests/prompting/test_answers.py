@@ -10,7 +10,8 @@ import pytest
 from answer_texts import ASKED, ASKED_JSON, DIALECTS, JSON_FORMS, LABELS, WANTED
 
 from tempoloc_nb.prompting.answers import MAX_CHARS, Repairs, parse_answer, repair
-from tempoloc_nb.prompting.dialects import match_label, read_span
+from tempoloc_nb.prompting.phrases import match_label
+from tempoloc_nb.prompting.times import Span, read_span
 
 
 def spans(text: str, **kwargs: object) -> list[tuple[float | None, float | None]]:
@@ -78,7 +79,7 @@ def test_what_is_not_the_json_that_was_asked_for() -> None:
         ("Event 1: 12% - 30%\nEvent 2: frames 12 14", ["malformed", "malformed", "missing"]),
         ("Event 1: <1.7> <5.8>\nEvent 2: <5.8> <7.", ["ok", "malformed", "missing"]),
         ("Event 1: <5.8> <1.7>", ["reversed", "missing", "missing"]),
-        ("Event 1: <12.2> <12.5>\nEvent 2: <-1.0> <2.0>", ["out of range", "out of range", "missing"]),
+        ("Event 1: <12.2> <12.5>\nEvent 2: <-1.0> <2.0>", ["out_of_range", "out_of_range", "missing"]),
         ("Event 1: <12.04> <99.0>", ["ok", "missing", "missing"]),
         ("Event 1: <1.7> <5.8>\nEvent 1: <1.8> <5.8>", ["duplicate", "missing", "missing"]),
         ("Event 1: <1.7> <5.8>\nEvent 1: <1.7> <5.8>", ["ok", "missing", "missing"]),
@@ -105,9 +106,121 @@ def test_label_wins_over_number_and_position() -> None:
 
 
 def test_number_decides_without_a_known_label() -> None:
-    text = "Event 3: <7.9> <10.6> waving\nEvent 1: <1.7> <5.8> after releasing the red cube\nEvent 2: <5.8> <7.9>"
+    text = "Event 3: <7.9> <10.6> the green one\nEvent 1: <1.7> <5.8> it grips a cube\nEvent 2: <5.8> <7.9>"
     assert spans(text) == WANTED
     assert [e.labelled for e in parse_answer(text, LABELS).events] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("grasping the red cube", "waving"),
+        ("grasping the red cube", "after releasing the red cube"),
+        ("grasping the red cube", "grasps the yellow block"),
+        ("opening the microwave", "opening the fridge"),
+        ("opening the microwave", "closing the microwave"),
+        ("placing the ball in the left bin", "places the ball in the right bin"),
+        ("placing cup A on plate B", "placing plate B on cup A"),
+        ("turning knob 2", "turning knob 3"),
+        ("inserting the peg", "the peg is removed"),
+    ],
+)
+def test_words_that_name_another_event_are_believed_rather_than_the_number(label: str, words: str) -> None:
+    for text in (f"Event 1: <1.7> <5.8> {words}", f"1. {words} (1.7s - 5.8s)", f"{words}: 1.7s - 5.8s"):
+        event = parse_answer(text, [label], 12.0).events[0]
+        assert (event.status, event.start, event.usable) == ("other_event", 1.7, False), text
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("grasping the red cube", "grasps the red cube"),
+        ("grasping the red cube", "The red cube is gripped by the robot"),
+        ("picking up the red cylinder from the table", "The humanoid picks up the red cylinder"),
+        ("picking up the red cylinder from the table", "picks the cylindrical red object from the table"),
+        ("opening the microwave", "microwave opened"),
+        ("releasing the can", "lets go of the can"),
+        ("placing the ball in the bin", "puts down the ball into the bin"),
+        ("turning knob 2", "twists knob 2 to the left"),
+        ("closing the drawer", "it"),
+    ],
+)
+def test_words_that_say_the_same_are_the_event(label: str, words: str) -> None:
+    event = parse_answer(f"Event 1: <1.7> <5.8> {words}", [label, "waving"], 12.0).events[0]
+    assert (event.status, event.start) == ("ok", 1.7)
+
+
+def test_captions_in_the_order_asked_are_taken_in_order_where_the_prompt_says_so() -> None:
+    captions = ["The humanoid grips the cube", "It drops the red cube", "grabs green cube"]
+    text = json.dumps([{"start": a, "end": b, "caption": c} for (a, b), c in zip(WANTED, captions, strict=True)])
+    answer = parse_answer(text, LABELS, 12.0, form="json")
+    assert ([(e.start, e.end, e.status) for e in answer.events]) == [(*span, "ok") for span in WANTED]
+    assert not answer.compliant
+    assert [e.status for e in parse_answer(text, LABELS, 12.0).events] == ["missing", "ok", "ok"]  # by labels alone
+    wrong = text.replace("It drops the red cube", "It pours the tea")
+    assert [e.status for e in parse_answer(wrong, LABELS, 12.0, form="json").events] == ["ok", "other_event", "ok"]
+    fewer = json.dumps(json.loads(text)[:1])
+    assert {e.status for e in parse_answer(fewer, LABELS, 12.0, form="json").events} == {"missing"}
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ('{"start": "00:02.500", "end": "00:03.750"}', 2.5, 3.75),
+        ("2.5, 3.75", 2.5, 3.75),
+        ("[2.5, 3.75]", 2.5, 3.75),
+        ("[[2.5, 3.75]]", 2.5, 3.75),
+        ("The given query happens in 2.5 - 3.75 seconds.", 2.5, 3.75),
+        ("It takes place from 2.5 s to 3.75 s.", 2.5, 3.75),
+        ("<think>At 9.0 s?</think><answer>2.50 to 3.75</answer>", 2.5, 3.75),
+        ("<2.5 seconds> - <3.75 seconds>", 2.5, 3.75),
+        ('```json\n{"answer": {"from": 2.5, "to": 3.75}}\n```', 2.5, 3.75),
+        ("at 2.5 s", 2.5, None),
+        ("2.5", 2.5, None),
+    ],
+)
+def test_one_span_answers_one_event(text: str, start: float, end: float | None) -> None:
+    event = parse_answer(text, ["pressing the button"], 12.0).events[0]
+    assert (event.start, event.end, event.status) == (start, end, "ok")
+    assert parse_answer(text, ["pressing the button", "waving"], 12.0).events[0].status == "missing"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3", "3 - 4", "frames 75 - 112", "frame 75", "25%", "2.5 - 3.75, or 5.0 - 6.25",
+        "The clip is 10.0 s long.\nI see nothing.",
+        "The event does not happen between 2.5 s and 3.75 s.", '{"start_frame": 75, "end_frame": 112}', "[75, 112]",
+        "2,5", "opening a door: [2.5, 3.75]",
+        'opening a door: {"start": 2.5, "end": 3.75}', "confidence 0.9", "score: 0.87",
+        '{"start": 75, "end": 112, "unit": "frames"}', "a minute and 2.5 s",
+    ],
+)  # fmt: skip
+def test_what_answers_no_event_for_certain(text: str) -> None:
+    assert not parse_answer(text, ["pressing the button"], 200.0).events[0].usable
+
+
+def test_numbers_from_zero_and_too_many_numbers() -> None:
+    rows = [{"index": i, "start": a, "end": b} for i, (a, b) in enumerate(WANTED)]
+    assert spans(json.dumps(rows)) == WANTED
+    assert spans("\n".join(f"Event {r['index']}: {r['start']} s - {r['end']} s" for r in rows)) == WANTED
+    four = json.dumps([*rows, {"index": 3, "start": 11.0, "end": 11.5}])
+    assert {e.status for e in parse_answer(four, LABELS).events} == {"missing"}
+
+
+def test_lines_of_times_and_of_labels_pair_in_one_way_or_not_at_all() -> None:
+    times = [f"{a} s - {b} s" for a, b in WANTED]
+    below = "\n".join(f"{t}\n{label}" for t, label in zip(times, LABELS, strict=True))
+    over = "\n".join(f"{label}\n{t}" for t, label in zip(times, LABELS, strict=True))
+    assert spans(below) == spans(over) == WANTED
+    shifted = f"This is about {LABELS[0]}:\n{below}"
+    assert not any(e.usable for e in parse_answer(shifted, LABELS, 12.0).events)
+
+
+def test_a_lone_end_is_the_boundary_only_where_the_end_is() -> None:
+    for text, side in (("Event 1: starts at 1.7 s", "start"), ("Event 1: ends at 5.8 s", "end")):
+        answers = {s: parse_answer(text, LABELS, 12.0, s).events[0].status for s in ("start", "end")}  # type: ignore[arg-type]
+        assert answers == {side: "ok", ("end" if side == "start" else "start"): "malformed"}
 
 
 def test_position_alone_decides_nothing() -> None:
@@ -146,7 +259,7 @@ def test_single_instant_is_the_boundary_either_way() -> None:
 def test_range_is_that_of_the_boundary() -> None:
     text = "Event 1: <11.0> <13.0>"
     assert parse_answer(text, LABELS, 12.0, "start").events[0].status == "ok"
-    assert parse_answer(text, LABELS, 12.0, "end").events[0].status == "out of range"
+    assert parse_answer(text, LABELS, 12.0, "end").events[0].status == "out_of_range"
 
 
 def test_only_the_end_of_a_long_text_is_read() -> None:
@@ -165,17 +278,18 @@ def test_raw_is_kept() -> None:
         ("<.5> <+2.>", (0.5, 2.0)),
         ("<-1.5> <2>", (-1.5, 2.0)),
         ("1:02:03.5 - 1:02:04", (3723.5, 3724.0)),
-        ("t=2, t=5", (2.0, 5.0)),
-        ("3, 4", (3.0, 4.0)),
-        ("1,7", (None, None)),
-        ("cube 2", (None, None)),
-        ("v1.2.3", (None, None)),
-        ("50%", (None, None)),
-        ("", (None, None)),
+        ("t=2.0, t=5.0", (2.0, 5.0)),
+        ("t=2, t=5", None),
+        ("3, 4", None),
+        ("1,7", None),
+        ("cube 2", None),
+        ("v1.2.3", None),
+        ("50%", None),
+        ("", None),
     ],
 )
-def test_span(text: str, span: tuple[float | None, float | None]) -> None:
-    assert read_span(text)[:2] == span
+def test_span(text: str, span: tuple[float, float] | None) -> None:
+    assert read_span(text)[0] == (None if span is None else Span(*span))
 
 
 def test_the_form_asked_for_is_read_as_in_general(monkeypatch: pytest.MonkeyPatch) -> None:

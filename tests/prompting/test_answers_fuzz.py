@@ -153,8 +153,8 @@ def through_shapes(shapes: Shapes, text: str, side: BoundaryIs) -> list[tuple[ob
     shape, values = found
     times = [(None if a is None else values[a], None if b is None else values[b]) for a, b, *_ in shape.events]
     return [
-        (start, end, unread if start is None else status_of(start, end, DURATION, side), labelled)
-        for (start, end), (*_, unread, labelled) in zip(times, shape.events, strict=True)
+        (start, end, status_of(start, end, DURATION, side) if start is not None and told == "ok" else told, labelled)
+        for (start, end), (*_, told, labelled) in zip(times, shape.events, strict=True)
     ] + [(shape.compliant, 0, ())]
 
 

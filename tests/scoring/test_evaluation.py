@@ -75,7 +75,7 @@ STRICT = {
     "nothing": ("", [8.0, 5.0, 6.0]),
     "malformed": (text(*GOOD).replace("<4.8>", "<x>"), [0.1, 5.0, 0.0]),
     "reversed": (text(GOOD[0], (4.8, 4.0), GOOD[2]), [0.1, 5.0, 0.0]),
-    "out of range": (text(GOOD[0], GOOD[1], (10.2, 11.0)), [0.1, 0.2, 6.0]),
+    "out_of_range": (text(GOOD[0], GOOD[1], (10.2, 11.0)), [0.1, 0.2, 6.0]),
     "negative": (text((-1.0, 2.0), *GOOD[1:]), [8.0, 0.2, 0.0]),
     "order": (text(GOOD[0], (7.0, 8.0), (6.0, 9.0)), [0.1, 2.0, 6.0]),
     "order after a gap": (text((3.0, 4.0), None, (2.5, 3.0)), [1.0, 5.0, 6.0]),
@@ -131,9 +131,10 @@ def test_rates(tmp_path: Path) -> None:
         "ok": 8,
         "missing": 4,
         "malformed": 0,
-        "out of range": 0,
+        "out_of_range": 0,
         "reversed": 0,
         "duplicate": 0,
+        "other_event": 0,
         "dropped": 0,
     }
 
@@ -356,7 +357,7 @@ def test_time_bases(tmp_path: Path) -> None:
         assert values(strict, "mae_s", "mre_pct") == pytest.approx([0.6, 100 * (0.1 / 0.6 + 0.1 / 0.5) / 2])
         assert values(recipe, "mae_s", "mre_pct") == pytest.approx([0.1, 100 * (0.1 / 0.6 + 0.1 / 0.5) / 2])
     wrong = score(tmp_path, [{**rows[1], "time_base": "label"}], benchmark)
-    assert wrong.runs[0].tasks[0].statuses["out of range"] == 2  # 4.2 s in a clip of 47 frames, 1.57 s in that base
+    assert wrong.runs[0].tasks[0].statuses["out_of_range"] == 2  # 4.2 s in a clip of 47 frames, 1.57 s in that base
 
 
 # --- the boundary convention ---
