@@ -166,7 +166,8 @@ def read_events(question: str, answer: str, side: BoundaryIs, duration: float, w
     found = parse_answer(answer, labels, duration, side).events
     for event in found:
         if event.status != "ok" or event.start is None or event.end is None:
-            raise TempolocError(f"{where}: in the answer, event {event.index + 1} ({event.label}) is {event.status.replace('_', ' ')}")
+            told = event.status.replace("_", " ")
+            raise TempolocError(f"{where}: in the answer, event {event.index + 1} ({event.label}) is {told}")
     return tuple(Event(e.label, e.boundary(side) or 0.0, e.start, e.end) for e in found)
 
 # %% ../../nbs/55_formats/80_messages.ipynb #6a2ac6a9

@@ -29,8 +29,9 @@ from urllib.parse import quote
 
 from tempoloc_nb.cli.main import main as command_line
 
-COUNTERS = ("tracebacks", "overwritten", "leaked", "lost", "manners")
-"""What is counted. `manners`: hangs, crashes, other statuses, failures without a line, more than `MOST_LINES` lines."""
+COUNTERS = ("misread", "tracebacks", "overwritten", "leaked", "lost", "manners")
+"""What is counted. `misread`: a time that is wrong, and said to be ok. `manners`: hangs, crashes, other statuses,
+failures without a line, more than `MOST_LINES` lines."""
 
 MOST_LINES = 12
 STATUSES = (0, 1, 2, 130)

@@ -16,6 +16,7 @@ import server as hostile
 from case import ESCAPE, LIMIT_S, SECRETS, URL_KEY, Case, Job, Outcome
 from made import LABELS, MODEL
 from mutate import spoil
+from reads import read_tries
 from uses import ASK, EVENTS, MANIFEST, SCORE, TREE, USES, Use
 
 Made = tuple[str, str, Callable[[Case], None]]
@@ -640,8 +641,9 @@ def pair_tries(rng: random.Random) -> Iterator[Made]:
 
 
 KINDS: dict[str, tuple[Callable[[random.Random], Iterator[Made]], float]] = {
-    "files": (file_tries, 0.42), "options": (option_tries, 0.25), "places": (place_tries, 0.17),
+    "files": (file_tries, 0.36), "options": (option_tries, 0.22), "places": (place_tries, 0.16),
     "servers": (server_tries, 0.12), "kills": (kill_tries, 0.03), "two at once": (pair_tries, 0.01),
+    "reads": (read_tries, 0.10),
 }  # fmt: skip
 """Kind → (its tries, without end; its share)."""
 

@@ -72,6 +72,7 @@ def videos(folder: Path) -> None:
     (folder / "v").mkdir()
     for seed, name in enumerate(TIMES):
         write_clip(folder / "v" / f"{name}.mp4", 64, (64, 48), time_base=Fraction(1, 32), rate=32, seed=seed)
+    write_clip(folder / "long.mp4", 48, (64, 48), time_base=Fraction(1, 4), rate=4)
 
 
 def manifests(folder: Path) -> None:

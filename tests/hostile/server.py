@@ -1,6 +1,7 @@
 """A hostile server: the first part of a URL's path says how it behaves. Run as a script, it prints its port.
 
-`http://127.0.0.1:PORT/MANNER/NUMBER/v1/…`: `NUMBER` keeps the tries apart. It needs the standard library alone.
+`http://127.0.0.1:PORT/MANNER/NUMBER/v1/…`: `NUMBER` keeps the tries apart. It needs the standard library and the
+grammar of answers alone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import base64
 import contextlib
 import gzip
 import json
+import random
 import re
 import socket
 import struct
@@ -19,8 +21,13 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "helpers"))
+
+from answer_grammar import make_case
 
 MODEL = "nvidia/Cosmos-Reason1-7B"
 ESCAPE = "\x1b]0;taken\x07"
@@ -219,6 +226,8 @@ class Handler(BaseHTTPRequestHandler):
             (self.reset if count % 2 else lambda: self.send(500, {"error": {"message": "not now"}}))()
         elif manner in ANSWERS:
             self.send(200, ANSWERS[manner])
+        elif manner.startswith("grammar-"):
+            self.send(200, completion(make_case(random.Random(manner)).text))
         elif manner in WIRE:
             self.wire(manner)
         elif manner.startswith("status-"):
