@@ -30,7 +30,7 @@ class Span:
     end: float | None = None
     lone: Lone = ""
 
-# %% ../../nbs/25_prompting/27_times.ipynb #09544ce4
+# %% ../../nbs/25_prompting/27_times.ipynb #57c0cbdc
 _PLAIN = str.maketrans(
     {
         **dict(zip("０１２３４５６７８９：．，；（）［］＜＞＝／～〜", "0123456789:.,;()[]<>=/~~", strict=True)),
@@ -42,11 +42,14 @@ _PLAIN = str.maketrans(
 _OTHER = re.compile(r"[^\x00-\x7f]")
 
 
+def _plain(found: re.Match[str]) -> str:
+    category = unicodedata.category(found[0])
+    return "N" if category[0] == "N" else "" if category == "Co" else found[0]
+
+
 def plain_text(text: str) -> str:
     """The text with plain dashes, quotes, digits and spaces."""
-    if text.isascii():
-        return text
-    return _OTHER.sub(lambda m: "N" if unicodedata.category(m[0])[0] == "N" else m[0], text.translate(_PLAIN))
+    return text if text.isascii() else _OTHER.sub(_plain, text.translate(_PLAIN))
 
 # %% ../../nbs/25_prompting/27_times.ipynb #491b192c
 _UNITS = (
