@@ -280,7 +280,8 @@ class Client:
             found = self._ears.json(said)
             return read(found)
         except ValueError as error:
-            told = error_text(found) or (str(error) if isinstance(error, TempolocError) else "no JSON")
+            none = "a web page" if said.lstrip().startswith(b"<") else "no JSON"
+            told = error_text(found) or (str(error) if isinstance(error, TempolocError) else none)
             raise _Fault(f"an answer that is cut off or has another shape ({self._ears.line(told)})") from None
 
 # %% ../../nbs/35_engines/110_http.ipynb #e7a1c0de

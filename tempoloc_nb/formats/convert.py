@@ -203,13 +203,19 @@ def _listed(value: Any) -> list[Any]:
     return [*value] if isinstance(value, Sequence) and not isinstance(value, str) else [value]
 
 
-def _check_found(path: Path | str) -> None:
-    """Raise `TempolocError` for what `tempoloc find -o FILE.json` wrote: a list, where a manifest has lines."""
+def _check_manifest(path: Path | str) -> None:
+    """Raise `TempolocError` for what `tempoloc find -o` wrote, or a table or subtitles that were exported."""
     path = Path(path)
-    if path.suffix.lower() != ".json" or not path.is_file():
+    if not path.is_file():
         return
+    kind = path.suffix.lower()
+    if kind in (".csv", ".vtt", ".srt"):
+        raise TempolocError(
+            f"{path} is a table or subtitles, and no manifest: tempoloc dataset import makes one of what was exported;"
+            " tempoloc find -o FILE.json and tempoloc review FILE.json make one of what is found"
+        )
     with path.open("rb") as file:
-        if file.read(64).lstrip(codecs.BOM_UTF8).lstrip()[:1] == b"[":
+        if kind == ".json" and file.read(64).lstrip(codecs.BOM_UTF8).lstrip()[:1] == b"[":
             raise TempolocError(
                 f"{path} is what tempoloc find wrote, and no manifest: tempoloc review {path} makes one, which can be"
                 " exported; tempoloc find ... -o FILE.csv writes a table"
@@ -228,7 +234,7 @@ def _convert(side: str, source: Path | str, output: Path | str, name: str, optio
         raise TempolocError(f"the format {name} has no option {spelled(odd)}; its options: {spelled(known)}")
     if missing := [n for n, needed in known.items() if needed and n not in given]:
         raise TempolocError(f"the format {name} needs {spelled(missing)}")
-    _check_found(source if side == "write" else given.get("manifest", ""))
+    _check_manifest(source if side == "write" else given.get("manifest", ""))
     path = Path(output) if Path(output).name not in ("", "..") else Path(output).resolve()  # every path has a name
     if path.exists() and Path(source).exists() and path.samefile(source):
         raise TempolocError(f"{output} is the source itself: choose another output")

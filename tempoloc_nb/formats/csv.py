@@ -143,7 +143,7 @@ def _named(header: Sequence[str], cells: Sequence[str], where: str) -> dict[str,
 
 
 def _read_table(path: Path) -> _Table:
-    text = read_text(path, "corrections", newline="")
+    text = read_text(path, "corrections", newline="").lstrip("\ufeff")  # some write the mark twice
     separator = _separator(text)
     (first, names), *lines = [*_cells(text, separator, path.name)] or [(f"{path.name}:1", [])]
     header = [name.casefold() for name in names]

@@ -152,9 +152,10 @@ def _rows(path: Path, clip: str) -> list[Row]:
     for cue, end, old in zip(cues, [0.0, *(c.end for c in cues)], [0.0, *olds], strict=False):
         _check_start(cue, end, old)
     trimmed, rows = _trimmed(cues, olds), list[Row]()
+    hundredths = all(round(1000 * c.end) % 10 == 0 for c in cues)  # some editors know no finer times
     for i, (cue, old) in enumerate(zip(cues, olds, strict=True)):
         end = old if old is not None and i in trimmed else cue.end
-        rows.append(Row(cue.where, clip, cue.text, end, old, by, same=0.000501))
+        rows.append(Row(cue.where, clip, cue.text, end, old, by, same=0.005001 if hundredths else 0.000501))
     return rows
 
 

@@ -162,6 +162,12 @@ def test_a_web_page_is_said_in_words(page: str, server: str, status: int, said: 
     assert ask((status, page.encode(), headers)) == (f"it refuses: {said}", 1)
 
 
+def test_a_web_page_in_place_of_an_answer_is_one_line() -> None:
+    found, count = ask((200, b"<!doctype html><title>Sign in</title>", {}))
+    assert count == 3
+    assert str(found).endswith("with: an answer that is cut off or has another shape (a web page)")
+
+
 def test_a_video_that_is_too_large_says_what_to_change() -> None:
     found, count = ask((413, b"<html><title></title>", {"Server": "nginx"}))
     assert count == 1

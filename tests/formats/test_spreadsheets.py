@@ -64,6 +64,7 @@ WAYS: dict[str, Callable[[str], str | bytes]] = {
     "empty columns before": lambda t: "".join(f",{line}\n" for line in t.splitlines()),
     "empty lines": lambda t: ",,,,,,\n" + t.replace("\n", "\n,,,,,,\n") + "\n \n\n",
     "a mark": lambda t: "\ufeff" + t,
+    "two marks": lambda t: "\ufeff\ufeff" + t,
     "CRLF": lambda t: t.replace("\n", "\r\n"),
     "old Mac": lambda t: t.replace("\n", "\r"),
     "all quoted": lambda t: joined(t, ",", quote=True),
@@ -244,5 +245,9 @@ def test_what_find_wrote_is_no_manifest_and_says_what_to_do(tmp_path: Path) -> N
             assert "\n" not in str(error.value)
     with pytest.raises(TempolocError, match="what tempoloc find wrote"):
         import_dataset(tmp_path / "t.csv", tmp_path / "out.jsonl", "csv", manifest=path, who="Eve")
+    for name in ("found.csv", "a.VTT"):
+        (tmp_path / name).write_text("x")
+        with pytest.raises(TempolocError, match=r"is a table or subtitles, and no manifest: .*dataset import"):
+            export_dataset(tmp_path / name, tmp_path / "out", "csv")
     path.write_text(json.dumps({"clip": "t/a", "task": "t", "events": [{"label": "x", "boundary": 1}]}))  # one clip
     assert export_dataset(path, tmp_path / "one.csv", "csv").kept == 1

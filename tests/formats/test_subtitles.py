@@ -116,6 +116,17 @@ def test_a_gap_that_an_editor_made_everywhere_moves_nothing(tmp_path: Path) -> N
     assert apply_rows([CUP], read_vtt(tmp_path), who="Eve").clips[0].boundaries == (1.6, 4.016, 7.2)
 
 
+def test_an_editor_that_rounds_to_hundredths_moves_nothing(tmp_path: Path) -> None:
+    fine = Clip("cup/0", "cup", tuple(map(Event, LABELS, (1.232, 4.047, 7.2))), duration=8.0)
+    write_vtt(proposals([fine]), tmp_path)
+    path = tmp_path / "cup/0.vtt"
+    text = path.read_text().replace("01.232", "01.230").replace("04.047", "04.050")
+    path.write_text(text)
+    assert apply_rows([fine], read_vtt(tmp_path), who="Eve").clips[0] is fine
+    path.write_text(text.replace("04.050", "04.060"))
+    assert apply_rows([fine], read_vtt(tmp_path), who="Eve").clips[0].boundaries == (1.232, 4.06, 7.2)
+
+
 def test_a_longer_gap_means_nothing_where_the_end_was_moved(tmp_path: Path) -> None:
     done = edited(tmp_path, lambda t: t.replace("00:00:04.400 -->", "00:00:04.520 -->"))
     assert done.clips[0].boundaries == (1.6, 4.4, 7.2)
