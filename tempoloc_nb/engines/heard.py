@@ -144,6 +144,15 @@ class Ears:
         line = self.line(text) or phrase
         return f"HTTP {response.status_code}" + (f", {line}" if line else "")
 
+# %% ../../nbs/35_engines/108_heard.ipynb #e20b7c95
+def error_text(found: Any) -> str:
+    """What a JSON answer says of an error; "" if it speaks of none."""
+    if not isinstance(found, dict):
+        return ""
+    inner = found.get("error", found.get("detail", found.get("message")))
+    text = inner.get("message") if isinstance(inner, dict) else inner
+    return "" if text is None else str(text)
+
 
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 
@@ -155,12 +164,3 @@ def _page_text(page: str, phrase: str, server: str) -> str:
     told = "a web page" + (f" of {server.strip()}" if server.strip() else "")
     told += f": {title}" if title and (not phrase or phrase not in title) else ""
     return f"{phrase} ({told})" if phrase else told
-
-
-def error_text(found: Any) -> str:
-    """What a JSON answer says of an error; "" if it speaks of none."""
-    if not isinstance(found, dict):
-        return ""
-    inner = found.get("error", found.get("detail", found.get("message")))
-    text = inner.get("message") if isinstance(inner, dict) else inner
-    return "" if text is None else str(text)

@@ -111,7 +111,7 @@ def _read_cues(path: Path) -> tuple[list[_Cue], tuple[str, str]]:
         elif "-->" in line:
             found = _TIMES.fullmatch(line.strip())
             if found is None:
-                raise TempolocError(f"{where}: {line.strip()!r} is not START --> END (hh:mm:ss.mmm)")
+                raise TempolocError(f"{where}: {line.strip()[:80]!r} is not START --> END (hh:mm:ss.mmm)")
             end = next((n for n in range(number, len(lines)) if not lines[n].strip()), len(lines))
             text = " ".join(" ".join(map(_plain, lines[number + 1 : end])).split())
             cues.append(_Cue(where, _time(found[1]), _time(found[2]), text))
@@ -146,8 +146,8 @@ def _rows(path: Path, clip: str) -> list[Row]:
             clip, by, proposed = str(note["clip"]), str(note["by"]), [float(t) for t in note["proposed"]]
             if not all(map(math.isfinite, proposed)):
                 raise ValueError
-        except (ValueError, KeyError, TypeError):
-            raise TempolocError(f"{where}: the note is not as exported: {text}") from None
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            raise TempolocError(f"{where}: the note is not as exported: {text[:80]}") from None
     olds = [*proposed[: len(cues)], *[None] * (len(cues) - len(proposed))]
     for cue, end, old in zip(cues, [0.0, *(c.end for c in cues)], [0.0, *olds], strict=False):
         _check_start(cue, end, old)
