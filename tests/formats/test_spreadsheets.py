@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tempoloc_nb import reviewer
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
@@ -159,6 +162,19 @@ def test_no_cell_of_a_table_is_a_formula(tmp_path: Path) -> None:
 def test_what_find_found_holds_no_formula() -> None:
     found = Found(Path("=a.mp4"), (FoundEvent("@x", 1.5, "ok", 0.5),), "m", 4.0, 8.0)
     assert found_csv([found]).splitlines()[1] == "'=a.mp4,'@x,1.5,0.5,ok"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_the_page_that_saves_nothing_writes_the_same_cells() -> None:
+    code = (Path(reviewer.__file__).parent / "web" / "backends.js").read_text()
+    data = {"clips": [{"clip": "@a/0", "labels": list(FORMULAS), "boundaries": [1.5] * len(FORMULAS), "by": "-m"}]}
+    code += f"\nconsole.log(JSON.stringify(still({json.dumps(data)}).table(new Map()).text));"
+    command = ["node", "--input-type=module", "-e", code]
+    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    rows = list(csv.reader(io.StringIO(said, newline="")))[1:]
+    assert [[cell_text(row[1]), *row[:1], *row[2:5]] for row in rows] == [
+        [text, "'@a/0", "1.5", "1.5", "'-m"] for text in FORMULAS
+    ]
 
 
 def columns(path: Path) -> list[tuple[str, ...]]:
