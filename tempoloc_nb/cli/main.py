@@ -63,6 +63,13 @@ def _missing(error: ImportError) -> list[str]:
     return [f"{name} is not installed: {install}"]
 
 # %% ../../nbs/90_cli/10_main.ipynb #7caff8a2
+def _has_read_enough(error: BaseException) -> bool:
+    """Whether the error is that nobody reads the output any more: `| head`."""
+    if isinstance(error, TempolocError) and str(error).startswith("cannot write "):
+        return error.__context__ is not None and _has_read_enough(error.__context__)
+    return isinstance(error, OSError) and error.errno == errno.EPIPE
+
+
 class Commands(TyperGroup):
     """The group of all commands: what is expected to go wrong in one ends it with lines on stderr, not a traceback."""
 
@@ -80,9 +87,9 @@ class Commands(TyperGroup):
             raise typer.Exit(130) from None
         except Exception as error:
             lines = explain(error)
-            if not lines or (isinstance(error, OSError) and error.errno == errno.EPIPE):  # `| head` has read enough
+            if not lines:
                 raise
-            tell(*lines)
+            tell(*([] if _has_read_enough(error) else lines))
             raise typer.Exit(1) from None
 
 # %% ../../nbs/90_cli/10_main.ipynb #6fb6f01e
@@ -135,10 +142,17 @@ def _end(code: object) -> NoReturn:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter tries again at its end
-        if not code:
+        if not code and not _has_read_enough(error):
             tell(*explain(error))
         code = code or 1
     raise SystemExit(code)
+
+
+def _open_closed() -> None:
+    """Give streams that the caller has closed (`>&-`) a place to write to, so that no file gets their number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _finalizer_failed(told: sys.UnraisableHookArgs) -> None:
@@ -176,6 +190,7 @@ def _terminable() -> Iterator[None]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `tempoloc` command; always ends in `SystemExit`."""
     before, sys.unraisablehook = sys.unraisablehook, _finalizer_failed
+    _open_closed()
     try:
         with _terminable():
             app(join_parameters(sys.argv[1:] if arguments is None else arguments))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from .tasks import Event, Positive, Task, boundary_faults, check_task, list_tasks, read_task
 from ..core.checks import STRICT, check, faults
 from ..core.errors import TempolocError, unknown
-from ..core.files import open_packed, parse_object, write_text
+from ..core.files import WHOLE, open_packed, parse_object, write_text
 from ..core.settings import data_dir
 from ..core.texts import json_text
 from ..video.files import SUFFIXES, probe, videos_below
@@ -142,7 +142,7 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
     """The clips of a manifest (JSON Lines); raises `TempolocError` with a line for each fault, which names its line."""
     path = Path(path)
     try:
-        with open_packed(path) as source:
+        with open_packed(path, WHOLE) as source:
             lines = source.read().decode("utf-8-sig").split("\n")
     except OSError as error:
         raise TempolocError(f"cannot read the manifest {path.name}: {error.strerror}") from None

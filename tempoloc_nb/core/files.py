@@ -5,6 +5,7 @@
 # %% ../../nbs/10_core/20_files.ipynb #5e53cd17
 from __future__ import annotations
 
+import codecs
 import errno
 import gzip
 import io
@@ -31,9 +32,9 @@ from .texts import json_text, shown
 Value = TypeVar("Value")
 
 # %% auto #0
-__all__ = ['Value', 'COMPRESSED', 'is_stream', 'there_already', 'all_or_nothing', 'folder_or_nothing', 'put_folder', 'write_text',
-           'write_json', 'open_packed', 'read_toml', 'whole_lines', 'first_line', 'writing', 'parse_object',
-           'read_text', 'read_object', 'read_jsonl', 'write_jsonl']
+__all__ = ['Value', 'COMPRESSED', 'UNPACKED', 'WHOLE', 'is_stream', 'there_already', 'all_or_nothing', 'folder_or_nothing',
+           'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml', 'whole_lines', 'first_line', 'writing',
+           'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl']
 
 # %% ../../nbs/10_core/20_files.ipynb #e677c387
 _DESCRIPTOR = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
@@ -168,15 +169,44 @@ def write_json(path: Path, values: Mapping[str, Any], *, force: bool = True) -> 
 
 
 COMPRESSED = {".xz": lzma.open, ".gz": gzip.open}
+UNPACKED = 2**30
+WHOLE = 2**28
+"""Bytes that a packed file may unpack to: where it is read line by line, and where it is read whole."""
+
+
+class _Limited(io.RawIOBase):
+    """Reads `most` unpacked bytes of a file, and raises `TempolocError` beyond."""
+
+    def __init__(self, source: IO[bytes], name: str, most: int) -> None:
+        self._source, self._name, self._most, self._taken = source, name, most, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._taken
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._source.read(len(buffer))
+        self._taken += len(data)
+        if self._taken > self._most:
+            raise TempolocError(
+                f"{self._name} unpacks to more than {self._most / 2**20:g} MiB: unpack it yourself, if you trust it"
+            )
+        buffer[: len(data)] = data
+        return len(data)
 
 
 @contextmanager
-def open_packed(path: Path) -> Iterator[IO[bytes]]:
-    """A file's bytes, decompressed if its name says so; `TempolocError` if it is damaged or cut off."""
-    opened: Any = COMPRESSED.get(path.suffix, open)
+def open_packed(path: Path, most: int = UNPACKED) -> Iterator[IO[bytes]]:
+    """A file's bytes, decompressed if its name says so, then at most so many.
+
+    Raises `TempolocError` if it is damaged or cut off, or unpacks to more than `most` bytes.
+    """
+    packed: Any = COMPRESSED.get(path.suffix)
     try:
-        with opened(path, "rb") as source:
-            yield source
+        with (packed or open)(path, "rb") as source:
+            yield io.BufferedReader(_Limited(source, path.name, most), 2**18) if packed else source
     except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TempolocError(f"{path.name} is damaged or cut off ({error}): copy it again") from None
 
@@ -258,15 +288,20 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
     return found
 
 # %% ../../nbs/10_core/20_files.ipynb #fed21dbd
-def read_text(path: Path, what: str) -> str:
-    """A UTF-8 text, unpacked as `open_packed` does; `TempolocError` says which `what` file cannot be read."""
+def read_text(path: Path, what: str, newline: str | None = None) -> str:
+    """A text in UTF-8, or in UTF-16 with its mark, unpacked as `open_packed` does; `newline` is as of `open`.
+
+    Raises `TempolocError`, which says which `what` file cannot be read.
+    """
     try:
-        with open_packed(path) as source:
-            return io.TextIOWrapper(source, encoding="utf-8-sig").read()
+        with open_packed(path, WHOLE) as source:
+            data = source.read()
+        code = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+        return io.TextIOWrapper(io.BytesIO(data), encoding=code, newline=newline).read()
     except OSError as error:
         raise TempolocError(f"cannot read the {what} file {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise TempolocError(f"{path} is not UTF-8 text, byte {error.start}") from None
+        raise TempolocError(f"{path} is not UTF-8 text, byte {error.start}: save it as UTF-8") from None
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:

@@ -5,20 +5,27 @@
 # %% ../../nbs/35_engines/108_heard.ipynb #86fed931
 from __future__ import annotations
 
+import html
 import json
+import os
+import re
+import ssl
 import zlib
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
 from ..core.texts import shown, well_formed
-from .keys import base_url, key_mask, read_key
+from .keys import base_url, is_here, key_mask, read_key
 
 if TYPE_CHECKING:
     import httpx
 
 # %% auto #0
-__all__ = ['LARGEST', 'read_body', 'TooLargeError', 'Ears', 'error_text']
+__all__ = ['LARGEST', 'read_body', 'TooLargeError', 'certificates', 'Ears', 'error_text']
 
 # %% ../../nbs/35_engines/108_heard.ipynb #8cd37536
 LARGEST = 2**21  # bytes of an answer, unpacked: half a million tokens
@@ -47,6 +54,24 @@ async def read_body(response: httpx.Response) -> bytes:
 class TooLargeError(ValueError):
     """An answer of more than `LARGEST` bytes."""
 
+# %% ../../nbs/35_engines/108_heard.ipynb #c93be6f0
+def certificates() -> ssl.SSLContext:
+    """The trusted certificates; raises `TempolocError` where the environment names some that cannot be read."""
+    httpx = import_optional("httpx", "a server")
+    name = next((n for n in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(n)), "")
+    place = os.environ.get(name, "")
+    there = [Path(p) for p in (place.split(os.pathsep) if name == "SSL_CERT_DIR" else [place])]
+    try:
+        if name == "SSL_CERT_DIR" and not any(p.is_dir() for p in there):  # OpenSSL would pass over it
+            raise NotADirectoryError
+        context: ssl.SSLContext = httpx.create_ssl_context()
+    except OSError as error:
+        wrong = "holds no certificates that can be read" if any(p.exists() for p in there) else "is not there"
+        if not name:
+            raise TempolocError(f"the trusted certificates cannot be read ({error})") from None
+        raise TempolocError(f"${name} names {shown(place)}, which {wrong}: correct it, or unset it") from None
+    return context
+
 # %% ../../nbs/35_engines/108_heard.ipynb #c33d1bff
 class Ears:
     """What is heard of servers: texts without the key, and errors in one line that a terminal can show."""
@@ -66,13 +91,19 @@ class Ears:
             raise TempolocError("a server's URL holds no keys, and this one has the key of the environment in it")
         return found
 
-    def open(self, connect: float) -> httpx.AsyncClient:
-        """A client that sends the key, and waits `connect` s for a connection."""
-        httpx_ = import_optional("httpx", "a server")
+    def open(self, connect: float, addresses: Sequence[str]) -> httpx.AsyncClient:
+        """A client of these servers that sends the key, and waits `connect` s for a connection.
+
+        Servers on this machine are asked without a proxy. Raises `TempolocError` for a proxy, or certificates, that the
+        environment names and that cannot be used.
+        """
+        httpx_, verify = import_optional("httpx", "a server"), certificates()
+        here: dict[str, None] = {url: None for url in addresses if is_here(url)}
         headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
         try:
             client: httpx.AsyncClient = httpx_.AsyncClient(
-                headers=headers, timeout=httpx_.Timeout(None, connect=connect), follow_redirects=False,
+                headers=headers, timeout=httpx_.Timeout(None, connect=connect), follow_redirects=False, verify=verify,
+                mounts=here, trust_env=len(here) < len(addresses),
                 limits=httpx_.Limits(max_connections=None, max_keepalive_connections=None),
             )  # fmt: skip
         except (ValueError, ImportError, httpx_.InvalidURL):  # which may repeat the proxy's password
@@ -100,17 +131,20 @@ class Ears:
         return found
 
     def reason(self, response: httpx.Response, body: bytes) -> str:
-        """A response's status and the first line of its message."""
+        """A response's status and the first line of its message; of a web page, whose it is and its title."""
         try:
             text = error_text(self.json(body))
         except ValueError:
-            text = body.decode(errors="replace")
+            text = body.decode("utf-8-sig", errors="replace")
+        phrase = next((s.phrase for s in HTTPStatus if s == response.status_code), "")
+        if text.lstrip().startswith("<"):
+            text = _page_text(text, phrase, response.headers.get("Server", ""))
         if response.is_redirect and "Location" in response.headers:
             text = f"it sends on to {response.headers['Location']}: give that address, if you trust it"
-        line = self.line(text)
+        line = self.line(text) or phrase
         return f"HTTP {response.status_code}" + (f", {line}" if line else "")
 
-
+# %% ../../nbs/35_engines/108_heard.ipynb #e20b7c95
 def error_text(found: Any) -> str:
     """What a JSON answer says of an error; "" if it speaks of none."""
     if not isinstance(found, dict):
@@ -118,3 +152,15 @@ def error_text(found: Any) -> str:
     inner = found.get("error", found.get("detail", found.get("message")))
     text = inner.get("message") if isinstance(inner, dict) else inner
     return "" if text is None else str(text)
+
+
+_TITLE = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
+
+
+def _page_text(page: str, phrase: str, server: str) -> str:
+    """What a web page, which some proxies answer with, says in a line; `server` is its header."""
+    found = _TITLE.search(page)
+    title = " ".join(html.unescape(found[1]).split()) if found else ""
+    told = "a web page" + (f" of {server.strip()}" if server.strip() else "")
+    told += f": {title}" if title and (not phrase or phrase not in title) else ""
+    return f"{phrase} ({told})" if phrase else told

@@ -5,6 +5,7 @@
 # %% ../../nbs/35_engines/110_http.ipynb #86cc83ca
 from __future__ import annotations
 
+import math
 import random
 import signal
 import sys
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 # %% auto #0
-__all__ = ['Answer', 'Patience', 'retry_after', 'RefusedError', 'UnreachableError', 'Server', 'Client', 'event_loop', 'get_json']
+__all__ = ['Answer', 'SMALLER', 'Patience', 'retry_after', 'may_pass', 'RefusedError', 'UnreachableError', 'Server', 'Client',
+           'event_loop', 'get_json']
 
 # %% ../../nbs/35_engines/110_http.ipynb #8e4eed42
 @dataclass(frozen=True, slots=True)
@@ -56,19 +58,39 @@ class Patience:
         return random.uniform(0.5, 1.0) * float(min(self.longest, self.first * 2.0 ** min(failures - 1, 30)))
 
 # %% ../../nbs/35_engines/110_http.ipynb #b60c01b2
-def retry_after(header: str | None) -> float | None:
-    """Seconds that a `Retry-After` header asks for: a number or a date (RFC 9110, 10.2.3); None if neither."""
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
+def retry_after(header: str | None, milliseconds: str | None = None) -> float | None:
+    """Seconds that `Retry-After` asks for: a number or a date (RFC 9110, 10.2.3); None if neither.
+
+    `retry-after-ms`, which some servers send beside it, is more exact and goes first.
+    """
+    for text, scale in ((milliseconds, 1000.0), (header, 1.0)):
         try:
-            return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-        except (ValueError, TypeError, OverflowError):
-            return None
+            seconds = float(text or "") / scale
+        except ValueError:
+            continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    try:
+        when = parsedate_to_datetime(header or "")
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)  # the old forms of a date, which are in UTC too
+        return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def may_pass(status: int, said: str | None) -> bool:
+    """Whether asking again may help after this status; `said` is the header `x-should-retry`.
+
+    Source: `_should_retry` of OpenAI's Python client.
+    """
+    if (told := (said or "").strip().lower()) in ("true", "false"):
+        return told == "true"
+    return status in (408, 409, 429) or status >= 500
 
 # %% ../../nbs/35_engines/110_http.ipynb #c36cf833
+SMALLER = "Ask at a lower fps or with fewer total_pixels (--fps, --total-pixels), or let it read a folder (--media)"
+
+
 class RefusedError(TempolocError):
     """A server refused one request for good (4xx). `status` is its HTTP status."""
 
@@ -129,7 +151,7 @@ class Client:
         self._http: httpx.AsyncClient
 
     async def __aenter__(self) -> Client:
-        self._http = self._ears.open(min(10.0, self.patience.timeout))
+        self._http = self._ears.open(min(10.0, self.patience.timeout), [s.url for s in self.servers])
         return self
 
     async def __aexit__(
@@ -240,12 +262,15 @@ class Client:
         status = response.status_code
         if status == 200:
             return self._understood(said, read)
-        reason = ears.reason(response, said)
+        reason, headers = ears.reason(response, said), response.headers
+        if may_pass(status, headers.get("x-should-retry")):
+            asked = retry_after(headers.get("Retry-After"), headers.get("retry-after-ms"))
+            raise _Fault(reason, asked or 0.0 if status in (429, 502, 503, 504) else asked)
         if status in (401, 403):
             raise UnreachableError(f"{server.url} refuses the key in ${self._key_variable}: {reason}")
-        if status == 429 or status >= 500:
-            asked = retry_after(response.headers.get("Retry-After"))
-            raise _Fault(reason, asked or 0.0 if status in (429, 502, 503, 504) else asked)
+        if status == 413:
+            size = int(response.request.headers.get("Content-Length", 0)) / 2**20
+            reason += f": the video is too large for it (a request of {size:.1f} MiB). {SMALLER}"
         raise RefusedError(f"{server.url} refuses: {reason}", status)
 
     def _understood(self, said: bytes, read: Callable[[Any], Answer]) -> Answer:
@@ -255,7 +280,8 @@ class Client:
             found = self._ears.json(said)
             return read(found)
         except ValueError as error:
-            told = error_text(found) or (str(error) if isinstance(error, TempolocError) else "no JSON")
+            none = "a web page" if said.lstrip().startswith(b"<") else "no JSON"
+            told = error_text(found) or (str(error) if isinstance(error, TempolocError) else none)
             raise _Fault(f"an answer that is cut off or has another shape ({self._ears.line(told)})") from None
 
 # %% ../../nbs/35_engines/110_http.ipynb #e7a1c0de
@@ -292,7 +318,7 @@ def _later() -> Iterator[None]:
 
 # %% ../../nbs/35_engines/110_http.ipynb #face25e7
 def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeout: float = 10.0) -> Any:
-    """The JSON at `path` of a server, asked once.
+    """The JSON at `path` of a server, asked again twice where that may help (`may_pass`).
 
     Raises `UnreachableError` if no connection or no answer comes within `timeout` s, or the key is refused, else
     `TempolocError`.
@@ -322,9 +348,17 @@ def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeou
 
 
 async def _get(ears: Ears, url: str, timeout: float) -> tuple[httpx.Response, bytes]:
-    """A response and its body, all of it within `timeout` s."""
+    """A response and its body, all of it within `timeout` s; the third where the first two may pass."""
     import anyio
 
-    with anyio.fail_after(timeout):
-        async with ears.open(timeout) as http, http.stream("GET", url) as response:
-            return response, await read_body(response)
+    patience = Patience(retries=2, first=0.5)
+    for tries in range(1, patience.retries + 2):
+        with anyio.fail_after(timeout):
+            async with ears.open(timeout, [url]) as http, http.stream("GET", url) as response:
+                body, headers = await read_body(response), response.headers
+        asked = retry_after(headers.get("Retry-After"), headers.get("retry-after-ms"))
+        again = response.status_code != 200 and may_pass(response.status_code, headers.get("x-should-retry"))
+        if tries > patience.retries or not again or (asked or 0.0) > timeout:
+            break
+        await anyio.sleep(patience.wait(tries) if asked is None else asked)
+    return response, body

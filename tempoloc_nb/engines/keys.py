@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import string
 from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from ipaddress import IPv6Address, ip_address
 from urllib.parse import quote, urlsplit
 
 from ..core.errors import TempolocError
@@ -25,7 +27,7 @@ _ESCAPE = re.compile(
 )
 
 # %% auto #0
-__all__ = ['PIECE', 'base_url', 'read_key', 'key_mask']
+__all__ = ['PIECE', 'base_url', 'is_here', 'read_key', 'key_mask']
 
 # %% ../../nbs/35_engines/105_keys.ipynb #48528b71
 def base_url(url: str) -> str:
@@ -46,6 +48,22 @@ def base_url(url: str) -> str:
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     path = parts.path.rstrip("/").removesuffix("/v1")
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}"
+
+# %% ../../nbs/35_engines/105_keys.ipynb #2f6d1c9e
+def is_here(url: str) -> bool:
+    """Whether a server's address is this machine's own: `localhost`, 127.0.0.0/8, ::1, 0.0.0.0 or ::."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        place = ip_address(host)
+    except ValueError:
+        try:
+            place = ip_address(socket.inet_aton(host))  # 127.1, as every resolver reads it
+        except (OSError, UnicodeError):
+            return False
+    place = (place.ipv4_mapped or place) if isinstance(place, IPv6Address) else place
+    return place.is_loopback or place.is_unspecified
 
 # %% ../../nbs/35_engines/105_keys.ipynb #7a7924fc
 def read_key(variable: str) -> str | None:

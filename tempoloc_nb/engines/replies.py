@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le, Len
 
@@ -18,7 +18,7 @@ from .http import get_json
 from .keys import base_url
 
 # %% auto #0
-__all__ = ['Count', 'Reply', 'read_reply', 'read_prompt_tokens', 'Served', 'list_served']
+__all__ = ['Count', 'CUT_OFF', 'GIVEN_UP', 'Reply', 'read_reply', 'read_prompt_tokens', 'Served', 'list_served']
 
 # %% ../../nbs/35_engines/115_replies.ipynb #4f04d58b
 Count = Annotated[int, Ge(0), Le(10**8)]  # tokens
@@ -46,7 +46,7 @@ class _Choice:
     __pydantic_config__: ClassVar = OTHERS
 
     message: _Message
-    finish_reason: Literal["stop", "length"]
+    finish_reason: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Completion(_Counted):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A chat completion: its text, "stop" or "length", and the tokens counted."""
+    """A chat completion: its text, "stop" or "length" (cut off), and the tokens counted."""
 
     text: str
     finish_reason: str
@@ -73,6 +73,19 @@ class Reply:
     completion_tokens: int
 
 # %% ../../nbs/35_engines/115_replies.ipynb #375277d4
+CUT_OFF = ("length", "max_tokens", "max_length", "model_length")  # OpenAI's word, Gemini's and Anthropic's, Mistral's
+GIVEN_UP = ("abort", "error", "content_filter")
+
+
+def _ended(reason: Any) -> str:
+    """ "length" for an answer that was cut off, else "stop"; `TempolocError` for one that the server gave up."""
+    word = reason.get("type") if isinstance(reason, dict) else reason  # SGLang's own has more than a word
+    word = str(word).lower()
+    if word in GIVEN_UP:
+        raise TempolocError(f"the server gave the answer up ({word})")
+    return "length" if word in CUT_OFF else "stop"
+
+
 def read_reply(found: Any) -> Reply:
     """A chat completion's JSON. Raises `TempolocError`, a line for each fault, for another shape."""
     answer = check(_Completion, found, "the completion")
@@ -81,7 +94,7 @@ def read_reply(found: Any) -> Reply:
     if text is None and not thought:
         raise TempolocError("the completion has no text")
     text = f"<think>{thought}</think>{text or ''}" if thought else text or ""
-    return Reply(text, choice.finish_reason, usage.prompt_tokens, usage.completion_tokens)
+    return Reply(text, _ended(choice.finish_reason), usage.prompt_tokens, usage.completion_tokens)
 
 
 def read_prompt_tokens(found: Any) -> int:

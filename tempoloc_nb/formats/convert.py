@@ -5,6 +5,7 @@
 # %% ../../nbs/55_formats/10_convert.ipynb #714f7375
 from __future__ import annotations
 
+import codecs
 import importlib
 import inspect
 import json
@@ -202,6 +203,25 @@ def _listed(value: Any) -> list[Any]:
     return [*value] if isinstance(value, Sequence) and not isinstance(value, str) else [value]
 
 
+def _check_manifest(path: Path | str) -> None:
+    """Raise `TempolocError` for what `tempoloc find -o` wrote, or a table or subtitles that were exported."""
+    path = Path(path)
+    if not path.is_file():
+        return
+    kind = path.suffix.lower()
+    if kind in (".csv", ".vtt", ".srt"):
+        raise TempolocError(
+            f"{path} is a table or subtitles, and no manifest: tempoloc dataset import makes one of what was exported;"
+            " tempoloc find -o FILE.json and tempoloc review FILE.json make one of what is found"
+        )
+    with path.open("rb") as file:
+        if kind == ".json" and file.read(64).lstrip(codecs.BOM_UTF8).lstrip()[:1] == b"[":
+            raise TempolocError(
+                f"{path} is what tempoloc find wrote, and no manifest: tempoloc review {path} makes one, which can be"
+                " exported; tempoloc find ... -o FILE.csv writes a table"
+            )
+
+
 def _convert(side: str, source: Path | str, output: Path | str, name: str, options: Mapping[str, Any]) -> Converted:
     """Look up the format's function, and call it with the options that are not None."""
     function = find_format(name).function(side)
@@ -214,6 +234,7 @@ def _convert(side: str, source: Path | str, output: Path | str, name: str, optio
         raise TempolocError(f"the format {name} has no option {spelled(odd)}; its options: {spelled(known)}")
     if missing := [n for n, needed in known.items() if needed and n not in given]:
         raise TempolocError(f"the format {name} needs {spelled(missing)}")
+    _check_manifest(source if side == "write" else given.get("manifest", ""))
     path = Path(output) if Path(output).name not in ("", "..") else Path(output).resolve()  # every path has a name
     if path.exists() and Path(source).exists() and path.samefile(source):
         raise TempolocError(f"{output} is the source itself: choose another output")

@@ -5,15 +5,17 @@
 # %% ../../nbs/55_formats/20_corrections.ipynb #e03d2610
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..clips.manifest import Benchmark, Clip, load_benchmark, write_manifest
 from ..clips.tasks import Event
+from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import is_stream
 from ..core.outputs import check_output
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest"  # who proposed a boundary that the manifest holds
 
 # %% auto #0
-__all__ = ['MANIFEST', 'Proposal', 'proposals', 'Row', 'Change', 'Corrections', 'apply_rows', 'moved_clips', 'copy_tasks',
-           'export_proposals', 'import_rows']
+__all__ = ['MANIFEST', 'Proposal', 'proposals', 'Reviewed', 'reviewed', 'Row', 'Change', 'Corrections', 'apply_rows',
+           'moved_clips', 'copy_tasks', 'export_proposals', 'import_rows']
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #8f213299
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,67 @@ def proposals(clips: Iterable[Clip], combined: Sequence[Combined] = ()) -> list[
             raise TempolocError(f"the predictions answer {answer.clip} by several models or fps: keep those of one")
         found[answer.clip] = _from_trials(known[answer.clip], answer)
     return list(found.values())
+
+# %% ../../nbs/55_formats/20_corrections.ipynb #0e5d92ab
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    __pydantic_config__: ClassVar = OTHERS
+
+    label: str
+    old: float | None = None
+    new: float | None = None
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    __pydantic_config__: ClassVar = OTHERS
+
+    who: str
+    when: str
+    by: str
+    changed: tuple[_Changed, ...]
+
+
+def _entries(clip: Clip) -> tuple[_Entry, ...]:
+    """The clip's corrections, the first first; raises `TempolocError` for a manifest where they are something else."""
+    listed = clip.extra.get("corrections", [])
+    if isinstance(listed, list):
+        listed = [{**e, "by": e.get("from")} if isinstance(e, dict) else e for e in listed]
+    return check(tuple[_Entry, ...], listed, f"{clip.clip}, corrections")
+
+# %% ../../nbs/55_formats/20_corrections.ipynb #d17c40e8
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What reviews left in a clip: the last, as "who, when", and who had proposed what before the first (s).
+
+    `first` has a time, or None, for each event. `gone` are the events that a person said do not happen, with the time
+    that was proposed.
+    """
+
+    stamp: str
+    by: str
+    first: tuple[float | None, ...]
+    gone: tuple[tuple[str, float | None], ...]
+
+
+def reviewed(clip: Clip) -> Reviewed | None:
+    """What reviews left in a clip; None where there was none. Raises `TempolocError` for a history of another shape."""
+    entries = _entries(clip)
+    if not entries:
+        return None
+    own = clip.source_boundaries if clip.labelled else (None,) * len(clip.events)
+    labels, times, kept = list(clip.labels), list[float | None](own), len(clip.events)
+    for entry in reversed(entries):
+        now = list(times)  # before this entry is undone
+        for c in entry.changed:
+            same = [i for i, label in enumerate(labels[: len(now)]) if label == c.label and _near(now[i], c.new)]
+            if same:  # c.new is None for a missing event: one that is without a time, from here on
+                now[same[0]], times[same[0]] = math.nan, c.old
+            elif c.missing:
+                labels, times = [*labels, c.label], [*times, c.old]
+    gone = tuple(zip(labels[kept:], times[kept:], strict=True))
+    return Reviewed(f"{entries[-1].who}, {entries[-1].when}", entries[0].by, tuple(times[:kept]), gone)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #0117a793
 @dataclass(frozen=True, slots=True)
@@ -120,9 +183,24 @@ class Corrections:
         return f"{text}; moved by up to {max(moved):.3f} s" if moved else text
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #319ef5b6
+def _without_gone(clip: Clip, rows: Sequence[Row]) -> list[Row]:
+    """The rows without those of events that an earlier review said do not happen, and that still say so."""
+    left, before = list(rows), reviewed(clip) if any(r.boundary is None for r in rows) else None
+    for label, old in before.gone if before else ():
+        gone = (r for r in left if r.boundary is None and r.label.split() == label.split())
+        if row := next((r for r in gone if _near(r.proposed, old)), None):
+            left.remove(row)
+    return left
+
+
+def _near(one: float | None, other: float | None) -> bool:
+    """Whether two times (s) are the same, or both are none."""
+    return one is other if one is None or other is None else abs(one - other) <= 1e-6
+
+
 def _matched(clip: Clip, rows: Sequence[Row]) -> list[Row]:
     """The rows in the order of the clip's events; raises unless each event has exactly one."""
-    left = list(rows)
+    left = _without_gone(clip, rows)
     found = []
     for label in clip.labels:
         row = next((r for r in left if r.label.split() == label.split()), None)  # subtitles write any gap as a space

@@ -8,25 +8,54 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, read_text
 from .convert import Converted
-from .corrections import MANIFEST, Proposal, Row, export_proposals, import_rows
+from .corrections import MANIFEST, Proposal, Row, export_proposals, import_rows, reviewed
 
 # %% auto #0
-__all__ = ['COLUMNS', 'MISSING', 'write_csv', 'read_csv', 'export_csv', 'import_csv']
+__all__ = ['COLUMNS', 'REVIEWED', 'MISSING', 'text_cell', 'cell_text', 'write_csv', 'read_csv', 'export_csv', 'import_csv']
 
 # %% ../../nbs/55_formats/30_csv.ipynb #58db3e49
 COLUMNS = ("clip", "label", "boundary", "proposed", "by", "confidence", "why")
+REVIEWED = ("reviewed", "first_proposed", "first_by")  # of clips that were reviewed; nothing reads them back
 MISSING = "missing"  # in place of the boundary of an event that does not happen
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 
 
+def text_cell(text: str) -> str:
+    """A text as a cell that no spreadsheet takes for a formula; `cell_text` reads it."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def cell_text(cell: str) -> str:
+    """The text of a cell that `text_cell` wrote."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+# %% ../../nbs/55_formats/30_csv.ipynb #3b8e06d4
 def _cell(value: float | None) -> str:
     return "" if value is None else repr(value)
+
+
+def _lines(p: Proposal) -> Iterator[list[str]]:
+    """The lines of one clip, in order of time; of one that was reviewed with the columns `REVIEWED`."""
+    before = reviewed(p.clip) if p.by == MANIFEST else None
+    clip, by = text_cell(p.clip.clip), text_cell(p.by)
+    if before is None:
+        for event, time, sure in zip(p.clip.events, p.boundaries, p.confidence, strict=True):
+            yield [clip, text_cell(event.label), *[_cell(time)] * 2, by, _cell(sure), "", *[""] * len(REVIEWED)]
+        return
+    kept = zip(p.clip.labels, p.boundaries, p.boundaries, p.confidence, before.first, strict=True)
+    gone = ((label, MISSING, old, None, old) for label, old in before.gone)
+    for label, new, old, sure, first in sorted((*kept, *gone), key=lambda row: math.inf if row[2] is None else row[2]):
+        cells = new if isinstance(new, str) else _cell(new), _cell(old), by, _cell(sure), ""
+        yield [clip, text_cell(label), *cells, text_cell(before.stamp), _cell(first), text_cell(before.by)]
 
 
 def write_csv(found: Iterable[Proposal], path: Path, *, force: bool = False) -> None:
@@ -34,60 +63,133 @@ def write_csv(found: Iterable[Proposal], path: Path, *, force: bool = False) -> 
 
     Raises `TempolocError` if `path` is there, perhaps with corrections, and there is no `force`.
     """
+    lines = [line for p in found for line in _lines(p)]
+    header = [*COLUMNS, *REVIEWED] if any(line[-1] for line in lines) else COLUMNS
     with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for p in found:
-            for event, time, confidence in zip(p.clip.events, p.boundaries, p.confidence, strict=True):
-                writer.writerow([p.clip.clip, event.label, *[_cell(time)] * 2, p.by, _cell(confidence), ""])
+        csv.writer(file, lineterminator="\n").writerows(line[: len(header)] for line in [header, *lines])
 
 # %% ../../nbs/55_formats/30_csv.ipynb #df5ddd70
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The cells of a table by the names of its columns, and where each line is.
+
+    `thousands`: the marks in numbers, a comma or a point, that may not be decimal ones.
+    """
+
+    where: tuple[str, ...]
+    rows: tuple[Mapping[str, str], ...]
+    thousands: str
+
+
+_SEPARATOR = re.compile(r'"?sep=([,;|\t])"?[\r\n]', re.IGNORECASE)  # Excel's own first line
+
+
+def _cells(text: str, separator: str, name: str) -> Iterator[tuple[str, list[str]]]:
+    """("name:line", cells without spaces around them) of each line that holds something."""
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        for cells in lines:
+            found = [cell.strip() for cell in cells]
+            if any(found) and not (lines.line_num == 1 and _SEPARATOR.match(text)):
+                yield f"{name}:{lines.line_num}", found
+    except csv.Error as error:
+        raise TempolocError(f"{name}:{lines.line_num} is not a line of a table: {error}") from None
+
+
+def _separator(text: str) -> str:
+    """What separates the columns: with anything else the first line would not have the names that it must."""
+    if told := _SEPARATOR.match(text):
+        return told[1]
+    lengths = dict[str, int]()
+    for separator in ",;\t|":
+        try:
+            names = next(_cells(text, separator, ""), ("", []))[1]
+        except TempolocError:
+            continue
+        if {name.casefold() for name in names} >= set(COLUMNS[:3]):
+            return separator
+        lengths[separator] = len(names)
+    return max(lengths, key=lambda s: lengths[s], default=",")
+
+# %% ../../nbs/55_formats/30_csv.ipynb #9ac4e17f
+def _check_header(header: Sequence[str], where: str) -> None:
+    found = " ".join(", ".join(filter(None, header)).split())  # in one line
+    if {"video", "event", "boundary_s"} <= set(header):
+        raise TempolocError(
+            f"{where} is the table that tempoloc find writes, which belongs to no manifest: have it write FILE.json,"
+            " and correct that with tempoloc review FILE.json"
+        )
+    for column in COLUMNS[:3]:
+        if header.count(column) != 1:
+            raise TempolocError(f"{where} needs one column {column!r}; found: {found[:80]}")
+    names = [name for name in header if name]
+    if unknown := set(names) - {*COLUMNS, *REVIEWED}:
+        raise TempolocError(f"{where} has the unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}")
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise TempolocError(f"{where} has the column {twice!r} twice")
+
+
+def _named(header: Sequence[str], cells: Sequence[str], where: str) -> dict[str, str]:
+    """A line's cells by column. Cells without a column must be empty; Excel leaves empty ones out at the end."""
+    left_out = header[len(cells) :]
+    if any(cells[len(header) :]) or not {*left_out} <= {"confidence", "why", *REVIEWED, ""}:
+        raise TempolocError(f"{where} has {len(cells)} cells, the first line {len(header)}")
+    row = dict.fromkeys(COLUMNS, "")
+    for name, cell in zip(header, cells, strict=False):
+        if cell and not name:
+            raise TempolocError(f"{where}: {cell[:40]!r} stands in a column without a name: give it one, or empty it")
+        row[name] = cell
+    return row
+
+
+def _read_table(path: Path) -> _Table:
+    text = read_text(path, "corrections", newline="").lstrip("\ufeff")  # some write the mark twice
+    separator = _separator(text)
+    (first, names), *lines = [*_cells(text, separator, path.name)] or [(f"{path.name}:1", [])]
+    header = [name.casefold() for name in names]
+    _check_header(header, first)
+    rows = tuple(_named(header, cells, where) for where, cells in lines)
+    numbers = [row[name] for row in rows for name in ("boundary", "proposed", "confidence")]
+    comma = any("," in n and _NUMBER.fullmatch(n) and not _TWOFOLD.fullmatch(n) for n in numbers)
+    thousands = "." if comma else "" if separator == ";" else ","
+    return _Table(tuple(where for where, _ in lines), rows, thousands)
+
+# %% ../../nbs/55_formats/30_csv.ipynb #fc31cf72
 def read_csv(path: str | Path) -> list[Row]:
     """The lines of a corrected table, whatever separates its columns. Raises `TempolocError` naming file and line.
 
     A boundary may be `missing`: the event does not happen.
     """
-    path = Path(path)
-    text = read_text(path, "corrections")
-    separator = max(",;\t", key=text.partition("\n")[0].count)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    try:
-        header = [name.strip() for name in next(lines, [])]
-        _check_header(header, path.name)
-        return [_row(header, cells, f"{path.name}:{lines.line_num}", separator != ",") for cells in lines if any(cells)]
-    except csv.Error as error:
-        raise TempolocError(f"{path.name}:{lines.line_num} is not a line of a table: {error}") from None
-
-# %% ../../nbs/55_formats/30_csv.ipynb #fc31cf72
-def _check_header(header: Sequence[str], name: str) -> None:
-    found = " ".join(", ".join(header).split())  # in one line
-    for column in ("clip", "label", "boundary"):
-        if header.count(column) != 1:
-            raise TempolocError(f"{name}:1 needs one column {column!r}; found: {found[:80]}")
-    if unknown := set(header) - set(COLUMNS):
-        raise TempolocError(f"{name}:1 has the unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}")
+    table = _read_table(Path(path))
+    return [_row(row, where, table.thousands) for row, where in zip(table.rows, table.where, strict=True)]
 
 
-def _row(header: Sequence[str], cells: Sequence[str], where: str, decimal_comma: bool) -> Row:
-    if len(cells) != len(header):
-        raise TempolocError(f"{where} has {len(cells)} cells, the first line {len(header)}")
-    row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+def _row(row: Mapping[str, str], where: str, thousands: str) -> Row:
+    clip, label, by, why = (cell_text(row[name]) for name in ("clip", "label", "by", "why"))
+    if not clip or not label:
+        raise TempolocError(f"{where} names no {'event' if clip else 'clip'}: fill it in")
     if not row["boundary"]:
-        raise TempolocError(f"{where}: {row['clip']} has no boundary for {row['label']!r}: fill it in")
-    gone = row["boundary"].lower() == MISSING
-    time = None if gone else _seconds(row["boundary"], where, "boundary", decimal_comma)
-    told = row.get("proposed", "")
-    old = _seconds(told, where, "proposed", decimal_comma) if told else None
-    return Row(where, row["clip"], row["label"], time, old, row.get("by") or MANIFEST, row.get("why", ""))
+        raise TempolocError(f"{where}: {clip} has no boundary for {label!r}: fill it in")
+    old = _seconds(row["proposed"], where, "proposed") if row["proposed"] else None
+    time, same = None, row["boundary"] == row["proposed"]  # which is what went out: no thousands
+    if row["boundary"].casefold() != MISSING:
+        time = _seconds(row["boundary"], where, "boundary", "" if same else thousands)
+    return Row(where, clip, label, time, old, by or MANIFEST, why)
 
 # %% ../../nbs/55_formats/30_csv.ipynb #1bd4df7d
-def _seconds(text: str, where: str, column: str, decimal_comma: bool) -> float:
-    try:
-        value = float(text.replace(",", ".") if decimal_comma else text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+_TWOFOLD = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)  # 1,234: a thousand, or a little more than one
+
+
+def _seconds(text: str, where: str, column: str, thousands: str = "") -> float:
+    """A number of seconds, with a decimal point or comma; one of `thousands` may be another mark.
+
+    Raises `TempolocError` for anything else, and for a number that may mean two.
+    """
+    if not _NUMBER.fullmatch(text) or not math.isfinite(value := float(text.replace(",", "."))):
         raise TempolocError(f"{where}: {column} {text!r} is not a number of seconds")
+    if _TWOFOLD.fullmatch(text) and thousands and thousands in text:
+        raise TempolocError(f"{where}: {column} {text!r} may be {value:g} or {value * 1000:g}: write it in another way")
     return value
 
 # %% ../../nbs/55_formats/30_csv.ipynb #c6f80090

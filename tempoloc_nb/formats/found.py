@@ -16,6 +16,7 @@ from ..core.errors import TempolocError
 from ..core.files import is_stream, write_text, writing
 from ..core.outputs import check_output
 from ..core.texts import json_text
+from .csv import text_cell
 from .vtt import vtt_cue
 from ..inference.find import Found
 from ..video.files import FrameSource
@@ -29,7 +30,8 @@ __all__ = ['COLUMNS', 'WRITERS', 'found_csv', 'found_vtt', 'found_json', 'check_
 def found_csv(found: Sequence[Found]) -> str:
     """A table (CSV) with the columns `COLUMNS`, a line for each event of each video; times in seconds.
 
-    Where there are recordings of a dataset, a last column `episode` names them.
+    Where there are recordings of a dataset, a last column `episode` names them. A text that a spreadsheet would take
+    for a formula begins with an apostrophe.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -38,7 +40,8 @@ def found_csv(found: Sequence[Found]) -> str:
     for f in found:
         for e in f.events:
             numbers = ["" if v is None else round(v, 4) for v in (e.boundary, e.confidence)]
-            writer.writerow([f.path, e.label, *numbers, f.error or e.status, *[f.episode] * named])
+            path, label, status, episode = map(text_cell, (str(f.path), e.label, f.error or e.status, f.episode))
+            writer.writerow([path, label, *numbers, status, *[episode] * named])
     return text.getvalue()
 
 # %% ../../nbs/55_formats/15_found.ipynb #c88f8fbf

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -21,7 +22,7 @@ from .convert import Converted
 from .corrections import MANIFEST, Proposal, Row, export_proposals, import_rows
 
 # %% auto #0
-__all__ = ['vtt_cue', 'write_vtt', 'read_vtt', 'export_vtt', 'import_vtt']
+__all__ = ['NEAR', 'FAR', 'vtt_cue', 'write_vtt', 'read_vtt', 'export_vtt', 'import_vtt']
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #9c779055
 def _clock(seconds: float) -> str:
@@ -70,66 +71,116 @@ def write_vtt(found: Iterable[Proposal], folder: Path, *, force: bool = False) -
     return tuple(texts)
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #96170095
-_TIMES = re.compile(r"((?:\d{1,6}:)?[0-5]\d:[0-5]\d\.\d{3})\s+-->\s+((?:\d{1,6}:)?[0-5]\d:[0-5]\d\.\d{3})(?:\s.*)?")
+_CLOCK = r"((?:\d{1,6}:)?[0-5]\d:[0-5]\d[.,]\d{3})"
+_TIMES = re.compile(rf"{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
+_STYLE = re.compile(r"</?(?:b|i|u|c|v|lang|ruby|rt|font)(?:[.\s][^<>]*)?>|\{\\[^{}]*\}", re.IGNORECASE)
 
 
-def _cues(path: Path) -> Iterator[tuple[int, str, str, str]]:
-    """(line of the times, start, end, text) of each cue, and (line, "", "", JSON) of our note."""
-    lines = read_text(path, "subtitles").split("\n")
-    if not lines or not re.fullmatch(r"WEBVTT([ \t].*)?", lines[0]):
-        raise TempolocError(f"{path.name}:1 is not WebVTT: its first line must be WEBVTT")
-    number = 0
-    while (number := number + 1) < len(lines):
-        line = lines[number]
-        if line.startswith("NOTE {"):
-            yield number + 1, "", "", line.removeprefix("NOTE ")
-        elif "-->" in line:
-            found = _TIMES.fullmatch(line.strip())
-            if found is None:
-                raise TempolocError(f"{path.name}:{number + 1}: {line.strip()!r} is not START --> END (hh:mm:ss.mmm)")
-            end = next((n for n in range(number, len(lines)) if not lines[n].strip()), len(lines))
-            yield number + 1, found[1], found[2], " ".join(" ".join(lines[number + 1 : end]).split())
-            number = end
+def _plain(line: str) -> str:
+    """A line of a cue without the styles of WebVTT and SubRip, as `<i>` and `{\\an8}`; a label's own `<` is `&lt;`."""
+    return html.unescape(_STYLE.sub("", line))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cue:
+    """A cue: where its times stand, when it starts and ends (s), and its text."""
+
+    where: str
+    start: float
+    end: float
+    text: str
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #b792d7fb
 def _time(clock: str) -> float:
-    *hours, minutes, seconds = clock.split(":")
+    *hours, minutes, seconds = clock.replace(",", ".").split(":")
     return float(f"{(int(hours[0]) if hours else 0) * 3600 + int(minutes) * 60 + float(seconds):.3f}")
 
+
+def _read_cues(path: Path) -> tuple[list[_Cue], tuple[str, str]]:
+    """The cues of a file, and (where it stands, JSON) of our note, or empty texts. Raises `TempolocError`."""
+    lines = read_text(path, "subtitles").split("\n")
+    if path.suffix.lower() != ".srt" and not re.fullmatch(r"WEBVTT([ \t].*)?", lines[0]):
+        raise TempolocError(f"{path.name}:1 is not WebVTT: its first line must be WEBVTT")
+    cues, note, end = list[_Cue](), ("", ""), 0
+    for number, line in enumerate(lines):
+        where = f"{path.name}:{number + 1}"
+        if number < end:
+            continue
+        if line.startswith("NOTE {") or (line.startswith("{") and lines[number - 1].strip() == "NOTE"):
+            note = where, line.removeprefix("NOTE ")
+        elif "-->" in line:
+            found = _TIMES.fullmatch(line.strip())
+            if found is None:
+                raise TempolocError(f"{where}: {line.strip()[:80]!r} is not START --> END (hh:mm:ss.mmm)")
+            end = next((n for n in range(number, len(lines)) if not lines[n].strip()), len(lines))
+            text = " ".join(" ".join(map(_plain, lines[number + 1 : end])).split())
+            cues.append(_Cue(where, _time(found[1]), _time(found[2]), text))
+    if not cues:
+        raise TempolocError(f"{path.name} holds no cue")
+    return cues, note
+
 # %% ../../nbs/55_formats/40_vtt.ipynb #0f62634c
+NEAR = 0.085  # s between two cues that mean nothing: two frames of a film
+FAR = 0.125  # s that mean nothing where the person moved the end: three frames
+
+
+def _check_start(cue: _Cue, end: float, old: float | None) -> None:
+    """Raise where a cue starts elsewhere than the last ends (s), but for an editor's gap; `old` is where it started."""
+    moved = old is not None and abs(end - old) > 0.0011
+    if old is not None and abs(cue.start - old) <= 0.0011:
+        return
+    if abs(cue.start - end) > (FAR if moved else NEAR) + 0.0005:
+        raise TempolocError(
+            f"{cue.where}: a cue starts at {_clock(cue.start)}, not where the last ends ({_clock(end)}): an event"
+            " happens when its cue ends, so move the end"
+        )
+
+
 def _rows(path: Path, clip: str) -> list[Row]:
     """The cues of one corrected file; `clip` names its clip where its note is lost."""
-    by, before = MANIFEST, 0.0
-    proposed: list[float] = []
-    rows: list[Row] = []
-    for line, start, end, text in _cues(path):
-        where = f"{path.name}:{line}"
-        if not start:
-            try:
-                note = json.loads(text)
-                clip, by, proposed = str(note["clip"]), str(note["by"]), [float(t) for t in note["proposed"]]
-            except (ValueError, KeyError, TypeError):
-                raise TempolocError(f"{where}: the note is not as exported: {text}") from None
-            continue
-        i = len(rows)
-        left = proposed[i - 1] if 0 < i <= len(proposed) else before
-        if min(abs(_time(start) - before), abs(_time(start) - left)) > 0.0011:
-            raise TempolocError(f"{where}: a cue starts at {start}, not where the last ends ({_clock(before)})")
-        before = _time(end)
-        label, old = html.unescape(text), proposed[i] if i < len(proposed) else None
-        rows.append(Row(where, clip, label, before, old, by, same=0.000501))
-    if not rows:
-        raise TempolocError(f"{path.name} holds no cue")
+    cues, (where, text) = _read_cues(path)
+    by, proposed = MANIFEST, list[float]()
+    if text:
+        try:
+            note = json.loads(text)
+            clip, by, proposed = str(note["clip"]), str(note["by"]), [float(t) for t in note["proposed"]]
+            if not all(map(math.isfinite, proposed)):
+                raise ValueError
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            raise TempolocError(f"{where}: the note is not as exported: {text[:80]}") from None
+    olds = [*proposed[: len(cues)], *[None] * (len(cues) - len(proposed))]
+    for cue, end, old in zip(cues, [0.0, *(c.end for c in cues)], [0.0, *olds], strict=False):
+        _check_start(cue, end, old)
+    trimmed, rows = _trimmed(cues, olds), list[Row]()
+    hundredths = all(round(1000 * c.end) % 10 == 0 for c in cues)  # some editors know no finer times
+    for i, (cue, old) in enumerate(zip(cues, olds, strict=True)):
+        end = old if old is not None and i in trimmed else cue.end
+        rows.append(Row(cue.where, clip, cue.text, end, old, by, same=0.005001 if hundredths else 0.000501))
     return rows
+
+
+def _trimmed(cues: Sequence[_Cue], olds: Sequence[float | None]) -> set[int]:
+    """The cues that an editor cut short to make the same gap everywhere, and that nobody moved."""
+    gaps = {round(1000 * (b.start - a.end)) for a, b in pairwise(cues)}
+    if len(cues) < 3 or len(gaps) > 1 or not 0 < min(gaps) <= 1000 * NEAR:
+        return set()
+    pairs = enumerate(zip(olds, cues[1:], strict=False))
+    return {i for i, (old, after) in pairs if old is not None and abs(after.start - old) <= 0.0011}
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #6c73e549
 def read_vtt(folder: str | Path) -> list[Row]:
-    """The cues of every .vtt file below `folder`. Raises `TempolocError` naming file and line."""
+    """The cues of every .vtt and .srt file below `folder`. Raises `TempolocError` naming file and line."""
     folder = Path(folder)
-    files = sorted(folder.rglob("*.vtt"))
+    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in (".vtt", ".srt"))
     if not files:
         raise TempolocError(f"{folder} is not a folder of .vtt files")
-    return [row for f in files for row in _rows(f, f.relative_to(folder).with_suffix("").as_posix())]
+    names = dict[str, Path]()
+    for file in files:
+        name = file.relative_to(folder).with_suffix("").as_posix()
+        if name in names:
+            raise TempolocError(f"{names[name]} and {file.name} are of one clip: keep the one that you corrected")
+        names[name] = file
+    return [row for name, file in names.items() for row in _rows(file, name)]
 
 # %% ../../nbs/55_formats/40_vtt.ipynb #dd3f6add
 def export_vtt(

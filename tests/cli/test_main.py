@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -358,6 +360,29 @@ def test_a_full_screen_is_one_line(arguments: tuple[str, ...]) -> None:
         command = [sys.executable, "-m", "tempoloc_nb", *arguments]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (1, "tempoloc: No space left on device\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="its shells close no streams")
+@pytest.mark.parametrize("arguments", ["--help", "models", "--version", "dataset export csv sim -o -"])
+def test_nobody_reads_the_output(arguments: str) -> None:
+    """`| true` and `>&-`: not a word."""
+    command = f"{shlex.quote(sys.executable)} -m tempoloc_nb {arguments}"
+    for closed, status in ((f"{command} | true", 0), (f"{command} >&-", 0), (f"{command} >&- 2>&- <&-", 0)):
+        done = subprocess.run(["sh", "-c", closed], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert "Traceback" not in done.stderr
+        assert "pipe" not in done.stderr.lower()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="its shells close no streams")
+def test_what_is_wrong_is_said_where_the_output_is_closed(tmp_path: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -m tempoloc_nb models nonesuch >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    table = tmp_path / "t.csv"
+    command = f"{shlex.quote(sys.executable)} -m tempoloc_nb dataset export csv sim -o {shlex.quote(str(table))} >&-"
+    assert subprocess.run(["sh", "-c", command]).returncode == 0
+    assert len(table.read_text().splitlines()) > 400
 
 
 def test_an_interrupt_within_a_finalizer_is_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,8 @@ ANSWERS: dict[str, Any] = {
     "finish-null": changed(finish_reason=None),
     "finish-table": changed(finish_reason={"a": 1}),
     "finish-length": changed(finish_reason="length"),
+    "finish-eos": changed(finish_reason=f"eos_token{ESCAPE}"),
+    "finish-abort": changed(finish_reason="abort"),
     "usage-null": {**completion(), "usage": None},
     "usage-text": completion(prompt_tokens="many"),
     "usage-digits": completion(prompt_tokens="100"),
@@ -134,6 +136,8 @@ MODELS: dict[str, Any] = {
 
 STATUSES = (204, 301, 307, 400, 401, 403, 404, 408, 413, 418, 422, 429, 500, 502, 503, 599)
 RETRIES = ("0", "nan", "1e999", "-5", "99999999999", "soon", "Wed, 21 Oct 1815 07:28:00 GMT", "9" * 5000, "\xff")
+AGAIN = {400: "true", 403: "true", 429: "false", 503: "false", 500: "x" * 5000}  # status → x-should-retry
+PAGE = f"<!DOCTYPE html><html><title>{ESCAPE}&#27;]0;x&#7;\nno</title><h1>Bad</h1>".encode() + b"<title" * 9000
 ECHOES: dict[str, Callable[[str], str]] = {
     "plain": lambda key: key,
     "base64": lambda key: base64.b64encode(key.encode()).decode(),
@@ -155,6 +159,7 @@ WIRE = (
 
 MANNERS = (
     *ANSWERS, *MODELS, *WIRE, *(f"status-{n}" for n in STATUSES), *(f"retry-{i}" for i in range(len(RETRIES))),
+    *(f"page-{n}" for n in STATUSES), *(f"again-{n}" for n in AGAIN),
     *(f"echo-{way}-{n}" for way in ECHOES for n in (200, 400, 401, 429, 500)),
     *(f"echo-{way}-models" for way in ECHOES),
 )  # fmt: skip
@@ -232,6 +237,10 @@ class Handler(BaseHTTPRequestHandler):
             self.wire(manner)
         elif manner.startswith("status-"):
             self.send(int(manner[7:]), {"error": {"message": f"as told{ESCAPE}\nsecond line"}})
+        elif manner.startswith("page-"):
+            self.send(int(manner[5:]), PAGE, {"Content-Type": "text/html", "Server": f"{ESCAPE} nginx"})
+        elif manner.startswith("again-"):
+            self.send(int(manner[6:]), {"error": "told"}, {"x-should-retry": AGAIN[int(manner[6:])]})
         elif manner.startswith("retry-"):
             self.send(429, {"error": "later"}, {"Retry-After": RETRIES[int(manner[6:])]})
         elif manner.startswith("echo-") and not manner.endswith("-models"):

@@ -46,7 +46,11 @@ export function kernel(model) {
   return { ask, video: (index) => bytes("video", index), strip: (index) => bytes("strip", index) };
 }
 
-const cell = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+/** A cell of a table; as in formats/csv, no text is one that a spreadsheet takes for a formula. */
+const cell = (value) => {
+  const text = /^'*[=+\-@\t\r\n]/.test(value) ? `'${value}` : value;
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+};
 
 /** A page without anybody behind it: `data` has the queue, the clips and the places of their videos. */
 export function still(data) {

@@ -1,0 +1,89 @@
+"""What packed files may unpack to, and the encodings in which texts come."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tempoloc_nb.clips.manifest import read_manifest
+from tempoloc_nb.core import files
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import open_packed, read_jsonl, read_object, read_text
+
+MIB = 2**20
+READERS: dict[str, Callable[[Path], object]] = {
+    "text": lambda path: read_text(path, "x"),
+    "object": lambda path: read_object(path, "x"),
+    "lines": lambda path: list(read_jsonl(path)),
+    "manifest": read_manifest,
+}
+
+
+def bomb(path: Path, mebibytes: int) -> Path:
+    """A small file that unpacks to so much."""
+    piece = {".gz": gzip.compress, ".xz": lambda data: lzma.compress(data, preset=0)}[path.suffix](bytes(MIB))
+    path.write_bytes(piece * mebibytes)  # members one after the other, as both formats have them
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_read_whole_unpacks_to_a_limit(
+    reader: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("core.files", "clips.manifest"):
+        monkeypatch.setattr(f"tempoloc_nb.{module}.WHOLE", 4 * MIB)
+    path = bomb(tmp_path / f"b.jsonl{suffix}", 64)
+    tracemalloc.start()
+    with pytest.raises(TempolocError, match=rf"b.jsonl{suffix} unpacks to more than 4 MiB: unpack it yourself"):
+        READERS[reader](path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20 * MIB
+
+
+def test_what_is_read_by_lines_has_a_limit_too(tmp_path: Path) -> None:
+    assert (files.WHOLE, files.UNPACKED) == (256 * MIB, 1024 * MIB)
+    path = bomb(tmp_path / "b.gz", 3)
+    with open_packed(path, 3 * MIB) as source:
+        assert len(source.read()) == 3 * MIB
+    with pytest.raises(TempolocError, match="more than 2 MiB"), open_packed(path, 2 * MIB) as source:
+        source.readline()
+
+
+def test_lines_of_a_packed_file_have_their_places(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl.xz"
+    path.write_bytes(lzma.compress(b"one\ntwo\nthree"))
+    with open_packed(path) as source:
+        assert [(line, source.tell()) for line in iter(source.readline, b"")] == [
+            (b"one\n", 4), (b"two\n", 8), (b"three", 13),
+        ]  # fmt: skip
+    path.write_bytes(lzma.compress(b"one\ntwo\n")[:-9])
+    with pytest.raises(TempolocError, match="is damaged or cut off"):
+        read_text(path, "x")
+    plain = tmp_path / "p.bz2"  # not unpacked, so not limited, and no text
+    plain.write_bytes(bz2.compress(b"\xff" * 9))
+    with pytest.raises(TempolocError, match="is not UTF-8 text"):
+        read_text(plain, "x")
+
+
+@pytest.mark.parametrize("code", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_text_is_read_by_its_mark(code: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("Grün\r\n»x«".encode(code))
+    assert read_text(path, "x") == "Grün\n»x«"
+    assert read_text(path, "x", newline="") == "Grün\r\n»x«"
+
+
+def test_a_text_without_its_mark_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    for data in (b"caf\xe9", b"\xff\xfea", b"\xff"):
+        path.write_bytes(data)
+        with pytest.raises(TempolocError, match=r"a.txt is not UTF-8 text, byte \d: save it as UTF-8"):
+            read_text(path, "x")
