@@ -34,8 +34,9 @@ from .sources import Candidate, Source
 from .splits import assign, demonstration_of, group, read_plan
 from .store import save_samples
 from ..prompting.prompts import Prompt, load_prompt
-from ..video.files import open_video, probe, video_frames
+from ..video.files import probe, video_frames
 from ..video.overlay import OverlayOptions, is_stamped_so, stamp_video
+from ..video.pictures import open_video
 from ..video.stamp import Stamps
 
 Item = TypeVar("Item")
@@ -124,7 +125,7 @@ def look_at(path: Path, check_frames: bool = False) -> Seen:
     """Probe and hash a video; raises `TempolocError` if it cannot be read, with `check_frames` to its last frame."""
     info = probe(path)
     if check_frames:
-        for _ in video_frames(path, info.n_frames):
+        for _ in video_frames(path, info):
             pass
     digest = hashlib.sha256()
     with open_video(path) as (container, stream):

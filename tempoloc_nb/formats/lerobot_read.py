@@ -25,7 +25,7 @@ from ..core.files import first_line, folder_or_nothing, read_object
 from ..core.optional import import_optional
 from ..core.outputs import check_folder
 from .convert import Converted, check_task_name, write_task
-from ..video.files import Image, encode, nearest, probe, video_frames
+from ..video.files import Image, VideoInfo, encode, nearest, probe, upright, video_frames
 
 SUBTASK_INDEX, LANGUAGE = "subtask_index", "language_persistent"  # the columns of both of LeRobot's annotations
 REST = "finishing the task"  # what a written annotation calls the time after the last event
@@ -208,10 +208,10 @@ def events_of(spans: Spans, length: int, fps: float) -> tuple[Event, ...]:
 QUALITY = {"crf": "18"}  # hardly any loss: the pictures have been through one encoder already
 
 
-def _frames(source: Iterator[tuple[int, Any]], wanted: range, turn: int) -> Iterator[Image]:
+def _frames(source: Iterator[tuple[int, Any]], wanted: range, info: VideoInfo) -> Iterator[Image]:
     for index, frame in source:
         if index in wanted:
-            yield np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), turn))
+            yield upright(frame, info)
         if index >= wanted[-1]:
             return
 
@@ -219,14 +219,14 @@ def _frames(source: Iterator[tuple[int, Any]], wanted: range, turn: int) -> Iter
 def cut_video(video: Path, episodes: Mapping[Path, Episode], fps: float) -> None:
     """Write the episodes of one video file, each to its path; raises `TempolocError` if a frame is not there."""
     info = probe(video)
-    source = video_frames(video)
+    source = video_frames(video, info)
     for path, e in sorted(episodes.items(), key=lambda item: item[1].start):
         first = nearest(info.times, e.start - info.first_pts)
         for k in range(e.length):
             at = info.times[min(first + k, info.n_frames - 1)] + info.first_pts
             if abs(at - e.start - k / fps) > 0.25 / fps:
                 raise TempolocError(f"{video.name}: no frame {k} of episode {e.index} at {e.start + k / fps:.3f} s")
-        encode(path, _frames(source, range(first, first + e.length), info.rotation // 90), fps, options=QUALITY)
+        encode(path, _frames(source, range(first, first + e.length), info), fps, options=QUALITY)
         if (made := probe(path).n_frames) != e.length:
             path.unlink()
             raise TempolocError(f"{video.name}: {made} of {e.length} frames of episode {e.index}; do two overlap?")

@@ -14,30 +14,32 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain, count, pairwise
 from pathlib import Path
-from statistics import median
 from types import TracebackType
 from typing import Any
 
 import av
 import numpy as np
 import numpy.typing as npt
-from av.container import InputContainer
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
+from .pictures import open_video, pictures
+from .times import decoded_times, packet_times
 
 Image = npt.NDArray[np.uint8]  # (height, width, 3), RGB
+Plane = npt.NDArray[np.uint8]  # (height, width, …)
 
 # %% auto #0
-__all__ = ['Image', 'Footage', 'SUFFIXES', 'VideoInfo', 'FrameSource', 'videos_below', 'open_video', 'probe', 'nearest',
-           'sample_indices', 'video_frames', 'decode', 'Frames', 'read', 'VideoWriter', 'exact_rate', 'encode']
+__all__ = ['Image', 'Plane', 'Footage', 'SUFFIXES', 'MOST_PIXELS', 'VideoInfo', 'FrameSource', 'videos_below', 'probe', 'nearest',
+           'sample_indices', 'video_frames', 'turned', 'stretched', 'upright', 'decode', 'Frames', 'read',
+           'VideoWriter', 'exact_rate', 'encode']
 
 # %% ../../nbs/15_video/10_files.ipynb #c7cd61cc
 @dataclass(frozen=True, slots=True)
 class VideoInfo:
-    """What a video file holds. Sizes are as shown, after the file's rotation; times are in seconds."""
+    """What a video file holds. Sizes are as shown, upright and with square pixels; times are in seconds."""
 
     path: Path
     width: int
@@ -52,6 +54,7 @@ class VideoInfo:
     rotation: int  # degrees counter-clockwise that the decoded picture must be turned: 0, 90, 180 or 270
     has_audio: bool
     times: tuple[float, ...] = field(repr=False)
+    mirrored: bool = False  # left to right, before it is turned
 
 # %% ../../nbs/15_video/10_files.ipynb #b83b77f3
 @dataclass(frozen=True, slots=True)
@@ -96,67 +99,24 @@ def videos_below(folder: Path) -> list[Path]:
     """The videos in a folder and below, in order, without hidden ones."""
     return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
 
-
-@contextmanager
-def open_video(path: Path | str) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The open file and its first video stream.
-
-    Raises `TempolocError` for a missing, empty, unreadable or audio-only file, and when reading inside the
-    `with` block meets damaged data.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise TempolocError(f"{path}: {'a folder' if path.is_dir() else 'no such file'}; expected a video file")
-    try:
-        if path.stat().st_size == 0:
-            raise TempolocError(f"{path}: the file is empty")
-        with av.open(str(path)) as container:
-            if not container.streams.video:
-                raise TempolocError(f"{path}: no video stream (audio only?)")
-            yield container, container.streams.video[0]
-    except PermissionError as error:
-        raise TempolocError(f"{path}: permission denied") from error
-    except (av.error.FFmpegError, UnicodeDecodeError) as error:  # the latter from damaged metadata
-        why = error.strerror if isinstance(error, av.error.FFmpegError) else "its metadata is not text"
-        raise TempolocError(f"{path}: cannot be read as video ({why}); is it damaged?") from error
-
 # %% ../../nbs/15_video/10_files.ipynb #120287c4
-def _packet_times(path: Path, container: InputContainer, stream: VideoStream) -> tuple[list[int], int]:
-    """PTS of the shown frames in order, and how long the last is shown, in the stream's time base."""
-    packets = [(p.pts, p.duration, p.is_discard) for p in container.demux(stream) if p.size]
-    if stream.frames > len(packets):
-        raise TempolocError(f"{path}: cut off, {len(packets)} of the {stream.frames} frames are there")
-    shown = [(pts, duration or 0) for pts, duration, hidden in packets if pts is not None and not hidden]
-    if not shown:
-        why = "its frames have no timestamps; wrap the stream in mp4 or mkv" if packets else "it holds no frames"
-        raise TempolocError(f"{path}: {why}")
-    shown.sort()
-    return [pts for pts, _ in shown], shown[-1][1]
-
-
 def probe(path: Footage | str) -> VideoInfo:
     """Size, rate, frame times and codec of the video at `path`; `TempolocError` if it cannot be read."""
     if isinstance(path, FrameSource):
         return path.info()
     path = Path(path)
     with open_video(path) as (container, stream):
-        pts, last = _packet_times(path, container, stream)
-        base = stream.time_base or Fraction(1, 90_000)
-        gaps = [after - before for before, after in pairwise(pts)]
-        last = last or (round(median(gaps)) if gaps else round(1 / (base * (stream.average_rate or 30))))
-        container.seek(0)
-        first = next(iter(container.decode(stream)), None)
-        if first is None:
-            raise TempolocError(f"{path}: no frame can be decoded")
-        turn = round(first.rotation / 90) % 4 * 90
-        size = (first.height, first.width) if turn % 180 else (first.width, first.height)
-        duration = float((pts[-1] - pts[0] + last) * base)
-        return VideoInfo(
-            path=path, width=size[0], height=size[1], fps=len(pts) / duration, n_frames=len(pts),
-            duration=duration, first_pts=float(pts[0] * base), codec=stream.codec_context.name,
-            pixel_format=first.format.name, variable_rate=_is_variable(gaps, base), rotation=turn,
-            has_audio=bool(container.streams.audio), times=tuple(float((p - pts[0]) * base) for p in pts),
-        )
+        codec, has_audio = stream.codec_context.name, bool(container.streams.audio)
+        known = packet_times(path, container, stream)
+    shown = known or decoded_times(path)
+    pts, base, how = shown.pts, shown.base, shown.placement
+    duration = float((pts[-1] - pts[0] + shown.last) * base)
+    return VideoInfo(
+        path=path, width=how.width, height=how.height, fps=len(pts) / duration, n_frames=len(pts),
+        duration=duration, first_pts=float(pts[0] * base), codec=codec, pixel_format=shown.pixel_format,
+        variable_rate=_is_variable([after - before for before, after in pairwise(pts)], base), rotation=how.rotation,
+        has_audio=has_audio, times=tuple(float((p - pts[0]) * base) for p in pts), mirrored=how.mirrored,
+    )
 
 # %% ../../nbs/15_video/10_files.ipynb #83c7f05a
 def _is_variable(gaps: Sequence[int], base: Fraction) -> bool:
@@ -190,26 +150,42 @@ def sample_indices(times: Sequence[float], duration: float, fps: float | None) -
     return sorted({nearest(times, k / fps) for k in ticks})
 
 # %% ../../nbs/15_video/10_files.ipynb #3ef7c6db
-def video_frames(
-    path: Path | str, expect: int | None = None, threads: int = 1
-) -> Iterator[tuple[int, VideoFrame]]:
-    """(index, libav frame) of each shown frame in order, not rotated.
+def video_frames(path: Path | str, info: VideoInfo, threads: int = 1) -> Iterator[tuple[int, VideoFrame]]:
+    """(index, libav frame) of each frame of the probed video in order, not turned.
 
-    Raises `TempolocError` for damaged data, or where not exactly `expect` frames come out.
+    Raises `TempolocError` for damaged data, and where other frames come out than `info` says.
     """
-    count = 0
+    index = -1
     with open_video(path) as (container, stream):
         stream.codec_context.thread_count = threads
         stream.codec_context.thread_type = "AUTO"
-        for frame in container.decode(stream):
-            if frame.is_corrupt:
-                raise TempolocError(f"{path}: frame {count} is damaged")
-            yield count, frame
-            count += 1
-    if expect is not None and count != expect:
-        raise TempolocError(f"{path}: {count} of {expect} frames can be decoded; is it damaged?")
+        timed = container.format.name != "avi"  # which numbers its frames in the order of coding
+        for index, (frame, _) in enumerate(pictures(path, container, stream)):
+            at = info.first_pts + info.times[index] if index < info.n_frames else math.inf
+            if timed and not (frame.time is not None and abs(frame.time - at) < 1e-6 * max(1.0, abs(at))):
+                raise TempolocError(f"{path}: frame {index} is not at {at:.3f} s, as its packets say; is it damaged?")
+            yield index, frame
+    if index + 1 != info.n_frames:
+        raise TempolocError(f"{path}: {index + 1} of {info.n_frames} frames can be decoded; is it damaged?")
 
 # %% ../../nbs/15_video/10_files.ipynb #382019ee
+def turned(plane: Plane, info: VideoInfo) -> Plane:
+    """A plane (height, width, …) of a decoded picture, which way up it is shown."""
+    return np.rot90(plane[:, ::-1] if info.mirrored else plane, info.rotation // 90)
+
+
+def stretched(info: VideoInfo) -> tuple[int, int]:
+    """The (width, height) of a decoded picture with square pixels, before it is turned."""
+    return (info.height, info.width) if info.rotation % 180 else (info.width, info.height)
+
+
+def upright(frame: VideoFrame, info: VideoInfo) -> Image:
+    """The RGB picture (height, width, 3) that is shown for a decoded frame of the video."""
+    width, height = stretched(info)
+    pixels: Any = frame.to_ndarray(format="rgb24", width=width, height=height)  # uint8, as this format is
+    return np.ascontiguousarray(turned(pixels, info))
+
+
 def decode(
     path: Footage | str, fps: float | None = None, info: VideoInfo | None = None
 ) -> Iterator[tuple[float, Image]]:
@@ -224,12 +200,10 @@ def decode(
         yield from zip((info.times[k] for k in chosen), path.images(chosen), strict=True)
         return
     wanted = set(chosen)
-    expect = info.n_frames if chosen[-1] == info.n_frames - 1 else None
-    for index, frame in video_frames(path, expect):
+    for index, frame in video_frames(path, info):
         if index in wanted:
-            rgb = frame.to_ndarray(format="rgb24")
-            yield info.times[index], np.ascontiguousarray(np.rot90(rgb, info.rotation // 90))
-        if index >= chosen[-1] and expect is None:
+            yield info.times[index], upright(frame, info)
+        if index == chosen[-1] != info.n_frames - 1:  # after the last one, see that no other follows
             return
 
 # %% ../../nbs/15_video/10_files.ipynb #3240dfab
@@ -250,11 +224,15 @@ def read(path: Footage | str, fps: float | None = None) -> Frames:
     return Frames(np.stack(images), times, min(fps or reached, reached))
 
 # %% ../../nbs/15_video/10_files.ipynb #3da0bebe
+MOST_PIXELS = 16384  # a side, in x264
+
+
 class VideoWriter:
     """Write H.264 frames to `path`, which appears when the `with` block ends well and not before (`all_or_nothing`).
 
     `width` and `height` (pixels) must be even; `time_base` is the unit of the frames' `pts`. `options`
-    go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one per core.
+    go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one per core. Raises `TempolocError` for
+    frames that H.264 in MP4 cannot hold.
     """
 
     def __init__(
@@ -262,10 +240,13 @@ class VideoWriter:
         options: dict[str, str] | None = None, threads: int = 1, metadata: dict[str, str] | None = None,
         force: bool = True,
     ) -> None:
+        if max(width, height) > MOST_PIXELS:
+            raise TempolocError(f"{path}: H.264 takes {MOST_PIXELS} pixels a side, not {width}×{height}; scale it down")
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._whole = all_or_nothing(self.path, force=force)
-        self._container = av.open(str(self._whole.__enter__()), "w", format="mp4")
+        with self._encoding():
+            self._container = av.open(str(self._whole.__enter__()), "w", format="mp4")
         self._container.metadata.update(metadata or {})
         settings: dict[str, str] = {"crf": "23", "preset": "medium", **(options or {})}
         stream: VideoStream = self._container.add_stream("libx264", rate=rate, options=settings)
@@ -275,9 +256,20 @@ class VideoWriter:
         self.stream = stream
 
     def write(self, frame: VideoFrame) -> None:
-        """Encode one frame; its `pts` and `time_base` are kept."""
-        for packet in self.stream.encode(frame):
-            self._container.mux(packet)
+        """Encode one frame; its `pts` and `time_base` are kept. Raises `TempolocError` if it cannot be encoded."""
+        self._encode(frame)
+
+    def _encode(self, frame: VideoFrame | None) -> None:
+        with self._encoding():
+            for packet in self.stream.encode(frame):
+                self._container.mux(packet)
+
+    @contextmanager
+    def _encoding(self) -> Iterator[None]:
+        try:
+            yield
+        except av.error.FFmpegError as error:
+            raise TempolocError(f"{self.path}: cannot be encoded as H.264 in MP4 ({error.strerror})") from error
 
     def __enter__(self) -> VideoWriter:
         return self
@@ -287,9 +279,9 @@ class VideoWriter:
     ) -> None:
         try:
             if kind is None:
-                for packet in self.stream.encode(None):
-                    self._container.mux(packet)
-            self._container.close()
+                self._encode(None)
+            with self._encoding():
+                self._container.close()
         except BaseException as failure:
             self._whole.__exit__(type(failure), failure, failure.__traceback__)
             raise

@@ -36,6 +36,8 @@ from tempoloc_nb.video.files import (
     nearest,
     probe,
     sample_indices,
+    stretched,
+    turned,
     video_frames,
     videos_below,
 )
@@ -112,9 +114,11 @@ def _planes(frame: VideoFrame) -> list[npt.NDArray[np.uint8]]:
     return rows
 
 
-def _stamped(frame: VideoFrame, info: VideoInfo, style: StampStyle, time: float) -> VideoFrame:
-    """A yuv420p copy of `frame`, turned upright, with the border below; sides are rounded up to even."""
-    source = frame if frame.format.name == "yuv420p" else frame.reformat(format="yuv420p")
+def _stamped(frame: VideoFrame, info: VideoInfo, style: StampStyle, index: int, time: float) -> VideoFrame:
+    """A yuv420p copy of frame `index`, turned upright, with the border below; sides are rounded up to even."""
+    size = stretched(info)
+    as_is = frame.format.name == "yuv420p" and (frame.width, frame.height) == size
+    source = frame if as_is else frame.reformat(*size, format="yuv420p")
     black, white = (0, 255) if source.color_range == ColorRange.JPEG else (16, 235)
     width, height = _even(info.width), _even(info.height)
     target = VideoFrame(width, _even(height + style.border), "yuv420p")
@@ -122,14 +126,15 @@ def _stamped(frame: VideoFrame, info: VideoInfo, style: StampStyle, time: float)
     for old, new, top, fill in zip(
         _planes(source), planes, (height, height // 2, height // 2), (black, 128, 128), strict=True
     ):
-        upright = np.rot90(old, info.rotation // 90) if info.rotation else old
+        upright = turned(old, info)
         rows, columns = upright.shape
         new[:rows, :columns] = upright
         new[:rows, columns:] = upright[:, -1:]
         new[rows:top] = new[rows - 1]
         new[top:] = fill
     draw_stamp(planes[0][height : height + style.border], stamp_text(time), style.font, black, white)
-    target.pts, target.time_base = frame.pts, frame.time_base
+    base = frame.time_base or Fraction(1, 90_000)
+    target.pts, target.time_base = round(Fraction(info.first_pts + info.times[index]) / base), base
     target.color_range = source.color_range
     target.colorspace = _UNSPECIFIED if source.colorspace == _RGB else source.colorspace
     return target
@@ -163,7 +168,7 @@ def stamp_video(
     stamps = frame_stamps(info, options)
     style = video_style(info, options)
     frames = (
-        _stamped(frame, info, style, stamps[k]) for k, frame in video_frames(source, info.n_frames, threads)
+        _stamped(frame, info, style, k, stamps[k]) for k, frame in video_frames(source, info, threads)
     )
     first = next(frames)
     rate = Fraction(info.fps).limit_denominator(1001)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 from av.video.frame import VideoFrame
 
 from ..core.errors import TempolocError
-from .files import FrameSource, Image, VideoInfo, open_video
+from .files import FrameSource, Image, VideoInfo, upright
+from .pictures import Placement, open_video, pictures
 
 # %% auto #0
 __all__ = ['VideoPart']
@@ -29,13 +29,13 @@ class VideoPart(FrameSource):
     count: int
     fps: float
 
-    def _decoded(self) -> Iterator[tuple[int, VideoFrame]]:
-        """(index, libav frame) of the part's frames in order, not rotated."""
+    def _decoded(self) -> Iterator[tuple[int, VideoFrame, Placement]]:
+        """(index, libav frame, how it is shown) of the part's frames in order."""
         with open_video(self.video) as (container, stream):
             base = stream.time_base or Fraction(1, 90_000)
             stream.codec_context.thread_type = "AUTO"
             container.seek(max(0, round((self.start - 0.5 / self.fps) / base)), stream=stream)
-            for frame in container.decode(stream):
+            for frame, shown in pictures(self.video, container, stream):
                 if frame.pts is None:
                     continue
                 place = (float(frame.pts * base) - self.start) * self.fps
@@ -43,33 +43,31 @@ class VideoPart(FrameSource):
                 if index >= self.count:
                     return
                 if index >= 0 and abs(place - index) <= 0.25:
-                    if frame.is_corrupt:
-                        raise TempolocError(f"{self.video}: frame {index} of {self.name} is damaged")
-                    yield index, frame
+                    yield index, frame, shown
 
     def info(self) -> VideoInfo:
         """Its size, and times by its rate; see `FrameSource`."""
-        _, first = next(self._decoded(), (0, None))
-        if first is None:
-            raise TempolocError(f"{self.video}: no frame 0 of {self.name} at {self.start:.3f} s")
-        turn = round(first.rotation / 90) % 4 * 90
-        width, height = (first.height, first.width) if turn % 180 else (first.width, first.height)
+        for _, first, shown in self._decoded():
+            return self._described(first, shown)
+        raise TempolocError(f"{self.video}: no frame 0 of {self.name} at {self.start:.3f} s")
+
+    def _described(self, first: VideoFrame, shown: Placement) -> VideoInfo:
         return VideoInfo(
-            path=self.video, width=width, height=height, fps=self.fps, n_frames=self.count,
+            path=self.video, width=shown.width, height=shown.height, fps=self.fps, n_frames=self.count,
             duration=self.count / self.fps, first_pts=self.start, codec="part", pixel_format=first.format.name,
-            variable_rate=False, rotation=turn, has_audio=False, times=tuple(k / self.fps for k in range(self.count)),
+            variable_rate=False, rotation=shown.rotation, has_audio=False,
+            times=tuple(k / self.fps for k in range(self.count)), mirrored=shown.mirrored,
         )  # fmt: skip
 
     def images(self, wanted: Sequence[int]) -> Iterator[Image]:
         """The frames of these sorted indices; raises `TempolocError` if the file lacks one."""
         left = list(reversed(wanted))
-        for index, frame in self._decoded():
+        for index, frame, shown in self._decoded():
             if not left or index > left[-1]:
                 break
             if index == left[-1]:
                 left.pop()
-                turn = round(frame.rotation / 90) % 4
-                yield np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), turn))
+                yield upright(frame, self._described(frame, shown))
         if left:
             at = self.start + left[-1] / self.fps
             raise TempolocError(f"{self.video}: no frame {left[-1]} of {self.name} at {at:.3f} s")
