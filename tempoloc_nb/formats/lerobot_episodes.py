@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +26,8 @@ from .lerobot_info import LeRobotInfo, Whole
 from ..video.files import open_video
 
 # %% auto #0
-__all__ = ['SHARED', 'FIELDS', 'PLACE', 'ABOUT', 'parquet_columns', 'parquet', 'has_videos', 'files_of', 'Episode',
-           'read_episodes', 'frame_count', 'check_video']
+__all__ = ['SHARED', 'FIELDS', 'PLACE', 'ABOUT', 'EXTRA', 'parquet_columns', 'parquet', 'own_file', 'has_videos', 'files_of',
+           'Episode', 'read_episodes', 'frame_count', 'check_video']
 
 # %% ../../nbs/55_formats/86_lerobot_episodes.ipynb #2d94ca1a
 @contextmanager
@@ -76,16 +77,17 @@ def _parts(info: LeRobotInfo, template: str) -> list[tuple[str, str, str]]:
     return [(text, name, how) for text, name, how, _ in parts]
 
 
-def _own_file(info: LeRobotInfo, name: str) -> Path:
+def own_file(info: LeRobotInfo, name: str) -> Path:
     """The path of a dataset's file; raises `TempolocError` if it leads out of the dataset."""
-    path, root = info.root / name, info.root.resolve()
-    cache = root.parent.parent / "blobs" if root.parent.name == "snapshots" else root
+    path = info.root / name
     try:
-        real = path.resolve()
+        real, root = os.path.realpath(path), os.path.realpath(info.root)
         path.is_file()
-    except (OSError, ValueError, RuntimeError):  # too long a name, a NUL byte, links in a circle
+    except (OSError, ValueError):  # too long a name, a NUL byte
         raise TempolocError(f"{info.root.name}: {name[:200]!r} cannot be the path of a file") from None
-    if not any(real.is_relative_to(place) for place in (root, cache)):
+    snapshots, cache = os.path.split(os.path.dirname(root))[::-1]
+    own = [root, os.path.join(cache, "blobs")] if snapshots == "snapshots" else [root]
+    if not real.startswith(tuple(os.path.join(place, "") for place in own)):
         raise TempolocError(f"{info.root.name}: {name} leads out of the dataset, to {real}: put the file into it")
     return path
 
@@ -109,7 +111,7 @@ def _file(info: LeRobotInfo, template: str, camera: str, episode: int, place: _P
     name = "".join(
         text + (format(values[field], how) if field else "") for text, field, how in _parts(info, template)
     )
-    return _own_file(info, name)
+    return own_file(info, name)
 
 
 def has_videos(info: LeRobotInfo, camera: str) -> bool:
@@ -129,7 +131,7 @@ def files_of(info: LeRobotInfo, template: str, camera: str = "") -> Iterator[tup
     for name in glob.iglob(pattern, root_dir=info.root):
         if found := re.fullmatch(mask, name):
             numbers = found.groupdict(default="0")
-            yield _Place(int(numbers.get("chunk", 0)), int(numbers.get("file", 0))), _own_file(info, name)
+            yield _Place(int(numbers.get("chunk", 0)), int(numbers.get("file", 0))), own_file(info, name)
 
 # %% ../../nbs/55_formats/86_lerobot_episodes.ipynb #e3b4456b
 @dataclass(frozen=True, slots=True)
@@ -280,16 +282,22 @@ def frame_count(video: Path) -> int:
         return int(stream.frames)
 
 # %% ../../nbs/55_formats/86_lerobot_episodes.ipynb #2254c24a
+EXTRA = 2  # frames after its last row that an episode's own video may have
+
+
 def check_video(info: LeRobotInfo, episode: Episode) -> None:
-    """Raise `TempolocError` for an episode without frames, or whose video has another rate or ends before it."""
+    """Raise `TempolocError` for an episode without frames, or whose video has another rate, fewer frames or more."""
     where, fps = f"{info.root.name}/{episode.name}", info.fps
     if not episode.length or episode.video is None:
         raise TempolocError(f"{where} has no frames: choose others with --episode")
+    alone = not SHARED & {field for _, field, _ in _parts(info, info.video_path)}
     with open_video(episode.video) as (_, stream):
-        rate, base = float(stream.average_rate or 0), stream.time_base
+        rate, base, frames = float(stream.average_rate or 0), stream.time_base, stream.frames
         ends = float(((stream.start_time or 0) + stream.duration) * base) if stream.duration and base else None
     if rate and abs(rate / fps - 1) > 0.02:
         raise TempolocError(f"{where}: {episode.video.name} has {rate:g} frames a second, meta/info.json says {fps:g}")
     if ends is not None and episode.start + (episode.length - 0.5) / fps > ends:
         rows, there = episode.length / fps, max(0.0, ends - episode.start)
         raise TempolocError(f"{where}: its {episode.length} rows last {rows:.2f} s, its video {there:.2f} s")
+    if alone and frames > episode.length + EXTRA:
+        raise TempolocError(f"{where} has {episode.length} rows, but its video {frames} frames: which are theirs?")

@@ -87,6 +87,7 @@ class LeRobotInfo:
 def read_info(root: str | Path) -> LeRobotInfo:
     """What a dataset is; raises `TempolocError` for a folder that is none, or one of another version than 2 and 3."""
     root = Path(root)
+    root = root.resolve() if root.name in ("", "..") else root  # a name for messages
     path, where = root / "meta" / "info.json", f"{root.name}/meta/info.json"
     if not path.is_file():
         raise TempolocError(f"{root.name} is not a LeRobot dataset: it has no meta/info.json")

@@ -21,7 +21,7 @@ from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing
 from ..core.outputs import check_folder
 from .convert import Converted, check_task_name, write_task
-from .lerobot_episodes import Episode, read_episodes
+from .lerobot_episodes import Episode, check_video, read_episodes
 from .lerobot_info import LeRobotInfo, read_info
 from .lerobot_rows import events_of, read_subtasks
 from ..video.files import Image, encode, nearest, probe, video_frames
@@ -86,8 +86,8 @@ def read_lerobot(
         raise TempolocError(f"{info.root.name} has no episode {lost[0]}; it has {len(found)}, from 0")
     check_folder(out, "manifest.jsonl", force=force, inputs=[info.root])
     found = [e for e in found if episodes is None or e.index in episodes]
-    if empty := [e.name for e in found if not e.length]:
-        raise TempolocError(f"{info.root.name}: {first_names(empty)} without frames: choose others with --episode")
+    for e in found:
+        check_video(info, e)
     spans = {} if labels else read_subtasks(info, found)
     clips = []
     for e in found:

@@ -81,7 +81,8 @@ def read_rows(
 
 def _check_times(times: Floats, first: int, fps: float, where: str) -> None:
     """Raise `TempolocError` unless these `times` (s) of rows are a frame apart, to half a frame."""
-    steps = (times - times[:1]) * fps
+    with np.errstate(invalid="ignore"):  # inf less inf
+        steps = (times - times[:1]) * fps
     off = np.flatnonzero(~(np.abs(steps - np.arange(len(steps))) < 0.5))
     if len(off):
         k = int(off[0])
@@ -142,20 +143,21 @@ def span_at(time: Any, text: Any, fps: float, where: str, first: float = 0.0) ->
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #6c72b8f4
 def _language_spans(table: Any, fps: float, where: str) -> Spans:
     column, count = table.column(LANGUAGE).combine_chunks(), table.num_rows
-    if not column.slice(0, max(count - 1, 0)).equals(column.slice(1)):
-        raise TempolocError(f"{where}: {LANGUAGE} is not the same in all frames")
     first = float(_single(table, "timestamp", where)[0])
     try:
         told = [(r["timestamp"], r["content"]) for r in column[0].as_py() or () if r["style"] == "subtask"]
     except (TypeError, KeyError):
         raise TempolocError(f"{where}: {LANGUAGE} is not as LeRobot writes it") from None
-    return [span_at(time, text, fps, where, first) for time, text in told]
+    found = [span_at(time, text, fps, where, first) for time, text in told]
+    if not column.slice(0, count - 1).equals(column.slice(1)):
+        raise TempolocError(f"{where}: {LANGUAGE} is not the same in all frames")
+    return found
 
 
 def _index_spans(table: Any, names: Mapping[int, str], where: str) -> Spans:
     values = _single(table, SUBTASK_INDEX, where)
     own, found = np.where(values >= 0, values, -1.0), Spans()
-    for frame in np.flatnonzero(np.diff(own, prepend=-2)).tolist():
+    for frame in np.flatnonzero(np.r_[True, own[1:] != own[:-1]]).tolist():
         name = "" if own[frame] < 0 else names.get(own[frame])
         if name is None:
             raise TempolocError(f"{where}, frame {frame}: meta/subtasks has no subtask {own[frame]:g}")

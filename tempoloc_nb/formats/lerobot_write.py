@@ -27,7 +27,7 @@ from ..core.optional import import_optional
 from ..core.outputs import check_folder
 from .convert import Converted
 from .lerobot_sarm import all_stages, write_sarm
-from .lerobot_episodes import Episode, files_of, parquet, read_episodes
+from .lerobot_episodes import Episode, files_of, own_file, parquet, read_episodes
 from .lerobot_info import LeRobotInfo, read_info
 from .lerobot_rows import LANGUAGE, REST, SUBTASK_INDEX, Spans, read_rows
 
@@ -162,14 +162,22 @@ def _link_or_copy(source: str, target: str) -> str:
     return target
 
 
-def _copy(root: Path, target: Path) -> None:
-    """The dataset at `target`: its videos linked, the rest copied, in folders that may be written to."""
-    for part in sorted(p for p in root.iterdir() if not p.name.startswith(".")):
+def _copy(info: LeRobotInfo, target: Path) -> None:
+    """The dataset at `target`: its videos linked, the rest copied, in folders that may be written to.
+
+    Raises `TempolocError` for a link that leads out of the dataset.
+    """
+
+    def put(source: str, place: str) -> str:
+        inside = own_file(info, os.path.relpath(source, info.root))
+        linked = inside.relative_to(info.root).parts[0] == "videos"
+        return _link_or_copy(source, place) if linked else str(shutil.copy2(source, place))
+
+    for part in sorted(p for p in info.root.iterdir() if not p.name.startswith(".")):
         if part.is_dir():
-            how = _link_or_copy if part.name == "videos" else shutil.copy2
-            shutil.copytree(part, target / part.name, copy_function=how)
+            shutil.copytree(part, target / part.name, copy_function=put)
         else:
-            shutil.copy2(part, target / part.name)
+            put(str(part), str(target / part.name))
     for folder in (f for f in target.rglob("*") if f.is_dir()):
         folder.chmod(folder.stat().st_mode | 0o700)
 
@@ -226,7 +234,7 @@ def write_lerobot_subtasks(
     lengths = {e.index: e.length for e in episodes}
     stages = all_stages(spans, found, tasks or {}, lengths, info.fps) if sarm else {}
     with folder_or_nothing(out, force=force) as partial:
-        _copy(info.root, partial)
+        _copy(info, partial)
         _annotate(info, partial, {e.data for e in episodes}, spans, annotation)
         if sarm:
             write_sarm(partial, stages, info.fps)

@@ -44,6 +44,7 @@ def _new_layout(path: Path) -> Layout | None:
 
 def copy_of(dataset: Path) -> Path:
     """Where the copy of a LeRobot dataset goes: beside it."""
+    dataset = dataset.resolve() if dataset.name in ("", "..") else dataset
     return dataset.with_name(f"{dataset.name}-subtasks")
 
 
