@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any, ClassVar
@@ -26,7 +27,7 @@ from .lerobot_info import LeRobotInfo, Whole
 from ..video.files import open_video
 
 # %% auto #0
-__all__ = ['SHARED', 'FIELDS', 'PLACE', 'ABOUT', 'EXTRA', 'parquet_columns', 'parquet', 'own_file', 'has_videos', 'files_of',
+__all__ = ['SHARED', 'EXTRA', 'FIELDS', 'PLACE', 'ABOUT', 'parquet_columns', 'parquet', 'own_file', 'has_videos', 'files_of',
            'Episode', 'read_episodes', 'frame_count', 'check_video']
 
 # %% ../../nbs/55_formats/86_lerobot_episodes.ipynb #2d94ca1a
@@ -59,6 +60,7 @@ def parquet(path: Path, columns: Sequence[str] | None = None) -> Any:
 
 # %% ../../nbs/55_formats/86_lerobot_episodes.ipynb #0774078b
 SHARED = {"file_index", "episode_file"}  # a template with one of these is of files that hold several episodes
+EXTRA = 2  # frames after its last row that an episode's video may have
 FIELDS = {"video_key", "episode_index", "episode_chunk", "chunk_index", *SHARED}
 
 
@@ -101,6 +103,7 @@ class _Place:
     chunk_index: Whole
     file_index: Whole
     from_timestamp: Annotated[float, Ge(0)] = 0.0
+    to_timestamp: float | None = None
 
 
 def _file(info: LeRobotInfo, template: str, camera: str, episode: int, place: _Place | None) -> Path:
@@ -187,10 +190,24 @@ def read_episodes(info: LeRobotInfo, camera: str | None = None) -> list[Episode]
         else:
             video = _file(info, info.video_path, camera, n, place)
             found.append(Episode(n, row.length, instruction, file, video, place.from_timestamp if place else 0.0))
+    _check_apart(found, videos, info.fps, where)
     return sorted(found, key=lambda e: e.index)
 
+
+def _check_apart(found: Sequence[Episode], videos: Mapping[int, _Place | None], fps: float, where: str) -> None:
+    """Raise `TempolocError` if two episodes share a part of a video, or if one has another part than its rows need."""
+    for one, other in pairwise(sorted(found, key=lambda e: (str(e.video), e.start))):
+        if one.video and one.video == other.video and one.start + (one.length - 0.5) / fps > other.start:
+            raise TempolocError(f"{where}: the episodes {one.index} and {other.index} overlap in {one.video.name}")
+    for e in found:
+        place = videos.get(e.index)
+        if place and place.to_timestamp is not None:
+            frames = (place.to_timestamp - place.from_timestamp) * fps
+            if abs(frames - e.length) > EXTRA + 0.5:
+                raise TempolocError(f"{where}: episode {e.index} has {e.length} rows, but {frames:.0f} frames of video")
+
 # %% ../../nbs/55_formats/86_lerobot_episodes.ipynb #335b12cf
-PLACE = "(data|videos/.+)/(chunk_index|file_index|from_timestamp)"
+PLACE = "(data|videos/.+)/(chunk_index|file_index|from_timestamp|to_timestamp)"
 ABOUT = re.compile(rf"episode_index|length|tasks|dataset_from_index|{PLACE}")  # what is read of the metadata
 
 
@@ -224,7 +241,8 @@ def _told_places(
         return None
     if lost := sorted(set(names) - set(told)):
         raise TempolocError(f"{where} lacks the column {prefix + lost[0]!r}")
-    found = check(list[_Place], [{n: r.get(prefix + n) for n in names} for r in raw], f"{where}, {prefix[:-1]}")
+    values = [{n: r.get(prefix + n) for n in (*names, "to_timestamp")} for r in raw]
+    found = check(list[_Place], values, f"{where}, {prefix[:-1]}")
     return {row.episode_index: place for row, place in zip(rows, found, strict=True)}
 
 # %% ../../nbs/55_formats/86_lerobot_episodes.ipynb #c85c2937
@@ -282,9 +300,6 @@ def frame_count(video: Path) -> int:
         return int(stream.frames)
 
 # %% ../../nbs/55_formats/86_lerobot_episodes.ipynb #2254c24a
-EXTRA = 2  # frames after its last row that an episode's own video may have
-
-
 def check_video(info: LeRobotInfo, episode: Episode) -> None:
     """Raise `TempolocError` for an episode without frames, or whose video has another rate, fewer frames or more."""
     where, fps = f"{info.root.name}/{episode.name}", info.fps

@@ -373,6 +373,25 @@ def test_another_rate_or_length_is_said(tmp_path: Path, version: str, count: int
             use()
 
 
+def set_column(root: Path, name: str, values: list[float]) -> None:
+    path = root / "meta/episodes/chunk-000/file-000.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(table.column_names.index(name), name, pa.array(values)), path)
+
+
+def test_a_part_of_a_video_is_that_of_one_episode(tmp_path: Path) -> None:
+    root = small_dataset(tmp_path / "tea", PICTURES)
+    set_column(root, f"videos/{CAMERA}/to_timestamp", [1.2, 3.4, 4.1])
+    assert len(find_recordings([root])) == 3
+    set_column(root, f"videos/{CAMERA}/to_timestamp", [1.2, 3.6, 4.1])
+    with pytest.raises(TempolocError, match="tea/meta/episodes: episode 1 has 20 rows, but 24 frames of video"):
+        find_recordings([root])
+    set_column(root, f"videos/{CAMERA}/to_timestamp", [1.2, 3.2, 4.1])
+    set_column(root, f"videos/{CAMERA}/from_timestamp", [0.0, 1.2, 3.1])
+    with pytest.raises(TempolocError, match=r"the episodes 1 and 2 overlap in file-000.mp4"):
+        find_recordings([root])
+
+
 def test_an_episodes_own_video_has_its_frames_and_hardly_more(tmp_path: Path) -> None:
     root = small_dataset(tmp_path / "tea", PICTURES[:1], version="v2.1")
     (video,) = root.rglob("*.mp4")
