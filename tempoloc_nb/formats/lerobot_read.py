@@ -21,7 +21,7 @@ from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing
 from ..core.outputs import check_folder
 from .convert import Converted, check_task_name, write_task
-from .lerobot_episodes import Episode, check_video, read_episodes
+from .lerobot_episodes import Episode, check_video, has_videos, read_episodes
 from .lerobot_info import LeRobotInfo, read_info
 from .lerobot_rows import events_of, read_subtasks
 from ..video.files import Image, encode, nearest, probe, video_frames
@@ -58,10 +58,13 @@ def cut_video(video: Path, episodes: Mapping[Path, Episode], fps: float) -> None
 
 # %% ../../nbs/55_formats/90_lerobot_read.ipynb #e68974ea
 def choose_camera(info: LeRobotInfo, camera: str | None) -> str:
-    """The camera named (its last part is enough), or the only one; raises `TempolocError` otherwise."""
+    """The camera named (its last part is enough), or the only one that has videos; raises `TempolocError` otherwise."""
     if not info.cameras:
         raise TempolocError(f"{info.root.name} has no video: its pictures are in its Parquet files, or it has none")
-    fits = [c for c in info.cameras if camera is None or camera in (c, c.rpartition(".")[2])]
+    if camera is None:
+        fits = [c for c in info.cameras if has_videos(info, c)] or [*info.cameras]
+    else:
+        fits = [c for c in info.cameras if camera in (c, c.rpartition(".")[2])]
     if len(fits) != 1:
         raise TempolocError(f"choose a camera of {info.root.name}: {', '.join(info.cameras)}")
     return fits[0]

@@ -123,7 +123,7 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     others = [c if c in there else f"{c}, which has no videos here" for c in info.cameras if c != camera]
     said = f"{len(names)} of {len(episodes)} episodes, {info.fps:g} frames a second, camera {camera}"
     say(f"{info.root.name}: {said}{f'; not {first_names(others)} (--camera)' if others else ''}")
-    return [VideoPart(path, e.name, camera, video, e.start, e.length, info.fps) for e, video in chosen]
+    return [VideoPart(info.root, e.name, camera, video, e.start, e.length, info.fps) for e, video in chosen]
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b769
 def check_choice(choice: Choice, dataset: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -218,6 +219,8 @@ def test_folders_that_are_no_such_dataset(plain: Path, tmp_path: Path) -> None:
         read_lerobot(plain, tmp_path / "o", camera="wrist")
     other = {**features, "observation.images.wrist": features[CAMERA]}
     edit_info(plain, features=other)
+    assert read_lerobot(plain, tmp_path / "only")[0].extra["camera"] == CAMERA  # the other one has no videos
+    shutil.copytree(plain / "videos" / CAMERA, plain / "videos" / "observation.images.wrist")
     with pytest.raises(TempolocError, match=f"choose a camera of cups: {CAMERA}, observation.images.wrist"):
         read_lerobot(plain, tmp_path / "o")
     other["observation.images.wrist"] = {**features[CAMERA], "info": {"is_depth_map": True}}
