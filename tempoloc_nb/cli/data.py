@@ -153,7 +153,7 @@ HELP = {
     "style": "llama-factory or trl.",
     "predictions": "A model's answers; repeatable.",
     "dataset": "The dataset to which subtasks are added.",
-    "annotation": "language from LeRobot 0.6 on, index before.",
+    "annotation": "language from LeRobot 0.6 on, index before and in v2.",
     "sarm": "Add the stages that LeRobot's reward model SARM reads.",
     "rest": "Name of what follows the last event.",
     "signal": "Name of a signal, in order; repeatable.",

@@ -173,7 +173,7 @@ FORMATS: dict[str, Format] = {
         Format("csv", "a table to correct", "csv:export_csv", "csv:import_csv"),
         Format("vtt", "subtitles to correct", "vtt:export_vtt", "vtt:import_vtt", ("write",)),
         Format(
-            "lerobot", "LeRobot v3 datasets", "lerobot_write:export_lerobot", "lerobot_read:import_lerobot",
+            "lerobot", "LeRobot datasets", "lerobot_write:export_lerobot", "lerobot_read:import_lerobot",
             ("write", "read"),
         ),
         Format(

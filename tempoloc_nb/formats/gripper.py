@@ -20,7 +20,9 @@ from ..core.outputs import check_output
 from .hdf5 import control_rate, demos_of, held_file, opened_demos, steps_of
 from .hdf5_poses import INFO, object_ways
 from .hdf5_rules import SIGNALS
-from .lerobot_read import parquet, read_info
+from .lerobot_episodes import read_episodes
+from .lerobot_info import LeRobotInfo, number_names, read_info
+from .lerobot_rows import read_numbers
 from ..inference.find import Found, Say, silent
 from ..inference.fuse import fuse_found
 from ..inference.signals import Signal, Told, gripper_answers, motion_answers, signal_at, signal_rows
@@ -77,31 +79,25 @@ def _of_demos(path: Path, clips: Iterable[Clip], rate: float | None) -> Iterator
                 yield clip.clip, signal_at(opening_of(data[demo]), hz, _hand(data[demo]), ways)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #07ffd3b4
-def _state_place(features: Any, name: str) -> int:
+def _state_place(info: LeRobotInfo) -> int:
     """The place of the gripper among the numbers of the state; raises `TempolocError` unless one name says so."""
-    names = (features.get(STATE) or {}).get("names") or []
-    if isinstance(names, dict):  # {"motors": [...]}
-        names = [part for group in names.values() for part in group]
-    found = [i for i, part in enumerate(names) if "gripper" in str(part).lower()]
+    names = number_names(info).get(STATE, ())
+    found = [i for i, part in enumerate(names) if "gripper" in part.lower()]
     if len(found) != 1:
-        told = ", ".join(map(str, names)) or "no names"
-        raise TempolocError(f"{name}: {len(found)} of the numbers in {STATE} are called gripper; they are: {told}")
+        told = ", ".join(filter(None, names)) or "no names"
+        raise TempolocError(
+            f"{info.root.name}: {len(found)} of the numbers in {STATE} are called gripper; they are: {told}"
+        )
     return found[0]
 
 
 def _of_episodes(root: Path, clips: Iterable[Clip], inverted: bool) -> Iterator[tuple[str, Signal]]:
     info = read_info(root)
-    place = _state_place(info.raw["features"], root.name)
+    place = _state_place(info)
     wanted = {int(c.extra["episode_index"]): c.clip for c in clips if "episode_index" in c.extra}
-    for path in sorted((root / "data").rglob("*.parquet")):
-        table = parquet(path, ["episode_index", "timestamp", STATE])
-        index, times = (table.column(name).to_numpy() for name in ("episode_index", "timestamp"))
-        states = np.array(table.column(STATE).to_pylist(), dtype=np.float64)
-        for episode in np.unique(index).tolist():
-            if episode in wanted:
-                rows = index == episode
-                opening = states[rows, place] * (-1 if inverted else 1)
-                yield wanted[episode], Signal(opening, times[rows].astype(np.float64) - float(times[rows][0]))
+    episodes = [e for e in read_episodes(info) if e.index in wanted]
+    for episode, times, numbers in read_numbers(info, episodes, [STATE]):
+        yield wanted[episode.index], Signal(numbers[STATE][:, place] * (-1 if inverted else 1), times)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #5ee206d4
 def _of_archive(path: Path, clips: Iterable[Clip]) -> Iterator[tuple[str, Signal]]:

@@ -14,7 +14,9 @@ from ..core.errors import TempolocError
 from ..core.files import read_object, write_json, writing
 from ..core.locks import sole_writer
 from ..core.outputs import keep_backup
-from .lerobot_read import REST, LeRobotInfo, Spans, read_episodes
+from .lerobot_episodes import read_episodes
+from .lerobot_info import LeRobotInfo
+from .lerobot_rows import REST, Spans, check_spans, span_at
 from .lerobot_write import spans_of
 
 SUBTASK = "subtask"
@@ -42,31 +44,32 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def _subtasks(payload: Any, where: str) -> list[tuple[float, str]]:
-    """(seconds, label) of the subtasks of an episode, in order."""
+def _subtasks(payload: Any, fps: float, where: str) -> Spans:
+    """The frame at which each subtask of an episode begins, and its name."""
     try:
         if payload.get("atoms") is None:  # version 1
-            return sorted((float(s["start"]), str(s["label"])) for s in payload.get("subtasks", ()))
-        rows = [a for a in payload["atoms"] if a["style"] == SUBTASK]
-        return sorted((float(a["timestamp"]), str(a["content"])) for a in rows)
-    except (AttributeError, KeyError, TypeError, ValueError):
+            told = [(s["start"], s["label"]) for s in payload.get("subtasks", ())]
+        else:
+            told = [(a["timestamp"], a["content"]) for a in payload["atoms"] if a["style"] == SUBTASK]
+    except (AttributeError, KeyError, TypeError):
         raise TempolocError(f"{where} is not as LeRobot's visualizer writes it") from None
+    return [span_at(time, text, fps, where) for time, text in told]
 
 
 def read_annotations(info: LeRobotInfo) -> dict[int, Spans]:
     """The subtasks that people wrote in the visualizer, by episode: the frame at which each begins, and its name.
 
-    Episodes without one are left out. Raises `TempolocError` for a file that is damaged.
+    Episodes without one are left out. Raises `TempolocError` for a file that is damaged, or of other episodes.
     """
     path = annotations_path(info)
+    lengths = {str(e.index): e.length for e in read_episodes(info)} if path.is_file() else {}
     found = {}
     for key, payload in _read(path)["episodes"].items():
         where = f"{path.name}, episode {key}"
-        rows = _subtasks(payload, where)
-        if not key.isdecimal():
-            raise TempolocError(f"{where} is no episode's number")
-        if rows:
-            found[int(key)] = [(round(time * info.fps), label) for time, label in rows]
+        if key not in lengths:
+            raise TempolocError(f"{where} is none of {info.root.name}")
+        if spans := _subtasks(payload, info.fps, where):
+            found[int(key)] = check_spans(spans, lengths[key], info.fps, where)
     return found
 
 # %% ../../nbs/55_formats/105_lerobot_annotations.ipynb #c901b25e
@@ -83,7 +86,7 @@ def write_annotations(info: LeRobotInfo, clips: Iterable[Clip], rest: str = REST
     is copied to NAME.bak first. Raises `TempolocError` for a clip without truth, of no episode, or that does not fit.
     """
     path = annotations_path(info)
-    lengths = {e.index: e.length for e in read_episodes(info, info.cameras[0])}
+    lengths = {e.index: e.length for e in read_episodes(info)}
     with writing(path), sole_writer(path):
         found = _read(path)
         episodes = found["episodes"]

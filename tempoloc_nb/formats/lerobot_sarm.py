@@ -17,8 +17,8 @@ from ..core.errors import TempolocError
 from ..core.files import write_json
 from ..core.optional import import_optional
 from .hdf5_subtasks import subtask_steps
-from .lerobot_read import Spans, parquet
-
+from .lerobot_episodes import parquet
+from .lerobot_rows import Spans
 
 # %% auto #0
 __all__ = ['Stages', 'sparse_stages', 'all_stages', 'proportions', 'write_sarm']

@@ -100,31 +100,30 @@ def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
 
 
 def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
-    from tempoloc_nb.formats.lerobot_read import choose_camera, read_episodes, read_info
+    from tempoloc_nb.formats.lerobot_episodes import check_video, has_videos, read_episodes
+    from tempoloc_nb.formats.lerobot_info import read_info
+    from tempoloc_nb.formats.lerobot_read import choose_camera
     from tempoloc_nb.video.parts import VideoPart
 
     info = read_info(path)
     if not info.cameras:
         choose_camera(info, None)  # says what is wrong
-    camera = pick_camera(info.cameras, choice.camera, info.root.name)
-    episodes = {f"episode_{e.index:06d}": e for e in read_episodes(info, camera)}
-    if not episodes:
-        raise TempolocError(f"{info.root.name} has no episodes")
+    there = [c for c in info.cameras if has_videos(info, c)]
+    camera = pick_camera(info.cameras if choice.camera or not there else there, choice.camera, info.root.name)
+    episodes = {e.name: (e, e.video) for e in read_episodes(info, camera) if e.video}
     names = pick_episodes(list(episodes), choice.episodes, info.root.name)
-    if lost := [name for name in names if not episodes[name].video.is_file()]:
-        file = episodes[lost[0]].video.relative_to(info.root)
+    chosen = [episodes[name] for name in names]
+    if lost := [video for _, video in chosen if not video.is_file()]:
         raise TempolocError(
-            f"{info.root.name}: {len(lost)} of {len(names)} episodes have no video ({file} and so on): download the"
-            " dataset's videos, too, or choose others with --episode"
+            f"{info.root.name}: {len(lost)} of {len(names)} episodes have no video ({lost[0].relative_to(info.root)}"
+            " and so on): download the dataset's videos, too, or choose others with --episode or --camera"
         )
-    others = [c for c in info.cameras if c != camera]
+    for episode, _ in chosen:
+        check_video(info, episode)
+    others = [c if c in there else f"{c}, which has no videos here" for c in info.cameras if c != camera]
     said = f"{len(names)} of {len(episodes)} episodes, {info.fps:g} frames a second, camera {camera}"
     say(f"{info.root.name}: {said}{f'; not {first_names(others)} (--camera)' if others else ''}")
-    return [
-        VideoPart(path, n, camera, e.video, e.start, e.length, info.fps)
-        for n, e in episodes.items()
-        if n in names
-    ]
+    return [VideoPart(info.root, e.name, camera, video, e.start, e.length, info.fps) for e, video in chosen]
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b769
 def check_choice(choice: Choice, dataset: bool) -> None:

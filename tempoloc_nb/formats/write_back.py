@@ -19,8 +19,9 @@ from .hdf5_write import write_signals
 from .hdf5_frames import DemoFrames
 from .hdf5_rules import SIGNALS, Layout, check_order
 from .hdf5_subtasks import check_clip, check_subtasks_said, write_subtasks
-from .lerobot_read import read_episodes, read_info
-from .lerobot_write import write_lerobot_subtasks
+from .lerobot_episodes import read_episodes
+from .lerobot_info import read_info
+from .lerobot_write import check_rows, write_lerobot_subtasks
 from ..inference.find import Found
 from ..video.files import Footage, FrameSource
 
@@ -43,6 +44,7 @@ def _new_layout(path: Path) -> Layout | None:
 
 def copy_of(dataset: Path) -> Path:
     """Where the copy of a LeRobot dataset goes: beside it."""
+    dataset = dataset.resolve() if dataset.name in ("", "..") else dataset
     return dataset.with_name(f"{dataset.name}-subtasks")
 
 
@@ -56,9 +58,12 @@ def _check_writable(path: Path) -> None:
 def _check_lerobot(path: Path, chosen: int) -> None:
     """Raise `TempolocError` for a dataset whose copy cannot be written."""
     info = read_info(path)
-    count = len(read_episodes(info, info.cameras[0]))
-    if chosen < count:
-        raise TempolocError(f"{path.name} is written with all its {count} episodes: leave --episode out, or --write")
+    episodes = read_episodes(info)
+    if chosen < len(episodes):
+        raise TempolocError(
+            f"{path.name} is written with all its {len(episodes)} episodes: leave --episode out, or --write"
+        )
+    check_rows(info, episodes)
     if copy_of(path).exists():
         raise TempolocError(f"{copy_of(path)} is there already: move it away, or write with -o FILE.csv")
     _check_writable(path.parent)

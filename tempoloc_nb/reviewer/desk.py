@@ -39,7 +39,7 @@ def write_out(review: Review, kind: str, name: str = "") -> dict[str, Any]:
     """
     if kind == "annotations" and review.dataset is not None:
         from tempoloc_nb.formats.lerobot_annotations import write_annotations
-        from tempoloc_nb.formats.lerobot_read import read_info
+        from tempoloc_nb.formats.lerobot_info import read_info
 
         done = [c for c in review.saved().values() if history(c)]
         if not done:

@@ -118,11 +118,13 @@ def _place_in_file(found: Found) -> dict[str, Any]:
 def _lerobot_events(path: Path, names: Sequence[str]) -> dict[str, tuple[Event, ...]]:
     """The events of episodes `names`, as far as a LeRobot dataset has some."""
     from tempoloc_nb.formats.lerobot_annotations import read_annotations
-    from tempoloc_nb.formats.lerobot_read import events_of, read_episodes, read_info, read_subtasks
+    from tempoloc_nb.formats.lerobot_episodes import read_episodes
+    from tempoloc_nb.formats.lerobot_info import read_info
+    from tempoloc_nb.formats.lerobot_rows import events_of, read_subtasks
 
     info = read_info(path)
-    episodes = {f"episode_{e.index:06d}": e for e in read_episodes(info, info.cameras[0])}
-    spans = read_subtasks(info, list(episodes.values())) | read_annotations(info)
+    episodes = {e.name: e for e in read_episodes(info)}
+    spans = read_subtasks(info, [episodes[n] for n in names]) | read_annotations(info)
     return {n: events_of(spans.get(episodes[n].index, []), episodes[n].length, info.fps) for n in names}
 
 

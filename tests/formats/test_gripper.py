@@ -94,8 +94,12 @@ def write_dataset(root: Path, names: Any) -> Path:
     (root / "meta").mkdir(parents=True)
     (root / "data" / "chunk-000").mkdir(parents=True)
     state = {"dtype": "float32", "shape": [2], "names": names}
-    info = {"codebase_version": "v3.0", "fps": 20, "features": {"observation.state": state}, "data_path": "x"}
+    info = {"codebase_version": "v3.0", "fps": 20, "features": {"observation.state": state}}
+    info["data_path"] = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
     (root / "meta" / "info.json").write_text(json.dumps(info))
+    episodes = root / "meta" / "episodes" / "chunk-000"
+    episodes.mkdir(parents=True)
+    parquet.write_table(arrow.table({"episode_index": [0, 1], "length": [120, 120]}), episodes / "file-000.parquet")
     rows = {
         "episode_index": np.repeat([0, 1], 120), "timestamp": np.tile(STEPS / 20 + 3, 2).astype(np.float32),
         "observation.state": [[0.5, v] for v in np.tile(1 - FOLLOWS, 2).tolist()],

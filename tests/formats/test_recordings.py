@@ -16,7 +16,9 @@ from tempoloc_nb.clips.tasks import Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.formats.hdf5_frames import DemoFrames
-from tempoloc_nb.formats.lerobot_read import read_episodes, read_info, read_subtasks
+from tempoloc_nb.formats.lerobot_episodes import read_episodes
+from tempoloc_nb.formats.lerobot_info import read_info
+from tempoloc_nb.formats.lerobot_rows import read_subtasks
 from tempoloc_nb.formats.recordings import Choice, find_recordings, localize, pick_camera
 from tempoloc_nb.formats.write_back import copy_of, plan_write, write_back
 from tempoloc_nb.inference.find import Found, FoundEvent
@@ -237,7 +239,7 @@ def test_a_copy_of_the_dataset_gets_the_subtasks(tmp_path: Path) -> None:
     assert not left
     assert "2 episodes" in written[0]
     info = read_info(copy_of(root))
-    spans = read_subtasks(info, read_episodes(info, CAMERA))
+    spans = read_subtasks(info, read_episodes(info))
     assert [k for k, _ in spans[1]] == [0, 5, 10, 15]
     with pytest.raises(TempolocError, match="set-subtasks is there already: move it away"):
         plan_write(videos, LABELS)

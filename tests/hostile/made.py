@@ -112,7 +112,8 @@ def lerobot(folder: Path) -> None:
     from lerobot_folders import small_dataset
 
     clips = [[np.full((48, 64, 3), 10 * k + e, np.uint8) for k in range(20)] for e in range(2)]
-    small_dataset(folder / "lr", clips, [["grasp"] * 8 + ["lift"] * 12] * 2)
+    for name, version in (("lr", "v3.0"), ("lr2", "v2.1")):
+        small_dataset(folder / name, clips, [["grasp"] * 8 + ["lift"] * 12] * 2, version=version)
     rows = [
         {"clip": f"stack/episode_{e:06d}", "task": "stack", "video": None, "fps": 10.0, "duration": 2.0,
          "events": [{"label": "grasp", "boundary": 0.5}, {"label": "lift", "boundary": 1.2}], "episode_index": e}

@@ -231,8 +231,6 @@ class Handler(BaseHTTPRequestHandler):
             (self.reset if count % 2 else lambda: self.send(500, {"error": {"message": "not now"}}))()
         elif manner in ANSWERS:
             self.send(200, ANSWERS[manner])
-        elif manner.startswith("grammar-"):
-            self.send(200, completion(make_case(random.Random(manner)).text))
         elif manner in WIRE:
             self.wire(manner)
         elif manner.startswith("status-"):
@@ -248,10 +246,12 @@ class Handler(BaseHTTPRequestHandler):
             text = ECHOES[way](self.key)
             self.send(int(status), completion(text) if status == "200" else {"error": {"message": f"got {text}"}})
         else:
-            self.send(200, completion(self.good(body)))
+            self.send(200, completion(self.good(body, manner)))
 
-    def good(self, body: dict[str, Any]) -> str:
-        """An answer of the wanted kind: a scene, a caption, or two events."""
+    def good(self, body: dict[str, Any], manner: str) -> str:
+        """An answer of the wanted kind: a scene, a caption, two events, or a text of the grammar."""
+        if manner.startswith("grammar-"):
+            return make_case(random.Random(manner)).text
         text = json.dumps(body)
         if "json_schema" in text and "background_setting" in text:
             return json.dumps(SCENE)

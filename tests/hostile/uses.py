@@ -142,6 +142,8 @@ USES: tuple[Use, ...] = (
     use("dataset import lerobot lr -o out", "lr", "lr/meta/info.json lr/meta/info.json lr/meta/tasks.parquet"
         " lr/meta/subtasks.parquet lr/meta/episodes/chunk-000/file-000.parquet lr/data/chunk-000/file-000.parquet",
         weight=3),
+    use("dataset import lerobot lr2 -o out", "lr2", "lr2/meta/info.json lr2/meta/info.json lr2/meta/episodes.jsonl"
+        " lr2/meta/subtasks.jsonl lr2/data/chunk-000/episode_000000.parquet", weight=2),
     use("dataset import hdf5 demos.hdf5 --task cups --signal grasp --signal release -o out.jsonl",
         "demos.hdf5 mug.toml", "demos.hdf5", weight=4),
     use("dataset import hdf5 isaac.hdf5 --task mug -o out.jsonl", "isaac.hdf5", "isaac.hdf5"),
@@ -165,6 +167,8 @@ USES: tuple[Use, ...] = (
         f"lmms.json lmms.json {MANIFEST}"),
     use("dataset export lerobot lr.jsonl --dataset lr --sarm -o out", "lr lr.jsonl stack.toml",
         "lr.jsonl lr/meta/info.json lr/meta/episodes/chunk-000/file-000.parquet stack.toml"),
+    use("dataset export lerobot lr.jsonl --dataset lr2 -o out", "lr2 lr.jsonl stack.toml",
+        "lr.jsonl lr2/meta/info.json lr2/meta/episodes.jsonl lr2/data/chunk-000/episode_000000.parquet"),
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --signal grasp --signal release",
         "demos.jsonl demos.hdf5 mug.toml", "demos.jsonl demos.hdf5", output="", changes=("here/demos.hdf5",)),
     use("dataset export hdf5 demos.jsonl -o demos.hdf5 --task-spec spec.json",

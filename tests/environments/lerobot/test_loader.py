@@ -18,7 +18,8 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Subtask, Task
 from tempoloc_nb.formats.corrections import apply_rows, proposals
 from tempoloc_nb.formats.csv import read_csv, write_csv
-from tempoloc_nb.formats.lerobot_read import REST, read_lerobot
+from tempoloc_nb.formats.lerobot_read import read_lerobot
+from tempoloc_nb.formats.lerobot_rows import REST
 from tempoloc_nb.formats.lerobot_write import write_lerobot_subtasks
 from tempoloc_nb.video.files import probe, read
 
