@@ -14,7 +14,8 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
-from tempoloc_nb.inference.find import Found, FoundEvent, localize, video_files
+from tempoloc_nb.formats.recordings import localize
+from tempoloc_nb.inference.find import Found, FoundEvent, video_files
 from tempoloc_nb.prompting.sampling import Sampling
 
 SIM = load_benchmark("sim")
