@@ -58,6 +58,8 @@ def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Fo
             tell(found.error)
         elif not as_json:
             show(str(found), output)
+        else:
+            tell(*(f"{found.name}: {note}" for note in found.notes))
     return kept
 
 

@@ -11,11 +11,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from inspect import signature
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from PIL import Image
 from tqdm import tqdm
@@ -31,7 +32,7 @@ from .requests import asked_form, request_id
 from ..models.checkpoints import model_title
 from ..models.locate import locate_model
 from ..models.recognise import find_model
-from ..models.registry import Preset
+from ..models.registry import Preset, Training, listed_model
 from ..prompting.answers import Status, parse_answer
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import load_prompt
@@ -39,6 +40,9 @@ from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import SUFFIXES, Footage, FrameSource, VideoInfo, probe, videos_below
 from ..video.timeline import Mark, draw_timeline, strip_frames
 from ..video.view import View
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # %% auto #0
 __all__ = ['Engine', 'Say', 'PATIENCE', 'FoundEvent', 'Found', 'event_labels', 'video_files', 'silent', 'find_each',
@@ -66,7 +70,8 @@ class Found:
 
     `texts` are the model's answers, a trial each; `fps` is the rate it saw.
 
-    `error` says why there is no answer at all; it is "" where there is one. A notebook shows a `Found` as a timeline
+    `error` says why there is no answer at all; it is "" where there is one. `warnings` say why it may be worth little;
+    `trained_on` is what the model was trained on, "" where that is not known. A notebook shows a `Found` as a timeline
     under the clip's frames; elsewhere it is text.
     """
 
@@ -77,6 +82,8 @@ class Found:
     fps: float
     texts: tuple[str, ...] = ()
     error: str = ""
+    warnings: tuple[str, ...] = ()
+    trained_on: str = ""
 
     @property
     def path(self) -> Path:
@@ -91,7 +98,7 @@ class Found:
     @property
     def name(self) -> str:
         """The video's name, or FILE/EPISODE."""
-        return f"{self.path.name}/{self.episode}".removesuffix("/")
+        return _name(self.video)
 
     @property
     def boundaries(self) -> tuple[float | None, ...]:
@@ -121,10 +128,40 @@ class Found:
         name = f"own/{self.episode or self.path.stem}"
         return Clip(name, "own", events, video, self.fps or None, None, self.duration)
 
+    @property
+    def disorder(self) -> str:
+        """A line that names the events whose times are not in the order asked; "" where all are."""
+        known, late = [e for e in self.events if e.boundary is not None], list[str]()
+        for earlier, event in pairwise(known):
+            if (event.boundary or 0.0) < (earlier.boundary or 0.0):
+                late.append(f"{event.label} ({_when(event)}) is before {earlier.label} ({_when(earlier)})")
+        return f"the times are not in the order asked: {'; '.join(late)}" if late else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All that is to be said of the times, a line each: `warnings` and `disorder`."""
+        return (*self.warnings, *([self.disorder] if self.disorder else []))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain containers, as JSON has them; of a dataset's recording with its `episode` and `camera`."""
+        part = {"episode": self.episode, "camera": self.video.camera} if isinstance(self.video, FrameSource) else {}
+        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("video", "events")}
+        events = [asdict(e) for e in self.events]
+        lists = {"texts": [*self.texts], "warnings": [*self.notes]}
+        return {"video": str(self.path), **part, "events": events, **rest, **lists}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each event: `label`, `boundary` (s), `confidence`, `status`; NaN for what there is not."""
+        import pandas as pd
+
+        columns = ["label", "boundary", "confidence", "status"]
+        table = pd.DataFrame([[getattr(e, c) for c in columns] for e in self.events], columns=columns)
+        return table.astype({"boundary": float, "confidence": float})
+
     def __str__(self) -> str:
         head = f"{self.name} ({self.duration:.1f} s), {self.model}, {_trials(len(self.texts))}"
         rows = [f"  {_when(e):>9}  {e.label}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
-        return "\n".join([head, *([f"  {self.error}"] if self.error else rows)])
+        return "\n".join([head, *([f"  {self.error}"] if self.error else rows), *(f"  {n}" for n in self.notes)])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         try:
@@ -139,6 +176,10 @@ class Found:
         """A timeline under `frames` evenly spaced frames. Raises `TempolocError` if the video cannot be read."""
         marks = [Mark(e.label, e.boundary, _note(e)) for e in self.events]
         return draw_timeline(strip_frames(self.video, frames), self.duration, marks)
+
+
+def _name(video: Footage) -> str:
+    return f"{video.path.name}/{video.name}" if isinstance(video, FrameSource) else video.name
 
 
 def _trials(count: int) -> str:
@@ -230,6 +271,21 @@ class _Question:
     trials: int
     boundary_is: BoundaryIs
     constrain: Literal["regex", "json"] | None
+    trained: Training | None = None
+
+    def check(self, video: Footage) -> VideoInfo:
+        """What a video holds; raises `TempolocError` if it cannot be read, or is too long for the model."""
+        info = probe(video)
+        if self.trained and (why := self.trained.refusal(self.model, info.duration)):
+            raise TempolocError(f"{_name(video)}: {why}")
+        return info
+
+    def _warnings(self, video: Footage, info: VideoInfo) -> tuple[str, ...]:
+        """A line on how a video differs from all that the model was trained on, if it does."""
+        if self.trained is None:
+            return ()
+        differs = self.trained.differences(info, float(strip_frames(video, 3).mean()))
+        return (f"unlike anything {self.model} was trained on: {', '.join(differs)}",) if differs else ()
 
     def request(self, video: Footage, info: VideoInfo, backend: Backend) -> Request:
         """The request about one video."""
@@ -259,12 +315,14 @@ class _Question:
         fps = responses[0].effective_fps
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         events = tuple(_event(e, [a.events[i].status for a in answers]) for i, e in enumerate(combined))
-        return Found(video, events, self.model, info.duration, fps, tuple(r.text for r in responses))
+        texts, trained = tuple(r.text for r in responses), str(self.trained or "")
+        return Found(video, events, self.model, info.duration, fps, texts, "", self._warnings(video, info), trained)
 
     def failed(self, video: Footage, info: VideoInfo | None, why: str) -> Found:
         """A video without an answer."""
         events = tuple(FoundEvent(label, None, "missing") for label in self.labels)
-        return Found(video, events, self.model, info.duration if info else 0.0, 0.0, error=why)
+        length, trained = info.duration if info else 0.0, str(self.trained or "")
+        return Found(video, events, self.model, length, 0.0, error=why, trained_on=trained)
 
 
 def _event(event: CombinedEvent, statuses: Sequence[Status]) -> FoundEvent:
@@ -308,7 +366,9 @@ def find_each(
     load = _loader(engine, name, {"total_pixels": way.total_pixels, **engine_options}, say)
     title = model_title(name) if isinstance(engine, str) else engine.model
     info = find_model(name)
-    question = _Question(labels, title, way, trials, info.boundary_is if info else "start", constrain)
+    loaded = info if isinstance(engine, str) else listed_model(title)
+    trained = loaded.trained if loaded else None
+    question = _Question(labels, title, way, trials, info.boundary_is if info else "start", constrain, trained)
     if keep is not None and not anew:
         check_question(keep, question.record())
     return _answers(question, files, load, kept_answers(keep, question.record(), anew=anew), progress, say)
@@ -350,12 +410,17 @@ def _answers(
     infos: dict[Footage, VideoInfo] = {}
     for path in files:
         try:
-            infos[path] = probe(path)
+            infos[path] = question.check(path)
         except TempolocError as error:
             yield question.failed(path, None, str(error))
     if infos:
         with keeping as kept:
-            yield from _ask(question, infos, load(), kept, progress, say)
+            backend = load()
+            if question.trained is not None:
+                say(f"{question.model} was trained on {question.trained}")
+                if question.trained.caution:
+                    say(f"caution: {question.trained.caution}")
+            yield from _ask(question, infos, backend, kept, progress, say)
 
 
 def _ask(

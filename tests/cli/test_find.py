@@ -7,7 +7,7 @@ import functools
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,12 @@ def video(tmp_path: Path) -> Path:
 def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path) -> None:
     code, out, err = run("find", video, *EVENTS, "--trials", 2, "-o", tmp_path / "b.csv")
     assert code == 0
-    assert err.splitlines() == [
-        "tempoloc: loading tempoloc-tiny", "tempoloc: asking tempoloc-tiny about 1 video, 2 trials each"
-    ]  # fmt: skip
+    loading, trained, caution, asking = err.splitlines()
+    assert trained.startswith("tempoloc: tempoloc-tiny was trained on simulated robot arms")
+    assert trained.endswith("clips of at most 24 s")
+    assert "does not tell by name which object is meant; its confidence does not see that" in caution
+    assert loading == "tempoloc: loading tempoloc-tiny"
+    assert asking == "tempoloc: asking tempoloc-tiny about 1 video, 2 trials each"
     assert out.startswith("demo.mp4 (8.5 s), tempoloc-tiny, 2 trials\n")
     assert [line.split("  ")[-1].split("   ")[0] for line in out.splitlines()[1:]]
     rows = list(csv.DictReader((tmp_path / "b.csv").read_text().splitlines()))
@@ -66,6 +69,9 @@ def test_a_folder_works_as_a_video_does(run: Run, video: Path, tmp_path: Path) -
     assert json.loads((tmp_path / "b.json").read_text()) == [demo, torn]
     assert [e["status"] for e in demo["events"]] == ["ok"] * 3
     assert (demo["error"], bool(torn["error"])) == ("", True)
+    assert demo["warnings"] == []
+    assert demo["trained_on"] == torn["trained_on"]
+    assert demo["trained_on"].endswith("clips of at most 24 s")
 
 
 def test_a_file_of_demonstrations_goes_in_and_back(run: Run, video: Path, tmp_path: Path) -> None:
@@ -137,6 +143,29 @@ def four(video: Path, tmp_path: Path) -> Path:
     for name in "abcd":
         shutil.copy(video, folder / f"{name}.mp4")
     return folder
+
+
+def test_times_out_of_order_are_one_line_and_are_not_written_back(
+    run: Run, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Backwards(Stopping):
+        def stream(self, requests: Sequence[Request], _: Sampling) -> Iterator[tuple[Request, list[Response]]]:
+            for request, responses in super().stream(requests, _):
+                yield request, [replace(r, text=r.text.replace("<2.0> <3.0>", "<0.5> <3.0>")) for r in responses]
+
+    monkeypatch.setattr(finding, "_engine", lambda *_: Backwards())
+    path = image_file(tmp_path / "demos.hdf5", [list(read(video, fps=10).images)], signals=("grasp", "release"))
+    before = path.read_bytes()
+    code, out, err = run("find", path, *EVENTS, "--write", "--json")
+    line = "the times are not in the order asked: releasing the green cube (0.50 s) is before grasping the green cube"
+    assert (code, path.read_bytes() == before) == (1, True)
+    assert [f["warnings"][0].startswith(line) for f in json.loads(out)] == [True]
+    assert len([text for text in err.splitlines() if text.startswith(f"tempoloc: demos.hdf5/demo_0: {line}")]) == 1
+    assert "demos.hdf5: nothing was written" in err
+    root = small_dataset(tmp_path / "set", [list(read(video, fps=10).images)])
+    code, out, err = run("find", root, *EVENTS, "--write")
+    assert (code, (tmp_path / "set-subtasks").exists(), out.count(line)) == (1, False, 1)
+    assert "set: nothing written, 1 of 1 episodes are not whole" in err
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), TempolocError("the engine is gone")])
