@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,7 @@ from tempoloc_nb.cli.options import (
     tell,
 )
 from ..core.errors import TempolocError
+from ..core.files import is_stream
 
 if TYPE_CHECKING:  # imported by the commands that need it
     from tempoloc_nb.clips.tasks import Task
@@ -52,11 +54,25 @@ def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Fo
     kept = []
     for found in each:
         kept.append(found)
-        if not as_json:
-            show(str(found), output)
         if found.error:
             tell(found.error)
+        elif not as_json:
+            show(str(found), output)
+        else:
+            tell(*(f"{found.name}: {note}" for note in found.notes))
     return kept
+
+
+@contextmanager
+def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
+    """Says, where the block does not end well, that the answers are kept."""
+    try:
+        yield
+    except BaseException:
+        if keep is not None and keep.exists():
+            force = ", with --force" if output is not None and output.exists() else ""
+            tell(f"{keep} has the answers so far: the same command goes on from them{force}")
+        raise
 
 
 def _fusing(
@@ -134,6 +150,7 @@ def find(
     from tempoloc_nb.formats.recordings import Choice, find_recordings
     from tempoloc_nb.formats.write_back import plan_write, write_back
     from tempoloc_nb.inference.find import event_labels, find_each
+    from tempoloc_nb.inference.kept import answers_path, forget_answers
 
     if bool(event) == (task is not None):
         raise TempolocError('say what to find: --event "grasping the red cube" for each event in order, or --task')
@@ -149,6 +166,8 @@ def find(
         check_found(output, len(recordings), force=force, inputs=[*videos, task])
     asked_task = load_task(task) if task else None
     targets = plan_write(recordings, labels, signal or (), asked_task) if write else {}
+    places = [*([] if output is None or is_stream(output) else [output]), *targets]
+    keep = answers_path(places[0]) if places else None
     fused = _fusing(fuse, recordings, labels, asked_task, rate)
 
     def say(line: str) -> None:
@@ -158,16 +177,19 @@ def find(
     each = find_each(
         recordings, labels, model=model, preset=preset, trials=trials, fps=fps, prompt=prompt, temperature=temperature,
         engine=backend, constrain=constrain,  # type: ignore[arg-type]  # checked by find_each
-        seed=seed, progress=sys.stderr.isatty(), say=say, **options,
+        seed=seed, keep=keep, anew=force, progress=sys.stderr.isatty(), say=say, **options,
     )  # fmt: skip
-    found = _shown(fused(each, say), as_json, output)
-    found.sort(key=lambda f: recordings.index(f.video))
-    alone = as_json and str(output) == "-"  # the screen shows them once
-    if as_json:
-        echo_done(found_json(found), None if alone else output)
-    if output is not None and not alone:
-        write_found(found, output, force=force)
-    done, left = write_back(found, targets)
-    tell(*done, *left)
-    if left or any(f.error for f in found):
-        raise typer.Exit(1)
+    with _kept(keep, output):
+        found = _shown(fused(each, say), as_json, output)
+        found.sort(key=lambda f: recordings.index(f.video))
+        alone = as_json and str(output) == "-"  # the screen shows them once
+        if as_json:
+            echo_done(found_json(found), None if alone else output)
+        if output is not None and not alone:
+            write_found(found, output, force=force)
+        done, left = write_back(found, targets)
+        tell(*done, *left)
+        if left or any(f.error for f in found):
+            raise typer.Exit(1)
+    if keep is not None:
+        forget_answers(keep)

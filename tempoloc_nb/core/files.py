@@ -17,24 +17,26 @@ import secrets
 import shutil
 import stat
 import sys
+import time
 import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NoReturn, TypeVar
 
 from .errors import TempolocError
-from .locks import sole_writer
+from .locks import held, sole_writer
 from .texts import json_text, shown
 
 Value = TypeVar("Value")
 
 # %% auto #0
-__all__ = ['Value', 'COMPRESSED', 'UNPACKED', 'WHOLE', 'is_stream', 'there_already', 'all_or_nothing', 'folder_or_nothing',
-           'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml', 'whole_lines', 'first_line', 'writing',
-           'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl']
+__all__ = ['Value', 'COMPRESSED', 'UNPACKED', 'WHOLE', 'is_stream', 'there_already', 'sync_folder', 'sync_file', 'all_or_nothing',
+           'folder_or_nothing', 'restore_folder', 'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml',
+           'whole_lines', 'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl',
+           'write_jsonl']
 
 # %% ../../nbs/10_core/20_files.ipynb #e677c387
 _DESCRIPTOR = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
@@ -58,10 +60,49 @@ def there_already(path: Path) -> TempolocError:
     """The error for an output that would be overwritten."""
     return TempolocError(f"{path} is there already: give another -o, or --force to replace it")
 
+# %% ../../nbs/10_core/20_files.ipynb #1e80e615
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder last; some file systems cannot."""
+    with suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def sync_file(path: Path) -> None:
+    """Return when a file's bytes are on the disk; raises `OSError` that names it where the disk does not take them."""
+    with path.open("rb+") as file:
+        try:
+            os.fsync(file.fileno())
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that sync nothing
+                raise OSError(error.errno, error.strerror, str(path)) from None
+
+# %% ../../nbs/10_core/20_files.ipynb #b9510c33
+_PART = re.compile(r"\..*\.\d+-[0-9a-f]{6}\.part")
+_next_look: dict[Path, float] = {}
+
+
+def _remove_dead_parts(folder: Path) -> None:
+    """Remove the temporary files of writers that were killed; in a folder of many files only now and then."""
+    begun = time.monotonic()
+    if begun < _next_look.get(folder, 0.0):
+        return
+    with suppress(OSError):
+        names = (e.name for e in os.scandir(folder))
+        parts = {n[1 : -len(".lock")] if n.endswith(".part.lock") else n for n in names}
+        for part in [folder / name for name in parts if _PART.fullmatch(name)]:
+            with suppress(TempolocError, OSError), held(part):
+                part.unlink(missing_ok=True)
+    now = time.monotonic()
+    _next_look[folder] = now + 20 * (now - begun)
+
 # %% ../../nbs/10_core/20_files.ipynb #2c0c75d4
 @contextmanager
 def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
-    """Gives a path to write to; it becomes `path` when the block succeeds and is removed when it raises.
+    """Gives a path to write to; it becomes `path`, on the disk, when the block succeeds, and goes when it raises.
 
     A link stays; the file that it leads to is replaced and keeps its permissions. A stream (`is_stream`) gets
     everything at the end. Without `force`, raises `TempolocError` if `path` is there by then.
@@ -72,23 +113,33 @@ def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
             _pour(Path(folder, "output"), path)
         return
     real = Path(os.path.realpath(path))
+    _remove_dead_parts(real.parent)
     partial = real.with_name(f".{real.name[:40]}.{os.getpid()}-{secrets.token_hex(3)}.part")
+    with _named_as(path, partial), held(partial):
+        try:
+            yield partial
+            sync_file(partial)
+            if real.is_file():
+                shutil.copymode(real, partial)
+            if force:
+                partial.replace(real)
+            else:
+                _put_new(partial, real, path)
+            sync_folder(real.parent)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named_as(path: Path, partial: Path) -> Iterator[None]:
+    """Within, an error about the temporary file, or a full disk, names the file that its caller knows."""
     try:
-        yield partial
-        if real.is_file():
-            shutil.copymode(real, partial)
-        if force:
-            partial.replace(real)
-        else:
-            _put_new(partial, real, path)
+        yield
     except OSError as error:
         if str(error.filename) == str(partial) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            # The name that its caller knows; some libraries' errors cannot be changed.
-            number = error.errno or errno.EIO
+            number = error.errno or errno.EIO  # some libraries' errors cannot be changed
             raise OSError(number, os.strerror(number), str(path)) from None
         raise
-    finally:
-        partial.unlink(missing_ok=True)
 
 # %% ../../nbs/10_core/20_files.ipynb #c3f4c158
 def _pour(whole: Path, target: Path) -> None:
@@ -132,6 +183,7 @@ def folder_or_nothing(path: Path, *, force: bool = False) -> Iterator[Path]:
     real = Path(os.path.realpath(path))
     partial = real.with_name(real.name + ".part")
     real.parent.mkdir(parents=True, exist_ok=True)
+    restore_folder(real)
     with sole_writer(real):
         shutil.rmtree(partial, ignore_errors=True)
         try:
@@ -141,18 +193,53 @@ def folder_or_nothing(path: Path, *, force: bool = False) -> Iterator[Path]:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
+# %% ../../nbs/10_core/20_files.ipynb #6eba196c
+def _set_aside(real: Path) -> Path:
+    """Where `put_folder` keeps the old folder until the new one has its name."""
+    return real.parent / f"{real.name}.part.old"
 
+
+def restore_folder(path: Path) -> None:
+    """Put back the old folder of a `put_folder` that was killed halfway.
+
+    Raises `TempolocError` where something else is there by now, and if another process writes the folder.
+    """
+    real = Path(os.path.realpath(path))
+    old = _set_aside(real)
+    if not old.is_dir():
+        return
+    with sole_writer(real):
+        if not real.is_dir() or not any(real.iterdir()):
+            if real.is_dir():
+                real.rmdir()
+            old.replace(real)
+            sync_folder(real.parent)
+        elif (real.parent / f"{real.name}.part").is_dir():
+            raise TempolocError(f"{old} holds what was at {path} before: move it away")
+        else:
+            shutil.rmtree(old, ignore_errors=True)  # the new one had its name already
+
+# %% ../../nbs/10_core/20_files.ipynb #fcf986cc
 def put_folder(partial: Path, path: Path, *, force: bool = False) -> None:
-    """Give a finished folder its name. `force` replaces what is there; without it, raises `TempolocError`."""
-    real, old = Path(os.path.realpath(path)), partial.with_name(f"{partial.name}.old")
+    """Give a finished folder, `path` + ".part", its name. Use within `locks.sole_writer`.
+
+    `force` replaces what is there; without it, raises `TempolocError`.
+    """
+    real = Path(os.path.realpath(path))
+    old = _set_aside(real)
+    for folder, _, names in os.walk(partial):
+        for file in (Path(folder, name) for name in names):
+            if file.is_file() and not file.is_symlink():
+                sync_file(file)
+        sync_folder(Path(folder))
     if real.is_dir() and any(real.iterdir()):
         if not force:
             raise there_already(path)
-        shutil.rmtree(old, ignore_errors=True)
         real.replace(old)
     elif real.is_dir():
         real.rmdir()  # Windows renames to no folder that is there
     partial.replace(real)
+    sync_folder(real.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 # %% ../../nbs/10_core/20_files.ipynb #a8cbd750

@@ -5,26 +5,29 @@
 # %% ../../nbs/10_core/70_locks.ipynb #64d06d20
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from .errors import TempolocError
 
 
 @contextmanager
-def sole_writer(path: Path) -> Iterator[None]:
+def held(path: Path) -> Iterator[None]:
     """Holds the lock of `path` (a file `.NAME.lock` beside it, or beside what it links to) for the block.
 
-    Raises `TempolocError` if another process holds it, or if the folder cannot be written to.
+    Raises `TempolocError` if another process holds it, and `OSError` about `path` if the folder takes no files.
     """
     from filelock import FileLock, SoftFileLock, Timeout
 
     real = Path(os.path.realpath(path))
+    if not real.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))  # filelock would make it
     marker = real.with_name(f".{real.name}.lock")
-    lock = FileLock(marker)
+    lock = FileLock(marker, thread_local=False)  # a generator may end in another thread
     try:
         lock.acquire(timeout=0.1, poll_interval=0.02)  # an owner may be removing it just now
     except Timeout:
@@ -32,7 +35,7 @@ def sole_writer(path: Path) -> Iterator[None]:
             f"{path} is being written by {_owner(marker)}: wait for it or stop it, or write elsewhere"
         ) from None
     except OSError as error:
-        raise TempolocError(f"cannot write beside {path}: {error.strerror or error}") from None
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
     ours = not isinstance(lock, SoftFileLock)  # on a file system without locks the file is the lock, filelock's own
     if ours:
         with suppress(OSError):  # on a full disk the lock holds without its owner's name
@@ -46,7 +49,7 @@ def sole_writer(path: Path) -> Iterator[None]:
         lock.release()
 
 # %% auto #0
-__all__ = ['sole_writer']
+__all__ = ['held', 'sole_writer']
 
 # %% ../../nbs/10_core/70_locks.ipynb #9d2f35e7
 def _owner(marker: Path) -> str:
@@ -54,3 +57,15 @@ def _owner(marker: Path) -> str:
     with suppress(OSError, UnicodeDecodeError):
         return " ".join(marker.read_text(encoding="utf-8").split()) or "another process"
     return "another process"
+
+# %% ../../nbs/10_core/70_locks.ipynb #ecff757f
+@contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """As `held`, for an output that somebody named: its folder is made, and an error is a `TempolocError`."""
+    with ExitStack() as stack:
+        try:
+            Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(held(path))
+        except OSError as error:
+            raise TempolocError(f"cannot write beside {path}: {error.strerror}") from None
+        yield

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import TempolocError
-from .files import all_or_nothing, is_stream, there_already, writing
+from .files import all_or_nothing, is_stream, restore_folder, there_already, writing
 
 # %% auto #0
 __all__ = ['check_output', 'check_folder', 'keep_backup']
@@ -75,6 +75,7 @@ def check_folder(
             raise TempolocError(f"{path} is no folder: give the name of a folder as -o")
         _check_place(path)
         real = Path(os.path.realpath(path))
+        restore_folder(real)
         for source in inputs:
             if source is not None and Path(source).exists() and Path(os.path.realpath(source)).is_relative_to(real):
                 raise TempolocError(f"{path} is or holds {source}, which is read: give another -o")

@@ -126,6 +126,7 @@ class _Rows:
 
     prompts: list[KeptPrompt]
     cache: Any  # of the answers
+    cache_name: str  # of the model's argument for it: another since transformers 5.24
     logits: torch.Tensor  # (R, vocabulary) of the next token
     place: torch.Tensor  # (R,) position id of the next token
     seen: torch.Tensor | None  # (R, vocabulary) tokens under the repetition penalty
@@ -155,13 +156,15 @@ def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling
             position_ids=torch.from_numpy(e.positions).to(model.device)[:, None],
             pixel_values_videos=e.pixels.to(model.device, model.dtype), video_grid_thw=e.grid.to(model.device),
         )  # fmt: skip
-        prompts.append(keep_prompt(made.past_key_values, rows.count(i)))
+        name = "cache" if hasattr(made, "cache") else "past_key_values"
+        prompts.append(keep_prompt(made[name], rows.count(i)))
         logits.append(made.logits[0, -1])
         if sampling.repetition_penalty != 1:
             seen.append(torch.zeros_like(logits[-1], dtype=torch.bool).index_fill_(0, ids[0], True))
     places = torch.tensor([int(e.positions.max()) + 1 for e in batch], device=model.device)
     cache = import_transformers().DynamicCache()
-    return _Rows(prompts, cache, torch.stack(logits)[which], places[which], torch.stack(seen)[which] if seen else None)
+    penalized = torch.stack(seen)[which] if seen else None
+    return _Rows(prompts, cache, name, torch.stack(logits)[which], places[which], penalized)
 
 # %% ../../nbs/35_engines/30_hf.ipynb #abbecf3e
 def generate_tokens(
@@ -212,8 +215,8 @@ def _step(model: Any, state: _Rows, token: torch.Tensor) -> torch.Tensor:
         state.seen.scatter_(1, token[:, None], True)
     with continuing(state.prompts):
         made = model(
-            input_ids=token[:, None], past_key_values=state.cache, use_cache=True,
-            position_ids=state.place.expand(3, -1)[..., None],
+            input_ids=token[:, None], use_cache=True, position_ids=state.place.expand(3, -1)[..., None],
+            **{state.cache_name: state.cache},
         )  # fmt: skip
     state.place += 1
     logits: torch.Tensor = made.logits[:, -1]

@@ -113,9 +113,13 @@ def _class(name: str) -> Any:
     return getattr(importlib.import_module(f"tempoloc_nb.engines.{module}"), kind)
 
 # %% ../../nbs/35_engines/20_make.ipynb #ae33b6b8
-def check_options(name: str, options: Iterable[str]) -> None:
-    """Raise `TempolocError` for options that the engine's class does not take; it names who does, or the nearest."""
+def check_options(name: str, options: Iterable[str], also: Iterable[str] = ()) -> None:
+    """Raise `TempolocError` for options that the engine's class does not take, nor are `also` known.
+
+    It names who takes them, or the nearest.
+    """
     known = {engine: set(inspect.signature(_class(engine)).parameters) - {"model"} for engine in ENGINES}
+    known[name] |= set(also)
     for option in sorted(set(options) - known[name]):
         able = [engine for engine in ENGINES if option in known[engine]]
         if able:

@@ -176,7 +176,7 @@ def stock_positions(
 # %% ../../nbs/35_engines/40_qwen.ipynb #b0699390
 TESTED = {
     # From 4.57.1, Qwen3-VL is there, and processors take the metadata of frames that are sampled already.
-    "transformers": ("4.57.1", "5.23.0"),
+    "transformers": ("4.57.1", "5.24.0"),
     # Earlier releases pass no metadata for Qwen2.5-VL: its frame pairs would be 1 s apart.
     "vllm": ("0.32.0", "0.32.0"),
     # What vLLM 0.32 itself asks for.

@@ -8,9 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import is_stream, write_text, writing
@@ -19,7 +17,6 @@ from ..core.texts import json_text
 from .csv import text_cell
 from .vtt import vtt_cue
 from ..inference.find import Found
-from ..video.files import FrameSource
 
 COLUMNS = ("video", "event", "boundary_s", "confidence", "status")
 
@@ -55,12 +52,8 @@ def found_vtt(found: Sequence[Found]) -> str:
 
 # %% ../../nbs/55_formats/15_found.ipynb #f057ed95
 def found_json(found: Sequence[Found]) -> str:
-    """JSON: a list with an object for each video, which has all of `Found`; of a dataset `episode` and `camera`."""
-    rows: list[dict[str, Any]] = []
-    for f in found:
-        part = {"episode": f.episode, "camera": f.video.camera} if isinstance(f.video, FrameSource) else {}
-        rows.append({"video": str(f.path), **part, **{k: v for k, v in asdict(f).items() if k != "video"}})
-    return json_text(rows, 2)
+    """JSON: a list with an object for each video, `Found.to_dict`."""
+    return json_text([f.to_dict() for f in found], 2)
 
 # %% ../../nbs/55_formats/15_found.ipynb #91a505ca
 WRITERS: dict[str, Callable[[Sequence[Found]], str]] = {".csv": found_csv, ".vtt": found_vtt, ".json": found_json}

@@ -10,17 +10,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from ..clips.tasks import Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
-from ..inference.find import Found, Say, silent, video_files
-from ..inference.find import localize as localize_footage
+from ..engines.protocol import Backend
+from ..inference.find import Engine, Found, Say, check_names, find_each, silent, video_files
 from ..video.files import Footage, FrameSource
 
 # %% auto #0
-__all__ = ['MOVING', 'HDF5', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'check_choice', 'find_recordings',
+__all__ = ['MOVING', 'HDF5', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'check_choice', 'find_recordings', 'Options',
            'localize']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
@@ -164,32 +164,87 @@ def _fusing(
     signals = recording_signals(recordings, rate=rate, inverted=inverted)
     return lambda found: list(fuse_each(found, signals, say=say))
 
+# %% ../../nbs/55_formats/05_recordings.ipynb #9163b76b
+class Options(TypedDict, total=False):
+    """The options of `localize` for type checkers and editors; the last are those of engines."""
 
+    model: str | Path
+    engine: Engine | Backend
+    preset: str | None
+    trials: int
+    fps: float | None
+    prompt: str | None
+    temperature: float | None
+    seed: int
+    constrain: Literal["regex", "json"] | None
+    episode: Sequence[str | int] | str | int
+    camera: str | None
+    flip: bool | None
+    rate: float | None
+    fuse: bool
+    inverted: bool
+    keep: Path | None
+    progress: bool
+    say: Say
+    batch: int
+    concurrency: int
+    data_parallel: int
+    tensor_parallel: int
+    device: str
+    dtype: str
+    total_pixels: int
+    servers: Sequence[str]
+    media: Path | str
+
+# %% ../../nbs/55_formats/05_recordings.ipynb #9163b76c
 @overload
-def localize(videos: Footage | str, events: Sequence[str] | Task | str, **options: Any) -> Any: ...
+def localize(videos: Footage | str, events: Sequence[str] | Task | str, **options: Unpack[Options]) -> Any: ...
 @overload
-def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str, **options: Any) -> list[Found]: ...
+def localize(
+    videos: Sequence[Footage | str], events: Sequence[str] | Task | str, **options: Unpack[Options]
+) -> list[Found]: ...
 def localize(
     videos: Footage | str | Sequence[Footage | str], events: Sequence[str] | Task | str, *,
-    episode: Sequence[str | int] | str | int = (), camera: str | None = None, flip: bool | None = None,
-    rate: float | None = None, fuse: bool = False, inverted: bool = False, say: Say = silent, **options: Any,
+    model: str | Path = "tempoloc-tiny", engine: Engine | Backend = "hf", preset: str | None = None, trials: int = 5,
+    fps: float | None = None, prompt: str | None = None, temperature: float | None = None, seed: int = 0,
+    constrain: Literal["regex", "json"] | None = None, episode: Sequence[str | int] | str | int = (),
+    camera: str | None = None, flip: bool | None = None, rate: float | None = None, fuse: bool = False,
+    inverted: bool = False, keep: Path | None = None, progress: bool = False, say: Say = silent,
+    **engine_options: Any,
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
 
     Each of `videos` is a video, a folder of videos (in a list), a LeRobot dataset, or an HDF5 file with images.
+    `events` are labels, a `Task`, or the name or file of one.
+
+    `model` is a folder, a hub name or one of `tempoloc models`; `engine` runs it, by name or as a `Backend` that you
+    made, and further options are that engine's own. `preset`, and the model's card otherwise, says how it is asked:
+    `fps` (frames a second), `prompt` and `temperature` (0 is greedy, and then one trial is enough) override it.
+    `trials` answers are drawn, from `seed`, and combined by their median. `constrain` holds answers to a form in which
+    no event is missing. `keep` is a file that has each answer at once, from which the same call goes on.
+
     `episode` (names or numbers), `camera`, `flip` and `rate` choose from a dataset, as `Choice` says. `fuse` moves each
     event to the transition of the dataset's gripper that fits it (`inverted`: larger is more closed, in a LeRobot
-    dataset). `say` gets a line about each step. `events` and the other options are those of `inference.find.localize`:
-    model, engine, trials, fps and more. Raises `TempolocError` as that and `find_recordings` do.
+    dataset). `say` gets a line about each step.
+
+    Raises `TempolocError` for bad input, an option that is none, and a video that cannot be read or answered if it is
+    the only one; of several, that one's `Found` has an `error`.
     """
-    episodes = (episode,) if isinstance(episode, str | int) else tuple(episode)
-    choice = Choice(episodes, camera, flip, rate)
-    if isinstance(videos, str | Path) and is_dataset(Path(videos)):
-        videos = [videos]
-    if isinstance(videos, str | Path | FrameSource):
-        check_choice(choice, False)
-        fused = _fusing(video_files([videos]), rate, inverted, say) if fuse else list
-        return fused([localize_footage(videos, events, say=say, **options)])[0]
-    recordings = find_recordings(videos, choice, say)
+    check_names(localize, engine, engine_options)
+    alone = isinstance(videos, FrameSource) or (isinstance(videos, str | Path) and not is_dataset(Path(videos)))
+    if alone and isinstance(videos, str | Path) and Path(videos).is_dir():
+        raise TempolocError(f"{videos} is a folder: give it in a list, localize([{str(videos)!r}], events)")
+    given = [videos] if isinstance(videos, str | Path | FrameSource) else videos
+    choice = Choice((episode,) if isinstance(episode, str | int) else tuple(episode), camera, flip, rate)
+    recordings = find_recordings(given, choice, say)
     fused = _fusing(recordings, rate, inverted, say) if fuse else list
-    return fused(localize_footage(recordings, events, say=say, **options))
+    each = find_each(
+        recordings, events, model=model, engine=engine, preset=preset, trials=trials, fps=fps, prompt=prompt,
+        temperature=temperature, seed=seed, constrain=constrain, keep=keep, progress=progress, say=say,
+        **engine_options,
+    )  # fmt: skip
+    done = {f.video: f for f in each}
+    found = fused([done[video] for video in recordings])
+    if alone and found[0].error:
+        raise TempolocError(found[0].error)
+    return found[0] if alone else found

@@ -146,7 +146,11 @@ def _fault(found: Found, names: Sequence[str] | Task) -> str:
             check_order(found.name, steps, length, names, ((0, 0),) * len(names))
     except TempolocError as error:
         return found.error or str(error)
-    return found.error
+    return found.error or (f"{found.name} is out of order" if found.disorder else "")
+
+
+def _lack(found: Found) -> str:
+    return "lacks an event" if None in found.boundaries else "is out of order"
 
 
 def _write_signals(
@@ -181,8 +185,8 @@ def write_back(found: Sequence[Found], targets: Targets) -> tuple[list[str], lis
         if names:
             done, faults = _write_signals(path, names, mine, by)
             written, left = written + done, left + faults
-        elif bad := [f for f in mine if f.error or None in f.boundaries]:
-            why = "; ".join(f.error or f"{f.name} lacks an event" for f in bad[:3])
+        elif bad := [f for f in mine if f.error or f.disorder or None in f.boundaries]:
+            why = "; ".join(f.error or f"{f.name} {_lack(f)}" for f in bad[:3])
             left.append(f"{path.name}: nothing written, {len(bad)} of {len(mine)} episodes are not whole ({why})")
         else:
             written.append(str(write_lerobot_subtasks(path, [f.clip for f in mine], copy_of(path), source=by)))

@@ -12,7 +12,7 @@ import lazy_loader
 if TYPE_CHECKING:
     from tempoloc_nb.inference.ask import ask_model
     from tempoloc_nb.inference.consensus import combine, combine_trials
-    from tempoloc_nb.inference.find import Found, localize
+    from tempoloc_nb.inference.find import Found, find_each
     from tempoloc_nb.inference.no_video import baseline_predictions, oracle_predictions, prediction_rows
     from tempoloc_nb.inference.pack import pack_predictions
     from tempoloc_nb.inference.run import run_backend
@@ -26,7 +26,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "ask": ["ask_model"],
         "consensus": ["combine", "combine_trials"],
-        "find": ["Found", "localize"],
+        "find": ["Found", "find_each"],
         "no_video": ["baseline_predictions", "oracle_predictions", "prediction_rows"],
         "pack": ["pack_predictions"],
         "run": ["run_backend"],

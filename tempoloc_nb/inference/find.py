@@ -9,25 +9,30 @@ import io
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
+from inspect import signature
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 from PIL import Image
 from tqdm import tqdm
 
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Event, Task, load_task
-from ..core.errors import TempolocError
-from ..engines.make import check_backend, make_engine, way_of_asking
-from ..engines.protocol import Backend, Request, Response
+from ..core.errors import TempolocError, unknown
+from ..engines.make import check_backend, check_options, make_engine, way_of_asking
+from ..engines.protocol import Backend, Request, Response, reason
 from .consensus import CombinedEvent, combine_answers
+from .kept import Kept, check_question, kept_answers
 from .requests import asked_form, request_id
+from ..models.checkpoints import model_title
 from ..models.locate import locate_model
 from ..models.recognise import find_model
-from ..models.registry import Preset
+from ..models.registry import Preset, Training, listed_model
 from ..prompting.answers import Status, parse_answer
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import load_prompt
@@ -36,8 +41,12 @@ from ..video.files import SUFFIXES, Footage, FrameSource, VideoInfo, probe, vide
 from ..video.timeline import Mark, draw_timeline, strip_frames
 from ..video.view import View
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # %% auto #0
-__all__ = ['Engine', 'Say', 'PATIENCE', 'FoundEvent', 'Found', 'event_labels', 'video_files', 'silent', 'find_each', 'localize']
+__all__ = ['Engine', 'Say', 'PATIENCE', 'FoundEvent', 'Found', 'event_labels', 'video_files', 'silent', 'find_each',
+           'check_names']
 
 # %% ../../nbs/45_inference/05_find.ipynb #87cb020c
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,8 @@ class Found:
 
     `texts` are the model's answers, a trial each; `fps` is the rate it saw.
 
-    `error` says why there is no answer at all; it is "" where there is one. A notebook shows a `Found` as a timeline
+    `error` says why there is no answer at all; it is "" where there is one. `warnings` say why it may be worth little;
+    `trained_on` is what the model was trained on, "" where that is not known. A notebook shows a `Found` as a timeline
     under the clip's frames; elsewhere it is text.
     """
 
@@ -72,6 +82,8 @@ class Found:
     fps: float
     texts: tuple[str, ...] = ()
     error: str = ""
+    warnings: tuple[str, ...] = ()
+    trained_on: str = ""
 
     @property
     def path(self) -> Path:
@@ -86,7 +98,7 @@ class Found:
     @property
     def name(self) -> str:
         """The video's name, or FILE/EPISODE."""
-        return f"{self.path.name}/{self.episode}".removesuffix("/")
+        return _name(self.video)
 
     @property
     def boundaries(self) -> tuple[float | None, ...]:
@@ -116,10 +128,40 @@ class Found:
         name = f"own/{self.episode or self.path.stem}"
         return Clip(name, "own", events, video, self.fps or None, None, self.duration)
 
+    @property
+    def disorder(self) -> str:
+        """A line that names the events whose times are not in the order asked; "" where all are."""
+        known, late = [e for e in self.events if e.boundary is not None], list[str]()
+        for earlier, event in pairwise(known):
+            if (event.boundary or 0.0) < (earlier.boundary or 0.0):
+                late.append(f"{event.label} ({_when(event)}) is before {earlier.label} ({_when(earlier)})")
+        return f"the times are not in the order asked: {'; '.join(late)}" if late else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All that is to be said of the times, a line each: `warnings` and `disorder`."""
+        return (*self.warnings, *([self.disorder] if self.disorder else []))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain containers, as JSON has them; of a dataset's recording with its `episode` and `camera`."""
+        part = {"episode": self.episode, "camera": self.video.camera} if isinstance(self.video, FrameSource) else {}
+        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("video", "events")}
+        events = [asdict(e) for e in self.events]
+        lists = {"texts": [*self.texts], "warnings": [*self.notes]}
+        return {"video": str(self.path), **part, "events": events, **rest, **lists}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each event: `label`, `boundary` (s), `confidence`, `status`; NaN for what there is not."""
+        import pandas as pd
+
+        columns = ["label", "boundary", "confidence", "status"]
+        table = pd.DataFrame([[getattr(e, c) for c in columns] for e in self.events], columns=columns)
+        return table.astype({"boundary": float, "confidence": float})
+
     def __str__(self) -> str:
         head = f"{self.name} ({self.duration:.1f} s), {self.model}, {_trials(len(self.texts))}"
         rows = [f"  {_when(e):>9}  {e.label}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
-        return "\n".join([head, *([f"  {self.error}"] if self.error else rows)])
+        return "\n".join([head, *([f"  {self.error}"] if self.error else rows), *(f"  {n}" for n in self.notes)])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         try:
@@ -136,8 +178,16 @@ class Found:
         return draw_timeline(strip_frames(self.video, frames), self.duration, marks)
 
 
+def _name(video: Footage) -> str:
+    return f"{video.path.name}/{video.name}" if isinstance(video, FrameSource) else video.name
+
+
 def _trials(count: int) -> str:
     return f"{count} {'trial' if count == 1 else 'trials'}"
+
+
+def _videos(count: int) -> str:
+    return f"{count} {'video' if count == 1 else 'videos'}"
 
 
 def _when(event: FoundEvent) -> str:
@@ -160,6 +210,11 @@ def _engine(name: str, model: str, options: tuple[tuple[str, Any], ...]) -> Back
     return make_engine(name, model, **dict(options))
 
 
+def _is_text(name: str) -> bool:
+    """Whether UTF-8 can hold a name: one that is not UTF-8 on the disk or the command line has half characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
 def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
     """The labels to ask for: given one by one, or those of a task, a task's name or its file.
 
@@ -170,7 +225,7 @@ def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
     labels = events.events if isinstance(events, Task) else tuple(events)
     if not labels or not all(isinstance(label, str) and label.strip() for label in labels):
         raise TempolocError(f"events must be one or more texts, such as 'grasping the red cube', not {list(labels)!r}")
-    if odd := [label for label in labels if any("\ud800" <= character <= "\udfff" for character in label)]:
+    if odd := [label for label in labels if not _is_text(label)]:
         raise TempolocError(f"the event {odd[0]!r} is not UTF-8 text: type it again")
     if open_ := [label for label in labels if "{" in label]:
         raise TempolocError(f"{open_[0]!r} leaves a place open: name what is grasped and released")
@@ -180,7 +235,8 @@ def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
 def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
     """The videos given, and for a folder the videos below it, sorted by name.
 
-    Raises `TempolocError` for a path that is not there, a folder without videos, and a video given twice.
+    Raises `TempolocError` for a path that is not there, a folder without videos, a video given twice, and a name that
+    is no text.
     """
     found: list[Footage] = []
     for given in videos:
@@ -196,6 +252,8 @@ def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
             found.append(path)
         else:
             raise TempolocError(f"{path}: no such video")
+    if odd := [p for p in found if not _is_text(str(p.path if isinstance(p, FrameSource) else p))]:
+        raise TempolocError(f"the name of {odd[0]} is not UTF-8 text, which no table can hold: rename it")
     if twice := [p for p, n in Counter(p.resolve() for p in found).items() if n > 1]:
         raise TempolocError(f"{twice[0].name} is given twice: give each video once")
     if not found:
@@ -208,10 +266,26 @@ class _Question:
     """The question that a call asks about every video."""
 
     labels: tuple[str, ...]
+    model: str
     way: Preset
     trials: int
     boundary_is: BoundaryIs
     constrain: Literal["regex", "json"] | None
+    trained: Training | None = None
+
+    def check(self, video: Footage) -> VideoInfo:
+        """What a video holds; raises `TempolocError` if it cannot be read, or is too long for the model."""
+        info = probe(video)
+        if self.trained and (why := self.trained.refusal(self.model, info.duration)):
+            raise TempolocError(f"{_name(video)}: {why}")
+        return info
+
+    def _warnings(self, video: Footage, info: VideoInfo) -> tuple[str, ...]:
+        """A line on how a video differs from all that the model was trained on, if it does."""
+        if self.trained is None:
+            return ()
+        differs = self.trained.differences(info, float(strip_frames(video, 3).mean()))
+        return (f"unlike anything {self.model} was trained on: {', '.join(differs)}",) if differs else ()
 
     def request(self, video: Footage, info: VideoInfo, backend: Backend) -> Request:
         """The request about one video."""
@@ -226,14 +300,29 @@ class _Question:
             asked = replace(asked, constraint=held)
         return replace(asked, id=request_id(asked, backend.settings(), self.way.sampling))
 
-    def found(self, request: Request, info: VideoInfo, responses: Sequence[Response], model: str) -> Found:
+    def record(self) -> dict[str, Any]:
+        """What is asked, and of whom, as JSON has it: what may not change while answers are kept."""
+        prompt = load_prompt(self.way.prompt).texts()
+        return {
+            "labels": list(self.labels), "model": self.model, "fps": self.way.fps, "prompt": prompt,
+            "stamps": self.way.stamps, "sampling": asdict(self.way.sampling), "constraint": self.constrain,
+        }  # fmt: skip
+
+    def found(self, video: Footage, info: VideoInfo, request: Request, responses: Sequence[Response]) -> Found:
         """The answers about one video, combined."""
         form = asked_form(request)
         answers = [parse_answer(r.text, self.labels, info.duration, self.boundary_is, form) for r in responses]
         fps = responses[0].effective_fps
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         events = tuple(_event(e, [a.events[i].status for a in answers]) for i, e in enumerate(combined))
-        return Found(request.video, events, model, info.duration, fps, tuple(r.text for r in responses))
+        texts, trained = tuple(r.text for r in responses), str(self.trained or "")
+        return Found(video, events, self.model, info.duration, fps, texts, "", self._warnings(video, info), trained)
+
+    def failed(self, video: Footage, info: VideoInfo | None, why: str) -> Found:
+        """A video without an answer."""
+        events = tuple(FoundEvent(label, None, "missing") for label in self.labels)
+        length, trained = info.duration if info else 0.0, str(self.trained or "")
+        return Found(video, events, self.model, length, 0.0, error=why, trained_on=trained)
 
 
 def _event(event: CombinedEvent, statuses: Sequence[Status]) -> FoundEvent:
@@ -256,103 +345,122 @@ def find_each(
     videos: Sequence[Footage | str], events: Sequence[str] | Task | str, *,
     model: str | Path = "tempoloc-tiny", engine: Engine | Backend = "hf", preset: str | None = None, trials: int = 5,
     fps: float | None = None, prompt: str | None = None, temperature: float | None = None, seed: int = 0,
-    constrain: Literal["regex", "json"] | None = None, progress: bool = False, say: Say = silent,
-    **engine_options: Any,
+    constrain: Literal["regex", "json"] | None = None, keep: Path | None = None, anew: bool = False,
+    progress: bool = False, say: Say = silent, **engine_options: Any,
 ) -> Iterator[Found]:
     """What `localize` finds, video by video, each as soon as it is there; `say` gets a line about each step.
 
-    Raises `TempolocError` for bad input before a model is loaded. A video that cannot be read or answered has an
-    `error`.
+    `keep` is a file (`kept.answers_path`) that gets each answer at once; what it has already is not asked again, and
+    with `anew` answers to another question are forgotten. Raises `TempolocError` for bad input before a model is
+    loaded. A video that cannot be read or answered has an `error`; where all are such, no model is loaded.
     """
     labels, files = event_labels(events), video_files(videos)
     if trials < 1:
         raise TempolocError(f"trials must be 1 or more, got {trials}")
     name = str(model)
-    way = way_of_asking(name, preset)
-    heat = way.sampling.temperature if temperature is None else temperature
-    sampling = replace(way.sampling, temperature=heat, seed=seed)
-    way = replace(way, sampling=sampling, prompt=prompt or way.prompt, fps=way.fps if fps is None else fps)
+    way = way_of_asking(name, preset).changed(fps=fps, prompt=prompt, temperature=temperature, seed=seed)
     load_prompt(way.prompt)  # loading a model can take minutes: say first what is wrong with the question
     if constrain is not None:
         answer_constraint(constrain, labels, 1.0)
+    check_names(find_each, engine, engine_options)
+    load = _loader(engine, name, {"total_pixels": way.total_pixels, **engine_options}, say)
+    title = model_title(name) if isinstance(engine, str) else engine.model
     info = find_model(name)
-    question = _Question(labels, way, trials, info.boundary_is if info else "start", constrain)
+    loaded = info if isinstance(engine, str) else listed_model(title)
+    trained = loaded.trained if loaded else None
+    question = _Question(labels, title, way, trials, info.boundary_is if info else "start", constrain, trained)
+    if keep is not None and not anew:
+        check_question(keep, question.record())
+    return _answers(question, files, load, kept_answers(keep, question.record(), anew=anew), progress, say)
+
+
+def check_names(function: Callable[..., Any], engine: Engine | Backend, options: Iterable[str]) -> None:
+    """Raise `TempolocError`, with the nearest name, for options that neither `function` nor the engine takes."""
+    taken = (p for f in (function, make_engine) for p in signature(f).parameters.values())
+    own = {p.name for p in taken if p.kind is p.KEYWORD_ONLY}
     if isinstance(engine, str):
         check_backend(engine)
-        if engine != "openai":
-            locate_model(name)
-            say(f"loading {name}")
-        options = {"total_pixels": way.total_pixels, **engine_options}
-        engine = _engine(engine, name, tuple(sorted(options.items())))
-    return _answers(question, files, engine, progress, say)
+        check_options(engine, options, own)
+    elif odd := sorted(options):
+        raise unknown("option", odd[0], own, "or give the engine its options where you make it")
 
 
-@overload
-def localize(videos: Footage | str, events: Sequence[str] | Task | str, **options: Any) -> Found: ...
-@overload
-def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str, **options: Any) -> list[Found]: ...
-def localize(
-    videos: Footage | str | Sequence[Footage | str], events: Sequence[str] | Task | str, **options: Any
-) -> Found | list[Found]:
-    """The boundaries of `events` in a video: a `Found` for one path, a list of them for several paths or `[folder]`.
+def _loader(engine: Engine | Backend, model: str, options: Mapping[str, Any], say: Say) -> Callable[[], Backend]:
+    """What loads the model, or gives the back end that is there; raises `TempolocError` for what it cannot have."""
+    if not isinstance(engine, str):
+        return lambda: engine
+    if engine != "openai":
+        locate_model(model)
 
-    `events` are labels, a `Task`, or the name or file of one. The options are those of `find_each`: `model` is a
-    folder, a hub name or one of `tempoloc models`; `engine` runs it, by name or as a `Backend` that you made, and
-    other options are that engine's own. `preset`, and the model's card otherwise, says how it is asked: `fps` (frames
-    a second), `prompt` and `temperature` (0 is greedy, and then one trial is enough) override it. `trials` answers
-    are drawn, from `seed`, and combined by their median. `constrain` holds answers to a form in which no event is
-    missing.
+    def load() -> Backend:
+        say(f"loading {model}")
+        return _engine(engine, model, tuple(sorted(options.items())))
 
-    Raises `TempolocError` for bad input, and for a video that cannot be read or answered if it is the only one; of
-    several, that one's `Found` has an `error`.
-    """
-    alone = isinstance(videos, str | Path | FrameSource)
-    if isinstance(videos, str | Path | FrameSource):
-        if not isinstance(videos, FrameSource) and Path(videos).is_dir():
-            raise TempolocError(f"{videos} is a folder: give it in a list, localize([{str(videos)!r}], events)")
-        videos = [videos]
-    done = {f.video: f for f in find_each(videos, events, **options)}
-    found = [done[video] for video in video_files(videos)]
-    if alone and found[0].error:
-        raise TempolocError(found[0].error)
-    return found[0] if alone else found
+    return load
 
-
+# %% ../../nbs/45_inference/05_find.ipynb #888ae2e4
 PATIENCE = 15.0  # seconds without a word, where there is no progress bar
 
 
 def _answers(
-    question: _Question, files: Sequence[Footage], backend: Backend, progress: bool, say: Say
+    question: _Question, files: Sequence[Footage], load: Callable[[], Backend],
+    keeping: AbstractContextManager[Kept], progress: bool, say: Say,
 ) -> Iterator[Found]:
-    """What is found in each file, in the order of the answers; a file that fails has an error."""
-    missing = tuple(FoundEvent(label, None, "missing") for label in question.labels)
+    """What is found in each file; one that fails has an error. The model is loaded if any can be read."""
     infos: dict[Footage, VideoInfo] = {}
-    requests: dict[Footage, Request] = {}
-
-    def failed(path: Footage, reason: str) -> Found:
-        return Found(path, missing, backend.model, infos[path].duration if path in infos else 0.0, 0.0, error=reason)
-
     for path in files:
         try:
-            infos[path] = probe(path)
-            requests[path] = question.request(path, infos[path], backend)
+            infos[path] = question.check(path)
         except TempolocError as error:
-            yield failed(path, str(error))
-    count, trials = len(requests), _trials(question.trials)
-    say(f"asking {backend.model} about {count} {'video' if count == 1 else 'videos'}, {trials} each")
-    last, left = time.monotonic(), dict(requests)
-    asked = list(requests.values())
+            yield question.failed(path, None, str(error))
+    if infos:
+        with keeping as kept:
+            backend = load()
+            if question.trained is not None:
+                say(f"{question.model} was trained on {question.trained}")
+                if question.trained.caution:
+                    say(f"caution: {question.trained.caution}")
+            yield from _ask(question, infos, backend, kept, progress, say)
+
+
+def _ask(
+    question: _Question, infos: Mapping[Footage, VideoInfo], backend: Backend, kept: Kept, progress: bool, say: Say
+) -> Iterator[Found]:
+    """What is found in each video, in the order of the answers; two videos of one name and content are asked once."""
+    videos: dict[str, list[Footage]] = {}
+    asked: dict[str, Request] = {}
+    for path, info in infos.items():
+        try:
+            request = question.request(path, info, backend)
+        except (TempolocError, OSError) as error:
+            yield question.failed(path, info, reason(error))
+            continue
+        videos.setdefault(request.id, []).append(path)
+        answers = kept.of(request)
+        if len(answers) == question.trials:
+            yield question.found(path, info, request, list(answers.values()))
+        else:
+            asked[request.id] = request
+    missing = [replace(r, trials=tuple(t for t in r.trials if t not in kept.of(r))) for r in asked.values()]
+    count = sum(len(videos[r.id]) for r in missing)
+    if count < len(infos):
+        say(f"{len(infos) - count} of {len(infos)} videos are answered already")
+    if missing:
+        say(f"asking {backend.model} about {_videos(count)}, {_trials(question.trials)} each")
+    last, done = time.monotonic(), 0
     with tqdm(total=count, unit="video", disable=not progress, file=sys.stderr) as bar:
-        for request, responses in backend.stream(asked, question.way.sampling) if asked else ():
-            path = request.video
-            del left[path]
+        for request, responses in backend.stream(missing, question.way.sampling) if missing else ():
+            whole, paths = asked.pop(request.id), videos[request.id]
             if isinstance(responses, TempolocError):
-                yield failed(path, str(responses))
+                yield from (question.failed(path, infos[path], str(responses)) for path in paths)
             else:
-                yield question.found(request, infos[path], responses, backend.model)
-            bar.update()
-            if not progress and left and time.monotonic() - last > PATIENCE:
+                kept.add(request, responses, backend)
+                given = list(kept.of(whole).values())
+                yield from (question.found(path, infos[path], whole, given) for path in paths)
+            bar.update(len(paths))
+            done += len(paths)
+            if not progress and asked and time.monotonic() - last > PATIENCE:
                 last = time.monotonic()
-                say(f"{count - len(left)} of {count} videos answered")
-    for path in left:
-        yield failed(path, "the engine gave no answer")
+                say(f"{done} of {count} videos answered")
+    for path in (path for left in asked for path in videos[left]):
+        yield question.failed(path, infos[path], "the engine gave no answer")

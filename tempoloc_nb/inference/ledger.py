@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ..core.checks import OTHERS, check_json
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, write_text, writing
+from ..core.files import all_or_nothing, sync_folder, write_text, writing
 from ..core.texts import json_text, well_formed
 from ..scoring.trials import line_of
 
@@ -160,8 +160,6 @@ def set_holes_aside(output: Path) -> None:
                 notes.write(json_text({"from_byte": start, "bytes": stop - start, "rest": rest}) + "\n")
         with all_or_nothing(output) as partial, partial.open("wb") as file:
             file.writelines(line for _, line in whole_rows(output))
-            file.flush()
-            os.fsync(file.fileno())
     print(
         f"tempoloc: {output}:{before + 1} is damaged by zero bytes: all whole rows are kept; what is left of the"
         f" others is in {aside.name}, and the run asks for them again",
@@ -200,7 +198,7 @@ class RowFile:
         with self._whole(size):
             disk.truncate(self._fd, size)
             disk.fsync(self._fd)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows, all or none of them; raises `TempolocError` where the disk does not take them."""
@@ -256,16 +254,6 @@ class RowFile:
             f"cannot write {self.path} ({error.strerror}): {way} and run the same command again; what was answered"
             " before is kept"
         )
-
-# %% ../../nbs/45_inference/30_ledger.ipynb #1e3a40f0
-def _sync_folder(folder: Path) -> None:
-    """Make a new file's name last; some file systems cannot."""
-    with suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 # %% ../../nbs/45_inference/30_ledger.ipynb #52eefc21
 def errors_path(output: Path) -> Path:

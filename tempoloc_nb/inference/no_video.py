@@ -52,9 +52,26 @@ def _durations(clips: Sequence[Clip], task: Task) -> Array | None:
     return np.array(found, dtype=float) if all(d is not None for d in found) else None
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #c872a91c
-def _leave_one_out(truth: Array, statistic: Callable[..., Any]) -> Array:
-    """`statistic` over the other rows, for each row of `truth` (clips, events)."""
-    return np.array([statistic(np.delete(truth, i, axis=0), axis=0) for i in range(len(truth))])
+def _leave_one_out_median(values: Array) -> Array:
+    """The median of the other rows for each row of `values` (clips, events), from one sort of each column."""
+    order = np.argsort(values, axis=0, kind="stable")
+    ranked, rank = np.take_along_axis(values, order, axis=0), np.argsort(order, axis=0, kind="stable")
+    others = len(values) - 1
+
+    def other(place: int) -> Array:
+        """The value at a place among the others, for each row."""
+        return np.asarray(np.take_along_axis(ranked, place + (rank <= place), axis=0))
+
+    upper = other(others // 2)
+    return upper if others % 2 else (other(others // 2 - 1) + upper) / 2
+
+
+def _leave_one_out_sum(values: Array) -> Array:
+    """The sum of the other rows for each row of `values` (clips, ...): of those before it and of those after it."""
+    none = np.zeros_like(values[:1])
+    before = np.concatenate([none, np.cumsum(values[:-1], axis=0)])
+    after = np.concatenate([np.cumsum(values[:0:-1], axis=0)[::-1], none])
+    return np.asarray(before + after)
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #adc4e283
 def constant(clips: Sequence[Clip], task: Task) -> Array:
@@ -70,12 +87,12 @@ def uniform(clips: Sequence[Clip], task: Task) -> Array | None:
 
 def loo_median(clips: Sequence[Clip], task: Task) -> Array | None:
     """Median of the other clips' boundaries (clips, events); None for a single clip."""
-    return _leave_one_out(_truth(clips), np.median) if len(clips) > 1 else None
+    return _leave_one_out_median(_truth(clips)) if len(clips) > 1 else None
 
 
 def loo_mean(clips: Sequence[Clip], task: Task) -> Array | None:
     """Mean of the other clips' boundaries (clips, events); None for a single clip."""
-    return _leave_one_out(_truth(clips), np.mean) if len(clips) > 1 else None
+    return _leave_one_out_sum(_truth(clips)) / (len(clips) - 1) if len(clips) > 1 else None
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #e86cf814
 def loo_median_scaled(clips: Sequence[Clip], task: Task) -> Array | None:
@@ -83,7 +100,7 @@ def loo_median_scaled(clips: Sequence[Clip], task: Task) -> Array | None:
     lengths = _durations(clips, task)
     if lengths is None or len(clips) < 2:
         return None
-    return _leave_one_out(_truth(clips) / lengths[:, None], np.median) * lengths[:, None]
+    return _leave_one_out_median(_truth(clips) / lengths[:, None]) * lengths[:, None]
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #81b977dd
 def loo_ridge(clips: Sequence[Clip], task: Task, penalty: float = 1.0) -> Array | None:
@@ -94,14 +111,14 @@ def loo_ridge(clips: Sequence[Clip], task: Task, penalty: float = 1.0) -> Array 
     lengths, truth = _durations(clips, task), _truth(clips)
     if lengths is None or len(clips) < 3:
         return None
-    answers = []
-    for i in range(len(clips)):
-        x, y = np.delete(lengths, i), np.delete(truth, i, axis=0)
-        scale = x.std() or 1.0
-        z = (x - x.mean()) / scale
-        slope = z @ (y - y.mean(axis=0)) / (z @ z + penalty)
-        answers.append(y.mean(axis=0) + slope * (lengths[i] - x.mean()) / scale)
-    return np.array(answers)
+    rest, x = len(clips) - 1, (lengths - lengths.mean())[:, None]
+    mean_x, mean_y = _leave_one_out_sum(x) / rest, _leave_one_out_sum(truth) / rest
+    squares = _leave_one_out_sum(x**2) - rest * mean_x**2
+    products = _leave_one_out_sum(x * truth) - rest * mean_x * mean_y
+    same = squares <= np.maximum(1e-12 * np.sum(x**2), rest * (1e-12 * lengths.max()) ** 2)  # but for rounding
+    variance = np.where(same, 1.0, squares / rest)
+    slope = np.where(same, 0.0, products) / (np.where(same, 0.0, squares) / variance + penalty)
+    return np.asarray(mean_y + slope * (x - mean_x) / variance)
 
 # %% ../../nbs/45_inference/10_no_video.ipynb #df33c200
 BASELINES: Mapping[str, Callable[[Sequence[Clip], Task], Array | None]] = {

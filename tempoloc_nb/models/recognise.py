@@ -122,6 +122,7 @@ def recognise(folder: Path | str) -> ModelInfo:
         serve=base.serve if base else (), licence=base.licence if base else None,
         note=f"made from {base.name}" if base and base.name != name else None, base=base.name if base else None,
         sources=("config.json and the weights", f"all else: {base.name if base else f'the family {family.name}'}"),
+        trained=base.trained if base and folder.resolve() == shipped_folder(base.name).resolve() else None,
     )  # fmt: skip
 
 # %% ../../nbs/30_models/30_recognise.ipynb #0edc42a3

@@ -19,6 +19,7 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.settings import data_dir
 from ..prompting.sampling import Sampling
+from ..video.files import VideoInfo
 from ..video.stamp import Stamps
 from ..video.view import View
 
@@ -26,8 +27,8 @@ PRESETS = ("recipe", "card")
 Count = Annotated[int, Gt(0)]
 
 # %% auto #0
-__all__ = ['PRESETS', 'Count', 'Preset', 'Family', 'shipped_folder', 'ModelInfo', 'Registry', 'load_registry', 'listed_models',
-           'listed_model', 'model_rows', 'preset_rows']
+__all__ = ['PRESETS', 'Count', 'Preset', 'Family', 'shipped_folder', 'Training', 'ModelInfo', 'Registry', 'load_registry',
+           'listed_models', 'listed_model', 'model_rows', 'preset_rows']
 
 # %% ../../nbs/30_models/10_registry.ipynb #c5d52b4e
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,49 @@ def shipped_folder(name: str) -> Path:
     """The place of a model that comes with the package: `data/models/NAME`, which need not be there."""
     return data_dir() / "models" / name
 
+# %% ../../nbs/30_models/10_registry.ipynb #7f1b5da7
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What a model was trained on, where that is known, and what its answers are not to be trusted with.
+
+    `on` says which videos, `longest_s` (s) how long they were at most; beyond `refused_s` (s) answers are guesses.
+    `side` (pixels) is that of its pictures, `darkest` (0 to 255) the mean of its darkest clips. `caution` is a sentence
+    about what neither answers nor their confidence show.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+    on: str
+    longest_s: Annotated[float, Gt(0)]
+    refused_s: Annotated[float, Gt(0)]
+    side: Count
+    darkest: Annotated[float, Gt(0)]
+    caution: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.on}; clips of at most {self.longest_s:g} s"
+
+    def refusal(self, model: str, seconds: float) -> str:
+        """Why a video of so many seconds is too long for `model`, and the way out; "" if it is not."""
+        if seconds <= self.refused_s:
+            return ""
+        return (
+            f"{seconds:.0f} s are too long for {model}, which beyond {self.refused_s:g} s only guesses: cut the video,"
+            " or choose a larger model, such as --model nvidia/Cosmos-Reason1-7B"
+        )
+
+    def differences(self, video: VideoInfo, brightness: float) -> list[str]:
+        """How a video, of mean `brightness` (0 to 255), differs from all that the model was trained on."""
+        found = []
+        if video.duration > self.longest_s:
+            found.append(f"{video.duration:.0f} s long (training: at most {self.longest_s:g} s)")
+        if brightness < self.darkest / 2:
+            found.append("much darker")
+        if min(video.width, video.height) < self.side / 2:
+            found.append(f"only {video.width} × {video.height} pixels")
+        if video.height > 1.2 * video.width:
+            found.append("upright")
+        return found
+
 # %% ../../nbs/30_models/10_registry.ipynb #f07215a6
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
@@ -96,7 +140,7 @@ class ModelInfo:
     `hub` is None for a folder, `revision` a commit of the hub, or None for the reason in `no_revision`. `parameters`
     are those that answering needs and `active` those used for one token; None where no weights are at hand. `gpus` is
     what one copy is served on, `serve` are its own arguments of `vllm serve`. `base` is the model of the list that this
-    is, or was made from. `sources` say where the facts are from.
+    is, or was made from. `sources` say where the facts are from, `trained` what it was trained on.
     """
 
     name: str
@@ -121,6 +165,7 @@ class ModelInfo:
     note: str | None = None
     base: str | None = None
     sources: tuple[str, ...] = ()
+    trained: Training | None = None
 
     @property
     def path(self) -> str:
@@ -183,6 +228,7 @@ class _ModelTable:
     gpus: Count = 1
     serve: tuple[str, ...] = ()
     note: str | None = None
+    trained: Training | None = None
 
 # %% ../../nbs/30_models/10_registry.ipynb #bedd4bb3
 @dataclass(frozen=True, slots=True)
@@ -223,6 +269,7 @@ def _model(name: str, values: Any, parts: Registry, where: str) -> ModelInfo:
     shared = {key: value for key, value in asdict(parts.families[table.family]).items() if key != "name"}
     made = {"active": table.parameters, "base": name, **shared}
     made |= {key: value for key, value in asdict(table).items() if value is not None}
+    made["trained"] = table.trained
     for key, preset in (("recipe", "recipe"), ("card", made["card"])):
         if preset not in parts.presets:
             raise TempolocError(f"{where}: no [presets.{preset}] in the file")

@@ -6,8 +6,10 @@ import csv
 import functools
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,9 +20,12 @@ from tempoloc_nb.cli import find as command
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend
+from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.found import found_csv, found_vtt, write_found
 from tempoloc_nb.formats.hdf5 import read_signals
+from tempoloc_nb.inference import find as finding
 from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.prompting.sampling import Sampling
 from tempoloc_nb.video.files import read
 from tests.helpers.demo_files import image_file
 from tests.helpers.lerobot_folders import small_dataset
@@ -39,9 +44,12 @@ def video(tmp_path: Path) -> Path:
 def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path) -> None:
     code, out, err = run("find", video, *EVENTS, "--trials", 2, "-o", tmp_path / "b.csv")
     assert code == 0
-    assert err.splitlines() == [
-        "tempoloc: loading tempoloc-tiny", "tempoloc: asking tempoloc-tiny about 1 video, 2 trials each"
-    ]  # fmt: skip
+    loading, trained, caution, asking = err.splitlines()
+    assert trained.startswith("tempoloc: tempoloc-tiny was trained on simulated robot arms")
+    assert trained.endswith("clips of at most 24 s")
+    assert "does not tell by name which object is meant; its confidence does not see that" in caution
+    assert loading == "tempoloc: loading tempoloc-tiny"
+    assert asking == "tempoloc: asking tempoloc-tiny about 1 video, 2 trials each"
     assert out.startswith("demo.mp4 (8.5 s), tempoloc-tiny, 2 trials\n")
     assert [line.split("  ")[-1].split("   ")[0] for line in out.splitlines()[1:]]
     rows = list(csv.DictReader((tmp_path / "b.csv").read_text().splitlines()))
@@ -61,6 +69,9 @@ def test_a_folder_works_as_a_video_does(run: Run, video: Path, tmp_path: Path) -
     assert json.loads((tmp_path / "b.json").read_text()) == [demo, torn]
     assert [e["status"] for e in demo["events"]] == ["ok"] * 3
     assert (demo["error"], bool(torn["error"])) == ("", True)
+    assert demo["warnings"] == []
+    assert demo["trained_on"] == torn["trained_on"]
+    assert demo["trained_on"].endswith("clips of at most 24 s")
 
 
 def test_a_file_of_demonstrations_goes_in_and_back(run: Run, video: Path, tmp_path: Path) -> None:
@@ -100,6 +111,131 @@ def test_a_dataset_goes_in_and_each_answer_comes_at_once(
     assert code == 0, err
     assert [text.partition(" ")[0] for text in shown] == ["set/episode_000000", "set/episode_000002"]
     assert seen == [0, 1]
+
+
+@dataclass
+class Stopping:
+    """An engine that says 1 s, 2 s and 3 s of every video, until one whose name it cannot do; each model is counted."""
+
+    stop: str = ""
+    error: BaseException = field(default_factory=KeyboardInterrupt)
+    name: str = "fake"
+    model: str = "tempoloc-tiny"
+    asked: list[str] = field(default_factory=list)
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def stream(self, requests: Sequence[Request], _: Sampling) -> Iterator[tuple[Request, list[Response]]]:
+        for request in requests:
+            if request.clip == self.stop:
+                raise self.error
+            self.asked.append(request.clip)
+            text = "\n".join(f"<{i}.0> <{i + 1}.0> {label}" for i, label in enumerate(request.labels, 1))
+            yield request, [Response(t, text, 7, "stop", 9, 9, 9, request.fps, 0.25) for t in request.trials]
+
+
+@pytest.fixture
+def four(video: Path, tmp_path: Path) -> Path:
+    """A folder of four videos."""
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    for name in "abcd":
+        shutil.copy(video, folder / f"{name}.mp4")
+    return folder
+
+
+def test_times_out_of_order_are_one_line_and_are_not_written_back(
+    run: Run, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Backwards(Stopping):
+        def stream(self, requests: Sequence[Request], _: Sampling) -> Iterator[tuple[Request, list[Response]]]:
+            for request, responses in super().stream(requests, _):
+                yield request, [replace(r, text=r.text.replace("<2.0> <3.0>", "<0.5> <3.0>")) for r in responses]
+
+    monkeypatch.setattr(finding, "_engine", lambda *_: Backwards())
+    path = image_file(tmp_path / "demos.hdf5", [list(read(video, fps=10).images)], signals=("grasp", "release"))
+    before = path.read_bytes()
+    code, out, err = run("find", path, *EVENTS, "--write", "--json")
+    line = "the times are not in the order asked: releasing the green cube (0.50 s) is before grasping the green cube"
+    assert (code, path.read_bytes() == before) == (1, True)
+    assert [f["warnings"][0].startswith(line) for f in json.loads(out)] == [True]
+    assert len([text for text in err.splitlines() if text.startswith(f"tempoloc: demos.hdf5/demo_0: {line}")]) == 1
+    assert "demos.hdf5: nothing was written" in err
+    root = small_dataset(tmp_path / "set", [list(read(video, fps=10).images)])
+    code, out, err = run("find", root, *EVENTS, "--write")
+    assert (code, (tmp_path / "set-subtasks").exists(), out.count(line)) == (1, False, 1)
+    assert "set: nothing written, 1 of 1 episodes are not whole" in err
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), TempolocError("the engine is gone")])
+def test_a_run_that_ends_early_goes_on(
+    run: Run, four: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    out = tmp_path / "out.csv"
+    command = ("find", four, *EVENTS, "--trials", 2, "-o", out)
+    engines = iter([Stopping("own/c", error), second := Stopping(), third := Stopping()])
+    monkeypatch.setattr(finding, "_engine", lambda *_: next(engines))
+    code, _, err = run(*command)
+    assert code == (130 if isinstance(error, KeyboardInterrupt) else 1)
+    assert f"{out}.answers.jsonl has the answers so far: the same command goes on from them" in err
+    assert not out.exists()
+    code, _, err = run(*command, "--seed", 5)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "another question (sampling)" in err
+    code, _, err = run(*command)
+    assert (code, second.asked) == (0, ["own/c", "own/d"])
+    assert "2 of 4 videos are answered already" in err
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [(Path(r["video"]).name, r["boundary_s"]) for r in rows] == [
+        (f"{v}.mp4", t) for v in "abcd" for t in ("1.0", "2.0", "3.0")
+    ]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["demo.mp4", "out.csv", "recordings"]
+    assert run(*command, "--force")[0] == 0
+    assert len(third.asked) == 4
+
+
+def test_answers_outlive_an_output_that_cannot_be_written(
+    run: Run, four: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines = iter([Stopping(), again := Stopping()])
+    monkeypatch.setattr(finding, "_engine", lambda *_: next(engines))
+    out = tmp_path / "out.json"
+
+    def full(*_: object, **__: object) -> None:
+        raise TempolocError("cannot write out.json: No space left on device")
+
+    monkeypatch.setattr("tempoloc_nb.formats.found.write_found", full)
+    code, _, err = run("find", four, *EVENTS, "-o", out)
+    assert (code, err.splitlines()[-1]) == (1, "tempoloc: cannot write out.json: No space left on device")
+    monkeypatch.setattr("tempoloc_nb.formats.found.write_found", write_found)
+    assert run("find", four, *EVENTS, "-o", out)[0] == 0
+    assert again.asked == []
+    assert [Path(f["video"]).name for f in json.loads(out.read_text())] == ["a.mp4", "b.mp4", "c.mp4", "d.mp4"]
+
+
+def test_only_what_failed_is_asked_again(
+    run: Run, four: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines = iter([Stopping(), again := Stopping()])
+    monkeypatch.setattr(finding, "_engine", lambda *_: next(engines))
+    good = (four / "b.mp4").read_bytes()
+    (four / "b.mp4").write_bytes(good[:2000])
+    code, out, err = run("find", four, *EVENTS, "-o", tmp_path / "out.csv")
+    assert (code, "b.mp4" in out) == (1, False)
+    assert len([line for line in err.splitlines() if "b.mp4" in line]) == 1
+    assert err.splitlines()[-1].endswith("the same command goes on from them, with --force")
+    (four / "b.mp4").write_bytes(good)
+    assert run("find", four, *EVENTS, "-o", tmp_path / "out.csv", "--force")[0] == 0
+    assert again.asked == ["own/b"]
+
+
+def test_what_is_no_video_loads_no_model(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_engine", lambda *_: pytest.fail("a model was loaded"))
+    (tmp_path / "notes.mp4").write_text("no video")
+    code, out, err = run("find", tmp_path / "notes.mp4", *EVENTS, "-o", tmp_path / "out.csv")
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "notes.mp4" in err
 
 
 @pytest.mark.parametrize(

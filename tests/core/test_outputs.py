@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -153,3 +156,103 @@ def test_a_folder_is_replaced_whole_and_only_where_it_was_made_here(tmp_path: Pa
     assert not list(tmp_path.glob(".*"))
     with pytest.raises(TempolocError, match="is there already"):
         check_folder(Path("/"), "summary.json")
+
+
+def killed_within(code: str, *arguments: Path) -> None:
+    """Run `code` in a process of its own, which is to kill itself."""
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def test_what_a_killed_writer_left_goes_and_what_a_living_one_writes_stays(tmp_path: Path) -> None:
+    killed_within(
+        "import os, sys, signal\n"
+        "from pathlib import Path\n"
+        "from tempoloc_nb.core.files import all_or_nothing\n"
+        "with all_or_nothing(Path(sys.argv[1])) as partial:\n"
+        "    partial.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n",
+        tmp_path / "demos.hdf5",
+    )
+    left = os.listdir(tmp_path)
+    assert sorted(name.rpartition(".")[2] for name in left) == ["lock", "part"]
+    for name in (".notes.part", ".demos.hdf5.17.part", "..demos.hdf5.lock"):  # somebody else's
+        (tmp_path / name).touch()
+    with all_or_nothing(tmp_path / "b.csv") as living:
+        assert not set(left) & set(os.listdir(tmp_path))
+        living.write_text("b")
+        killed_within(
+            "import os, sys, signal\n"
+            "from pathlib import Path\n"
+            "from tempoloc_nb.core.files import write_text\n"
+            "write_text(Path(sys.argv[1]), 'c')\n"
+            "os.kill(os.getpid(), signal.SIGKILL)\n",
+            tmp_path / "c.csv",
+        )
+        assert living.read_text() == "b"
+    assert sorted(os.listdir(tmp_path)) == ["..demos.hdf5.lock", ".demos.hdf5.17.part", ".notes.part", "b.csv", "c.csv"]
+
+
+def test_bytes_are_on_the_disk_before_the_name_and_the_name_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(fd: int) -> None:
+        happened.append(f"sync {Path(os.readlink(f'/proc/self/fd/{fd}')).suffix or 'folder'}")
+        fsync(fd)
+
+    def renamed(source: Path, target: Path) -> None:
+        happened.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    write_text(tmp_path / "a.csv", "text")
+    assert happened == ["sync .part", "rename", "sync folder"]
+    happened.clear()
+    with folder_or_nothing(tmp_path / "set") as partial:
+        (partial / "a.txt").write_text("a")
+    assert happened == ["sync .txt", "sync .part", "rename", "sync folder"]
+
+
+def test_a_folder_set_aside_by_a_killed_writer_comes_back(tmp_path: Path) -> None:
+    write = (
+        "import os, sys, signal\n"
+        "from pathlib import Path\n"
+        "from tempoloc_nb.core.files import folder_or_nothing\n"
+        "renames, replace = [], Path.replace\n"
+        "def then_killed(self, target):\n"
+        "    replace(self, target)\n"
+        "    renames.append(target)\n"
+        "    if len(renames) == int(sys.argv[2]): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Path.replace = then_killed\n"
+        "with folder_or_nothing(Path(sys.argv[1]), force=True) as partial:\n"
+        "    (partial / 'a.txt').write_text('new')\n"
+    )
+    out = tmp_path / "set"
+    out.mkdir()
+    (out / "a.txt").write_text("old")
+    killed_within(write, out, Path("1"))
+    assert not out.exists()
+    with pytest.raises(TempolocError, match="is there already"):
+        check_folder(out, "a.txt")
+    assert (out / "a.txt").read_text() == "old"
+    killed_within(write, out, Path("1"))
+    with pytest.raises(TempolocError, match="is there already"), folder_or_nothing(out) as partial:
+        (partial / "a.txt").write_text("newer")
+    assert (out / "a.txt").read_text() == "old"
+    killed_within(write, out, Path("2"))
+    assert (out / "a.txt").read_text() == "new"
+    with folder_or_nothing(out, force=True) as partial:
+        (partial / "a.txt").write_text("newest")
+    assert (out / "a.txt").read_text() == "newest"
+    assert os.listdir(tmp_path) == ["set"]
+    killed_within(write, out, Path("1"))
+    out.mkdir()
+    (out / "mine.txt").touch()  # nobody knows which of the two is wanted
+    for _ in range(2):
+        with pytest.raises(TempolocError, match=r"set\.part\.old holds what was at"), folder_or_nothing(out):
+            raise AssertionError("something would be lost")
+    assert (tmp_path / "set.part.old" / "a.txt").read_text() == "newest"

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import pytest
 
 from tempoloc_nb.clips.tasks import Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines.hf import HFBackend
+from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.formats.hdf5_frames import DemoFrames
 from tempoloc_nb.formats.lerobot_episodes import read_episodes
 from tempoloc_nb.formats.lerobot_info import read_info
 from tempoloc_nb.formats.lerobot_rows import read_subtasks
-from tempoloc_nb.formats.recordings import Choice, find_recordings, localize, pick_camera
+from tempoloc_nb.formats.recordings import Choice, Options, find_recordings, localize, pick_camera
 from tempoloc_nb.formats.write_back import copy_of, plan_write, write_back
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.video.files import FrameSource, Image, decode, probe, read
@@ -268,3 +271,17 @@ def test_localize_takes_a_file_of_demonstrations(tmp_path: Path) -> None:
     assert all(abs(b - t) < 0.5 for b, t in zip(found.boundaries, clip.boundaries, strict=True))
     assert found.clip.clip == "own/demo_1"
     assert found.picture().width > 100
+
+
+def test_the_options_are_in_the_signature_and_a_slip_is_answered_with_the_near_name(tmp_path: Path) -> None:
+    named = {p.name for p in signature(localize).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    assert {"model", "engine", "trials", "fps", "seed", "episode", "fuse"} <= named
+    engines = set(Options.__annotations__) - named
+    assert named < set(Options.__annotations__)
+    assert engines <= {*signature(make_engine).parameters, *signature(HFBackend).parameters, "concurrency"}
+    slips = {"trails": "trials", "episodes": "episode", "bach": "batch", "data_paralel": "data_parallel"}
+    for slip, near in slips.items():
+        with pytest.raises(TempolocError, match=f"'{slip}': did you mean {near}\\?"):
+            localize(tmp_path / "none.mp4", ["x"], **{slip: 1})
+    with pytest.raises(TempolocError, match="concurrency is an option of openai and ray, not of hf"):
+        localize(tmp_path / "none.mp4", ["x"], concurrency=2)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import av
+import numpy as np
 import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
-from tempoloc_nb.inference.find import Found, FoundEvent, localize, video_files
+from tempoloc_nb.formats.recordings import localize
+from tempoloc_nb.inference.find import Found, FoundEvent, video_files
 from tempoloc_nb.prompting.sampling import Sampling
 
 SIM = load_benchmark("sim")
@@ -164,6 +168,86 @@ def test_it_shows_itself() -> None:
     assert len(shown["image/jpeg"]) < 60_000
     gone = replace(found, video=Path("gone.mp4"))
     assert gone._repr_mimebundle_() == {"text/plain": str(gone)}
+
+
+def tall(path: Path, size: tuple[int, int], seconds: int, grey: int) -> Path:
+    """A video of one colour, at two frames a second."""
+    with av.open(str(path), "w") as file:
+        stream = file.add_stream("libx264", rate=2, options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+        for i in range(2 * seconds):
+            frame = av.VideoFrame.from_ndarray(np.full((size[1], size[0], 3), grey, np.uint8), "rgb24")
+            frame.pts = i
+            file.mux(stream.encode(frame))
+        file.mux(stream.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds", "grey", "differs"),
+    [
+        ((256, 256), 24, 60, ""),
+        ((256, 256), 25, 60, "25 s long (training: at most 24 s)"),
+        ((640, 480), 8, 20, "much darker"),
+        ((160, 120), 8, 200, "only 160 × 120 pixels"),
+        ((256, 480), 8, 200, "upright"),
+        ((96, 128), 60, 10, "60 s long (training: at most 24 s), much darker, only 96 × 128 pixels, upright"),
+    ],
+)
+def test_a_video_unlike_the_models_training_gets_a_line(
+    tmp_path: Path, size: tuple[int, int], seconds: int, grey: int, differs: str
+) -> None:
+    video = tall(tmp_path / "v.mp4", size, seconds, grey)
+    found = localize(video, EVENTS, engine=Says([answer(1.0, 3.0)], model="tempoloc-tiny"))
+    assert found.warnings == ((f"unlike anything tempoloc-tiny was trained on: {differs}",) if differs else ())
+    assert found.trained_on.endswith("clips of at most 24 s")
+    other = localize(video, EVENTS, engine=Says([answer(1.0, 3.0)]))
+    assert (other.warnings, other.trained_on) == ((), "")
+
+
+def test_a_video_too_long_for_the_model_is_refused_before_it_is_loaded(tmp_path: Path) -> None:
+    for name, seconds in (("a.mp4", 61), ("b.mp4", 8)):
+        tall(tmp_path / name, (256, 256), seconds, 90)
+    engine = Says([answer(1.0, 3.0)], model="tempoloc-tiny")
+    told: list[str] = []
+    long, short = localize([tmp_path], EVENTS, engine=engine, say=told.append)
+    assert long.error == (
+        "a.mp4: 61 s are too long for tempoloc-tiny, which beyond 60 s only guesses: cut the video, or choose a larger"
+        " model, such as --model nvidia/Cosmos-Reason1-7B"
+    )
+    assert [r.clip for r in engine.asked] == ["own/b"]
+    assert short.boundaries == (1.0, 3.0)
+    assert told[0].startswith("tempoloc-tiny was trained on simulated robot arms")
+    assert "does not tell by name which object is meant" in told[1]
+    with pytest.raises(TempolocError, match="cut the video"):
+        localize(tmp_path / "a.mp4", EVENTS)
+    long, _ = localize([tmp_path], EVENTS, engine=Says([answer(1.0, 3.0)]))
+    assert long.error == ""
+
+
+def test_times_out_of_order_are_said() -> None:
+    three = (*EVENTS, "closing the lid")
+    spans = zip((4.0, 2.0, 6.0), three, strict=True)
+    text = "\n".join(f"Event {i}: <{t}> <{t + 1}> {label}" for i, (t, label) in enumerate(spans, 1))
+    found = localize(VIDEO, three, engine=Says([text]))
+    line = f"the times are not in the order asked: {EVENTS[1]} (2.00 s) is before {EVENTS[0]} (4.00 s)"
+    assert found.disorder == line
+    assert str(found).splitlines()[-1] == f"  {line}"
+    assert found.to_dict()["warnings"] == [line]
+    assert localize(VIDEO, EVENTS, engine=Says([answer(1.0, 1.0)])).disorder == ""
+
+
+def test_a_result_is_plain_containers_and_a_table() -> None:
+    found = localize(VIDEO, EVENTS, engine=Says([answer(1.0, 3.0), "nothing"]), trials=2)
+    told = json.loads(json.dumps(found.to_dict()))
+    assert (told["video"], told["model"], told["error"], told["warnings"]) == (str(VIDEO), "fake-model", "", [])
+    assert [e["label"] for e in told["events"]] == list(EVENTS)
+    assert told["texts"] == [answer(1.0, 3.0), "nothing"]
+    events = (FoundEvent(EVENTS[0], 1.5, "ok", 0.5), FoundEvent(EVENTS[1], None, "missing"))
+    table = replace(found, events=events).to_pandas()
+    assert list(table) == ["label", "boundary", "confidence", "status"]
+    assert table.iloc[0].tolist() == [EVENTS[0], 1.5, 0.5, "ok"]
+    assert table["boundary"].isna().tolist() == table["confidence"].isna().tolist() == [False, True]
 
 
 def test_a_folder_stands_for_its_videos_and_each_counts_once(tmp_path: Path) -> None:

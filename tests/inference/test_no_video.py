@@ -176,3 +176,48 @@ def test_drawn_labels_are_other_clips_and_the_same_every_time(scaled: bool) -> N
     )
     assert few_shot(clips, sim.tasks["stack-three"], 30) is None
     assert few_shot(RECIPE.of_task("nut"), RECIPE.tasks["nut"], 1, scaled=True) is None  # of no known length
+
+
+def left_out(values: np.ndarray, i: int, lengths: np.ndarray) -> dict[str, np.ndarray]:
+    """What the leave-one-out rows say of clip `i`, one by one."""
+    others, own = np.delete(values, i, axis=0), np.delete(lengths, i)
+    scaled = np.median(others / own[:, None], axis=0) * lengths[i]
+    found = {"loo-median": np.median(others, axis=0), "loo-mean": others.mean(axis=0), "loo-median-scaled": scaled}
+    if len(others) > 1:
+        scale = own.std() or 1.0
+        z = (own - own.mean()) / scale
+        slope = z @ (others - others.mean(axis=0)) / (z @ z + 1.0)
+        found["loo-ridge"] = others.mean(axis=0) + slope * (lengths[i] - own.mean()) / scale
+    return found
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 8])
+@pytest.mark.parametrize("kind", ["any", "ties", "one length", "one other length"])
+def test_leaving_each_out_at_once_is_leaving_it_out(count: int, kind: str) -> None:
+    benchmark, rng = simulated(count), np.random.default_rng(count)
+    lengths = {"one length": [9.0] * count, "one other length": [9.0] * (count - 1) + [12.5]}
+    clips = []
+    for k, clip in enumerate(benchmark.clips):
+        times = [float(t) for t in (rng.integers(1, 4, 3) if kind == "ties" else rng.uniform(1, 8, 3))]
+        events = tuple(Event(e.label, t) for e, t in zip(clip.events, sorted(times), strict=True))
+        length = lengths.get(kind, [clip.duration] * count)[k]
+        clips.append(replace(clip, events=events, duration=length))
+    values, durations = np.array([c.boundaries for c in clips]), np.array([c.duration for c in clips])
+    for row in ("loo-median", "loo-mean", "loo-median-scaled", "loo-ridge"):
+        answers = baseline_predictions(replace(benchmark, clips=tuple(clips)), row)
+        wanted = [left_out(values, i, durations).get(row) for i in range(count)]
+        assert len(answers) == sum(w is not None for w in wanted)
+        for clip, right in zip(clips, wanted, strict=True):
+            if right is not None:
+                exact = row.startswith("loo-median")
+                assert answers[clip.clip] == (tuple(right) if exact else pytest.approx(tuple(right), abs=1e-9))
+
+
+def test_a_hundred_thousand_clips_are_answered() -> None:
+    """One by one, this would take hours."""
+    one = simulated(1)
+    clips = tuple(replace(one.clips[0], clip=f"t/{i}") for i in range(100_000))
+    for row in ("loo-median", "loo-mean", "loo-median-scaled", "loo-ridge"):
+        answers = baseline_predictions(replace(one, clips=clips), row)
+        assert len(answers) == len(clips)
+        assert answers["t/99999"] == pytest.approx(clips[0].boundaries)

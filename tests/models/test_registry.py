@@ -458,3 +458,16 @@ def test_the_command_in_json(tmp_path: Path) -> None:
 def test_the_command_on_an_unknown_model() -> None:
     with pytest.raises(TempolocError, match="unknown model 'gpt-2': choose one of"):
         run("gpt-2")
+
+
+def test_what_a_model_was_trained_on_is_said_of_it_alone(tmp_path: Path) -> None:
+    tiny = get_model("tempoloc-tiny")
+    assert tiny.trained is not None
+    assert (tiny.trained.longest_s, MODELS["tempoloc-tiny"].trained) == (24, tiny.trained)
+    lines = cli_models.model_lines(tiny)
+    assert any(line.startswith("trained on") and line.endswith("clips of at most 24 s") for line in lines)
+    assert any(line.startswith("caution") and "by name which object" in line for line in lines)
+    copy = shutil.copytree(tiny.path, tmp_path / "tempoloc-tiny")  # perhaps trained further
+    assert get_model(copy).trained is None
+    assert all(m.trained is None for name, m in MODELS.items() if not name.startswith("tempoloc"))
+    assert not any(line.startswith("trained on") for line in cli_models.model_lines(MODELS["Qwen3-VL-2B-Instruct"]))

@@ -28,6 +28,7 @@ from tempoloc_nb.engines.qwen import TESTED, check_version, show
 
 VERSION: str = import_transformers().__version__
 NUMBERS = tuple(map(int, VERSION.split(".")[:2]))
+pytestmark = pytest.mark.filterwarnings("error:.past_key_values:FutureWarning")  # a user would see it at each start
 
 
 def test_the_release_is_one_of_those_named(capsys: pytest.CaptureFixture[str]) -> None:
