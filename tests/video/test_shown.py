@@ -234,3 +234,13 @@ def test_frames_that_h264_does_not_take(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match=r"back\.mp4: cannot be encoded"):
         video.encode(tmp_path / "back.mp4", [grey(1)] * 3, times=[0.0, 1.0, 0.5], options={"bf": "0"})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["a.mkv", "a.webm"])
+def test_a_cut_off_matroska(tmp_path: Path, name: str) -> None:
+    codec = "libvpx-vp9" if name == "a.webm" else "libx264"
+    path = write(tmp_path / name, range(20), codec)
+    assert video.probe(path).n_frames == 20
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(TempolocError, match="cut off, 200 bytes"):
+        video.probe(path)
