@@ -244,3 +244,11 @@ def test_a_cut_off_matroska(tmp_path: Path, name: str) -> None:
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(TempolocError, match="cut off, 200 bytes"):
         video.probe(path)
+
+
+def test_a_hole_that_mp4_cannot_hold(tmp_path: Path) -> None:
+    path = write(tmp_path / "hole.ts", [0, 1, 2, 300_000, 300_001], options={"bf": "0"})
+    assert video.probe(path).times[3] == pytest.approx(30_000)
+    with pytest.raises(TempolocError, match="cannot hold 30000 s between two frames"):
+        stamp_video(path, tmp_path / "out.mp4")
+    assert not (tmp_path / "out.mp4").exists()
