@@ -32,9 +32,9 @@ Image = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 Plane = npt.NDArray[np.uint8]  # (height, width, …)
 
 # %% auto #0
-__all__ = ['Image', 'Plane', 'Footage', 'SUFFIXES', 'MOST_PIXELS', 'VideoInfo', 'FrameSource', 'videos_below', 'probe', 'nearest',
-           'sample_indices', 'video_frames', 'turned', 'stretched', 'upright', 'decode', 'Frames', 'read',
-           'VideoWriter', 'exact_rate', 'encode']
+__all__ = ['Image', 'Plane', 'Footage', 'SUFFIXES', 'MOST_PIXELS', 'LONGEST_GAP', 'VideoInfo', 'FrameSource', 'videos_below',
+           'probe', 'nearest', 'sample_indices', 'video_frames', 'turned', 'stretched', 'upright', 'decode', 'Frames',
+           'read', 'VideoWriter', 'exact_rate', 'encode']
 
 # %% ../../nbs/15_video/10_files.ipynb #c7cd61cc
 @dataclass(frozen=True, slots=True)
@@ -225,6 +225,7 @@ def read(path: Footage | str, fps: float | None = None) -> Frames:
 
 # %% ../../nbs/15_video/10_files.ipynb #3da0bebe
 MOST_PIXELS = 16384  # a side, in x264
+LONGEST_GAP = 2**31  # ticks that a frame may be shown, in MP4
 
 
 class VideoWriter:
@@ -254,9 +255,16 @@ class VideoWriter:
         stream.codec_context.time_base = time_base
         stream.codec_context.thread_count = threads
         self.stream = stream
+        self._before: int | None = None  # PTS of the frame before
 
     def write(self, frame: VideoFrame) -> None:
         """Encode one frame; its `pts` and `time_base` are kept. Raises `TempolocError` if it cannot be encoded."""
+        if frame.pts is not None and frame.time_base:
+            gap = 0 if self._before is None else frame.pts - self._before
+            if gap >= LONGEST_GAP:
+                long = f"{float(gap * frame.time_base):.0f} s"
+                raise TempolocError(f"{self.path}: MP4 cannot hold {long} between two frames; cut the video there")
+            self._before = frame.pts
         self._encode(frame)
 
     def _encode(self, frame: VideoFrame | None) -> None:

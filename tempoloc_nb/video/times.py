@@ -52,6 +52,18 @@ SURE_CONTAINERS = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
 SURE_CODECS = ("h264", "hevc", "av1", "vp9", "mjpeg", "png", "ffv1", "prores", "rawvideo", "huffyuv", "ffvhuff")
 
 
+def _missing_bytes(path: Path) -> int:
+    """By how many bytes a Matroska file is shorter than it says; 0 if it says nothing, as one that was streamed."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    at = head.find(b"\x18\x53\x80\x67") + 4  # the ID of its segment; after it stands the length, of 1 to 8 bytes
+    if at < 4 or at >= len(head) or not head[at]:
+        return 0
+    width = 9 - head[at].bit_length()
+    length = int.from_bytes(head[at : at + width], "big") - (1 << 7 * width)
+    return 0 if length == (1 << 7 * width) - 1 else max(0, at + width + length - os.stat(path).st_size)
+
+
 class _Packet(NamedTuple):
     pts: int | None
     dts: int | None
@@ -74,6 +86,8 @@ def _packets(path: Path, container: InputContainer, stream: VideoStream) -> list
     ]
     if promised > len(packets):
         raise TempolocError(f"{path}: cut off, {len(packets)} of the {promised} frames are there")
+    if container.format.name == SURE_CONTAINERS[1] and (missing := _missing_bytes(path)) > 0:
+        raise TempolocError(f"{path}: cut off, {missing} bytes at its end are not there")
     if not packets:
         raise TempolocError(f"{path}: it holds no frames")
     return packets
