@@ -68,15 +68,16 @@ def read_rows(
     for path, group in groupby(sorted(episodes, key=lambda e: (e.data, e.index)), key=lambda e: e.data):
         table = parquet(path, wanted)
         index, times = (_single(table, name, path.name) for name in wanted[:2])
+        found = zip(*np.unique(index, return_index=True, return_counts=True), strict=True)
+        places = {number: (int(first), int(count)) for number, first, count in found}
         for episode in group:
-            places = np.flatnonzero(index == episode.index)
-            if len(places) != episode.length:
-                raise TempolocError(f"{path.name}: {len(places)} rows of {episode.length} of episode {episode.index}")
-            first = int(places[0]) if len(places) else 0
-            if len(places) and places[-1] - first + 1 != len(places):
+            first, count = places.get(episode.index, (0, 0))
+            if count != episode.length:
+                raise TempolocError(f"{path.name}: {count} rows of {episode.length} of episode {episode.index}")
+            if (index[first : first + count] != episode.index).any():
                 raise TempolocError(f"{path.name}: the rows of episode {episode.index} are not together")
-            _check_times(times[places], first, info.fps, f"{path.name}, episode {episode.index}")
-            yield episode, table.slice(first, len(places))
+            _check_times(times[first : first + count], first, info.fps, f"{path.name}, episode {episode.index}")
+            yield episode, table.slice(first, count)
 
 
 def _check_times(times: Floats, first: int, fps: float, where: str) -> None:
