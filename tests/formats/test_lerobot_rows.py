@@ -95,6 +95,7 @@ def test_numbers_of_every_shape_come_by_feature(dataset: Path) -> None:
     with_column(dataset, "observation.state", lambda k: [k, 2 * k], dtype="int64", shape=[2], names=["x", "y"])
     with_column(dataset, "action.gripper", lambda k: k / 4, dtype="float32", shape=[], names=None)
     with_column(dataset, "poses", lambda k: [[k, 0.5], [1.0, 2.0]], dtype="float64", shape=[2, 2], names=None)
+    with_column(dataset, "cloud", lambda k: [0.0], dtype="float32", shape=[10**12, 3], names=None)
     with_column(dataset, "next.done", lambda k: k > 18, dtype="bool", shape=[1], names=None)
     with_column(dataset, "note", lambda k: "x", dtype="string", shape=[1], names=None)
     info = read_info(dataset)
