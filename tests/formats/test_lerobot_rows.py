@@ -292,7 +292,10 @@ def test_a_row_without_words_ends_a_subtask(dataset: Path) -> None:
 def test_an_episode_may_have_no_rows(dataset: Path) -> None:
     for rows in (None, []):
         in_words(dataset, lambda k, rows=rows: rows if k >= 0 else language(("x", 0.0)))
-        assert subtasks(dataset) == {0: [], 1: []}
+        by_index = [(0, "reach"), (7, "pull")]
+        assert subtasks(dataset) == {0: by_index, 1: by_index}
+    with_column(dataset, SUBTASK_INDEX, lambda k: -1)
+    assert subtasks(dataset) == {0: [(0, "")], 1: [(0, "")]}
 
 
 @pytest.mark.parametrize(("rows", "message"), [
