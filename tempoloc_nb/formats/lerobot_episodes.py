@@ -37,6 +37,8 @@ def _reading(path: Path) -> Iterator[Any]:
     reader = import_optional("pyarrow.parquet", "a LeRobot dataset")
     try:
         yield reader
+    except TempolocError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, NotImplementedError) as error:  # Arrow's own are among these
         said = re.sub(r"\w+(Exception|Error): ", "", first_line(error))  # Arrow's errors name those of Thrift
         raise TempolocError(f"cannot read {path.parent.name}/{path.name}: {said}") from None
@@ -166,6 +168,7 @@ class _Row:
     episode_index: Whole
     length: Whole
     tasks: list[Any] | str | None = None
+    dataset_from_index: Whole | None = None
 
 # %% ../../nbs/55_formats/86_lerobot_episodes.ipynb #d3e30eb2
 def read_episodes(info: LeRobotInfo, camera: str | None = None) -> list[Episode]:
@@ -256,7 +259,9 @@ def _data_places(
         return told
     found = dict[int, _Place | None]()
     for place, path in sorted(files_of(info, info.data_path)):
-        for index in parquet(path, ["episode_index"]).column("episode_index").unique().to_pylist():
+        with _reading(path):
+            there = parquet(path, ["episode_index"]).column("episode_index").unique().to_pylist()
+        for index in there:
             if found.setdefault(index, place) != place:
                 raise TempolocError(f"{info.root.name}: episode {index} is in two files of rows")
     if lost := [r.episode_index for r in rows if r.episode_index not in found]:
@@ -278,8 +283,7 @@ def _video_places(
     files = dict(files_of(info, info.video_path, camera))
     only = next(iter(files)) if len(files) == 1 else None
     frames, found = dict[_Place, int](), dict[int, _Place | None]()
-    begins = [(told.get("dataset_from_index") or 0, row.episode_index) for told, row in zip(raw, rows, strict=True)]
-    for row in (rows[i] for i in sorted(range(len(rows)), key=begins.__getitem__)):
+    for row in sorted(rows, key=lambda r: (r.dataset_from_index or 0, r.episode_index)):
         place = only or data[row.episode_index]
         if place is None:
             raise TempolocError(f"{where} lacks the column '{videos}/file_index'")

@@ -20,9 +20,10 @@ from ..core.files import read_object
 
 Whole = Annotated[int, Ge(0)]
 NUMBERS = re.compile(r"float\d*|u?int\d*|bool")  # dtypes of what is no picture and no text
+MOST = 4096  # numbers a row of one feature: more are a picture or a cloud of points
 
 # %% auto #0
-__all__ = ['Whole', 'NUMBERS', 'Feature', 'LeRobotInfo', 'read_info', 'flat_names', 'number_names']
+__all__ = ['Whole', 'NUMBERS', 'MOST', 'Feature', 'LeRobotInfo', 'read_info', 'flat_names', 'number_names']
 
 # %% ../../nbs/55_formats/84_lerobot_info.ipynb #086a2078
 @dataclass(frozen=True, slots=True)
@@ -139,5 +140,5 @@ def number_names(info: LeRobotInfo) -> dict[str, tuple[str, ...]]:
     return {
         name: flat_names(f.names, f.count)
         for name, f in info.features.items()
-        if NUMBERS.fullmatch(f.dtype) and not own.fullmatch(name)
+        if NUMBERS.fullmatch(f.dtype) and f.count <= MOST and not own.fullmatch(name)
     }

@@ -69,6 +69,18 @@ def choose_camera(info: LeRobotInfo, camera: str | None) -> str:
     return fits[0]
 
 # %% ../../nbs/55_formats/90_lerobot_read.ipynb #b596bbe3
+def _chosen(info: LeRobotInfo, camera: str, wanted: Collection[int] | None) -> list[Episode]:
+    """The episodes `wanted`, all for None; raises `TempolocError` for others, and where a video does not fit."""
+    found = read_episodes(info, camera)
+    if lost := sorted(set(wanted or ()) - {e.index for e in found}):
+        numbers = f"{len(found)}, {found[0].index} to {found[-1].index}" if found else "none"
+        raise TempolocError(f"{info.root.name} has no episode {lost[0]}; it has {numbers}")
+    chosen = [e for e in found if wanted is None or e.index in wanted]
+    for e in chosen:
+        check_video(info, e)
+    return chosen
+
+
 def read_lerobot(
     root: str | Path, out: str | Path, *, task: str | None = None, camera: str | None = None,
     episodes: Collection[int] | None = None, labels: Sequence[str] = (), force: bool = False,
@@ -83,13 +95,8 @@ def read_lerobot(
     info, out = read_info(root), Path(out)
     camera = choose_camera(info, camera)
     task = check_task_name(task or re.sub(r"[^a-z0-9]+", "-", Path(root).resolve().name.lower()).strip("-"))
-    found = read_episodes(info, camera)
-    if lost := sorted(set(episodes or ()) - {e.index for e in found}):
-        raise TempolocError(f"{info.root.name} has no episode {lost[0]}; it has {len(found)}, from 0")
+    found = _chosen(info, camera, episodes)
     check_folder(out, "manifest.jsonl", force=force, inputs=[info.root])
-    found = [e for e in found if episodes is None or e.index in episodes]
-    for e in found:
-        check_video(info, e)
     spans = {} if labels else read_subtasks(info, found)
     clips = []
     for e in found:
@@ -104,11 +111,9 @@ def read_lerobot(
     if names:
         check_task(Task(task, names), f"the subtasks of {info.root.name}")
     with folder_or_nothing(out, force=force) as partial:
-        of_video: dict[Path, dict[Path, Episode]] = {}
-        for clip, e in zip(clips, found, strict=True):
-            of_video.setdefault(e.video or e.data, {})[partial / str(clip.video)] = e
-        for video in tqdm(sorted(of_video), unit="file", desc=task, disable=None):
-            cut_video(video, of_video[video], info.fps)
+        paths = {partial / str(c.video): e for c, e in zip(clips, found, strict=True)}
+        for video in tqdm(sorted({e.video for e in found if e.video}), unit="file", desc=task, disable=None):
+            cut_video(video, {p: e for p, e in paths.items() if e.video == video}, info.fps)
         if names:
             pattern = r"(?P<clip>episode_\d+)"
             write_task(partial, task, names, fps=info.fps, source=clips[0].source, clip_pattern=pattern)

@@ -68,15 +68,16 @@ def read_rows(
     for path, group in groupby(sorted(episodes, key=lambda e: (e.data, e.index)), key=lambda e: e.data):
         table = parquet(path, wanted)
         index, times = (_single(table, name, path.name) for name in wanted[:2])
+        found = zip(*np.unique(index, return_index=True, return_counts=True), strict=True)
+        places = {number: (int(first), int(count)) for number, first, count in found}
         for episode in group:
-            places = np.flatnonzero(index == episode.index)
-            if len(places) != episode.length:
-                raise TempolocError(f"{path.name}: {len(places)} rows of {episode.length} of episode {episode.index}")
-            first = int(places[0]) if len(places) else 0
-            if len(places) and places[-1] - first + 1 != len(places):
+            first, count = places.get(episode.index, (0, 0))
+            if count != episode.length:
+                raise TempolocError(f"{path.name}: {count} rows of {episode.length} of episode {episode.index}")
+            if (index[first : first + count] != episode.index).any():
                 raise TempolocError(f"{path.name}: the rows of episode {episode.index} are not together")
-            _check_times(times[places], first, info.fps, f"{path.name}, episode {episode.index}")
-            yield episode, table.slice(first, len(places))
+            _check_times(times[first : first + count], first, info.fps, f"{path.name}, episode {episode.index}")
+            yield episode, table.slice(first, count)
 
 
 def _check_times(times: Floats, first: int, fps: float, where: str) -> None:
@@ -187,20 +188,18 @@ def _subtask_names(info: LeRobotInfo) -> dict[int, str]:
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #d07581fc
 def read_subtasks(info: LeRobotInfo, episodes: Iterable[Episode]) -> dict[int, Spans]:
-    """The annotated subtasks of each episode; empty where there are none.
+    """The annotated subtasks of each episode, by index where it has none in words; empty where there are none.
 
     Raises `TempolocError` for annotations that contradict their episode, and as `read_rows` does.
     """
-    column = next((c for c in (LANGUAGE, SUBTASK_INDEX) if c in info.features), None)
-    names = _subtask_names(info) if column == SUBTASK_INDEX else {}
-    found: dict[int, Spans] = {}
-    for episode, table in read_rows(info, episodes, [column]) if column else ():
-        where = f"{episode.data.name}, episode {episode.index}"
-        if not episode.length:
-            spans = Spans()
-        elif column == LANGUAGE:
+    columns = [c for c in (LANGUAGE, SUBTASK_INDEX) if c in info.features]
+    found, names = dict[int, Spans](), dict[int, str]()
+    for episode, table in read_rows(info, episodes, columns) if columns else ():
+        where, spans = f"{episode.data.name}, episode {episode.index}", Spans()
+        if episode.length and LANGUAGE in columns:
             spans = _language_spans(table, info.fps, where)
-        else:
+        if episode.length and SUBTASK_INDEX in columns and not spans:
+            names = names or _subtask_names(info)
             spans = _index_spans(table, names, where)
         found[episode.index] = check_spans(spans, episode.length, info.fps, where)
     return found

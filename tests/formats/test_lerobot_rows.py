@@ -95,6 +95,7 @@ def test_numbers_of_every_shape_come_by_feature(dataset: Path) -> None:
     with_column(dataset, "observation.state", lambda k: [k, 2 * k], dtype="int64", shape=[2], names=["x", "y"])
     with_column(dataset, "action.gripper", lambda k: k / 4, dtype="float32", shape=[], names=None)
     with_column(dataset, "poses", lambda k: [[k, 0.5], [1.0, 2.0]], dtype="float64", shape=[2, 2], names=None)
+    with_column(dataset, "cloud", lambda k: [0.0], dtype="float32", shape=[10**12, 3], names=None)
     with_column(dataset, "next.done", lambda k: k > 18, dtype="bool", shape=[1], names=None)
     with_column(dataset, "note", lambda k: "x", dtype="string", shape=[1], names=None)
     info = read_info(dataset)
@@ -291,7 +292,10 @@ def test_a_row_without_words_ends_a_subtask(dataset: Path) -> None:
 def test_an_episode_may_have_no_rows(dataset: Path) -> None:
     for rows in (None, []):
         in_words(dataset, lambda k, rows=rows: rows if k >= 0 else language(("x", 0.0)))
-        assert subtasks(dataset) == {0: [], 1: []}
+        by_index = [(0, "reach"), (7, "pull")]
+        assert subtasks(dataset) == {0: by_index, 1: by_index}
+    with_column(dataset, SUBTASK_INDEX, lambda k: -1)
+    assert subtasks(dataset) == {0: [(0, "")], 1: [(0, "")]}
 
 
 @pytest.mark.parametrize(("rows", "message"), [

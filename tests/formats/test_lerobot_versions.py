@@ -349,6 +349,29 @@ def test_a_video_of_another_length_is_no_place_to_guess(tmp_path: Path) -> None:
         find_recordings([root])
 
 
+@pytest.mark.parametrize(("column", "values", "message"), [
+    ("dataset_from_index", ["a", "b", "c"], 'dataset_from_index = "a" is not a whole number'),
+    ("length", [1.5, 2.0, 3.0], "length = 1.5"),
+    ("episode_index", ["0", "1", "2"], 'episode_index = "0" is not a whole number'),
+])  # fmt: skip
+def test_what_is_no_number_is_said(tmp_path: Path, column: str, values: list[Any], message: str) -> None:
+    root = forget(small_dataset(tmp_path / "tea", PICTURES, NAMES), "data/", "videos/")
+    set_column(root, column, values)
+    with pytest.raises(TempolocError, match=message):
+        find_recordings([root])
+
+
+def test_rows_whose_episodes_are_no_numbers_say_no_place(tmp_path: Path) -> None:
+    root = forget(small_dataset(tmp_path / "tea", PICTURES, NAMES), "data/", "videos/")
+    path = root / "data/chunk-000/file-000.parquet"
+    table = pq.read_table(path)
+    for values in ([["0"]] * len(table), ["0"] * len(table), [{"a": 0}] * len(table)):
+        at = table.column_names.index("episode_index")
+        pq.write_table(table.set_column(at, "episode_index", pa.array(values)), path)
+        with pytest.raises(TempolocError, match=r"has rows of episode 0|cannot read chunk-000/file-000.parquet"):
+            find_recordings([root])
+
+
 def test_one_missing_column_of_a_place_is_named(tmp_path: Path) -> None:
     root = forget(small_dataset(tmp_path / "tea", PICTURES, NAMES), "data/file_index")
     with pytest.raises(TempolocError, match="tea/meta/episodes lacks the column 'data/file_index'"):
@@ -373,7 +396,7 @@ def test_another_rate_or_length_is_said(tmp_path: Path, version: str, count: int
             use()
 
 
-def set_column(root: Path, name: str, values: list[float]) -> None:
+def set_column(root: Path, name: str, values: list[Any]) -> None:
     path = root / "meta/episodes/chunk-000/file-000.parquet"
     table = pq.read_table(path)
     pq.write_table(table.set_column(table.column_names.index(name), name, pa.array(values)), path)
