@@ -82,7 +82,7 @@ export class App {
       this.pointed = false;
     });
     this.frame.addEventListener("pointerdown", () => { this.pointed = true; }, true);
-    for (const name of ["click", "change"]) this.frame.addEventListener(name, (e) => this._clicked(e));
+    for (const name of ["click", "change"]) this.frame.addEventListener(name, (e) => this._clicked(e), true);
     this.help.addEventListener("close", () => this.focus());
     window.addEventListener("beforeunload", (e) => this.queue.unsaved.size && e.preventDefault());
   }
