@@ -71,28 +71,70 @@ SAVE = '{"op": "save", "index": 0, "revision": %s, "events": ' + EVENTS + "%s}"
 @pytest.mark.parametrize(
     "body",
     [
-        "", "[]", "3", "null", '"op"', "{", "{}", "NaN", "\ufeff{}", "[" * 100_000, '{"a":' * 100_000,
-        '{"op": ["x"]}', '{"op": {"clip": 1}}', '{"op": null}', '{"op": 1e999}', '{"op": "\\ud800"}', '{"op": true}',
-        '{"op": "clip"}', '{"op": "clip", "index": "0"}', '{"op": "clip", "index": 0.0}',
-        '{"op": "clip", "index": [0]}', '{"op": "clip", "index": %s}' % 10**400, '{"op": "clip", "index": -1}',
-        '{"op": "clip", "index": 1%s}' % ("0" * 5000), '{"op": "clip", "index": false}', '{"op": "clip", "index": NaN}',
-        SAVE % (0, 10**400, ""), SAVE % (0, -(10**400), ""), SAVE % (0, "NaN", ""), SAVE % (0, "1e308", ""),
-        SAVE % (0, '"2"', ""), SAVE % (0, "[2]", ""), SAVE % (0, "true", ""), SAVE % (0, "{}", ""), SAVE % (0, "null", ""),
-        SAVE % ("true", 2, ""), SAVE % ("0.0", 2, ""), SAVE % ("null", 2, ""), SAVE % ("[]", 2, ""),
-        SAVE % (0, 2, ', "who": ["Eve"]'), SAVE % (0, 2, ', "who": 7'), SAVE % (0, 2, ', "why": {"a": 1}'),
-        SAVE % (0, '2, "missing": "no"', ""), SAVE % (0, '2, "why": 3', ""), SAVE % (0, '2, "label": ["hold"]', ""),
-        '{"op": "save", "index": 0, "revision": 0, "events": []}', '{"op": "save", "index": 0, "revision": 0, "events": {}}',
+        "",
+        "[]",
+        "3",
+        "null",
+        '"op"',
+        "{",
+        "{}",
+        "NaN",
+        "\ufeff{}",
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"op": ["x"]}',
+        '{"op": {"clip": 1}}',
+        '{"op": null}',
+        '{"op": 1e999}',
+        '{"op": "\\ud800"}',
+        '{"op": true}',
+        '{"op": "clip"}',
+        '{"op": "clip", "index": "0"}',
+        '{"op": "clip", "index": 0.0}',
+        '{"op": "clip", "index": [0]}',
+        '{"op": "clip", "index": %s}' % 10**400,
+        '{"op": "clip", "index": -1}',
+        '{"op": "clip", "index": 1%s}' % ("0" * 5000),
+        '{"op": "clip", "index": false}',
+        '{"op": "clip", "index": NaN}',
+        SAVE % (0, 10**400, ""),
+        SAVE % (0, -(10**400), ""),
+        SAVE % (0, "NaN", ""),
+        SAVE % (0, "1e308", ""),
+        SAVE % (0, '"2"', ""),
+        SAVE % (0, "[2]", ""),
+        SAVE % (0, "true", ""),
+        SAVE % (0, "{}", ""),
+        SAVE % (0, "null", ""),
+        SAVE % ("true", 2, ""),
+        SAVE % ("0.0", 2, ""),
+        SAVE % ("null", 2, ""),
+        SAVE % ("[]", 2, ""),
+        SAVE % (0, 2, ', "who": ["Eve"]'),
+        SAVE % (0, 2, ', "who": 7'),
+        SAVE % (0, 2, ', "why": {"a": 1}'),
+        SAVE % (0, '2, "missing": "no"', ""),
+        SAVE % (0, '2, "why": 3', ""),
+        SAVE % (0, '2, "label": ["hold"]', ""),
+        '{"op": "save", "index": 0, "revision": 0, "events": []}',
+        '{"op": "save", "index": 0, "revision": 0, "events": {}}',
         '{"op": "save", "index": 0, "revision": 0, "events": [[], [], []]}',
         '{"op": "save", "index": 0, "revision": 0, "events": [{"label": "reach", "boundary": 1}]}',
-        '{"op": "save", "index": 0, "revision": 0, "events": [' + ",".join(['{"label": "a", "boundary": 1}'] * 9) + "]}",
-        '{"op": "export", "index": 0}', '{"op": "export", "index": 0, "kind": ["csv"]}',
-        '{"op": "export", "index": 0, "kind": "annotations"}', '{"op": "export", "kind": "csv", "index": 4}',
-        '{"op": "import"}', '{"op": "import", "kind": "csv", "text": 5}', '{"op": "import", "kind": "vtt", "text": "a"}',
+        '{"op": "save", "index": 0, "revision": 0, "events": ['
+        + ",".join(['{"label": "a", "boundary": 1}'] * 9)
+        + "]}",
+        '{"op": "export", "index": 0}',
+        '{"op": "export", "index": 0, "kind": ["csv"]}',
+        '{"op": "export", "index": 0, "kind": "annotations"}',
+        '{"op": "export", "kind": "csv", "index": 4}',
+        '{"op": "import"}',
+        '{"op": "import", "kind": "csv", "text": 5}',
+        '{"op": "import", "kind": "vtt", "text": "a"}',
         '{"op": "import", "kind": "csv", "text": "\\u0000,\\u0000\\n\\u0000"}',
         '{"op": "import", "kind": "csv", "text": "clip,label,boundary\\nmine/cup,reach,nan\\n"}',
         '{"op": "import", "kind": ["csv"], "text": "a"}',
     ],
-)  # fmt: skip
+)
 def test_a_request_that_cannot_be_is_one_error(server: ReviewServer, folder: Path, body: str) -> None:
     status, answer = post(server, body.encode())
     assert status == 200
@@ -106,13 +148,21 @@ def test_a_request_that_cannot_be_is_one_error(server: ReviewServer, folder: Pat
 @pytest.mark.parametrize(
     ("lines", "status"),
     [
-        (["Content-Length: " + "9" * 5000], 413), (["Content-Length: -5"], 400), (["Content-Length: 1e3"], 400),
-        (["Content-Length: x"], 400), (["Content-Length:"], 400), ([], 400), (["Content-Length: 5", "Content-Length: 2"], 400),
-        (["Transfer-Encoding: chunked"], 400), (["Content-Length: 2", "Transfer-Encoding: chunked"], 400),
-        (["Content-Length: \u00b2"], 400), (["Content-Length: 99999999999999999999999"], 413),
-        (["X: " + "a" * 70_000], 431), ([f"X{k}: a" for k in range(200)], 431),
+        (["Content-Length: " + "9" * 5000], 413),
+        (["Content-Length: -5"], 400),
+        (["Content-Length: 1e3"], 400),
+        (["Content-Length: x"], 400),
+        (["Content-Length:"], 400),
+        ([], 400),
+        (["Content-Length: 5", "Content-Length: 2"], 400),
+        (["Transfer-Encoding: chunked"], 400),
+        (["Content-Length: 2", "Transfer-Encoding: chunked"], 400),
+        (["Content-Length: \u00b2"], 400),
+        (["Content-Length: 99999999999999999999999"], 413),
+        (["X: " + "a" * 70_000], 431),
+        ([f"X{k}: a" for k in range(200)], 431),
     ],
-)  # fmt: skip
+)
 def test_a_length_that_cannot_be_is_one_error(server: ReviewServer, lines: list[str], status: int) -> None:
     found, answer = send(server, asked(server, b"{}", "Content-Type: application/json", *lines))
     assert (found, list(answer)) == (status, ["error"])
@@ -126,7 +176,9 @@ def test_another_method_is_one_error(server: ReviewServer, method: str) -> None:
     assert alive(server)
 
 
-@pytest.mark.parametrize("data", [b"hello\r\n\r\n", b"GET / HTTP/x\r\n\r\n", b"\x16\x03\x01\x00\r\n\r\n", b"GET / a b HTTP/1.1\r\n\r\n"])  # fmt: skip
+@pytest.mark.parametrize(
+    "data", [b"hello\r\n\r\n", b"GET / HTTP/x\r\n\r\n", b"\x16\x03\x01\x00\r\n\r\n", b"GET / a b HTTP/1.1\r\n\r\n"]
+)
 def test_what_is_no_request_leaves_the_server_as_it_was(server: ReviewServer, data: bytes) -> None:
     with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=60) as connection:
         connection.sendall(data)
@@ -137,7 +189,12 @@ def test_what_is_no_request_leaves_the_server_as_it_was(server: ReviewServer, da
 def test_bytes_that_are_no_text_are_not_saved_as_others(server: ReviewServer) -> None:
     body = (SAVE % (0, 2, ', "who": "Zo\u00eb"')).encode("latin-1")
     assert "not UTF-8" in post(server, body)[1]["error"]
-    assert "was cut off" in send(server, asked(server, b"{}", "Content-Type: application/json", "Content-Length: 9"), ends=True)[1]["error"]  # fmt: skip
+    assert (
+        "was cut off"
+        in send(server, asked(server, b"{}", "Content-Type: application/json", "Content-Length: 9"), ends=True)[1][
+            "error"
+        ]
+    )
 
 
 def test_a_request_that_does_not_end_is_not_waited_for(server: ReviewServer, monkeypatch: pytest.MonkeyPatch) -> None:

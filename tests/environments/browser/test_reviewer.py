@@ -552,7 +552,8 @@ def test_a_browser_that_shows_the_frame_before_is_sent_again(
 ) -> None:
     page = early(new_page, server.url, lands)
     page.evaluate("window.said = []; const p = document.querySelector('#reviewer').shadowRoot.querySelector('.place');"
-                  "new MutationObserver(() => window.said.push(p.textContent)).observe(p, { childList: true })")  # fmt: skip
+# Frame 3 (0.3 to 0.4 s) is met in the last part of its time alone.
+UNTIL_LATE = "t => t >= 0.3 && t < 0.37 ? 0.15 : t"
     seen(page, 0)
     for k in range(1, 6):
         page.keyboard.press("ArrowRight")
@@ -606,7 +607,7 @@ def test_a_browser_that_does_not_tell_its_frames_says_no_number_for_certain(
 
 def test_keys_wait_until_the_clip_is_shown(server: ReviewServer, folder: Path, new_page: NewPage) -> None:
     page = opened(new_page(), server.url)
-    open_clip(page, "a")
+    open_clip(page, "c")
     held: list[Any] = []
 
     def hold(route: Any) -> None:
@@ -632,17 +633,17 @@ def test_keys_wait_until_the_clip_is_shown(server: ReviewServer, folder: Path, n
     page.locator(".event .tools button").first.click(force=True)
     held[0].continue_()
     until(2)
-    expect(page.locator("h1")).to_have_text("tidy/a")
+    expect(page.locator("h1")).to_have_text("tidy/c")
     type_all()
     held[1].continue_()
-    expect(page.locator("h1")).to_have_text(re.compile("tidy/[bc]"))
+    expect(page.locator("h1")).to_have_text("tidy/b")
     page.wait_for_timeout(100)
     assert len(held) == 2
     page.unroute("**/ask")
     expect(page.locator(".unsaved")).to_have_count(0)
     clips = saved(folder)
-    assert clips["tidy/a"].boundaries == (TIMES[10], TIMES[25], TIMES[40])
-    assert [len(c.extra.get("corrections", ())) for c in clips.values()] == [1, 0, 0]
+    assert clips["tidy/c"].boundaries == (TIMES[10], TIMES[25], TIMES[40])
+    assert [len(c.extra.get("corrections", ())) for c in clips.values()] == [0, 0, 1]
     expect(page.locator(".message")).to_be_hidden()
     seen(page, 0)
     page.keyboard.press("ArrowRight")  # and now they count
