@@ -551,9 +551,10 @@ def test_a_browser_that_shows_the_frame_before_is_sent_again(
     server: ReviewServer, new_page: NewPage, lands: str
 ) -> None:
     page = early(new_page, server.url, lands)
-    page.evaluate("window.said = []; const p = document.querySelector('#reviewer').shadowRoot.querySelector('.place');"
-# Frame 3 (0.3 to 0.4 s) is met in the last part of its time alone.
-UNTIL_LATE = "t => t >= 0.3 && t < 0.37 ? 0.15 : t"
+    page.evaluate(
+        "window.said = []; const p = document.querySelector('#reviewer').shadowRoot.querySelector('.place');"
+        "new MutationObserver(() => window.said.push(p.textContent)).observe(p, { childList: true })"
+    )
     seen(page, 0)
     for k in range(1, 6):
         page.keyboard.press("ArrowRight")
