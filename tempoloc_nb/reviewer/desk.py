@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..core.errors import TempolocError, unknown
+from ..core.texts import shown
 from ..formats.corrections import Proposal, Row
 from ..formats.csv import read_csv, write_csv
 from ..formats.vtt import read_vtt, write_vtt
@@ -19,7 +20,7 @@ from .details import clip_details, queue, queue_line, save_marks
 from .session import Conflict, Marked, Review, history
 
 # %% auto #0
-__all__ = ['Asked', 'write_out', 'take_in', 'Desk']
+__all__ = ['Asked', 'write_out', 'take_in', 'file_error', 'Desk']
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #c679f8d7
 def _proposal(review: Review, name: str) -> Proposal:
@@ -106,6 +107,23 @@ def take_in(review: Review, kind: str, text: str, who: str = "") -> dict[str, An
 Asked = dict[str, Any]
 
 
+def _text_of(asked: Asked, key: str) -> str:
+    """A text of a request, "" where it has none; raises `TempolocError` for what is no text."""
+    value = asked.get(key)
+    if value is not None and not isinstance(value, str):
+        raise TempolocError(f"{key} is no text: {shown(repr(value)[:40])}")
+    return value or ""
+
+
+def file_error(error: OSError) -> str:
+    """Which file has gone, or cannot be read or written, and why."""
+    name = error.filename2 or error.filename
+    if name is None:
+        return error.strerror or str(error)
+    gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+    return f"{name} has gone: put it back" if gone else f"{name}: {error.strerror}"
+
+
 class Desk:
     """Answers what a page or a widget asks of a review."""
 
@@ -116,7 +134,7 @@ class Desk:
         """The clip that is asked about; raises `TempolocError` if there is none of that number."""
         number = asked.get("index")
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.review.names):
-            raise TempolocError(f"the review has no clip number {number!r}")
+            raise TempolocError(f"the review has no clip number {shown(repr(number)[:40])}")
         return self.review.names[number]
 
     def clip(self, asked: Asked) -> Asked:
@@ -141,16 +159,14 @@ class Desk:
             "queue": lambda: queue(self.review),
             "clip": lambda: self.clip(asked),
             "save": lambda: self.save(asked),
-            "export": lambda: write_out(self.review, str(asked.get("kind")), self.name(asked)),
-            "import": lambda: take_in(
-                self.review, str(asked.get("kind")), str(asked.get("text", "")), str(asked.get("who") or "")
-            ),
-        }  # fmt: skip
+            "export": lambda: write_out(self.review, _text_of(asked, "kind"), self.name(asked)),
+            "import": lambda: take_in(self.review, *(_text_of(asked, key) for key in ("kind", "text", "who"))),
+        }
         try:
-            if (op := asked.get("op")) not in ways:
-                raise unknown("request", str(op), ways)
+            if (op := _text_of(asked, "op")) not in ways:
+                raise unknown("request", shown(op[:40]), ways)
             return ways[op]()
         except TempolocError as error:
             return {"error": str(error)}
         except OSError as error:
-            return {"error": f"{error.strerror or error}"}
+            return {"error": file_error(error)}

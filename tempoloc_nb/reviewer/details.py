@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..clips.manifest import Clip
 from ..core.errors import TempolocError
+from ..core.texts import shown
 from ..inference.signals import Signal
+from .media import tiles_of
 from .session import Answers, Marked, Review, history
 from ..video.files import VideoInfo, probe
 
 # %% auto #0
-__all__ = ['POINTS', 'queue_line', 'queue', 'clip_details', 'save_marks']
+__all__ = ['POINTS', 'LATEST', 'queue_line', 'queue', 'clip_details', 'save_marks']
 
 # %% ../../nbs/80_reviewer/15_details.ipynb #0adc59e3
 def queue_line(review: Review, clip: Clip) -> dict[str, Any]:
@@ -103,31 +103,40 @@ def clip_details(review: Review, name: str) -> dict[str, Any]:
         "no_video": guess, "gripper": _gripper(review.signals.get(name)), "history": history(clip),
         "duration": info.duration if info else clip.duration, "fps": info.fps if info else clip.fps,
         "times": [round(t, 6) for t in info.times] if info else [],
+        "tiles": tiles_of(info.n_frames) if info else [],
         "size": [info.width, info.height] if info else None,
         "codec": f"{info.codec}, {info.pixel_format}" if info else "", "problem": problem,
     }  # fmt: skip
 
 # %% ../../nbs/80_reviewer/15_details.ipynb #841627fd
+LATEST = 1e9  # s: no video is longer
+
+
 def _mark(given: Any, place: int) -> Marked:
     """An event of a save, checked."""
     said = given if isinstance(given, dict) else {}
-    label, why = said.get("label"), said.get("why", "")
-    time = None if said.get("missing") is True else said.get("boundary")
+    label, why, missing = said.get("label"), said.get("why", ""), said.get("missing", False)
     if not isinstance(label, str) or not isinstance(why, str):
-        raise TempolocError(f"event {place} of the save has no label")
-    if time is None and said.get("missing") is not True:
-        raise TempolocError(f"{label!r} has no boundary: set it, or mark it missing")
-    if time is not None and (isinstance(time, bool) or not isinstance(time, int | float) or not np.isfinite(time)):
-        raise TempolocError(f"the boundary of {label!r} is no number of seconds")
+        raise TempolocError(f"event {place} of the save has no label, or a reason that is no text")
+    name = repr(shown(label[:60]))
+    if not isinstance(missing, bool):
+        raise TempolocError(f"missing is true or false, which is not said of {name}")
+    time = None if missing else said.get("boundary")
+    if time is None and not missing:
+        raise TempolocError(f"{name} has no boundary: set it, or mark it missing")
+    if time is not None and (isinstance(time, bool) or not isinstance(time, int | float) or not abs(time) < LATEST):
+        raise TempolocError(f"the boundary of {name} is no number of seconds")
     return Marked(label, None if time is None else float(time), why)
 
 
 def save_marks(review: Review, name: str, given: dict[str, Any]) -> dict[str, Any]:
     """Save what a browser sends of a clip, and return its details; raises `TempolocError` as `Review.save` does."""
     events, revision = given.get("events"), given.get("revision")
-    if not isinstance(events, list) or not isinstance(revision, int):
+    if not isinstance(events, list) or not events or not isinstance(revision, int) or isinstance(revision, bool):
         raise TempolocError("a save needs events and a revision")
     marks: Sequence[Marked] = [_mark(e, i) for i, e in enumerate(events, 1)]
-    who, why = (str(given.get(key) or "") for key in ("who", "why"))
+    who, why = (given.get(key) or "" for key in ("who", "why"))
+    if not isinstance(who, str) or not isinstance(why, str):
+        raise TempolocError("who saves and why are texts")
     review.save(name, revision, marks, who=who, why=why)
     return clip_details(review, name)

@@ -17,7 +17,7 @@ from ..core.errors import TempolocError
 from ..video.files import Footage, FrameSource, VideoInfo, decode, encode, probe
 
 # %% auto #0
-__all__ = ['TYPES', 'PLAYED', 'TILES', 'COLUMNS', 'TILE', 'is_played', 'strip_of', 'Media']
+__all__ = ['TYPES', 'PLAYED', 'TILES', 'COLUMNS', 'TILE', 'is_played', 'tiles_of', 'strip_of', 'Media']
 
 # %% ../../nbs/80_reviewer/20_media.ipynb #a8522369
 TYPES = {".mp4": "video/mp4", ".m4v": "video/mp4", ".mov": "video/mp4", ".webm": "video/webm"}
@@ -34,13 +34,18 @@ def is_played(path: Footage, info: VideoInfo) -> bool:
 TILES, COLUMNS, TILE = 60, 10, 192  # frames of a strip at most, how many stand beside each other, and pixels a side
 
 
+def tiles_of(count: int) -> list[int]:
+    """Which of a video's `count` frames are in its strip: up to `TILES`, evenly spaced from the first to the last."""
+    return [round(k) for k in np.linspace(0, count - 1, min(TILES, count)).tolist()]
+
+
 def strip_of(path: Footage) -> bytes:
-    """Up to `TILES` frames of a video, evenly spaced from the first to the last, as one JPEG of `COLUMNS` columns.
+    """The frames `tiles_of` a video as one JPEG of `COLUMNS` columns.
 
     Raises `TempolocError` if the video cannot be read.
     """
     info = probe(path)
-    wanted = np.linspace(0, info.n_frames - 1, min(TILES, info.n_frames)).round().astype(int).tolist()
+    wanted = tiles_of(info.n_frames)
     scale = TILE / max(info.width, info.height)
     size = max(1, round(info.width * scale)), max(1, round(info.height * scale))
     rows = -(-len(wanted) // COLUMNS)
@@ -55,12 +60,18 @@ def strip_of(path: Footage) -> bytes:
     return data.getvalue()
 
 # %% ../../nbs/80_reviewer/20_media.ipynb #5538f06d
+def _version(path: Footage) -> tuple[str, int, int]:
+    """What tells a video from another that is later written in its place."""
+    about = path.stat() if isinstance(path, Path) else None
+    return (str(path), about.st_mtime_ns, about.st_size) if about else (str(path), 0, 0)
+
+
 class Media:
     """Files that browsers play; copies are made when they are asked for, and go with the object."""
 
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None
-        self._made: dict[str, Path] = {}
+        self._made: dict[tuple[str, int, int], Path] = {}
         self._lock = threading.Lock()
 
     def file(self, path: Footage) -> Path:
@@ -71,10 +82,11 @@ class Media:
         info = probe(path)
         if is_played(path, info) and isinstance(path, Path):
             return path
-        key = str(path)
+        key = _version(path)
         with self._lock:
-            if key not in self._made:
-                self._folder = self._folder or TemporaryDirectory(prefix="tempoloc-review-")
+            if key not in self._made or not self._made[key].exists():  # some systems clean their temporary folder
+                if self._folder is None or not Path(self._folder.name).is_dir():
+                    self._folder = TemporaryDirectory(prefix="tempoloc-review-", ignore_cleanup_errors=True)
                 copy = Path(self._folder.name, f"{len(self._made)}.mp4")
                 frames = (image for _, image in decode(path, None, info))
                 encode(copy, frames, times=info.times, options={"crf": "20", "preset": "veryfast", "g": "30"})

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import re
 import secrets
+import socket
 import threading
+from collections.abc import Callable
+from contextlib import suppress
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,14 +19,14 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import parse_object
-from ..core.texts import json_text
-from .desk import Desk
+from ..core.texts import json_text, shown
+from .desk import Desk, file_error
 from .media import TYPES, strip_of
 from .script import script
 from .session import Review
 
 # %% auto #0
-__all__ = ['PAGE', 'PAGE_STYLE', 'MOST', 'SECURE', 'byte_range', 'ReviewServer']
+__all__ = ['PAGE', 'PAGE_STYLE', 'MOST', 'PATIENCE', 'STALL', 'SECURE', 'byte_range', 'ReviewServer']
 
 # %% ../../nbs/80_reviewer/40_server.ipynb #4fd161bb
 PAGE = """<!doctype html>
@@ -32,6 +36,8 @@ PAGE = """<!doctype html>
 """
 PAGE_STYLE = "html, body { margin: 0; height: 100%; } #reviewer { height: 100%; }"
 MOST = 16 * 2**20  # bytes that a browser may send
+PATIENCE = 30.0  # s that the server waits for what a browser has begun to send
+STALL = 600.0  # s that a browser may leave a video unread
 SECURE = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -43,7 +49,7 @@ SECURE = {
 # %% ../../nbs/80_reviewer/40_server.ipynb #53ec255e
 def byte_range(asked: str | None, size: int) -> tuple[int, int] | None:
     """First and last byte of a `Range` header, the whole without one; None where there is no such range."""
-    found = re.fullmatch(r"bytes=(\d*)-(\d*)", asked.strip()) if asked else None
+    found = re.fullmatch(r"bytes=(\d{0,18})-(\d{0,18})", asked.strip(), re.ASCII) if asked else None
     if not found or found[1] == found[2] == "":
         return 0, size - 1
     if not found[1]:
@@ -52,9 +58,73 @@ def byte_range(asked: str | None, size: int) -> tuple[int, int] | None:
         first, last = int(found[1]), min(int(found[2] or size - 1), size - 1)
     return (first, last) if first <= last < size else None
 
-# %% ../../nbs/80_reviewer/40_server.ipynb #f1da5036
-class _Handler(BaseHTTPRequestHandler):
+# %% ../../nbs/80_reviewer/40_server.ipynb #c19a11ed
+class _Answering(BaseHTTPRequestHandler):
+    """Sends answers; whatever is wrong with a request is one error in JSON."""
+
     protocol_version = "HTTP/1.1"
+    timeout = PATIENCE
+    begun = False  # whether an answer to this request is on its way
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the standard library finds wrong with a request: its first line, a header, its method."""
+        status = HTTPStatus(code)
+        self._refuse(status, f"this is no request that the reviewer answers: {message or status.phrase}")
+
+    def _refuse(self, status: HTTPStatus, why: str) -> None:
+        self._send(status, (json_text({"error": why}) + "\n").encode(), "application/json")
+
+    def _head(self, status: HTTPStatus, length: int, kind: str, more: dict[str, str]) -> None:
+        self.begun = True
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(length), **SECURE, **more}.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+
+    def _send(self, status: HTTPStatus, data: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+        self.close_connection |= status >= HTTPStatus.BAD_REQUEST  # what else was sent is no request
+        self._head(status, len(data), kind, more or {})
+        if self.command != "HEAD":
+            self.wfile.write(data)
+        if status >= HTTPStatus.BAD_REQUEST:
+            self._drain()
+
+    def _drain(self) -> None:
+        """Take what is still being sent: a connection that is closed on it would lose the answer."""
+        with suppress(OSError):  # it has gone, or sends nothing more
+            self.connection.shutdown(socket.SHUT_WR)
+            self.connection.settimeout(1.0)
+            left = MOST
+            while left > 0 and (data := self.connection.recv(2**16)):
+                left -= len(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the terminal is for what a person should know."""
+
+# %% ../../nbs/80_reviewer/40_server.ipynb #6ced157e
+def _body_size(headers: Message) -> int:
+    """How many bytes a request says that it has; raises `TempolocError` for what is no such number."""
+    said = headers.get_all("Content-Length") or []
+    if len(said) != 1 or "Transfer-Encoding" in headers:
+        raise TempolocError("a request needs one Content-Length, and all of it in one piece")
+    if not re.fullmatch(r"\d+", said[0].strip(), re.ASCII):
+        raise TempolocError(f"Content-Length is no number of bytes: {shown(said[0][:40])}")
+    return int(said[0].strip().lstrip("0")[:20] or 0)
+
+
+def _request(data: bytes, size: int) -> dict[str, Any]:
+    """The JSON object of a request; raises `TempolocError` for anything else."""
+    if len(data) < size:
+        raise TempolocError(f"the request was cut off: {len(data)} of its {size} bytes came")
+    try:
+        return parse_object(data.decode("utf-8"), "the request")
+    except UnicodeDecodeError as error:
+        raise TempolocError(f"the request is not UTF-8 text, byte {error.start}") from None
+
+# %% ../../nbs/80_reviewer/40_server.ipynb #f1da5036
+class _Handler(_Answering):
     server: ReviewServer
 
     def do_GET(self) -> None:
@@ -67,14 +137,26 @@ class _Handler(BaseHTTPRequestHandler):
         """A request of the page, JSON in and out."""
         self._handle(self._post)
 
-    def _handle(self, act: Any) -> None:
+    def _handle(self, act: Callable[[str], None]) -> None:
+        self.begun = False
         try:
             if (path := self._allowed()) is not None:
                 act(path)
         except (ConnectionError, TimeoutError):  # the browser went on elsewhere
             self.close_connection = True
         except TempolocError as error:
-            self._send(HTTPStatus.NOT_FOUND, str(error).encode(), "text/plain; charset=utf-8")
+            self._fail(HTTPStatus.NOT_FOUND, str(error))
+        except OSError as error:  # a file, or its disk
+            self._fail(HTTPStatus.NOT_FOUND, file_error(error))
+        except Exception as error:  # the next request may well be answered
+            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, f"the reviewer has a fault: {type(error).__name__}: {error}")
+
+    def _fail(self, status: HTTPStatus, why: str) -> None:
+        """An error as the answer, or a broken connection where half of another answer is sent."""
+        if self.begun:
+            self.close_connection = True
+        else:
+            self._refuse(status, why)
 
     def _allowed(self) -> str | None:
         """The path behind the secret; None, with an answer, for those who may not ask."""
@@ -123,45 +205,33 @@ class _Handler(BaseHTTPRequestHandler):
             kind = TYPES[path.suffix.lower()]
             self._head(status, last - first + 1, kind, {"Accept-Ranges": "bytes", **part})
             file.seek(first)
+            self.connection.settimeout(STALL)
             left = 0 if self.command == "HEAD" else last - first + 1
             while left and (data := file.read(min(left, 2**16))):
                 self.wfile.write(data)
                 left -= len(data)
+            self.connection.settimeout(PATIENCE)
+            self.close_connection |= left > 0 and self.command != "HEAD"  # the file has become shorter
         return None
 
     def _post(self, path: str) -> None:
-        length = self.headers.get("Content-Length", "")
         if path != "ask" or self.headers.get_content_type() != "application/json":
-            self.close_connection = True
-            return self._refuse(HTTPStatus.NOT_FOUND, "there is no such request")
-        if not length.isdecimal() or int(length) > MOST:
-            self.close_connection = True
-            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too long")
-        text = self.rfile.read(int(length)).decode("utf-8", "replace")
+            return self._refuse(HTTPStatus.NOT_FOUND, "there is no such request: send JSON to ask")
         try:
-            answer = self.server.desk.answer(parse_object(text, "the request"))
+            size = _body_size(self.headers)
+        except TempolocError as error:
+            return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        if size > MOST:
+            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is longer than {MOST >> 20} MiB")
+        try:
+            data = self.rfile.read(size)
+        except TimeoutError:
+            return self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"the rest of the request did not come in {PATIENCE:g} s")
+        try:
+            answer = self.server.desk.answer(_request(data, size))
         except TempolocError as error:
             answer = {"error": str(error)}
         return self._send(HTTPStatus.OK, json_text(answer).encode(), "application/json")
-
-    def _refuse(self, status: HTTPStatus, why: str) -> None:
-        self._send(status, f"{why}\n".encode(), "text/plain; charset=utf-8")
-
-    def _head(self, status: HTTPStatus, length: int, kind: str, more: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(length), **SECURE, **more}.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def _send(self, status: HTTPStatus, data: bytes, kind: str, more: dict[str, str] | None = None) -> None:
-        if status >= HTTPStatus.BAD_REQUEST:
-            self.close_connection = True  # what else was sent is not read
-        self._head(status, len(data), kind, more or {})
-        if self.command != "HEAD":
-            self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the terminal is for what a person should know."""
 
 # %% ../../nbs/80_reviewer/40_server.ipynb #7ae19835
 class ReviewServer(ThreadingHTTPServer):

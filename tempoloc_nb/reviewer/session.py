@@ -144,16 +144,21 @@ class Review:
         self._lock = threading.Lock()
         self._read: tuple[int, int] | None = None
         self._saved: dict[str, Clip] = {}
+        self._had_folder = self.output.parent.is_dir()
         check_output(self.output, force=True, inputs=[benchmark.file])
         self.saved()
         self.baseline = _no_video(benchmark)
 
     def saved(self) -> dict[str, Clip]:
-        """The clips of `output` by id, read again if somebody wrote it; raises `TempolocError` if they are others."""
+        """The clips of `output` by id, read again if somebody wrote it.
+
+        Raises `TempolocError` if they are others, and if the file was there and has gone.
+        """
         try:
             about = self.output.stat()
-        except FileNotFoundError:
-            self._read, self._saved = None, {}
+        except (FileNotFoundError, NotADirectoryError):
+            if self._read is not None:
+                raise TempolocError(f"{self.output} has gone: put it back, or begin another review") from None
             return self._saved
         if (about.st_mtime_ns, about.st_size) != self._read:
             found = {c.clip: c for c in read_manifest(self.output)}
@@ -180,7 +185,7 @@ class Review:
         `TempolocError` as `apply_rows` does, and if the file cannot be written; then nothing is changed.
         """
         with self._lock:
-            self.output.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folder()
             with sole_writer(self.output):
                 clip = self.clip(name)
                 if len(history(clip)) != revision:
@@ -196,6 +201,15 @@ class Review:
                 (done,) = apply_rows([clip], rows, who=who or self.who, why=why, accept=True).clips
                 self._write(done)
         return self.clip(name)
+
+    def _make_folder(self) -> None:
+        """The folder of `output`; one that was there and has gone (a disk that was taken out) is not made again."""
+        folder, source = self.output.parent, self.benchmark.file
+        lost = source is not None and source.parent == folder and not source.exists()
+        if self._had_folder and (lost or not folder.is_dir()):
+            raise TempolocError(f"nothing is saved: {source if lost else folder} has gone. Put it back, and save again")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._had_folder = True
 
     def _write(self, done: Clip) -> None:
         saved, folder = self.saved(), self.output.parent

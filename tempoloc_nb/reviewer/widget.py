@@ -14,7 +14,7 @@ from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
 from ..inference.find import Found
-from .desk import Desk
+from .desk import Desk, file_error
 from .media import TYPES, strip_of
 from .script import script
 from .sources import open_review
@@ -50,8 +50,10 @@ def reply(desk: Desk, message: dict[str, Any]) -> tuple[dict[str, Any], list[byt
     if asked.get("op") in ("video", "strip"):
         try:
             answer, buffers = footage(desk, asked)
-        except (TempolocError, OSError) as error:
+        except TempolocError as error:
             answer = {"error": str(error)}
+        except OSError as error:
+            answer = {"error": file_error(error)}
     else:
         answer = desk.answer(asked)
     return {"id": message.get("id"), "answer": answer}, buffers

@@ -14,6 +14,10 @@ const KEYS = [
   ["Enter", "save and go to the next clip"], ["Ctrl + S", "save"], ["↑ ↓", "clip above, below"],
 ];
 const AROUND = 0.5; // seconds of a loop before and after a boundary
+const ONCE = /^(Enter| |[a-z])$/i; // keys that do nothing more while they are held down
+const ANY_TIME = /^(ArrowUp|ArrowDown|\?)$/; // keys that change nothing
+
+const isText = (at) => /^(INPUT|TEXTAREA)$/.test(at.tagName) && at.type !== "checkbox";
 
 export class App {
   constructor(host, backend, place) {
@@ -22,6 +26,8 @@ export class App {
     this.backend = backend;
     this.drafts = new Map();
     this.selected = 0;
+    this.coming = null; // the clip that is being loaded
+    this.pointed = false; // whether the mouse or a finger was used last, not a key
     this.queue = new Queue((index) => this.open(index));
     this.player = new Player((time) => this._frame(time));
     this.player.onLoop = () => this.loop();
@@ -29,7 +35,7 @@ export class App {
       seek: (t) => { this.player.stop(); this.player.at(t); },
       select: (i, seeks = true) => this.select(i, seeks),
       grab: () => this.draft.mark(),
-      focus: () => this.frame.focus({ preventScroll: true }),
+      focus: () => this.focus(),
       drag: (i, t) => { this.draft.move(i, t, false); this.player.stop(); this.player.at(this.draft.events[i].boundary); this.redraw(); },
       drop: () => this.redraw(),
     });
@@ -62,16 +68,22 @@ export class App {
     this.more = el("details", { class: "more" }, el("summary", { title: "Export and import", "aria-label": "Export and import" }, "⋯"),
       this.menu = el("div", { class: "menu" }));
     const listButton = button("☰", "Show or hide the clips", () => this.frame.classList.toggle("listed"), { class: "toggle", "aria-label": "Clips" });
+    this.work = el("div", { class: "work" }, el("main", {}, this.player.root, this.timeline.root),
+      el("aside", {}, this.events.root, this.answers.root, this.history.root));
     this.frame = el("div", { class: "app", tabindex: -1 },
       el("header", {}, listButton, el("div", { class: "titles" }, this.title, this.by), el("span", { class: "space" }),
         this.undoButton, this.redoButton, this.who, this.saveButton, this.nextButton,
         button("?", "Keys", () => this.help.showModal(), { class: "keys" }), this.more),
-      this.banner, this.queue.root,
-      el("div", { class: "work" }, el("main", {}, this.player.root, this.timeline.root),
-        el("aside", {}, this.events.root, this.answers.root, this.history.root)), this.help);
+      this.banner, this.queue.root, this.work, this.help);
     this.host.append(this.frame);
     // A page has one reviewer, a notebook much else.
-    (this.place === "page" ? window : this.frame).addEventListener("keydown", (e) => this._key(e));
+    (this.place === "page" ? window : this.frame).addEventListener("keydown", (e) => {
+      this._key(e);
+      this.pointed = false;
+    });
+    this.frame.addEventListener("pointerdown", () => { this.pointed = true; }, true);
+    for (const name of ["click", "change"]) this.frame.addEventListener(name, (e) => this._clicked(e), true);
+    this.help.addEventListener("close", () => this.focus());
     window.addEventListener("beforeunload", (e) => this.queue.unsaved.size && e.preventDefault());
   }
 
@@ -118,20 +130,43 @@ export class App {
     this.banner.hidden = true;
   }
 
+  focus() {
+    this.frame.focus({ preventScroll: true });
+  }
+
+  /** Whether what is on the page may be changed: not while a save is under way, or another clip is. */
+  get busy() {
+    return !this.draft || this.saving || this.coming != null;
+  }
+
+  _wait() {
+    if (this.busy && this.work.contains(this.host.getRootNode().activeElement)) this.focus();
+    this.work.inert = this.busy;
+  }
+
+  /** Load a clip. Until it is here, the one that is shown stays, and takes no changes. */
   async open(index) {
-    this.index = index;
+    this.coming = index;
+    this._wait();
     this.queue.pick(index);
     this.frame.classList.remove("listed");
     try {
       const details = await this.ask({ op: "clip", index });
-      if (this.index === index) this._show(details);
+      if (this.coming === index) this._show(index, details);
     } catch (error) {
+      if (this.coming !== index) return;
+      this.coming = null;
+      if (this.index != null) this.queue.pick(this.index);
       this.say(error.message, "wrong");
+    } finally {
+      this._wait();
     }
   }
 
-  _show(details) {
+  _show(index, details) {
     this.quiet();
+    this.index = index;
+    this.coming = null;
     const old = this.drafts.get(this.index);
     this.details = details;
     this.draft = old?.dirty ? old : new Draft(details);
@@ -144,10 +179,9 @@ export class App {
     this.answers.load(details);
     this.history.load(details);
     this.timeline.load(details, this.draft);
-    const index = this.index;
     this.player.load(details, { video: () => this.backend.video(index, details), strip: () => this.backend.strip(index) });
     this.redraw();
-    if (!this.host.getRootNode().activeElement) this.frame.focus({ preventScroll: true });
+    if (!this.host.getRootNode().activeElement) this.focus();
   }
 
   _frame(time) {
@@ -185,7 +219,9 @@ export class App {
     if (other) this.redraw();
   }
 
+  /** Put boundary `i` at `time` (s); null where no frame is shown yet. */
   put(i, time) {
+    if (time == null) return;
     this.draft.move(i, time);
     this.player.stop();
     this.player.at(this.draft.events[i].boundary);
@@ -199,23 +235,24 @@ export class App {
   }
 
   undo() {
-    if (this.draft.undo()) this.redraw();
+    if (!this.busy && this.draft.undo()) this.redraw();
   }
 
   redo() {
-    if (this.draft.redo()) this.redraw();
+    if (!this.busy && this.draft.redo()) this.redraw();
   }
 
   loop() {
     const at = this.draft.events[this.selected]?.boundary ?? this.player.time;
-    this.player.repeat(this.player.loop ? null : [Math.max(0, at - AROUND), at + AROUND]);
+    if (at != null) this.player.repeat(this.player.loop ? null : [Math.max(0, at - AROUND), at + AROUND]);
   }
 
   async save(next) {
     const { index, draft, details } = this;
-    if (this.backend.still || this.saveButton.disabled) return;
+    if (this.backend.still || this.busy || this.saveButton.disabled) return;
     if (draft.dirty || !details.saves) {
       this.saving = true;
+      this._wait();
       this._state();
       try {
         const answer = await this.ask({ op: "save", index, ...draft.payload(this.who.value) });
@@ -224,19 +261,18 @@ export class App {
         this.drafts.delete(index);
         this.queue.update(index, answer.line);
         this.say(`Saved ${answer.line.clip}`, "good");
-        if (this.index === index && !next) this._saved(answer.now);
+        if (this.index === index) this._saved(answer.now);
+        if (this.index !== index || this.coming != null) return undefined; // the person went elsewhere meanwhile
       } catch (error) {
         return this.say(`Not saved: ${error.message}`, "wrong");
       } finally {
         this.saving = false;
+        this._wait();
         this._state();
       }
     }
-    if (next) {
-      const then = this.queue.beside(1, true) ?? this.queue.beside(1);
-      if (then != null) await this.open(then);
-      else this._saved((await this.ask({ op: "clip", index })));
-    }
+    const then = next ? this.queue.beside(1, true) ?? this.queue.beside(1) : null;
+    return then == null ? undefined : this.open(then);
   }
 
   /** The clip as it now is, without moving the video. */
@@ -290,28 +326,42 @@ export class App {
     input.click();
   }
 
+  /** After a click, keys are the reviewer's again; a field that takes text, and a list that is open, keep them. */
+  _clicked(e) {
+    const at = e.composedPath()[0];
+    if (!this.pointed || isText(at) || this.help.open || (e.type === "click" && at.tagName === "SELECT")) return;
+    this.focus();
+  }
+
   _key(e) {
     const at = e.composedPath()[0];
-    if (e.key === "Escape" && this.more.open) this.more.open = false;
     const control = e.ctrlKey || e.metaKey;
-    const inField = /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName) && at.type !== "checkbox";
-    if (!this.draft || this.help.open || e.altKey || (inField && !(control && e.key === "s"))) return;
-    const shift = e.shiftKey ? 10 : 1;
-    const grip = at.closest?.("[data-event]");
-    const way = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
-    const act = control
-      ? { s: () => this.save(false), z: () => (e.shiftKey ? this.redo() : this.undo()), y: () => this.redo() }[e.key.toLowerCase()]
-      : way
-        ? () => (grip ? this._nudge(Number(grip.getAttribute("data-event")), way * shift) : this.player.step(way * shift))
-        : this._plain(e.key, at);
+    if (e.key === "Escape" && this.more.open) this.more.open = false;
+    if (this.help.open || e.altKey || e.isComposing) return;
+    const field = isText(at) || (at.tagName === "SELECT" && !this.pointed);
+    const leaves = control ? e.key.toLowerCase() === "s" : isText(at) && /^(Enter|Escape)$/.test(e.key);
+    if (field && !leaves) return;
+    if (field || at.tagName === "SELECT") this.focus(); // what was typed counts from now on
+    const act = field && !control ? null : this._act(e, at, control);
     if (!act) return;
     e.preventDefault();
     e.stopPropagation();
-    act();
+    // A key that is held down saves one clip, not one after another; and what is not here yet takes no changes.
+    if (!(e.repeat && !control && ONCE.test(e.key)) && (!this.busy || ANY_TIME.test(e.key))) act();
+  }
+
+  /** What a key does; nothing where it is not the reviewer's. */
+  _act(e, at, control) {
+    if (control) return { s: () => this.save(false), z: () => (e.shiftKey ? this.redo() : this.undo()), y: () => this.redo() }[e.key.toLowerCase()];
+    const way = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+    if (!way) return this._plain(e.key, at);
+    const grip = at.closest?.("[data-event]");
+    const count = way * (e.shiftKey ? 10 : 1);
+    return () => (grip ? this._nudge(Number(grip.getAttribute("data-event")), count) : this.player.step(count));
   }
 
   _plain(key, at) {
-    const pressed = at.tagName === "BUTTON" || at.tagName === "SUMMARY";
+    const pressed = /^(BUTTON|SUMMARY|INPUT)$/.test(at.tagName) && !this.pointed;
     if (pressed && (key === " " || key === "Enter")) return null;
     const beside = (k) => () => { const to = this.queue.beside(k); if (to != null) this.open(to); };
     const known = {
@@ -325,8 +375,9 @@ export class App {
 
   /** Isaac Lab's S: the subtask ends at the frame that is shown; the next event is chosen. */
   _subtask() {
-    const playing = this.player.playing;
-    this.draft.move(this.selected, this.player.time);
+    const { playing, time } = this.player;
+    if (time == null) return;
+    this.draft.move(this.selected, time);
     this.selected = Math.min(this.selected + 1, this.draft.events.length - 1);
     this.redraw();
     if (playing) this.player.play();

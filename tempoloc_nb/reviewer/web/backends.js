@@ -2,16 +2,24 @@
 
 /** A server at `base`. */
 export function http(base) {
+  const get = async (place, options) => {
+    const reply = await fetch(`${base}/${place}`, options).catch(() => null);
+    return reply ?? Response.json({ error: "tempoloc review has ended: start it again, and reload this page" }, { status: 503 });
+  };
+  const said = (reply) => reply.json().catch(() => ({ error: `tempoloc review answered with status ${reply.status}, and not in JSON` }));
+  let last; // the address of a strip
   return {
     async ask(request) {
-      const reply = await fetch(`${base}/ask`, {
-        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request),
-      }).catch(() => null);
-      if (!reply) return { error: "tempoloc review has ended: start it again, and reload this page" };
-      return reply.ok ? reply.json() : { error: (await reply.text()).trim() };
+      return said(await get("ask", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) }));
     },
     video: async (index) => `${base}/video/${index}`,
-    strip: async (index) => `${base}/strip/${index}`,
+    async strip(index) {
+      const reply = await get(`strip/${index}`);
+      if (!reply.ok) throw new Error((await said(reply)).error);
+      if (last) URL.revokeObjectURL(last);
+      last = URL.createObjectURL(await reply.blob());
+      return last;
+    },
   };
 }
 

@@ -28,7 +28,6 @@ export class Events {
     const time = el("input", {
       class: "time", inputmode: "decimal", "aria-label": `Boundary of ${label} in seconds`, title: "seconds, m:ss.s, or f120 for a frame",
       onfocus: () => this.actions.select(i, false), onchange: () => this._typed(i),
-      onkeydown: (e) => { if (e.key === "Enter") { this._typed(i); e.target.blur(); } },
     });
     const reason = el("input", { class: "reason", placeholder: "why?", "aria-label": `Reason: ${label}`, oninput: () => this.actions.reason(i, reason.value) });
     const chip = el("span", { class: "chip" }, String(i + 1));

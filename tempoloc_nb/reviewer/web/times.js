@@ -12,6 +12,12 @@ export function nearest(times, time) {
   return low > 0 && time - times[low - 1] <= times[low] - time + 1e-6 ? low - 1 : low;
 }
 
+/** Index of the last entry of the sorted `times` that is not after `time`. */
+export function reached(times, time) {
+  const near = nearest(times, time);
+  return near > 0 && times[near] > time + 1e-6 ? near - 1 : near;
+}
+
 /** `time` (s) at the nearest frame after the first, or to the millisecond where no frame is known. */
 export function snapped(times, time) {
   if (times.length < 2) return Math.max(0.001, Math.round(time * 1000) / 1000);

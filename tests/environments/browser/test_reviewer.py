@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import av
-import numpy as np
 import pytest
 from lerobot_folders import small_dataset
 from playwright.sync_api import Locator, Page, expect
-from review_folder import GREYS, LABELS, TIMES
+from review_folder import LABELS, STEP, TIMES, picture, write_video
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event
@@ -27,11 +26,15 @@ from tempoloc_nb.reviewer.script import script
 from tempoloc_nb.reviewer.server import ReviewServer
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.reviewer.widget import reply
-from tempoloc_nb.video.files import encode
 
 NewPage = Callable[..., Page]
-GREY = """video => { const c = document.createElement("canvas"); c.width = c.height = 1; const g = c.getContext("2d");
-  g.drawImage(video, 0, 0, 1, 1); return g.getImageData(0, 0, 1, 1).data[1]; }"""
+# The number that is written in a picture's greys; -1 for greys that are far from any digit's.
+PICTURED = """(video, step) => { const c = document.createElement("canvas"); c.width = 96; c.height = 64;
+  const g = c.getContext("2d", { willReadFrequently: true });
+  g.drawImage(video, 0, 0, 96, 64);
+  const digits = [24, 72].map(x => (g.getImageData(x, 32, 1, 1).data[1] - 30) / step);
+  const [high, low] = digits.map(Math.round);
+  return digits.some(d => Math.abs(d - Math.round(d)) > 0.2) ? -1 : 8 * high + low; }"""
 
 
 def opened(page: Page, url: str) -> Page:
@@ -51,13 +54,19 @@ def place(page: Page) -> str:
     return page.locator(".place").inner_text()
 
 
-def seen(page: Page, frame: int, within: int = 1) -> None:
-    """The frame is said, and its picture is shown: its grey, or one `within` so many steps of it."""
+def pictured(page: Page) -> int:
+    """Which frame is in the video's picture now."""
+    number: int = page.locator("video").evaluate(PICTURED, STEP)
+    return number
+
+
+def seen(page: Page, frame: int) -> None:
+    """The frame is said; as soon as it is, its picture is there, and it stays."""
     expect(page.locator(".place")).to_contain_text(f"frame {frame} of")
-    deadline = time.monotonic() + 60
-    while abs((grey := page.locator("video").evaluate(GREY)) - GREYS[frame]) > within and time.monotonic() < deadline:
-        page.wait_for_timeout(20)
-    assert abs(grey - GREYS[frame]) <= within, (frame, grey, GREYS[frame])
+    assert pictured(page) == frame
+    expect(page.locator(".doubt")).to_be_hidden()
+    page.wait_for_timeout(40)
+    assert (place(page).partition(" of")[0], pictured(page)) == (f"{TIMES[frame]:.3f} s · frame {frame}", frame)
 
 
 def time_of(page: Page, event: int) -> Locator:
@@ -113,8 +122,7 @@ def test_a_step_is_a_frame_of_the_file(server: ReviewServer, new_page: NewPage) 
 
 
 def test_a_file_may_begin_later_than_at_0(folder: Path, new_page: NewPage) -> None:
-    frames = [np.full((64, 96, 3), grey, np.uint8) for grey in GREYS]
-    encode(folder / "late.mp4", frames, times=[t + 0.73 for t in TIMES], options={"crf": "1"})
+    write_video(folder / "late.mp4", begin=0.73)
     review = open_review(folder / "late.mp4", events=LABELS, output=folder / "l.jsonl", who="Ada")
     with ReviewServer(review) as server:
         page = new_page()
@@ -127,12 +135,9 @@ def test_a_file_may_begin_later_than_at_0(folder: Path, new_page: NewPage) -> No
         page.keyboard.press("n")
         expect(page.locator(".place")).not_to_contain_text("frame 4 of")
         page.keyboard.press("b")
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            frame, grey = int(place(page).split("frame ")[1].split()[0]), page.locator("video").evaluate(GREY)
-            if abs(grey - GREYS[frame]) <= 1:
-                break
-        seen(page, frame)
+        expect(page.get_by_label("Play or pause (space)")).to_have_text("▶")
+        page.wait_for_timeout(200)
+        seen(page, int(place(page).split("frame ")[1].split()[0]))
 
 
 def around(boundary: float, rounds: list[list[float]]) -> bool:
@@ -352,9 +357,8 @@ def test_an_old_codec_is_shown_as_a_copy_with_the_same_frames(folder: Path, new_
     with av.open(str(folder / "old.avi"), "w") as container:
         stream = container.add_stream("mjpeg", rate=10)
         stream.width, stream.height, stream.pix_fmt = 96, 64, "yuvj420p"
-        for grey in GREYS[:30]:
-            picture = np.full((64, 96, 3), grey, np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        for k in range(30):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture(k), format="rgb24")))
         container.mux(stream.encode(None))
     review = open_review(folder / "old.avi", events=LABELS, output=folder / "o.jsonl", who="Ada")
     with ReviewServer(review) as server:
@@ -365,7 +369,7 @@ def test_an_old_codec_is_shown_as_a_copy_with_the_same_frames(folder: Path, new_
         for k in range(1, 6):
             page.locator(".app").press("ArrowRight")
             expect(page.locator(".place")).to_contain_text(f"frame {k} of 30")
-            seen(page, k, within=2)
+            assert pictured(page) == k
         for label in LABELS:  # labelled from nothing, as in Isaac Lab's annotator
             page.keyboard.press("Shift+ArrowRight")
             page.keyboard.press("s")
@@ -481,7 +485,7 @@ def test_tables_come_and_go_through_the_page(server: ReviewServer, folder: Path,
 
 
 def test_a_lerobot_dataset_gets_its_annotations(tmp_path: Path, new_page: NewPage) -> None:
-    pictures = [[np.full((64, 96, 3), grey, np.uint8) for grey in GREYS[:40]]] * 2
+    pictures = [[picture(k) for k in range(40)]] * 2
     root = small_dataset(tmp_path / "cups", pictures, [["grasp"] * 15 + ["lift"] * 25] * 2)
     with ReviewServer(open_review(root, who="Ada")) as server:
         page = opened(new_page(), server.url)
@@ -516,3 +520,202 @@ def test_it_fits_a_phone(server: ReviewServer, new_page: NewPage, scheme: str) -
     page.locator('.line[title^="tidy/a:"]').tap()
     expect(page.locator("h1")).to_have_text("tidy/a")
     expect(page.locator(".queue")).to_be_hidden()
+
+
+# A browser whose seeks land a frame early: `lands(seconds, turn)` says where the `turn`th seek to that place goes.
+EARLY = """() => {
+  const own = Object.getOwnPropertyDescriptor(HTMLMediaElement.prototype, "currentTime");
+  const lands = %s;
+  window.seeks = [];
+  Object.defineProperty(HTMLMediaElement.prototype, "currentTime", {
+    get() { return own.get.call(this); },
+    set(seconds) { window.seeks.push(seconds); own.set.call(this, lands(seconds)); },
+  });
+}"""
+UNTIL_LATE = "t => t >= 0.3 && t < 0.37 ? 0.15 : t"  # frame 3 (0.3 to 0.4 s) is met in the last part of its time alone
+FROM_ELSEWHERE = """t => {
+  const inside = t >= 0.3 && t < 0.4, before = window.seeks.at(-2) ?? 0;
+  return inside && before < 0.5 ? 0.15 : t;
+}"""
+NEVER = "t => t >= 0.3 && t < 0.4 ? 0.15 : t"
+
+
+def early(new_page: NewPage, url: str, lands: str) -> Page:
+    page = new_page()
+    page.add_init_script(f"({EARLY % lands})()")
+    return opened(page, url)
+
+
+@pytest.mark.parametrize("lands", [UNTIL_LATE, FROM_ELSEWHERE])
+def test_a_browser_that_shows_the_frame_before_is_sent_again(
+    server: ReviewServer, new_page: NewPage, lands: str
+) -> None:
+    page = early(new_page, server.url, lands)
+    page.evaluate(
+        "window.said = []; const p = document.querySelector('#reviewer').shadowRoot.querySelector('.place');"
+        "new MutationObserver(() => window.said.push(p.textContent)).observe(p, { childList: true })"
+    )
+    seen(page, 0)
+    for k in range(1, 6):
+        page.keyboard.press("ArrowRight")
+        seen(page, k)
+    assert [t for t in page.evaluate("window.said") if "of" in t] == [
+        f"{TIMES[k]:.3f} s · frame {k} of {len(TIMES)}" for k in range(1, 6)
+    ]
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    seen(page, 3)
+    page.keyboard.press("s")
+    assert time_of(page, 0).input_value() == f"{TIMES[3]:.3f}"
+
+
+def test_a_browser_that_cannot_show_a_frame_says_so(server: ReviewServer, new_page: NewPage) -> None:
+    page = early(new_page, server.url, NEVER)
+    for k in (1, 2):
+        page.keyboard.press("ArrowRight")
+        seen(page, k)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".doubt")).to_have_text(
+        "The picture is another frame: frame 3 was asked for, and this browser shows frame 2."
+    )
+    expect(page.locator(".place")).to_have_text(f"{TIMES[2]:.3f} s · frame 2 of {len(TIMES)}, not 3")
+    assert pictured(page) == 2
+    page.keyboard.press("s")  # what is seen is marked
+    assert time_of(page, 0).input_value() == f"{TIMES[2]:.3f}"
+    page.keyboard.press("ArrowRight")  # one gets past it
+    seen(page, 4)
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".place")).to_contain_text("not 3")
+
+
+def test_a_browser_that_does_not_tell_its_frames_says_no_number_for_certain(
+    server: ReviewServer, new_page: NewPage
+) -> None:
+    page = new_page()
+    page.add_init_script("delete HTMLVideoElement.prototype.requestVideoFrameCallback")
+    opened(page, server.url)
+    expect(page.locator(".doubt")).to_contain_text("does not say which frame it shows")
+    for k in (1, 2, 3, 4):
+        page.keyboard.press("ArrowRight")
+        expect(page.locator(".place")).to_have_text(f"{TIMES[k]:.3f} s · about frame {k} of {len(TIMES)}")
+    page.keyboard.press(" ")
+    expect(page.locator(".place")).not_to_contain_text("frame 4 of")
+    page.keyboard.press(" ")
+    expect(page.get_by_label("Play or pause (space)")).to_have_text("▶")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator(".place")).to_contain_text("about frame")
+
+
+def test_keys_wait_until_the_clip_is_shown(server: ReviewServer, folder: Path, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    open_clip(page, "c")
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if json.loads(route.request.post_data)["op"] in ("clip", "save"):
+            held.append(route)
+        else:
+            route.continue_()
+
+    def until(count: int) -> None:
+        deadline = time.monotonic() + 60
+        while len(held) < count and time.monotonic() < deadline:
+            page.wait_for_timeout(20)
+        assert len(held) == count
+
+    def type_all() -> None:
+        for key in ("ArrowRight", "s", "2", "x", "Control+z", "Control+s", "Enter", "l"):
+            page.keyboard.press(key)
+
+    page.route("**/ask", hold)
+    page.keyboard.press("Enter")  # accepted: a save, then the next clip
+    until(1)
+    type_all()
+    page.locator(".event .tools button").first.click(force=True)
+    held[0].continue_()
+    until(2)
+    expect(page.locator("h1")).to_have_text("tidy/c")
+    type_all()
+    held[1].continue_()
+    expect(page.locator("h1")).to_have_text("tidy/b")
+    page.wait_for_timeout(100)
+    assert len(held) == 2
+    page.unroute("**/ask")
+    expect(page.locator(".unsaved")).to_have_count(0)
+    clips = saved(folder)
+    assert clips["tidy/c"].boundaries == (TIMES[10], TIMES[25], TIMES[40])
+    assert [len(c.extra.get("corrections", ())) for c in clips.values()] == [0, 0, 1]
+    expect(page.locator(".message")).to_be_hidden()
+    seen(page, 0)
+    page.keyboard.press("ArrowRight")  # and now they count
+    seen(page, 1)
+
+
+def test_a_clip_that_does_not_come_leaves_the_one_that_is_shown(server: ReviewServer, new_page: NewPage) -> None:
+    page = opened(new_page(quiet=False), server.url)
+    open_clip(page, "a")
+    page.route("**/ask", lambda route: route.abort())
+    page.keyboard.press("ArrowDown")
+    page.locator('.line[title^="tidy/b:"]').click()
+    expect(page.locator(".banner")).to_contain_text("has ended")
+    page.unroute("**/ask")
+    expect(page.locator('.line[aria-selected="true"] b')).to_have_text("a")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("s")
+    assert time_of(page, 0).input_value() == f"{TIMES[1]:.3f}"
+
+
+@pytest.mark.parametrize("place", ["page", "cell"])
+def test_a_click_gives_the_keyboard_back(server: ReviewServer, new_page: NewPage, place: str) -> None:
+    page = new_page()
+    if place == "cell":  # as in a notebook, the reviewer hears its own keys alone
+        page.route("**/page.js", lambda route: route.fulfill(
+            content_type="text/javascript", body='import { mount, http } from "./reviewer.js";'
+            'mount(document.getElementById("reviewer"), http("."), "cell");'))  # fmt: skip
+    opened(page, server.url)
+    open_clip(page, "a")
+    named = page.get_by_label
+    clicked = [
+        named("One frame on (→)"), named("One frame back (←)"), named("Play or pause (space)"), named("Zoom in"),
+        named("Missing an event"), page.get_by_text("Missing an event"), named("Missing an event"),
+        page.locator(".list"),
+        page.locator(".answers > summary"), page.locator(".answers > summary"), page.locator(".event").nth(1),
+        named(f"It does not happen: {LABELS[1]}"), named("Undo"), named("Redo"), named("Undo"), page.locator("h1"),
+        page.locator("video"), named("Export and import"), named("Export and import"),
+    ]  # fmt: skip
+    for number, target in enumerate(clicked):
+        target.click()
+        if target is clicked[2]:
+            page.keyboard.press("b")
+        page.keyboard.press("2")
+        seen(page, 25)
+        page.keyboard.press("ArrowRight")
+        seen(page, 26)
+        page.keyboard.press(" ")
+        expect(page.get_by_label("Play or pause (space)"), str(number)).to_have_text("❚❚")
+        page.keyboard.press(" ")
+        expect(page.get_by_label("Play or pause (space)")).to_have_text("▶")
+    page.get_by_role("button", name="?").click()
+    page.get_by_role("button", name="Close", exact=True).last.click()
+    page.get_by_label("Status").click()
+    page.keyboard.press("Escape")
+    page.get_by_label("Find a clip").fill("tidy")
+    page.get_by_label("Find a clip").press("Enter")
+    for at, event in ((10, "1"), (40, "3")):
+        page.keyboard.press(event)
+        seen(page, at)
+    time_of(page, 2).fill("f42")
+    time_of(page, 2).press("Control+s")  # what was typed is saved
+    expect(page.locator(".banner")).to_contain_text("Saved tidy/a")
+    expect(page.locator(".saves")).to_contain_text(f"{TIMES[42]:.2f} s")
+    page.keyboard.press("1")
+    seen(page, 10)
+
+
+def test_a_key_that_is_held_down_saves_one_clip(server: ReviewServer, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    for _ in range(5):  # without a release, as a keyboard repeats
+        page.keyboard.down("Enter")
+        page.wait_for_timeout(100)
+    page.keyboard.up("Enter")
+    expect(page.locator(".count")).to_have_text(re.compile("[01] of 3 reviewed"))
