@@ -157,12 +157,12 @@ def find_recordings(
 
 
 def _fusing(
-    recordings: Sequence[Footage], rate: float | None, inverted: bool, say: Say
+    recordings: Sequence[Footage], rate: float | None, gripper: Sequence[str] | str, inverted: bool, say: Say
 ) -> Callable[[list[Found]], list[Found]]:
     """What moves the events found to the gripper's transitions. The signals are read before a model is asked."""
     from tempoloc_nb.formats.gripper import fuse_each, recording_signals
 
-    signals = recording_signals(recordings, rate=rate, inverted=inverted)
+    signals = recording_signals(recordings, rate=rate, gripper=gripper, inverted=inverted, say=say)
     return lambda found: list(fuse_each(found, signals, say=say))
 
 
@@ -173,15 +173,17 @@ def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str
 def localize(
     videos: Footage | str | Sequence[Footage | str], events: Sequence[str] | Task | str, *,
     episode: Sequence[str | int] | str | int = (), camera: str | None = None, flip: bool | None = None,
-    rate: float | None = None, fuse: bool = False, inverted: bool = False, say: Say = silent, **options: Any,
+    rate: float | None = None, fuse: bool = False, gripper: Sequence[str] | str = (), inverted: bool = False,
+    say: Say = silent, **options: Any,
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
 
     Each of `videos` is a video, a folder of videos (in a list), a LeRobot dataset, or an HDF5 file with images.
     `episode` (names or numbers), `camera`, `flip` and `rate` choose from a dataset, as `Choice` says. `fuse` moves each
-    event to the transition of the dataset's gripper that fits it (`inverted`: larger is more closed, in a LeRobot
-    dataset). `say` gets a line about each step. `events` and the other options are those of `inference.find.localize`:
-    model, engine, trials, fps and more. Raises `TempolocError` as that and `find_recordings` do.
+    event to the transition of the dataset's gripper that fits it: the one that `gripper` names, once an arm, read the
+    other way round where it is `inverted`. `say` gets a line about each step. `events` and the other options are those
+    of `inference.find.localize`: model, engine, trials, fps and more. Raises `TempolocError` as that and
+    `find_recordings` do.
     """
     episodes = (episode,) if isinstance(episode, str | int) else tuple(episode)
     choice = Choice(episodes, camera, flip, rate)
@@ -189,8 +191,8 @@ def localize(
         videos = [videos]
     if isinstance(videos, str | Path | FrameSource):
         check_choice(choice, False)
-        fused = _fusing(video_files([videos]), rate, inverted, say) if fuse else list
+        fused = _fusing(video_files([videos]), rate, gripper, inverted, say) if fuse else list
         return fused([localize_footage(videos, events, say=say, **options)])[0]
     recordings = find_recordings(videos, choice, say)
-    fused = _fusing(recordings, rate, inverted, say) if fuse else list
+    fused = _fusing(recordings, rate, gripper, inverted, say) if fuse else list
     return fused(localize_footage(recordings, events, say=say, **options))
