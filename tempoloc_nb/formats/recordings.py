@@ -82,7 +82,7 @@ def is_dataset(path: Path) -> bool:
 
 
 def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
-    from tempoloc_nb.formats.hdf5_frames import DemoFrames, read_demo_file
+    from tempoloc_nb.formats.hdf5_frames import DemoFrames, check_frames, read_demo_file
 
     found = read_demo_file(path, choice.rate)
     camera = pick_camera(found.cameras, choice.camera, path.name)
@@ -95,8 +95,10 @@ def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
         notes.append("turned upright" + (", as the file says (--no-flip)" if choice.flip is None else ""))
     elif choice.flip is None:
         notes.append("taken as upright (else --flip)")
+    frames = [DemoFrames(path, name, camera, found.rate, flip) for name in names]
+    check_frames(frames)
     say(f"{path.name}: {'; '.join(notes)}")
-    return [DemoFrames(path, name, camera, found.rate, flip) for name in names]
+    return list[FrameSource](frames)
 
 
 def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
