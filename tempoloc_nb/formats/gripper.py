@@ -69,11 +69,12 @@ def _hand(demo: Any) -> Floats | None:
     poses = demo.get(f"{INFO}/eef_pose")
     if hasattr(poses, "keys") and len(poses) == 1:
         (own,) = poses.values()
-        if own.shape == (len(demo["actions"]), 4, 4):
+        if getattr(own, "shape", ()) == (len(demo["actions"]), 4, 4):
             return np.asarray(own[:, :3, 3], dtype=np.float64)
     names = [name for name in demo.get("obs", {}) if name.endswith("eef_pos")]
-    places = np.asarray(demo["obs"][names[0]], dtype=np.float64) if len(names) == 1 else None
-    return places if places is not None and places.shape == (len(demo["actions"]), 3) else None
+    places: Any = demo["obs"][names[0]] if len(names) == 1 else None
+    fits = getattr(places, "shape", ()) == (len(demo["actions"]), 3) and places.dtype.kind in "fiu"
+    return np.asarray(places, dtype=np.float64) if fits else None
 
 
 def _of_demos(path: Path, clips: Iterable[Clip], rate: float | None, how: Reading) -> Iterator[tuple[str, Signal]]:

@@ -32,7 +32,7 @@ from tempoloc_nb.formats.gripper_columns import (
     pick_grippers,
 )
 from .hdf5 import demo_name, eefs_of, steps_of
-from .hdf5_rules import SIGNALS
+from .hdf5_rules import MOST_NUMBERS, SIGNALS
 from ..scoring.metrics import Floats
 
 ACTIONS = "actions"
@@ -80,7 +80,8 @@ def read_columns(demo: Any, columns: Iterable[Column]) -> Rows:
         if column.group not in groups:
             item = demo.get(column.group)
             fits = getattr(item, "ndim", 0) in (1, 2) and steps <= item.shape[0] <= steps + 1
-            if not fits or item.dtype.kind not in "fiu" or (item.shape[1:] or (1,))[0] <= column.place:
+            fits = fits and item.size <= MOST_NUMBERS and item.dtype.kind in "fiu"
+            if not fits or (item.shape[1:] or (1,))[0] <= column.place:
                 raise TempolocError(f"{where} has no numbers {column} for its {steps} actions")
             groups[column.group] = np.asarray(item[:steps], dtype=np.float64).reshape(steps, -1)
         values = groups[column.group][:, column.place]

@@ -18,7 +18,7 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..formats.gripper import opening_of, read_gripper
 from ..formats.hdf5 import control_rate, held_file, opened_demos
-from ..formats.hdf5_rules import SIGNALS, Layout, natural, signal_of
+from ..formats.hdf5_rules import MOST_NUMBERS, MOST_STEPS, SIGNALS, Layout, natural, signal_of
 from ..inference.no_video import clip_duration
 from ..inference.signals import Signal, signal_at
 
@@ -92,9 +92,11 @@ def _datasets(group: Any, name: str) -> dict[str, Any]:
 
 def _numbers(item: Any) -> Steps:
     """The values of a dataset; raises `ValueError` for what holds no finite numbers."""
-    values = np.asarray(item)
-    if values.dtype.kind not in "biuf" or values.ndim == 0:
+    if item.dtype.kind not in "biuf" or not item.shape:
         raise ValueError("holds no numbers")
+    if item.shape[0] > MOST_STEPS or item.size > MOST_NUMBERS:
+        raise ValueError(f"claims the shape {item.shape}, which no demonstration has")
+    values = np.asarray(item)
     if not np.isfinite(values := values.astype(np.float64)).all():
         raise ValueError("holds NaN or infinity")
     return values
@@ -200,7 +202,10 @@ def _shown_layout(data: Any) -> Layout:
 def _clip_labels(
     clip: Clip, names: Sequence[str], seconds: float, rate: float, gripper: Signal | None
 ) -> DemoLabels:
-    steps = round(seconds * clip.label_scale * rate)
+    if (length := seconds * clip.label_scale * rate) > MOST_STEPS:
+        said = f"{clip.clip} lasts {seconds:g} s, {length:g} steps: the most are {MOST_STEPS}"
+        raise TempolocError(f"{said}; its duration is in seconds")
+    steps = round(length)
     rises = (round(t * rate) for t in clip.source_boundaries)
     signals = {name: signal_of(rise, steps).astype(np.float64) for name, rise in zip(names, rises, strict=True)}
     return DemoLabels(clip.clip, steps, rate, signals, gripper=gripper)
