@@ -25,6 +25,7 @@ from tempoloc_nb.formats.gripper_columns import (
     arms_of,
     choose_grippers,
     gripper_line,
+    name_turn,
     opening_in,
     pick_grippers,
 )
@@ -154,13 +155,13 @@ def _of_episodes(root: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tu
     wanted = {int(c.extra["episode_index"]): c.clip for c in clips if "episode_index" in c.extra}
     read = list(episode_rows(root, wanted, tuple(dict.fromkeys(c for g in grippers for c in g.columns))))
     chosen = choose_grippers(grippers, [rows for *_, rows in read], root.name, bool(how.names))
-    sign = -1 if how.inverted else 1
+    signs = {one: (name_turn(one.columns) or 1) * (-1 if how.inverted else 1) for one in chosen}
     for one in chosen if read else ():
-        openings = [opening_in(rows, one.columns) for *_, rows in read]
-        how.say(f"{root.name}: {gripper_line(one, openings, sign, known=False, inverted=how.inverted)}")
+        openings, known = [opening_in(rows, one.columns) for *_, rows in read], "name" if name_turn(one.columns) else ""
+        how.say(f"{root.name}: {gripper_line(one, openings, signs[one], known=known, inverted=how.inverted)}")
     chosen = chosen if how.names else chosen[:1]
     for episode, times, rows in read:
-        each = [opening_in(rows, c.columns) * (0 if c.idle else sign) for c in chosen]
+        each = [opening_in(rows, c.columns) * (0 if c.idle else signs[c]) for c in chosen]
         opening = np.stack(each, axis=1) if len(each) > 1 else each[0]
         yield wanted[episode], Signal(opening, times, arms=arms_of(chosen))
 

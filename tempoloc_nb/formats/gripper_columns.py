@@ -17,7 +17,7 @@ from ..scoring.metrics import Floats
 # %% auto #0
 __all__ = ['OPENING', 'FINGERS', 'WIDTH', 'OTHER', 'WAY', 'LEVELS', 'MIRRORED', 'RESTS', 'IDLE', 'Rows', 'Column', 'words_of',
            'is_opening', 'arm_of', 'Gripper', 'find_grippers', 'name_gripper', 'pick_grippers', 'mean_opening',
-           'range_of', 'opening_in', 'Chosen', 'choose_grippers', 'arms_of', 'gripper_line']
+           'range_of', 'opening_in', 'Chosen', 'choose_grippers', 'arms_of', 'name_turn', 'gripper_line']
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000005
 @dataclass(frozen=True, slots=True)
@@ -181,6 +181,8 @@ def name_gripper(text: str, columns: Sequence[Column], where: str) -> Gripper:
     if all(sides) and len(sides[0]) != len(sides[1]):
         raise TempolocError(f"{where}: {text!r} names numbers of the state and others of the action: name those of one")
     state, action = tuple(sides[0]), tuple(sides[1])
+    if not state and not action:
+        raise TempolocError(f"{where}: --gripper {text!r} names nothing: {WAY}")
     arms = {arm_of(f"{c.group} {c.name}") for c in (*state, *action)}
     return Gripper(arm.strip() or arm_of(rest) or (arms.pop() if len(arms) == 1 else ""), state, action)
 
@@ -280,14 +282,22 @@ def _is_idle(size: float, own: Chosen, each: Iterable[tuple[float, Chosen]]) -> 
     return size <= IDLE * most
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000014
-def gripper_line(chosen: Chosen, openings: Sequence[Floats], sign: int, *, known: bool, inverted: bool) -> str:
+def name_turn(columns: Iterable[Column]) -> int:
+    """1 where the columns' names say open, −1 where they say closed; 0 where they say neither, or both."""
+    words = {word for c in columns for word in words_of(c.name or c.group)}
+    opened = bool(words & {"open", "opening", "openness", "aperture", "width"})
+    return opened - bool(words & {"close", "closed", "closing"})
+
+
+def gripper_line(chosen: Chosen, openings: Sequence[Floats], sign: int, *, known: str, inverted: bool) -> str:
     """What is read as a gripper, which way it goes, what says so, and whether it is closed at first.
 
-    `openings` (T,) are those of the recordings as they are in the file; `sign` turns them.
+    `openings` (T,) are those of the recordings as they are in the file; `sign` turns them. `known` is what says which
+    way the numbers go, "" if nothing does.
     """
     if chosen.idle:
         return f"the gripper {chosen} does not move, or hardly: nothing is read from it"
-    why = "as --inverted says" if inverted else "as its command says" if known else "else --inverted"
+    why = "as --inverted says" if inverted else f"as its {known} says" if known else "else --inverted"
     whose = f"gripper of the {chosen.arm} arm" if chosen.arm else "gripper"
     line = f"the {whose} is {chosen}; larger is more {'open' if sign > 0 else 'closed'} ({why})"
     each = [x * sign for x in openings if len(x)]

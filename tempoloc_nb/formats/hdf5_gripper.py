@@ -28,6 +28,7 @@ from tempoloc_nb.formats.gripper_columns import (
     choose_grippers,
     gripper_line,
     is_opening,
+    name_turn,
     opening_in,
     pick_grippers,
 )
@@ -38,7 +39,7 @@ from ..scoring.metrics import Floats
 ACTIONS = "actions"
 
 # %% auto #0
-__all__ = ['ACTIONS', 'WIDEST', 'MOST_ACTIONS', 'MOST_NEIGHBOURS', 'LAG', 'FOLLOWS', 'demo_columns', 'read_columns',
+__all__ = ['ACTIONS', 'WIDEST', 'MOST_ACTIONS', 'MOST_NEIGHBOURS', 'LAG', 'FOLLOWS', 'SWITCH', 'demo_columns', 'read_columns',
            'own_command', 'command_turn', 'joint_turn', 'read_openings']
 
 # %% ../../nbs/55_formats/128_hdf5_gripper.ipynb #b1000006
@@ -119,6 +120,7 @@ def own_command(demo: Any, arm: str, columns: Sequence[Column]) -> Column | None
 # %% ../../nbs/55_formats/128_hdf5_gripper.ipynb #b100000a
 LAG = 10  # steps by which fingers are behind their command, at most
 FOLLOWS = 0.5  # correlation with the command
+SWITCH = 0.8  # of the steps are as near to one end of a switch's range
 
 
 def command_turn(demo: Any, command: Floats) -> int:
@@ -156,12 +158,18 @@ def _grippers(demo: Any, columns: Sequence[Column], names: Sequence[str], where:
     found = pick_grippers(columns, names, where)
     if not found:
         command = own_command(demo, "", columns)
-        if command is None:
+        if command is None or not (command.place == 6 or _is_switch(read_columns(demo, [command])[command])):
             raise TempolocError(f"{where}: nothing says which of its numbers is the gripper: {WAY}")
         return (Gripper("", (), (command,)),)
     return tuple(
         replace(g, action=(own,)) if not g.action and (own := own_command(demo, g.arm, columns)) else g for g in found
     )
+
+
+def _is_switch(command: Floats) -> bool:
+    """Whether a command (T,) is nearly always at one of two ends, as a gripper's is; a joint's is not."""
+    away = np.minimum(command - command.min(), command.max() - command)
+    return bool(np.mean(away <= (1 - SWITCH) * np.ptp(command)) >= SWITCH)
 
 
 def _turn(demos: Iterable[Any], chosen: Chosen) -> int:
@@ -175,6 +183,12 @@ def _turn(demos: Iterable[Any], chosen: Chosen) -> int:
             turns.add(joint_turn(demo, opening, own_command(demo, chosen.arm, demo_columns(demo))))
     turns.discard(0)
     return turns.pop() if len(turns) == 1 else 0
+
+
+def _contradicts(demos: Sequence[Any], chosen: Chosen) -> bool:
+    """Whether a gripper's own command, which does not say which way its numbers go, moves; it should have said it."""
+    own = own_command(demos[0], chosen.arm, demo_columns(demos[0]))
+    return any(np.ptp(read_columns(demo, [own])[own]) > 0 for demo in demos) if own else False
 
 
 def _neighbours(demo: Any) -> Iterator[Any]:
@@ -202,12 +216,14 @@ def read_openings(
     openings: list[list[Floats]] = [[] for _ in demos]
     for one in chosen:
         moves = not one.idle
-        turn = _turn(demos, one) or (_turn(_neighbours(demos[0]), one) if moves else 0)
-        if not turn and not names and moves and not inverted:
+        by_command = _turn(demos, one) or (_turn(_neighbours(demos[0]), one) if moves else 0)
+        turn = by_command or name_turn(one.columns)
+        if not turn and not names and moves and not inverted and _contradicts(demos, one):
             raise TempolocError(f"{file}: nothing says whether {one} is larger when the gripper is more open: {WAY}")
         sign = (turn or 1) * (-1 if inverted else 1)
+        known = "command" if by_command else "name" if turn else ""
         found = [opening_in(values, one.columns) for values in rows]
-        say(f"{file}: {gripper_line(one, found, sign, known=bool(turn), inverted=inverted)}")
+        say(f"{file}: {gripper_line(one, found, sign, known=known, inverted=inverted)}")
         for each, opening in zip(openings, found, strict=True):
             each.append(opening * (sign if moves else 0))
     kept = chosen if names else chosen[:1]

@@ -273,3 +273,47 @@ def test_numbers_that_are_missing_or_not_finite_are_said(tmp_path: Path) -> None
     assert read_gripper(path, [CLIP])[CLIP.clip].opening.tolist() == (1 - 2 * CLOSED).tolist()  # the command
     with pytest.raises(TempolocError, match=r"has no 'robot0_gripper_qpos' for --gripper"):
         read_gripper(path, [CLIP], gripper="robot0_gripper_qpos")
+
+
+def test_a_name_may_say_which_way_its_numbers_go(tmp_path: Path) -> None:
+    lines: list[str] = []
+    rows = np.stack([FOLLOWS, 1 - FOLLOWS], 1)
+    for i, name in enumerate(("gripper_closed", "gripper_open")):
+        root = write_dataset(tmp_path / name, ["waist", name], rows[:, [1, 0]] if i == 0 else rows)
+        assert kinds(root, EPISODE, say=lines.append) == ["close", "open"]
+        assert lines[-1].endswith(("is more closed (as its name says)", "is more open (as its name says)")[i])
+        assert kinds(root, EPISODE, inverted=True) == ["open", "close"]
+
+
+def test_an_arm_without_a_gripper_is_asked_about(tmp_path: Path) -> None:
+    path = tmp_path / "d.hdf5"
+    with h5py.File(path, "w") as file:
+        file["data/demo_0/actions"] = np.sin(STEPS[:, None] / [9, 8, 7, 6, 5, 4])  # six joints
+        file["data/demo_0/obs/robot0_joint_pos"] = np.zeros((120, 6))
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+    with pytest.raises(TempolocError, match="nothing says which of its numbers is the gripper: name it with --gripper"):
+        read_gripper(path, [CLIP])
+    for name in ("", ",", "left="):
+        with pytest.raises(TempolocError, match=r"--gripper .* names nothing"):
+            read_gripper(path, [CLIP], gripper=(name,))
+
+
+@pytest.mark.parametrize("name", ["finger_width", "jaw", "Claw.pos", "hand_index_joint", "aperture", "GripperPosition"])
+def test_other_words_for_a_gripper(tmp_path: Path, name: str) -> None:
+    rows = np.stack([STEPS, STEPS, 1 - FOLLOWS, STEPS], 1)
+    root = write_dataset(tmp_path / "a", ["gripper_x", "hand_yaw", name, "gripper_velocity"], rows)
+    assert kinds(root, EPISODE) == ["close", "open"]
+
+
+@pytest.mark.parametrize("width", [7, 12], ids=["a command that rests", "no command of its own"])
+def test_joints_without_a_command_are_marked_as_taken_for_open(tmp_path: Path, width: int) -> None:
+    lines: list[str] = []
+    path = tmp_path / "d.hdf5"
+    with h5py.File(path, "w") as file:
+        file["data/demo_0/actions"] = np.zeros((120, 7)) if width == 7 else np.tile(2 * CLOSED - 1, (12, 1)).T
+        file["data/demo_0/obs/robot0_gripper_qpos"] = np.stack([0.04 * (1 - FOLLOWS), -0.04 * (1 - FOLLOWS)], 1)
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+    assert kinds(path, say=lines.append) == ["close", "open"]
+    assert lines[0].endswith("larger is more open (else --inverted)")
+    assert kinds(path, inverted=True, say=lines.append) == ["open", "close"]
+    assert lines[1].endswith("is more closed (as --inverted says); so it is closed at the start of 1 of 1")
