@@ -207,7 +207,7 @@ def _clip_labels(
         raise TempolocError(f"{said}; its duration is in seconds")
     steps = round(length)
     rises = (round(t * rate) for t in clip.source_boundaries)
-    signals = {name: signal_of(rise, steps).astype(np.float64) for name, rise in zip(names, rises, strict=True)}
+    signals = {name: signal_of(rise, steps, np.int8) for name, rise in zip(names, rises, strict=True)}
     return DemoLabels(clip.clip, steps, rate, signals, gripper=gripper)
 
 
