@@ -298,7 +298,7 @@ def gripper_line(chosen: Chosen, openings: Sequence[Floats], sign: int, *, known
     if chosen.idle:
         return f"the gripper {chosen} does not move, or hardly: nothing is read from it"
     why = "as --inverted says" if inverted else f"as its {known} says" if known else "else --inverted"
-    whose = f"gripper of the {chosen.arm} arm" if chosen.arm else "gripper"
+    whose = f"gripper of the {chosen.arm} arm" if chosen.arm in ("left", "right") else "gripper"
     line = f"the {whose} is {chosen}; larger is more {'open' if sign > 0 else 'closed'} ({why})"
     each = [x * sign for x in openings if len(x)]
     low, high = min(x.min() for x in each), max(x.max() for x in each)
