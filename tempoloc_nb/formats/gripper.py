@@ -20,6 +20,7 @@ from ..core.files import write_jsonl
 from ..core.outputs import check_output
 from tempoloc_nb.formats.gripper_columns import (
     WAY,
+    WIDEST,
     Column,
     Rows,
     arms_of,
@@ -93,7 +94,10 @@ def _of_demos(path: Path, clips: Iterable[Clip], rate: float | None, how: Readin
 def _names_of(feature: Mapping[str, Any], width: int) -> list[str]:
     """The names of a feature's numbers; "" for each where there is not one for each."""
     def flat(names: Any) -> Iterator[str]:
-        for part in names.values() if isinstance(names, dict) else names or ():
+        if isinstance(names, dict):  # of lists, {"motors": [...]}, or of places, {"gripper": 3}
+            places = all(isinstance(place, int) for place in names.values())
+            names = sorted(names, key=names.__getitem__) if places else names.values()
+        for part in names or ():
             yield from flat(part) if isinstance(part, dict | list | tuple) else [str(part)]
 
     found = list(flat(feature.get("names")))
@@ -104,9 +108,9 @@ def episode_columns(features: Mapping[str, Mapping[str, Any]]) -> list[Column]:
     """The columns of state and action in the features of a LeRobot dataset, the state's first."""
     found = []
     for group, feature in features.items():
-        shape = [int(n) for n in feature.get("shape") or ()]
-        numbers = re.match(r"u?int|float", str(feature.get("dtype"))) and len(shape) < 2
-        if numbers and re.match(r"observation|action", group):
+        shape = feature.get("shape") or []
+        small = len(shape) < 2 and all(isinstance(n, int) and n <= WIDEST for n in shape)
+        if small and re.match(r"u?int|float", str(feature.get("dtype"))) and re.match(r"observation|action", group):
             width = shape[0] if shape else 1
             found += [Column(group, i, n, alone=width == 1) for i, n in enumerate(_names_of(feature, width))]
     return sorted(found, key=lambda c: c.is_action)

@@ -15,11 +15,15 @@ from ..core.errors import TempolocError
 from ..scoring.metrics import Floats
 
 # %% auto #0
-__all__ = ['OPENING', 'FINGERS', 'WIDTH', 'OTHER', 'WAY', 'LEVELS', 'MIRRORED', 'RESTS', 'IDLE', 'Rows', 'Column', 'words_of',
-           'is_opening', 'arm_of', 'Gripper', 'find_grippers', 'name_gripper', 'pick_grippers', 'mean_opening',
-           'range_of', 'opening_in', 'Chosen', 'choose_grippers', 'arms_of', 'name_turn', 'gripper_line']
+__all__ = ['WIDEST', 'OPENING', 'FINGERS', 'WIDTH', 'OTHER', 'WAY', 'LEVELS', 'MIRRORED', 'RESTS', 'IDLE', 'Rows', 'Column',
+           'words_of', 'is_opening', 'arm_of', 'Gripper', 'find_grippers', 'name_gripper', 'pick_grippers',
+           'mean_opening', 'range_of', 'opening_in', 'Chosen', 'choose_grippers', 'arms_of', 'name_turn',
+           'gripper_line']
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000005
+WIDEST = 1000  # numbers in a group; more are no joints
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One number of a recording's rows: the feature or data set `group` that it is in, its place there, and its name.

@@ -19,6 +19,7 @@ import numpy as np
 from ..core.errors import TempolocError
 from tempoloc_nb.formats.gripper_columns import (
     WAY,
+    WIDEST,
     Chosen,
     Column,
     Gripper,
@@ -39,13 +40,10 @@ from ..scoring.metrics import Floats
 ACTIONS = "actions"
 
 # %% auto #0
-__all__ = ['ACTIONS', 'WIDEST', 'MOST_ACTIONS', 'MOST_NEIGHBOURS', 'LAG', 'FOLLOWS', 'SWITCH', 'demo_columns', 'read_columns',
+__all__ = ['ACTIONS', 'MOST_ACTIONS', 'MOST_NEIGHBOURS', 'LAG', 'FOLLOWS', 'SWITCH', 'demo_columns', 'read_columns',
            'own_command', 'command_turn', 'joint_turn', 'read_openings']
 
 # %% ../../nbs/55_formats/128_hdf5_gripper.ipynb #b1000006
-WIDEST = 1000  # numbers in a row; more are no joints
-
-
 def _columns_in(group: Any, path: str, steps: int) -> list[Column]:
     """The columns of the arrays of numbers in a group, below which poses for a generator are left out."""
     found: list[Column] = []
