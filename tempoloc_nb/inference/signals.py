@@ -31,11 +31,11 @@ KINDS: tuple[Kind, ...] = ("close", "open")
 EventKind = Kind | Literal["start"]  # a skill's start is no transition of the gripper
 
 # %% auto #0
-__all__ = ['Kind', 'KINDS', 'EventKind', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'DONE', 'VERBS', 'Told', 'EVENT_KINDS',
-           'ARM', 'LEAST_HOLD', 'NEAR', 'LEAD', 'GRID', 'SMOOTH', 'Boundaries', 'Signal', 'signal_at', 'Transition',
-           'find_transitions', 'event_kinds', 'read_told', 'event_arms', 'is_by', 'gripper_rule', 'arrival', 'approach',
-           'slowing', 'with_starts', 'objects_of', 'starts_of', 'pixel_motion', 'motion_minima', 'gripper_answers',
-           'signal_rows', 'motion_answers']
+__all__ = ['Kind', 'KINDS', 'EventKind', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'UPDATES', 'LEAST_READ', 'FEWEST_READ',
+           'LONGEST_READ', 'DONE', 'VERBS', 'Told', 'EVENT_KINDS', 'ARM', 'LEAST_HOLD', 'NEAR', 'LEAD', 'GRID',
+           'SMOOTH', 'Boundaries', 'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'read_told',
+           'event_arms', 'is_by', 'gripper_rule', 'arrival', 'approach', 'slowing', 'with_starts', 'objects_of',
+           'starts_of', 'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ SPEED = 0.5  # ranges a second, slower is creeping
 LEAST_CHANGE = 0.2  # of the range
 SCALE = (2.0, 98.0)  # percentiles that are the range
 JOINED = 0.1  # s: a shorter pause does not end a run
+UPDATES = 1.5  # readings of a slow sensor; a shorter pause does not end a run either
+LEAST_READ, FEWEST_READ, LONGEST_READ = 0.01, 5, 0.5  # of the range; how many; s between two readings while it moves
 DONE: Mapping[Kind, float] = {"close": 0.93, "open": 0.05}  # share of the run at which fingers touch, and come free
 
 
@@ -107,12 +109,24 @@ class Transition:
     arm: str = ""
 
 # %% ../../nbs/45_inference/75_signals.ipynb #a8479c0a
-def _runs(moving: npt.NDArray[np.bool_], times: Floats) -> Iterator[tuple[int, int]]:
-    """First and last sample of each stretch in which `moving` (F − 1,) is true, short pauses included."""
+def _pause(opening: Floats, times: Floats, size: float) -> float:
+    """The longest pause (s) within a run: `JOINED`, or more where the sensor is slower than the rows.
+
+    A hand that is read nine times a second is in the same place in three rows of four. Changes of less than a hundredth
+    of the range, `size`, are no readings.
+    """
+    read = times[1:][np.abs(np.diff(opening)) > LEAST_READ * size]
+    gaps = np.diff(read)
+    gaps = gaps[gaps <= LONGEST_READ]
+    return max(JOINED, UPDATES * float(np.median(gaps))) if len(gaps) >= FEWEST_READ else JOINED
+
+
+def _runs(moving: npt.NDArray[np.bool_], times: Floats, pause: float = JOINED) -> Iterator[tuple[int, int]]:
+    """First and last sample of each stretch in which `moving` (F − 1,) is true, pauses (s) included."""
     edges = np.diff(np.concatenate([[0], moving.astype(np.int8), [0]]))
     first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     if len(first):
-        apart = np.flatnonzero(times[first[1:]] - times[last[:-1]] > JOINED)
+        apart = np.flatnonzero(times[first[1:]] - times[last[:-1]] > pause)
         yield from zip(first[np.r_[0, apart + 1]].tolist(), last[np.r_[apart, len(last) - 1]].tolist(), strict=True)
 
 
@@ -163,10 +177,10 @@ def _of_gripper(arm: str, opening: Floats, times: Floats, speed: float, least: f
     if not high > low:
         return
     x = (opening - low) / (high - low)
-    rate = np.diff(x) / np.diff(times)
+    rate, pause = np.diff(x) / np.diff(times), _pause(opening, times, high - low)
     found = []
     for kind, way in zip(KINDS, (-1.0, 1.0), strict=True):
-        for a, b in _runs(way * rate > speed, times):
+        for a, b in _runs(way * rate > speed, times, pause):
             if (change := float(way * (x[b] - x[a]))) >= least:
                 time = _instant(x[a : b + 1], times[a : b + 1], DONE[kind])
                 found.append((change, Transition(kind, float(times[a]), float(times[b]), time, arm=arm)))
