@@ -134,8 +134,8 @@ def episode_rows(
             rows = {c: values[c.group][index == episode, c.place : c.place + 1] for c in columns}
             for column, found in rows.items():
                 if not found.shape[1] or not np.isfinite(found).all():
-                    odd = "holds NaN or infinity" if found.shape[1] else "is not in the rows"
-                    raise TempolocError(f"{root.name}: {column} {odd} in episode {episode}: leave it out")
+                    odd = "lacks a number" if found.shape[1] else "is not in the rows"
+                    raise TempolocError(f"{root.name}, episode {episode}: {column} {odd}: leave it out")
             own = times[index == episode].astype(np.float64)
             yield episode, own - own[0], {c: found[:, 0] for c, found in rows.items()}
 
