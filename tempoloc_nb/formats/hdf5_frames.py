@@ -25,7 +25,8 @@ from ..video.files import FrameSource, Image, VideoInfo
 
 # %% auto #0
 __all__ = ['NOT_PICTURES', 'SIDE', 'FILES', 'SAMPLE', 'SPARE', 'LEVELS', 'BLOCK', 'FILE_BYTES', 'image_counts', 'cameras_of',
-           'find_levels', 'is_upside_down', 'DemoFrames', 'check_frames', 'DemoFile', 'read_demo_file']
+           'find_levels', 'scaled', 'decoded', 'is_upside_down', 'DemoFrames', 'check_frames', 'DemoFile',
+           'read_demo_file']
 
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #f3793483
 NOT_PICTURES = re.compile(r"depth|segment|_seg|normal|mask", re.I)
@@ -119,6 +120,31 @@ def _levels_of(array: Any, where: str) -> tuple[float, float]:
         )
     return found
 
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #e3000004
+def scaled(raw: npt.NDArray[Any], levels: tuple[float, float], where: str) -> Image:
+    """One image of an array as (height, width, 3), uint8; raises `TempolocError` for values outside of the levels."""
+    image = (raw if _channels((1, *raw.shape)) == 3 else raw.transpose(1, 2, 0))[..., :3]
+    if image.dtype == np.uint8:
+        return image
+    black, white = levels
+    share = (image.astype(np.float64) - black) / (white - black)
+    if not (share.min() >= -SPARE and share.max() <= 1 + SPARE):
+        raise TempolocError(f"{where} has values outside of {black:g} to {white:g}")
+    return np.asarray((share.clip(0, 1) * 255).round(), dtype=np.uint8)
+
+
+def decoded(raw: Any, where: str) -> Image:
+    """One image of a row that is a file, as (height, width, 3), uint8; raises `TempolocError` if it cannot be read."""
+    try:
+        with Picture.open(io.BytesIO(_bytes_of(raw)), formats=("JPEG", "PNG")) as picture:
+            if picture.mode[:1] in "IF":
+                raise TempolocError(f"{where} holds pictures of more than 8 bits: convert a copy")
+            if max(picture.size) > SIDE[1]:
+                raise TempolocError(f"{where} holds pictures of {picture.size}: that is too large")
+            return np.asarray(picture.convert("RGB"))
+    except (OSError, SyntaxError, Picture.DecompressionBombError):
+        raise TempolocError(f"{where} is no JPEG or PNG that can be read") from None
+
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #ddf44ce7
 def is_upside_down(data: Any) -> bool:
     """Whether a file says that its images have the lowest row first."""
@@ -143,7 +169,8 @@ class DemoFrames(FrameSource):
             self.check(data)
             array = self._array(data)
             n, axis = len(array), _channels(array.shape)
-            size = self._decoded(array[0], 0).shape if axis is None else array.shape[1 if axis == 3 else 2 :]
+            first = f"{self}: frame 0 of {self.camera}"
+            size = decoded(array[0], first).shape if axis is None else array.shape[1 if axis == 3 else 2 :]
             height, width = size[:2]
         return VideoInfo(
             path=self.path, width=width, height=height, fps=self.rate, n_frames=n, duration=n / self.rate,
@@ -174,11 +201,11 @@ class DemoFrames(FrameSource):
                 except OSError:
                     raise TempolocError(f"{self}: {self.camera} is damaged: copy the file again") from None
                 for k in some:
-                    raw, frame = found[k - some[0]], number * block + k
-                    image = self._decoded(raw, frame) if files else self._scaled(raw, frame, levels)
+                    raw, where = found[k - some[0]], f"{self}: frame {number * block + k} of {self.camera}"
+                    image = decoded(raw, where) if files else scaled(raw, levels, where)
                     shape = shape or image.shape
                     if image.shape != shape:
-                        raise TempolocError(f"{self}: frame {frame} of {self.camera} is of another size than the first")
+                        raise TempolocError(f"{where} is of another size than the first")
                     yield np.ascontiguousarray(image[::-1] if self.flip else image)
 
     def _array(self, data: Any) -> Any:
@@ -187,34 +214,11 @@ class DemoFrames(FrameSource):
             raise TempolocError(f"{self} has no images {self.camera}")
         return array
 
-    def _scaled(self, raw: npt.NDArray[Any], frame: int, levels: tuple[float, float]) -> Image:
-        """One image of an array as (height, width, 3), uint8."""
-        image = (raw if _channels((1, *raw.shape)) == 3 else raw.transpose(1, 2, 0))[..., :3]
-        if image.dtype == np.uint8:
-            return image
-        black, white = levels
-        share = (image.astype(np.float64) - black) / (white - black)
-        if not (share.min() >= -SPARE and share.max() <= 1 + SPARE):
-            raise TempolocError(f"{self}: frame {frame} of {self.camera} has values outside of {black:g} to {white:g}")
-        return np.asarray((share.clip(0, 1) * 255).round(), dtype=np.uint8)
-
-    def _decoded(self, raw: Any, frame: int) -> Image:
-        """One image of a row that is a file, as (height, width, 3), uint8."""
-        try:
-            with Picture.open(io.BytesIO(_bytes_of(raw)), formats=("JPEG", "PNG")) as picture:
-                if picture.mode[:1] in "IF":
-                    raise TempolocError(f"{self}: {self.camera} holds pictures of more than 8 bits: convert a copy")
-                if max(picture.size) > SIDE[1]:
-                    raise TempolocError(f"{self}: {self.camera} holds pictures of {picture.size}: that is too large")
-                return np.asarray(picture.convert("RGB"))
-        except (OSError, SyntaxError, Picture.DecompressionBombError):
-            raise TempolocError(f"{self}: frame {frame} of {self.camera} is no JPEG or PNG that can be read") from None
-
     def files(self) -> tuple[Path, ...]:
         """The file."""
         return (self.path,)
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #e3000005
 def check_frames(frames: Sequence[DemoFrames]) -> None:
     """Raise `TempolocError` unless every one of these demonstrations of one file has an image for each step."""
     with held_file(frames[0].path), opened_demos(frames[0].path) as data:

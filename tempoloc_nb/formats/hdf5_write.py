@@ -195,7 +195,7 @@ def check_own(demo: Any, name: str, paths: Iterable[str], file: Path) -> None:
             if not hasattr(item, "keys"):
                 break
 
-
+# %% ../../nbs/55_formats/123_hdf5_write.ipynb #f4000003
 def check_places(path: Path, demos: Collection[str]) -> None:
     """Raise `TempolocError` unless the signals that these demonstrations have, and their groups, are in the file."""
     with held_file(path), opened_demos(path) as data:
