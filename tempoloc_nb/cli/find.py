@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,8 @@ from tempoloc_nb.cli.options import (
     DataParallelOption,
     ForceOption,
     FpsOption,
+    GripperOption,
+    InvertedOption,
     JsonOption,
     ModelOption,
     PresetOption,
@@ -63,6 +65,12 @@ def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Fo
     return kept
 
 
+def _needs(given: bool, other: bool, way: str) -> None:
+    """Raise `TempolocError` for an option that is given without the one that it is about."""
+    if given and not other:
+        raise TempolocError(way)
+
+
 @contextmanager
 def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
     """Says, where the block does not end well, that the answers are kept."""
@@ -76,16 +84,14 @@ def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
 
 
 def _fusing(
-    fuse: bool | None, recordings: Sequence[Footage], labels: Sequence[str], task: Task | None, rate: float | None
+    recordings: Sequence[Footage], labels: Sequence[str], task: Task | None, **how: Any
 ) -> Callable[[Iterable[Found], Callable[[str], None]], Iterable[Found]]:
-    """What --fuse (True) or --fuse-inverted (False) makes of answers as they come; without, they stay as they are."""
-    if fuse is None:
-        return lambda each, _: each
+    """What --fuse makes of answers as they come; `how` is how `recording_signals` reads the gripper."""
     from tempoloc_nb.formats.gripper import fuse_each, recording_signals
     from tempoloc_nb.inference.signals import starts_of
 
     told = starts_of(task, labels) if task else {}
-    signals = recording_signals(recordings, rate=rate, inverted=not fuse)
+    signals = recording_signals(recordings, **how)
     return lambda each, say: fuse_each(each, signals, told, say)
 
 
@@ -123,12 +129,11 @@ def find(
     data_parallel: DataParallelOption = 1,
     server: ServerOption = None,
     fuse: Annotated[
-        bool | None,
-        option(
-            SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits. Inverted: its"
-            " numbers are larger when more closed.", "--fuse/--fuse-inverted",
-        ),
-    ] = None,
+        bool,
+        option(SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits.", "--fuse"),
+    ] = False,
+    gripper: GripperOption = None,
+    inverted: InvertedOption = False,
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
     write: Annotated[
         bool,
@@ -154,8 +159,8 @@ def find(
 
     if bool(event) == (task is not None):
         raise TempolocError('say what to find: --event "grasping the red cube" for each event in order, or --task')
-    if signal and not write:
-        raise TempolocError("--signal names what --write writes: give --write, too")
+    _needs(bool(signal), write, "--signal names what --write writes: give --write, too")
+    _needs(bool(gripper) or inverted, fuse, "--gripper and --inverted say how --fuse reads it: give --fuse, too")
     labels = event_labels(task or event or ())
     options = engine_options(backend, batch=batch, servers=tuple(server or ()))
     if data_parallel > 1:
@@ -168,7 +173,8 @@ def find(
     targets = plan_write(recordings, labels, signal or (), asked_task) if write else {}
     places = [*([] if output is None or is_stream(output) else [output]), *targets]
     keep = answers_path(places[0]) if places else None
-    fused = _fusing(fuse, recordings, labels, asked_task, rate)
+    how = {"rate": rate, "gripper": gripper or (), "inverted": inverted, "say": notes.append}
+    fused = _fusing(recordings, labels, asked_task, **how) if fuse else lambda each, _: each
 
     def say(line: str) -> None:
         tell(*notes, line)

@@ -14,10 +14,11 @@ import typer
 
 from tempoloc_nb.cli.options import (
     OUTPUT,
-    SIGNAL,
     ControlRateOption,
     EventKindOption,
     ForceOption,
+    GripperOption,
+    InvertedOption,
     JsonOption,
     SignalsOption,
     WorkersOption,
@@ -64,7 +65,8 @@ def check_labels(
     ] = None,
     signals: SignalsOption = None,
     event_kind: EventKindOption = None,
-    inverted: Annotated[bool, option(SIGNAL, "The gripper is larger when more closed.", "--inverted")] = False,
+    gripper: GripperOption = None,
+    inverted: InvertedOption = False,
     rate: ControlRateOption = None,
     gripper_within: Annotated[
         float, option(LIMITS, "Seconds from a signal to the gripper's transition.", check=number(0))
@@ -103,7 +105,7 @@ def check_labels(
     place = figure and figure_place(figure, force)
     report = check(
         dataset, signals=names, offsets=offsets, layout=layout, task=said, rate=rate,
-        gripper=signals, told=read_told(event_kind or ()), inverted=inverted, skillgen=skillgen,
+        gripper=signals, grippers=gripper or (), told=read_told(event_kind or ()), inverted=inverted, skillgen=skillgen,
         ranges=ranges, limits=limits,
     )  # fmt: skip
     say(json_text(report.as_json(), 2) if as_json else "\n".join(report.lines))

@@ -35,9 +35,9 @@ SMALLEST = 1e-9
 # %% auto #0
 __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'SIGNAL', 'LARGEST', 'SMALLEST', 'BenchmarkOption',
            'VideoRootOption', 'FpsOption', 'TotalPixelsOption', 'JsonOption', 'SignalsOption', 'EventKindOption',
-           'ControlRateOption', 'InvertedOption', 'SummaryOption', 'ForceOption', 'WorkersOption', 'ModelOption',
-           'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption', 'BackendOption',
-           'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
+           'ControlRateOption', 'GripperOption', 'InvertedOption', 'SummaryOption', 'ForceOption', 'WorkersOption',
+           'ModelOption', 'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption',
+           'BackendOption', 'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
            'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'say', 'tell', 'echo_done',
            'show', 'figure_place', 'write_figure']
 
@@ -88,7 +88,16 @@ ControlRateOption = Annotated[
     float | None,
     option(SIGNAL, "Control steps a second, where an HDF5 file does not say it.", "--rate", check=number(above=0)),
 ]
-InvertedOption = Annotated[bool, option(SIGNAL, "The dataset's gripper is larger when more closed.", "--inverted")]
+GripperOption = Annotated[
+    list[str] | None,
+    option(
+        SIGNAL, "The gripper's column (left_gripper), its numbers (state[7], action[6]), or what the names of a hand's"
+        " fingers share (kRightHand: their mean); once an arm.", "--gripper",
+    ),
+]
+InvertedOption = Annotated[
+    bool, option(SIGNAL, "Read the gripper the other way round than is said without this.", "--inverted")
+]
 SummaryOption = Annotated[
     bool,
     option(OUTPUT, "Print one JSON object: what was written, counts, and each failure with its reason.", "--json"),

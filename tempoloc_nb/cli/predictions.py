@@ -29,6 +29,7 @@ from tempoloc_nb.cli.options import (
     EventKindOption,
     ForceOption,
     FpsOption,
+    GripperOption,
     InvertedOption,
     JsonOption,
     MediaOption,
@@ -120,6 +121,7 @@ def localize(
     signals: SignalsOption = None,
     event_kind: EventKindOption = None,
     rate: ControlRateOption = None,
+    gripper: GripperOption = None,
     inverted: InvertedOption = False,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
     check: Annotated[
@@ -145,8 +147,8 @@ def localize(
     found = load_benchmark(benchmark)
     if backend == "signal" or (backend is None and model in SIGNAL_ROWS):
         row = write_signal_row(
-            found, model, fps or settings().study.fps, output, signals, told=read_told(event_kind or ()), rate=rate,
-            inverted=inverted, video_root=video_root, force=force,
+            found, model, fps or settings().study.fps, output, signals, told=read_told(event_kind or ()),
+            video_root=video_root, force=force, rate=rate, gripper=gripper or (), inverted=inverted, say=tell,
         )  # fmt: skip
         echo_done(row, output, as_json)
         return
@@ -220,6 +222,7 @@ def fuse(
     ] = None,
     event_kind: EventKindOption = None,
     rate: ControlRateOption = None,
+    gripper: GripperOption = None,
     inverted: InvertedOption = False,
     force: ForceOption = False,
     as_json: SummaryOption = False,
@@ -234,7 +237,8 @@ def fuse(
     from tempoloc_nb.inference.signals import read_told
 
     found, told = load_benchmark(benchmark), read_told(event_kind or ())
-    read = read_gripper(signals or found.root / "signals.npz", found.clips, rate=rate, inverted=inverted)
+    source = signals or found.root / "signals.npz"
+    read = read_gripper(source, found.clips, rate=rate, gripper=gripper or (), inverted=inverted, say=tell)
     done = fuse_file(predictions, output, benchmark=found, signals=read, told=told, reach_s=reach, force=force)
     echo_done(done, output, as_json)
 

@@ -5,8 +5,9 @@
 # %% ../../nbs/55_formats/127_gripper.ipynb #597327cd
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,21 @@ from ..clips.manifest import Benchmark, Clip
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
 from ..core.outputs import check_output
+from tempoloc_nb.formats.gripper_columns import (
+    WAY,
+    WIDEST,
+    Column,
+    Rows,
+    arms_of,
+    choose_grippers,
+    gripper_line,
+    name_turn,
+    opening_in,
+    pick_grippers,
+)
 from .hdf5 import control_rate, demos_of, held_file, opened_demos, steps_of
+from .hdf5_gripper import read_openings
 from .hdf5_poses import INFO, object_ways
-from .hdf5_rules import SIGNALS
 from .lerobot_episodes import read_episodes
 from .lerobot_info import LeRobotInfo, number_names, read_info
 from .lerobot_rows import read_numbers
@@ -31,31 +44,28 @@ from ..video.files import Footage, FrameSource
 
 NPZ_HZ = 30.0  # of the simulated benchmark's signals
 NPZ_HAND = 1e-3  # m, the unit of the hand's way in them
-STATE = "observation.state"
 
 # %% auto #0
-__all__ = ['NPZ_HZ', 'NPZ_HAND', 'STATE', 'LEFT', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'opening_of', 'read_gripper',
-           'recording_signals', 'fuse_each', 'SignalRowSummary', 'write_signal_row']
+__all__ = ['NPZ_HZ', 'NPZ_HAND', 'LEFT', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'Reading', 'opening_of',
+           'episode_columns', 'episode_rows', 'read_gripper', 'recording_signals', 'fuse_each', 'SignalRowSummary',
+           'write_signal_row']
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ec
-def _command(demo: Any) -> Floats:
-    """The gripper command (T,) of a demonstration, larger is more open."""
-    values = np.asarray(demo["actions"], dtype=np.float64)[:, -1]
-    told = str(demo.parent.attrs.get("env_args", ""))
-    isaac = "sim_args" in told or (SIGNALS["isaaclab"][0].rpartition("/")[0] in demo and "env_kwargs" not in told)
-    return values if isaac else -values
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a gripper is read: the `names` of `--gripper`, whether it is `inverted`, and who is told what is read."""
+
+    names: tuple[str, ...] = ()
+    inverted: bool = False
+    say: Say = silent
 
 
-def opening_of(demo: Any) -> Floats:
-    """The finger joint (T,) of a demonstration that moves most, turned as the command is; else the command."""
-    command = _command(demo)
-    names = [name for name in demo.get("obs", {}) if "gripper" in name and "pos" in name]
-    if not names:
-        return command
-    joints = np.asarray(demo["obs"][names[0]], dtype=np.float64).reshape(len(command), -1)
-    joint = joints[:, int(np.ptp(joints, axis=0).argmax())]
-    follows = float((joint - joint.mean()) @ (command - command.mean()))
-    return -joint if follows < 0 else joint
+def opening_of(demo: Any, names: Sequence[str] = ()) -> Floats:
+    """How far the gripper of a demonstration was open (T,), larger is more open; the options are `read_openings`'."""
+    arms, (opening,) = read_openings([demo], names)
+    if len(arms) > 1:
+        raise TempolocError(f"{demo.name} has the arms {', '.join(arms)}: name the gripper of one of them")
+    return opening
 
 
 def _hand(demo: Any) -> Floats | None:
@@ -63,47 +73,78 @@ def _hand(demo: Any) -> Floats | None:
     poses = demo.get(f"{INFO}/eef_pose")
     if hasattr(poses, "keys") and len(poses) == 1:
         (own,) = poses.values()
-        if own.shape == (len(demo["actions"]), 4, 4):
+        if getattr(own, "shape", ()) == (len(demo["actions"]), 4, 4):
             return np.asarray(own[:, :3, 3], dtype=np.float64)
     names = [name for name in demo.get("obs", {}) if name.endswith("eef_pos")]
-    places = np.asarray(demo["obs"][names[0]], dtype=np.float64) if len(names) == 1 else None
-    return places if places is not None and places.shape == (len(demo["actions"]), 3) else None
+    places: Any = demo["obs"][names[0]] if len(names) == 1 else None
+    fits = getattr(places, "shape", ()) == (len(demo["actions"]), 3) and places.dtype.kind in "fiu"
+    return np.asarray(places, dtype=np.float64) if fits else None
 
 
-def _of_demos(path: Path, clips: Iterable[Clip], rate: float | None) -> Iterator[tuple[str, Signal]]:
+def _of_demos(path: Path, clips: Iterable[Clip], rate: float | None, how: Reading) -> Iterator[tuple[str, Signal]]:
     with held_file(path), opened_demos(path) as data:
         hz = control_rate(data, rate)
-        for demo, clip in demos_of(clips).items():
-            if demo in data:
-                ways = object_ways(data[demo], steps_of(data[demo]))
-                yield clip.clip, signal_at(opening_of(data[demo]), hz, _hand(data[demo]), ways)
+        there = {name: clip for name, clip in demos_of(clips).items() if name in data}
+        if not there:
+            return
+        arms, openings = read_openings([data[d] for d in there], how.names, inverted=how.inverted, say=how.say)
+        for (demo, clip), opening in zip(there.items(), openings, strict=True):
+            ways, hand = object_ways(data[demo], steps_of(data[demo])), None if len(arms) > 1 else _hand(data[demo])
+            yield clip.clip, Signal(opening, np.arange(len(opening)) / hz, hand, ways, arms)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #07ffd3b4
-def _state_place(info: LeRobotInfo) -> int:
-    """The place of the gripper among the numbers of the state; raises `TempolocError` unless one name says so."""
-    names = number_names(info).get(STATE, ())
-    found = [i for i, part in enumerate(names) if "gripper" in part.lower()]
-    if len(found) != 1:
-        told = ", ".join(filter(None, names)) or "no names"
-        raise TempolocError(
-            f"{info.root.name}: {len(found)} of the numbers in {STATE} are called gripper; they are: {told}"
-        )
-    return found[0]
+def episode_columns(info: LeRobotInfo) -> list[Column]:
+    """The columns of state and action of a LeRobot dataset, the state's first."""
+    found = [
+        Column(group, place, name, alone=len(names) == 1)
+        for group, names in number_names(info).items()
+        if re.match(r"observation|action", group) and len(names) <= WIDEST
+        for place, name in enumerate(names)
+    ]
+    return sorted(found, key=lambda c: c.is_action)
 
 
-def _of_episodes(root: Path, clips: Iterable[Clip], inverted: bool) -> Iterator[tuple[str, Signal]]:
+def episode_rows(
+    info: LeRobotInfo, episodes: Collection[int], columns: Collection[Column]
+) -> Iterator[tuple[int, Floats, Rows]]:
+    """(episode, times (T,) in s from its first row, values of the columns) of these episodes of a LeRobot dataset.
+
+    Raises `TempolocError` as `lerobot_rows.read_numbers` does.
+    """
+    groups = list(dict.fromkeys(c.group for c in columns))
+    wanted = [e for e in read_episodes(info) if e.index in episodes]
+    for episode, times, numbers in read_numbers(info, wanted, groups):
+        yield episode.index, times, {c: numbers[c.group][:, c.place] for c in columns}
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #c2000001
+def _of_episodes(root: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple[str, Signal]]:
     info = read_info(root)
-    place = _state_place(info)
+    columns = episode_columns(info)
+    grippers = pick_grippers(columns, how.names, root.name)
+    if not grippers:
+        have = ", ".join(dict.fromkeys(c.name or c.group for c in columns)) or "nothing"
+        said = "0 of the numbers of state and action are called gripper; they are:"
+        raise TempolocError(f"{root.name}: {said} {have}; {WAY}")
     wanted = {int(c.extra["episode_index"]): c.clip for c in clips if "episode_index" in c.extra}
-    episodes = [e for e in read_episodes(info) if e.index in wanted]
-    for episode, times, numbers in read_numbers(info, episodes, [STATE]):
-        yield wanted[episode.index], Signal(numbers[STATE][:, place] * (-1 if inverted else 1), times)
+    read = list(episode_rows(info, wanted, tuple(dict.fromkeys(c for g in grippers for c in g.columns))))
+    chosen = choose_grippers(grippers, [rows for *_, rows in read], root.name, bool(how.names))
+    signs = {one: (name_turn(one.columns) or 1) * (-1 if how.inverted else 1) for one in chosen}
+    for one in chosen if read else ():
+        openings, known = [opening_in(rows, one.columns) for *_, rows in read], "name" if name_turn(one.columns) else ""
+        how.say(f"{root.name}: {gripper_line(one, openings, signs[one], known=known, inverted=how.inverted)}")
+    chosen = chosen if how.names else chosen[:1]
+    for episode, times, rows in read:
+        each = [opening_in(rows, c.columns) * (0 if c.idle else signs[c]) for c in chosen]
+        opening = np.stack(each, axis=1) if len(each) > 1 else each[0]
+        yield wanted[episode], Signal(opening, times, arms=arms_of(chosen))
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #5ee206d4
-def _of_archive(path: Path, clips: Iterable[Clip]) -> Iterator[tuple[str, Signal]]:
+def _of_archive(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple[str, Signal]]:
+    if how.names:
+        raise TempolocError(f"{path.name} holds one gripper, without a name: leave --gripper out")
     try:
         with np.load(path, allow_pickle=False) as data:
-            opening = data["aperture"].astype(np.float64)
+            opening = data["aperture"].astype(np.float64) * (-1 if how.inverted else 1)
             hand = np.cumsum(data["hand"], axis=1).T * NPZ_HAND if "hand" in data else None  # kept as changes
             ends = np.cumsum(data["frames"]).tolist()
             ways = {n[6:]: np.cumsum(data[n], axis=1).T * NPZ_HAND for n in data if n.startswith("thing:")}
@@ -118,20 +159,25 @@ def _of_archive(path: Path, clips: Iterable[Clip]) -> Iterator[tuple[str, Signal
 
 
 def read_gripper(
-    path: str | Path, clips: Iterable[Clip], *, rate: float | None = None, inverted: bool = False
+    path: str | Path, clips: Iterable[Clip], *, rate: float | None = None, gripper: Sequence[str] | str = (),
+    inverted: bool = False, say: Say = silent,
 ) -> dict[str, Signal]:
     """The gripper's signal of each of the `clips` that the file (.npz, .hdf5) or LeRobot dataset has, by clip id.
 
-    `rate` is the control steps a second of an HDF5 file that does not say it. `inverted`: in a LeRobot dataset, larger
-    is more closed. Raises `TempolocError` for what cannot be read, and if there is none of the clips.
+    `rate` is the control steps a second of an HDF5 file that does not say it. `gripper` names it, once an arm, as
+    `gripper_columns.name_gripper` says; `inverted` reads it the other way round. `say` gets a line on what is read.
+    Raises `TempolocError` for what cannot be read for certain, and if there is none of the clips.
     """
     path, clips = Path(path), tuple(clips)
+    how = Reading((gripper,) if isinstance(gripper, str) else tuple(gripper), inverted, say)
     if not path.exists():
         raise TempolocError(f"{path} is not there: give signals, a .npz, an HDF5 file or a LeRobot dataset (--signals)")
     if path.is_dir():
-        found = dict(_of_episodes(path, clips, inverted))
+        found = dict(_of_episodes(path, clips, how))
+    elif path.suffix == ".npz":
+        found = dict(_of_archive(path, clips, how))
     else:
-        found = dict(_of_archive(path, clips) if path.suffix == ".npz" else _of_demos(path, clips, rate))
+        found = dict(_of_demos(path, clips, rate, how))
     if not found:
         raise TempolocError(f"{path.name} has the gripper of none of the clips, such as {clips[0].clip}")
     return found
@@ -144,7 +190,8 @@ LEFT = {  # why an event stays where the model put it
 
 
 def recording_signals(
-    recordings: Sequence[Footage], *, rate: float | None = None, inverted: bool = False
+    recordings: Sequence[Footage], *, rate: float | None = None, gripper: Sequence[str] | str = (),
+    inverted: bool = False, say: Say = silent,
 ) -> dict[Footage, Signal]:
     """The gripper's signal of recordings of LeRobot datasets and HDF5 files; the options are those of `read_gripper`.
 
@@ -157,11 +204,12 @@ def recording_signals(
         name, path = recording.name, recording.path
         place = {"episode_index": int(name.rpartition("_")[2])} if path.is_dir() else {"demo": name}
         clips.setdefault(path, {})[name] = recording, Clip(name, "own", (), extra=place)
-    return {
-        clips[path][name][0]: signal
-        for path, each in clips.items()
-        for name, signal in read_gripper(path, [c for _, c in each.values()], rate=rate, inverted=inverted).items()
-    }
+    found = dict[Footage, Signal]()
+    for path, each in clips.items():
+        mine = [clip for _, clip in each.values()]
+        signals = read_gripper(path, mine, rate=rate, gripper=gripper, inverted=inverted, say=say)
+        found |= {each[name][0]: signal for name, signal in signals.items()}
+    return found
 
 
 def fuse_each(
@@ -201,15 +249,14 @@ class SignalRowSummary:
 
 def write_signal_row(
     benchmark: Benchmark, row: str, fps: float, output: Path | str, signals: Path | None = None, *,
-    told: Told | None = None, rate: float | None = None, inverted: bool = False,
-    video_root: Path | str | None = None, force: bool = False,
+    told: Told | None = None, video_root: Path | str | None = None, force: bool = False, **how: Any,
 ) -> SignalRowSummary:
     """Write the predictions of a signal row, one of `SIGNAL_ROWS`, to `output`.
 
-    `signals` is what `read_gripper` reads, by default the `signals.npz` beside the benchmark; `told` as in
-    `signals.event_kinds`. Motion minima need videos instead, which may lie in `video_root`. `force` replaces what is
-    there. Raises `TempolocError` as `read_gripper` and `find_videos` do, for an unknown row, and for an output that is
-    there.
+    `signals` is what `read_gripper` reads (`how`: its options), by default the `signals.npz` beside the benchmark;
+    `told` as in `signals.event_kinds`. Motion minima need videos instead, which may lie in `video_root`. `force`
+    replaces what is there. Raises `TempolocError` as `read_gripper` and `find_videos` do, for an unknown row, and for
+    an output that is there.
     """
     if row not in SIGNAL_ROWS:
         raise unknown("signal row", row, SIGNAL_ROWS)
@@ -218,7 +265,7 @@ def write_signal_row(
     if row == MOTION_MINIMA:
         answers = motion_answers(benchmark, video_root)
     else:
-        found = read_gripper(source, benchmark.clips, rate=rate, inverted=inverted)
+        found = read_gripper(source, benchmark.clips, **how)
         answers = gripper_answers(benchmark, found, told)
     written = write_jsonl(out, signal_rows(benchmark, answers, f"signal/{row}", fps), force=force)
     hidden = sum(b is None for boundaries in answers.values() for b in boundaries)

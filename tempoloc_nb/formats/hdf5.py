@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..clips.manifest import Clip
 from ..clips.tasks import Event
@@ -22,6 +24,7 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import first_line
 from ..core.optional import import_optional
 from tempoloc_nb.formats.hdf5_rules import (
+    MOST_STEPS,
     SIGNALS,
     START_SIGNALS,
     Layout,
@@ -30,8 +33,8 @@ from tempoloc_nb.formats.hdf5_rules import (
 )
 
 # %% auto #0
-__all__ = ['held_file', 'opened_demos', 'layout_of', 'control_rate', 'steps_of', 'demo_name', 'eefs_of', 'DemoSignals',
-           'read_signals', 'demo_of', 'demos_of', 'signal_clips']
+__all__ = ['held_file', 'opened_demos', 'layout_of', 'control_rate', 'steps_of', 'signal_row', 'demo_name', 'eefs_of',
+           'DemoSignals', 'read_signals', 'demo_of', 'demos_of', 'signal_clips']
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #55d2b838
 @contextmanager
@@ -114,10 +117,27 @@ def control_rate(data: Any, rate: float | None) -> float:
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #aa75499a
 def steps_of(demo: Any) -> int:
-    """Control steps of a demonstration; raises `TempolocError` for one without actions."""
-    if "actions" not in demo or not len(demo["actions"].shape):
-        raise TempolocError(f"{Path(demo.file.filename).name}: {demo_name(demo)} has no actions")
-    return int(demo["actions"].shape[0])
+    """Control steps of a demonstration; raises `TempolocError` for one without actions, or with more than it can have.
+
+    A file may claim any shape: nothing is read, or made, by this number before it is checked.
+    """
+    where = f"{Path(demo.file.filename).name}: {demo_name(demo)}"
+    shape = getattr(demo["actions"], "shape", None) if "actions" in demo else None
+    if not shape or not shape[0]:
+        raise TempolocError(f"{where} has no actions")
+    if shape[0] > MOST_STEPS:
+        raise TempolocError(f"{where} claims {shape[0]} actions, {MOST_STEPS} is the most: is the file damaged?")
+    return int(shape[0])
+
+
+def signal_row(item: Any, steps: int, where: str, name: str) -> npt.NDArray[Any]:
+    """The values (T,) of a signal's data set; raises `TempolocError` unless it holds a number for each of `steps`."""
+    dtype, shape = getattr(item, "dtype", None), getattr(item, "shape", None)
+    if dtype is None or not shape or dtype.kind not in "biuf":
+        raise TempolocError(f"{where}: the signal {name!r} is no row of numbers")
+    if item.size != steps:
+        raise TempolocError(f"{where}: the signal {name!r} has {item.size} values for {steps} actions")
+    return np.asarray(item).reshape(-1)
 
 
 def demo_name(demo: Any) -> str:
@@ -156,18 +176,15 @@ def _rises(demo: Any, group: str, names: Sequence[str] | None, layout: Layout) -
     """Signal → its first step of 1, in order; `names` is the subtasks' order where it is known."""
     where = f"{Path(demo.file.filename).name}: {demo_name(demo)}"
     present = demo.get(group, {})
+    if not hasattr(present, "keys"):
+        raise TempolocError(f"{where}: {group} is no group of signals")
     for name in names or ():
         if name not in present:
             raise TempolocError(f"{where} has no signal {name!r}; it has {', '.join(present) or 'none'}")
     found: dict[str, int] = {}
     for name in names or present:
         after = max(found.values(), default=-1) + 1 if names and layout == "mimicgen" else 0
-        values = np.asarray(present[name])
-        if values.dtype.kind not in "biuf" or values.ndim == 0:
-            raise TempolocError(f"{where}: the signal {name!r} is no row of numbers")
-        if values.size != (steps := steps_of(demo)):
-            raise TempolocError(f"{where}: the signal {name!r} has {values.size} values for {steps} actions")
-        step = rise_of(values, after)
+        step = rise_of(signal_row(present[name], steps_of(demo), where, name), after)
         if step is None:
             raise TempolocError(f"{where}: the signal {name!r} never goes from 0 to 1")
         found[name] = step
@@ -197,7 +214,7 @@ def read_signals(
         if d.signals != having[0].signals:
             raise TempolocError(
                 f"{path.name}: the signals come as {', '.join(having[0].signals)} in {having[0].demo}, but as "
-                f"{', '.join(d.signals)} in {d.demo}: say their order"
+                f"{', '.join(d.signals)} in {d.demo}: say their order, or read one hand's at a time (--signal)"
             )
     return tuple(demos)
 
@@ -237,6 +254,11 @@ def signal_clips(
         if d.signals and len(names) != len(d.signals):
             raise TempolocError(
                 f"{d.demo} needs one signal for each of {len(names)} events; it has {', '.join(d.signals)}"
+            )
+        if late := [n for n, (a, b) in zip(d.signals[1:], pairwise(d.boundaries), strict=True) if b <= a]:
+            raise TempolocError(
+                f"{d.demo}: {late[0]!r} does not rise after the signal before it, and events of a task have one order:"
+                " say another, or read the signals of one hand at a time (--signal)"
             )
         events = tuple(Event(name, t) for name, t in zip(names, d.boundaries or [None] * len(names), strict=True))
         extra = {"demo": d.demo, "signals": list(d.signals), "control_rate": d.rate}

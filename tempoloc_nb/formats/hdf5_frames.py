@@ -5,6 +5,7 @@
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #f6c734d1
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from PIL import Image as Picture
 
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
@@ -21,34 +24,126 @@ from .hdf5_rules import natural
 from ..video.files import FrameSource, Image, VideoInfo
 
 # %% auto #0
-__all__ = ['NOT_PICTURES', 'BLOCK', 'cameras_of', 'is_upside_down', 'DemoFrames', 'DemoFile', 'read_demo_file']
+__all__ = ['NOT_PICTURES', 'SIDE', 'FILES', 'SAMPLE', 'SPARE', 'LEVELS', 'BLOCK', 'FILE_BYTES', 'image_counts', 'cameras_of',
+           'find_levels', 'scaled', 'decoded', 'is_upside_down', 'DemoFrames', 'check_frames', 'DemoFile',
+           'read_demo_file']
 
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #f3793483
 NOT_PICTURES = re.compile(r"depth|segment|_seg|normal|mask", re.I)
+SIDE = (16, 2**14)  # pixels, at least and at most
+FILES = (b"\xff\xd8\xff", b"\x89PNG\r\n")  # how JPEG and PNG begin
 
 
 def _channels(shape: Sequence[int]) -> int | None:
     """The axis, 3 or 1, of the 3 or 4 channels of images (steps, ...); None if the array holds no images."""
     if len(shape) == 4:
         for axis, others in ((3, shape[1:3]), (1, shape[2:])):
-            if shape[axis] in (3, 4) and min(others) >= 16:
+            if shape[axis] in (3, 4) and SIDE[0] <= min(others) <= max(others) <= SIDE[1]:
                 return axis
     return None
 
 
-def cameras_of(demo: Any) -> tuple[str, ...]:
-    """The names below `obs` of a demonstration's images, in the file's order."""
-    steps, found = steps_of(demo), list[str]()
+def _bytes_of(row: Any) -> bytes:
+    """A row of an array as bytes: of numbers, a string, or something opaque."""
+    return row if isinstance(row, bytes) else row.tobytes() if hasattr(row, "tobytes") else b""
+
+
+def _are_files(item: Any) -> bool:
+    """Whether the rows of an array are JPEG or PNG files."""
+    flat = item.ndim == 1 and item.dtype.kind in "SVO" and item.dtype.names is None
+    if not (flat or (item.ndim == 2 and item.dtype.itemsize == 1)) or not item.shape[0]:
+        return False
+    try:
+        return _bytes_of(item[0]).startswith(FILES)
+    except (OSError, TypeError, ValueError):  # damaged, or of a type that h5py cannot read
+        return False
+
+
+def _are_images(item: Any) -> bool:
+    """Whether an array holds images, as numbers or as files."""
+    return (item.dtype.kind in "iuf" and _channels(item.shape) is not None) or _are_files(item)
+
+
+def image_counts(demo: Any) -> dict[str, int]:
+    """Name below `obs` → number of images, of each array of a demonstration that holds images, in the file's order."""
+    found = dict[str, int]()
 
     def look(name: str, item: Any) -> None:
-        shape: tuple[int, ...] = getattr(item, "shape", ())
-        fits = _channels(shape) is not None and steps <= shape[0] <= steps + 1 and item.dtype.kind in "uf"
-        if fits and not NOT_PICTURES.search(name):
-            found.append(name)
+        if getattr(item, "shape", None) and not NOT_PICTURES.search(name) and _are_images(item):
+            found[name] = item.shape[0]
 
-    if "obs" in demo:
+    if hasattr(demo.get("obs"), "visititems"):
         demo["obs"].visititems(look)
-    return tuple(found)
+    return found
+
+
+def cameras_of(demo: Any) -> tuple[str, ...]:
+    """The names below `obs` of the arrays that have an image for each step of a demonstration."""
+    steps = steps_of(demo)
+    return tuple(name for name, count in image_counts(demo).items() if steps <= count <= steps + 1)
+
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #e3000002
+SAMPLE = 9  # pictures whose values are looked at
+SPARE = 1e-3  # rounding
+LEVELS = {  # least and greatest value of pictures → those of black and white
+    "bytes": (0.0, 255.0), "floats from 0": (0.0, 1.0), "floats from -1": (-1.0, 1.0), "16 bits": (0.0, 65535.0),
+}
+
+
+def find_levels(least: float, most: float, kind: str, usual: float | None = None) -> tuple[float, float] | None:
+    """The values of black and white where pictures hold values from `least` to `most`; None where that is not certain.
+
+    `kind` is numpy's of the type, "u" or "i" for whole numbers, "f" for others; `usual` is the median of the pictures'
+    greatest values, `most` by default.
+    """
+    if kind == "f" and most <= 1 + SPARE:
+        name = "floats from 0" if least >= -SPARE else "floats from -1"
+        return LEVELS[name] if least >= -SPARE or -1 - SPARE <= least < -0.5 else None
+    if least >= -SPARE and most <= 255 + SPARE and (kind != "f" or (usual or most) >= 8):  # fewer may be either
+        return LEVELS["bytes"]
+    return LEVELS["16 bits"] if kind == "u" and 2**14 <= most < 2**16 else None  # less may be of 10 to 14 bits
+
+
+def _levels_of(array: Any, where: str) -> tuple[float, float]:
+    """The values of black and white of an array of images; raises `TempolocError` where they are not certain."""
+    if array.dtype == np.uint8:
+        return LEVELS["bytes"]
+    picked = np.unique(np.linspace(0, len(array) - 1, SAMPLE).astype(int))
+    ranges = [(float(image.min()), float(image.max())) for image in (array[int(k)] for k in picked)]
+    least, most = min(a for a, _ in ranges), max(b for _, b in ranges)
+    usual = float(np.median([b for _, b in ranges]))
+    found = find_levels(least, most, array.dtype.kind, usual) if np.isfinite(usual) else None
+    if found is None:
+        raise TempolocError(
+            f"{where} holds {array.dtype} from {least:g} to {most:g}: pictures are 0 to 255, or floats from 0 to 1 or"
+            " from -1 to 1; convert a copy of the file"
+        )
+    return found
+
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #e3000004
+def scaled(raw: npt.NDArray[Any], levels: tuple[float, float], where: str) -> Image:
+    """One image of an array as (height, width, 3), uint8; raises `TempolocError` for values outside of the levels."""
+    image = (raw if _channels((1, *raw.shape)) == 3 else raw.transpose(1, 2, 0))[..., :3]
+    if image.dtype == np.uint8:
+        return image
+    black, white = levels
+    share = (image.astype(np.float64) - black) / (white - black)
+    if not (share.min() >= -SPARE and share.max() <= 1 + SPARE):
+        raise TempolocError(f"{where} has values outside of {black:g} to {white:g}")
+    return np.asarray((share.clip(0, 1) * 255).round(), dtype=np.uint8)
+
+
+def decoded(raw: Any, where: str) -> Image:
+    """One image of a row that is a file, as (height, width, 3), uint8; raises `TempolocError` if it cannot be read."""
+    try:
+        with Picture.open(io.BytesIO(_bytes_of(raw)), formats=("JPEG", "PNG")) as picture:
+            if picture.mode[:1] in "IF":
+                raise TempolocError(f"{where} holds pictures of more than 8 bits: convert a copy")
+            if max(picture.size) > SIDE[1]:
+                raise TempolocError(f"{where} holds pictures of {picture.size}: that is too large")
+            return np.asarray(picture.convert("RGB"))
+    except (OSError, SyntaxError, Picture.DecompressionBombError):
+        raise TempolocError(f"{where} is no JPEG or PNG that can be read") from None
 
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #ddf44ce7
 def is_upside_down(data: Any) -> bool:
@@ -58,6 +153,7 @@ def is_upside_down(data: Any) -> bool:
 
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #72e55a3a
 BLOCK = 2**25  # bytes read at a time
+FILE_BYTES = 2**18  # of a picture as a file, where the array does not say it
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,47 +164,66 @@ class DemoFrames(FrameSource):
     flip: bool
 
     def info(self) -> VideoInfo:
-        """Its size, and times by the control rate; see `FrameSource`."""
+        """Its size, and times by the control rate; raises `TempolocError` for images that are not one for each step."""
         with held_file(self.path), opened_demos(self.path) as data:
-            shape = self._array(data).shape
-        n, axis = shape[0], _channels(shape)
-        height, width = shape[1:3] if axis == 3 else shape[2:]
+            self.check(data)
+            array = self._array(data)
+            n, axis = len(array), _channels(array.shape)
+            first = f"{self}: frame 0 of {self.camera}"
+            size = decoded(array[0], first).shape if axis is None else array.shape[1 if axis == 3 else 2 :]
+            height, width = size[:2]
         return VideoInfo(
             path=self.path, width=width, height=height, fps=self.rate, n_frames=n, duration=n / self.rate,
             first_pts=0.0, codec="hdf5", pixel_format="rgb24", variable_rate=False, rotation=0, has_audio=False,
             times=tuple(k / self.rate for k in range(n)),
         )  # fmt: skip
 
+    def check(self, data: Any) -> None:
+        """Raise `TempolocError` unless an open file's `data` has an image that can be shown for each step of this."""
+        array, steps = self._array(data), steps_of(data[self.name])
+        if not steps <= len(array) <= steps + 1:
+            raise TempolocError(f"{self}: {self.camera} has {len(array)} images for {steps} actions")
+        if _channels(array.shape) is not None:
+            _levels_of(array, f"{self}: {self.camera}")
+
     def images(self, wanted: Sequence[int]) -> Iterator[Image]:
         """The frames of these sorted indices; raises `TempolocError` for an array that cannot be read."""
         with held_file(self.path), opened_demos(self.path) as data:
             array = self._array(data)
-            block = max(1, BLOCK // (array.dtype.itemsize * int(np.prod(array.shape[1:]))))
+            files = _channels(array.shape) is None
+            levels = (0.0, 255.0) if files else _levels_of(array, f"{self}: {self.camera}")
+            size = FILE_BYTES if files and array.ndim == 1 else array.dtype.itemsize * int(np.prod(array.shape[1:]))
+            block, shape = max(1, BLOCK // size), None
             for number, group in groupby(wanted, key=lambda k: k // block):
                 some = [k - number * block for k in group]
                 try:  # a stretch at a time: in compressed files one frame costs as much as its neighbours together
                     found = array[number * block + some[0] : number * block + some[-1] + 1]
                 except OSError:
                     raise TempolocError(f"{self}: {self.camera} is damaged: copy the file again") from None
-                yield from (self._picture(found[k - some[0]]) for k in some)
+                for k in some:
+                    raw, where = found[k - some[0]], f"{self}: frame {number * block + k} of {self.camera}"
+                    image = decoded(raw, where) if files else scaled(raw, levels, where)
+                    shape = shape or image.shape
+                    if image.shape != shape:
+                        raise TempolocError(f"{where} is of another size than the first")
+                    yield np.ascontiguousarray(image[::-1] if self.flip else image)
 
     def _array(self, data: Any) -> Any:
         array = data.get(f"{self.name}/obs/{self.camera}")
-        if array is None or _channels(array.shape) is None:
+        if not getattr(array, "shape", None) or not _are_images(array):
             raise TempolocError(f"{self} has no images {self.camera}")
         return array
-
-    def _picture(self, raw: Any) -> Image:
-        """One image as (height, width, 3), uint8."""
-        image = raw if _channels((1, *raw.shape)) == 3 else raw.transpose(1, 2, 0)
-        if image.dtype != np.uint8:
-            image = (np.clip(image, 0, 1) * 255).round().astype(np.uint8) if image.dtype.kind == "f" else image
-        image = image[::-1, :, :3] if self.flip else image[..., :3]
-        return np.ascontiguousarray(image, dtype=np.uint8)
 
     def files(self) -> tuple[Path, ...]:
         """The file."""
         return (self.path,)
+
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #e3000005
+def check_frames(frames: Sequence[DemoFrames]) -> None:
+    """Raise `TempolocError` unless every one of these demonstrations of one file has an image for each step."""
+    with held_file(frames[0].path), opened_demos(frames[0].path) as data:
+        for demo in frames:
+            demo.check(data)
 
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #4ac7d326
 @dataclass(frozen=True, slots=True)
@@ -132,6 +247,9 @@ def read_demo_file(path: Path, rate: float | None = None) -> DemoFile:
         demos = tuple(sorted(data, key=natural))
         cameras = cameras_of(data[demos[0]])
         if not cameras:
+            if counts := image_counts(data[demos[0]]):
+                (name, count), *_ = counts.items()
+                raise TempolocError(f"{path.name}: {demos[0]}: {name} has {count} images, not one for each action")
             have = ", ".join(data[demos[0]].get("obs", ())) or "none"
             raise TempolocError(
                 f"{path.name} has no images: {demos[0]} has the observations {have}. Write them with"

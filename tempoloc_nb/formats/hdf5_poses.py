@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
+from .hdf5_rules import MOST_NUMBERS
 
 INFO = "obs/datagen_info"  # where Isaac Lab's parser looks
 POSES = ("eef_pose", "object_pose", "target_eef_pose")
@@ -84,7 +85,8 @@ def _rows(demo: Any, path: str, steps: int, *shape: int) -> Array | None:
     if not hasattr(group, "keys") or name not in group or not hasattr(group[name], "dtype"):
         return None
     found = group[name]
-    return np.asarray(found, dtype=np.float64) if found.shape == (steps, *shape) and found.dtype.kind in "fiu" else None
+    fits = found.shape == (steps, *shape) and found.dtype.kind in "fiu" and found.size <= MOST_NUMBERS
+    return np.asarray(found, dtype=np.float64) if fits else None
 
 
 def _kept(demo: Any, path: str, steps: int) -> bool:
@@ -132,8 +134,9 @@ def _of_hand(demo: Any, steps: int, place: int, alone: bool, scale: Array | None
         eef = _seen(demo, steps, f"obs/robot{place}_eef_pos", f"obs/robot{place}_eef_quat")
     target = _rows(demo, "datagen_info/target_pose", steps, 4, 4) if alone else None
     actions = demo["actions"]
-    if target is None and eef is not None and alone and scale is not None and len(actions.shape) == 2:
-        move = np.clip(np.asarray(actions, dtype=np.float64)[:, :6], -1, 1) * scale
+    numbers = len(actions.shape) == 2 and actions.dtype.kind in "fiu"
+    if target is None and eef is not None and alone and scale is not None and numbers:
+        move = np.clip(np.asarray(actions[:, :6], dtype=np.float64), -1, 1) * scale
         target = poses(eef[:, :3, 3] + move[:, :3], turns(move[:, 3:]) @ eef[:, :3, :3])
     return eef, target
 

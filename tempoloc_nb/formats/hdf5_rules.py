@@ -24,10 +24,12 @@ SIGNALS: dict[Layout, tuple[str, type]] = {
     "isaaclab": ("obs/datagen_info/subtask_term_signals", np.bool_),
 }
 START_SIGNALS = "obs/datagen_info/subtask_start_signals"  # SkillGen's, in Isaac Lab's files alone
+MOST_STEPS = 1_000_000  # of a demonstration: at 20 a second 14 hours; more are a damaged file's claim
+MOST_NUMBERS = 2**26  # that are read at once
 
 # %% auto #0
-__all__ = ['Layout', 'SIGNALS', 'START_SIGNALS', 'Offsets', 'natural', 'signal_of', 'rise_of', 'read_task_spec', 'check_rises',
-           'check_order', 'Ranges', 'check_skills', 'subtask_index']
+__all__ = ['Layout', 'SIGNALS', 'START_SIGNALS', 'MOST_STEPS', 'MOST_NUMBERS', 'Offsets', 'natural', 'signal_of', 'rise_of',
+           'read_task_spec', 'check_rises', 'check_order', 'Ranges', 'check_skills', 'subtask_index']
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #9a30721c
 def natural(name: str) -> tuple[Any, ...]:

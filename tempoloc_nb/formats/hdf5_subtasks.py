@@ -16,6 +16,7 @@ from ..clips.tasks import Event, Subtask, Task
 from ..core.errors import TempolocError
 from .autodata import read_descriptor
 from .convert import Converted, write_imported
+from .gripper_columns import arm_of, words_of
 from .hdf5 import DemoSignals, read_signals, signal_clips
 from .hdf5_write import Plan, plan_of, Target, with_index, write_plans, write_signals, WrittenSignals
 from tempoloc_nb.formats.hdf5_rules import (
@@ -158,16 +159,32 @@ def skill_clips(
     for d in demos:
         moments = _moments(d)
         if [m[1:] for m in moments] != order:
-            raise TempolocError(f"the starts and ends of {d.demo} come in another order than those of {demos[0].demo}")
+            raise TempolocError(
+                f"the starts and ends of {d.demo} come in another order than those of {demos[0].demo}: events of a task"
+                " have one order; put demonstrations of another order into a file of their own"
+            )
         events = tuple(Event(label, t) for label, (t, _, _) in zip(names, moments, strict=True))
         extra = {"demo": d.demo, "signals": list(d.signals), "control_rate": d.rate}
         clips.append(Clip(f"{task}/{d.demo}", task, events, duration=d.duration, source=source, extra=extra))
     said = dict(zip(order, names, strict=True))
     if lost := [name for name, is_start in order if not is_start and (name, True) not in said]:
         raise TempolocError(f"{demos[0].demo}: the subtask {lost[0]!r} ends without a start signal")
-    eef = demos[0].eefs[0]
     begun = [name for name, is_start in order if is_start]
-    return clips, tuple(Subtask(n, said[n, True], said.get((n, False)), eef=eef) for n in begun)
+    return clips, tuple(Subtask(n, said[n, True], said.get((n, False)), eef=_hand_of(n, demos[0])) for n in begun)
+
+
+def _hand_of(signal: str, demo: DemoSignals) -> str:
+    """The end-effector whose subtask a signal is; raises `TempolocError` unless the name of one is in it."""
+    if len(demo.eefs) == 1:
+        return demo.eefs[0]
+    words, side = f" {' '.join(words_of(signal))} ", arm_of(signal)
+    named = [eef for eef in demo.eefs if f" {' '.join(words_of(eef))} " in words or arm_of(eef) == side != ""]
+    if len(named) != 1:
+        raise TempolocError(
+            f"{demo.demo} has the hands {', '.join(demo.eefs)}, and nothing says whose subtask {signal!r} is: name the"
+            f" signals by their hands in a copy of the file, such as {demo.eefs[0]}_{signal}"
+        )
+    return named[0]
 
 # %% ../../nbs/55_formats/122_hdf5_subtasks.ipynb #c7d2c813
 def export_hdf5(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -29,11 +29,13 @@ from tempoloc_nb.formats.hdf5 import (
     held_file,
     layout_of,
     opened_demos,
+    signal_row,
     steps_of,
 )
 from .hdf5_poses import Array, find_poses, lacking_line
 from tempoloc_nb.formats.hdf5_rules import (
     SIGNALS,
+    START_SIGNALS,
     Layout,
     Offsets,
     check_order,
@@ -46,7 +48,8 @@ from tempoloc_nb.formats.hdf5_rules import (
 RECORD = "tempoloc"  # the attribute that says who wrote the signals
 
 # %% auto #0
-__all__ = ['RECORD', 'WrittenSignals', 'Plan', 'Target', 'plan_of', 'with_index', 'write_plans', 'write_signals']
+__all__ = ['RECORD', 'WrittenSignals', 'Plan', 'Target', 'plan_of', 'with_index', 'check_own', 'check_places', 'write_plans',
+           'write_signals']
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #51414369
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,10 @@ def plan_of(demo: Any, clip: Clip, steps: Mapping[str, int], to: Target) -> Plan
                 " with MimicGen or Isaac Lab first, or allow new signals (--create)"
             )
         for name, values in present.items():
-            if values.size != length:
-                raise TempolocError(f"{where}: the signal {name!r} has {values.size} values for {length} actions")
-    before = {path: rise_of(np.asarray(demo[path])) if path in demo else None for path in steps}
+            if getattr(values, "size", None) != length:
+                has = f"has {values.size} values" if hasattr(values, "size") else "is a group"
+                raise TempolocError(f"{where}: the signal {name!r} {has} for {length} actions")
+    before = {p: rise_of(signal_row(demo[p], length, where, p)) if p in demo else None for p in steps}
     plan = partial(Plan, demo_name(demo), clip.clip, length, steps, before)
     if to.layout != "isaaclab":
         return plan()
@@ -159,6 +163,69 @@ def _plans(data: Any, clips: Iterable[Clip], some: bool, plan: Callable[[Any, Cl
         )
     return [plan(data[d], wanted[d]) for d in sorted(wanted, key=natural)]
 
+# %% ../../nbs/55_formats/123_hdf5_write.ipynb #f4000002
+def _elsewhere(item: Any, file: Path) -> str:
+    """The file, other than `file`, in which an object of an HDF5 file or its values are; "" if there is none."""
+    if item.file.filename and not Path(item.file.filename).samefile(file):
+        return str(item.file.filename)
+    if getattr(item, "is_virtual", False):
+        sources = [source.file_name for source in item.virtual_sources()]
+        return next((name for name in sources if name != "."), "other data sets")
+    return str(item.external[0][0]) if getattr(item, "external", None) else ""
+
+
+def check_own(demo: Any, name: str, paths: Iterable[str], file: Path) -> None:
+    """Raise `TempolocError` if one of the `paths` below a demonstration leads out of its `file`, or nowhere."""
+    for path in paths:
+        item, place = demo, [name]
+        for part in ("", *path.split("/")):
+            link, target = item.get(part, getlink=True) if part else None, ""
+            if part and link is None:
+                break  # new
+            if part:
+                place.append(part)
+                target = getattr(link, "filename", "")
+                item = item.get(part)
+            lost = item is None and str(getattr(link, "path", "nowhere"))
+            if leads := target or lost or _elsewhere(item, file):
+                raise TempolocError(
+                    f"{file.name}: {'/'.join(place)} leads to {leads}, of which no backup would be kept: give that file"
+                    " itself, or a copy that holds everything (h5copy -f soft,ext)"
+                )
+            if not hasattr(item, "keys"):
+                break
+
+# %% ../../nbs/55_formats/123_hdf5_write.ipynb #f4000003
+def check_places(path: Path, demos: Collection[str]) -> None:
+    """Raise `TempolocError` unless the signals that these demonstrations have, and their groups, are in the file."""
+    with held_file(path), opened_demos(path) as data:
+        _check_signals(data, demos, path)
+
+
+def _check_signals(data: Any, demos: Collection[str], file: Path) -> None:
+    groups = [START_SIGNALS, *(group for group, _ in SIGNALS.values())]
+    for name in (name for name in demos if name in data):
+        have = [f"{group}/{signal}" for group in groups for signal in _names(data[name], group)]
+        check_own(data[name], name, [*groups, *have], file)
+
+
+def _names(demo: Any, group: str) -> list[str]:
+    found = demo.get(group)
+    return list(found) if hasattr(found, "keys") else []
+
+
+def _check_alone(data: Any, plans: Iterable[Plan], file: Path) -> None:
+    """Raise `TempolocError` if another demonstration has a signal that is to be written, by a link."""
+    import h5py
+
+    plans, owners = list(plans), dict[int, str]()
+    paths = dict.fromkeys(path for plan in plans for path in plan.steps)
+    for demo, path in ((name, path) for name in data for path in paths):
+        if hasattr(item := data[demo].get(path), "dtype") and not _elsewhere(item, file):
+            first = owners.setdefault(h5py.h5o.get_info(item.id).addr, demo)
+            if first != demo:
+                raise TempolocError(f"{file.name}: {first} and {demo} share the signal {path}: give each its own")
+
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #cd2dac72
 def _write(data: Any, plan: Plan, kind: type, record: Mapping[str, Any]) -> None:
     demo, written = data[plan.demo], dict[str, dict[str, int]]()
@@ -191,7 +258,12 @@ def write_plans(
         with opened_demos(path) as data:
             hz = control_rate(data, rate)
             to = Target(layout_of(data, layout), hz, create, eefs, objects, tuple(order), index)
+            clips = tuple(clips)
+            _check_signals(data, demos_of(clips), path)
             plans = _plans(data, clips, some, lambda demo, clip: plan(demo, clip, to))
+            for p in plans:
+                check_own(data[p.demo], p.demo, [*p.steps, *p.arrays], path)
+            _check_alone(data, plans, path)
         written = (when or datetime.now(UTC)).isoformat(timespec="seconds")
         record = {"tool": f"tempoloc_nb {__version__}", "when": written, "source": source, "control_rate": to.hz}
         kept = keep_backup(path) if backup else None

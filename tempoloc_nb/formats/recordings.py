@@ -82,7 +82,7 @@ def is_dataset(path: Path) -> bool:
 
 
 def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
-    from tempoloc_nb.formats.hdf5_frames import DemoFrames, read_demo_file
+    from tempoloc_nb.formats.hdf5_frames import DemoFrames, check_frames, read_demo_file
 
     found = read_demo_file(path, choice.rate)
     camera = pick_camera(found.cameras, choice.camera, path.name)
@@ -95,8 +95,10 @@ def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
         notes.append("turned upright" + (", as the file says (--no-flip)" if choice.flip is None else ""))
     elif choice.flip is None:
         notes.append("taken as upright (else --flip)")
+    frames = [DemoFrames(path, name, camera, found.rate, flip) for name in names]
+    check_frames(frames)
     say(f"{path.name}: {'; '.join(notes)}")
-    return [DemoFrames(path, name, camera, found.rate, flip) for name in names]
+    return list[FrameSource](frames)
 
 
 def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
@@ -156,12 +158,12 @@ def find_recordings(
 
 
 def _fusing(
-    recordings: Sequence[Footage], rate: float | None, inverted: bool, say: Say
+    recordings: Sequence[Footage], rate: float | None, gripper: Sequence[str] | str, inverted: bool, say: Say
 ) -> Callable[[list[Found]], list[Found]]:
     """What moves the events found to the gripper's transitions. The signals are read before a model is asked."""
     from tempoloc_nb.formats.gripper import fuse_each, recording_signals
 
-    signals = recording_signals(recordings, rate=rate, inverted=inverted)
+    signals = recording_signals(recordings, rate=rate, gripper=gripper, inverted=inverted, say=say)
     return lambda found: list(fuse_each(found, signals, say=say))
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b76b
@@ -182,6 +184,7 @@ class Options(TypedDict, total=False):
     flip: bool | None
     rate: float | None
     fuse: bool
+    gripper: Sequence[str] | str
     inverted: bool
     keep: Path | None
     progress: bool
@@ -209,7 +212,8 @@ def localize(
     fps: float | None = None, prompt: str | None = None, temperature: float | None = None, seed: int = 0,
     constrain: Literal["regex", "json"] | None = None, episode: Sequence[str | int] | str | int = (),
     camera: str | None = None, flip: bool | None = None, rate: float | None = None, fuse: bool = False,
-    inverted: bool = False, keep: Path | None = None, progress: bool = False, say: Say = silent,
+    gripper: Sequence[str] | str = (), inverted: bool = False, keep: Path | None = None, progress: bool = False,
+    say: Say = silent,
     **engine_options: Any,
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
@@ -224,8 +228,8 @@ def localize(
     no event is missing. `keep` is a file that has each answer at once, from which the same call goes on.
 
     `episode` (names or numbers), `camera`, `flip` and `rate` choose from a dataset, as `Choice` says. `fuse` moves each
-    event to the transition of the dataset's gripper that fits it (`inverted`: larger is more closed, in a LeRobot
-    dataset). `say` gets a line about each step.
+    event to the transition of the dataset's gripper that fits it: the one that `gripper` names, once an arm, read the
+    other way round where it is `inverted`. `say` gets a line about each step.
 
     Raises `TempolocError` for bad input, an option that is none, and a video that cannot be read or answered if it is
     the only one; of several, that one's `Found` has an `error`.
@@ -237,7 +241,7 @@ def localize(
     given = [videos] if isinstance(videos, str | Path | FrameSource) else videos
     choice = Choice((episode,) if isinstance(episode, str | int) else tuple(episode), camera, flip, rate)
     recordings = find_recordings(given, choice, say)
-    fused = _fusing(recordings, rate, inverted, say) if fuse else list
+    fused = _fusing(recordings, rate, gripper, inverted, say) if fuse else list
     each = find_each(
         recordings, events, model=model, engine=engine, preset=preset, trials=trials, fps=fps, prompt=prompt,
         temperature=temperature, seed=seed, constrain=constrain, keep=keep, progress=progress, say=say,

@@ -15,7 +15,7 @@ from ..clips.tasks import Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from .hdf5 import held_file, opened_demos, read_signals
-from .hdf5_write import write_signals
+from .hdf5_write import check_places, write_signals
 from .hdf5_frames import DemoFrames
 from .hdf5_rules import SIGNALS, Layout, check_order
 from .hdf5_subtasks import check_clip, check_subtasks_said, write_subtasks
@@ -81,8 +81,6 @@ def _signals_here(path: Path, rate: float) -> tuple[str, ...]:
 
 def _check_subtasks(path: Path, task: Task) -> Task:
     """The task, if its subtasks can be written into an HDF5 file."""
-    _check_writable(path)
-    _check_writable(path.parent)
     check_subtasks_said([task])
     with held_file(path), opened_demos(path) as data:
         there = [name for name, (group, _) in SIGNALS.items() if group.rpartition("/")[0] in next(iter(data.values()))]
@@ -96,8 +94,6 @@ def _check_subtasks(path: Path, task: Task) -> Task:
 
 def _signals_of(path: Path, labels: Sequence[str], given: Sequence[str], rate: float) -> tuple[str, ...]:
     """The signals to be written into an HDF5 file: those given, or those that it has; checked."""
-    _check_writable(path)
-    _check_writable(path.parent)  # the backup goes there
     names = tuple(given) or _signals_here(path, rate)
     if not names:
         raise TempolocError(f"{path.name} has no signals yet: name one for each event but the last with --signal")
@@ -123,6 +119,10 @@ def plan_write(
     found: dict[Path, tuple[str, ...] | Task] = {}
     for path in dict.fromkeys(v.path for v in sources):
         mine = [v for v in sources if v.path == path]
+        if isinstance(mine[0], DemoFrames):
+            _check_writable(path)
+            _check_writable(path.parent)  # the backup goes there
+            check_places(path, [v.name for v in mine])
         if isinstance(mine[0], DemoFrames) and task is not None and task.subtasks and not signals:
             found[path] = _check_subtasks(path, task)
         elif isinstance(mine[0], DemoFrames):

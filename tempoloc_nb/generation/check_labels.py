@@ -31,7 +31,7 @@ from tempoloc_nb.generation.label_rules import (
     plan_task,
 )
 from .labels import RATE, LabelGroup, clip_label_groups, read_label_file
-from ..inference.signals import KINDS, Signal, Told
+from ..inference.signals import KINDS, Told
 
 # %% auto #0
 __all__ = ['WHOLE_S', 'SHOWN', 'CheckedGroup', 'check_group', 'seems_inverted', 'LabelReport', 'check_labels']
@@ -84,6 +84,9 @@ def _group_findings(group: LabelGroup, plan: ArmPlan) -> list[LabelFinding]:
     if "the control rate" in group.lacking:
         said = f"{group.name} does not say its control rate: seconds are counted at {RATE:g} steps a second"
         found.append(LabelFinding("note", "rate", "", "", said, "--rate STEPS"))
+    if group.unread:
+        said = f"signals are not compared with the gripper, which is not known for certain: {group.unread}"
+        found.append(LabelFinding("note", "unread", "", "", said))
     if not plan.names and group.layout:
         found.append(LabelFinding("error", "missing-signal", "", "", f"{group.name} has no termination signals",
                                   "tempoloc find --write writes them, or tempoloc dataset export hdf5"))  # fmt: skip
@@ -182,16 +185,17 @@ def _found(findings: Sequence[LabelFinding]) -> list[str]:
 def check_labels(
     dataset: Path | str, *, signals: Sequence[str] = (), offsets: Offsets | None = None, layout: Layout | None = None,
     task: Task | None = None, rate: float | None = None, gripper: Path | None = None, told: Told | None = None,
-    ranges: Mapping[str, Ranges] | None = None, inverted: bool = False, skillgen: bool = False,
-    limits: LabelLimits | None = None,
+    ranges: Mapping[str, Ranges] | None = None, grippers: Sequence[str] = (), inverted: bool = False,
+    skillgen: bool = False, limits: LabelLimits | None = None,
 ) -> LabelReport:
     """Check the labels of an HDF5 file of demonstrations, or of a benchmark or manifest.
 
     `signals` are the termination signals in order, else those of the `task`'s subtasks, else those that are there, in
     order of time; `offsets` (steps) are one range for each, or for all, zero by default; `ranges` are those of the
-    task's subtasks. `gripper` is what `read_gripper` reads, for a manifest; it is `inverted` where larger is more
-    closed. `told` as in `signals.event_kinds`. `skillgen`: the start signals will be used. Raises
-    `TempolocError` only for a dataset that cannot be read, and for signals, task and offsets that do not fit.
+    task's subtasks. `gripper` is what `read_gripper` reads, for a manifest; `grippers` names it, once an arm, and
+    `inverted` reads it the other way round. `told` as in `signals.event_kinds`. `skillgen`: the start signals will be
+    used. Raises `TempolocError` only for a dataset that cannot be read, and for signals, task and offsets that do not
+    fit.
     """
     path = Path(dataset)
     how: Mapping[str, Any] = {"offsets": offsets, "told": told, "skillgen": skillgen}
@@ -199,7 +203,7 @@ def check_labels(
     if path.suffix.lower() in (".hdf5", ".h5"):
         if gripper:
             raise TempolocError(f"{path.name} has its own gripper: --signals is for a manifest")
-        group = read_label_file(path, layout=layout, rate=rate)
+        group = read_label_file(path, layout=layout, rate=rate, grippers=grippers)
         if task and not signals:
             plans = plan_task(task, ranges=ranges, **how)
             pairs = [(replace(group, name=f"{group.name}, {eef}"), plan) for eef, plan in plans.items()]
@@ -207,7 +211,8 @@ def check_labels(
             pairs = [(group, plan_arm(group, signals, **how))]
     else:
         benchmark = load_benchmark(dataset)
-        pairs = [(g, plan_arm(g, names, **how)) for g, names in clip_label_groups(benchmark, gripper, rate=rate)]
+        groups = clip_label_groups(benchmark, gripper, rate=rate, grippers=grippers)
+        pairs = [(g, plan_arm(g, names, **how)) for g, names in groups]
         if not pairs:
             raise TempolocError(f"{benchmark.name} has no clips with labels and a known length: nothing can be checked")
     return LabelReport(tuple(check_group(_turned(g) if inverted else g, plan, limits) for g, plan in pairs))
@@ -215,5 +220,5 @@ def check_labels(
 
 def _turned(group: LabelGroup) -> LabelGroup:
     """The group with its grippers the other way round."""
-    turned = (d.gripper and Signal(-d.gripper.opening, d.gripper.times) for d in group.demos)
+    turned = (d.gripper and replace(d.gripper, opening=-d.gripper.opening) for d in group.demos)
     return replace(group, demos=tuple(replace(d, gripper=g) for d, g in zip(group.demos, turned, strict=True)))

@@ -18,7 +18,7 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..formats.gripper import opening_of, read_gripper
 from ..formats.hdf5 import control_rate, held_file, opened_demos
-from ..formats.hdf5_rules import SIGNALS, Layout, natural, signal_of
+from ..formats.hdf5_rules import MOST_NUMBERS, MOST_STEPS, SIGNALS, Layout, natural, signal_of
 from ..inference.no_video import clip_duration
 from ..inference.signals import Signal, signal_at
 
@@ -57,13 +57,14 @@ class LabelGroup:
     """Demonstrations of one task, which are compared with each other.
 
     `layout` says which generator's file they are in; None for those of a manifest, which no generator reads.
-    `lacking` names what the file as a whole does not say.
+    `lacking` names what the file as a whole does not say, `unread` why its gripper is not known for certain.
     """
 
     name: str
     layout: Layout | None
     demos: tuple[DemoLabels, ...]
     lacking: tuple[str, ...] = ()
+    unread: str = ""
 
 # %% ../../nbs/75_generation/70_labels.ipynb #11d13e9a
 # What each generator reads beside the signals, below the group that holds them: hands' poses, objects' poses, the rest.
@@ -91,9 +92,11 @@ def _datasets(group: Any, name: str) -> dict[str, Any]:
 
 def _numbers(item: Any) -> Steps:
     """The values of a dataset; raises `ValueError` for what holds no finite numbers."""
-    values = np.asarray(item)
-    if values.dtype.kind not in "biuf" or values.ndim == 0:
+    if item.dtype.kind not in "biuf" or not item.shape:
         raise ValueError("holds no numbers")
+    if item.shape[0] > MOST_STEPS or item.size > MOST_NUMBERS:
+        raise ValueError(f"claims the shape {item.shape}, which no demonstration has")
+    values = np.asarray(item)
     if not np.isfinite(values := values.astype(np.float64)).all():
         raise ValueError("holds NaN or infinity")
     return values
@@ -121,8 +124,10 @@ def _kept(items: Mapping[str, Any], where: str, broken: dict[str, str], read: An
     return found
 
 # %% ../../nbs/75_generation/70_labels.ipynb #d0bbddaf
-def _demo_labels(demo: Any, name: str, layout: Layout, rate: float) -> DemoLabels:
-    """What a demonstration's group has, faults noted."""
+def _demo_labels(
+    demo: Any, name: str, layout: Layout, rate: float, grippers: Sequence[str], unread: list[str]
+) -> DemoLabels:
+    """What a demonstration's group has, faults noted; `unread` gets the reason why its gripper is not known."""
     broken: dict[str, str] = {}
     place = SIGNALS[layout][0].rpartition("/")[0]
     info = _entry(demo, place)
@@ -141,23 +146,31 @@ def _demo_labels(demo: Any, name: str, layout: Layout, rate: float) -> DemoLabel
         for kind in ("term", "start")
     )  # fmt: skip
     lacking = tuple(f"{place}/{part}" for part, found in parts.items() if not found)
-    gripper = _gripper(demo, rate, broken) if len(parts[hand]) < 2 else None
+    gripper = _gripper(demo, rate, broken, grippers, unread) if len(parts[hand]) < 2 or grippers else None
     return DemoLabels(name, steps, rate, signals, starts, gripper, poses[hand], poses[thing], lacking, broken)
 
 
-def _gripper(demo: Any, rate: float, broken: dict[str, str]) -> Signal | None:
-    """The gripper of a demonstration with one arm; None where it shows none."""
+def _gripper(
+    demo: Any, rate: float, broken: dict[str, str], grippers: Sequence[str], unread: list[str]
+) -> Signal | None:
+    """The gripper of a demonstration, as `opening_of` reads it; None where it shows none."""
     try:
-        return signal_at(opening_of(demo), rate)
-    except (TempolocError, ValueError, IndexError, KeyError, TypeError, OSError, RuntimeError) as error:
+        return signal_at(opening_of(demo, grippers), rate)
+    except TempolocError as error:
+        unread.append(str(error))
+        return None
+    except (ValueError, IndexError, KeyError, TypeError, OSError, RuntimeError) as error:
         broken["the gripper"] = f"cannot be read: {first_line(error)}"
         return None
 
 # %% ../../nbs/75_generation/70_labels.ipynb #6a70802f
-def read_label_file(path: str | Path, *, layout: Layout | None = None, rate: float | None = None) -> LabelGroup:
+def read_label_file(
+    path: str | Path, *, layout: Layout | None = None, rate: float | None = None, grippers: Sequence[str] = ()
+) -> LabelGroup:
     """The demonstrations of an HDF5 file; raises `TempolocError` for what is no file of demonstrations.
 
-    The layout is that which is told, or which the file shows; the control rate likewise, else it is `RATE`.
+    The layout is that which is told, or which the file shows; the control rate likewise, else it is `RATE`. `grippers`
+    names the gripper, as `gripper_columns.name_gripper` does.
     """
     path = Path(path)
     with held_file(path), opened_demos(path, whole=False) as data:
@@ -169,8 +182,12 @@ def read_label_file(path: str | Path, *, layout: Layout | None = None, rate: flo
                 raise
             lacking, hz = [*lacking, "the control rate"], RATE
         chosen = layout or _shown_layout(data)
-        demos = tuple(_demo_labels(_entry(data, name), name, chosen, hz) for name in sorted(data, key=natural))
-    return LabelGroup(path.name, chosen, demos, tuple(lacking))
+        unread: list[str] = []
+        each = ((name, _entry(data, name)) for name in sorted(data, key=natural))
+        demos = tuple(_demo_labels(demo, name, chosen, hz, grippers, unread) for name, demo in each)
+    if grippers and unread:
+        raise TempolocError(unread[0])
+    return LabelGroup(path.name, chosen, demos, tuple(lacking), next(iter(unread), ""))
 
 
 def _shown_layout(data: Any) -> Layout:
@@ -185,14 +202,17 @@ def _shown_layout(data: Any) -> Layout:
 def _clip_labels(
     clip: Clip, names: Sequence[str], seconds: float, rate: float, gripper: Signal | None
 ) -> DemoLabels:
-    steps = round(seconds * clip.label_scale * rate)
+    if (length := seconds * clip.label_scale * rate) > MOST_STEPS:
+        said = f"{clip.clip} lasts {seconds:g} s, {length:g} steps: the most are {MOST_STEPS}"
+        raise TempolocError(f"{said}; its duration is in seconds")
+    steps = round(length)
     rises = (round(t * rate) for t in clip.source_boundaries)
-    signals = {name: signal_of(rise, steps).astype(np.float64) for name, rise in zip(names, rises, strict=True)}
+    signals = {name: signal_of(rise, steps, np.int8) for name, rise in zip(names, rises, strict=True)}
     return DemoLabels(clip.clip, steps, rate, signals, gripper=gripper)
 
 
 def clip_label_groups(
-    benchmark: Benchmark, signals: Path | None = None, *, rate: float | None = None
+    benchmark: Benchmark, signals: Path | None = None, *, rate: float | None = None, grippers: Sequence[str] = ()
 ) -> Iterator[tuple[LabelGroup, tuple[str, ...]]]:
     """The labelled clips of each task with the names of their events; clips whose length nobody knows are left out.
 
@@ -201,13 +221,13 @@ def clip_label_groups(
     """
     beside = benchmark.root / "signals.npz"
     source = signals or (beside if beside.exists() else None)
-    grippers = read_gripper(source, benchmark.clips, rate=rate) if source else {}
+    openings = read_gripper(source, benchmark.clips, rate=rate, gripper=grippers) if source else {}
     for key, task in benchmark.tasks.items():
         groups: dict[tuple[str, ...], list[DemoLabels]] = {}
         for clip in benchmark.clips:
             if clip.task == key and clip.labelled and (seconds := clip_duration(clip, task)):
                 names = task.events if len(task.events) == len(clip.events) else clip.labels
-                made = _clip_labels(clip, names, seconds, rate or RATE, grippers.get(clip.clip))
+                made = _clip_labels(clip, names, seconds, rate or RATE, openings.get(clip.clip))
                 groups.setdefault(tuple(names), []).append(made)
         for names, demos in groups.items():
             yield LabelGroup(key, None, tuple(demos)), names

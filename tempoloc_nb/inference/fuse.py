@@ -26,8 +26,10 @@ from tempoloc_nb.inference.signals import (
     Signal,
     Told,
     Transition,
+    event_arms,
     event_kinds,
     find_transitions,
+    is_by,
     approach,
     objects_of,
     starts_of,
@@ -57,12 +59,14 @@ class _Choice:
     place: int | None
 
 
-def _choices(time: float, kind: EventKind | None, transitions: Sequence[Transition], reach_s: float) -> list[_Choice]:
-    """What an event that the model put at `time` (s) may get."""
+def _choices(
+    time: float, kind: EventKind | None, transitions: Sequence[Transition], reach_s: float, arm: str = ""
+) -> list[_Choice]:
+    """What an event of an `arm` that the model put at `time` (s) may get."""
     found = [_Choice(time, 0.0 if kind is None else OWN, None)]
     for place, t in enumerate(transitions):
         away = abs(t.time - time)
-        if t.kind == kind and away <= reach_s:
+        if t.kind == kind and away <= reach_s and is_by(t, arm):
             brief = BRIEF if t.hold < LEAST_HOLD else 0.0
             found.append(_Choice(t.time, away / (away + SOFT) + brief, place))
     return found
@@ -74,23 +78,23 @@ def _between(before: _Choice, after: _Choice, transitions: Sequence[Transition],
         return DISORDER
     if not adjacent or before.place is None or after.place is None or transitions[after.place].kind == "close":
         return 0.0
-    closed = transitions[before.place].kind == "close"
-    opened = any(t.kind == "open" for t in transitions[before.place + 1 : after.place])
-    return SKIPPED if closed and opened else 0.0
+    first, last = transitions[before.place], transitions[after.place]
+    opened = any(t.kind == "open" and t.arm == first.arm for t in transitions[before.place + 1 : after.place])
+    return SKIPPED if first.kind == "close" and (opened or last.arm != first.arm) else 0.0
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #c9a1444f
 def fuse_times(
     times: Sequence[float | None], kinds: Sequence[EventKind | None], transitions: Sequence[Transition],
-    reach_s: float = np.inf,
+    reach_s: float = np.inf, arms: Sequence[str] = (),
 ) -> tuple[tuple[float | None, ...], tuple[str, ...]]:
     """Each event's time (s) moved to the transition that fits, and its outcome, one of `OUTCOMES`.
 
     `times` are the model's, None for an event that it missed, which stays missing. An event stays at the model's own
     time, and its outcome says so, where no transition of its kind is left within `reach_s` ("far"), or where the
-    gripper does not show it ("not shown": its kind is None).
+    gripper does not show it ("not shown": its kind is None). `arms` says whose gripper each event is about.
     """
-    known = [i for i, t in enumerate(times) if t is not None]
-    choices = [_choices(float(times[i] or 0.0), kinds[i], transitions, reach_s) for i in known]
+    known, arms = [i for i, t in enumerate(times) if t is not None], arms or [""] * len(times)
+    choices = [_choices(float(times[i] or 0.0), kinds[i], transitions, reach_s, arms[i]) for i in known]
     costs = [np.array([c.cost for c in choices[0]])] if known else []
     came: list[list[int]] = []
     for n in range(1, len(known)):
@@ -143,10 +147,14 @@ def fuse_answer(
     times = [e.boundary for e in combined.events]
     if signal is None:
         return combined, tuple("missing" if t is None else "no signal" for t in times)
-    kinds = event_kinds([e.label for e in combined.events], told)
+    labels = [e.label for e in combined.events]
+    kinds, arms = event_kinds(labels, told), event_arms(labels)
     reach_s = reach_s or REACH * float(np.ptp(signal.times))
     shown = [(i, kind) for i, kind in enumerate(kinds) if kind != "start"]
-    placed = fuse_times([times[i] for i, _ in shown], [kind for _, kind in shown], find_transitions(signal), reach_s)
+    placed = fuse_times(
+        [times[i] for i, _ in shown], [kind for _, kind in shown], find_transitions(signal), reach_s,
+        [arms[i] for i, _ in shown],
+    )  # fmt: skip
     found, outcomes = list(times), ["missing" if t is None else "far" for t in times]
     for (i, _), time, outcome in zip(shown, *placed, strict=True):
         found[i], outcomes[i] = time, outcome

@@ -5,9 +5,10 @@
 # %% ../../nbs/45_inference/75_signals.ipynb #9eced45e
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -30,28 +31,31 @@ KINDS: tuple[Kind, ...] = ("close", "open")
 EventKind = Kind | Literal["start"]  # a skill's start is no transition of the gripper
 
 # %% auto #0
-__all__ = ['Kind', 'KINDS', 'EventKind', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'DONE', 'VERBS', 'Told', 'EVENT_KINDS',
-           'LEAST_HOLD', 'NEAR', 'LEAD', 'GRID', 'SMOOTH', 'Boundaries', 'Signal', 'signal_at', 'Transition',
-           'find_transitions', 'event_kinds', 'read_told', 'gripper_rule', 'arrival', 'approach', 'slowing',
-           'with_starts', 'objects_of', 'starts_of', 'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows',
-           'motion_answers']
+__all__ = ['Kind', 'KINDS', 'EventKind', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'UPDATES', 'LEAST_READ', 'FEWEST_READ',
+           'LONGEST_READ', 'DONE', 'VERBS', 'Told', 'EVENT_KINDS', 'ARM', 'LEAST_HOLD', 'NEAR', 'LEAD', 'GRID',
+           'SMOOTH', 'Boundaries', 'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'read_told',
+           'event_arms', 'is_by', 'gripper_rule', 'arrival', 'approach', 'slowing', 'with_starts', 'objects_of',
+           'starts_of', 'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
 class Signal:
     """How far a gripper is open: `opening` (F,), in any unit, larger is more open, at `times` (F,) in s of the clip.
 
-    `hand` (F, 3), in m, is where it was, if that is known, `things` by name (F, 3) where objects were. Raises
-    `TempolocError` unless all are finite and of one length, and times increase.
+    Of several `arms` it is (F, A), a column for each. `hand` (F, 3), in m, is where it was, if that is known, `things`
+    by name (F, 3) where objects were. Raises `TempolocError` unless all are finite and of one length, and times
+    increase.
     """
 
     opening: Floats
     times: Floats
     hand: Floats | None = None
     things: Mapping[str, Floats] = field(default_factory=dict)
+    arms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.opening.ndim != 1 or self.opening.shape != self.times.shape:
+        wanted = (*self.times.shape, len(self.arms)) if self.opening.ndim == 2 else self.times.shape
+        if self.times.ndim != 1 or self.opening.shape != wanted:
             raise TempolocError(f"a signal is one number a time: {self.opening.shape} for {self.times.shape} times")
         ways = {"a hand": self.hand} if self.hand is not None else {}
         ways |= {f"the object {name}": way for name, way in self.things.items()}
@@ -63,6 +67,13 @@ class Signal:
             raise TempolocError("a signal holds finite numbers: it has NaN or infinity")
         if (np.diff(self.times) <= 0).any():
             raise TempolocError("the times of a signal must increase")
+
+    @property
+    def grippers(self) -> tuple[tuple[str, Floats], ...]:
+        """(arm, opening (F,)) of each gripper; the arm is "" where there is one without a name."""
+        if self.opening.ndim == 2:
+            return tuple(zip(self.arms, self.opening.T, strict=True))
+        return (("".join(self.arms), self.opening),)
 
 
 def signal_at(
@@ -77,6 +88,8 @@ SPEED = 0.5  # ranges a second, slower is creeping
 LEAST_CHANGE = 0.2  # of the range
 SCALE = (2.0, 98.0)  # percentiles that are the range
 JOINED = 0.1  # s: a shorter pause does not end a run
+UPDATES = 1.5  # readings of a slow sensor; a shorter pause does not end a run either
+LEAST_READ, FEWEST_READ, LONGEST_READ = 0.01, 5, 0.5  # of the range; how many; s between two readings while it moves
 DONE: Mapping[Kind, float] = {"close": 0.93, "open": 0.05}  # share of the run at which fingers touch, and come free
 
 
@@ -85,6 +98,7 @@ class Transition:
     """The gripper closes or opens from `start` to `end` (s). `time` is when fingers touch, or come free.
 
     `hold` is how long (s) the gripper then stays closed, infinite if it is never opened again, or was closed before.
+    `arm` is whose gripper it is, where that has a name.
     """
 
     kind: Kind
@@ -92,14 +106,27 @@ class Transition:
     end: float
     time: float
     hold: float = 0.0
+    arm: str = ""
 
 # %% ../../nbs/45_inference/75_signals.ipynb #a8479c0a
-def _runs(moving: npt.NDArray[np.bool_], times: Floats) -> Iterator[tuple[int, int]]:
-    """First and last sample of each stretch in which `moving` (F − 1,) is true, short pauses included."""
+def _pause(opening: Floats, times: Floats, size: float) -> float:
+    """The longest pause (s) within a run: `JOINED`, or more where the sensor is slower than the rows.
+
+    A hand that is read nine times a second is in the same place in three rows of four. Changes of less than a hundredth
+    of the range, `size`, are no readings.
+    """
+    read = times[1:][np.abs(np.diff(opening)) > LEAST_READ * size]
+    gaps = np.diff(read)
+    gaps = gaps[gaps <= LONGEST_READ]
+    return max(JOINED, UPDATES * float(np.median(gaps))) if len(gaps) >= FEWEST_READ else JOINED
+
+
+def _runs(moving: npt.NDArray[np.bool_], times: Floats, pause: float = JOINED) -> Iterator[tuple[int, int]]:
+    """First and last sample of each stretch in which `moving` (F − 1,) is true, pauses (s) included."""
     edges = np.diff(np.concatenate([[0], moving.astype(np.int8), [0]]))
     first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     if len(first):
-        apart = np.flatnonzero(times[first[1:]] - times[last[:-1]] > JOINED)
+        apart = np.flatnonzero(times[first[1:]] - times[last[:-1]] > pause)
         yield from zip(first[np.r_[0, apart + 1]].tolist(), last[np.r_[apart, len(last) - 1]].tolist(), strict=True)
 
 
@@ -131,29 +158,33 @@ def _with_holds(found: Sequence[Transition]) -> Iterator[Transition]:
             hold = np.inf if other is None else other.start - t.end
         else:
             hold = 0.0 if other is None else t.start - other.end
-        yield Transition(t.kind, t.start, t.end, t.time, max(hold, 0.0))
+        yield replace(t, hold=max(hold, 0.0))
 
 # %% ../../nbs/45_inference/75_signals.ipynb #900ba4e7
 def find_transitions(signal: Signal, speed: float = SPEED, least: float = LEAST_CHANGE) -> tuple[Transition, ...]:
-    """The closings and openings of a gripper, in order; none of one that never moves.
+    """The closings and openings of a gripper, or of those of several arms, in order; none of one that never moves.
 
     A run is faster than `speed` (ranges a second) and covers at least the share `least` of the range, which goes from
     the signal's 2nd to its 98th percentile.
     """
-    if len(signal.opening) < 2:
-        return ()
-    low, high = np.percentile(signal.opening, SCALE)
+    each = (_of_gripper(arm, opening, signal.times, speed, least) for arm, opening in signal.grippers)
+    return tuple(sorted((t for found in each for t in found), key=lambda t: t.start))
+
+
+def _of_gripper(arm: str, opening: Floats, times: Floats, speed: float, least: float) -> Iterator[Transition]:
+    """As `find_transitions`, of one gripper's `opening` (F,) at `times` (F,) in s."""
+    low, high = np.percentile(opening, SCALE) if len(opening) > 1 else (0.0, 0.0)
     if not high > low:
-        return ()
-    x, times = (signal.opening - low) / (high - low), signal.times
-    rate = np.diff(x) / np.diff(times)
+        return
+    x = (opening - low) / (high - low)
+    rate, pause = np.diff(x) / np.diff(times), _pause(opening, times, high - low)
     found = []
     for kind, way in zip(KINDS, (-1.0, 1.0), strict=True):
-        for a, b in _runs(way * rate > speed, times):
+        for a, b in _runs(way * rate > speed, times, pause):
             if (change := float(way * (x[b] - x[a]))) >= least:
                 time = _instant(x[a : b + 1], times[a : b + 1], DONE[kind])
-                found.append((change, Transition(kind, float(times[a]), float(times[b]), time)))
-    return tuple(_with_holds(_apart(found)))
+                found.append((change, Transition(kind, float(times[a]), float(times[b]), time, arm=arm)))
+    yield from _with_holds(_apart(found))
 
 # %% ../../nbs/45_inference/75_signals.ipynb #4b936e30
 VERBS: Mapping[str, EventKind] = {
@@ -190,22 +221,38 @@ def read_told(texts: Sequence[str]) -> dict[str, EventKind | None]:
         found[label] = None if kind == "none" else kind  # type: ignore[assignment]  # one of EVENT_KINDS
     return found
 
+# %% ../../nbs/45_inference/75_signals.ipynb #c0d1a2e9
+ARM = re.compile(r"\b(left|right)[ -](?:robot(?:ic|'s)? )?(?:arm|hand|gripper|claw|fingers?|manipulator)\b", re.I)
+
+
+def event_arms(labels: Sequence[str]) -> tuple[str, ...]:
+    """The arm that each label names, left or right; "" where it names none, or both."""
+    named = [{side.lower() for side in ARM.findall(label)} for label in labels]
+    return tuple(side.pop() if len(side) == 1 else "" for side in named)
+
+
+def is_by(transition: Transition, arm: str) -> bool:
+    """Whether a transition may be that of an `arm`: it is that arm's, or one of the two has no name."""
+    return not arm or transition.arm in ("", arm)
+
 # %% ../../nbs/45_inference/75_signals.ipynb #0290cd4d
 LEAST_HOLD = 0.3  # s
 
 
 def gripper_rule(
-    kinds: Sequence[EventKind | None], transitions: Sequence[Transition], least_hold: float = LEAST_HOLD
+    kinds: Sequence[EventKind | None], transitions: Sequence[Transition], least_hold: float = LEAST_HOLD,
+    arms: Sequence[str] = (),
 ) -> tuple[float | None, ...]:
     """The boundary (s) of each event of these `kinds`: the first fitting transition after the event before.
 
     Transitions of holds under `least_hold` (s) are passed over. None for an event that is no transition, and where none
-    is left.
+    is left. `arms` says whose gripper each event is about, as `event_arms` does.
     """
     left = iter([t for t in transitions if t.hold >= least_hold])
     found: list[float | None] = []
-    for kind in kinds:
-        found.append(next((t.time for t in left if t.kind == kind), None) if kind in KINDS else None)
+    for kind, arm in zip(kinds, arms or [""] * len(kinds), strict=True):
+        fits = (t.time for t in left if t.kind == kind and is_by(t, arm))
+        found.append(next(fits, None) if kind in KINDS else None)
     return tuple(found)
 
 # %% ../../nbs/45_inference/75_signals.ipynb #8236816a
@@ -340,7 +387,8 @@ def gripper_answers(benchmark: Benchmark, signals: Mapping[str, Signal], told: T
     for clip in benchmark.clips:
         if (signal := signals.get(clip.clip)) is not None:
             kinds = event_kinds(clip.labels, starts_of(benchmark.tasks[clip.task], clip.labels) | dict(told or {}))
-            found[clip.clip] = with_starts(kinds, gripper_rule(kinds, find_transitions(signal)), signal)
+            times = gripper_rule(kinds, find_transitions(signal), arms=event_arms(clip.labels))
+            found[clip.clip] = with_starts(kinds, times, signal)
     return found
 
 

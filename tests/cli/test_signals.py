@@ -6,6 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.inference.no_video import baseline_predictions, prediction_rows
@@ -45,3 +48,33 @@ def test_fuse_moves_a_files_events(run: Run, tmp_path: Path) -> None:
     assert (code, error) == (
         1, "tempoloc: 'x' is no kind of event: write LABEL=close, LABEL=open, LABEL=start or LABEL=none\n"
     )  # fmt: skip
+
+
+def test_a_gripper_is_named_and_what_is_read_is_said(run: Run, tmp_path: Path) -> None:
+    """Two arms in 14 actions: each event is moved to the transition of the hand that its label names."""
+    h5py = pytest.importorskip("h5py")
+    steps, actions = np.arange(120), np.zeros((120, 14))
+    actions[:, 6] = np.where((steps >= 40) & (steps < 80), 1, -1)
+    actions[:, 13] = np.where((steps >= 30) & (steps < 100), 1, -1)
+    with h5py.File(tmp_path / "d.hdf5", "w") as file:
+        file["data/demo_0/actions"] = actions
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+    labels = ["grasping with the right hand", "grasping with the left hand"]
+    events = [{"label": label, "boundary": None} for label in labels]
+    row = {"clip": "t/demo_0", "task": "t", "video": None, "duration": 6.0, "fps": 20, "events": events}
+    (tmp_path / "m.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "t.toml").write_text(f'key = "t"\nevents = {json.dumps(labels)}\n')
+    text = "\n".join(f"<{1.8 + 0.1 * i:.1f}> <2.0> {label}." for i, label in enumerate(labels))
+    answer = {"clip": "t/demo_0", "task": "t", "model": "m", "fps": 8.0, "trial": 0, "text": text}
+    (tmp_path / "p.jsonl").write_text(json.dumps(answer) + "\n")
+    line = ["fuse", tmp_path / "p.jsonl", "--benchmark", tmp_path / "m.jsonl", "--signals", tmp_path / "d.hdf5"]
+    code, _, error = run(*line, "-o", tmp_path / "f.jsonl")
+    assert (code, "nothing says which of its numbers is the gripper: name it with --gripper" in error) == (1, True)
+    arms = ["--gripper", "left=action[6]", "--gripper", "right=action[13]"]
+    for more, want in (([], [1.5, 2.0]), (["--inverted"], [1.8, 4.0])):
+        code, _, error = run(*line, *arms, *more, "-o", tmp_path / "f.jsonl", "--force")
+        assert code == 0, error
+        assert "d.hdf5: the gripper of the left arm is actions[6]; larger is more" in error
+        assert json.loads((tmp_path / "f.jsonl").read_text())["boundary_s"] == want
+    code, _, error = run("find", tmp_path / "d.hdf5", "-e", "grasping", "--gripper", "action[6]")
+    assert (code, "give --fuse, too" in error) == (1, True)

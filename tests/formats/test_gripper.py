@@ -88,24 +88,38 @@ def test_an_archive_of_simulated_signals() -> None:
         assert ours[name].times[-1] == pytest.approx((len(theirs[name].aperture) - 1) / SIGNAL_HZ)
 
 
-def write_dataset(root: Path, names: Any) -> Path:
+def write_dataset(root: Path, names: Any, rows: Any = None, **more: tuple[Any, Any]) -> Path:
+    """Two episodes with the same `rows` (120, n) of a state with these names, and `more` features: (names, rows)."""
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     (root / "meta").mkdir(parents=True)
     (root / "data" / "chunk-000").mkdir(parents=True)
-    state = {"dtype": "float32", "shape": [2], "names": names}
-    info = {"codebase_version": "v3.0", "fps": 20, "features": {"observation.state": state}}
+    rows = np.stack([np.full(120, 0.5), 1 - FOLLOWS], 1) if rows is None else rows
+    given = {"observation.state": (names, rows), **{k.replace("__", "."): v for k, v in more.items()}}
+    features, table = {}, {}
+    for group, (own, values) in given.items():
+        shape = list(np.shape(values)[1:])
+        features[group] = {"dtype": "float32", "shape": shape, "names": own}
+        table[group] = np.concatenate([values, values]).tolist()
+    info = {"codebase_version": "v3.0", "fps": 20, "features": features}
     info["data_path"] = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
     (root / "meta" / "info.json").write_text(json.dumps(info))
-    episodes = root / "meta" / "episodes" / "chunk-000"
-    episodes.mkdir(parents=True)
-    parquet.write_table(arrow.table({"episode_index": [0, 1], "length": [120, 120]}), episodes / "file-000.parquet")
-    rows = {
-        "episode_index": np.repeat([0, 1], 120), "timestamp": np.tile(STEPS / 20 + 3, 2).astype(np.float32),
-        "observation.state": [[0.5, v] for v in np.tile(1 - FOLLOWS, 2).tolist()],
-    }  # fmt: skip
-    parquet.write_table(arrow.table(rows), root / "data" / "chunk-000" / "file-000.parquet")
+    (root / "meta" / "episodes" / "chunk-000").mkdir(parents=True)
+    episodes = arrow.table({"episode_index": [0, 1], "length": [120, 120]})
+    parquet.write_table(episodes, root / "meta" / "episodes" / "chunk-000" / "file-000.parquet")
+    index, times = np.repeat([0, 1], 120), np.tile(STEPS / 20 + 3, 2).astype(np.float32)
+    path = root / "data" / "chunk-000" / "file-000.parquet"
+    parquet.write_table(arrow.table({"episode_index": index, "timestamp": times, **table}), path)
     return root
+
+
+def kinds(path: Path, clip: Clip = CLIP, **how: Any) -> list[str]:
+    """What the gripper does, with whose arm it is: "close", "right open"."""
+    moves = find_transitions(read_gripper(path, [clip], **how)[clip.clip])
+    return [f"{t.arm} {t.kind}".strip() for t in moves]
+
+
+EPISODE = Clip("cup/episode_000001", "cup", CLIP.events, extra={"episode_index": 1})
 
 
 @pytest.mark.parametrize("names", [["waist", "gripper.pos"], {"motors": ["main_waist", "main_gripper"]}])
@@ -130,3 +144,180 @@ def test_what_has_no_gripper_is_said(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", x=np.zeros(3))
     with pytest.raises(TempolocError, match=r"other\.npz holds no signals"):
         read_gripper(tmp_path / "other.npz", [CLIP])
+
+
+def two_robots(path: Path, turned: int = 1) -> Path:
+    """robot0 closes at 2 and opens at 4 s; robot1, whose command is the last, closes at 1 and opens at 5 s."""
+    actions, other = np.zeros((120, 14)), ((STEPS >= 20) & (STEPS < 100)).astype(float)
+    actions[:, 6], actions[:, 13] = 2 * CLOSED - 1, 2 * other - 1
+    with h5py.File(path, "w") as file:
+        file.create_dataset("data/demo_0/actions", data=actions)
+        for k, closed in enumerate((FOLLOWS, np.convolve(other, np.ones(4) / 4, "same"))):
+            fingers = turned * np.stack([0.04 * (1 - closed), -0.04 * (1 - closed)], 1)
+            file[f"data/demo_0/obs/robot{k}_gripper_qpos"] = fingers
+            file[f"data/demo_0/obs/robot{k}_gripper_qvel"] = np.gradient(fingers, axis=0)
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+    return path
+
+
+@pytest.mark.parametrize("turned", [1, -1], ids=["larger is open", "larger is closed"])
+def test_each_of_two_robots_is_turned_by_its_own_command(tmp_path: Path, turned: int) -> None:
+    path = two_robots(tmp_path / "d.hdf5", turned)
+    with pytest.raises(TempolocError, match=r"d\.hdf5 has 2 grippers, robot0 .*, robot1 .*--gripper"):
+        read_gripper(path, [CLIP])
+    for name in ("robot0_gripper_qpos", "obs/robot0_gripper_qpos[1]", "action[6]", "actions[-8]"):
+        signal = read_gripper(path, [CLIP], gripper=name)[CLIP.clip]
+        assert [t.kind for t in find_transitions(signal)] == ["close", "open"], name
+        assert gripper_rule(("close", "open"), find_transitions(signal)) == pytest.approx((2.3, 4.02), abs=0.31)
+        assert kinds(path, gripper=name, inverted=True) == ["open", "close"]
+    both = ("robot0_gripper_qpos", "robot1_gripper_qpos")
+    assert kinds(path, gripper=both) == ["robot1 close", "robot0 close", "robot0 open", "robot1 open"]
+    assert kinds(path, gripper=("left=action[6]", "right=action[13]")) == [
+        "right close", "left close", "left open", "right open"
+    ]  # fmt: skip
+
+
+def test_inverted_turns_what_is_read_from_every_kind_of_file(tmp_path: Path) -> None:
+    paths = [write_demo(tmp_path / "a.hdf5", 2 * CLOSED - 1)]
+    paths += [write_demo(tmp_path / "b.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=1 - FOLLOWS)]
+    np.savez(tmp_path / "own.npz", aperture=(1 - FOLLOWS) * 4000, frames=[120], clip=[CLIP.clip])
+    for path in (*paths, tmp_path / "own.npz"):
+        assert (kinds(path), kinds(path, inverted=True)) == (["close", "open"], ["open", "close"]), path.name
+    with pytest.raises(TempolocError, match=r"own\.npz holds one gripper, without a name: leave --gripper out"):
+        read_gripper(tmp_path / "own.npz", [CLIP], gripper="x")
+
+
+def test_a_command_that_is_not_certainly_the_grippers_is_not_believed(tmp_path: Path) -> None:
+    odd = {"values of 0 and 1": CLOSED, "values up to 255": 255 * CLOSED}
+    for name, command in odd.items():
+        path = write_demo(tmp_path / f"{name}.hdf5", command)
+        with pytest.raises(TempolocError, match=r"nothing says whether .* is larger .* --gripper.* --inverted"):
+            read_gripper(path, [CLIP])
+        assert kinds(path, gripper="action[1]", inverted=True) == ["close", "open"]
+    fingers = {"robot0_gripper_qpos": 1 - FOLLOWS}
+    other = write_demo(tmp_path / "unlike.hdf5", np.where(STEPS % 7 < 3, 1.0, -1.0), **fingers)
+    with pytest.raises(TempolocError, match="nothing says whether"):  # the last action is a mobile base's, say
+        read_gripper(other, [CLIP])
+    assert kinds(other, gripper="robot0_gripper_qpos") == ["close", "open"]
+    with h5py.File(other, "a") as file:
+        del file["data/demo_0/actions"], file["data/demo_0/obs"]
+        file["data/demo_0/actions"] = np.tile((2 * CLOSED - 1)[:, None], (1, 14))
+    with pytest.raises(TempolocError, match="nothing says which of its numbers is the gripper"):
+        read_gripper(other, [CLIP])
+
+
+def test_a_state_that_rests_gives_way_to_the_command(tmp_path: Path) -> None:
+    lines: list[str] = []
+    action = {"action__gripper_position": (None, FOLLOWS)}
+    root = write_dataset(tmp_path / "set", ["waist", "gripper"], np.zeros((120, 2)), **action)
+    assert kinds(root, EPISODE, inverted=True, say=lines.append) == ["close", "open"]
+    said = "set: the gripper is action.gripper_position, since observation.state/gripper does not move; larger is more"
+    assert lines == [f"{said} closed (as --inverted says)"]
+    assert kinds(root, EPISODE, gripper="gripper_position", say=lines.append) == ["open", "close"]
+    assert lines[-1].endswith("larger is more open (else --inverted); so it is closed at the start of 1 of 1")
+    path = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=np.full(120, 0.04))
+    assert kinds(path, say=lines.append) == ["close", "open"]
+    assert "is actions[1], since obs/robot0_gripper_qpos does not move" in lines[-1]
+    with h5py.File(path, "a") as file:
+        file["data/demo_0/actions"][:] = -1
+    assert kinds(path, say=lines.append) == []
+    assert lines[-1].endswith("does not move, or hardly: nothing is read from it")
+
+
+HAND = [[f"k{side}{part}" for side in ("Left", "Right") for part in ("Elbow", "HandPinky", "HandThumbBend")]]
+
+
+def test_the_fingers_of_a_hand_are_read_as_their_mean(tmp_path: Path) -> None:
+    lines: list[str] = []
+    rows = np.stack([STEPS, 0.9 + 0.001 * np.sin(STEPS), STEPS * 0.0, STEPS, 1 - FOLLOWS, 0.8 - 0.5 * FOLLOWS], 1)
+    root = write_dataset(tmp_path / "g", HAND, rows)
+    for name in ((), "kRightHand", "state[4:6]", "state[4,5]", "kRightHandPinky,kRightHandThumbBend"):
+        read = read_gripper(root, [EPISODE], gripper=name, say=lines.append)[EPISODE.clip]
+        assert read.opening == pytest.approx(0.9 - 0.75 * FOLLOWS, abs=1e-6)
+        assert read.arms == ("right",)
+    assert lines[0].startswith("g: the gripper of the right arm is observation.state/kRightHandPinky to")
+    assert "kLeftHandThumbBend, the mean of 2 does not move" in lines[1]
+    with pytest.raises(TempolocError, match=r"'Hand' fits .*: name those of one arm"):
+        read_gripper(root, [EPISODE], gripper="Hand")
+    with pytest.raises(TempolocError, match="g has no 'kRigthHand' for --gripper: it has kLeftElbow"):
+        read_gripper(root, [EPISODE], gripper="kRigthHand")
+    with pytest.raises(TempolocError, match=r"state has 6 numbers, 0 to 5, not \[9\]"):
+        read_gripper(root, [EPISODE], gripper="state[9]")
+    with pytest.raises(TempolocError, match="are of one arm: put commas between fingers"):
+        read_gripper(root, [EPISODE], gripper=("kRightHandPinky", "kRightHandThumbBend"))
+
+
+def test_two_arms_that_both_move_must_be_named(tmp_path: Path) -> None:
+    late = np.interp(STEPS, [0, 60, 65, 100, 105, 119], [1, 1, 0, 0, 1, 1])
+    rows = np.stack([1 - FOLLOWS, late], 1)
+    root = write_dataset(tmp_path / "a", ["left_gripper.pos", "right_gripper.pos"], rows)
+    with pytest.raises(TempolocError, match=r"a has 2 grippers, left \(.*left_gripper\.pos\), right .*--gripper"):
+        read_gripper(root, [EPISODE])
+    assert kinds(root, EPISODE, gripper="right_gripper.pos") == ["right close", "right open"]
+    both = ("left_gripper.pos", "right_gripper.pos")
+    assert kinds(root, EPISODE, gripper=both) == ["left close", "right close", "left open", "right open"]
+    bare = write_dataset(tmp_path / "b", None, np.tile(rows, (1, 7)))
+    with pytest.raises(TempolocError, match=r"0 of the numbers .*; name it with --gripper"):
+        read_gripper(bare, [EPISODE])
+    assert kinds(bare, EPISODE, gripper="state[13]") == ["close", "open"]
+
+
+def test_numbers_that_are_missing_or_not_finite_are_said(tmp_path: Path) -> None:
+    odd = np.where(STEPS == 7, np.nan, 1 - FOLLOWS)
+    path = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=odd)
+    with pytest.raises(TempolocError, match=r"d\.hdf5: demo_0: obs/robot0_gripper_qpos is nan at step 7"):
+        read_gripper(path, [CLIP])
+    root = write_dataset(tmp_path / "set", ["waist", "gripper"], np.stack([odd, odd], 1))
+    with pytest.raises(TempolocError, match=r"episode 1: observation\.state.* lacks a number"):
+        read_gripper(root, [EPISODE])
+    longer = np.concatenate([1 - FOLLOWS, [1.0]])
+    path = write_demo(tmp_path / "e.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=longer)
+    assert kinds(path) == ["close", "open"]  # an observation more than actions, after the last
+    path = write_demo(tmp_path / "f.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=np.repeat(1 - FOLLOWS, 2))
+    assert read_gripper(path, [CLIP])[CLIP.clip].opening.tolist() == (1 - 2 * CLOSED).tolist()  # the command
+    with pytest.raises(TempolocError, match=r"has no 'robot0_gripper_qpos' for --gripper"):
+        read_gripper(path, [CLIP], gripper="robot0_gripper_qpos")
+
+
+def test_a_name_may_say_which_way_its_numbers_go(tmp_path: Path) -> None:
+    lines: list[str] = []
+    rows = np.stack([FOLLOWS, 1 - FOLLOWS], 1)
+    for i, name in enumerate(("gripper_closed", "gripper_open")):
+        root = write_dataset(tmp_path / name, ["waist", name], rows[:, [1, 0]] if i == 0 else rows)
+        assert kinds(root, EPISODE, say=lines.append) == ["close", "open"]
+        assert lines[-1].endswith(("is more closed (as its name says)", "is more open (as its name says)")[i])
+        assert kinds(root, EPISODE, inverted=True) == ["open", "close"]
+
+
+def test_an_arm_without_a_gripper_is_asked_about(tmp_path: Path) -> None:
+    path = tmp_path / "d.hdf5"
+    with h5py.File(path, "w") as file:
+        file["data/demo_0/actions"] = np.sin(STEPS[:, None] / [9, 8, 7, 6, 5, 4])  # six joints
+        file["data/demo_0/obs/robot0_joint_pos"] = np.zeros((120, 6))
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+    with pytest.raises(TempolocError, match="nothing says which of its numbers is the gripper: name it with --gripper"):
+        read_gripper(path, [CLIP])
+    for name in ("", ",", "left="):
+        with pytest.raises(TempolocError, match=r"--gripper .* names nothing"):
+            read_gripper(path, [CLIP], gripper=(name,))
+
+
+@pytest.mark.parametrize("name", ["finger_width", "jaw", "Claw.pos", "hand_index_joint", "aperture", "GripperPosition"])
+def test_other_words_for_a_gripper(tmp_path: Path, name: str) -> None:
+    rows = np.stack([STEPS, STEPS, 1 - FOLLOWS, STEPS], 1)
+    root = write_dataset(tmp_path / "a", ["gripper_x", "hand_yaw", name, "gripper_velocity"], rows)
+    assert kinds(root, EPISODE) == ["close", "open"]
+
+
+@pytest.mark.parametrize("width", [7, 12], ids=["a command that rests", "no command of its own"])
+def test_joints_without_a_command_are_marked_as_taken_for_open(tmp_path: Path, width: int) -> None:
+    lines: list[str] = []
+    path = tmp_path / "d.hdf5"
+    with h5py.File(path, "w") as file:
+        file["data/demo_0/actions"] = np.zeros((120, 7)) if width == 7 else np.tile(2 * CLOSED - 1, (12, 1)).T
+        file["data/demo_0/obs/robot0_gripper_qpos"] = np.stack([0.04 * (1 - FOLLOWS), -0.04 * (1 - FOLLOWS)], 1)
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+    assert kinds(path, say=lines.append) == ["close", "open"]
+    assert lines[0].endswith("larger is more open (else --inverted)")
+    assert kinds(path, inverted=True, say=lines.append) == ["open", "close"]
+    assert lines[1].endswith("is more closed (as --inverted says); so it is closed at the start of 1 of 1")

@@ -70,7 +70,8 @@ USES: tuple[Use, ...] = (
         "prompts/json/system.txt prompts/json/user.txt prompts/json/prompt.toml"),
     use(("find", "lr", "-e", "grasp", *ASK, "-o", "out.csv"), "lr", "lr/meta/info.json"),
     use(("find", "demos.hdf5", *EVENTS, *ASK, "-o", "out.csv"), "demos.hdf5", "demos.hdf5"),
-    use(("find", "demos.hdf5", *EVENTS, *ASK, "--fuse-inverted"), "demos.hdf5", "demos.hdf5"),
+    use(("find", "demos.hdf5", *EVENTS, *ASK, "--fuse", "--gripper", "action[6]", "--inverted"), "demos.hdf5",
+        "demos.hdf5"),
     use(("find", "v/a.mp4", *EVENTS, "--model", "model", "--trials", "1"), "v model",
         "model/config.json model/model.safetensors model/tokenizer.json model/processor_config.json"
         " model/tokenizer_config.json model/generation_config.json model/chat_template.jinja", weight=1),

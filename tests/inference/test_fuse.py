@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from tempoloc_nb.core.files import read_object, write_jsonl
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference import fuse as fusion
 from tempoloc_nb.inference.fuse import fuse, fuse_times
-from tempoloc_nb.inference.signals import Kind, Transition, signal_at
+from tempoloc_nb.inference.signals import Kind, Signal, Transition, event_arms, find_transitions, signal_at
 from tempoloc_nb.prompting.answers import parse_answer, write_answer
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.sim.benchmark import read_clip_signals
@@ -179,3 +180,28 @@ def test_fused_answers_of_the_small_model(tmp_path: Path) -> None:
         value = family.scores["mre_pct"].value
         assert value is not None, family.task
         assert value < 3, family.task
+
+
+def test_a_hand_that_a_label_names_is_the_one_that_moves() -> None:
+    """The right hand moves nearer to the model's times; a label without a hand takes the nearest of both."""
+    hands = {"left": ((1.0, 2.5),), "right": ((1.6, 3.0),)}
+    both = tuple(replace(t, arm=arm) for arm, pairs in hands.items() for t in moves(*pairs))
+    both = tuple(sorted(both, key=lambda t: t.start))
+    for arm, ((closed, opened),) in hands.items():
+        found, outcomes = fuse_times((1.5, 2.9), PICKS[:2], both, arms=(arm, arm))
+        assert (found, outcomes) == ((closed, opened), ("moved", "moved"))
+    assert fuse_times((1.5, 2.9), PICKS[:2], both)[0] == (1.6, 3.0)
+    assert fuse_times((1.5, 2.6), PICKS[:2], both)[0] in ((1.0, 2.5), (1.6, 3.0))  # one hand grasps and releases
+    left = tuple(t for t in both if t.arm == "left")
+    assert fuse_times((1.6, 3.0), PICKS[:2], left, arms=("right", "right"))[1] == ("far", "far")
+
+
+def test_labels_name_hands() -> None:
+    labels = ("grasping the cup with the left hand", "placing it left", "the Right arm releases it", "left gripper")
+    assert event_arms(labels) == ("left", "", "right", "left")
+    assert event_arms(["from the left hand to the right hand", "grasping the right cup"]) == ("", "")
+    opening = np.stack([np.interp(np.arange(60), [0, 20, 24, 59], [1, 1, 0, 0]), np.ones(60)], axis=1)
+    signal = Signal(opening, np.arange(60) / 20, arms=("left", "right"))
+    assert [(t.arm, t.kind) for t in find_transitions(signal)] == [("left", "close")]
+    with pytest.raises(TempolocError, match="one number a time"):
+        Signal(opening, np.arange(60) / 20, arms=("left",))

@@ -205,3 +205,13 @@ def test_motion_minima_are_where_a_video_stands_still(tmp_path: Path) -> None:
     assert motion_minima(times[:2], motion[:2], 2) == (None, None)
     still = motion_minima(times, np.ones(119), 3)
     assert still == (None, None, None)
+
+
+@pytest.mark.parametrize("every", [1, 3, 4, 5])
+def test_a_sensor_that_is_slower_than_its_rows_moves_once(every: int) -> None:
+    """Readings that are repeated in the rows between two of them: one closing and one opening, not a stair of each."""
+    rows = np.arange(240) / 30
+    seen = np.interp(rows[np.arange(240) // every * every], [0, 2, 2.8, 5, 5.9, 8], [1, 1, 0, 0, 1, 1])
+    found = find_transitions(Signal(seen, rows))
+    assert [t.kind for t in found] == ["close", "open"]
+    assert [t.time for t in found] == pytest.approx([2.74, 5.04], abs=every / 30)
