@@ -143,9 +143,10 @@ def study(
         bool, typer.Option("--publish", help="Copy finished runs of --profile full into data, figures and notebooks.")
     ] = False,
 ) -> None:
-    """Run the study's notebooks, which write every table and figure, into runs/PROFILE.
+    """Run the study: every table and figure.
 
-    What has not changed is not run again. Exit status 1 if a study failed, if one lacks answers, or if none could run.
+    The notebooks of this checkout run into runs/PROFILE; what has not changed is not run again. Exit status 1 if a
+    study failed, if one lacks answers, or if none could run.
     """
     from tempoloc_nb.study import runner
 
