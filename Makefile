@@ -161,9 +161,10 @@ test-browser: $(VENV)/.ready
 test-ray: $(VLLM_VENV)/.ray
 	$(VLLM_BIN)/python -m pytest tests/environments/ray
 
+# The server's root is the repository: the notebooks' figures and videos lie beside nbs/.
 lab: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[lab]'
-	$(BIN)/jupyter lab nbs
+	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/nbs/index.ipynb
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]'

@@ -31,7 +31,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -159,10 +158,7 @@ def planned_hours(given: dict[str, Any]) -> float | None:
     """The hours that `--plan` tells for a job, about the clips that are here."""
     (plan,) = plan_studies(PROFILE, given, [STUDY])
     asked = plan.asked[0].job
-    if asked is None or plan.clips is None:
-        return None
-    here = tuple(clip for clip in asked.clips if clip.clip in plan.clips.found)
-    return replace(asked, clips=here).hours(given["data_parallel"])
+    return None if asked is None else asked.hours(given["data_parallel"])
 
 
 def do(job: str, arguments: argparse.Namespace) -> dict[str, Any]:

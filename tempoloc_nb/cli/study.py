@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -124,42 +124,72 @@ def read_override(text: str) -> Any:
 
 # %% ../../nbs/90_cli/90_study.ipynb #a7bc5c69
 def study(
-    profile: Annotated[str, typer.Option(help="How much to run: quick, full or gpu8.")] = "quick",
+    profile: Annotated[
+        str, typer.Option(help="quick: a few clips. full: all of them, from shipped answers. gpu8: asks on eight GPUs.")
+    ] = "quick",
     parameter: Annotated[
         list[str] | None,
         typer.Option(
-            "-p", "--parameter", metavar="NAME VALUE", help="A parameter of the studies that know it; repeatable."
+            "-p", "--parameter", metavar="NAME VALUE", help="Such as -p model DIR. Studies without it are not run."
         ),
     ] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only studies with this in their name; repeatable.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Studies with this in their name; repeatable.")
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say what would run and ask: clips, GPUs, requests, hours; load no model.")
     ] = False,
     publish: Annotated[
-        bool, typer.Option("--publish", help="Copy the profile's finished runs into the repository.")
+        bool, typer.Option("--publish", help="Copy finished runs of --profile full into data, figures and notebooks.")
     ] = False,
 ) -> None:
-    """Regenerate every table and figure."""
+    """Run the study: every table and figure.
+
+    The notebooks of this checkout run into runs/PROFILE; what has not changed is not run again. Exit status 1 if a
+    study failed, if one lacks answers, or if none could run.
+    """
     from tempoloc_nb.study import runner
 
-    given = [p.partition("=") for p in parameter or []]
-    if not all(name and equals for name, equals, _ in given):
-        raise TempolocError("-p needs a name and a value: -p fps 4")
-    overrides = {name: read_override(value) for name, _, value in given}
+    overrides = _parameters(parameter or [])
+    if publish and (plan or overrides):
+        raise TempolocError("--publish copies what was run before: leave out --plan and -p")
     if plan:
         from tempoloc_nb.study.plan import plan_lines, plan_studies
 
-        for line in plan_lines(plan_studies(profile, overrides, only or [])):
+        for line in [runner.checkout(), *plan_lines(plan_studies(profile, overrides, only or []))]:
             say(line)
-        return
-    if publish:
+    elif publish:
         from tempoloc_nb.study.publish import publish as publish_runs
 
-        say(f"published: {', '.join(publish_runs(profile, only or []))}")
-        return
-    runs = runner.run_studies(profile, overrides, only or [])
+        published = publish_runs(profile, only or [])
+        say(runner.checkout())
+        say(f"published: {', '.join(published)}")
+    else:
+        _run(profile, overrides, only or [])
+
+# %% ../../nbs/90_cli/90_study.ipynb #cd690864
+def _parameters(given: Sequence[str]) -> dict[str, Any]:
+    """The values of `-p NAME=VALUE`, by name; raises `TempolocError` for one without a value, or given twice."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise TempolocError("-p needs a name and a value: -p fps 4")
+        if name in found:
+            raise TempolocError(f"-p {name} is given twice: give it once")
+        found[name] = read_override(value)
+    return found
+
+
+def _run(profile: str, overrides: Mapping[str, Any], only: Sequence[str]) -> None:
+    """Run studies; raises `TempolocError` that names those without a result."""
+    from tempoloc_nb.study.runner import run_studies
+
+    runs = run_studies(profile, overrides, only)
     say(f"index: {runs[0].folder.parent / 'index.html'}")
     for status, said in (("failed", "failed"), ("incomplete", "lack answers; run the same command again")):
         found = [run.study for run in runs if run.status == status]
         if found:
             raise TempolocError(f"{len(found)} of {len(runs)} studies {said}: {', '.join(found)}")
+    if all(run.status == "left out" for run in runs):
+        raise TempolocError(f"nothing was run: {', '.join(run.study for run in runs)} left out")

@@ -14,7 +14,7 @@ from ..core.settings import settings
 from .registry import listed_model, listed_models, shipped_folder
 
 OWN = ("tempoloc-tiny", "tempoloc-tiny-base")  # they come with the repository and are on no hub
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_ID = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?")  # as the hub takes them
 
 # %% auto #0
 __all__ = ['OWN', 'model_folder', 'cached_folder', 'Place', 'find_place', 'locate_model']

@@ -40,7 +40,7 @@ from ..video.view import View
 # %% auto #0
 __all__ = ['Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels', 'clip_limit',
            'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'unanswered', 'question',
-           'score']
+           'answers_file', 'score']
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
@@ -335,9 +335,7 @@ def predictions(
     found = committed(experiment, benchmark, backend) if scale.publishable else None
     if found is not None:
         return found
-    asked = question(experiment, benchmark, scale.clips_per_task, backend)
-    asker = _asker(experiment, Path(folder), asked)
-    out = Path(folder) / f"{asker.name}-{asked}.jsonl"
+    asker, out = answers_file(experiment, benchmark, Path(folder), scale.clips_per_task, backend)
     summary = run_experiment(
         asker, benchmark, out, trials=min(scale.trials, experiment.trials), clips=scale.clips_per_task,
         video_root=video_root, backend=backend, data_parallel=data_parallel, tensor_parallel=tensor_parallel,
@@ -375,13 +373,21 @@ def question(experiment: Experiment, benchmark: Benchmark, clips: int, backend: 
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _asker(experiment: Experiment, folder: Path, asked: str) -> Experiment:
-    """An experiment, under the name of the one that has asked the same as often and keeps its answers in `folder`."""
-    if not (folder / f"{experiment.name}-{asked}.jsonl").is_file():
-        for other in load_experiments().values():
-            if other.trials == experiment.trials and (folder / f"{other.name}-{asked}.jsonl").is_file():
-                return replace(experiment, name=other.name)
-    return experiment
+def answers_file(
+    experiment: Experiment, benchmark: Benchmark, folder: Path, clips: int, backend: str | Backend
+) -> tuple[Experiment, Path]:
+    """The file in `folder` for the answers of an experiment about `clips` of each task, and the experiment.
+
+    Where another one has asked the same as often, that is its file, and the experiment has its name. Raises
+    `TempolocError` where the model is not here.
+    """
+    asked = question(experiment, benchmark, clips, backend)
+    out = folder / f"{experiment.name}-{asked}.jsonl"
+    for other in load_experiments().values():
+        there = folder / f"{other.name}-{asked}.jsonl"
+        if not out.is_file() and other.trials == experiment.trials and there.is_file():
+            return replace(experiment, name=other.name), there
+    return experiment, out
 
 # %% ../../nbs/85_study/70_experiments.ipynb #34031b34
 def score(

@@ -63,6 +63,8 @@ from ..video.timeline import contact_sheet
 class Models:
     """The models of a study, asked about a benchmark as the report's parameters say.
 
+    `experiments` are those that the study may ask, as its parameters cell lists them for the plan; None is all.
+
     Parameters read, all of them optional: `model` (the fine-tuned one), `base` (the zero-shot one; with another
     `model` than the study's own, that model itself unless given), `backend`, `video_root`, `fps`, `tensor_parallel`
     and `data_parallel` (0: as many GPUs as the profile has).
@@ -70,6 +72,7 @@ class Models:
 
     report: Report
     benchmark: Benchmark
+    experiments: Sequence[str] | None = None
     _paths: dict[str, Path] = field(default_factory=dict, repr=False, compare=False)  # what was asked already
 
     def _given(self, name: str, default: Any) -> Any:
@@ -88,19 +91,35 @@ class Models:
         rate = self._given("fps", found.fps) if found.fps == settings().study.fps else found.fps
         return for_model(found, wanted, fps=rate)
 
+    def concerns(self, name: str) -> bool:
+        """Whether an experiment is about this study's models: with another `model`, our own other seeds are not."""
+        own = load_experiments()
+        return self.experiment("sft").model == own["sft"].model or self.experiment(name).model != own[name].model
+
     @property
     def backend(self) -> str:
         """The back end that is asked."""
         return str(self._given("backend", "hf"))
 
+    @property
+    def folder(self) -> Path:
+        """Where answers about the benchmark are kept that are asked for now."""
+        return settings().paths.runs / self.report.profile / "predictions" / self.benchmark.name
+
     def path(self, name: str) -> Path:
-        """The file of an experiment's predictions: shipped, or asked for now and kept in `runs/PROFILE/predictions`."""
+        """The file of an experiment's predictions: shipped, or asked for now and kept in `folder`.
+
+        Raises `TempolocError` for an experiment that the study does not list, since its plan would not count it.
+        """
+        if self.experiments is not None and name not in self.experiments:
+            listed = ", ".join(self.experiments) or "none"
+            raise TempolocError(f"the study asks for {name}, and its parameters cell lists the experiments {listed}")
         if name not in self._paths:
             gpus = self.report.scale.gpus
             self._paths[name] = predictions(
                 self.experiment(name),
                 self.benchmark,
-                settings().paths.runs / self.report.profile / "predictions" / self.benchmark.name,
+                self.folder,
                 profile=self.report.profile,
                 backend=self.backend,
                 video_root=self._given("video_root", None),
@@ -194,10 +213,11 @@ __all__ = ['STAMP_PAIRS', 'CHOSEN', 'NO_VIDEO', 'NEAR_S', 'Models', 'seed_runs',
 def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
     """The scored runs of training seeds, by title; what can be neither read nor asked is left out with a printed line.
 
-    A publishable run of the study's own models on transformers has to have all: there `TempolocError` is raised.
+    A publishable run of the study's own models on transformers has to have all: there `TempolocError` is raised. With
+    another model, the seeds of the study's own are passed over.
     """
     found: dict[str, RunResult] = {}
-    for name in names:
+    for name in filter(models.concerns, names):
         experiment = models.experiment(name)
         shipped = committed(experiment, models.benchmark, models.backend) is not None
         if not (models.report.scale.publishable and shipped):

@@ -6,18 +6,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..clips.manifest import load_benchmark
+from ..clips.videos import find_videos
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_object
 from ..core.settings import settings
+from ..engines.make import check_backend
+from ..models.locate import locate_model
+from .curves import log_files
 
 # %% auto #0
-__all__ = ['OWN_PARAMETERS', 'study_notebooks', 'Cell', 'notebook_cells', 'notebook_parameters', 'default_values',
-           'chosen_notebooks']
+__all__ = ['OWN_PARAMETERS', 'EXPERIMENTS', 'study_notebooks', 'Cell', 'notebook_cells', 'notebook_parameters', 'default_values',
+           'chosen_notebooks', 'check_given']
 
 # %% ../../nbs/85_study/88_notebooks.ipynb #a3928e38
 def study_notebooks(only: Sequence[str] = ()) -> tuple[Path, ...]:
@@ -36,6 +41,7 @@ def study_notebooks(only: Sequence[str] = ()) -> tuple[Path, ...]:
 
 # %% ../../nbs/85_study/88_notebooks.ipynb #9263e73a
 OWN_PARAMETERS = ("profile", "output")  # set by the runner
+EXPERIMENTS = "experiments"  # what a study may ask, which `tempoloc study --plan` counts: no option of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ def chosen_notebooks(overrides: Mapping[str, Any], only: Sequence[str] = ()) -> 
     Another `model` changes nothing in a study that asks no model. Raises `TempolocError` as `study_notebooks` does, for
     an override that no chosen notebook knows or that the runner sets itself, and if no study knows all overrides.
     """
-    known = {notebook: set(notebook_parameters(notebook)) for notebook in study_notebooks(only)}
+    known = {notebook: set(notebook_parameters(notebook)) - {EXPERIMENTS} for notebook in study_notebooks(only)}
     every = set().union(*known.values())
     for name in overrides:
         if name in OWN_PARAMETERS:
@@ -126,3 +132,35 @@ def _check_value(name: str, value: Any, default: Any) -> None:
     if not number or not 0 <= value <= 1e9 or (default and not value):
         wanted = "above 0" if default else "of 0 or more"
         raise TempolocError(f"the parameter {name} is a number {wanted}, not {str(value)[:40]}")
+    if isinstance(default, int) and not name.endswith("fps") and value != int(value):
+        raise TempolocError(f"the parameter {name} is a whole number, not {value}")
+
+# %% ../../nbs/85_study/88_notebooks.ipynb #15baff94
+def check_given(overrides: Mapping[str, Any], notebooks: Sequence[Path]) -> None:
+    """Raise `TempolocError` for a given model, back end, benchmark or training log that is not there.
+
+    So for a `video_root` that is no folder, or that has no video of any benchmark of these notebooks.
+    """
+    given = {name: value for name, value in overrides.items() if value}
+    for name in ("model", "base"):
+        if name in given:
+            locate_model(given[name])
+    check_backend(given.get("backend", "hf"), *(int(given.get(f"{kind}_parallel", 1)) for kind in ("data", "tensor")))
+    if "benchmark" in given:
+        load_benchmark(given["benchmark"])
+    if "logs" in given:
+        log_files(given["logs"])
+    if "video_root" in given:
+        _check_videos(given["video_root"], {str({**default_values(n), **given}["benchmark"]) for n in notebooks})
+
+
+def _check_videos(root: str, benchmarks: Collection[str]) -> None:
+    """Raise `TempolocError` unless a folder has a video of one of the benchmarks."""
+    errors = []
+    for name in sorted(benchmarks):
+        try:
+            find_videos(load_benchmark(name), root)
+            return
+        except TempolocError as error:
+            errors.append(error)
+    raise errors[0]

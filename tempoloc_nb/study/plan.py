@@ -5,7 +5,7 @@
 # %% ../../nbs/85_study/110_plan.ipynb #60b4f2d2
 from __future__ import annotations
 
-import ast
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,85 +13,115 @@ from pathlib import Path
 from typing import Any
 
 from ..clips.manifest import Benchmark, load_benchmark
+from ..clips.videos import videos_here
 from ..core.errors import TempolocError
 from ..core.machine import gpu_count
-from ..core.settings import Profile, settings
-from ..models.estimate import Coverage, Job, assumption, coverage, format_hours, size_line
+from ..inference.ledger import whole_rows
+from ..models.estimate import Coverage, Job, assumption, format_hours, size_line
 from ..models.locate import locate_model
-from .experiments import Experiment, clip_limit, committed, load_experiments, question
+from tempoloc_nb.study.experiments import (
+    Experiment, answers_file, clip_limit, committed, find_experiments, question,
+)
 from .models import Models
+from .notebooks import EXPERIMENTS, default_values
 from .report import Report
-from .notebooks import default_values, notebook_cells
-from .runner import gpus_needed, Planned, planned_runs
+from .runner import Planned, gpus_needed, planned_runs
 
 # %% auto #0
-__all__ = ['named_experiments', 'Asked', 'StudyPlan', 'plan_studies', 'plan_lines']
+__all__ = ['listed_experiments', 'Asked', 'StudyPlan', 'plan_studies', 'plan_lines']
 
 # %% ../../nbs/85_study/110_plan.ipynb #33422e5f
-def named_experiments(notebook: Path) -> tuple[str, ...]:
-    """The experiments of `data/experiments.toml` that a study's code names, in the file's order."""
-    declared = load_experiments()
-    names: set[str] = set()
-    for tree in _code(notebook):
-        said = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-        names |= said & set(declared)
-        if any(isinstance(n, ast.Attribute) and n.attr == "rates" for n in ast.walk(tree)):
-            at_rates = {f"{name}-{fps:g}fps" for name in said for fps in settings().study.fps_grid}
-            names |= at_rates & set(declared)
-    return tuple(name for name in declared if name in names)
+def listed_experiments(notebook: Path) -> tuple[Experiment, ...]:
+    """The experiments that a study's parameters cell lists; none for a study that asks no model.
 
-# %% ../../nbs/85_study/110_plan.ipynb #15a1dace
-def _code(notebook: Path) -> Iterator[ast.Module]:
-    """The code cells of a notebook but for its parameters."""
-    for cell in notebook_cells(notebook):
-        if cell.kind == "code" and "parameters" not in cell.tags:
-            yield cell.code(notebook.name)
+    Raises `TempolocError` for a name that is not in `data/experiments.toml`, and for what is no list of names.
+    """
+    names = default_values(notebook).get(EXPERIMENTS, [])
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise TempolocError(f"{notebook.name}: {EXPERIMENTS} is a list of names, not {str(names)[:40]}")
+    try:
+        return find_experiments(names) if names else ()
+    except TempolocError as error:
+        raise TempolocError(f"{notebook.name}: {error}") from None
 
 # %% ../../nbs/85_study/110_plan.ipynb #b8f2168f
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An experiment of a study: read from a shipped file, asked (`job`), or left out because its model is not here."""
+    """An experiment of a study: read from a shipped file, asked (`job`), or left out because its model is not here.
+
+    `clips` are those that the run is about, and `kept` counts the answers of an earlier run. The job is about the
+    other clips, and about all where none has its video here. Experiments with one `question` share the answers.
+    """
 
     experiment: Experiment
     job: Job | None
     why: str  # where the answers come from
-    question: str = ""  # the same for experiments that ask the same, and share the answers
+    question: str = ""
+    clips: Coverage | None = None
+    kept: int = 0
 
 # %% ../../nbs/85_study/110_plan.ipynb #5e43e00e
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """What a study would do, and ask of which models. `clips` is None for a study that asks no model."""
+    """What a study would do, and ask of which models."""
 
     planned: Planned
     gpus: int = 0
     benchmark: str = ""
-    clips: Coverage | None = None
     asked: tuple[Asked, ...] = ()
 
+    @property
+    def clips(self) -> Coverage | None:
+        """The clips that the study asks about, with a video and without; None where it asks about none."""
+        parts = [a.clips for a in self.asked if a.clips is not None]
+        if not parts:
+            return None
+        found, missing = (tuple(dict.fromkeys(c for p in parts for c in getattr(p, n))) for n in ("found", "missing"))
+        return Coverage(found, missing, parts[0].where)
+
 # %% ../../nbs/85_study/110_plan.ipynb #5899a34c
-def _limited(benchmark: Benchmark, found: Sequence[str], experiment: Experiment, scale: Profile) -> Benchmark:
-    """Clips as `experiments.asked_clips` would choose them; all of them, with or without video, where none is here."""
-    most = clip_limit(experiment, scale.clips_per_task)
-    return benchmark.only(found).head(most) if most and found else benchmark.head(most)
+def _about(benchmark: Benchmark, videos: Mapping[str, Path], most: int, where: str) -> Coverage:
+    """The clips of a run, as `experiments.asked_clips` chooses them: at most so many of each task (0: all)."""
+    here, lacking = list[str](), list[str]()
+    for task in benchmark.tasks:
+        clips = [clip.clip for clip in benchmark.of_task(task)]
+        wanted = min(most or len(clips), len(clips))
+        shown = [clip for clip in clips if clip in videos][:wanted]
+        here += shown
+        lacking += [clip for clip in clips if clip not in videos][: wanted - len(shown)]
+    return Coverage(tuple(here), tuple(lacking), where)
+
+
+def _answers(path: Path, clips: Coverage, trials: int) -> Counter[str]:
+    """Clip → how many of its trials a predictions file has; whole lines count, and no file has none."""
+    keys = {(row["clip"], row["trial"]) for row in (json.loads(line) for _, line in whole_rows(path))}
+    return Counter(clip for clip, trial in keys if clip in clips.found and trial < trials)
 
 # %% ../../nbs/85_study/110_plan.ipynb #3d2d2e01
-def _ask(models: Models, name: str, clips: Coverage) -> Asked:
-    experiment, scale = models.experiment(name), models.report.scale
-    if scale.publishable and committed(experiment, models.benchmark, models.backend) is not None:
+def _ask(models: Models, experiment: Experiment, videos: Mapping[str, Path]) -> Asked:
+    """What is to be asked for one experiment, as the study's `models` would ask it."""
+    scale, benchmark = models.report.scale, models.benchmark
+    if scale.publishable and committed(experiment, benchmark, models.backend) is not None:
         return Asked(experiment, None, "shipped")
     try:
-        path = locate_model(experiment.model).path
+        model = locate_model(experiment.model).path
     except TempolocError as error:
         return Asked(experiment, None, str(error))
-    part = _limited(models.benchmark, clips.found, experiment, scale)
-    job = Job(path, part.clips, min(scale.trials, experiment.trials), experiment.fps, models.backend)
-    asked = question(experiment, models.benchmark, scale.clips_per_task, models.backend)
-    return Asked(experiment, job, "asked", f"{asked} {experiment.trials}")
+    where = str(models.report.parameters.get("video_root") or benchmark.root)
+    clips = _about(benchmark, videos, clip_limit(experiment, scale.clips_per_task), where)
+    trials = min(scale.trials, experiment.trials)
+    _, path = answers_file(experiment, benchmark, models.folder, scale.clips_per_task, models.backend)
+    there = _answers(path, clips, trials)
+    left = benchmark.only([clip for clip in clips.found or clips.missing if there[clip] < trials])
+    asked = question(experiment, benchmark, scale.clips_per_task, models.backend)
+    job = Job(model, left.clips, trials, experiment.fps, models.backend)
+    kept = sum(n for n in there.values() if n == trials)
+    return Asked(experiment, job, "asked", f"{asked} {experiment.trials}", clips, kept)
 
 
-def _jobs(asked: Iterable[Asked]) -> list[Job]:
-    """What is to be asked, each question once."""
-    return list({a.question: a.job for a in asked if a.job is not None}.values())
+def _once(asked: Iterable[Asked]) -> list[Asked]:
+    """What is asked, each question once."""
+    return list({a.question: a for a in asked if a.job is not None}.values())
 
 # %% ../../nbs/85_study/110_plan.ipynb #38906c4e
 def plan_studies(
@@ -101,23 +131,23 @@ def plan_studies(
 
     Raises `TempolocError` as `runner.planned_runs` does, and for a damaged model folder.
     """
-    covered: dict[tuple[str, str], Coverage] = {}
+    looked: dict[tuple[str, str], dict[str, Path]] = {}
     gpus = gpus_needed(profile, overrides or {})
-    return tuple(_plan(planned, profile, gpus, covered) for planned in planned_runs(profile, overrides, only))
+    return tuple(_plan(planned, profile, gpus, looked) for planned in planned_runs(profile, overrides, only))
 
 # %% ../../nbs/85_study/110_plan.ipynb #71d027f2
-def _plan(planned: Planned, profile: str, gpus: int, covered: dict[tuple[str, str], Coverage]) -> StudyPlan:
-    """The plan of one study; `covered` keeps which clips of a benchmark have a video in a folder."""
-    values = {**default_values(planned.notebook), **planned.parameters}
-    names = named_experiments(planned.notebook) if {"benchmark", "video_root"} <= set(values) else ()
-    if not names:
+def _plan(planned: Planned, profile: str, gpus: int, looked: dict[tuple[str, str], dict[str, Path]]) -> StudyPlan:
+    """The plan of one study; `looked` keeps which clips of a benchmark have a video in a folder."""
+    listed = listed_experiments(planned.notebook)
+    if not listed or planned.state != "to run":
         return StudyPlan(planned)
+    values = {**default_values(planned.notebook), **planned.parameters}
     name, root = str(values["benchmark"]), str(values["video_root"])
     models = Models(Report(None, profile, values), load_benchmark(name))
-    if (name, root) not in covered:
-        covered[name, root] = coverage(models.benchmark, root or None)
-    clips = covered[name, root]
-    return StudyPlan(planned, gpus, name, clips, tuple(_ask(models, each, clips) for each in names))
+    if (name, root) not in looked:
+        looked[name, root] = videos_here(models.benchmark, root or None)
+    asked = [models.experiment(e.name) for e in listed if models.concerns(e.name)]
+    return StudyPlan(planned, gpus, name, tuple(_ask(models, each, looked[name, root]) for each in asked))
 
 # %% ../../nbs/85_study/110_plan.ipynb #cac6a610
 def _requests(jobs: Sequence[Job]) -> str:
@@ -136,37 +166,56 @@ def _study_lines(found: StudyPlan, there: int) -> Iterator[str]:
     planned = found.planned
     given = " ".join(f"{k}={v}" for k, v in planned.parameters.items())
     yield f"{planned.notebook.stem:24} {planned.state:9}  {given}"
-    if found.clips is None:
-        yield f"    left out  {planned.why}" if planned.why else "    asks no model"
-        return
-    jobs = _jobs(found.asked)
+    if planned.why:
+        yield f"    left out  {planned.why}"
+    elif planned.state == "to run" and found.asked:
+        yield from _asked_lines(found, there)
+    elif planned.state == "to run":
+        own = "base" in default_values(planned.notebook)
+        yield "    asks models that it trains itself: not counted" if own else "    asks no model"
+
+
+def _asked_lines(found: StudyPlan, there: int) -> Iterator[str]:
+    """The lines of a study that asks models."""
+    once = _once(found.asked)
+    jobs = [a.job for a in once if a.job is not None and a.job.clips]
     for model in dict.fromkeys(job.model for job in jobs):
         yield f"    model     {size_line(model)}"
-    if jobs:
+    if once:
         yield f"    clips     {found.benchmark}: {found.clips}"
+    if jobs:
         yield f"    GPUs      {found.gpus or 'none'} needed, {there} found"
-        yield f"    requests  {_requests(jobs)}"
+        absent = "" if found.clips and found.clips.found else ", once their videos are here: -p video_root DIR"
+        yield f"    requests  {_requests(jobs)}{absent}"
         yield f"    time      {format_hours(_hours(jobs, found.gpus or min(1, there)))}"
+    if kept := sum(a.kept for a in once):
+        yield f"    kept      answers of an earlier run: {kept}"
     shipped = [a.experiment.name for a in found.asked if a.why == "shipped"]
     if shipped:
         yield f"    shipped   {', '.join(shipped)}"
-    for a in found.asked:
+    for why, names in _left_out(found.asked).items():
+        yield f"    left out  {', '.join(names)}: {why}"
+
+
+def _left_out(asked: Iterable[Asked]) -> dict[str, list[str]]:
+    """Why experiments are left out → their names."""
+    found: dict[str, list[str]] = {}
+    for a in asked:
         if a.job is None and a.why != "shipped":
-            yield f"    left out  {a.experiment.name}: {a.why}"
+            found.setdefault(a.why, []).append(a.experiment.name)
+    return found
 
 # %% ../../nbs/85_study/110_plan.ipynb #3f36c06e
 def plan_lines(plans: Sequence[StudyPlan]) -> list[str]:
     """A plan as text: a paragraph per study, then all together."""
     there = gpu_count()
     lines = [line for found in plans for line in _study_lines(found, there)]
-    waiting = [found for found in plans if found.planned.state != "unchanged"]
-    jobs = _jobs(a for found in waiting for a in found.asked)
+    jobs = [a.job for a in _once(a for found in plans for a in found.asked) if a.job is not None and a.job.clips]
     gpus = max((found.gpus for found in plans), default=0)
     if jobs:
         used = gpus or min(1, there)
         lines.append(f"together, each question asked once: {_requests(jobs)}, {format_hours(_hours(jobs, used))}")
         lines.append(assumption(used, jobs[0].backend))
-        lines.append("What a run has asked before is kept, and not asked again.")
     if gpus > there:
         lines.append(f"This machine has {there} GPUs, {gpus} are needed: it will not start here.")
     return lines

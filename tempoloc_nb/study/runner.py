@@ -11,7 +11,8 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -28,12 +29,14 @@ from ..models.checkpoints import folder_revision
 from ..models.locate import locate_model
 from .curves import log_files
 from .experiments import zero_shot_model
-from .notebooks import chosen_notebooks, default_values, notebook_cells, notebook_parameters
+from tempoloc_nb.study.notebooks import (
+    check_given, chosen_notebooks, default_values, notebook_cells, notebook_parameters,
+)
 from .report import UNFINISHED, Report
 
 # %% auto #0
 __all__ = ['start', 'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'result_hashes', 'run_notebook',
-           'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'run_studies', 'sum_up', 'write_index']
+           'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'checkout', 'run_studies', 'sum_up', 'write_index']
 
 # %% ../../nbs/85_study/90_runner.ipynb #f8ae27c8
 def start(profile: str, output: str | Path | None = None, **parameters: Any) -> Report:
@@ -170,16 +173,47 @@ def _run_cells(notebook: Path, values: Mapping[str, Any], folder: Path) -> None:
     """Run the notebook by papermill, which writes it into `folder` cell by cell."""
     import papermill
 
-    papermill.execute_notebook(
-        os.path.relpath(notebook),  # relative: papermill writes its paths into the notebook
-        os.path.relpath(folder / "notebook.ipynb"),
-        {**values, "output": os.path.relpath(folder, notebook.parent)},
-        cwd=str(notebook.parent),
-        progress_bar=False,
-        kernel_name="python3",
-        # Otherwise every kernel warns on stderr that its sockets on this machine are not encrypted.
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],
-    )
+    with _own_package():
+        papermill.execute_notebook(
+            os.path.relpath(notebook),  # relative: papermill writes its paths into the notebook
+            os.path.relpath(folder / "notebook.ipynb"),
+            {**_placed(values, notebook.parent), "output": os.path.relpath(folder, notebook.parent)},
+            cwd=str(notebook.parent),
+            progress_bar=False,
+            kernel_name="python3",
+            # Otherwise each kernel says on stderr that its sockets are not encrypted, and that it was told to end.
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+        )
+
+
+def _placed(values: Mapping[str, Any], place: Path) -> dict[str, Any]:
+    """The parameters, with a path that is relative to this process's folder made relative to the notebook's `place`.
+
+    The name of a shipped model or benchmark is no path, and a model's path may be relative to the study's root.
+    """
+    found, data = dict(values), settings().paths.data
+    shipped = {"model": data / "models", "base": data / "models", "benchmark": data / "benchmarks"}
+    for name in (*shipped, "video_root", "logs"):
+        path = Path(found.get(name) or "")
+        named = name in shipped and (shipped[name] / path).exists()
+        named = named or (name in ("model", "base") and path.resolve() == (settings().root / path).resolve())
+        if path.parts and path.exists() and not path.is_absolute() and not named:
+            found[name] = os.path.relpath(path, place)
+    return found
+
+
+@contextmanager
+def _own_package() -> Iterator[None]:
+    """Let kernels that start meanwhile import the package that runs here, though another one is installed."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(tempoloc_nb.__path__[0]).parent), *filter(None, [before])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def _last_cell(folder: Path) -> int | None:
@@ -251,12 +285,19 @@ class Planned:
     why: str
 
 
+def _notebooks(overrides: Mapping[str, Any], only: Sequence[str]) -> tuple[Path, ...]:
+    """The studies that a run is about, after what is given to them was looked for."""
+    notebooks = chosen_notebooks(overrides, only)
+    check_given(overrides, notebooks)
+    return notebooks
+
+
 def planned_runs(
     profile: str, overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
 ) -> tuple[Planned, ...]:
-    """What `run_studies` would do, without running it."""
+    """What `run_studies` would do, without running it; raises `TempolocError` as it does for what is given."""
     found = []
-    for notebook in chosen_notebooks(overrides or {}, only):
+    for notebook in _notebooks(overrides or {}, only):
         wanted = _wanted(notebook, profile, overrides or {})
         record = finished_run(settings().paths.runs / profile / notebook.stem)
         state = "unchanged" if record.get("hash") == run_hash(notebook, wanted) else "to run"
@@ -270,24 +311,32 @@ def gpus_needed(profile: str, overrides: Mapping[str, Any]) -> int:
     gpus = settings().profile(profile).gpus
     return int(overrides.get("data_parallel") or gpus) if gpus else 0
 
+# %% ../../nbs/85_study/90_runner.ipynb #12e2e954
+def checkout() -> str:
+    """One line: which checkout's studies are run, and by which package where that is another's."""
+    root, package = settings().root, Path(tempoloc_nb.__path__[0]).resolve()
+    by = "" if package.is_relative_to(root) else f", by the package in {package}"
+    return f"studies of {root}{by}"
+
 # %% ../../nbs/85_study/90_runner.ipynb #c5078981
 def run_studies(
     profile: str = "quick", overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
 ) -> list[StudyRun]:
     """Run the studies that know all `overrides`, one after another, into `runs/PROFILE/STUDY/`; write an HTML index.
 
-    Raises `TempolocError` before anything runs for unknown profiles, parameters and studies, for a notebook without
-    a `parameters` cell, where the profile needs more GPUs than there are, and without papermill. A failed notebook, and
-    one that is left out because a model or a training log is not here, is reported in its `StudyRun`, and the others go
-    on.
+    Raises `TempolocError` before anything runs for unknown profiles, parameters and studies, for a given model, folder
+    or other thing that is not there, for a notebook without a `parameters` cell, where the profile needs more GPUs than
+    there are, and without papermill. A failed notebook, and one that is left out because a model of its own or a
+    training log is not here, is reported in its `StudyRun`, and the others go on.
     """
     gpus, there = gpus_needed(profile, overrides or {}), gpu_count()
-    notebooks = chosen_notebooks(overrides or {}, only)
+    notebooks = _notebooks(overrides or {}, only)
     if gpus > there:
         way = f"use -p data_parallel {there}" if there else "choose another profile"
         raise TempolocError(f"the profile {profile} needs {gpus} GPUs, found {there}: {way}")
     import_optional("papermill")  # before an earlier run is emptied
     folder = settings().paths.runs / profile
+    print(checkout(), flush=True)
     runs = []
     for notebook in notebooks:
         target = folder / notebook.stem

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from places import ROOT
@@ -21,8 +20,6 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.models import estimate as planning
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.estimate import coverage, estimate_hours, format_hours, model_size, plan_localize
-from tempoloc_nb.study import plan as study_plan
-from tempoloc_nb.study.plan import plan_lines, plan_studies
 
 RECIPE = load_benchmark("recipe")
 SIM = load_benchmark("sim")
@@ -162,77 +159,6 @@ def test_a_plan_for_localize(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = "unknown, as is the model's size; estimated"
     for part in ("of unknown size", "8 needed, 2 found", "60 clips × 10 trials = 600 answers", unknown):
         assert part in text
-
-
-PARAMETERS = """profile = "quick"
-output = ""
-benchmark = "sim"
-model = "tempoloc-tiny"
-base = "tempoloc-tiny-base"
-backend = "hf"
-video_root = ""
-tensor_parallel = 1
-data_parallel = 0"""
-
-
-@pytest.fixture
-def whole_project(project: Path) -> Path:
-    """A project with the simulated benchmark, its experiments and two untrained models."""
-    for name in ("experiments.toml", "models.toml"):
-        shutil.copy(ROOT / "data" / name, project / "data")
-    shutil.copytree(ROOT / "data" / "benchmarks" / "sim", project / "data" / "benchmarks" / "sim")
-    shutil.copytree(ROOT / "data" / "prompts", project / "data" / "prompts")
-    for name in ("tempoloc-tiny", "tempoloc-tiny-base"):
-        shutil.copytree(qwen25(), project / "data" / "models" / name)
-    return project
-
-
-def test_a_study_names_its_experiments(write_study: Callable[..., Path], whole_project: Path) -> None:
-    path = write_study("01_a", PARAMETERS, 'models.run("base")', 'x = {"a": "sft-blank"}\nmodels.run(x["a"])')
-    assert study_plan.named_experiments(path) == ("base", "sft-blank")
-    path = write_study("02_b", PARAMETERS, 'for n in ("sft",): models.rates(n)')
-    assert study_plan.named_experiments(path) == ("sft", "sft-4fps", "sft-12fps")
-
-
-def test_a_plan_for_studies(
-    write_study: Callable[..., Path], whole_project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_study("01_none", 'profile = "quick"\noutput = ""', 'x = "base"')
-    write_study("02_base", PARAMETERS, 'models.run("base")')
-    write_study("03_both", PARAMETERS, 'models.run("base"), models.run("sft"), models.run("sft-seed1")')
-    none, base, both = plan_studies("quick")
-    assert (none.clips, none.asked) == (None, ())
-    assert base.clips is not None
-    assert len(base.clips.found) == 40
-    (asked,) = base.asked
-    assert asked.job is not None
-    assert (len(asked.job.clips), asked.job.trials, asked.job.answers) == (12, 2, 24)
-    assert [a.why for a in both.asked][:2] == ["asked", "asked"]
-    text = "\n".join(plan_lines((none, base, both)))
-    assert "together, each question asked once: 12 clips × 2 trials × 2 experiments = 48 answers" in text
-    assert "left out  sft-seed1: the model runs/sft-seed1/model is not shipped" in text
-    assert "estimated, not measured: CPU" in text
-    monkeypatch.setattr(study_plan, "gpu_count", lambda: 4)
-    job: dict[str, Any] = {"model": "nvidia/Cosmos-Reason1-7B", "benchmark": "recipe", "video_root": "mine"}
-    (recipe,) = plan_studies("gpu8", job, ["base"])
-    assert recipe.gpus == 8
-    text = "\n".join(plan_lines((recipe,)))
-    for part in (
-        "model     nvidia/Cosmos-Reason1-7B, 8.29 G parameters by the list of models: 16.6 GB in bfloat16 on each GPU",
-        "recipe: 0 of 60 clips found in mine, which is no folder; missing: cube/0, cube/1, cube/2 and 57 more",
-        "GPUs      8 needed, 4 found", "60 clips × 10 trials = 600 answers", "estimated, not measured: GPU",
-        "This machine has 4 GPUs, 8 are needed",
-    ):  # fmt: skip
-        assert part in text, part
-    (recipe,) = plan_studies("gpu8", {**job, "data_parallel": 4}, ["base"])
-    assert "will not start" not in "\n".join(plan_lines((recipe,)))
-
-
-def test_a_full_plan_reads_what_is_shipped(write_study: Callable[..., Path], whole_project: Path) -> None:
-    write_study("02_base", PARAMETERS, 'models.run("base")')
-    (asked,) = plan_studies("full")[0].asked
-    assert asked.job is not None
-    assert asked.job.answers == 4000
 
 
 @pytest.mark.parametrize(

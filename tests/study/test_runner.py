@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from places import ROOT
@@ -170,10 +171,16 @@ def test_a_run_says_how_long_it_took(
     write_study("01_one", PARAMETERS, BODY)
     study.run_studies("quick")
     said = capsys.readouterr().out
-    assert re.fullmatch(r"01_one: done in \d+ s\n1 study: 1 done, in \d+ s\n", said)
+    where = re.escape(f"studies of {project}, by the package in {ROOT / 'tempoloc_nb'}\n")
+    assert re.fullmatch(where + r"01_one: done in \d+ s\n1 study: 1 done, in \d+ s\n", said)
     study.run_studies("quick")
     again = capsys.readouterr().out
-    assert re.fullmatch(r"01_one: unchanged since a run of \d+ s\n1 study: 1 unchanged, in 0 s\n", again)
+    assert re.fullmatch(where + r"01_one: unchanged since a run of \d+ s\n1 study: 1 unchanged, in 0 s\n", again)
+
+
+def test_a_checkout_with_its_own_package_is_named_once() -> None:
+    """In this repository: its studies, by its own package."""
+    assert study.checkout() == f"studies of {ROOT}"
 
 
 def test_a_failed_notebook_names_its_cell_and_the_others_go_on(write_study: WriteStudy, project: Path) -> None:
@@ -184,6 +191,83 @@ def test_a_failed_notebook_names_its_cell_and_the_others_go_on(write_study: Writ
     assert good.status == "done"
     assert "no clips here" in (project / "runs" / "quick" / "index.html").read_text()
     assert study.planned_runs("quick", only=["01"])[0].state == "to run"
+
+
+GIVEN = MODEL + 'base = ""\nbenchmark = "recipe"\nbackend = "hf"\nlogs = ""\ntensor_parallel = 1\ndata_parallel = 0\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("model", "tempoloc-tny", "unknown model 'tempoloc-tny': did you mean tempoloc-tiny"),
+        ("model", "./tempoloc-tiny", r"\./tempoloc-tiny: no such folder"),
+        ("model", "../mine", r"\.\./mine: no such folder"),
+        ("base", "runs/sft/modle", "the model runs/sft/modle is not shipped"),
+        ("base", "/tmp/a/b/c/d", "/tmp/a/b/c/d: no such folder"),
+        ("benchmark", "recipes", "unknown benchmark 'recipes': did you mean recipe"),
+        ("benchmark", "mine.jsonl", r"cannot read the manifest mine\.jsonl"),
+        ("backend", "vlm", "unknown backend 'vlm': did you mean vllm"),
+        ("tensor_parallel", 2, "tensor_parallel 2 is not for hf"),
+        ("data_parallel", 1.5, r"data_parallel is a whole number, not 1\.5"),
+        ("logs", "mine", r"no training log base\.jsonl in mine"),
+        ("video_root", "mine", "mine: no such folder of videos"),
+        ("video_root", "settings.ini", r"settings\.ini: no such folder of videos"),
+        ("video_root", "nbs", r"60 of 60 clips have no video \(.*\): put them into nbs"),
+    ],
+)
+def test_what_is_given_and_is_not_there_ends_the_command_before_anything_runs(
+    write_study: WriteStudy, project: Path, name: str, value: Any, message: str
+) -> None:
+    write_study("01_one", PARAMETERS + GIVEN, BODY)
+    for command in (study.run_studies, study.planned_runs):
+        with pytest.raises(TempolocError, match=message):
+            command("quick", {name: value})
+    assert not (project / "runs").exists()
+
+
+def test_a_folder_of_one_benchmarks_videos_is_for_studies_of_several(write_study: WriteStudy, project: Path) -> None:
+    write_study("01_one", PARAMETERS + '\nvideo_root = ""\nbenchmark = "sim"', "raise ValueError(video_root)")
+    write_study("02_two", PARAMETERS + '\nvideo_root = ""\nbenchmark = "recipe"', BODY)
+    shutil.copytree(ROOT / "data" / "benchmarks" / "sim", project / "data" / "benchmarks" / "sim")
+    (project / "mine").mkdir()
+    (project / "mine" / "cube_stacking_demo1.mp4").touch()
+    assert [run.state for run in study.planned_runs("quick", {"video_root": "mine"})] == ["to run", "to run"]
+
+
+def test_a_relative_path_is_the_callers(
+    write_study: WriteStudy, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook runs in its own folder."""
+    shown = "from pathlib import Path\nassert Path(video_root, 'cube_stacking_demo1.mp4').is_file(), video_root"
+    named = "assert (model, benchmark) == ('tempoloc-tiny', 'recipe'), (model, benchmark)"
+    write_study("01_one", PARAMETERS + MODEL + 'benchmark = "recipe"\n', shown, named, BODY)
+    (project / "here" / "clips").mkdir(parents=True)
+    for name in ("recipe", "models", "tempoloc-tiny"):
+        (project / "here" / name).mkdir()  # named as what is shipped, and not meant
+    (project / "data" / "models" / "tempoloc-tiny").mkdir(parents=True)
+    (project / "here" / "clips" / "cube_stacking_demo1.mp4").touch()
+    monkeypatch.chdir(project / "here")
+    (run,) = study.run_studies("quick", {"video_root": "clips", "model": "tempoloc-tiny", "benchmark": "recipe"})
+    assert (run.status, run.error) == ("done", "")
+    record = json.loads((run.folder / "run.json").read_text())
+    assert record["parameters"]["video_root"] == "clips"
+    monkeypatch.chdir(project)
+    (run,) = study.run_studies("quick", {"video_root": "here/clips", "model": "tempoloc-tiny", "benchmark": "recipe"})
+    assert (run.status, run.error) == ("done", "")
+
+
+def test_a_study_imports_the_package_that_runs_it(
+    write_study: WriteStudy, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not another one that is installed, or that the caller's PYTHONPATH names."""
+    (project / "other" / "tempoloc_nb").mkdir(parents=True)
+    (project / "other" / "tempoloc_nb" / "__init__.py").write_text("raise ImportError('another package')")
+    monkeypatch.setenv("PYTHONPATH", str(project / "other"))
+    mine = str(ROOT / "tempoloc_nb")
+    write_study("01_one", PARAMETERS, f"import tempoloc_nb\nassert tempoloc_nb.__path__[0] == {mine!r}")
+    (run,) = study.run_studies("quick")
+    assert (run.status, run.error) == ("done", "")
+    assert os.environ["PYTHONPATH"] == str(project / "other")
 
 
 @pytest.mark.parametrize(
@@ -200,6 +284,25 @@ def test_the_command_ends_with_an_error_where_a_study_is_not_done(
     monkeypatch.setattr(study, "run_studies", lambda *_: found)
     with pytest.raises(TempolocError, match=f"1 of 2 studies {said}$"):
         study_command()
+
+
+def test_the_command_ends_with_an_error_where_every_study_is_left_out(
+    write_study: WriteStudy, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study("01_logs", PARAMETERS + '\nlogs = ""', LOGS)
+    write_study("02_one", PARAMETERS, BODY)
+    with pytest.raises(TempolocError, match=r"^nothing was run: 01_logs left out$"):
+        study_command(only=["01"])
+    study_command()  # another one ran
+    assert "2 studies: 1 done, 1 left out" in capsys.readouterr().out
+
+
+def test_publishing_takes_no_parameters() -> None:
+    for more in ({"parameter": ["fps=4"]}, {"plan": True}):
+        with pytest.raises(TempolocError, match="--publish copies what was run before: leave out --plan and -p"):
+            study_command(publish=True, **more)  # type: ignore[arg-type]
+    with pytest.raises(TempolocError, match="-p fps is given twice"):
+        study_command(parameter=["fps=4", "fps=8"])
 
 
 def runs(pid: str) -> bool:
