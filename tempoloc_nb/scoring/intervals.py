@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,8 @@ class Estimate:
         return text
 
 # %% auto #0
-__all__ = ['EXACT_FLIPS', 'Estimate', 'Sampled', 'draws', 'row_means', 'sample_ratios', 'sample_columns', 'mean_of_columns',
-           'sample_mean', 'mean_of', 'sample_quantile', 'sign_flip_p']
+__all__ = ['EXACT_FLIPS', 'BLOCKS', 'Estimate', 'Sampled', 'draws', 'row_means', 'sample_ratios', 'sample_columns',
+           'mean_of_columns', 'sample_mean', 'mean_of', 'sample_quantile', 'sign_flip_p']
 
 # %% ../../nbs/40_scoring/50_intervals.ipynb #3929499c
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,9 @@ def mean_of(parts: Sequence[Sampled]) -> Sampled:
     return Sampled(value, np.mean(samples, axis=0) if len(samples) == len(known) else None)
 
 # %% ../../nbs/40_scoring/50_intervals.ipynb #7044984b
+BLOCKS = 128
+
+
 def sample_quantile(
     values: Floats, demos: npt.NDArray[np.int64], q: float, weights: Floats, digits: int = 3
 ) -> Sampled:
@@ -130,23 +133,27 @@ def sample_quantile(
     there = ~np.isnan(values)
     if not there.any():
         return Sampled(math.nan)
-    levels, level = np.unique(np.round(values[there], digits), return_inverse=True)
-    count = weights.shape[1]
-    table = np.bincount(level * count + demos[there], minlength=len(levels) * count).reshape(len(levels), count)
-    below = np.cumsum(table, axis=0, dtype=float)  # (levels, demos): how many values are at most this level
+    order = np.argsort(rounded := np.round(values[there], digits), kind="stable")
+    ranked, owner, count = rounded[order], demos[there][order], weights.shape[1]
+    edges = np.linspace(0, len(ranked), min(BLOCKS, len(ranked)) + 1).astype(int)
+    parts = [owner[a:b] for a, b in pairwise(edges)]
+    table = np.array([np.bincount(part, minlength=count) for part in parts], dtype=float)  # (blocks, demos)
 
     def of(rows: Floats) -> Floats:
-        """The quantile for each row of weights, by bisection over the levels."""
-        wanted = q * (rows @ below[-1]) - 1e-9
-        low, high = np.zeros(len(rows), int), np.full(len(rows), len(levels) - 1)
-        while (low < high).any():
-            middle = (low + high) // 2
-            enough = np.einsum("rd,rd->r", rows, below[middle]) >= wanted
-            low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-        return np.asarray(levels[low])
+        """The quantile for each row of weights: first its block of ranked values, then the value in it."""
+        upto = np.cumsum(rows @ table.T, axis=1)
+        wanted = q * upto[:, -1:] - 1e-9
+        blocks = np.argmax(upto >= wanted, axis=1)
+        before = np.where(blocks > 0, upto[np.arange(len(rows)), blocks - 1], 0.0)[:, None]
+        found = np.empty(len(rows))
+        for block in np.unique(blocks):
+            mine = np.flatnonzero(blocks == block)
+            counted = before[mine] + np.cumsum(rows[np.ix_(mine, parts[block])], axis=1)
+            found[mine] = ranked[edges[block] + np.argmax(counted >= wanted[mine], axis=1)]
+        return found
 
     value = float(of(np.ones((1, count)))[0])
-    return Sampled(value, of(weights) if np.count_nonzero(below[-1]) > 1 else None)
+    return Sampled(value, of(weights) if len(np.unique(owner)) > 1 else None)
 
 # %% ../../nbs/40_scoring/50_intervals.ipynb #5c242dad
 def sign_flip_p(differences: Floats, flips: int, seed: int) -> float | None:
