@@ -33,7 +33,7 @@ from ..models.checkpoints import model_title
 from ..models.locate import locate_model
 from ..models.recognise import find_model
 from ..models.registry import Preset, Training, listed_model
-from ..prompting.answers import Status, parse_answer
+from ..prompting.answers import Answer, Status, parse_answer
 from ..prompting.constraints import answer_constraint
 from ..prompting.prompts import load_prompt
 from ..video.budget import FRAMES_PER_TOKEN
@@ -191,13 +191,13 @@ def _videos(count: int) -> str:
 
 
 def _when(event: FoundEvent) -> str:
-    return event.status if event.boundary is None else f"{event.boundary:.2f} s"
+    return event.status.replace("_", " ") if event.boundary is None else f"{event.boundary:.2f} s"
 
 
 def _note(event: FoundEvent) -> str:
     """What a reader should know of a boundary besides its time."""
     if event.boundary is None:
-        return "" if event.status == "missing" else event.status
+        return "" if event.status == "missing" else event.status.replace("_", " ")
     return "" if event.confidence is None else f"confidence {event.confidence:.0%}"
 
 # %% ../../nbs/45_inference/05_find.ipynb #8363fcc9
@@ -276,6 +276,8 @@ class _Question:
     def check(self, video: Footage) -> VideoInfo:
         """What a video holds; raises `TempolocError` if it cannot be read, or is too long for the model."""
         info = probe(video)
+        if info.n_frames < 2:
+            raise TempolocError(f"{_name(video)} has one frame, in which nothing happens: give a video")
         if self.trained and (why := self.trained.refusal(self.model, info.duration)):
             raise TempolocError(f"{_name(video)}: {why}")
         return info
@@ -316,7 +318,9 @@ class _Question:
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         events = tuple(_event(e, [a.events[i].status for a in answers]) for i, e in enumerate(combined))
         texts, trained = tuple(r.text for r in responses), str(self.trained or "")
-        return Found(video, events, self.model, info.duration, fps, texts, "", self._warnings(video, info), trained)
+        others = (line for i, e in enumerate(events) if (line := _other(e, i, answers)))
+        warnings = (*self._warnings(video, info), *others)
+        return Found(video, events, self.model, info.duration, fps, texts, "", warnings, trained)
 
     def failed(self, video: Footage, info: VideoInfo | None, why: str) -> Found:
         """A video without an answer."""
@@ -329,9 +333,18 @@ def _event(event: CombinedEvent, statuses: Sequence[Status]) -> FoundEvent:
     """An event over the trials; without a boundary, its status is the most frequent reason."""
     if event.boundary is None:
         reasons = Counter(s for s in statuses if s not in ("ok", "duplicate"))
-        return FoundEvent(event.label, None, reasons.most_common(1)[0][0])
+        status = reasons.most_common(1)[0][0]
+        return FoundEvent(event.label, None, status, 0.0 if status == "other_event" else None)
     sure = event.confidence if len(statuses) > 1 else None
     return FoundEvent(event.label, event.boundary, "ok", sure, event.spread_s if len(statuses) > 1 else None)
+
+
+def _other(event: FoundEvent, index: int, answers: Sequence[Answer]) -> str:
+    """A line on an event whose answers are about another one; "" if they are not."""
+    told = next((a.events[index] for a in answers if a.events[index].status == "other_event"), None)
+    if event.status != "other_event" or told is None:
+        return ""
+    return f"the answer to {event.label!r} is about another event, and is not taken: {told.raw!r}"
 
 # %% ../../nbs/45_inference/05_find.ipynb #2cf425d0
 Say = Callable[[str], None]

@@ -20,6 +20,7 @@ from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.formats.recordings import localize
 from tempoloc_nb.inference.find import Found, FoundEvent, video_files
 from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.video.files import encode
 
 SIM = load_benchmark("sim")
 CLIP = SIM.of_task("stack-three")[0]
@@ -86,6 +87,23 @@ def test_an_event_that_most_trials_miss_has_their_reason() -> None:
     assert found.confidence[1] is None
     with pytest.raises(TempolocError, match="has no boundary for releasing the green cube"):
         _ = found.clip
+
+
+def test_an_answer_about_another_event_is_no_boundary_and_is_said() -> None:
+    told = answer(1.0, 3.0).replace(EVENTS[1], "opening the drawer")
+    found = localize(VIDEO, EVENTS, engine=Says([told]), trials=2)
+    assert found.boundaries == (1.0, None)
+    assert found.events[1] == FoundEvent(EVENTS[1], None, "other_event", 0.0)
+    (warning,) = found.warnings
+    assert warning.startswith("the answer to 'releasing the green cube' is about another event, and is not taken")
+    assert "other event" in str(found)
+    assert "opening the drawer" in str(found)
+
+
+def test_a_video_of_one_frame_is_refused(tmp_path: Path) -> None:
+    encode(tmp_path / "one.mp4", [np.zeros((48, 64, 3), np.uint8)], 10)
+    with pytest.raises(TempolocError, match=r"one\.mp4 has one frame, in which nothing happens"):
+        localize(tmp_path / "one.mp4", EVENTS, engine=Says([answer(1.0, 3.0)]))
 
 
 def test_the_question_is_the_models_unless_given() -> None:
