@@ -31,6 +31,8 @@ def held(path: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0.1, poll_interval=0.02)  # an owner may be removing it just now
     except Timeout:
+        if not marker.exists():  # some systems say "not there" of what cannot be made
+            raise OSError(errno.EACCES, "its folder takes no files", str(path)) from None
         raise TempolocError(
             f"{path} is being written by {_owner(marker)}: wait for it or stop it, or write elsewhere"
         ) from None

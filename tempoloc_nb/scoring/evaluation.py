@@ -195,9 +195,11 @@ def _score_task(
     count, confidence = len(truth.clips), plan.scoring.confidence
     per_demo = score_demos(trial, demo, count)
     there = np.flatnonzero(np.bincount(demo, minlength=count))
-    weights = np.zeros((plan.resamples, count))
     # Seeded by the task, so that runs on the same demonstrations draw the same ones.
-    weights[:, there] = draws(len(there), plan.resamples, [plan.seed, *task.key.encode()])
+    weights = draws(len(there), plan.resamples, [plan.seed, *task.key.encode()])
+    if len(there) < count:
+        drawn, weights = weights, np.zeros((plan.resamples, count))
+        weights[:, there] = drawn
     samples, events = score_samples(per_demo, weights)
     codes = np.bincount(trials.status[trials.status >= 0], minlength=len(STATUSES) + 1)
     scored = set(demo[trial.kept].tolist())

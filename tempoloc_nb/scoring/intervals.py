@@ -61,9 +61,13 @@ class Sampled:
 # %% ../../nbs/40_scoring/50_intervals.ipynb #e4be891f
 def draws(demos: int, resamples: int, seed: int | Sequence[int]) -> Floats:
     """How often each demonstration is drawn: (resamples, demos)."""
-    drawn = np.random.default_rng(seed).integers(0, demos, (resamples, demos))
-    drawn += demos * np.arange(resamples)[:, None]
-    return np.bincount(drawn.ravel(), minlength=resamples * demos).reshape(resamples, demos).astype(float)
+    rng, counts = np.random.default_rng(seed), np.zeros((resamples, demos))
+    step = 1 + 2**20 // max(demos, 1)  # rows at a time: what is drawn is as large as the counts
+    for begin in range(0, resamples, step):
+        rows = counts[begin : begin + step]
+        drawn = rng.integers(0, demos, rows.shape) + demos * np.arange(len(rows))[:, None]
+        rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
+    return counts
 
 
 def _ratio(numerators: Floats, denominators: Floats) -> Floats:
