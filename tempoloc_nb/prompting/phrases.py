@@ -69,7 +69,7 @@ def words_of(text: str) -> tuple[str, ...]:
     words = _WORD.findall(text[:400].lower())
     return tuple(_word(w) for w in words if w not in _ARTICLES) or tuple(map(_word, words))
 
-# %% ../../nbs/25_prompting/28_phrases.ipynb #5c1e2a81
+# %% ../../nbs/25_prompting/28_phrases.ipynb #43253a60
 _SILENT_TEXT = """
     fps iou up down is are was be been being has have had does do did will would can could may might it they he
     she this that these those there here then and or but so now just also again still while when where which who
@@ -84,6 +84,7 @@ _SILENT_TEXT = """
     gently
 """
 _SILENT = frozenset(map(_word, _SILENT_TEXT.split()))
+_ANYTHING = frozenset(("object", "item", "thing", "target", "something"))  # an event about them is about any
 _PREPOSITIONS = {
     **dict.fromkeys(("in", "into", "on", "onto", "to", "inside", "over", "at", "toward", "towards", "upon"), "to"),
     **dict.fromkeys(("from", "off", "out"), "from"),
@@ -153,7 +154,7 @@ def _within(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
 def _agree(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
     return _within(some, others) or _within(others, some)
 
-# %% ../../nbs/25_prompting/28_phrases.ipynb #9f1cac4d
+# %% ../../nbs/25_prompting/28_phrases.ipynb #14a3452a
 @lru_cache(maxsize=4096)
 def kept_words(labels: tuple[str, ...]) -> frozenset[str]:
     """The words of all labels, which always count."""
@@ -174,7 +175,8 @@ def names_another(text: str, label: str, labels: tuple[str, ...]) -> bool:
         return True
     if not said.object and not own.verbs & said.verbs:
         return True
-    if said.object and own.object and not _agree(said.object, own.object):
+    named = tuple(word for word in own.object if word not in _ANYTHING)
+    if said.object and named and not _agree(said.object, named):
         return True
     places = dict(own.places)
     return any(kind == "to" and kind in places and not _agree(words, places[kind]) for kind, words in said.places)

@@ -69,7 +69,7 @@ GOOD: Step = (200, completion(), {})
     "reason",
     ["stop", "eos_token", "stop_sequence", "end_turn", "STOP", "eos", "tool_calls", "", None, NO_REASON, 2, True, [],
      {"type": "stop", "matched": 151645}],
-    ids=str,
+    ids=lambda reason: "none" if reason is NO_REASON else str(reason),
 )  # fmt: skip
 def test_a_whole_answer_is_one_whatever_is_said_of_its_end(reason: Any) -> None:
     assert read_reply(completion(reason)) == Reply("<0.7> <2.9> pouring", "stop", 40, 8)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import case as hostile
 from kinds import check_answers
+from reads import check_events
 
 KEY = hostile.SECRETS["TEMPOLOC_API_KEY"]
 Planted = Callable[[list[str]], None]
@@ -113,6 +114,13 @@ def test_lost_and_doubled_answers_are_counted(case: hostile.Case, trials: tuple[
     out.write_text("".join(json.dumps({"clip": "mug/a", "trial": t}) + "\n" for t in trials))
     check_answers(case, out, 1, 2)
     assert [counter for counter, _ in case.faults] == ["lost"] * faults
+
+
+@pytest.mark.parametrize(("told", "faults"), [(1.8, 0), (None, 0), (4.3, 1)], ids=["right", "none", "wrong"])
+def test_a_wrong_time_is_counted(case: hostile.Case, told: float | None, faults: int) -> None:
+    out = json.dumps([{"events": [{"label": "grasping", "boundary": told}]}])
+    check_events(case, out, [1.8])
+    assert [counter for counter, _ in case.faults] == ["misread"] * faults
 
 
 def test_keys_are_found_in_any_form() -> None:

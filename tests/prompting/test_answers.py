@@ -143,6 +143,7 @@ def test_words_that_name_another_event_are_believed_rather_than_the_number(label
         ("placing the ball in the bin", "puts down the ball into the bin"),
         ("turning knob 2", "twists knob 2 to the left"),
         ("closing the drawer", "it"),
+        ("grasping the object", "grasps the cereal box"),
     ],
 )
 def test_words_that_say_the_same_are_the_event(label: str, words: str) -> None:
