@@ -208,5 +208,5 @@ def test_a_video_is_no_benchmark(run: Run, tmp_path: Path) -> None:
 
 
 def test_find_has_few_options() -> None:
-    assert len(COMMANDS["find",].params) <= 25
+    assert len(COMMANDS["find",].params) <= 27
     assert find.find.__doc__
