@@ -88,7 +88,7 @@ def test_the_tree_is_small() -> None:
     sizes = {p: p.stat().st_size for p in tracked_files()}
     models = sum(s for p, s in sizes.items() if p.is_relative_to(ROOT / "data" / "models"))
     assert 0 < sum(sizes.values()) - models < 16 * 2**20  # 12 is the aim: notebooks with their outputs are 6 of it
-    assert sum(sizes.values()) <= 46 * 2**20
+    assert sum(sizes.values()) <= 47 * 2**20
     pictures = {p: s for p, s in sizes.items() if p.suffix == ".png"}
     assert all(s <= 200_000 for s in pictures.values())
 
