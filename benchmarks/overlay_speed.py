@@ -107,7 +107,7 @@ def recipe(source: Path, target: Path, python: str, script: Path, utils: Path) -
 
 
 def luma(path: Path, height: int, width: int) -> Iterator[np.ndarray]:
-    for _, frame in video_frames(path):
+    for _, frame in video_frames(path, probe(path)):
         plane = frame.to_ndarray(format="yuv420p")
         yield plane[:height, :width].astype(np.float32)
 
