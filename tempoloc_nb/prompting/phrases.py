@@ -69,15 +69,15 @@ def words_of(text: str) -> tuple[str, ...]:
     words = _WORD.findall(text[:400].lower())
     return tuple(_word(w) for w in words if w not in _ARTICLES) or tuple(map(_word, words))
 
-# %% ../../nbs/25_prompting/28_phrases.ipynb #43253a60
+# %% ../../nbs/25_prompting/28_phrases.ipynb #eff727ed
 _SILENT_TEXT = """
-    fps iou up down is are was be been being has have had does do did will would can could may might it they he
-    she this that these those there here then and or but so now just also again still while when where which who
-    as s t robot robotic arm arms gripper grippers hand hands humanoid person man woman someone somebody human
-    finger fingers effector manipulator agent subject object objects item thing operator event events action step
-    subtask task segment clip video scene moment instant time times timestamp timestamps start starts starting
-    begin begins beginning end ends ending finish finishes stop occur occurs happen happens happening appear
-    appears observed visible seen shown found identified located detected answer final result label name
+    target fps iou up down is are was be been being has have had does do did will would can could may might it
+    they he she this that these those there here then and or but so now just also again still while when where
+    which who as s t robot robotic arm arms gripper grippers hand hands humanoid person man woman someone somebody
+    human finger fingers effector manipulator agent subject object objects item thing operator event events action
+    step subtask task segment clip video scene moment instant time times timestamp timestamps start starts
+    starting begin begins beginning end ends ending finish finishes stop occur occurs happen happens happening
+    appear appears observed visible seen shown found identified located detected answer final result label name
     description query given specific described corresponding first second third fourth fifth next last finally sec
     seconds ms min frame frames confidence score probability conf certainty sure approximately about around
     roughly between until till during within interval range duration lasting successfully slowly carefully firmly

@@ -51,7 +51,7 @@ def plain_text(text: str) -> str:
     """The text with plain dashes, quotes, digits and spaces."""
     return text if text.isascii() else _OTHER.sub(_plain, text.translate(_PLAIN))
 
-# %% ../../nbs/25_prompting/27_times.ipynb #491b192c
+# %% ../../nbs/25_prompting/27_times.ipynb #cccce4ac
 _UNITS = (
     r"ms|msecs?|milliseconds?|s|secs?|seconds?|sek|sekunden?|segundos?|seg|secondes?|secondi|secondo|秒钟?|초|сек|секунд[аы]?|с"
 )
@@ -62,7 +62,7 @@ _TIME = re.compile(
     # words: 1 h 2 min 3.5 s, 1m3.5s, 1'03.5", 2 minutes
     r"|(?:(?P<wh>[0-9]{1,2})\s?(?:h|hrs?|hours?)[\s,]{0,3}(?:and\s)?)?"
     r"(?P<wm>[0-9]{1,4}(?:\.[0-9]{1,9})?)\s?(?:(?:m|'|mins?\.?|minutes?)[\s,]{0,3}(?:and\s)?"
-    r"(?P<ws>[0-9]{1,2}(?:\.[0-9]{1,9})?)\s?(?:s|secs?|seconds?|''|\")|(?:mins?|minutes?)(?!\s{0,3}[0-9]))"
+    r"(?P<ws>[0-9]{1,2}(?:\.[0-9]{1,9})?)\s?(?:s|secs?\.?|seconds?|''|\")|(?:mins?|minutes?)(?!\s{0,3}[0-9]))"
     # seconds, with or without their unit
     rf"|(?P<n>[0-9]{{1,6}}(?:\.[0-9]{{1,9}})?|\.[0-9]{{1,9}})(?:\.(?=>))?(?:\s?(?P<unit>{_UNITS})(?![A-Za-z])\.?)?(?![:.][0-9])"
     r")(?![A-Za-z0-9_%])",
@@ -104,7 +104,7 @@ def _with_points(text: str) -> str | None:
     certain = count == 2 and not _LIST.search(text) and alone
     return _COMMA.sub(r"\1.\2", text) if certain else None
 
-# %% ../../nbs/25_prompting/27_times.ipynb #7d723f73
+# %% ../../nbs/25_prompting/27_times.ipynb #b5e6bcb5
 _FOREIGN = (
     r"frames?|frm|steps?|scores?|confidence|conf|confident|certainty|certain|sure|prob|probability|likelihood|iou|tiou|fps|hz"
 )
@@ -119,6 +119,12 @@ _BEFORE_FOREIGN = re.compile(
     rf"[\s>)\]]{{0,3}}(?:[%°]|(?:{_FOREIGN}|percent|px|pixels?|mm|cm|m|km|kg|g|n|deg|degrees?|rad|radians?|f|x|times)"
     r"(?![A-Za-z]|\W{0,4}[0-9]))", re.IGNORECASE
 )  # fmt: skip
+_FRAMES = re.compile(r"(?<![A-Za-z])(?:frames?|frm|idx|index|indices)[\s:=#<\[(]{0,4}$", re.IGNORECASE)
+_GAP = re.compile(
+    r"[\s>\])}\"'*_`]*(?:(?P<range>-+>?|=+>|[–—~→]|to|until|till|through|thru|up to|bis|至|到)"
+    r"|(?P<pair>[,;|])|(?P<and>and|&))?[\s<\[({\"'*_`]*(?:t\s?=\s?)?",
+    re.IGNORECASE,
+)
 _LENGTH = re.compile(
     r"(?<![A-Za-z])(?:for|lasting|lasts?|lasted|duration|length|takes?|took|taking|waits?|waiting|pauses?|pausing|holds?)"
     r"[\s:=~≈(]{1,4}(?:(?:of|is|about|around|another|approximately|roughly)\s)?$", re.IGNORECASE
@@ -154,30 +160,26 @@ def _role(before: str, after: str, form: int) -> Literal["", "start", "end", "le
     found = _ROLE.search(before)
     return "" if found is None else "start" if found["start"] else "end"
 
-# %% ../../nbs/25_prompting/27_times.ipynb #44573776
+# %% ../../nbs/25_prompting/27_times.ipynb #c14e8c4c
 def _tokens(text: str) -> list[_Token]:
     """The numbers in a text, at most 32 of them."""
     digit = _DIGIT.search(text)
     if digit is None:
         return []
     tokens: list[_Token] = []
-    last = 0
+    last, framed = 0, None
     for m in islice(_TIME.finditer(text, max(0, digit.start() - 2)), _MAX_TIMES):
         start, stop = m.span()
         before, after = text[max(last, start - 40) : start], text[stop : stop + 16]
         closed = after.lstrip().startswith(">") and text.rfind("<", 0, start) > text.rfind(">", 0, start)
         bracketed = closed or before.rstrip().endswith("<")
         form = 3 if bracketed else 2 if m["n"] is None or m["unit"] else 1 if "." in m["n"] else 0
-        tokens.append(_Token(_seconds(m), start, stop, form, _role(before, after, form)))
+        framed = (_FRAMES.search(before) or (framed and _GAP.fullmatch(before))) and form != 2 and "." not in m["n"]
+        tokens.append(_Token(_seconds(m), start, stop, form, "foreign" if framed else _role(before, after, form)))
         last = stop
     return tokens
 
-# %% ../../nbs/25_prompting/27_times.ipynb #632b7a52
-_GAP = re.compile(
-    r"[\s>\])}\"'*_`]*(?:(?P<range>-+>?|=+>|[–—~→]|to|until|till|through|thru|up to|bis|至|到)"
-    r"|(?P<pair>[,;|])|(?P<and>and|&))?[\s<\[({\"'*_`]*(?:t\s?=\s?)?",
-    re.IGNORECASE,
-)
+# %% ../../nbs/25_prompting/27_times.ipynb #a99e9496
 _BETWEEN = re.compile(r"between[\s<\[(*]{0,4}$", re.IGNORECASE)
 
 

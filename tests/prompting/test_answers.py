@@ -177,6 +177,7 @@ def test_captions_in_the_order_asked_are_taken_in_order_where_the_prompt_says_so
         ("<2.5 seconds> - <3.75 seconds>", 2.5, 3.75),
         ('```json\n{"answer": {"from": 2.5, "to": 3.75}}\n```', 2.5, 3.75),
         ("at 2.5 s", 2.5, None),
+        ("The target event is from 0 min. 2.5 sec. to 0 min. 3.75 sec.", 2.5, 3.75),
         ("2.5", 2.5, None),
     ],
 )
@@ -189,7 +190,8 @@ def test_one_span_answers_one_event(text: str, start: float, end: float | None) 
 @pytest.mark.parametrize(
     "text",
     [
-        "3", "3 - 4", "frames 75 - 112", "frame 75", "25%", "2.5 - 3.75, or 5.0 - 6.25",
+        "3", "3 - 4", "frames 75 - 112", "frame 75", "frames <75> <112>",
+        "<0.9> <2.5> <3.75>", "0.9 2.5 3.75", "25%", "2.5 - 3.75, or 5.0 - 6.25",
         "The clip is 10.0 s long.\nI see nothing.",
         "The event does not happen between 2.5 s and 3.75 s.", '{"start_frame": 75, "end_frame": 112}', "[75, 112]",
         "2,5", "opening a door: [2.5, 3.75]",
