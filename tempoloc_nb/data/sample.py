@@ -60,8 +60,12 @@ class Sample:
 
     @property
     def turns(self) -> list[dict[str, Any]]:
-        """`conversations`, parsed: system (where there is one), user and assistant."""
-        turns: list[dict[str, Any]] = json.loads(self.conversations)
+        """`conversations`, parsed: system (where there is one), user, assistant; `TempolocError` if it is damaged."""
+        try:
+            turns: list[dict[str, Any]] = json.loads(self.conversations)
+        except ValueError as error:
+            way = f"the conversation of {self.clip} is damaged ({error}): build the dataset again"
+            raise TempolocError(way) from None
         return turns
 
     @property

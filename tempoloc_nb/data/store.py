@@ -77,7 +77,10 @@ def load_samples(folder: Path | str) -> Any:
     if not folder.is_dir():
         raise TempolocError(f"{folder}: no such dataset; make one: tempoloc dataset build")
     try:
-        return datasets.load_from_disk(str(folder))
+        found = datasets.load_from_disk(str(folder))
+        for split in found.values() if isinstance(found, dict) else (found,):
+            split.data.table.validate(full=True)  # damaged places in a mapped file end a process
+        return found
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TempolocError(f"{folder} is not a dataset that can be loaded: {first_line(error)}") from None
 

@@ -172,9 +172,10 @@ def merge(outputs: Sequence[Path | str], out: Path | str, *, force: bool = False
 def _inputs(outputs: Sequence[Path | str], out: Path, force: bool) -> list[Path]:
     """The files to merge, each once, `out` first if it has rows and is not to be replaced."""
     listed = out.resolve() in {Path(path).resolve() for path in outputs}
-    paths = [out] if out.is_file() and out.stat().st_size and (listed or not force) else []
-    if paths and "parts" not in read_record(out):
+    kept = out.is_file() and (listed or (not force and out.stat().st_size > 0))
+    if kept and "parts" not in read_record(out):  # a shard of no clips is an empty file
         raise TempolocError(f"{out} is there already and is not a merged file: give another -o")
+    paths = [out] if kept and out.stat().st_size else []
     for path in map(Path, outputs):
         if not path.is_file():
             raise TempolocError(f"no prediction file {path}")

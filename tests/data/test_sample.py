@@ -231,3 +231,8 @@ def test_no_json_escapes() -> None:
     sample = make(replace(CUBE, events=(Event("Würfel greifen „rot“", 1.5),)))
     assert "Würfel" in sample.conversations
     assert json.loads(sample.conversations) == sample.turns
+
+
+def test_a_damaged_conversation_is_one_line() -> None:
+    with pytest.raises(TempolocError, match=r"the conversation of cube/0 is damaged .*: build the dataset again"):
+        _ = replace(make(), conversations='[{"role": "user').turns

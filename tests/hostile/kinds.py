@@ -483,7 +483,7 @@ def killed_localize(real: bool) -> Made:
         _manifest_of(case, 6)
         line = ("localize", "--model", MODEL, "--backend", "openai", "--server", case.url("slow"), *SCORE,
                 "--trials", 3, "--concurrency", 2, "--timeout", 60, "-o", "out.jsonl")  # fmt: skip
-        mine = ["here/out.*", LOCK]
+        mine = ["here/out.*", "here/.out.*.part", LOCK]  # what a killed writer left is cleared by the next
         for _ in range(case.rng.choice((1, 1, 2, 3))):
             after = case.rng.uniform(0.0, 0.9) + (case.rng.uniform(0.3, 2.0) if real else 0)
             case.run(*line, stop=(after, case.rng.choice(SIGNALS)), may_change=mine, real=real)

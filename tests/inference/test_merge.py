@@ -173,6 +173,14 @@ def test_a_run_is_no_place_for_a_merge(tmp_path: Path) -> None:
     assert one.read_bytes() == before
 
 
+def test_an_empty_shard_is_no_place_for_a_merge_either(tmp_path: Path) -> None:
+    one, two, _ = shards(tmp_path)
+    one.write_bytes(b"")
+    with pytest.raises(TempolocError, match="is there already and is not a merged file"):
+        merge([one, two], one)
+    assert one.read_bytes() == b""
+
+
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "p.jsonl"
     one, two, three = shards(tmp_path)

@@ -41,6 +41,7 @@ def opened(page: Page, url: str) -> Page:
     page.goto(url)
     expect(page.locator(".handle").first).to_be_visible()
     expect(page.locator(".message")).to_be_hidden()
+    expect(page.locator("[inert]")).to_have_count(0)  # until then it takes no keys
     return page
 
 
@@ -48,6 +49,7 @@ def open_clip(page: Page, name: str) -> None:
     page.locator(f'.line[title^="tidy/{name}:"]').click()
     expect(page.locator("h1")).to_have_text(f"tidy/{name}")
     expect(page.locator(".message")).to_be_hidden()
+    expect(page.locator("[inert]")).to_have_count(0)
 
 
 def place(page: Page) -> str:
