@@ -166,7 +166,6 @@ class _Lines:
     entries: list[Entry]
     pairing: set[str]
     paired: list[Entry]
-    alone: int = 0
     fresh: bool = True  # a blank line stood above
 
     def add(self, entry: Entry, line: str, labels: tuple[str, ...]) -> None:

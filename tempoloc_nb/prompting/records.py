@@ -47,7 +47,7 @@ _UNITS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
     **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 0.001),
 }
-_PAIR = tuple[float, float]
+
 
 # %% ../../nbs/25_prompting/32_records.ipynb #a3f04bff
 def _time(value: Any, unit: float = 1.0) -> float | None:
