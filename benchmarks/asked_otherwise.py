@@ -25,7 +25,7 @@ from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.served_video import overlay_options
 from tempoloc_nb.inference.pack import read_rows
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.evaluation import RunResult, compare, evaluate
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 from tempoloc_nb.video.view import View

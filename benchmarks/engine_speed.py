@@ -55,8 +55,8 @@ from tempoloc_nb.core.machine import cores, gpus
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.prompts import Prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.prompts import Prompt
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS
 from tempoloc_nb.video.files import encode, read
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_videos

@@ -21,7 +21,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 
 TARGETS = {"seconds a clip, one trial": 4.0, "peak memory, GB": 1.5}
 
@@ -33,7 +33,7 @@ def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, floa
 
     from tempoloc_nb.core.errors import TempolocError
     from tempoloc_nb.engines.hf import HFBackend
-    from tempoloc_nb.prompting.prompts import load_prompt
+    from tempoloc_nb.models.prompts import load_prompt
     from tempoloc_nb.video.view import View
 
     torch.set_num_threads(threads)

@@ -34,7 +34,7 @@ from engine_speed import clips_of, machine, prepare
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.make import engine_options, make_engine
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 
 WAY = re.compile(r"(hf|vllm|ray|openai)(?::dp(\d+))?(?::tp(\d+))?")
 

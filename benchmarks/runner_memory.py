@@ -34,8 +34,8 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.inference.ledger import read_keys
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.answers import answer_text
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.scoring.answers import answer_text
 from tempoloc_nb.video.files import encode
 
 TRIALS = 10

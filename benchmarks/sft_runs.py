@@ -37,10 +37,10 @@ from engine_speed import machine
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.core.plots import house_style
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.finetuning.check import check_config
-from tempoloc_nb.finetuning.config import make_config, write_config
-from tempoloc_nb.finetuning.cosmos.env import ask, cosmos_python
-from tempoloc_nb.finetuning.launch import Progress, launch_training
+from tempoloc_nb.sft.check import check_config
+from tempoloc_nb.sft.config import make_config, write_config
+from tempoloc_nb.sft.cosmos.env import ask, cosmos_python
+from tempoloc_nb.sft.launch import Progress, launch_training
 
 
 def held() -> dict[int, float]:

@@ -28,7 +28,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 
 WAYS = {"plain": "backend:native", "segments": "expandable_segments:True"}
 

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark, read_manifest
     from tempoloc_nb.clips.tasks import Event, load_task
     from tempoloc_nb.core.errors import TempolocError
-    from tempoloc_nb.data.build import build_dataset
+    from tempoloc_nb.sft.build import build_dataset
     from tempoloc_nb.engines.make import make_engine
     from tempoloc_nb.formats.convert import export_dataset, import_dataset
     from tempoloc_nb.formats.recordings import localize
     from tempoloc_nb.inference.find import Found
     from tempoloc_nb.models.recognise import get_model
-    from tempoloc_nb.prompting.answers import parse_answer
+    from tempoloc_nb.scoring.answers import parse_answer
     from tempoloc_nb.reviewer.widget import review
     from tempoloc_nb.scoring.evaluation import compare, evaluate
-    from tempoloc_nb.sim.make import simulate
+    from tempoloc_nb.lab.sim.make import simulate
     from tempoloc_nb.video.overlay import stamp_videos
     from tempoloc_nb.video.stamp import stamp
 

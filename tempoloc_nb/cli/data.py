@@ -94,8 +94,8 @@ def build(
 ) -> None:
     """Write conversations, their videos and a summary."""
     from tempoloc_nb.core.settings import settings
-    from tempoloc_nb.data.build import BuildOptions, build_dataset
-    from tempoloc_nb.data.sources import Source, from_manifest, from_recipe
+    from tempoloc_nb.sft.build import BuildOptions, build_dataset
+    from tempoloc_nb.sft.sources import Source, from_manifest, from_recipe
 
     if (manifest is None) == (recipe_videos is None) or (recipe_videos is None) != (recipe_pickle is None):
         raise TempolocError("give either --manifest, or --recipe-videos with --recipe-pickle")
@@ -129,8 +129,8 @@ def stats(
     as_json: JsonOption = False,
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
-    from tempoloc_nb.data.stats import dataset_stats, stats_figure, stats_json, stats_text
-    from tempoloc_nb.data.store import read_samples
+    from tempoloc_nb.sft.stats import dataset_stats, stats_figure, stats_json, stats_text
+    from tempoloc_nb.sft.store import read_samples
 
     place = figure and figure_place(figure, force)
     samples = read_samples(dataset, split)

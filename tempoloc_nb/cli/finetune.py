@@ -42,8 +42,8 @@ def config(
     list_: Annotated[bool, typer.Option("--list", help="List the presets, and write nothing.")] = False,
 ) -> None:
     """Write a training file; without options, the recipe's mimicgen_sft.toml with its vision section."""
-    from tempoloc_nb.finetuning.config import load_presets, make_config, write_config
-    from tempoloc_nb.finetuning.keys import read_override
+    from tempoloc_nb.sft.config import load_presets, make_config, write_config
+    from tempoloc_nb.sft.keys import read_override
 
     if list_:
         for name, found in load_presets().presets.items():
@@ -83,8 +83,8 @@ def check(
     """Find what would stop or spoil a training, and estimate its cost; exit status 1 if there are errors."""
     from tqdm import tqdm
 
-    from tempoloc_nb.finetuning.check import check_config
-    from tempoloc_nb.finetuning.rules import EvaluationSettings
+    from tempoloc_nb.sft.check import check_config
+    from tempoloc_nb.sft.rules import EvaluationSettings
 
     given = {"fps": eval_fps, "total_pixels": eval_pixels, "convention": eval_convention}
     asked = EvaluationSettings(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def launch(
     """Train in a process of its own; Ctrl-C ends all of it."""
     from tqdm import tqdm
 
-    from tempoloc_nb.finetuning.launch import Progress, launch_command, launch_training
+    from tempoloc_nb.sft.launch import Progress, launch_command, launch_training
 
     if dry_run:
         say(launch_command(file, engine, cosmos))

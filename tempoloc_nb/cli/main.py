@@ -13,13 +13,14 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pkgutil import resolve_name
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from . import data, find, finetune, generation, models, predictions, reviewing, study, tiny, videos
+from . import data, find, finetune, labels, models, predictions, reviewing, study, videos
 from .options import say, tell
 from .study import join_parameters
 from ..core.errors import TempolocError
@@ -102,19 +103,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-PANELS = {
+# The laboratory's commands are reached by name: nothing of the product imports it.
+PANELS: dict[str, tuple[Any, ...]] = {
     "Find boundaries": (find.find, reviewing.review),
     "Measure on a benchmark": (
         predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse,
         predictions.merge, predictions.import_recipe, models.models, models.doctor,
     ),
-    "Videos and data": (videos.simulate, videos.overlay, data.app),
-    "Generate demonstrations": (generation.check_labels, generation.generate),
-    "Train": (finetune.app, tiny.app),
+    "Videos and data": ("simulate:simulate", videos.overlay, data.app),
+    "Generate demonstrations": (labels.check_labels, "generate:generate"),
+    "Train": (finetune.app, "tiny:app"),
     "The study": (study.study, study.experiment),
 }  # fmt: skip
 for panel, commands in PANELS.items():
-    for command in commands:
+    for named in commands:
+        command: Any = resolve_name(f"tempoloc_nb.lab.commands.{named}") if isinstance(named, str) else named
         if isinstance(command, typer.Typer):
             app.add_typer(command, rich_help_panel=panel)
         else:

@@ -21,7 +21,7 @@ from ..core.machine import cores
 from .hf import HFBackend
 from .protocol import Backend, Request, Response, clip_error, reason
 from .qwen import tested_transformers
-from ..prompting.sampling import Sampling
+from ..models.sampling import Sampling
 
 # %% auto #0
 __all__ = ['Answer', 'answer_each', 'ParallelBackend']

@@ -27,9 +27,9 @@ from .served_video import FAMILY_RULES, VideoRules, processor_rules, video_rules
 from ..models.locate import find_place
 from ..models.recognise import find_model
 from ..models.registry import Preset
-from ..prompting.constraints import Constraint, obeys
-from ..prompting.prompts import load_prompt
-from ..prompting.sampling import Sampling
+from ..models.constraints import Constraint, obeys
+from ..models.prompts import load_prompt
+from ..models.sampling import Sampling
 from ..video.view import View
 
 # %% auto #0

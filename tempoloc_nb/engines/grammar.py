@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
-from ..prompting.constraints import Constraint
+from ..models.constraints import Constraint
 
 if TYPE_CHECKING:
     import torch

@@ -30,7 +30,7 @@ from tempoloc_nb.engines.qwen import (
 )
 from .shared_prompts import KeptPrompt, continuing, keep_prompt, share_prompts
 from ..models.checkpoints import load_model, model_title
-from ..prompting.sampling import Sampling
+from ..models.sampling import Sampling
 from ..video.view import is_qwen3
 
 if TYPE_CHECKING:

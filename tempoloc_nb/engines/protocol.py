@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.texts import well_formed
-from ..prompting.constraints import Constraint
-from ..prompting.prompts import Prompt
-from ..prompting.sampling import Sampling
+from ..models.constraints import Constraint
+from ..models.prompts import Prompt
+from ..models.sampling import Sampling
 from ..video.files import Footage
 from ..video.view import View
 

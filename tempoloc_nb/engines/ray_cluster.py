@@ -31,7 +31,7 @@ from .qwen import Shown, show, tested_transformers
 from .vllm_engine import vllm_prompt
 from .vllm_offline import engine_arguments, import_vllm
 from ..models.checkpoints import check_folder, model_revision, model_title
-from ..prompting.sampling import Sampling
+from ..models.sampling import Sampling
 
 # %% auto #0
 __all__ = ['ERROR', 'request_row', 'trial_rows', 'ask_row', 'answer_row', 'read_answer', 'RayBackend']

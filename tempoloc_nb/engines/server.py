@@ -36,9 +36,9 @@ from tempoloc_nb.engines.served_video import (
 )
 from ..models.checkpoints import model_title
 from ..models.serve import serve_arguments
-from ..prompting.constraints import Constraint, obeys
-from ..prompting.prompts import conversation
-from ..prompting.sampling import Sampling
+from ..models.constraints import Constraint, obeys
+from ..models.prompts import conversation
+from ..models.sampling import Sampling
 
 if TYPE_CHECKING:
     import anyio

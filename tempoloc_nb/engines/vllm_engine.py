@@ -14,7 +14,7 @@ from typing import Any
 from ..core.errors import TempolocError
 from .protocol import Request, Response, row_seed, sampling_fields, too_long
 from .qwen import Shown
-from ..prompting.sampling import Sampling
+from ..models.sampling import Sampling
 
 # %% auto #0
 __all__ = ['vllm_prompt', 'sampling_params', 'VLLMEngine']

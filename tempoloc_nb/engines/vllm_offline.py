@@ -34,8 +34,8 @@ from .qwen import Shown, check_version, fit, prepare, show, tested_transformers
 from .vllm_engine import VLLMEngine
 from .vllm_parent import engines_end_with_this_process
 from ..models.checkpoints import check_folder, model_revision, model_title
-from ..prompting.prompts import load_prompt
-from ..prompting.sampling import Sampling
+from ..models.prompts import load_prompt
+from ..models.sampling import Sampling
 from ..video.view import GREY, ClipInputs, frame_pixels
 
 # %% auto #0

@@ -38,8 +38,8 @@ from tempoloc_nb.formats.captions import (
     write_caption,
 )
 from .convert import check_unique
-from ..prompting.prompts import Prompt, prompt_folder
-from ..prompting.sampling import Sampling
+from ..models.prompts import Prompt, prompt_folder
+from ..models.sampling import Sampling
 from ..video.files import SUFFIXES, probe
 from ..video.view import View
 

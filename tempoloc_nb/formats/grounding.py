@@ -18,8 +18,8 @@ from ..core.files import parse_object, read_text, write_jsonl, write_text
 from ..core.outputs import check_output
 from .convert import Converted
 from ..inference.consensus import Combined, combine_trials
-from ..prompting.answers import write_answer
-from ..prompting.times import plain_text, read_span
+from ..scoring.answers import write_answer
+from ..scoring.times import plain_text, read_span
 
 # %% auto #0
 __all__ = ['BETWEEN', 'Span', 'import_grounding', 'export_timelens', 'export_lmms_eval']

@@ -22,11 +22,11 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, is_stream, read_jsonl, read_object, write_json, write_jsonl
 from ..core.outputs import check_folder
 from ..core.provenance import file_hash
-from ..data.sample import PLACEHOLDER, Sample, check_question, inside, to_row
-from ..data.store import dataset_place, read_one_split, save_samples
+from ..sft.sample import PLACEHOLDER, Sample, check_question, inside, to_row
+from ..sft.store import dataset_place, read_one_split, save_samples
 from .convert import Converted, check_unique, relative_path
-from ..prompting.answers import parse_answer
-from ..prompting.prompts import conversation
+from ..scoring.answers import parse_answer
+from ..models.prompts import conversation
 from ..video.files import probe
 from ..video.stamp import Stamps, stamps_of
 

@@ -21,7 +21,7 @@ from .run import RunSummary, read_shard, run_backend
 from ..models.locate import locate_model
 from ..models.recognise import find_model
 from ..models.registry import Preset, load_registry
-from ..prompting.prompts import Prompt, load_prompt
+from ..models.prompts import Prompt, load_prompt
 from ..video.view import View
 
 Form = Literal["regex", "json"]

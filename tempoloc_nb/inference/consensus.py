@@ -17,7 +17,7 @@ from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from .record import derive_record, derived_file
-from ..prompting.answers import Answer, write_answer
+from ..scoring.answers import Answer, write_answer
 from ..scoring.metrics import Bools, Floats, average_precision, breaks_order, segment_starts, tiou
 from ..scoring.rows import index_clips
 from ..scoring.trials import Trials, read_trials

@@ -33,9 +33,9 @@ from ..models.checkpoints import model_title
 from ..models.locate import locate_model
 from ..models.recognise import find_model
 from ..models.registry import Preset, Training, listed_model
-from ..prompting.answers import Answer, Status, parse_answer
-from ..prompting.constraints import answer_constraint
-from ..prompting.prompts import load_prompt
+from ..scoring.answers import Answer, Status, parse_answer
+from ..models.constraints import answer_constraint
+from ..models.prompts import load_prompt
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import SUFFIXES, Footage, FrameSource, VideoInfo, probe, videos_below
 from ..video.timeline import Mark, draw_timeline, strip_frames

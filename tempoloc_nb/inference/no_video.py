@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import Task
 from ..core.errors import TempolocError, unknown
-from ..prompting.answers import answer_text
+from ..scoring.answers import answer_text
 
 Array = npt.NDArray[np.float64]
 # Predicted boundaries (s, in the base in which the clip was annotated) by clip id.

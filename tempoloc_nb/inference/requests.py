@@ -17,8 +17,8 @@ from ..core.errors import TempolocError
 from ..core.provenance import file_hash
 from ..engines.protocol import Backend, Request, Response
 from .ledger import Keys
-from ..prompting.prompts import Form, Prompt
-from ..prompting.sampling import Sampling
+from ..models.prompts import Form, Prompt
+from ..models.sampling import Sampling
 from ..video.files import Footage, FrameSource
 from ..video.view import View
 

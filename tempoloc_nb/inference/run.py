@@ -35,9 +35,9 @@ from tempoloc_nb.inference.record import (
     write_record,
 )
 from .requests import Unanswered, plan_requests, request_id, response_row
-from ..prompting.constraints import answer_constraint
-from ..prompting.prompts import Prompt, load_prompt
-from ..prompting.sampling import Sampling
+from ..models.constraints import answer_constraint
+from ..models.prompts import Prompt, load_prompt
+from ..models.sampling import Sampling
 from ..video.files import probe
 from ..video.view import View
 

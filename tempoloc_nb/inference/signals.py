@@ -22,7 +22,7 @@ from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.machine import cores
 from .no_video import clip_duration
-from ..prompting.answers import write_answer
+from ..scoring.answers import write_answer
 from ..scoring.metrics import Floats
 from ..video.files import decode
 

@@ -62,7 +62,7 @@ def check_folder(folder: Path) -> None:
     if kind not in CLASSES:
         raise TempolocError(f"{folder / 'config.json'}: model type {kind!r} is none of {', '.join(CLASSES)}")
     if (folder / "adapter_config.json").is_file() and not any(folder.glob("model*.safetensors")):
-        merge = f"python -m tempoloc_nb.finetuning.cosmos.adapters {folder} OUTPUT"
+        merge = f"python -m tempoloc_nb.sft.cosmos.adapters {folder} OUTPUT"
         raise TempolocError(f"{folder} has adapters but no model: add them to their base, for cosmos-rl's with {merge}")
     index = folder / "model.safetensors.index.json"
     names = sorted(set(_read_json(index)["weight_map"].values())) if index.is_file() else ["model.safetensors"]

@@ -18,7 +18,7 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.settings import data_dir
-from ..prompting.sampling import Sampling
+from .sampling import Sampling
 from ..video.files import VideoInfo
 from ..video.stamp import Stamps
 from ..video.view import View

@@ -15,7 +15,7 @@ from ..clips.tasks import BoundaryIs
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_object, write_json
-from ..prompting.prompts import list_prompts
+from .prompts import list_prompts
 from ..video.stamp import Stamps
 
 WAY = "tempoloc.json"

@@ -24,7 +24,7 @@ from ..formats.corrections import MANIFEST, Row, apply_rows, copy_tasks, moved_c
 from ..inference.consensus import Combined, combine_trials
 from ..inference.no_video import baseline_predictions
 from ..inference.signals import Signal
-from ..prompting.answers import STATUSES
+from ..scoring.answers import STATUSES
 from ..scoring.rows import index_clips
 from ..scoring.trials import read_trials
 from ..video.files import Footage

@@ -23,7 +23,7 @@ from ..formats.recordings import Choice, find_recordings, is_dataset
 from ..inference.consensus import Combined, combine_answers, move_events
 from ..inference.find import Found, FoundEvent
 from ..inference.signals import Signal
-from ..prompting.answers import parse_answer
+from ..scoring.answers import parse_answer
 from .session import Answers, Review, Trial, read_answers
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below

@@ -19,7 +19,7 @@ from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
 from ..core.settings import Scoring, settings
 from ..core.texts import json_text
-from ..prompting.answers import STATUSES
+from .answers import STATUSES
 from .intervals import Estimate, Sampled, draws, mean_of, row_means, sample_mean, sign_flip_p
 from .metrics import Bools, Floats
 from .rows import TimeBase, index_clips

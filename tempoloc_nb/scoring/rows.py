@@ -15,7 +15,7 @@ from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..core.checks import STRICT
 from ..core.errors import TempolocError
-from ..prompting.prompts import Form
+from ..models.prompts import Form
 
 TimeBase = Literal["source", "label"]
 LINE = "the line"

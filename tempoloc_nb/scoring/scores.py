@@ -14,7 +14,7 @@ from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..core.errors import TempolocError
 from ..core.settings import Scoring
-from ..prompting.answers import STATUSES
+from .answers import STATUSES
 from .intervals import Sampled, mean_of_columns, sample_columns, sample_quantile, sample_ratios
 from tempoloc_nb.scoring.metrics import (
     SLACK,

@@ -24,10 +24,10 @@ from ..clips.tasks import BoundaryIs
 from ..core.checks import STRICT, check_json
 from ..core.errors import TempolocError
 from ..core.files import COMPRESSED, open_packed, read_text
-from ..prompting.answers import STATUSES, Status, parse_answer, status_of
-from ..prompting.prompts import Form
-from ..prompting.recipe_rule import parse_recipe
-from ..prompting.shapes import Shapes
+from .answers import STATUSES, Status, parse_answer, status_of
+from ..models.prompts import Form
+from .recipe_rule import parse_recipe
+from .shapes import Shapes
 from .metrics import Bools, Floats
 from .rows import LINE, ClipIndex, Row, boundary_side, places
 

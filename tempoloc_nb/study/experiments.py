@@ -31,8 +31,8 @@ from ..models.locate import locate_model
 from ..models.recognise import find_model
 from ..models.registry import listed_model, load_registry
 from ..models.trained import read_way
-from ..prompting.prompts import load_prompt
-from ..prompting.sampling import Sampling
+from ..models.prompts import load_prompt
+from ..models.sampling import Sampling
 from ..scoring.evaluation import RESAMPLES, RunResult, evaluate
 from ..scoring.trials import Mode
 from ..video.view import View
@@ -50,7 +50,7 @@ class Experiment:
     `name` is a file's stem and `title` a table's row. `model` is a folder of `data/models`, any folder, or a hub name.
     `benchmark` is a name of `data/benchmarks`. `fps` is the sampling rate; `trials` the answers per clip in a full run;
     `clips_per_task` 0 means all. `swapped`: two events of each clip change places in the question. `constraint`: what
-    form every answer is held to (see `prompting.constraints`), None for free answers.
+    form every answer is held to (see `models.constraints`), None for free answers.
     """
 
     name: str

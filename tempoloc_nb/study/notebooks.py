@@ -15,14 +15,38 @@ from ..clips.manifest import load_benchmark
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_object
-from ..core.settings import settings
+from ..core.settings import data_dir, settings
 from ..engines.make import check_backend
 from ..models.locate import locate_model
-from .curves import log_files
 
 # %% auto #0
-__all__ = ['OWN_PARAMETERS', 'EXPERIMENTS', 'study_notebooks', 'Cell', 'notebook_cells', 'notebook_parameters', 'default_values',
-           'chosen_notebooks', 'check_given']
+__all__ = ['LOGS', 'OWN_PARAMETERS', 'EXPERIMENTS', 'log_files', 'existing_log', 'study_notebooks', 'Cell', 'notebook_cells',
+           'notebook_parameters', 'default_values', 'chosen_notebooks', 'check_given']
+
+# %% ../../nbs/85_study/88_notebooks.ipynb #c0ffee05
+LOGS = {"base": "base", "one-arm": "SFT, one arm", "sft": "SFT"}  # training → how tables and figures call its model
+
+
+def log_files(folder: Path | str = "") -> dict[str, Path]:
+    """Training → its log in a folder, NAME.jsonl or NAME.jsonl.xz; "" is the study's own, `data/training`.
+
+    Another folder may lack that of `one-arm`. Raises `TempolocError` for another one that is missing.
+    """
+    where = Path(folder) if folder else data_dir() / "training"
+    found = {}
+    for name in LOGS:
+        packed = where / f"{name}.jsonl.xz"
+        path = packed if packed.is_file() else where / f"{name}.jsonl"
+        if path.is_file() or name != "one-arm" or not folder:
+            found[name] = existing_log(path)
+    return found
+
+
+def existing_log(path: Path) -> Path:
+    """The training log, if it is there; else `TempolocError`."""
+    if not path.is_file():
+        raise TempolocError(f"no training log {path.name} in {path.parent.name}: `tempoloc tiny` writes one")
+    return path
 
 # %% ../../nbs/85_study/88_notebooks.ipynb #a3928e38
 def study_notebooks(only: Sequence[str] = ()) -> tuple[Path, ...]:

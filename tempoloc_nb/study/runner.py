@@ -27,10 +27,9 @@ from ..core.provenance import file_hash, files_below, versions
 from ..core.settings import settings
 from ..models.checkpoints import folder_revision
 from ..models.locate import locate_model
-from .curves import log_files
 from .experiments import zero_shot_model
 from tempoloc_nb.study.notebooks import (
-    check_given, chosen_notebooks, default_values, notebook_cells, notebook_parameters,
+    log_files, check_given, chosen_notebooks, default_values, notebook_cells, notebook_parameters,
 )
 from .report import UNFINISHED, Report
 

@@ -25,7 +25,7 @@ from tempoloc_nb.formats.found import found_csv, found_vtt, write_found
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.inference import find as finding
 from tempoloc_nb.inference.find import Found, FoundEvent
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import read
 from tests.helpers.demo_files import image_file
 from tests.helpers.lerobot_folders import small_dataset

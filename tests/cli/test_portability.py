@@ -151,7 +151,7 @@ def test_the_simulation_takes_away_what_it_says(tmp_path: Path) -> None:
 def test_a_training_is_ended_without_process_groups(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time\n"
-        "from tempoloc_nb.finetuning.launch import end_run\n"
+        "from tempoloc_nb.sft.launch import end_run\n"
         "for program in ('', 'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); '):\n"
         "    program += 'print(1, flush=True); import time; time.sleep(60)'\n"
         "    job = subprocess.Popen([sys.executable, '-c', program], stdout=subprocess.PIPE)\n"

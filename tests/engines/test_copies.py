@@ -23,8 +23,8 @@ from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 SIM = load_benchmark("sim").head(2)

@@ -26,10 +26,10 @@ from tempoloc_nb.engines.grammar import Grammars, Guide
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.requests import asked_form, plan_requests
-from tempoloc_nb.prompting.answers import answer_text, parse_answer, repair
-from tempoloc_nb.prompting.constraints import Constraint, answer_constraint, obeys
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.constraints import Constraint, answer_constraint, obeys
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.scoring.answers import answer_text, parse_answer, repair
 from tempoloc_nb.video.view import View
 
 import_transformers()

@@ -28,9 +28,9 @@ from tempoloc_nb.engines.qwen import mrope_positions, stock_positions
 from tempoloc_nb.engines.served_video import overlay_options
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.answers import parse_answer
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.scoring.answers import parse_answer
 from tempoloc_nb.video.overlay import stamp_video
 from tempoloc_nb.video.view import View
 

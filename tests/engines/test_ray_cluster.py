@@ -15,9 +15,9 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.make import check_backend
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.engines.ray_cluster import ERROR, RayBackend, ask_row, read_answer, request_row, trial_rows
-from tempoloc_nb.prompting.constraints import Constraint
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.constraints import Constraint
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 ENDS = frozenset({2})

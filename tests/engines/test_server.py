@@ -28,9 +28,9 @@ from tempoloc_nb.engines.replies import read_reply
 from tempoloc_nb.engines.served_video import VideoRules, around_patches, pairs_read, video_rules, write_video
 from tempoloc_nb.engines.server import OpenAIBackend, constraint_body
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.constraints import Constraint
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.constraints import Constraint
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import probe, read
 from tempoloc_nb.video.view import View, clip_inputs
 

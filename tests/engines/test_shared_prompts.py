@@ -18,7 +18,7 @@ from tempoloc_nb.engines.hf import Encoded, HFBackend, encode_request
 from tempoloc_nb.engines.qwen import use_batched_vision_attention
 from tempoloc_nb.engines.shared_prompts import SHARED, share_prompts
 from tempoloc_nb.models.checkpoints import load_model
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 
 transformers = import_transformers()
 import torch  # noqa: E402

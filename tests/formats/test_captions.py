@@ -21,7 +21,7 @@ from tempoloc_nb.engines.http import Patience, UnreachableError
 from tempoloc_nb.formats import captions
 from tempoloc_nb.formats.captioning import CaptionOptions, caption_videos, caption_videos_of
 from tempoloc_nb.formats.captions import FILES, read_narrative, read_scene, scene_schema
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import probe
 
 QUICK = Patience(timeout=30.0, retries=2, first=0.02, longest=0.1, absence=2.0)

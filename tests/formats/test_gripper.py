@@ -15,7 +15,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.inference.signals import find_transitions, gripper_rule
-from tempoloc_nb.sim.benchmark import SIGNAL_HZ, read_clip_signals
+from tempoloc_nb.lab.sim.benchmark import SIGNAL_HZ, read_clip_signals
 
 h5py = pytest.importorskip("h5py")
 CLIP = Clip("cup/demo_0", "cup", (Event("grasping the cup"), Event("releasing the cup")))

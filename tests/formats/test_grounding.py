@@ -13,7 +13,7 @@ from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.formats.convert import export_dataset, import_dataset
-from tempoloc_nb.prompting.answers import answer_text
+from tempoloc_nb.scoring.answers import answer_text
 from tempoloc_nb.scoring.evaluation import evaluate
 
 TASK = 'key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\nfps = 30.0\n'

@@ -19,7 +19,7 @@ from tempoloc_nb.formats.hdf5_rules import signal_of
 from tempoloc_nb.formats.hdf5_subtasks import import_hdf5
 from tempoloc_nb.formats.hdf5_write import write_signals
 from tempoloc_nb.formats.write_back import plan_write
-from tempoloc_nb.generation.check_labels import check_labels
+from tempoloc_nb.labels.check import check_labels
 from tempoloc_nb.video.files import Footage
 
 h5py = pytest.importorskip("h5py")

@@ -9,10 +9,10 @@ import pytest
 
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event, read_task
-from tempoloc_nb.data.build import BuildOptions, build_dataset
-from tempoloc_nb.data.sources import from_manifest, read_response
-from tempoloc_nb.data.store import read_samples
 from tempoloc_nb.formats.convert import export_dataset, import_dataset, write_task
+from tempoloc_nb.sft.build import BuildOptions, build_dataset
+from tempoloc_nb.sft.sources import from_manifest, read_response
+from tempoloc_nb.sft.store import read_samples
 from tempoloc_nb.video.files import encode
 
 MARKS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\xa0\u3000\ufeff😀&<>\"'"

@@ -7,8 +7,8 @@ from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Backend, Request, Response
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 SIM = load_benchmark("sim").head(1)

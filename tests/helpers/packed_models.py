@@ -8,7 +8,14 @@ from typing import Any
 import transformers
 from tiny_models import QWEN3_ROPE, qwen3_config
 
-from tempoloc_nb.tiny.architecture import CHAT_TEMPLATE, SPECIAL_TOKENS, TinyShape, corpus, tiny_config, train_tokenizer
+from tempoloc_nb.lab.tiny.architecture import (
+    CHAT_TEMPLATE,
+    SPECIAL_TOKENS,
+    TinyShape,
+    corpus,
+    tiny_config,
+    train_tokenizer,
+)
 
 SHAPE = TinyShape(
     hidden=64, layers=2, heads=4, kv_heads=2, intermediate=96, vision_hidden=48, vision_layers=2, vision_heads=2,

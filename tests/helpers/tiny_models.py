@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.tiny.architecture import SPECIAL_TOKENS, TinyShape, build_tiny, corpus, train_tokenizer
+from tempoloc_nb.lab.tiny.architecture import SPECIAL_TOKENS, TinyShape, build_tiny, corpus, train_tokenizer
 
 SMALL = TinyShape(
     hidden=64, layers=2, heads=4, kv_heads=2, intermediate=96, vision_hidden=48, vision_layers=2, vision_heads=2,

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.tiny.architecture import TinyShape
-from tempoloc_nb.tiny.frame_store import MAX_OBJECTS, FrameStore, Recording
-from tempoloc_nb.tiny.plan import Stage, TrainOptions
+from tempoloc_nb.lab.tiny.architecture import TinyShape
+from tempoloc_nb.lab.tiny.frame_store import MAX_OBJECTS, FrameStore, Recording
+from tempoloc_nb.lab.tiny.plan import Stage, TrainOptions
 
 SMALL = TinyShape(
     hidden=64,

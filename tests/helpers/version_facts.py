@@ -19,8 +19,8 @@ from tiny_models import qwen3, qwen25
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines import hf
 from tempoloc_nb.engines.hf import HFBackend, encode_request
-from tempoloc_nb.prompting.sampling import Sampling
-from tempoloc_nb.tiny.architecture import save_processor
+from tempoloc_nb.lab.tiny.architecture import save_processor
+from tempoloc_nb.models.sampling import Sampling
 
 GREEDY = Sampling(temperature=0.0, max_new_tokens=12)
 FAMILIES = ("qwen25", "qwen3")

@@ -13,7 +13,7 @@ from tiny_models import SMALL, louder
 from tiny_models import qwen3 as narrow_qwen3
 
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.tiny.architecture import build_tiny
+from tempoloc_nb.lab.tiny.architecture import build_tiny
 
 
 def _save(model: Any, source: Path, out: Path) -> Path:

@@ -184,7 +184,7 @@ def pickles(folder: Path) -> None:
 
 
 def model(folder: Path) -> None:
-    from tempoloc_nb.tiny.architecture import TinyShape, build_tiny
+    from tempoloc_nb.lab.tiny.architecture import TinyShape, build_tiny
 
     small = {"hidden": 64, "layers": 2, "heads": 4, "kv_heads": 2, "intermediate": 96, "vision_hidden": 48}
     build_tiny(folder / "model", TinyShape(**small, vision_layers=2, vision_heads=2, vision_intermediate=64))  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ def store(folder: Path) -> None:
     """Inputs of `tempoloc tiny`."""
     from training_store import made_up_store
 
-    from tempoloc_nb.tiny.frame_store import ARRAYS, write_part
+    from tempoloc_nb.lab.tiny.frame_store import ARRAYS, write_part
 
     made = made_up_store()
     (folder / "store").mkdir()

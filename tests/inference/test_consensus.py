@@ -29,7 +29,7 @@ from tempoloc_nb.inference.consensus import (
 )
 from tempoloc_nb.inference.pack import pack_predictions
 from tempoloc_nb.inference.record import read_record, write_record
-from tempoloc_nb.prompting.answers import answer_text, parse_answer
+from tempoloc_nb.scoring.answers import answer_text, parse_answer
 from tempoloc_nb.scoring.evaluation import evaluate
 
 SIM = load_benchmark("sim")

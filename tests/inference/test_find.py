@@ -19,7 +19,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.formats.recordings import localize
 from tempoloc_nb.inference.find import Found, FoundEvent, video_files
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import encode
 
 SIM = load_benchmark("sim")

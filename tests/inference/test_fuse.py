@@ -18,9 +18,9 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference import fuse as fusion
 from tempoloc_nb.inference.fuse import fuse, fuse_times
 from tempoloc_nb.inference.signals import Kind, Signal, Transition, event_arms, find_transitions, signal_at
-from tempoloc_nb.prompting.answers import parse_answer, write_answer
+from tempoloc_nb.lab.sim.benchmark import read_clip_signals
+from tempoloc_nb.scoring.answers import parse_answer, write_answer
 from tempoloc_nb.scoring.evaluation import evaluate
-from tempoloc_nb.sim.benchmark import read_clip_signals
 
 PICKS = ("close", "open", "close")
 

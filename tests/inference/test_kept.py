@@ -21,7 +21,7 @@ from tempoloc_nb.inference import ledger
 from tempoloc_nb.inference.find import Found, find_each
 from tempoloc_nb.inference.kept import answers_path
 from tempoloc_nb.inference.record import record_path
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 
 SIM = load_benchmark("sim")
 VIDEO = SIM.of_task("stack-three")[0].video_path(SIM.root)

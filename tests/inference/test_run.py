@@ -28,9 +28,9 @@ from tempoloc_nb.inference.pack import pack_predictions, read_rows
 from tempoloc_nb.inference.record import read_record, record_path, write_record
 from tempoloc_nb.inference.requests import Unanswered, plan_requests, request_id, view_name
 from tempoloc_nb.inference.run import check_shard, read_shard, run_backend, shard_of, shard_path
-from tempoloc_nb.prompting.constraints import answer_constraint
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.constraints import answer_constraint
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View

@@ -29,8 +29,8 @@ from tempoloc_nb.inference.signals import (
     starts_of,
     with_starts,
 )
-from tempoloc_nb.prompting.answers import parse_answer
-from tempoloc_nb.sim.benchmark import read_clip_signals
+from tempoloc_nb.lab.sim.benchmark import read_clip_signals
+from tempoloc_nb.scoring.answers import parse_answer
 from tempoloc_nb.video.files import encode
 
 

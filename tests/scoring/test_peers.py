@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.prompting.answers import Answer, parse_answer
+from tempoloc_nb.scoring.answers import Answer, parse_answer
 from tempoloc_nb.scoring.evaluation import RunResult, evaluate
 from tempoloc_nb.scoring.metrics import (
     SLACK,

@@ -27,7 +27,7 @@ from tempoloc_nb.inference.no_video import prediction_rows
 from tempoloc_nb.inference.pack import measured, pack_predictions
 from tempoloc_nb.inference.record import read_record, record_path, write_record
 from tempoloc_nb.models.locate import Place
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.study import experiments

@@ -21,13 +21,14 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.inference.no_video import baseline_predictions, prediction_rows
+from tempoloc_nb.lab.study import curves
+from tempoloc_nb.lab.study.few_shot import labelled_clips
 from tempoloc_nb.scoring.answer_shift import answer_shift
 from tempoloc_nb.scoring.evaluation import RunResult, compare, evaluate
-from tempoloc_nb.study import ablations, curves
+from tempoloc_nb.study import ablations
 from tempoloc_nb.study import models as study_runs
 from tempoloc_nb.study import tables as tb
 from tempoloc_nb.study import targets as mt
-from tempoloc_nb.study.labels import labelled_clips
 from tempoloc_nb.study.report import Report, render
 from tempoloc_nb.study.tables import score_boundaries
 from tempoloc_nb.video.files import encode

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from tempoloc_nb.lab.tiny.plan import load_plan
 from tempoloc_nb.study.experiments import load_experiments
-from tempoloc_nb.tiny.plan import load_plan
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

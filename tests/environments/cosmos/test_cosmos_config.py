@@ -11,16 +11,16 @@ import pytest
 from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.finetuning.check import check_config
-from tempoloc_nb.finetuning.config import load_presets, make_config, write_config
-from tempoloc_nb.finetuning.cosmos.env import ask, config_keys
-from tempoloc_nb.finetuning.keys import config_problems, nest
+from tempoloc_nb.sft.check import check_config
+from tempoloc_nb.sft.config import load_presets, make_config, write_config
+from tempoloc_nb.sft.cosmos.env import ask, config_keys
+from tempoloc_nb.sft.keys import config_problems, nest
 
 PRESETS = [name for name, preset in load_presets().presets.items() if "cosmos-rl" in preset.engines]
 
 
 def test_the_key_list_is_that_of_the_installed_version() -> None:
-    """Written anew by: python -m tempoloc_nb.finetuning.cosmos.env keys"""
+    """Written anew by: python -m tempoloc_nb.sft.cosmos.env keys"""
     shipped = json.loads((data_dir() / "sft" / "cosmos_rl_keys.json").read_text())
     found = ask(Path(sys.executable), "keys")
     assert shipped["cosmos_rl"] == found["cosmos_rl"]

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, Qwen2_5_VLForConditionalGeneration
 
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.finetuning.cosmos.torch_attention import take_its_place
+from tempoloc_nb.sft.cosmos.torch_attention import take_its_place
 
 FOLDER = data_dir() / "models" / "tempoloc-tiny-base"
 GRID, SECONDS = torch.tensor([[6, 8, 8]]), torch.tensor([1.0])

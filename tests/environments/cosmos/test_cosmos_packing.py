@@ -12,12 +12,12 @@ from cosmos_rl.dispatcher.data.packer.base import BaseDataPacker
 from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.data.sample import Sample
-from tempoloc_nb.finetuning.config import make_config
-from tempoloc_nb.finetuning.cosmos.entry import dataset_of, validation_of
-from tempoloc_nb.finetuning.facts import data_facts, lengths_of, model_facts
-from tempoloc_nb.finetuning.keys import nest
-from tempoloc_nb.finetuning.training_file import TrainingFile
+from tempoloc_nb.sft.config import make_config
+from tempoloc_nb.sft.cosmos.entry import dataset_of, validation_of
+from tempoloc_nb.sft.facts import data_facts, lengths_of, model_facts
+from tempoloc_nb.sft.keys import nest
+from tempoloc_nb.sft.sample import Sample
+from tempoloc_nb.sft.training_file import TrainingFile
 
 IGNORED = -100
 

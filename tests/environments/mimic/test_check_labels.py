@@ -10,7 +10,7 @@ from isaac_lab_parser import pool_of
 from labelled_demos import LAST, NAMES, PLACE, label_file
 from planted_faults import FAULTS, STARTS, Planted
 
-from tempoloc_nb.generation.check_labels import check_labels
+from tempoloc_nb.labels.check import check_labels
 
 
 def refused(path: Path, skillgen: bool) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tempoloc_nb.generation.control import LeanArm
-from tempoloc_nb.sim.scene import make_environment
+from tempoloc_nb.lab.generate.control import LeanArm
+from tempoloc_nb.lab.sim.scene import make_environment
 
 
 @pytest.mark.parametrize("task", ["stack-two", "square", "pick-place"])

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.generation.boundaries import ERRORS, with_error
-from tempoloc_nb.generation.scenes import Scene
-from tempoloc_nb.generation.sources import Source, read_sources
-from tempoloc_nb.generation.trials import Setting, run_trial, run_trials
+from tempoloc_nb.lab.generate.boundaries import ERRORS, with_error
+from tempoloc_nb.lab.generate.scenes import Scene
+from tempoloc_nb.lab.generate.sources import Source, read_sources
+from tempoloc_nb.lab.generate.trials import Setting, run_trial, run_trials
 
 TASK = "pick-place"
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.generation.hdf5_sources import sources_of
-from tempoloc_nb.generation.trials import try_boundaries
+from tempoloc_nb.lab.generate.hdf5_sources import sources_of
+from tempoloc_nb.lab.generate.trials import try_boundaries
 
 TASK = "pick-place"
 

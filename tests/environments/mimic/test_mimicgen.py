@@ -11,10 +11,10 @@ import h5py
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.generation.mimicgen import as_hdf5, mimicgen
-from tempoloc_nb.generation.scenes import Scene
-from tempoloc_nb.generation.sources import Source, read_sources
-from tempoloc_nb.generation.trials import Setting, run_trial
+from tempoloc_nb.lab.generate.mimicgen import as_hdf5, mimicgen
+from tempoloc_nb.lab.generate.scenes import Scene
+from tempoloc_nb.lab.generate.sources import Source, read_sources
+from tempoloc_nb.lab.generate.trials import Setting, run_trial
 
 TASK = "pick-place"
 REAL = os.environ.get("MIMICGEN")  # a checkout: the tests take it instead of the generator below

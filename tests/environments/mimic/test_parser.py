@@ -19,12 +19,12 @@ from tempoloc_nb.clips.tasks import Event, Subtask
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import export_dataset, task_text
 from tempoloc_nb.formats.hdf5_rules import Ranges, check_order, check_skills, signal_of
-from tempoloc_nb.sim.demonstration import simulate_episode
-from tempoloc_nb.sim.episode import EpisodeFailed, rotation_vector
-from tempoloc_nb.sim.families import find_families
-from tempoloc_nb.sim.render import save_episode
-from tempoloc_nb.sim.scene import CONTROL_HZ, MAX_STEP
-from tempoloc_nb.sim.states import write_states
+from tempoloc_nb.lab.sim.demonstration import simulate_episode
+from tempoloc_nb.lab.sim.episode import EpisodeFailed, rotation_vector
+from tempoloc_nb.lab.sim.families import find_families
+from tempoloc_nb.lab.sim.render import save_episode
+from tempoloc_nb.lab.sim.scene import CONTROL_HZ, MAX_STEP
+from tempoloc_nb.lab.sim.states import write_states
 
 TRIES = 3000
 

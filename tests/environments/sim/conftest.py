@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tempoloc_nb.sim.render import choose_gl
+from tempoloc_nb.lab.sim.render import choose_gl
 
 os.environ["MUJOCO_GL"] = choose_gl()
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):

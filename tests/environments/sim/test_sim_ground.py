@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.sim.arm import HOME, find_arm, spin
-from tempoloc_nb.sim.demonstration import simulate_episode
-from tempoloc_nb.sim.episode import EpisodeFailed
-from tempoloc_nb.sim.families import find_families
-from tempoloc_nb.sim.labels import find_gripper, find_things, image_points, in_frame, label_episode
-from tempoloc_nb.sim.motion import Floats
-from tempoloc_nb.sim.random_scenes import Scene, find_shape, random_scenes
-from tempoloc_nb.sim.render import EpisodeRenderer, SavedEpisode
-from tempoloc_nb.sim.scene import Dresser, make_environment
+from tempoloc_nb.lab.sim.arm import HOME, find_arm, spin
+from tempoloc_nb.lab.sim.demonstration import simulate_episode
+from tempoloc_nb.lab.sim.episode import EpisodeFailed
+from tempoloc_nb.lab.sim.families import find_families
+from tempoloc_nb.lab.sim.frame_labels import find_gripper, find_things, image_points, in_frame, label_episode
+from tempoloc_nb.lab.sim.motion import Floats
+from tempoloc_nb.lab.sim.random_scenes import Scene, find_shape, random_scenes
+from tempoloc_nb.lab.sim.render import EpisodeRenderer, SavedEpisode
+from tempoloc_nb.lab.sim.scene import Dresser, make_environment
 
 PAINT = {"red cube": (0, (1, 2)), "green cube": (1, (0, 2)), "blue cube": (2, (0, 1))}  # channel, the others
 

@@ -19,8 +19,8 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.vllm_offline import VLLMBackend, import_vllm
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 

@@ -27,8 +27,8 @@ from tempoloc_nb.engines.protocol import Request, row_seed
 from tempoloc_nb.engines.qwen import Shown, show
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.constraints import Constraint, answer_constraint
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.constraints import Constraint, answer_constraint
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 FOLDERS = {"qwen25": qwen25_folder, "qwen3": qwen3_folder}

@@ -14,9 +14,9 @@ from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Backend, Request, Response
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.prompting.answers import parse_answer
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.scoring.answers import parse_answer
 from tempoloc_nb.video.view import View
 
 FPS = 8.0

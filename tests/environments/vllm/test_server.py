@@ -26,9 +26,9 @@ from tempoloc_nb.engines.protocol import row_seed
 from tempoloc_nb.engines.server import ALL_FRAMES, OpenAIBackend
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.prompting.constraints import answer_constraint, obeys
-from tempoloc_nb.prompting.prompts import load_prompt
-from tempoloc_nb.prompting.sampling import Sampling
+from tempoloc_nb.models.constraints import answer_constraint, obeys
+from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View
 

@@ -1,0 +1,391 @@
+"""Training: what is learned from, what is asked, and that an interrupted run ends where an unbroken one does."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from places import HELPERS
+from training_store import EVENTS, OPTIONS, SMALL, load, made_up_store
+
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.optional import import_transformers
+from tempoloc_nb.lab.tiny.architecture import build_tiny
+from tempoloc_nb.lab.tiny.batches import Batch, Collator, PatchMaker, StageBatches
+from tempoloc_nb.lab.tiny.frame_store import ARRAYS, load_store, write_part
+from tempoloc_nb.lab.tiny.plan import Stage, TrainingPlan, TrainOptions
+from tempoloc_nb.lab.tiny.run import train as run_training
+from tempoloc_nb.lab.tiny.tasks import (
+    Film,
+    Sequenced,
+    TaskExample,
+    TaskOptions,
+    film_of,
+    localize_events,
+    montage,
+    recite,
+    scenes_by_holding,
+    sequence,
+    splice,
+    window,
+    wordings,
+)
+from tempoloc_nb.lab.tiny.trainer import Trainer
+from tempoloc_nb.models.prompts import Prompt
+from tempoloc_nb.video.stamp import stamp, stamp_style
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny(tmp_path_factory.mktemp("models") / "small", SMALL, seed=1)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from training_store import OPTIONS, load, made_up_store
+from tempoloc_nb.lab.tiny.trainer import Trainer
+import torch
+torch.set_num_threads(1)
+model, processor = load(Path(sys.argv[2]))
+trainer = Trainer(model, processor, made_up_store(), Path(sys.argv[3]), OPTIONS)
+trainer.resume()
+def tell(t):
+    print(t.step, flush=True)
+    return False
+trainer.run(tell, every=1, save_every=1)
+if sys.argv[4] == "killed":
+    sys.stdin.read()  # whoever kills it may be late
+torch.save(trainer.model.state_dict(), Path(sys.argv[3]) / "final.pt")
+"""
+
+
+def train(folder: Path, out: Path, stop_at: int | None) -> None:
+    """Train in a process of its own; kill it at a step, as a crash would."""
+    how = "whole" if stop_at is None else "killed"
+    command = [sys.executable, "-c", SCRIPT, str(HELPERS), str(folder), str(out), how]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if stop_at is not None and int(line) >= stop_at:
+                process.send_signal(signal.SIGKILL)
+                break
+    assert (process.returncode == 0) == (stop_at is None)
+
+
+def test_a_run_killed_three_times_ends_bit_equal(folder: Path, tmp_path: Path) -> None:
+    import torch
+
+    train(folder, tmp_path / "whole", None)
+    for step in sorted(random.Random(0).sample(range(1, OPTIONS.steps), 3)):
+        train(folder, tmp_path / "killed", step)
+    train(folder, tmp_path / "killed", None)
+    whole, killed = (torch.load(tmp_path / name / "final.pt") for name in ("whole", "killed"))
+    assert whole.keys() == killed.keys()
+    assert all(torch.equal(whole[name], killed[name]) for name in whole)
+    start, _ = load(folder)
+    changed = [not torch.equal(whole[n], w) for n, w in start.state_dict().items()]  # type: ignore[attr-defined]
+    assert all(changed)
+
+
+def test_a_restart_takes_over_the_weights_alone(folder: Path, tmp_path: Path) -> None:
+    import torch
+
+    begin = OPTIONS.restarts[1]
+    store = made_up_store()
+    whole = Trainer(*load(folder), store, tmp_path / "whole", OPTIONS)
+    whole.run(lambda t: t.step == begin and bool(t.export("float32", tmp_path / "kept").is_file()), every=1)
+    later = Trainer(*load(tmp_path / "kept"), store, tmp_path / "later", OPTIONS)
+    later.step = begin
+    later.run(every=1)
+    same = later.model.state_dict()
+    assert all(torch.equal(same[name], w) for name, w in whole.model.state_dict().items())
+    lines = [json.loads(line) for line in later.log.read_text().splitlines()]
+    assert [(line["step"], line["stage"]) for line in lines] == [(step, "again") for step in (10, 11, 12)]
+
+
+def test_the_learning_rate_begins_again_where_a_stage_restarts() -> None:
+    stages = [Stage(name, 10, {"walk": 1.0}, (4, 10), restart=name == "b") for name in "abc"]
+    options = TrainOptions(tuple(stages), lr=1.0, floor=0.1, warmup=2)
+    assert options.restarts == (0, 10)
+    rates = [options.rate(step) for step in range(options.steps)]
+    assert rates[:3] == [0.5, 1.0, 1.0]
+    assert rates[10:13] == [0.5, 1.0, 1.0]
+    assert rates[9] == pytest.approx(0.1, abs=0.04)
+    assert rates[20] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + np.cos(np.pi * 8 / 18)))  # c goes on with b's curve
+
+
+def test_a_run_begins_only_where_its_curve_does(folder: Path, tmp_path: Path) -> None:
+    config = TrainingPlan("mine", str(folder), OPTIONS, begin=4)
+    with pytest.raises(TempolocError, match="mine cannot begin at step 4: its curve begins at 0, 9"):
+        run_training(config, tmp_path, tmp_path / "out")
+
+
+def test_a_checkpoint_of_other_options_is_refused(folder: Path, tmp_path: Path) -> None:
+    model, processor = load(folder)
+    Trainer(model, processor, made_up_store(), tmp_path, OPTIONS).save()
+    other = Trainer(model, processor, made_up_store(), tmp_path, TrainOptions(OPTIONS.stages, lr=1e-5))
+    with pytest.raises(TempolocError, match="other options"):
+        other.resume()
+
+
+def test_a_checkpoint_of_the_first_edition_goes_on(folder: Path, tmp_path: Path) -> None:
+    """Its options say `lessons` where ours say `tasks`."""
+    import torch
+
+    first = Trainer(*load(folder), made_up_store(), tmp_path, OPTIONS)
+    first.step = 3
+    first.save()
+    state = torch.load(first.checkpoint, weights_only=True)
+    assert "tasks" in state["options"]
+    state["options"] = state["options"].replace('"tasks"', '"lessons"').replace('"task_options"', '"lesson_options"')
+    assert ', "skills": 0.0' in state["options"]
+    state["options"] = state["options"].replace(', "skills": 0.0', "")  # an option that came later
+    torch.save(state, first.checkpoint)
+    assert Trainer(*load(folder), made_up_store(), tmp_path, OPTIONS).resume() == 3
+
+
+def test_training_lowers_the_loss_and_exports_a_model(folder: Path, tmp_path: Path) -> None:
+    model, processor = load(folder)
+    options = TrainOptions((Stage("frame", 25, {"frame": 1.0}, (1, 1)),), tokens=700, warmup=3, lr=3e-3)
+    trainer = Trainer(model, processor, made_up_store(), tmp_path, options)
+    trainer.run(every=1)
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert len(losses) == 25
+    assert np.mean(losses[-3:]) < 0.7 * np.mean(losses[:3])
+    again, _ = load(trainer.export("float32"))
+    for name, weight in again.state_dict().items():  # type: ignore[attr-defined]
+        assert weight.equal(trainer.model.state_dict()[name]), name
+
+
+def test_only_the_answer_is_learned(folder: Path) -> None:
+    _, processor = load(folder)
+    tokenizer = processor.tokenizer  # type: ignore[attr-defined]
+    made = StageBatches(
+        made_up_store(), Collator(tokenizer, 12), Stage("s", 30, {"localize": 1.0}, (4, 20)), 3, tokens=2500
+    )
+    for number in range(10):
+        batch = made[number]
+        for ids, labels in zip(batch.ids, batch.labels, strict=True):
+            learned = tokenizer.decode(labels[labels != -100])
+            assert learned.startswith("<think>")
+            assert learned.endswith("</answer><|im_end|>")
+            text = tokenizer.decode(ids)
+            assert text.count("<|im_start|>assistant\n" + learned) == 1
+            assert (labels[labels != -100] == ids[labels != -100]).all()
+
+
+def test_batches_depend_on_their_number_alone(folder: Path) -> None:
+    _, processor = load(folder)
+
+    def batches() -> StageBatches:
+        collator = Collator(processor.tokenizer, 12)  # type: ignore[attr-defined]
+        return StageBatches(made_up_store(), collator, OPTIONS.stages[1], 5, tokens=900)
+
+    forward, backward = batches(), batches()
+    a = [forward[i] for i in range(6)]
+    b = [backward[i] for i in reversed(range(6))][::-1]
+    for x, y in zip(a, b, strict=True):
+        assert (x.ids == y.ids).all()
+        assert (x.frames == y.frames).all()
+    assert any(x.ids.shape != a[0].ids.shape for x in a)
+
+
+def test_pixels_are_those_of_the_processor(folder: Path) -> None:
+    """The store keeps frames shrunk without their stamps; only the row where the two meet may differ."""
+    import torch
+    from torchvision.transforms.v2 import functional
+
+    _, processor = load(folder)
+    rng = np.random.default_rng(0)
+    big = np.repeat(np.repeat(rng.integers(0, 255, (4, 16, 16, 3), np.uint8), 16, 1), 16, 2)
+    times = [0.0, 0.12, 13.25, 13.38]
+    stamped = stamp(big, times, stamp_style(256, 256, 4, total_pixels=4 * 112 * 112))
+    text = ["<|vision_start|><|video_pad|><|vision_end|>"]
+    wanted = processor(text=text, videos=[stamped], return_tensors="pt", fps=8.0)  # type: ignore[operator]
+    small = functional.resize(torch.from_numpy(big).permute(0, 3, 1, 2), [112, 112], interpolation=3, antialias=True)
+    pixels = PatchMaker(small.permute(0, 2, 3, 1), processor)
+    nothing = np.zeros(0, np.int64)
+    stamps = np.array([round(100 * t) for t in times])
+    batch = Batch(nothing, nothing, nothing, np.arange(4), stamps, np.zeros(4, np.int64), (10, 8), "", 0)
+    found = pixels(batch, False, torch.float32)
+    assert found.shape == wanted["pixel_values_videos"].shape
+    assert pixels.grid == (5, 4)
+    off = (found - wanted["pixel_values_videos"]).abs()
+    assert float(off.median()) < 0.005
+    assert float((off > 0.05).float().mean()) < 0.03
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_answers_name_times_that_can_be_read(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    store = made_up_store()
+    options = TaskOptions(stamps={"pair": 0.5, "frame": 0.5})
+    film = film_of(store.recordings[0])
+    seq = sequence(film, rng, options, pairs=int(rng.integers(8, 30)))
+    if seq is None:
+        return
+    sample = localize_events(film, seq, rng, wordings(), options)
+    if sample is None:
+        return
+    think, _, answer = sample.answer.partition("</think>")
+    stamps = {f"{s / 100:.2f}" for s in sample.stamps}
+    told = dict(reversed(line.split(" ", 1)) for line in think.split("\n")[1:-1])
+    assert set(told.values()) <= stamps
+    found = re.findall(r"Event \d+: <([\d.]+)> <([\d.]+)> (.+)", answer)
+    assert {label for _, _, label in found} == set(told) - {"end"}
+    for begin, end, label in found:
+        assert told[label] == begin
+        assert float(begin) <= float(end)
+        true = dict(EVENTS)[label]
+        assert abs(float(begin) - shown_at(seq, true)) <= seq.seconds_per_pair / 2 + 0.15
+        off = np.abs(seq.labels + seq.shift - shown_at(seq, true))  # of what stands under each frame, or pair
+        assert abs(float(begin) - shown_at(seq, true)) <= off.min() + 0.006
+    assert all(f"Event {i}: {label}." in sample.question for i, (_, _, label) in enumerate(found, 1))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_thinking_can_end_with_the_events_as_they_were_asked(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    store, options = made_up_store(), TaskOptions(in_order=0.0, relist=True)
+    seq = window(film_of(store.recordings[0]), rng, options, 4)
+    sample = recite(seq, rng, {Prompt("plain", "", "{events}"): 1.0}, options)
+    asked = re.findall(r"Event \d+: (.+)\.", sample.question)
+    assert sample.given.endswith(" end\n")  # the rest is learned
+    told = dict(reversed(line.split(" ", 1)) for line in sample.given.strip().split("\n")[1:])
+    again, _, lines = sample.answer.partition("\n</think>\n")
+    assert again.split("\n") == [f"{label} {told[label]}" for label in asked]
+    assert re.findall(r"<([\d.]+)> <[\d.]+> (.+)", lines) == [(told[label], label) for label in asked]
+
+
+STARTS = ("arriving at the can", 1.5), ("arriving with the can", 2.8)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_starts_of_skills_are_asked_for_in_their_share(folder: Path, share: float) -> None:
+    _, processor = load(folder)
+    store, known = made_up_store(), tuple(sorted([*EVENTS, *STARTS], key=lambda event: event[1]))
+    clips = tuple(replace(one, skills=known if one.kind == "clip" else ()) for one in store.recordings)
+    made = StageBatches(
+        replace(store, recordings=clips), Collator(processor.tokenizer, 12),  # type: ignore[attr-defined]
+        Stage("clips", 12, {"localize": 1.0}, (20, 30)), 0, tokens=900, options=TaskOptions(skills=share, trim=0.0),
+    )  # fmt: skip
+    told = "".join(made.collator.tokenizer.decode(made[i].ids.ravel()) for i in range(12))
+    assert ("arriving at the can" in told) == bool(share)
+
+
+def test_an_event_lasts_until_the_next_one_that_could_be_asked_for() -> None:
+    """Without starts among the questions, an event lasts as long as where nobody knows of starts."""
+    store, prompts = made_up_store(), {Prompt("plain", "", "{events}"): 1.0}
+    film = replace(film_of(store.recordings[0]), events=tuple(sorted([*EVENTS, *STARTS], key=lambda event: event[1])))
+    ends: dict[tuple[str, ...], float] = {}
+    for seed in range(400):
+        rng, options = np.random.default_rng(seed), TaskOptions(stamps={"frame": 1.0}, late=0.0)
+        seq = window(film, rng, options, 28)
+        sample = localize_events(film, seq, rng, prompts, options)
+        assert sample is not None
+        found = sorted(re.findall(r"<([\d.]+)> <([\d.]+)> (.+)", sample.answer), key=lambda event: float(event[0]))
+        ends[tuple(label for _, _, label in found)] = float(found[-1][1]) + seq.start
+    assert ends[("grasping the can",)] == pytest.approx(3.3, abs=0.2)
+    assert ends[("arriving at the can", "grasping the can")] == pytest.approx(2.8, abs=0.2)
+
+
+def test_a_splice_has_the_second_clip_after_the_first() -> None:
+    a = Film(np.arange(30), 15.0, (("grasping the can", 1.0),), 1.5)
+    b = Film(np.arange(60, 105), 15.0, (("grasping the cube", 0.5), ("releasing the cube", 2.0)), 2.5)
+    both = splice(a, b)
+    assert both is not None
+    assert both.events == (("grasping the can", 1.0), ("grasping the cube", 2.5), ("releasing the cube", 4.0))
+    assert (both.end, both.length) == (4.5, 5.0)
+    assert both.rows[[29, 30]].tolist() == [29, 60]
+    assert splice(a, a) is None  # "grasping the can" would have two times
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_montage_asks_when_what_is_held_changes(seed: int) -> None:
+    rng, store = np.random.default_rng(seed), made_up_store()
+    store.held[[s.first for s in store.recordings if s.kind == "scene"][::2]] = 0  # every other scene holds its can
+    groups = scenes_by_holding(store)
+    assert set(groups) == {"nothing", "can"}
+    pairs = int(rng.integers(3, 40))
+    sample = montage(groups, rng, TaskOptions(), pairs, {Prompt("plain", "", "{events}"): 1.0})
+    assert sample is not None
+    assert sample.pairs == pairs
+    holds = store.held[sample.frames[::2]] == 0
+    stamps = [f"{s / 100:.2f}" for s in sample.stamps]  # of the pair, or of either of its frames
+    changed = [i for i in range(1, pairs) if holds[i] != holds[i - 1]]
+    changes = {stamps[2 * i + k]: bool(holds[i]) for i in changed for k in (0, 1)}
+    asked = re.findall(r"Event \d+: <([\d.]+)> <[\d.]+> (grasping|releasing) the can", sample.answer)
+    assert asked
+    assert all(changes[time] == (verb == "grasping") for time, verb in asked)
+    assert montage({"can": groups["can"]}, rng, TaskOptions(), pairs, {}) is None
+
+
+def test_unknown_tasks_and_missing_clips_are_named(folder: Path) -> None:
+    with pytest.raises(TempolocError, match=r"unknown training task of stage 's' 'walks': did you mean walk\?"):
+        Stage("s", 1, {"walks": 1.0}, (1, 1))
+    _, processor = load(folder)
+    stage = Stage("s", 1, {"walk": 1.0}, (1, 1), ("sft",))
+    with pytest.raises(TempolocError, match="no clips of sft, which stage 's' needs"):
+        StageBatches(made_up_store(), Collator(processor.tokenizer, 12), stage, 1)  # type: ignore[attr-defined]
+
+
+def test_clips_too_short_for_a_stage_are_told_of(folder: Path) -> None:
+    processor = import_transformers().AutoProcessor.from_pretrained(folder)
+    stage = Stage("long", 1, {"localize": 1.0}, (4000, 4000), ("base",))
+    made = StageBatches(made_up_store(), Collator(processor.tokenizer, 12), stage, 1)  # type: ignore[attr-defined]
+    with pytest.raises(TempolocError, match="stage 'long': no clip is long enough for a localize of 4000"):
+        made[0]
+
+
+def test_a_batch_holds_the_conversation_as_the_chat_template_writes_it(folder: Path) -> None:
+    _, processor = load(folder)
+    prompt = Prompt("p", "Look.", "When?\n{events}")
+    question = prompt.question(["a b"])
+    sample = TaskExample(np.arange(4), np.arange(4), 0.5, prompt.system, question, "<answer>", "localize")
+    ids, _, _ = Collator(processor.tokenizer, 12).row(sample, False)  # type: ignore[attr-defined]
+    written = processor.tokenizer.decode(ids)  # type: ignore[attr-defined]
+    messages = [*prompt.messages(["a b"]), {"role": "assistant", "content": "<answer>"}]
+    wanted = processor.apply_chat_template(messages, tokenize=False)  # type: ignore[attr-defined]
+    assert re.sub(r"(<\|video_pad\|>)+", "<|video_pad|>", written) == wanted
+
+
+def shown_at(seq: Sequenced, instant: float) -> float:
+    return (instant - seq.start) / seq.speed + seq.shift
+
+
+def test_broken_parts_are_named(tmp_path: Path) -> None:
+    with pytest.raises(TempolocError, match="no frame store"):
+        load_store([])
+    bad = tmp_path / "part.npz"
+    bad.write_bytes(b"not a store")
+    with pytest.raises(TempolocError, match=r"part\.npz"):
+        load_store([bad])
+    write_part(bad, made_up_store().recordings[:1], {"frames": np.zeros((1, 8, 8, 3), np.uint8)})
+    with pytest.raises(TempolocError, match=r"part\.npz"):
+        load_store([bad])
+    store = made_up_store()
+    arrays = {name: getattr(store, name) for name in ARRAYS}
+    write_part(tmp_path / "first.npz", store.recordings, arrays)
+    write_part(bad, store.recordings, arrays | {"frames": store.frames[:, ::2, ::2]})
+    with pytest.raises(TempolocError, match=r"part\.npz has frames of another size than first\.npz"):
+        load_store([bad, tmp_path / "first.npz"])
+
+
+def test_parts_make_one_store(tmp_path: Path) -> None:
+    store = made_up_store()
+    for k in range(3):
+        write_part(tmp_path / f"{k}.npz", store.recordings, {name: getattr(store, name) for name in ARRAYS})
+    whole, n = load_store(tmp_path.glob("*.npz")), len(store.frames)
+    for name in ARRAYS:
+        assert np.array_equal(getattr(whole, name), np.concatenate([getattr(store, name)] * 3)), name
+    assert [one.first for one in whole.recordings] == [k * n + one.first for k in range(3) for one in store.recordings]

@@ -1,0 +1,217 @@
+"""The linter of labels: a file without a fault gets no finding, and every fault that is planted is found and named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from labelled_demos import NAMES, PLACE, label_file
+from planted_faults import FAULTS, STARTS, Planted, moved
+
+from tempoloc_nb.cli.main import main
+from tempoloc_nb.clips.manifest import load_benchmark
+from tempoloc_nb.clips.tasks import Subtask, Task
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.formats.hdf5_rules import Layout, signal_of
+from tempoloc_nb.labels.check import check_labels
+from tempoloc_nb.labels.figure import label_figure
+from tempoloc_nb.labels.rules import LabelLimits
+
+h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
+LAYOUTS: tuple[Layout, ...] = ("isaaclab", "mimicgen")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    fault=st.sampled_from(sorted(FAULTS)), layout=st.sampled_from(LAYOUTS), name=st.sampled_from(NAMES),
+    demo=st.integers(0, 7), sign=st.sampled_from([-1, 1]), seed=st.integers(0, 50),
+)  # fmt: skip
+def test_every_planted_fault_is_found_in_its_demonstration(
+    tmp_path: Path, fault: str, layout: Layout, name: str, demo: int, sign: int, seed: int
+) -> None:
+    path = label_file(tmp_path / "d.hdf5", layout, seed=seed)
+    clean = check_labels(path, signals=NAMES)
+    assert clean.findings == ()
+    plant, rule, severity = FAULTS[fault]
+    if layout == "mimicgen" and fault in ("rises twice", "begins at 1"):
+        name = NAMES[0]  # of the others MimicGen passes over what is before the previous end
+    with h5py.File(path, "r+") as file:
+        group = file[f"data/demo_{demo}"]
+        plant(Planted(group, group[PLACE[layout]], name, layout, sign))
+    report = check_labels(path, signals=NAMES)
+    found = {(f.demo, f.severity, f.rule) for f in report.findings}
+    assert (f"demo_{demo}", severity, rule) in found
+    assert {d for d, *_ in found} == {f"demo_{demo}"}
+    assert all(f.message and f.way_out for f in report.findings)
+    assert bool(report.errors) == any(s == "error" for _, s, _ in found)
+
+
+@pytest.mark.parametrize("skillgen", [True, False])
+@pytest.mark.parametrize("fault", STARTS)
+def test_start_signals_count_for_skillgen(tmp_path: Path, fault: str, skillgen: bool) -> None:
+    path = label_file(tmp_path / "d.hdf5", skillgen=True)
+    plant, rule = STARTS[fault]
+    assert check_labels(path, skillgen=skillgen).findings == ()
+    with h5py.File(path, "r+") as file:
+        demo = file["data/demo_3"]
+        plant(Planted(demo, demo[PLACE["isaaclab"]], "stack_1", "isaaclab", 1))
+    found = check_labels(path, signals=NAMES, skillgen=skillgen).findings
+    severity = "error" if skillgen else "warning"
+    assert ("demo_3", severity, rule) in {(f.demo, f.severity, f.rule) for f in found}
+    assert {(f.demo, f.severity) for f in found} == {("demo_3", severity)}
+
+
+def test_skillgen_without_start_signals_and_offsets_that_do_not_fit(tmp_path: Path) -> None:
+    path = label_file(tmp_path / "d.hdf5")
+    assert {f.rule for f in check_labels(path, skillgen=True).findings} == {"missing-start"}
+    report = check_labels(path, offsets=((-40, 40),))
+    assert {f.rule for f in report.findings if f.severity == "error"} == {"order"}
+    assert report.errors == 8
+    short = check_labels(path, offsets=((0, 25), (0, 0), (0, 0)))
+    assert {(f.severity, f.rule, f.subtask) for f in short.findings if f.rule == "short"} == {
+        ("warning", "short", "stack_1")
+    }
+    with pytest.raises(TempolocError, match=r"3 signals .* need as many ranges of offsets, found 2"):
+        check_labels(path, offsets=((0, 0), (0, 0)))
+    with pytest.raises(TempolocError, match="the range of offsets 5 to -5 is empty"):
+        check_labels(path, offsets=((5, -5),))
+
+
+def test_a_file_without_env_args_or_signals_and_an_inverted_gripper(tmp_path: Path) -> None:
+    path = label_file(tmp_path / "d.hdf5", "mimicgen")
+    assert [f.rule for f in check_labels(path, inverted=True).findings] == ["inverted"]
+    with h5py.File(path, "r+") as file:
+        del file["data"].attrs["env_args"]
+    assert [(f.severity, f.rule) for f in check_labels(path).findings] == [("error", "lacking"), ("note", "rate")]
+    with h5py.File(path, "r+") as file:
+        for demo in file["data"].values():
+            del demo["datagen_info"]
+    report = check_labels(path, rate=20)
+    assert {"missing-signal", "lacking"} == {f.rule for f in report.findings}
+    assert "8 demonstrations: 10 errors" in report.lines[-1]
+
+
+def test_links_that_lead_nowhere_are_findings(tmp_path: Path) -> None:
+    path = label_file(tmp_path / "d.hdf5")
+    with h5py.File(path, "r+") as file:
+        demo = file["data/demo_1"]
+        for name in ("obs/gripper_pos", f"{PLACE['isaaclab']}/eef_pose"):
+            del demo[name]
+            demo[name] = h5py.SoftLink(f"{demo.name}/{name}")
+        file["data/demo_9"] = h5py.SoftLink("/data/demo_9")
+    found = check_labels(path).findings
+    assert {(f.demo, f.rule) for f in found} == {("demo_1", "broken"), ("demo_1", "lacking"), ("demo_9", "lacking")}
+
+
+def test_two_arms_are_checked_each_by_its_own_subtasks(tmp_path: Path) -> None:
+    path = label_file(tmp_path / "d.hdf5")
+    parts = [Subtask("grasp_1", end="grasp_1", eef="left"), Subtask("rest", eef="left")]
+    parts += [Subtask("stack_1", end="open", eef="right"), Subtask("grasp_2", end="close", eef="right"),
+              Subtask("lift", eef="right")]  # fmt: skip
+    task = Task("two", ("grasp_1", "open", "close"), subtasks=tuple(parts))
+    report = check_labels(path, task=task, told={"grasp_2": "close"})
+    assert [(g.group.name, g.plan.pieces, g.plan.kinds) for g in report.groups] == [
+        ("d.hdf5, left", ("grasp_1", "rest"), ("close",)),
+        ("d.hdf5, right", ("stack_1", "grasp_2", "lift"), (None, "close")),
+    ]
+    assert report.findings == ()
+    with pytest.raises(TempolocError, match="the task bare says no subtasks"):
+        check_labels(path, task=Task("bare", ("a",)))
+
+
+AUTODATA = """
+name: stack
+algo: skillgen
+subtasks:
+  arm:
+  - {subtask_term_signal: grasp_1, description: Grasp the first cube, subtask_term_offset_range: [1, 2]}
+  - {subtask_term_signal: stack_1, description: Stack it, algo_params: {subtask_start_offset_range: [-1, 1]}}
+  - {subtask_term_signal: grasp_2, description: Grasp the other, subtask_term_offset_range: [0, 30]}
+  - {subtask_term_signal: lift_2, description: Lift it}
+"""
+
+
+def test_a_descriptor_of_autodata_says_signals_and_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, spec = label_file(tmp_path / "d.hdf5", skillgen=True), tmp_path / "auto.yaml"
+    spec.write_text(AUTODATA)
+    run(str(path), "--task-spec", str(spec), "--skillgen", "--json", status=1)  # 30 steps reach into the next skill
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {(f["rule"], f["subtask"]) for f in found} == {("gap", "grasp_2")}
+    spec.write_text(AUTODATA.replace("30", "3"))
+    run(str(path), "--task-spec", str(spec), "--skillgen")
+    assert capsys.readouterr().out.endswith("nothing found\n")
+
+
+def test_true_boundaries_of_the_simulated_benchmark_raise_one_warning_in_400() -> None:
+    report = check_labels("sim")
+    assert [(f.demo, f.rule) for f in report.findings] == [("stack-three-ur5e/075", "delay")]
+    detours = check_labels(data_dir() / "benchmarks" / "detours" / "manifest.jsonl.xz")
+    assert detours.findings == ()  # failed grasps and regrasps before each
+
+
+def test_a_demonstration_unlike_the_others_is_an_outlier_without_any_gripper() -> None:
+    from dataclasses import replace
+
+    from tempoloc_nb.labels.check import check_group
+    from tempoloc_nb.labels.demonstrations import DemoLabels, LabelGroup
+    from tempoloc_nb.labels.rules import plan_arm
+
+    ends = [(40 + i % 3, 80 + i % 4) for i in range(9)] + [(70, 82)]
+    rows = [{n: signal_of(s, 120).astype(float) for n, s in zip("ab", e, strict=True)} for e in ends]
+    group = LabelGroup("t", None, tuple(DemoLabels(f"demo_{i}", 120, 20.0, r) for i, r in enumerate(rows)))
+    found = check_group(group, plan_arm(group)).findings
+    assert {(f.demo, f.subtask, f.rule) for f in found} == {("demo_9", n, "outlier") for n in "ab"}
+    assert check_group(group, plan_arm(group), LabelLimits(outlier=100)).findings == ()
+    assert check_group(replace(group, demos=group.demos[-4:]), plan_arm(group)).findings == ()  # too few to compare
+
+
+def run(*line: str, status: int = 0) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check-labels", *line])
+    assert ended.value.code == status
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = label_file(tmp_path / "d.hdf5")
+    run("d.hdf5", "--figure", "labels.svg")
+    assert capsys.readouterr().out.endswith("8 demonstrations: nothing found\n")
+    assert (tmp_path / "labels.svg").read_text().count("demo_7") >= 1
+    run("d.hdf5", "--figure", "labels.svg", status=1)
+    assert "labels.svg" in capsys.readouterr().err
+    with h5py.File(path, "r+") as file:
+        at = file["data/demo_2/obs/datagen_info"]
+        moved(Planted(file["data/demo_2"], at, "stack_1", "isaaclab", 1), 0.3)
+    run("d.hdf5")
+    out = capsys.readouterr().out
+    assert "warning: demo_2: stack_1: rises at " in out
+    run("d.hdf5", "--gripper-within", "0.5", "--json")
+    assert [f["rule"] for f in json.loads(capsys.readouterr().out)["findings"]] == ["delay"]
+    run("d.hdf5", "--signal", "grasp", "--json", status=1)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["errors"], found["findings"][0]["rule"]) == (8, "missing-signal")
+    for line, said in (
+        (("none.hdf5",), "cannot read none.hdf5"),
+        (("d.hdf5", "--figure", "a.pdf"), "written as .png or .svg"),
+        (("d.hdf5", "--figure", "-"), "--figure wants a file"),
+        (("d.hdf5", "--signals", "x.npz"), "has its own gripper"),
+        (("d.hdf5", "--task-spec", "s.json", "--signal", "a"), "--task-spec says signals and offsets"),
+        (("recipe2",), "recipe2"),
+    ):
+        run(*line, status=1)
+        shown = capsys.readouterr()
+        assert said in shown.err
+        assert shown.err.count("\n") == 1
+        assert not shown.out
+
+
+def test_the_figure_marks_what_was_found() -> None:
+    benchmark = load_benchmark(data_dir() / "benchmarks" / "detours" / "manifest.jsonl.xz")
+    figure = label_figure(check_labels(benchmark.file or ""))
+    left, right = figure.axes
+    assert len(left.patches) == 4 * len(benchmark.clips)
+    assert right.get_xlabel() == "s after the gripper"

@@ -1,0 +1,352 @@
+"""What `parse_answer` reads, dialect by dialect, and what `repair` changes."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from answer_texts import ASKED, ASKED_JSON, DIALECTS, JSON_FORMS, LABELS, WANTED
+
+from tempoloc_nb.scoring.answers import MAX_CHARS, Repairs, parse_answer, repair
+from tempoloc_nb.scoring.phrases import match_label
+from tempoloc_nb.scoring.times import Span, read_span
+
+
+def spans(text: str, **kwargs: object) -> list[tuple[float | None, float | None]]:
+    return [(e.start, e.end) for e in parse_answer(text, LABELS, **kwargs).events]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_dialect(name: str) -> None:
+    answer = parse_answer(DIALECTS[name], LABELS, duration=12.0)
+    assert [(e.start, e.end) for e in answer.events] == WANTED
+    assert {e.status for e in answer.events} == {"ok"}
+
+
+@pytest.mark.parametrize("name", ["asked", "tagged", "windows line ends", "explained", "dashes", "units"])
+def test_compliant(name: str) -> None:
+    assert parse_answer(DIALECTS[name], LABELS).compliant
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bare decimals", "clock", "one line", "reordered", "json list", "table", "two answers", "answer never closed"],
+)
+def test_not_compliant(name: str) -> None:
+    assert not parse_answer(DIALECTS[name], LABELS).compliant
+
+
+@pytest.mark.parametrize("name", JSON_FORMS)
+def test_json_is_compliant_where_it_was_asked_for(name: str) -> None:
+    plain, asked = (parse_answer(JSON_FORMS[name], LABELS, 12.0, form=form) for form in ("lines", "json"))
+    assert [(e.start, e.end) for e in asked.events] == WANTED
+    assert asked.compliant
+    assert plain == replace(asked, compliant=False)
+
+
+def test_what_is_not_the_json_that_was_asked_for() -> None:
+    whole = json.dumps({"events": ASKED_JSON})
+    first, second, third = ASKED_JSON
+    wrong = [
+        whole[:-1], whole + "\nThat is all.", "Here: " + whole, whole + whole, '"x"', "3", "", "[]", "{}", "[" * 50_000,
+        *map(json.dumps, (
+            [first, second], [second, first, third], [*ASKED_JSON, third], [DIALECTS["asked"]],
+            [*ASKED_JSON, {**third, "event": 4, "label": "waving"}], [{**e, "label": "moving"} for e in ASKED_JSON],
+            [first, second, {**third, "end": None}], [first, second, {**third, "start": "soon"}],
+        )),
+        *(DIALECTS[name] for name in ("asked", "tagged", "table", "one line")),
+    ]  # fmt: skip
+    for text in wrong:
+        answer = parse_answer(text, LABELS, form="json")
+        assert not answer.compliant, text
+        assert answer == replace(parse_answer(text, LABELS), compliant=False)
+    reversed_times = json.dumps([first, second, {**third, "start": 9, "end": 8}])
+    answer = parse_answer(reversed_times, LABELS, form="json")
+    assert (answer.compliant, answer.events[-1].status) == (True, "reversed")  # as among lines: in form, and wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "statuses"),
+    [
+        ("", ["missing"] * 3),
+        ("I cannot tell.", ["missing"] * 3),
+        ("Event 2: <5.8> <7.9>", ["missing", "ok", "missing"]),
+        ("Event 1: not visible\nEvent 2: <5.8> <7.9>", ["missing", "ok", "missing"]),
+        ("Event 1: <start> <end>\nEvent 2: <1.7.2> <7.9>", ["malformed", "malformed", "missing"]),
+        ("Event 1: <1.7> <?>\nEvent 2: 01:75 - 02:80", ["malformed", "malformed", "missing"]),
+        ("Event 1: 12% - 30%\nEvent 2: frames 12 14", ["malformed", "malformed", "missing"]),
+        ("Event 1: <1.7> <5.8>\nEvent 2: <5.8> <7.", ["ok", "malformed", "missing"]),
+        ("Event 1: <5.8> <1.7>", ["reversed", "missing", "missing"]),
+        ("Event 1: <12.2> <12.5>\nEvent 2: <-1.0> <2.0>", ["out_of_range", "out_of_range", "missing"]),
+        ("Event 1: <12.04> <99.0>", ["ok", "missing", "missing"]),
+        ("Event 1: <1.7> <5.8>\nEvent 1: <1.8> <5.8>", ["duplicate", "missing", "missing"]),
+        ("Event 1: <1.7> <5.8>\nEvent 1: <1.7> <5.8>", ["ok", "missing", "missing"]),
+        ("Event 1: <5.8> <1.7>\nEvent 1: <1.7> <5.8>", ["reversed", "missing", "missing"]),
+        (
+            '[{"event": 1, "start": null, "end": 5.8}, {"event": 2, "start": NaN, "end": 1}]',
+            ["malformed", "malformed", "missing"],
+        ),
+        (
+            '[{"event": 1, "start": 1e999, "end": 2}, {"event": 2, "start": true, "end": 2}]',
+            ["malformed", "malformed", "missing"],
+        ),
+    ],
+)
+def test_status(text: str, statuses: list[str]) -> None:
+    assert [e.status for e in parse_answer(text, LABELS, duration=12.0).events] == statuses
+
+
+def test_label_wins_over_number_and_position() -> None:
+    lines = ["Event 3: <1.7> <5.8> grasping the red cube", "Event 1: <7.9> <10.6> grasping the green cube"]
+    text = "\n".join([*lines, "<5.8> <7.9> Releasing red cube!"])
+    assert spans(text) == WANTED
+    assert all(e.labelled for e in parse_answer(text, LABELS).events)
+
+
+def test_number_decides_without_a_known_label() -> None:
+    text = "Event 3: <7.9> <10.6> the green one\nEvent 1: <1.7> <5.8> it grips a cube\nEvent 2: <5.8> <7.9>"
+    assert spans(text) == WANTED
+    assert [e.labelled for e in parse_answer(text, LABELS).events] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("grasping the red cube", "waving"),
+        ("grasping the red cube", "after releasing the red cube"),
+        ("grasping the red cube", "grasps the yellow block"),
+        ("opening the microwave", "opening the fridge"),
+        ("opening the microwave", "closing the microwave"),
+        ("placing the ball in the left bin", "places the ball in the right bin"),
+        ("placing cup A on plate B", "placing plate B on cup A"),
+        ("turning knob 2", "turning knob 3"),
+        ("inserting the peg", "the peg is removed"),
+    ],
+)
+def test_words_that_name_another_event_are_believed_rather_than_the_number(label: str, words: str) -> None:
+    for text in (f"Event 1: <1.7> <5.8> {words}", f"1. {words} (1.7s - 5.8s)", f"{words}: 1.7s - 5.8s"):
+        event = parse_answer(text, [label], 12.0).events[0]
+        assert (event.status, event.start, event.usable) == ("other_event", 1.7, False), text
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("grasping the red cube", "grasps the red cube"),
+        ("grasping the red cube", "The red cube is gripped by the robot"),
+        ("picking up the red cylinder from the table", "The humanoid picks up the red cylinder"),
+        ("picking up the red cylinder from the table", "picks the cylindrical red object from the table"),
+        ("opening the microwave", "microwave opened"),
+        ("releasing the can", "lets go of the can"),
+        ("placing the ball in the bin", "puts down the ball into the bin"),
+        ("turning knob 2", "twists knob 2 to the left"),
+        ("closing the drawer", "it"),
+        ("grasping the object", "grasps the cereal box"),
+    ],
+)
+def test_words_that_say_the_same_are_the_event(label: str, words: str) -> None:
+    event = parse_answer(f"Event 1: <1.7> <5.8> {words}", [label, "waving"], 12.0).events[0]
+    assert (event.status, event.start) == ("ok", 1.7)
+
+
+def test_captions_in_the_order_asked_are_taken_in_order_where_the_prompt_says_so() -> None:
+    captions = ["The humanoid grips the cube", "It drops the red cube", "grabs green cube"]
+    text = json.dumps([{"start": a, "end": b, "caption": c} for (a, b), c in zip(WANTED, captions, strict=True)])
+    answer = parse_answer(text, LABELS, 12.0, form="json")
+    assert ([(e.start, e.end, e.status) for e in answer.events]) == [(*span, "ok") for span in WANTED]
+    assert not answer.compliant
+    assert [e.status for e in parse_answer(text, LABELS, 12.0).events] == ["missing", "ok", "ok"]  # by labels alone
+    wrong = text.replace("It drops the red cube", "It pours the tea")
+    assert [e.status for e in parse_answer(wrong, LABELS, 12.0, form="json").events] == ["ok", "other_event", "ok"]
+    fewer = json.dumps(json.loads(text)[:1])
+    assert {e.status for e in parse_answer(fewer, LABELS, 12.0, form="json").events} == {"missing"}
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ('{"start": "00:02.500", "end": "00:03.750"}', 2.5, 3.75),
+        ("2.5, 3.75", 2.5, 3.75),
+        ("[2.5, 3.75]", 2.5, 3.75),
+        ("[[2.5, 3.75]]", 2.5, 3.75),
+        ("The given query happens in 2.5 - 3.75 seconds.", 2.5, 3.75),
+        ("It takes place from 2.5 s to 3.75 s.", 2.5, 3.75),
+        ("<think>At 9.0 s?</think><answer>2.50 to 3.75</answer>", 2.5, 3.75),
+        ("<2.5 seconds> - <3.75 seconds>", 2.5, 3.75),
+        ('```json\n{"answer": {"from": 2.5, "to": 3.75}}\n```', 2.5, 3.75),
+        ("at 2.5 s", 2.5, None),
+        ("The target event is from 0 min. 2.5 sec. to 0 min. 3.75 sec.", 2.5, 3.75),
+        ("2.5", 2.5, None),
+    ],
+)
+def test_one_span_answers_one_event(text: str, start: float, end: float | None) -> None:
+    event = parse_answer(text, ["pressing the button"], 12.0).events[0]
+    assert (event.start, event.end, event.status) == (start, end, "ok")
+    assert parse_answer(text, ["pressing the button", "waving"], 12.0).events[0].status == "missing"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3", "3 - 4", "frames 75 - 112", "frame 75", "frames <75> <112>",
+        "<0.9> <2.5> <3.75>", "0.9 2.5 3.75", "25%", "2.5 - 3.75, or 5.0 - 6.25",
+        "The clip is 10.0 s long.\nI see nothing.",
+        "The event does not happen between 2.5 s and 3.75 s.", '{"start_frame": 75, "end_frame": 112}', "[75, 112]",
+        "2,5", "opening a door: [2.5, 3.75]",
+        'opening a door: {"start": 2.5, "end": 3.75}', "confidence 0.9", "score: 0.87",
+        '{"start": 75, "end": 112, "unit": "frames"}', "a minute and 2.5 s",
+    ],
+)  # fmt: skip
+def test_what_answers_no_event_for_certain(text: str) -> None:
+    assert not parse_answer(text, ["pressing the button"], 200.0).events[0].usable
+
+
+def test_numbers_from_zero_and_too_many_numbers() -> None:
+    rows = [{"index": i, "start": a, "end": b} for i, (a, b) in enumerate(WANTED)]
+    assert spans(json.dumps(rows)) == WANTED
+    assert spans("\n".join(f"Event {r['index']}: {r['start']} s - {r['end']} s" for r in rows)) == WANTED
+    four = json.dumps([*rows, {"index": 3, "start": 11.0, "end": 11.5}])
+    assert {e.status for e in parse_answer(four, LABELS).events} == {"missing"}
+
+
+def test_lines_of_times_and_of_labels_pair_in_one_way_or_not_at_all() -> None:
+    times = [f"{a} s - {b} s" for a, b in WANTED]
+    below = "\n".join(f"{t}\n{label}" for t, label in zip(times, LABELS, strict=True))
+    over = "\n".join(f"{label}\n{t}" for t, label in zip(times, LABELS, strict=True))
+    assert spans(below) == spans(over) == WANTED
+    shifted = f"This is about {LABELS[0]}:\n{below}"
+    assert not any(e.usable for e in parse_answer(shifted, LABELS, 12.0).events)
+
+
+def test_a_lone_end_is_the_boundary_only_where_the_end_is() -> None:
+    for text, side in (("Event 1: starts at 1.7 s", "start"), ("Event 1: ends at 5.8 s", "end")):
+        answers = {s: parse_answer(text, LABELS, 12.0, s).events[0].status for s in ("start", "end")}  # type: ignore[arg-type]
+        assert answers == {side: "ok", ("end" if side == "start" else "start"): "malformed"}
+
+
+def test_position_alone_decides_nothing() -> None:
+    answer = parse_answer("<1.7> <5.8>\n<5.8> <7.9>\n<7.9> <10.6>", LABELS)
+    assert [e.status for e in answer.events] == ["missing"] * 3
+    assert len(answer.extra) == 3
+
+
+def test_an_event_number_is_no_minute() -> None:
+    assert spans("Event 1:11.7-15.8s\nEvent 2: 00:15.8 - 00:17.9") == [(11.7, 15.8), (15.8, 17.9), (None, None)]
+
+
+def test_longer_label_wins() -> None:
+    labels = ("grasping the cube", "grasping the cube on the left")
+    assert match_label("Grasping the cube on the left", labels, None) == (1, True)
+    assert match_label("Grasping the cube", labels, 2) == (0, True)
+
+
+def test_equal_labels_go_by_number() -> None:
+    answer = parse_answer("Event 2: <3.0> <4.0> grasping\nEvent 1: <1.0> <2.0> grasping", ("grasping", "grasping"))
+    assert [e.start for e in answer.events] == [1.0, 3.0]
+
+
+def test_extra_events_are_kept_apart() -> None:
+    answer = parse_answer(ASKED + "\nEvent 4: <11.0> <12.0> waving", LABELS)
+    assert [e.status for e in answer.events] == ["ok"] * 3
+    assert answer.extra == ("Event 4: <11.0> <12.0> waving",)
+
+
+def test_single_instant_is_the_boundary_either_way() -> None:
+    event = parse_answer("Event 1: <1.73> grasping the red cube", LABELS).events[0]
+    assert (event.start, event.end, event.status) == (1.73, None, "ok")
+    assert event.boundary("start") == event.boundary("end") == 1.73
+
+
+def test_range_is_that_of_the_boundary() -> None:
+    text = "Event 1: <11.0> <13.0>"
+    assert parse_answer(text, LABELS, 12.0, "start").events[0].status == "ok"
+    assert parse_answer(text, LABELS, 12.0, "end").events[0].status == "out_of_range"
+
+
+def test_only_the_end_of_a_long_text_is_read() -> None:
+    assert spans("Event 1: <9.0> <9.9>\n" + "x " * MAX_CHARS + "\n" + ASKED) == WANTED
+
+
+def test_raw_is_kept() -> None:
+    assert parse_answer(ASKED, LABELS).events[1].raw == "<5.8> <7.9>"
+    assert "5.8 to 7.9" in parse_answer(DIALECTS["bare decimals"], LABELS).events[1].raw
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("<1.73> <2.00>", (1.73, 2.0)),
+        ("<.5> <+2.>", (0.5, 2.0)),
+        ("<-1.5> <2>", (-1.5, 2.0)),
+        ("1:02:03.5 - 1:02:04", (3723.5, 3724.0)),
+        ("t=2.0, t=5.0", (2.0, 5.0)),
+        ("t=2, t=5", None),
+        ("3, 4", None),
+        ("1,7", None),
+        ("cube 2", None),
+        ("v1.2.3", None),
+        ("50%", None),
+        ("", None),
+    ],
+)
+def test_span(text: str, span: tuple[float, float] | None) -> None:
+    assert read_span(text)[0] == (None if span is None else Span(*span))
+
+
+def test_the_form_asked_for_is_read_as_in_general(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [t for name, t in DIALECTS.items() if "json" not in name]
+    quick = [parse_answer(t, LABELS, 12.0).events for t in texts]
+    monkeypatch.setattr("tempoloc_nb.scoring.answers._asked_lines", lambda labels: re.compile("(?!)"))
+    for text, events in zip(texts, quick, strict=True):
+        slow = parse_answer(text, LABELS, 12.0).events
+        assert [(e.start, e.end, e.status, e.labelled) for e in slow] == [
+            (e.start, e.end, e.status, e.labelled) for e in events
+        ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * MAX_CHARS,
+        " " * MAX_CHARS,
+        "[" * MAX_CHARS,
+        '{"' * (MAX_CHARS // 2),
+        "<" * MAX_CHARS,
+        "1;" * (MAX_CHARS // 2),
+        "Event 1: " * (MAX_CHARS // 9),
+        "<answer>" * (MAX_CHARS // 8),
+        "Start: 2\n" * (MAX_CHARS // 9),
+        '[{"a":' * (MAX_CHARS // 6),
+        "|1" * (MAX_CHARS // 2),
+        "- " * (MAX_CHARS // 2),
+        "1:" * (MAX_CHARS // 2),
+        "1 - " * (MAX_CHARS // 4),
+        "\n" * MAX_CHARS,
+    ],
+    ids=lambda t: repr(t[:8]),
+)
+def test_hostile_texts_end(text: str) -> None:
+    assert len(parse_answer(text, LABELS, 12.0, form="json").events) == 3
+
+
+def test_repair_counts_and_fixes() -> None:
+    answer = parse_answer("Event 1: <5.03> <1.0>\nEvent 2: <0.5> <3.0>\nEvent 3: <11.0> <14.0>", LABELS, 12.0)
+    fixed, changes = repair(answer, 12.0, fps=10)
+    assert changes == Repairs(swapped=1, clamped=1, ordered=1, snapped=1)
+    assert [(e.start, e.end) for e in fixed.events] == [(1.0, 5.0), (1.0, 3.0), (11.0, 12.0)]
+    assert changes.total == 4
+    assert [e.status for e in answer.events] == ["reversed", "ok", "ok"]  # the answer itself is untouched
+
+
+def test_repair_orders_ends_where_they_are_the_boundary() -> None:
+    answer = parse_answer("Event 1: <1.0> <5.0>\nEvent 2: <2.0> <4.0>\nEvent 3: <5.0> <6.0>", LABELS, 12.0, "end")
+    fixed, changes = repair(answer, 12.0, boundary_is="end")
+    assert [e.end for e in fixed.events] == [5.0, 5.0, 6.0]
+    assert changes == Repairs(ordered=1)
+
+
+def test_repair_invents_nothing() -> None:
+    answer = parse_answer("Event 2: <5.8> <7.9>", LABELS, 12.0)
+    assert repair(answer, 12.0) == (answer, Repairs())

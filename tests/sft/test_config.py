@@ -1,0 +1,177 @@
+"""Training files: the recipe's key for key, typed changes, presets, TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from tempoloc_nb.cli.finetune import app
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import settings
+from tempoloc_nb.sft.config import load_presets, make_config, read_config_file, to_toml, write_config
+from tempoloc_nb.sft.keys import ENGINES, config_problems, flatten, known_keys, nest, read_override
+from tempoloc_nb.sft.training_file import read_training_file
+
+# mimicgen_sft.toml of the recipe, parsed: what tomllib reads from the file that it publishes.
+RECIPE = {
+    "custom": {"dataset": {"path": "data/mimicgen_dataset_hf"}},
+    "train": {
+        "epoch": 120, "output_dir": "outputs/mimicgen_sft", "compile": False, "train_batch_per_replica": 32,
+        "train_policy": {"type": "sft", "conversation_column_name": "conversations", "mini_batch": 4},
+        "ckpt": {"enable_checkpoint": True},
+    },
+    "policy": {
+        "model_name_or_path": "nvidia/Cosmos-Reason1-7B", "model_max_length": 4096,
+        "parallelism": {"tp_size": 1, "cp_size": 1, "dp_shard_size": 8, "pp_size": 1},
+    },
+    "logging": {
+        "logger": ["console"], "project_name": "cosmos_reason1", "experiment_name": "post_training_hf/mimicgen_sft",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [[], ["--preset", "recipe"], ["--preset", "one-gpu", "--preset", "eight-gpus"]])
+def test_the_recipes_file_key_for_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["config", *options])
+    assert result.exit_code == 0, result.output
+    written = tomllib.loads((tmp_path / "mimicgen_sft.toml").read_text())
+    vision = written["custom"].pop("vision")
+    assert written == RECIPE
+    assert vision == {"fps": settings().study.fps, "total_pixels": settings().pixels.total_pixels}
+    assert [type(v) for v in flatten(written).values()] == [type(flatten(RECIPE)[k]) for k in flatten(written)]
+
+
+def test_every_preset_of_an_engine_has_known_keys_of_the_right_type() -> None:
+    for name, preset in load_presets().presets.items():
+        for engine in preset.engines:
+            assert not list(config_problems(make_config(engine, [name]))), name
+
+
+@pytest.mark.parametrize("presets", [[], ["lora"], ["context-8192"], ["lora", "context-8192"]])
+def test_the_engine_transformers_takes_its_own_files(tmp_path: Path, presets: list[str]) -> None:
+    write_config(tmp_path / "sft.toml", make_config("transformers", presets))
+    made = read_training_file(tmp_path / "sft.toml", "transformers")
+    assert made.fps == settings().study.fps
+    assert made.total_pixels == settings().pixels.total_pixels
+    assert made.batch % made.mini_batch == 0
+
+
+def test_later_presets_and_changes_win() -> None:
+    assert make_config(presets=["one-gpu", "eight-gpus"])["policy.parallelism.dp_shard_size"] == 8
+    assert make_config(presets=["eight-gpus", "one-gpu"])["policy.parallelism.dp_shard_size"] == 1
+    made = make_config(presets=["one-gpu"], changes={"policy.parallelism.dp_shard_size": 2, "custom.vision.fps": 4})
+    assert (made["policy.parallelism.dp_shard_size"], made["custom.vision.fps"]) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("train.epoch=3", 3), ("train.optm_lr=1", 1), ("train.optm_lr=1e-5", 1e-5), ("train.compile=false", False),
+        ("train.output_dir=outputs/a=b", "outputs/a=b"), ("train.output_dir=true", "true"), ("redis=12800", "12800"),
+        ('policy.freeze_pattern=["visual"]', ["visual"]), ("policy.lora.target_modules=all-linear", "all-linear"),
+        ("train.resume=true", True), ("train.resume=outputs/x", "outputs/x"), (" train.epoch = 3 ", 3),
+        ("policy.lora.alpha_pattern={\"a.b\": 2.0}", {"a.b": 2.0}),
+    ],
+)  # fmt: skip
+def test_overrides_are_read_as_their_keys_type(text: str, value: Any) -> None:
+    read = read_override(text)[1]
+    assert read == value
+    assert type(read) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("train.epoch=3.5", "whole number"), ("train.epoch=true", "whole number"), ("train.compile=1", "true or false"),
+        ("train.optm_lr=true", "a number"),
+        ("train.optm_lr=fast", "a number"), ("train.optm_lr=NaN", "a number"), ("train.epochs=3", "train.epoch?"),
+        ("train.epoch", "KEY=VALUE"), ("=3", "KEY=VALUE"), ("train.master_dtype=fp32", "float32"),
+        ("logging.logger=[1]", "list of texts"), ("custom.vision.frames=3", "unknown key"), ("train=3", "unknown key"),
+        ("train.optm_betas=[0.9,\"x\"]", "list of numbers"),
+    ],
+)  # fmt: skip
+def test_wrong_overrides_get_one_line(text: str, said: str) -> None:
+    with pytest.raises(TempolocError) as caught:
+        read_override(text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_engines_and_presets_are_named() -> None:
+    with pytest.raises(TempolocError, match="unknown engine 'nemo': choose one of cosmos-rl, transformers"):
+        make_config("nemo")
+    with pytest.raises(TempolocError, match="one-gpu"):
+        make_config(presets=["two-gpus"])
+    with pytest.raises(TempolocError, match=r"not for the engine transformers.*lora"):
+        make_config("transformers", ["one-gpu"])
+
+
+def test_a_presets_file_is_checked(tmp_path: Path) -> None:
+    good = '[engines.cosmos-rl]\n"train.epoch" = 1\n[presets.a]\nabout = "x"\nengines = ["cosmos-rl"]\nset = {%s}\n'
+    path = tmp_path / "presets.toml"
+    path.write_text(good % "")
+    assert load_presets(path).presets["a"].about == "x"
+    for text, said in [
+        (good % '"train.epoch" = "many"', "whole number"),
+        (good % '"train.epok" = 1', "train.epoch"),
+        (good.replace("about", "abut") % "", r"presets\.a lacks 'about'"),
+        (good.replace("cosmos-rl", "nemo") % "", "nemo"),
+        (good % "" + "[more]\nx = 1\n", "more"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(TempolocError, match=said):
+            load_presets(path)
+
+
+_NAMES = st.text(st.characters(codec="ascii", categories=["Ll", "Nd"], include_characters="_"), min_size=1, max_size=6)
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_NUMBERS = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+_VALUES = st.one_of(_TEXTS, _NUMBERS, st.lists(_TEXTS, max_size=3), st.lists(st.integers(-9, 9), max_size=3))
+
+
+@given(st.dictionaries(_NAMES, st.one_of(_VALUES, st.dictionaries(_NAMES, _VALUES, min_size=1)), min_size=1))
+def test_what_is_written_is_read_again(table: dict[str, Any]) -> None:
+    assert tomllib.loads(to_toml(flatten(table))) == table
+    assert nest(flatten(table)) == table
+
+
+def test_tables_of_free_names_keep_their_dots(tmp_path: Path) -> None:
+    made = make_config(presets=["lora"], changes={"policy.lora.alpha_pattern": {r"layers\.1\.q": 2.0}})
+    write_config(tmp_path / "a.toml", made)
+    assert read_config_file(tmp_path / "a.toml") == made
+    assert not list(config_problems(made))
+
+
+def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "sft.toml"
+    write_config(path, make_config())
+    write_config(path, make_config())  # the same once more
+    with pytest.raises(TempolocError, match="--force"):
+        write_config(path, make_config(presets=["one-gpu"]))
+    assert read_config_file(path) == make_config()
+    write_config(path, make_config(presets=["one-gpu"]), force=True)
+    assert read_config_file(path) == make_config(presets=["one-gpu"])
+    with pytest.raises(TempolocError, match="no such folder"):
+        write_config(tmp_path / "none" / "a.toml", make_config())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_model_and_dataset_options(engine: str) -> None:
+    options = ["config", "-o", "-", "--engine", engine, "--model", "m/n", "--dataset", "d", "--set", "train.epoch=7"]
+    result = CliRunner().invoke(app, options)
+    made = flatten(tomllib.loads(result.stdout))
+    wanted = {"policy.model_name_or_path": "m/n", "custom.dataset.path": "d", "train.epoch": 7}
+    assert wanted.items() <= made.items()
+
+
+def test_the_key_list_is_that_of_a_named_version() -> None:
+    keys = known_keys()
+    assert keys.version == "0.4.7"
+    assert {"train.epoch", "policy.lora.r", "policy.parallelism.tp_size", "custom.vision.fps"} <= set(keys.keys)
