@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -175,12 +175,12 @@ class ParallelBackend:
         """Those of each copy: the number of copies determines nothing."""
         return dict(self._settings)
 
-    def stream(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
         """Each request with its responses or its error, as they come."""
         if not self._workers:
             self._open()
-        count = len(self._workers)
-        shares = {worker.pipe: (worker, dict(enumerate(requests[i::count]))) for i, worker in enumerate(self._workers)}
+        asked, count = list(requests), len(self._workers)
+        shares = {worker.pipe: (worker, dict(enumerate(asked[i::count]))) for i, worker in enumerate(self._workers)}
         try:
             for worker, share in shares.values():
                 with suppress(OSError):  # died since: noticed below

@@ -26,7 +26,7 @@ from .seen import Seen, watch
 from .served_video import FAMILY_RULES, VideoRules, processor_rules, video_rules
 from ..models.locate import find_place
 from ..models.recognise import find_model
-from ..models.registry import Preset
+from ..models.ask import AskConfig
 from ..models.constraints import Constraint, obeys
 from ..models.prompts import load_prompt
 from ..models.sampling import Sampling
@@ -168,7 +168,7 @@ def expected_rules(model: str | Path, backend: Any) -> VideoRules:
     return FAMILY_RULES["qwen3_vl" if info.family.startswith("qwen3") else "qwen2_5_vl"]
 
 
-def examine(backend: Backend, model: str | Path, asked: Preset, view: View | None = None) -> Examination:
+def examine(backend: Backend, model: str | Path, asked: AskConfig, view: View | None = None) -> Examination:
     """What `backend` really sees of a clip that is known, asked as `asked` says, beside what `model` should see.
 
     `view` overrides how `asked` shows clips. Raises `TempolocError` where nothing is known of the model.
@@ -191,7 +191,7 @@ def examine(backend: Backend, model: str | Path, asked: Preset, view: View | Non
     return Examination(str(backend.model), backend.name, _versions(), with_causes(found))
 
 
-def require_health(backend: Backend, model: str | Path, asked: Preset, view: View | None = None) -> None:
+def require_health(backend: Backend, model: str | Path, asked: AskConfig, view: View | None = None) -> None:
     """Say on stderr that `examine` finds nothing wrong; raises `TempolocError` with all that it found otherwise."""
     found = examine(backend, model, asked, view)
     if found.faults:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -282,7 +282,7 @@ class HFBackend:
         return [found[id(request)] for request in requests]
 
     def stream(
-        self, requests: Sequence[Request], sampling: Sampling
+        self, requests: Iterable[Request], sampling: Sampling
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         """Each request with its responses or its error, batch by batch.
 
@@ -335,7 +335,7 @@ class HFBackend:
         yield from self._answer(batch[len(batch) // 2 :], sampling)
 
     def _read_ahead(
-        self, requests: Sequence[Request], sampling: Sampling
+        self, requests: Iterable[Request], sampling: Sampling
     ) -> Iterator[tuple[Request, Encoded | TempolocError]]:
         """Requests as tensors, in order, made by threads while the model works; a few batches at most wait."""
         threads, ahead = (1, 4) if self.net.device.type == "cpu" else (8, 32)

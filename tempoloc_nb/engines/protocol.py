@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -75,7 +75,7 @@ class Backend(Protocol):
         """What besides request and sampling determines the answers: revision, dtype, pixels, …; JSON values."""
 
     def stream(
-        self, requests: Sequence[Request], sampling: Sampling
+        self, requests: Iterable[Request], sampling: Sampling
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
         """Each request with its responses, or with the reason why there are none, in any order."""
 

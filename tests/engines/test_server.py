@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from asking import run_backend
 from fake_server import RULES, FakeServer
 from video_clips import write_clip
 
@@ -27,7 +28,6 @@ from tempoloc_nb.engines.protocol import Backend, Request, Response, row_seed
 from tempoloc_nb.engines.replies import read_reply
 from tempoloc_nb.engines.served_video import VideoRules, around_patches, pairs_read, video_rules, write_video
 from tempoloc_nb.engines.server import OpenAIBackend, constraint_body
-from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.models.constraints import Constraint
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.sampling import Sampling

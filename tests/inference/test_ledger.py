@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from asking import run_backend
 from fake_backend import Truthful
 from places import HELPERS
 
@@ -27,8 +28,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.inference import ledger
-from tempoloc_nb.inference.ledger import Disk, Keys, Ledger, RowFile, errors_path, read_errors, read_keys
-from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.inference.store import Disk, Keys, PredictionStore, RowFile, errors_path, read_errors, read_keys
 
 SHIPPED = replace(load_benchmark("sim"), clips=load_benchmark("sim").with_videos())
 FEW = replace(SHIPPED, clips=SHIPPED.clips[:6])
@@ -475,28 +475,28 @@ def test_failures_stay_until_they_are_over(tmp_path: Path) -> None:
     def names() -> list[tuple[str, str]]:
         return [(r["clip"], r["error"]) for r in read_errors(out)]
 
-    first = Ledger(out)
+    first = PredictionStore(out)
     for number in range(4):
         first.fail(f"a/{number}", f"{number:016x}", [0], "no good")
     first.close(whole=True)
     assert len(names()) == 4
-    second = Ledger(out)  # interrupted: one answered, one failed again, two not reached
+    second = PredictionStore(out)  # interrupted: one answered, one failed again, two not reached
     second.write([row(0)])
     second.fail("a/1", f"{1:016x}", [0], "still no good")
     second.close(whole=False)
     assert sorted(names()) == [("a/1", "still no good"), ("a/2", "no good"), ("a/3", "no good")]
-    third = Ledger(out)  # all asked: what did not fail now is over
+    third = PredictionStore(out)  # all asked: what did not fail now is over
     third.fail("a/3", f"{3:016x}", [0], "no good")
     third.close(whole=True)
     assert names() == [("a/3", "no good")]
-    Ledger(out).close(whole=True)
+    PredictionStore(out).close(whole=True)
     assert not errors_path(out).exists()
 
 
 def test_a_failure_that_was_cut_off_does_not_spoil_the_next(tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
     errors_path(out).write_text('{"clip": "a/0", "error": "x"}\nnot one\n{"clip": "a/1", "er')
-    opened = Ledger(out)
+    opened = PredictionStore(out)
     opened.fail("a/2", f"{2:016x}", [0], "y")
     opened.close(whole=False)
     assert [r["clip"] for r in read_errors(out)] == ["a/0", "a/2"]

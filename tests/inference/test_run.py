@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import run_backend
 from fake_backend import Truthful
+from tempoloc_nb.inference.merge import merge
 
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, write_manifest
 from tempoloc_nb.clips.videos import find_videos
@@ -22,12 +24,12 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference import requests
 from tempoloc_nb.inference import run as runner
-from tempoloc_nb.inference.ledger import errors_path, read_keys
-from tempoloc_nb.inference.merge import merge
 from tempoloc_nb.inference.pack import pack_predictions, read_rows
 from tempoloc_nb.inference.record import read_record, record_path, write_record
 from tempoloc_nb.inference.requests import Unanswered, plan_requests, request_id, view_name
-from tempoloc_nb.inference.run import check_shard, read_shard, run_backend, shard_of, shard_path
+from tempoloc_nb.inference.run import check_shard, read_shard, shard_of, shard_path
+from tempoloc_nb.inference.store import errors_path, read_keys
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.constraints import answer_constraint
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.sampling import Sampling
@@ -256,7 +258,7 @@ def test_impossible_sampling_is_refused(bad: dict[str, Any]) -> None:
 
 def planned(count: int, trials: int = 2) -> list[Request]:
     few = replace(SIM, clips=SIM.with_videos()[:count])
-    return plan_requests(few, find_videos(few), 8, trials, View(), load_prompt("tiny"))
+    return plan_requests(few, find_videos(few), AskConfig(prompt="tiny", fps=8, view=View(), trials=trials))
 
 
 def no_keys(tmp_path: Path) -> Any:
@@ -472,12 +474,12 @@ def test_progress_counts_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_each_clip_has_a_constraint_of_its_own(tmp_path: Path) -> None:
     out, backend = tmp_path / "p.jsonl", Truthful()
-    run_backend(backend, FEW, out, fps=8, constraint="regex", think=True)
+    run_backend(backend, FEW, out, fps=8, structured="regex", think=True)
     for request in backend.asked:
         duration = probe(request.video).duration
         assert request.constraint == answer_constraint("regex", request.labels, duration, think=True)
     assert read_record(out)["settings"]["constraint"] == {"kind": "regex", "think": True}
-    assert run_backend(Truthful(), FEW, out, fps=8, constraint="regex", think=True).kept == 4
+    assert run_backend(Truthful(), FEW, out, fps=8, structured="regex", think=True).kept == 4
     for other in ({}, {"constraint": "json"}, {"constraint": "regex"}):
         with pytest.raises(TempolocError, match=r"other settings \(constraint\)"):
             run_backend(Truthful(), FEW, out, fps=8, **other)  # type: ignore[arg-type]
@@ -488,7 +490,7 @@ def test_each_clip_has_a_constraint_of_its_own(tmp_path: Path) -> None:
 
 def test_an_impossible_constraint_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="unknown constraint"):
-        run_backend(Truthful(), FEW, tmp_path / "p.jsonl", fps=8, constraint="grammar")  # type: ignore[arg-type]
+        run_backend(Truthful(), FEW, tmp_path / "p.jsonl", fps=8, structured="grammar")  # type: ignore[arg-type]
     assert not (tmp_path / "p.jsonl").exists()
 
 
