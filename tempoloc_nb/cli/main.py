@@ -141,7 +141,7 @@ PANELS = {
     "Generate demonstrations": {
         "check-labels": "cli.labels:check_labels", "generate": "lab.commands.generate:generate",
     },
-    "Train": {"finetune": "cli.finetune:app", "tiny": "lab.commands.tiny:app"},
+    "Train": {"sft": "cli.finetune:app", "tiny": "lab.commands.tiny:app"},
     "The study": {"study": "cli.study:study", "experiment": "cli.study:experiment"},
 }  # fmt: skip
 """Panel of the help → its commands, each with its place; nothing of the product imports the laboratory."""

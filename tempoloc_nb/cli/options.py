@@ -102,8 +102,8 @@ def _parameter(option_: Option, default: Any) -> inspect.Parameter:
     flag = f"--{(name.removesuffix('s') if many else name).replace('_', '-')}"
     if kind is bool:
         flag, default = (f"{flag}/--no-{flag[2:]}", default) if kinds else (flag, default or False)
-    limits = {type(b).__name__: next(iter(vars(b).values())) for b in option_.bounds}
-    check = number(limits.get("Ge"), above=limits.get("Gt"), most=limits.get("Le")) if kind in (int, float) else None
+    limits = {name: getattr(b, name) for b in option_.bounds for name in ("ge", "gt", "le") if hasattr(b, name)}
+    check = number(limits.get("ge"), above=limits.get("gt"), most=limits.get("le")) if kind in (int, float) else None
     shown: Any = str if get_origin(kind) is Literal or (get_args(kind) and not many) else kind
     shown = list[str] if many else shown
     panel = _PANELS.get(name) or _PANELS.get(option_.owner.__name__, MODEL)

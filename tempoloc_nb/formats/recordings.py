@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, overload
@@ -202,10 +202,16 @@ def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
 # %% ../../nbs/55_formats/05_recordings.ipynb #0ec00003
 def _clip_names(recordings: Sequence[Footage]) -> list[str]:
     """A name for each recording: its own, or with what is above it where two would be called the same."""
-    own = [r.name if isinstance(r, FrameSource) else r.stem for r in recordings]
-    above = [r.path.name if isinstance(r, FrameSource) else r.parent.name for r in recordings]
-    files = [f"{folder}/{name}" for folder, name in zip(above, own, strict=True)]
-    return next((names for names in (own, files) if len(set(names)) == len(names)), [str(r) for r in recordings])
+    ways: tuple[Callable[[Footage], str], ...] = (
+        lambda r: r.name if isinstance(r, FrameSource) else r.stem,
+        lambda r: f"{r.path.name}/{r.name}" if isinstance(r, FrameSource) else f"{r.parent.name}/{r.stem}",
+        str,
+    )
+    names = [""] * len(recordings)
+    for name_of in ways:  # the next for those that an earlier one does not tell apart
+        twice = {name for name, count in Counter(names).items() if count > 1}
+        names = [name_of(r) if name in ("", *twice) else name for r, name in zip(recordings, names, strict=True)]
+    return names
 
 
 def clips_of(recordings: Sequence[Footage], labels: Sequence[str]) -> Benchmark:
@@ -223,7 +229,8 @@ def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str
 @taking(AskConfig, EngineConfig, Choice, Reading, but=["backend"])
 def localize(
     videos: Footage | str | Sequence[Footage | str], events: Sequence[str] | Task | str, *,
-    engine: str | Backend = "hf", preset: str | None = None, fuse: bool = False, keep: Path | None = None, progress: bool = False, say: Say = silent,
+    engine: str | Backend = "hf", preset: str | None = None, fuse: bool = False, keep: Path | None = None,
+    progress: bool = False, say: Say = silent,
     **options: Any,
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.

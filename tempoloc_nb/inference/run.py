@@ -181,7 +181,7 @@ def opened_store(out: Path, record: Mapping[str, Any]) -> Iterator[PredictionSto
 
 def check_record(out: Path, record: Mapping[str, Any], way: str = "choose another output") -> None:
     """Raise `TempolocError`, with the `way` out, where `out` has answers made with other settings than `record`'s."""
-    if not out.exists() or not out.stat().st_size:
+    if not out.is_file() or not out.stat().st_size:
         return
     if not record_path(out).exists():
         gone = record_path(out).name

@@ -68,7 +68,8 @@ class AskConfig:
         drawn = {f.name: values.pop(f.name) for f in fields(Sampling) if f.name in values}
         shown = {f.name: values.pop(f.name) for f in fields(View) if f.name in values}
         sampling = replace(values.pop("sampling", self.sampling), **drawn)
-        return replace(self, **values, sampling=sampling, view=replace(values.pop("view", self.view), **shown))
+        view = replace(values.pop("view", self.view), **shown)
+        return replace(self, **values, sampling=sampling, view=view)
 
     @property
     def reasons(self) -> bool:

@@ -117,7 +117,7 @@ def recognise(folder: Path | str) -> ModelInfo:
         stamps = root.stamps if trained.view.stamps == "empty" else trained.view.stamps
         card = replace(card, fps=trained.fps, prompt=trained.prompt, view=trained.view)
     listed = base or ModelInfo(name, family.name, family.pixel_rule, family.patch, family.merge, family.context,
-                               stamps, boundary_is, known.presets["recipe"], card)  # fmt: skip
+                               stamps, boundary_is, known.presets["recipe"], card, family.card)  # fmt: skip
     return replace(
         listed, name=name, stamps=stamps, boundary_is=boundary_is, **asdict(_geometry(config, family, file)),
         card=card, hub=None, folder=folder, revision=None, parameters=parameters, active=active,

@@ -171,6 +171,14 @@ class _File:
     serve: _Serve = _Serve()
 
 # %% ../../nbs/30_models/10_registry.ipynb #35385e86
+def _preset(values: Any, where: str) -> AskConfig:
+    """A way of asking; nothing that determines it is left to a default."""
+    ask = check(AskConfig, values, where)
+    if lacking := [key for key in ("fps", "prompt", "view", "sampling") if key not in values]:
+        raise TempolocError(f"{where} lacks {lacking[0]!r}")
+    return ask
+
+
 def _family(name: str, values: Any, where: str) -> Family:
     return check(Family, {**values, "name": name} if isinstance(values, dict) else values, where)
 
@@ -201,7 +209,7 @@ def load_registry(path: Path | None = None) -> Registry:
     """
     path = path or data_dir() / "models.toml"
     file = check(_File, read_toml(path, "models"), path.name)
-    presets = {name: check(AskConfig, values, f"{path.name} [presets.{name}]") for name, values in file.presets.items()}
+    presets = {name: _preset(values, f"{path.name} [presets.{name}]") for name, values in file.presets.items()}
     families = {name: _family(name, values, f"{path.name} [families.{name}]") for name, values in file.families.items()}
     parts = Registry({}, families, presets, file.serve.common)
     models = {

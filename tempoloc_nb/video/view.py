@@ -38,7 +38,9 @@ class View:
     """
 
     __pydantic_config__: ClassVar = STRICT
-    stamps: Annotated[Stamps | Literal["empty"], Doc("Times under the frames: frame, pair, empty or none.")] = "frame"
+    stamps: Annotated[
+        Literal["none", "frame", "pair", "empty"], Doc("Times under the frames: frame, pair, empty or none.")
+    ] = "frame"
     shift: Annotated[
         float, Ge(0), Doc("Seconds added to the stamps, to see whether a model reads them.")
     ] = 0.0

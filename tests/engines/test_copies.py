@@ -32,7 +32,9 @@ DRAWN = Sampling(temperature=0.8, max_new_tokens=10, seed=3)
 
 
 def requests(count: int, trials: int = 2) -> list[Request]:
-    return plan_requests(SIM, find_videos(SIM), AskConfig(prompt="tiny", fps=4, view=View("pair"), trials=trials))[:count]
+    return plan_requests(SIM, find_videos(SIM), AskConfig(prompt="tiny", fps=4, view=View("pair"), trials=trials))[
+        :count
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,8 @@ FAMILIES = {"qwen2.5": qwen25, "qwen3": qwen3}
 
 
 def requests(count: int = 2, trials: int = 1, fps: float = 4, view: View | None = None) -> list[Request]:
-    return plan_requests(SIM, VIDEOS, AskConfig(prompt="tiny", fps=fps, view=view or View("pair"), trials=trials))[:count]
+    ask = AskConfig(prompt="tiny", fps=fps, view=view or View("pair"), trials=trials)
+    return plan_requests(SIM, VIDEOS, ask)[:count]
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))
