@@ -23,7 +23,7 @@ HEAVY = (
     "IPython",
 )  # fmt: skip
 # Tables and figures are what these are for.
-PLOTTING = ("study.", "lab.study.", "core.plots")
+PLOTTING = ("study.", "lab.study.", "lab.tiny.cards", "core.plots")
 
 
 def imported_by(module: str) -> set[str]:
