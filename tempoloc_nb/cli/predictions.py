@@ -71,7 +71,9 @@ def localize(
     from tempoloc_nb.models.recognise import ask_config
 
     clips, part = load_benchmark(benchmark), read_shard(shard) if shard else None
-    engine: Backend | EngineConfig = built(EngineConfig, given)
+    config = built(EngineConfig, given)
+    config.check()
+    engine: Backend | EngineConfig = config
     if given.get("backend") != "openai" and is_baseline(model):
         ask = AskConfig(model, fps=settings().study.fps).changed(**picked(AskConfig, given))
         needs: dict[str, Any] = {"train": read_manifest(train) if train else (), "video_root": video_root}
@@ -97,6 +99,8 @@ def localize(
         clips, output, ask, engine, video_root=video_root, shard=part, check=check, progress=sys.stderr.isatty()
     )
     summary.tell_failures()
+    if hidden := getattr(engine, "hidden", 0):
+        tell(f"{hidden} events have no answer by {model}")
     echo_done(summary, output, as_json)
     if summary.failed:
         raise typer.Exit(1)
