@@ -1,4 +1,4 @@
-"""`tempoloc localize --backend signal` and `tempoloc fuse`: from the shipped signals to files that evaluate reads."""
+"""The gripper rule and `tempoloc fuse`: from the shipped signals to files that evaluate reads."""
 
 from __future__ import annotations
 
