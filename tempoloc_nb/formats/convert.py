@@ -169,7 +169,6 @@ FORMATS: dict[str, Format] = {
             "cosmos-reasoner", "cosmos-framework's Reasoner SFT", "cosmos_reasoner:export_cosmos_reasoner",
             folders=("write",),
         ),
-        Format("messages", "messages JSONL", "messages:export_messages", "messages:import_messages", ("read",)),
         Format("csv", "a table to correct", "csv:export_csv", "csv:import_csv"),
         Format("vtt", "subtitles to correct", "vtt:export_vtt", "vtt:import_vtt", ("write",)),
         Format(
@@ -180,8 +179,6 @@ FORMATS: dict[str, Format] = {
             "hdf5", "MimicGen and Isaac Lab files", "hdf5_subtasks:export_hdf5", "hdf5_subtasks:import_hdf5",
         ),
         Format("autodata", "AutoData's task descriptors", "autodata:export_autodata", "autodata:import_autodata"),
-        Format("timelens", "TimeLens' answers", "grounding:export_timelens", "grounding:import_grounding"),
-        Format("lmms-eval", "lmms-eval's answers", "grounding:export_lmms_eval", "grounding:import_grounding"),
     )
 }
 

@@ -15,10 +15,10 @@ from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, write_text
 from ..core.outputs import check_folder
+from ..models.prompts import conversation
 from ..sft.sample import Sample
 from ..sft.store import dataset_place, read_one_split
 from .convert import Converted
-from .messages import message_row
 from ..video.files import probe
 
 MEDIA = "video_0"  # what a conversation calls its video, as the framework's own do
@@ -80,9 +80,10 @@ def export_cosmos_reasoner(
         for number, sample in enumerate(tqdm(samples, unit="video", desc=output.name, disable=None)):
             media, text = f"media/{number:05}{Path(sample.video).suffix}", f"text/{number:05}.json"
             shutil.copyfile(root / sample.video, partial / media)
-            talk = {"conversations": message_row(sample, MEDIA, "trl")["messages"]}
+            shown = {"type": "video", "video": MEDIA}
+            turns = conversation(sample.system, sample.question, shown, sample.answer, parts=True)
             # in ASCII, because the framework opens the files in whatever encoding its system has
-            write_text(partial / text, json.dumps(talk, indent=1) + "\n")
+            write_text(partial / text, json.dumps({"conversations": turns}, indent=1) + "\n")
             entries.append({"id": sample.clip, "media": media, "conversation": text})
         write_text(partial / "meta.json", json.dumps(entries, indent=1) + "\n")
     rates = sorted({s.fps for s in samples if s.fps > fps})
