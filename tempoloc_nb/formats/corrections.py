@@ -30,7 +30,7 @@ MANIFEST = "manifest"  # who proposed a boundary that the manifest holds
 __all__ = ['MANIFEST', 'Proposal', 'proposals', 'Reviewed', 'reviewed', 'Row', 'Change', 'Corrections', 'apply_rows',
            'moved_clips', 'copy_tasks', 'export_proposals', 'import_rows']
 
-# %% ../../nbs/55_formats/20_corrections.ipynb #8f213299
+# %% ../../nbs/55_formats/20_corrections.ipynb #e3bdd1e0
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """What a person is shown of a clip: a boundary (s of the source) or None and a confidence for each event."""
@@ -40,34 +40,31 @@ class Proposal:
     boundaries: tuple[float | None, ...]
     confidence: tuple[float | None, ...]
 
-
-def _from_manifest(clip: Clip) -> Proposal:
-    blank: tuple[None, ...] = (None,) * len(clip.events)
-    return Proposal(clip, MANIFEST, clip.source_boundaries if clip.labelled else blank, blank)
-
-# %% ../../nbs/55_formats/20_corrections.ipynb #8178b5b0
-def _from_trials(clip: Clip, combined: Combined) -> Proposal:
-    times = tuple(None if e.boundary is None else round(e.boundary, 4) for e in combined.events)
-    by = f"{combined.model} at {combined.fps:g} fps, median of {combined.trials}"
-    return Proposal(clip, by, times, tuple(round(e.confidence, 3) for e in combined.events))
-
-# %% ../../nbs/55_formats/20_corrections.ipynb #f03f765c
+# %% ../../nbs/55_formats/20_corrections.ipynb #45610c89
 def proposals(clips: Iterable[Clip], combined: Sequence[Combined] = ()) -> list[Proposal]:
     """The clips' own boundaries, or those `combined` from trials and then only the clips that have them.
 
     Raises `TempolocError` for an answer to an unknown clip, and for two answers to one clip.
     """
-    known = {c.clip: c for c in clips}
+    known, proposed = {c.clip: c for c in clips}, dict[str, Proposal]()
     if not combined:
-        return [_from_manifest(c) for c in known.values()]
-    found: dict[str, Proposal] = {}
+        blank = {name: (None,) * len(c.events) for name, c in known.items()}
+        return [Proposal(c, MANIFEST, _own_times(c), blank[name]) for name, c in known.items()]
     for answer in combined:
         if answer.clip not in known:
             raise TempolocError(f"the predictions have the clip {answer.clip}, which the manifest lacks")
-        if answer.clip in found:
+        if answer.clip in proposed:
             raise TempolocError(f"the predictions answer {answer.clip} by several models or fps: keep those of one")
-        found[answer.clip] = _from_trials(known[answer.clip], answer)
-    return list(found.values())
+        times = tuple(None if e.boundary is None else round(e.boundary, 4) for e in answer.events)
+        by = f"{answer.model} at {answer.fps:g} fps, median of {answer.trials}"
+        sure = tuple(round(e.confidence, 3) for e in answer.events)
+        proposed[answer.clip] = Proposal(known[answer.clip], by, times, sure)
+    return list(proposed.values())
+
+# %% ../../nbs/55_formats/20_corrections.ipynb #d3e8bffc
+def _own_times(clip: Clip) -> tuple[float | None, ...]:
+    """The clip's boundaries (s of the source); None for each event of one without truth."""
+    return clip.source_boundaries if clip.labelled else (None,) * len(clip.events)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #0e5d92ab
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class _Changed:
     new: float | None = None
     missing: bool = False
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #e76639af
 @dataclass(frozen=True, slots=True)
 class _Entry:
     __pydantic_config__: ClassVar = OTHERS
@@ -88,14 +85,6 @@ class _Entry:
     when: str
     by: str
     changed: tuple[_Changed, ...]
-
-
-def _entries(clip: Clip) -> tuple[_Entry, ...]:
-    """The clip's corrections, the first first; raises `TempolocError` for a manifest where they are something else."""
-    listed = clip.extra.get("corrections", [])
-    if isinstance(listed, list):
-        listed = [{**e, "by": e.get("from")} if isinstance(e, dict) else e for e in listed]
-    return check(tuple[_Entry, ...], listed, f"{clip.clip}, corrections")
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d17c40e8
 @dataclass(frozen=True, slots=True)
@@ -111,14 +100,16 @@ class Reviewed:
     first: tuple[float | None, ...]
     gone: tuple[tuple[str, float | None], ...]
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #3e81e56e
 def reviewed(clip: Clip) -> Reviewed | None:
     """What reviews left in a clip; None where there was none. Raises `TempolocError` for a history of another shape."""
-    entries = _entries(clip)
+    listed = clip.extra.get("corrections", [])
+    if isinstance(listed, list):
+        listed = [{**e, "by": e.get("from")} if isinstance(e, dict) else e for e in listed]
+    entries = check(tuple[_Entry, ...], listed, f"{clip.clip}, corrections")
     if not entries:
         return None
-    own = clip.source_boundaries if clip.labelled else (None,) * len(clip.events)
-    labels, times, kept = list(clip.labels), list[float | None](own), len(clip.events)
+    labels, times, kept = list(clip.labels), [*_own_times(clip)], len(clip.events)
     for entry in reversed(entries):
         now = list(times)  # before this entry is undone
         for c in entry.changed:
@@ -192,12 +183,12 @@ def _without_gone(clip: Clip, rows: Sequence[Row]) -> list[Row]:
             left.remove(row)
     return left
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #8d6575a7
 def _near(one: float | None, other: float | None) -> bool:
     """Whether two times (s) are the same, or both are none."""
     return one is other if one is None or other is None else abs(one - other) <= 1e-6
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #393abbba
 def _matched(clip: Clip, rows: Sequence[Row]) -> list[Row]:
     """The rows in the order of the clip's events; raises unless each event has exactly one."""
     left = _without_gone(clip, rows)
@@ -248,7 +239,7 @@ def _moved(events: Sequence[Event], times: Sequence[float | None], rows: Sequenc
         later = later if time is None else time
         if later is not None:
             follow[event.boundary] = later
-    made = []
+    moved = []
     for event, time, row in zip(events, times, rows, strict=True):
         if time is None:
             continue
@@ -258,8 +249,8 @@ def _moved(events: Sequence[Event], times: Sequence[float | None], rows: Sequenc
                 f"{row.where}: {event.label!r} would start at {start:g} s and end at {end:g} s: change its end in the "
                 "manifest first"
             )
-        made.append(Event(event.label, time, start, end))
-    return tuple(made)
+        moved.append(Event(event.label, time, start, end))
+    return tuple(moved)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d2f26654
 def _correct(
@@ -269,11 +260,10 @@ def _correct(
     rows = _matched(clip, rows)
     _check_times(clip, rows)
     by = rows[0].by
-    own = clip.source_boundaries if by == MANIFEST and clip.labelled else (None,) * len(rows)
+    own = _own_times(clip) if by == MANIFEST else (None,) * len(rows)
     if all(row.boundary is None for row in rows):
         raise TempolocError(f"{rows[0].where}: no event of {clip.clip} would be left: leave the clip out instead")
-    changes = list[Change]()
-    times = list[float | None]()
+    changes, times = list[Change](), list[float | None]()
     for row, event, now in zip(rows, clip.events, own, strict=True):
         if now is not None and row.proposed is not None and abs(row.proposed - now) > 1e-6:
             raise TempolocError(
@@ -299,8 +289,8 @@ def _provenance(clip: Clip, by: str, changes: Sequence[Change], stamp: Mapping[s
     """The clip's `extra` with one more entry under "corrections"."""
     listed: list[dict[str, Any]] = []
     for c in changes:
-        said = {k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")}
-        listed.append(said if c.new is not None else {**said, "missing": True})
+        entry = {k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")}
+        listed.append(entry if c.new is not None else {**entry, "missing": True})
     before = clip.extra.get("corrections", [])
     return {**clip.extra, "corrections": [*before, {**stamp, "from": by, "changed": listed}]}
 
@@ -323,15 +313,15 @@ def apply_rows(
     of_clip: dict[str, list[Row]] = {}
     for row in rows:
         of_clip.setdefault(row.clip, []).append(row)
-    read, done, changes = len(of_clip), [], []
+    read, corrected, changes = len(of_clip), [], []
     for clip in clips:
-        if found := of_clip.pop(clip.clip, []):
-            clip, changed = _correct(clip, found, stamp, accept)
+        if own := of_clip.pop(clip.clip, []):
+            clip, changed = _correct(clip, own, stamp, accept)
             changes += changed
-        done.append(clip)
+        corrected.append(clip)
     for name, left in of_clip.items():
         raise TempolocError(f"{left[0].where}: the manifest has no clip {name!r}")
-    return Corrections(tuple(done), tuple(changes), read)
+    return Corrections(tuple(corrected), tuple(changes), read)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #e20c160d
 def moved_clips(clips: Iterable[Clip], old: str | Path, new: str | Path) -> tuple[Clip, ...]:
@@ -340,7 +330,7 @@ def moved_clips(clips: Iterable[Clip], old: str | Path, new: str | Path) -> tupl
         c if c.video is None else replace(c, video=relative_path(Path(old) / c.video, Path(new))) for c in clips
     )
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #f1c4433c
 def copy_tasks(benchmark: Benchmark, folder: Path) -> None:
     """The task files that stand beside a manifest, also in `folder`; those that are there stay."""
     for key in benchmark.tasks:
@@ -371,9 +361,9 @@ def import_rows(
     """
     benchmark = load_benchmark(manifest)
     check_output(output, force=force, inputs=[benchmark.file])
-    done = apply_rows(benchmark.clips, rows, who=who, why=why)
+    corrections = apply_rows(benchmark.clips, rows, who=who, why=why)
     output.parent.mkdir(parents=True, exist_ok=True)
     if not is_stream(output):
         copy_tasks(benchmark, output.parent)
-    write_manifest(output, moved_clips(done.clips, benchmark.root, output.parent), force=force)
-    return Converted(output, len(done.clips), notes=(str(done),))
+    write_manifest(output, moved_clips(corrections.clips, benchmark.root, output.parent), force=force)
+    return Converted(output, len(corrections.clips), notes=(str(corrections),))

@@ -19,8 +19,15 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.http import Patience, UnreachableError
 from tempoloc_nb.formats import captions
-from tempoloc_nb.formats.captioning import CaptionOptions, caption_videos, caption_videos_of
-from tempoloc_nb.formats.captions import FILES, read_narrative, read_scene, scene_schema
+from tempoloc_nb.formats.captions import (
+    _FILES,
+    CaptionOptions,
+    caption_videos,
+    caption_videos_of,
+    read_narrative,
+    read_scene,
+    scene_schema,
+)
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import probe
 
@@ -63,7 +70,7 @@ def test_each_video_gets_its_three_files(videos: dict[str, Path], tmp_path: Path
     assert (done.captioned, done.kept, dict(done.failed)) == (5, 0, {})
     for name, video in videos.items():
         folder = tmp_path / "captions" / name
-        assert sorted(p.name for p in folder.iterdir()) == sorted(FILES)
+        assert sorted(p.name for p in folder.iterdir()) == sorted(_FILES)
         caption = json.loads((folder / "caption.json").read_text())
         info = probe(video)
         assert caption == SCENE | {

@@ -86,7 +86,7 @@ def test_unknown_formats_and_options_are_named(tmp_path: Path, source: Path) -> 
 def test_a_needed_option_and_a_missing_side_are_named(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    odd = interchange.Format("odd", "a format that is only written", "convert:write_imported")
+    odd = interchange.Format("odd", "a format that is only written", "convert:relative_path")
     monkeypatch.setitem(FORMATS, "odd", odd)
     with pytest.raises(TempolocError, match="odd cannot be imported: choose one of cosmos"):
         import_dataset(source, tmp_path / "x", "odd")
@@ -94,7 +94,7 @@ def test_a_needed_option_and_a_missing_side_are_named(
     def write(source: Path, output: Path, *, who: str) -> interchange.Converted:
         return interchange.Converted(output, len(who))
 
-    monkeypatch.setattr(interchange, "write_imported", write)
+    monkeypatch.setattr(interchange, "relative_path", write)
     with pytest.raises(TempolocError, match="the format odd needs --who"):
         export_dataset(source, tmp_path / "x", "odd", who=None)
     assert export_dataset(source, tmp_path / "x", "odd", who="me").kept == 2

@@ -26,9 +26,9 @@ from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.provenance import file_hash
-from tempoloc_nb.formats import cosmos_reasoner
+from tempoloc_nb.formats import cosmos
 from tempoloc_nb.formats.convert import export_dataset
-from tempoloc_nb.formats.cosmos_reasoner import export_cosmos_reasoner, frames_taken
+from tempoloc_nb.formats.cosmos import export_cosmos_reasoner, frames_taken
 from tempoloc_nb.sft.sample import Sample, sample_of
 from tempoloc_nb.sft.store import save_samples
 from tempoloc_nb.video.files import probe
@@ -125,7 +125,7 @@ def test_a_folder_stays_unless_it_is_one_of_these(tmp_path: Path, monkeypatch: p
     def full(video: Path, target: Path) -> None:
         raise OSError(28, "No space left on device", str(target))
 
-    monkeypatch.setattr(cosmos_reasoner.shutil, "copyfile", full)
+    monkeypatch.setattr(cosmos.shutil, "copyfile", full)
     with pytest.raises(TempolocError, match=r"cannot write .*: No space left on device"):
         export_dataset(source, tmp_path / "out", "cosmos-reasoner", force=True)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.correction_files import read_csv, read_vtt, write_csv, write_vtt
 from tempoloc_nb.formats.corrections import Change, Corrections, apply_rows, moved_clips, proposals
-from tempoloc_nb.formats.csv import read_csv, write_csv
-from tempoloc_nb.formats.vtt import read_vtt, write_vtt
 from tempoloc_nb.inference.consensus import Combined, CombinedEvent
 
 WHEN = datetime(2026, 1, 2, tzinfo=UTC)

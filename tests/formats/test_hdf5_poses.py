@@ -12,7 +12,7 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.hdf5_poses import INFO, POSES, action_scale, find_poses
+from tempoloc_nb.formats.hdf5_motion import INFO, action_scale, find_poses
 from tempoloc_nb.formats.hdf5_write import write_signals
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
@@ -69,7 +69,8 @@ def test_isaac_labs_own_poses_are_kept_and_wrong_lengths_refused(tmp_path: Path)
     done = write_signals(path, [CLIP], ["grasp"], layout="isaaclab", create=True)
     assert done.notes == ()
     with h5py.File(path) as file:
-        assert set(file[f"data/demo_0/{INFO}"]) == {"subtask_term_signals", *POSES}
+        poses = {"eef_pose", "object_pose", "target_eef_pose"}
+        assert set(file[f"data/demo_0/{INFO}"]) == {"subtask_term_signals", *poses}
         assert list(file[f"data/demo_0/{INFO}/eef_pose"]) == ["franka"]
     demo_file(path, own | {f"{INFO}/eef_pose/franka": POSE[1:]})
     before = path.read_bytes()

@@ -13,11 +13,10 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event, Subtask, Task, load_task
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.autodata import descriptor_text, read_descriptor
 from tempoloc_nb.formats.convert import export_dataset, import_dataset, task_text
 from tempoloc_nb.formats.hdf5 import read_signals
-from tempoloc_nb.formats.hdf5_rules import Ranges, subtask_index
-from tempoloc_nb.formats.hdf5_subtasks import write_subtasks
+from tempoloc_nb.formats.hdf5_rules import Ranges, descriptor_text, read_descriptor, subtask_index
+from tempoloc_nb.formats.hdf5_write import write_signals
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
 
@@ -44,7 +43,7 @@ def clip(steps: Sequence[float] = STEPS, labels: Sequence[str] = EVENTS, demo: i
 
 
 def write(path: Path, clips: Sequence[Clip], task: Task = TASK, **how: Any) -> Any:
-    return write_subtasks(path, clips, {"stack": task}, **{"layout": "isaaclab", "create": True, **how})
+    return write_signals(path, clips, {"stack": task}, **{"layout": "isaaclab", "create": True, **how})
 
 
 def test_starts_and_ends_are_written_read_and_written_again(tmp_path: Path) -> None:

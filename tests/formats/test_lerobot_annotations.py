@@ -12,9 +12,8 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.lerobot_annotations import annotations_path, read_annotations, write_annotations
-from tempoloc_nb.formats.lerobot_info import LeRobotInfo, read_info
-from tempoloc_nb.formats.lerobot_rows import REST
+from tempoloc_nb.formats.lerobot import LeRobotInfo, read_info
+from tempoloc_nb.formats.lerobot_rows import REST, annotations_path, read_annotations, write_annotations
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra data)")
 from lerobot_folders import small_dataset

@@ -14,12 +14,18 @@ from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.gripper import read_gripper
-from tempoloc_nb.formats.lerobot_annotations import annotations_path, read_annotations
-from tempoloc_nb.formats.lerobot_episodes import read_episodes
-from tempoloc_nb.formats.lerobot_info import flat_names, number_names, read_info
-from tempoloc_nb.formats.lerobot_read import read_lerobot
-from tempoloc_nb.formats.lerobot_rows import LANGUAGE, REST, SUBTASK_INDEX, events_of, read_numbers, read_subtasks
-from tempoloc_nb.formats.lerobot_write import write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot import flat_names, number_names, read_episodes, read_info
+from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot_rows import (
+    LANGUAGE,
+    REST,
+    SUBTASK_INDEX,
+    annotations_path,
+    events_of,
+    read_annotations,
+    read_numbers,
+    read_subtasks,
+)
 from tempoloc_nb.formats.recordings import find_recordings
 from tempoloc_nb.formats.write_back import plan_write
 

@@ -19,8 +19,8 @@ from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import export_dataset, import_dataset
+from tempoloc_nb.formats.correction_files import _REVIEWED, cell_text, read_csv, text_cell, write_csv
 from tempoloc_nb.formats.corrections import Corrections, Reviewed, apply_rows, proposals, reviewed
-from tempoloc_nb.formats.csv import REVIEWED, cell_text, read_csv, text_cell, write_csv
 from tempoloc_nb.formats.found import found_csv
 from tempoloc_nb.inference.find import Found, FoundEvent
 
@@ -178,7 +178,7 @@ def test_the_page_that_saves_nothing_writes_the_same_cells() -> None:
 
 
 def columns(path: Path) -> list[tuple[str, ...]]:
-    names = ("label", "boundary", "proposed", "by", *REVIEWED)
+    names = ("label", "boundary", "proposed", "by", *_REVIEWED)
     return [tuple(row[name] for name in names) for row in csv.DictReader(path.open(newline=""))]
 
 

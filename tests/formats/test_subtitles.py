@@ -11,8 +11,8 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.correction_files import read_vtt, write_vtt
 from tempoloc_nb.formats.corrections import Corrections, apply_rows, proposals
-from tempoloc_nb.formats.vtt import read_vtt, write_vtt
 
 LABELS = ("taking the cup", "filling it & <b>waiting</b>", "handing it over")
 CUP = Clip("cup/0", "cup", tuple(map(Event, LABELS, (1.6, 4.04, 7.2))), duration=8.0)
