@@ -15,12 +15,12 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import Any
 
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import BoundaryIs, Interval
 from ..clips.videos import find_videos, first_names, missing_message
-from ..core.checks import OTHERS, check
+from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, folder_or_nothing, read_jsonl, read_object, read_text, write_json
 from ..core.locks import sole_writer
@@ -31,7 +31,7 @@ from ..engines.protocol import Request, row_seed
 from ..engines.replies import Reply, list_served, read_reply
 from ..engines.served_video import video_rules, write_video
 from ..engines.server import ALL_FRAMES, CHAT, DECODERS, find_served
-from .convert import check_unique, relative_path
+from .convert import Lenient, check_unique, relative_path
 from ..models.prompts import Prompt, prompt_folder
 from ..models.sampling import Sampling
 from ..sft.sample import answer_events
@@ -39,12 +39,11 @@ from ..video.files import SUFFIXES, VideoInfo, probe
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['clock', 'read_range', 'Action', 'event_actions', 'actions_text', 'read_text_actions', 'scene_schema', 'read_scene',
-           'read_narrative', 'uuid_of', 'NamedVideo', 'media_fields', 'read_captions', 'Rewritten', 'caption_prompt',
-           'rewrite_prompts', 'caption_videos_of', 'CaptionOptions', 'CaptionSummary', 'caption_videos']
+__all__ = ['Action', 'event_actions', 'actions_text', 'read_text_actions', 'uuid_of', 'NamedVideo', 'media_fields',
+           'read_captions', 'rewrite_prompts', 'caption_videos_of', 'CaptionOptions', 'caption_videos']
 
 # %% ../../nbs/55_formats/50_captions.ipynb #e452a06f
-def clock(seconds: float, decimals: int = 3) -> str:
+def _clock(seconds: float, decimals: int = 3) -> str:
     """Seconds as `M:SS.fff`."""
     unit = 10**decimals
     minutes, rest = divmod(round(seconds * unit), 60 * unit)
@@ -55,7 +54,7 @@ _TIME = r"(?:(\d{1,2}):)?(\d{1,3}):(\d{2}(?:\.\d{1,9})?)"
 _RANGE = re.compile(rf"(?<![\d:.]){_TIME}\s*[-–—]\s*{_TIME}(?!\d|:\d)")
 
 # %% ../../nbs/55_formats/50_captions.ipynb #97271048
-def read_range(text: str) -> Interval | None:
+def _read_range(text: str) -> Interval | None:
     """`M:SS-M:SS`, with or without hours and decimals, in seconds; None for anything else."""
     if (match := _RANGE.fullmatch(text.strip())) is None:
         return None
@@ -65,10 +64,8 @@ def read_range(text: str) -> Interval | None:
 
 # %% ../../nbs/55_formats/50_captions.ipynb #4b64a502
 @dataclass(frozen=True, slots=True)
-class Action:
+class Action(Lenient):
     """What happens, and when: `M:SS-M:SS`."""
-
-    __pydantic_config__: ClassVar = OTHERS
 
     time: str
     description: str
@@ -80,7 +77,7 @@ class Action:
     @property
     def span(self) -> Interval | None:
         """From when to when (s); None if `time` does not say it, or runs backwards."""
-        span = read_range(self.time)
+        span = _read_range(self.time)
         return span if span and span.start <= span.end else None
 
 # %% ../../nbs/55_formats/50_captions.ipynb #4afb35da
@@ -88,7 +85,7 @@ def event_actions(clip: Clip, duration: float, boundary_is: BoundaryIs, decimals
     """A clip's events as the `actions` of a structured caption; `duration` is the video's (s)."""
     events = answer_events(clip, duration, boundary_is) if clip.events else ()
     return [
-        {"time": f"{clock(e.start or 0, decimals)}-{clock(e.end or 0, decimals)}", "description": e.label}
+        {"time": f"{_clock(e.start or 0, decimals)}-{_clock(e.end or 0, decimals)}", "description": e.label}
         for e in events
     ]
 
@@ -105,50 +102,28 @@ def read_text_actions(text: str) -> list[dict[str, str]]:
     words = (text[m.end() : end].strip(" \n\t:,;.–—-") for m, end in zip(ranges, ends, strict=False))
     return [{"time": m[0], "description": w} for m, w in zip(ranges, words, strict=True)]
 
-# %% ../../nbs/55_formats/50_captions.ipynb #498765cd
-_TEXTS: dict[str, tuple[str, ...]] = {
-    "subjects": ("description", "location", "action", "state_changes"),
-    "actions": ("time", "description"),
-    "lighting": ("conditions", "direction", "shadows"),
-    "aesthetics": ("composition", "color_scheme"),
-    "cinematography": ("camera_motion", "framing", "camera_angle"),
-    "background_setting": (), "style_medium": (), "context": (),
-}  # fmt: skip
-
 # %% ../../nbs/55_formats/50_captions.ipynb #af2c0dae
-def scene_schema() -> dict[str, Any]:
+def _scene_schema() -> dict[str, Any]:
     """The JSON schema of a scene: every key, lists of objects under `subjects` and `actions`, texts in all others."""
-
-    def table(properties: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-
-    properties: dict[str, Any] = {}
-    for key, names in _TEXTS.items():
-        value = table({name: {"type": "string"} for name in names}) if names else {"type": "string"}
-        properties[key] = {"type": "array", "items": value} if key in ("subjects", "actions") else value
-    return table(properties)
+    return read_object(prompt_folder() / "caption" / "scene.json", "prompt")
 
 # %% ../../nbs/55_formats/50_captions.ipynb #0b5cf011
 @dataclass(frozen=True, slots=True)
-class _Subject:
-    __pydantic_config__: ClassVar = OTHERS
-
+class _Subject(Lenient):
     description: str
 
 # %% ../../nbs/55_formats/50_captions.ipynb #4f1f8b57
 @dataclass(frozen=True, slots=True)
-class _Scene:
-    __pydantic_config__: ClassVar = OTHERS
-
+class _Scene(Lenient):
     subjects: list[_Subject]
     actions: list[Action]
 
 # %% ../../nbs/55_formats/50_captions.ipynb #cc62fc45
-def read_scene(text: str, duration: float) -> dict[str, Any]:
+def _read_scene(text: str, duration: float) -> dict[str, Any]:
     """The scene that a model wrote of a video of `duration` s, whatever it wrote around it.
 
-    Raises `TempolocError` if it cannot be used: `subjects` and `actions` must be lists of objects with a `description`,
-    and every action must last from M:SS to M:SS within the video.
+    Raises `TempolocError` without usable `subjects` and `actions`: a `description` each, M:SS to M:SS within the
+    video.
     """
     answer = text.rpartition("</think>")[2]
     start = answer.find("{")
@@ -168,7 +143,7 @@ def read_scene(text: str, duration: float) -> dict[str, Any]:
     return scene
 
 # %% ../../nbs/55_formats/50_captions.ipynb #bfef4f2e
-def read_narrative(text: str) -> str:
+def _read_narrative(text: str) -> str:
     """The paragraph that a model wrote. Raises `TempolocError` if there is none."""
     paragraph = " ".join(text.rpartition("</think>")[2].split())
     if not paragraph:
@@ -185,10 +160,8 @@ def uuid_of(clip: str) -> str:
 
 # %% ../../nbs/55_formats/50_captions.ipynb #52617744
 @dataclass(frozen=True, slots=True)
-class NamedVideo:
+class NamedVideo(Lenient):
     """A line of a list of videos, or a `sample_args.json`: where the video is, seen from there, and its name."""
-
-    __pydantic_config__: ClassVar = OTHERS
 
     vision_path: str
     name: str | None = None
@@ -223,10 +196,9 @@ def _write_caption(folder: Path, video: Path, scene: Mapping[str, Any], dense: s
 
 # %% ../../nbs/55_formats/50_captions.ipynb #4c201b44
 def read_captions(folder: Path) -> tuple[dict[str, Any] | None, str]:
-    """(`caption.json`, `caption.txt`) of one video's folder; (None, "") where there are none.
+    """(`caption.json`, `caption.txt` or else its `temporal_caption`) of a video's folder; (None, "") for neither.
 
-    Without a `caption.txt`, the dense caption is the structured one's `temporal_caption`. Raises `TempolocError` for
-    a file that cannot be read.
+    Raises `TempolocError` for a file that cannot be read.
     """
     paths = (folder / "caption.json", folder / "caption.txt")
     found = read_object(paths[0], "caption") if paths[0].is_file() else None
@@ -238,7 +210,7 @@ _PROMPT_FOLDERS = ("inference_prompt", "inference_prompt_i2v", "inference_prompt
 
 # %% ../../nbs/55_formats/50_captions.ipynb #59c53597
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class _Rewritten:
     """Prompt files that were (or with `dry_run` would be) changed, and those that had their caption already."""
 
     changed: tuple[Path, ...]
@@ -250,15 +222,13 @@ class Rewritten:
         return f"{len(self.changed)} prompts {verb}, {len(self.same)} have their structured caption already"
 
 # %% ../../nbs/55_formats/50_captions.ipynb #3581deec
-def caption_prompt(caption: Mapping[str, Any]) -> str:
+def _caption_prompt(caption: Mapping[str, Any]) -> str:
     """A structured caption as the model reads it, in training as in inference: compact JSON."""
     return json.dumps(caption, ensure_ascii=False)
 
 # %% ../../nbs/55_formats/50_captions.ipynb #cf6d155a
 @dataclass(frozen=True, slots=True)
-class _PromptFile:
-    __pydantic_config__: ClassVar = OTHERS
-
+class _PromptFile(Lenient):
     prompt: str
 
 # %% ../../nbs/55_formats/50_captions.ipynb #89ca71e5
@@ -269,11 +239,11 @@ def _rewritten(path: Path, captions: Path) -> dict[str, Any] | None:
     caption = read_object(place, "caption")
     if not caption:
         raise TempolocError(f"{place} is empty")
-    new = caption_prompt(caption)
+    new = _caption_prompt(caption)
     return {**row, "prompt": new} if new != old else None
 
 # %% ../../nbs/55_formats/50_captions.ipynb #fcc790e7
-def rewrite_prompts(folder: Path | str, captions: Path | str | None = None, *, dry_run: bool = False) -> Rewritten:
+def rewrite_prompts(folder: Path | str, captions: Path | str | None = None, *, dry_run: bool = False) -> _Rewritten:
     """Replace the prompts of a validation set's folder by structured captions, all or none.
 
     A file that changes is kept as it was in NAME.bak. `captions`: the folder of captions, by default the one in
@@ -300,7 +270,7 @@ def rewrite_prompts(folder: Path | str, captions: Path | str | None = None, *, d
         keep_backup(path)
     for path, row in () if dry_run else changed.items():
         write_json(path, row)
-    return Rewritten(tuple(changed), tuple(path for path in rows if path not in changed), dry_run)
+    return _Rewritten(tuple(changed), tuple(path for path in rows if path not in changed), dry_run)
 
 # %% ../../nbs/55_formats/50_captions.ipynb #e10c92a8
 def _listed_videos(source: Path | str) -> list[tuple[str, str, Path]] | None:
@@ -369,7 +339,7 @@ class CaptionOptions:
 
 # %% ../../nbs/55_formats/50_captions.ipynb #3583a085
 @dataclass(frozen=True, slots=True)
-class CaptionSummary:
+class _CaptionSummary:
     """What a job did: videos captioned, kept from before, and name → reason of those that failed."""
 
     output: Path
@@ -411,7 +381,7 @@ class _Describer:
         self.model = model or next(iter(list_served(servers[0], key_variable)), "")
         if not self.model:
             raise TempolocError(f"{base_url(servers[0])} lists no models: does it speak OpenAI's protocol?")
-        schema = {"name": "scene", "schema": scene_schema(), "strict": True}
+        schema = {"name": "scene", "schema": _scene_schema(), "strict": True}
         self.wishes: dict[str, Any] = {"response_format": {"type": "json_schema", "json_schema": schema}}
         self.wishes |= ALL_FRAMES if find_served(self.model, servers, key_variable).owned_by == "vllm" else {}
         self.options = options
@@ -470,11 +440,11 @@ async def _describe(
         url = await anyio.to_thread.run_sync(_video_url, name, video, path, model.options, shared, limiter=decoders)
         content = [{"type": "video_url", "video_url": {"url": url}}, {"type": "text", "text": text}]
         duration = (await anyio.to_thread.run_sync(probe, video)).duration
-        scene = await model.ask(f"{name}/scene", content, partial(read_scene, duration=duration))
+        scene = await model.ask(f"{name}/scene", content, partial(_read_scene, duration=duration))
     finally:
         path.unlink(missing_ok=True)
     rewrite = rewrite.replace("{scene}", json.dumps(scene, indent=1, ensure_ascii=False))
-    return scene, await model.ask(f"{name}/narrative", rewrite, read_narrative)
+    return scene, await model.ask(f"{name}/narrative", rewrite, _read_narrative)
 
 # %% ../../nbs/55_formats/50_captions.ipynb #89e18157
 async def _describe_all(
@@ -511,7 +481,7 @@ def caption_videos(
     videos: Mapping[str, Path], output: Path | str, servers: Sequence[str], *, model: str | None = None,
     options: CaptionOptions | None = None, folder: Path | None = None, concurrency: int = 16,
     patience: Patience | None = None, key_variable: str = "TEMPOLOC_API_KEY", done: Callable[[], Any] = lambda: None,
-) -> CaptionSummary:
+) -> _CaptionSummary:
     """Caption each video (name → file) into `output/name`; what is finished there is kept.
 
     `folder`: one that the servers may read (vLLM's `--allowed-local-media-path`); without it videos are sent as base64.
@@ -529,7 +499,7 @@ def caption_videos(
         _check_folder(output / name)
     if not wanted:
         _check_before(output, _settings(model, options))
-        return CaptionSummary(output, 0, len(videos), {})
+        return _CaptionSummary(output, 0, len(videos), {})
     describer = _Describer(servers, model, key_variable, options)
     settings = _settings(describer.model, options)
     output.mkdir(parents=True, exist_ok=True)
@@ -545,4 +515,4 @@ def caption_videos(
         finally:
             write_json(output / "run.json", {"settings": settings, "failed": dict(sorted(failed.items()))})
     captioned = sum(_is_finished(output / name) for name in wanted)
-    return CaptionSummary(output, captioned, len(videos) - len(wanted), dict(sorted(failed.items())))
+    return _CaptionSummary(output, captioned, len(videos) - len(wanted), dict(sorted(failed.items())))

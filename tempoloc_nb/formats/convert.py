@@ -14,18 +14,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..clips.manifest import Clip, write_manifest
 from ..clips.tasks import BoundaryIs, Subtask, Task, load_task
 from ..clips.videos import first_names
+from ..core.checks import OTHERS
 from ..core.errors import TempolocError, unknown
 from ..core.files import is_stream, write_text, writing
 from ..core.outputs import check_output
 
 # %% auto #0
-__all__ = ['FORMATS', 'Converted', 'relative_path', 'check_unique', 'check_task_name', 'task_text', 'ReadClips', 'Format',
-           'find_format', 'options_of', 'export_dataset', 'import_dataset']
+__all__ = ['FORMATS', 'Converted', 'relative_path', 'Lenient', 'check_unique', 'check_task_name', 'task_text', 'ReadClips',
+           'Format', 'find_format', 'options_of', 'export_dataset', 'import_dataset']
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6f8e2f83
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,13 @@ class Converted:
 def relative_path(path: Path, folder: Path) -> str:
     """`path` as seen from `folder`, with forward slashes; a file that is a link keeps its name."""
     return Path(os.path.relpath(path.parent.resolve() / path.name, folder.resolve())).as_posix()
+
+# %% ../../nbs/55_formats/10_convert.ipynb #5e0c1a77
+class Lenient:
+    """The base of what is read of other people's files: a key that we do not know is no fault."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = OTHERS
 
 # %% ../../nbs/55_formats/10_convert.ipynb #e221f199
 def check_unique(seen: dict[str, str], name: str, where: str) -> None:
@@ -86,10 +94,7 @@ def _known_task(key: str, folder: Path) -> Task | None:
 # %% ../../nbs/55_formats/10_convert.ipynb #f911cb5a
 @dataclass(frozen=True, slots=True)
 class ReadClips:
-    """What an import has read: clips, and of tasks that are new the convention and the subtasks.
-
-    `dropped`: reason → names of what is no clip.
-    """
+    """What an import has read: clips, conventions and subtasks of new tasks, and reason → names of what is no clip."""
 
     clips: tuple[Clip, ...]
     boundary_is: Mapping[str, BoundaryIs] = field(default_factory=dict)
@@ -140,8 +145,8 @@ class ReadClips:
 class Format:
     """A format's name, and the functions (`module:name` in this package) that write and read it; "" for none.
 
-    A function takes (source, output) and options by keyword, and returns a `Converted`. `folders` names the sides,
-    "write" or "read", whose output is a folder.
+    They take (source, output) and options by keyword. `folders`: the sides, "write" or "read", whose output is a
+    folder.
     """
 
     name: str

@@ -11,36 +11,37 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
+from ..clips.manifest import load_benchmark, write_manifest
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, read_text, write_text
+from ..core.files import all_or_nothing, is_stream, read_text, write_text
 from ..core.outputs import check_output
 from .convert import Converted
-from .corrections import MANIFEST, Proposal, Row, export_proposals, import_rows, reviewed
+from .corrections import MANIFEST, Proposal, Row, apply_rows, copy_tasks, moved_clips
+from .corrections import proposals, reviewed
 
 _COLUMNS = ("clip", "label", "boundary", "proposed", "by", "confidence", "why")
 _REVIEWED = ("reviewed", "first_proposed", "first_by")  # of clips that were reviewed; nothing reads them back
 _MISSING = "missing"  # in place of the boundary of an event that does not happen
 
 # %% auto #0
-__all__ = ['text_cell', 'cell_text', 'write_csv', 'read_csv', 'export_csv', 'import_csv', 'vtt_cue', 'write_vtt', 'read_vtt',
-           'export_vtt', 'import_vtt']
+__all__ = ['export_csv', 'import_csv', 'export_vtt', 'import_vtt', 'text_cell', 'write_csv', 'read_csv', 'vtt_cue', 'write_vtt',
+           'read_vtt']
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #c93b1004
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 
 
 def text_cell(text: str) -> str:
-    """A text as a cell that no spreadsheet takes for a formula; `cell_text` reads it."""
+    """A text as a cell that no spreadsheet takes for a formula; `_cell_text` reads it."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def cell_text(cell: str) -> str:
+def _cell_text(cell: str) -> str:
     """The text of a cell that `text_cell` wrote."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
@@ -65,14 +66,35 @@ def _lines(p: Proposal) -> Iterator[list[str]]:
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #4504205c
 def write_csv(found: Iterable[Proposal], path: Path, *, force: bool = False) -> None:
-    """Write proposed boundaries (s) as a table for a person to correct.
-
-    Raises `TempolocError` if `path` is there, perhaps with corrections, and there is no `force`.
-    """
+    """Write proposed boundaries (s) as a table to correct; without `force`, `TempolocError` if `path` is there."""
     lines = [line for p in found for line in _lines(p)]
     header = [*_COLUMNS, *_REVIEWED] if any(line[-1] for line in lines) else _COLUMNS
     with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(line[: len(header)] for line in [header, *lines])
+
+# %% ../../nbs/55_formats/30_correction_files.ipynb #963888be
+def _exporter(write: Callable[..., object], *notes: str) -> Callable[..., Converted]:
+    """A format's function that writes proposals by `write`."""
+
+    def export(
+        source: Path | str, output: Path, *, predictions: Sequence[Path] = (), force: bool = False
+    ) -> Converted:
+        """Write a manifest's boundaries, or the median of a model's trials (`predictions`), to be corrected.
+
+        Raises `TempolocError` for predictions of other clips, or of several models, and as `write` does.
+        """
+        from tempoloc_nb.inference.consensus import combine_trials
+
+        benchmark = load_benchmark(source)
+        proposed = proposals(benchmark.clips, combine_trials(list(predictions), benchmark) if predictions else ())
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write(proposed, output, force=force)
+        return Converted(output, len(proposed), "clips with their boundaries", notes=notes)
+
+    return export
+
+
+export_csv = _exporter(write_csv)
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #3315cffa
 _SEPARATOR = re.compile(r'"?sep=([,;|\t])"?[\r\n]', re.IGNORECASE)  # Excel's own first line
@@ -109,10 +131,8 @@ def _separator(text: str) -> str:
 def _check_header(header: Sequence[str], where: str) -> None:
     shown = " ".join(", ".join(filter(None, header)).split())  # in one line
     if {"video", "event", "boundary_s"} <= set(header):
-        raise TempolocError(
-            f"{where} is the table that tempoloc find writes, which belongs to no manifest: have it write FILE.json,"
-            " and correct that with tempoloc review FILE.json"
-        )
+        what = f"{where} is the table that tempoloc find writes, which belongs to no manifest"
+        raise TempolocError(f"{what}: have it write FILE.json, and correct that with tempoloc review FILE.json")
     for column in _COLUMNS[:3]:
         if header.count(column) != 1:
             raise TempolocError(f"{where} needs one column {column!r}; found: {shown[:80]}")
@@ -141,10 +161,7 @@ _TWOFOLD = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)  # 1,234: a thous
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #5d3162b7
 def _seconds(text: str, where: str, column: str, thousands: str = "") -> float:
-    """A number of seconds, with a decimal point or comma; one of `thousands` may be another mark.
-
-    Raises `TempolocError` for anything else, and for a number that may mean two.
-    """
+    """A number of seconds; `thousands` may be another mark. `TempolocError` for none, and one that may mean two."""
     if not _NUMBER.fullmatch(text) or not math.isfinite(value := float(text.replace(",", "."))):
         raise TempolocError(f"{where}: {column} {text!r} is not a number of seconds")
     if _TWOFOLD.fullmatch(text) and thousands and thousands in text:
@@ -153,7 +170,7 @@ def _seconds(text: str, where: str, column: str, thousands: str = "") -> float:
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #83174b23
 def _row(row: Mapping[str, str], where: str, thousands: str) -> Row:
-    clip, label, by, why = (cell_text(row[name]) for name in ("clip", "label", "by", "why"))
+    clip, label, by, why = (_cell_text(row[name]) for name in ("clip", "label", "by", "why"))
     if not clip or not label:
         raise TempolocError(f"{where} names no {'event' if clip else 'clip'}: fill it in")
     if not row["boundary"]:
@@ -166,10 +183,7 @@ def _row(row: Mapping[str, str], where: str, thousands: str) -> Row:
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #b3db61b0
 def read_csv(path: str | Path) -> list[Row]:
-    """The lines of a corrected table, whatever separates its columns. Raises `TempolocError` naming file and line.
-
-    A boundary may be `missing`: the event does not happen.
-    """
+    """The lines of a corrected table, whatever separates its columns; raises `TempolocError` naming file and line."""
     path = Path(path)
     text = read_text(path, "corrections", newline="").lstrip("\ufeff")  # some write the mark twice
     separator = _separator(text)
@@ -182,25 +196,31 @@ def read_csv(path: str | Path) -> list[Row]:
     thousands = "." if comma else "" if separator == ";" else ","  # marks that may not be decimal ones
     return [_row(row, where, thousands) for where, row in rows]
 
-# %% ../../nbs/55_formats/30_correction_files.ipynb #c6f80090
-def export_csv(
-    source: Path | str, output: Path, *, predictions: Sequence[Path] = (), force: bool = False
-) -> Converted:
-    """Write a manifest's boundaries, or the median of a model's trials (`predictions`), as a table to be corrected.
+# %% ../../nbs/55_formats/30_correction_files.ipynb #f2c7a714
+def _importer(read: Callable[[Path], list[Row]]) -> Callable[..., Converted]:
+    """A format's function that puts the rows that `read` gives into a manifest."""
 
-    Raises `TempolocError` for predictions of other clips, or of several models.
-    """
-    return export_proposals(source, output, predictions, partial(write_csv, force=force))
+    def import_rows(
+        source: Path | str, output: Path, *, manifest: Path | str, who: str, why: str = "", force: bool = False
+    ) -> Converted:
+        """Write a copy of `manifest` with boundaries that `who` corrected and `why`, and its task files beside it.
 
-# %% ../../nbs/55_formats/30_correction_files.ipynb #f90f52cf
-def import_csv(
-    source: Path | str, output: Path, *, manifest: Path | str, who: str, why: str = "", force: bool = False
-) -> Converted:
-    """Write a copy of `manifest` with the boundaries of a corrected table, which `who` corrected and `why`.
+        A stream gets the copy alone. Raises `TempolocError`, naming the line, as `read` and `apply_rows` do, and for an
+        `output` that is there without `force`, or is `manifest`.
+        """
+        rows, benchmark = read(Path(source)), load_benchmark(manifest)
+        check_output(output, force=force, inputs=[benchmark.file])
+        corrections = apply_rows(benchmark.clips, rows, who=who, why=why)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        if not is_stream(output):
+            copy_tasks(benchmark, output.parent)
+        write_manifest(output, moved_clips(corrections.clips, benchmark.root, output.parent), force=force)
+        return Converted(output, len(corrections.clips), notes=(str(corrections),))
 
-    Raises `TempolocError` naming the line, as `read_csv` and `apply_rows` do.
-    """
-    return import_rows(read_csv(source), output, manifest, who, why, force=force)
+    return import_rows
+
+
+import_csv = _importer(read_csv)
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #9c779055
 def _clock(seconds: float) -> str:
@@ -219,9 +239,8 @@ def _vtt(p: Proposal) -> str:
     times = [t for t in p.boundaries if t is not None]
     ms = [0, *[round(t * 1000) for t in times]]
     if len(times) < len(p.boundaries) or any(b <= a for a, b in pairwise(ms)):
-        raise TempolocError(
-            f"{p.clip.clip}: a boundary is missing or out of order (by {p.by}), which WebVTT cannot hold: export CSV"
-        )
+        what = f"a boundary is missing or out of order (by {p.by}), which WebVTT cannot hold"
+        raise TempolocError(f"{p.clip.clip}: {what}: export CSV")
     note = json.dumps({"clip": p.clip.clip, "by": p.by, "proposed": times}, ensure_ascii=False)
     parts = ["WEBVTT", "NOTE " + note.replace(">", "\\u003e")]  # a comment may not hold "-->"
     for i, (label, a, b) in enumerate(zip(p.clip.labels, [0.0, *times], times, strict=False), 1):
@@ -232,8 +251,8 @@ def _vtt(p: Proposal) -> str:
 def write_vtt(found: Iterable[Proposal], folder: Path, *, force: bool = False) -> tuple[Path, ...]:
     """Write `folder`/TASK/CLIP.vtt for each clip; returns the paths.
 
-    Raises `TempolocError`, before anything is written, for a clip with a boundary missing or out of order, and for a
-    file that is there, perhaps with corrections, without `force`.
+    Raises `TempolocError`, before it writes, for a boundary missing or out of order, and without `force` for a file
+    there.
     """
     texts = {}
     for p in found:
@@ -251,12 +270,8 @@ def write_vtt(found: Iterable[Proposal], folder: Path, *, force: bool = False) -
 # %% ../../nbs/55_formats/30_correction_files.ipynb #96170095
 _CLOCK = r"((?:\d{1,6}:)?[0-5]\d:[0-5]\d[.,]\d{3})"
 _TIMES = re.compile(rf"{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
+# The styles of WebVTT and SubRip, as `<i>` and `{\an8}`; a label's own `<` is `&lt;`.
 _STYLE = re.compile(r"</?(?:b|i|u|c|v|lang|ruby|rt|font)(?:[.\s][^<>]*)?>|\{\\[^{}]*\}", re.IGNORECASE)
-
-# %% ../../nbs/55_formats/30_correction_files.ipynb #2a5e29bc
-def _plain(line: str) -> str:
-    """A line of a cue without the styles of WebVTT and SubRip, as `<i>` and `{\\an8}`; a label's own `<` is `&lt;`."""
-    return html.unescape(_STYLE.sub("", line))
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #c8738fd9
 @dataclass(frozen=True, slots=True)
@@ -291,7 +306,7 @@ def _read_cues(path: Path) -> tuple[list[_Cue], tuple[str, str]]:
             if times is None:
                 raise TempolocError(f"{where}: {line.strip()[:80]!r} is not START --> END (hh:mm:ss.mmm)")
             end = next((n for n in range(number, len(lines)) if not lines[n].strip()), len(lines))
-            text = " ".join(" ".join(map(_plain, lines[number + 1 : end])).split())
+            text = " ".join(" ".join(html.unescape(_STYLE.sub("", shown)) for shown in lines[number + 1 : end]).split())
             cues.append(_Cue(where, _time(times[1]), _time(times[2]), text))
     if not cues:
         raise TempolocError(f"{path.name} holds no cue")
@@ -308,10 +323,8 @@ def _check_start(cue: _Cue, end: float, old: float | None) -> None:
     if old is not None and abs(cue.start - old) <= 0.0011:
         return
     if abs(cue.start - end) > (_FAR if moved else _NEAR) + 0.0005:
-        raise TempolocError(
-            f"{cue.where}: a cue starts at {_clock(cue.start)}, not where the last ends ({_clock(end)}): an event"
-            " happens when its cue ends, so move the end"
-        )
+        what = f"a cue starts at {_clock(cue.start)}, not where the last ends ({_clock(end)})"
+        raise TempolocError(f"{cue.where}: {what}: an event happens when its cue ends, so move the end")
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #25ed16db
 def _rows(path: Path, clip: str) -> list[Row]:
@@ -360,23 +373,5 @@ def read_vtt(folder: str | Path) -> list[Row]:
         names[name] = file
     return [row for name, file in names.items() for row in _rows(file, name)]
 
-# %% ../../nbs/55_formats/30_correction_files.ipynb #dd3f6add
-def export_vtt(
-    source: Path | str, output: Path, *, predictions: Sequence[Path] = (), force: bool = False
-) -> Converted:
-    """Write a manifest's boundaries, or the median of a model's trials, as subtitles in the folder `output`.
-
-    Raises `TempolocError` as `write_vtt` does, and for predictions of other clips or of several models.
-    """
-    done = export_proposals(source, output, predictions, partial(write_vtt, force=force))
-    return replace(done, notes=("a folder with a file for each clip",))
-
-# %% ../../nbs/55_formats/30_correction_files.ipynb #4b9a5d6e
-def import_vtt(
-    source: Path | str, output: Path, *, manifest: Path | str, who: str, why: str = "", force: bool = False
-) -> Converted:
-    """Write a copy of `manifest` with the boundaries of corrected subtitles, which `who` corrected and `why`.
-
-    Raises `TempolocError` naming the line, as `read_vtt` and `apply_rows` do.
-    """
-    return import_rows(read_vtt(source), output, manifest, who, why, force=force)
+# %% ../../nbs/55_formats/30_correction_files.ipynb #0032be06
+export_vtt, import_vtt = _exporter(write_vtt, "a folder with a file for each clip"), _importer(read_vtt)

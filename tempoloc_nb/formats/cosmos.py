@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 from tqdm import tqdm
@@ -20,21 +20,21 @@ from tqdm import tqdm
 from ..clips.manifest import Clip, clip_from_dict, clip_to_dict, load_benchmark
 from ..clips.tasks import BoundaryIs, Event, Interval, boundary_of
 from ..clips.videos import first_names, videos_here
-from ..core.checks import OTHERS, check
+from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, folder_or_nothing, is_stream, parse_object, read_jsonl, read_object
 from ..core.files import write_json, write_jsonl, write_text
 from ..core.outputs import check_folder, check_output
 from .captions import Action, NamedVideo, actions_text, event_actions, media_fields, read_captions
 from .captions import read_text_actions, uuid_of
-from .convert import Converted, ReadClips, check_unique, relative_path
+from .convert import Converted, Lenient, ReadClips, check_unique, relative_path
 from ..models.prompts import conversation
 from ..sft.sample import Sample, after_the_end
 from ..sft.store import dataset_place, read_one_split
 from ..video.files import SUFFIXES, VideoInfo, probe
 
 # %% auto #0
-__all__ = ['export_cosmos', 'read_cosmos', 'import_cosmos', 'frames_taken', 'export_cosmos_reasoner']
+__all__ = ['export_cosmos', 'import_cosmos', 'export_cosmos_reasoner']
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #55f4e1f9
 _LONGEST, _FEWEST = 61.0, 61  # s; frames
@@ -201,25 +201,19 @@ def export_cosmos(
     return Converted(output, len(records), dropped=dropped)
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #3c7c5f07
-def _unpacked(value: Any) -> Any:
-    return parse_object(value, "caption_json") if isinstance(value, str) else value
-
-
 @dataclass(frozen=True, slots=True)
-class _Caption:
-    __pydantic_config__: ClassVar = OTHERS
-
+class _Caption(Lenient):
     actions: list[Action] | None = None
     temporal_caption: Any = None
     fps: Any = None
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #74d015fe
 @dataclass(frozen=True, slots=True)
-class _Window:
-    __pydantic_config__: ClassVar = OTHERS
-
+class _Window(Lenient):
     start_frame: Annotated[int, Field(ge=-(10**9), le=10**9)]
-    caption_json: Annotated[_Caption | None, BeforeValidator(_unpacked)] = None
+    caption_json: Annotated[
+        _Caption | None, BeforeValidator(lambda v: parse_object(v, "caption_json") if isinstance(v, str) else v)
+    ] = None
     caption: Any = None
 
     @property
@@ -234,18 +228,14 @@ class _Window:
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #2e6155e8
 @dataclass(frozen=True, slots=True)
-class _Own:
-    __pydantic_config__: ClassVar = OTHERS
-
+class _Own(Lenient):
     boundary_is: BoundaryIs = "start"
     task: str = ""
     clip: Any = None
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #b9089a14
 @dataclass(frozen=True, slots=True)
-class _Line:
-    __pydantic_config__: ClassVar = OTHERS
-
+class _Line(Lenient):
     uuid: str
     vision_path: str
     duration: Annotated[float, Field(gt=0)]
@@ -253,22 +243,15 @@ class _Line:
     framerate: Annotated[float, Field(gt=0)] | None = None
     tempoloc: _Own = field(default_factory=_Own)
 
-# %% ../../nbs/55_formats/70_cosmos.ipynb #e24a06fc
-def _offset(line: _Line, window: _Window, where: str) -> float:
-    """When a window begins (s): a later one needs the video's frames/s."""
-    if not window.start_frame:
-        return 0.0
-    for rate in (line.framerate, window.caption_json and window.caption_json.fps):
-        if isinstance(rate, int | float) and rate > 0:
-            return window.start_frame / rate
-    raise TempolocError(f"{where} begins at a later frame, and nothing tells the frames/s: add 'framerate'")
-
 # %% ../../nbs/55_formats/70_cosmos.ipynb #c9e2b9ac
 def _events(line: _Line, side: BoundaryIs, where: str) -> Iterator[Event]:
     """A line's events, in seconds of the video."""
     for number, window in enumerate(line.t2w_windows, 1):
-        place = f"{where}, window {number}"
-        offset = _offset(line, window, place)
+        place, rates = f"{where}, window {number}", (line.framerate, window.caption_json and window.caption_json.fps)
+        rate = next((rate for rate in rates if isinstance(rate, int | float) and rate > 0), None)
+        if window.start_frame and rate is None:
+            raise TempolocError(f"{place} begins at a later frame, and nothing tells the frames/s: add 'framerate'")
+        offset = window.start_frame / (rate or 1)
         for action in window.actions:
             if (span := action.span) is None:
                 raise TempolocError(f"{place}: {action.time!r} is no time from M:SS to M:SS")
@@ -293,7 +276,7 @@ def _clip(
     return clip_from_dict({**said, **known, **made}, where)
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #345b39d7
-def read_cosmos(
+def _read_cosmos(
     source: Path | str, to: Path, task: str | None = None, boundary_is: BoundaryIs | None = None
 ) -> ReadClips:
     """The clips of a JSONL file, with videos relative to the folder `to`.
@@ -326,11 +309,11 @@ def import_cosmos(
     source: Path | str, output: Path, *, task: str | None = None, boundary_is: BoundaryIs | None = None,
     force: bool = False,
 ) -> Converted:
-    """Write the clips of a cosmos-framework JSONL as a manifest. Raises `TempolocError` as `read_cosmos` does."""
-    return read_cosmos(source, output.parent, task, boundary_is).write(output, force=force)
+    """Write the clips of a cosmos-framework JSONL as a manifest. Raises `TempolocError` as `_read_cosmos` does."""
+    return _read_cosmos(source, output.parent, task, boundary_is).write(output, force=force)
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #0d6b221f
-def frames_taken(n_frames: int, source_fps: float, fps: float = 2.0) -> int:
+def _frames_taken(n_frames: int, source_fps: float, fps: float = 2.0) -> int:
     """How many of a video's frames are taken at about `fps`, before any are thinned out."""
     return len(range(0, n_frames, max(1, round(source_fps / fps))))
 
@@ -340,14 +323,13 @@ def _checked(
 ) -> tuple[list[Sample], list[str]]:
     """(samples that the recipe shows whole, names of the others); raises `TempolocError` for others without `drop`."""
     if bare := [s.clip for s in samples if s.stamps != "none" and not s.stamped]:
-        raise TempolocError(
-            f"{len(bare)} of {len(samples)} videos lack the stamps that their questions speak of ({first_names(bare)}),"
-            " and cosmos-framework writes none: tempoloc dataset build --stamping write, or --stamps none"
-        )
+        lack = f"videos lack the stamps that their questions speak of ({first_names(bare)})"
+        way = "tempoloc dataset build --stamping write, or --stamps none"
+        raise TempolocError(f"{len(bare)} of {len(samples)} {lack}, and cosmos-framework writes none: {way}")
     kept, long = list[Sample](), list[str]()
     for sample in tqdm(samples, unit="video", desc="frames", disable=None):
         info = probe(root / sample.video)
-        if frames_taken(info.n_frames, info.fps, fps) > max_frames:
+        if _frames_taken(info.n_frames, info.fps, fps) > max_frames:
             long.append(sample.clip)
         else:
             kept.append(sample)

@@ -29,7 +29,7 @@ from .hdf5_rules import MOST_STEPS, SIGNALS, START_SIGNALS, Layout, natural, ris
 
 # %% auto #0
 __all__ = ['held_file', 'opened_demos', 'layout_of', 'control_rate', 'demo_name', 'where_of', 'steps_of', 'signal_row', 'eefs_of',
-           'DemoSignals', 'read_signals', 'demos_of', 'signal_clips', 'import_hdf5']
+           'DemoSignals', 'read_signals', 'demos_of', 'import_hdf5']
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #55d2b838
 @contextmanager
@@ -152,10 +152,7 @@ def eefs_of(demo: Any) -> tuple[str, ...]:
 # %% ../../nbs/55_formats/120_hdf5.ipynb #809dc893
 @dataclass(frozen=True, slots=True)
 class DemoSignals:
-    """A demonstration of `steps` control steps at `rate` a second, and its signals' boundaries (s) in order of time.
-
-    `starts` (s) are those of SkillGen's start signals by name, `eefs` the end-effectors whose poses it has.
-    """
+    """A demonstration of `steps` at `rate` a second, and its signals' boundaries and `starts` (s), in order."""
 
     demo: str
     steps: int
@@ -173,21 +170,20 @@ class DemoSignals:
 # %% ../../nbs/55_formats/120_hdf5.ipynb #72759b19
 def _rises(demo: Any, group: str, names: Sequence[str] | None, layout: Layout) -> dict[str, int]:
     """Signal → its first step of 1, in order; `names` is the subtasks' order where it is known."""
-    where = where_of(demo)
-    present = demo.get(group, {})
+    where, present = where_of(demo), demo.get(group, {})
     if not hasattr(present, "keys"):
         raise TempolocError(f"{where}: {group} is no group of signals")
     for name in names or ():
         if name not in present:
             raise TempolocError(f"{where} has no signal {name!r}; it has {', '.join(present) or 'none'}")
-    found: dict[str, int] = {}
+    rises: dict[str, int] = {}
     for name in names or present:
-        after = max(found.values(), default=-1) + 1 if names and layout == "mimicgen" else 0
+        after = max(rises.values(), default=-1) + 1 if names and layout == "mimicgen" else 0
         step = rise_of(signal_row(present[name], steps_of(demo), where, name), after)
         if step is None:
             raise TempolocError(f"{where}: the signal {name!r} never goes from 0 to 1")
-        found[name] = step
-    return found if names else dict(sorted(found.items(), key=lambda item: item[1]))
+        rises[name] = step
+    return rises if names else dict(sorted(rises.items(), key=lambda item: item[1]))
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #9182ba2b
 def read_signals(
@@ -211,10 +207,9 @@ def read_signals(
     having = [d for d in demos if d.signals]
     for d in having:
         if d.signals != having[0].signals:
-            raise TempolocError(
-                f"{path.name}: the signals come as {', '.join(having[0].signals)} in {having[0].demo}, but as "
-                f"{', '.join(d.signals)} in {d.demo}: say their order, or read one hand's at a time (--signal)"
-            )
+            one, other = (f"as {', '.join(each.signals)} in {each.demo}" for each in (having[0], d))
+            way = "say their order, or read one hand's at a time (--signal)"
+            raise TempolocError(f"{path.name}: the signals come {one}, but {other}: {way}")
     return tuple(demos)
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #9a620055
@@ -237,27 +232,25 @@ def _clip(demo: DemoSignals, task: str, events: Iterable[Event], source: str) ->
     return Clip(f"{task}/{demo.demo}", task, tuple(events), duration=demo.duration, source=source, extra=extra)
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #13c70582
-def signal_clips(
-    demos: Sequence[DemoSignals], task: str, labels: Sequence[str] = (), *, source: str = ""
+def _signal_clips(
+    demos: Sequence[DemoSignals], task: str, labels: Sequence[str] = (), source: str = ""
 ) -> tuple[Clip, ...]:
-    """Clips of one task (without video) from what `read_signals` found; `labels` name the events, else the signals do.
+    """Clips of one task, without video, or truth where there are no signals; `labels` or the signals name the events.
 
-    A demonstration without signals becomes a clip without truth. Raises `TempolocError` unless there is one label for
-    each signal, and where neither labels nor signals name the events.
+    Raises `TempolocError` unless there is one label for each signal, in order of time, and where nothing names the
+    events.
     """
     names, clips = tuple(labels) or next((d.signals for d in demos if d.signals), ()), list[Clip]()
     if not names:
         raise TempolocError("no demonstration has signals: name the events to be found with --label")
     for d in demos:
         if d.signals and len(names) != len(d.signals):
-            raise TempolocError(
-                f"{d.demo} needs one signal for each of {len(names)} events; it has {', '.join(d.signals)}"
-            )
+            has = ", ".join(d.signals)
+            raise TempolocError(f"{d.demo} needs one signal for each of {len(names)} events; it has {has}")
         if late := [n for n, (a, b) in zip(d.signals[1:], pairwise(d.boundaries), strict=True) if b <= a]:
-            raise TempolocError(
-                f"{d.demo}: {late[0]!r} does not rise after the signal before it, and events of a task have one order:"
-                " say another, or read the signals of one hand at a time (--signal)"
-            )
+            what = f"{late[0]!r} does not rise after the signal before it, and events of a task have one order"
+            way = "say another, or read the signals of one hand at a time (--signal)"
+            raise TempolocError(f"{d.demo}: {what}: {way}")
         times = d.boundaries or [None] * len(names)
         clips.append(_clip(d, task, (Event(name, t) for name, t in zip(names, times, strict=True)), source))
     return tuple(clips)
@@ -269,11 +262,11 @@ def _moments(demo: DemoSignals) -> list[tuple[float, str, bool]]:
     return sorted([*((t, n, True) for n, t in demo.starts.items()), *((t, n, False) for t, n in ends)])
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #6c4339d8
-def _skill_clips(demos: Sequence[DemoSignals], task: str, labels: Sequence[str], *, source: str) -> ReadClips:
+def _skill_clips(demos: Sequence[DemoSignals], task: str, labels: Sequence[str], source: str) -> ReadClips:
     """Clips of one task, and its subtasks, from demonstrations with start signals; `labels` name the events in order.
 
-    Raises `TempolocError` for demonstrations whose starts and ends come in different orders, for other numbers of
-    labels, and for a subtask that ends without a start.
+    Raises `TempolocError` for starts and ends in different orders, other numbers of labels, and an end without a
+    start.
     """
     order, clips = [(name, is_start) for _, name, is_start in _moments(demos[0])], list[Clip]()
     names = labels or [f"{name} starts" if is_start else name for name, is_start in order]
@@ -282,10 +275,9 @@ def _skill_clips(demos: Sequence[DemoSignals], task: str, labels: Sequence[str],
     for d in demos:
         moments = _moments(d)
         if [m[1:] for m in moments] != order:
-            raise TempolocError(
-                f"the starts and ends of {d.demo} come in another order than those of {demos[0].demo}: events of a task"
-                " have one order; put demonstrations of another order into a file of their own"
-            )
+            what = f"the starts and ends of {d.demo} come in another order than those of {demos[0].demo}"
+            way = "events of a task have one order; put demonstrations of another order into a file of their own"
+            raise TempolocError(f"{what}: {way}")
         events = (Event(label, t) for label, (t, _, _) in zip(names, moments, strict=True))
         clips.append(_clip(d, task, events, source))
     named = dict(zip(order, names, strict=True))
@@ -303,10 +295,9 @@ def _hand_of(signal: str, demo: DemoSignals) -> str:
     words, side = f" {' '.join(words_of(signal))} ", arm_of(signal)
     named = [eef for eef in demo.eefs if f" {' '.join(words_of(eef))} " in words or arm_of(eef) == side != ""]
     if len(named) != 1:
-        raise TempolocError(
-            f"{demo.demo} has the hands {', '.join(demo.eefs)}, and nothing says whose subtask {signal!r} is: name the"
-            f" signals by their hands in a copy of the file, such as {demo.eefs[0]}_{signal}"
-        )
+        what = f"{demo.demo} has the hands {', '.join(demo.eefs)}, and nothing says whose subtask {signal!r} is"
+        way = f"name the signals by their hands in a copy of the file, such as {demo.eefs[0]}_{signal}"
+        raise TempolocError(f"{what}: {way}")
     return named[0]
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #1814771c
@@ -314,11 +305,8 @@ def import_hdf5(
     source: Path | str, output: Path, *, task: str, layout: Layout | None = None, rate: float | None = None,
     signal: Sequence[str] = (), label: Sequence[str] = (), force: bool = False,
 ) -> Converted:
-    """Write the demonstrations of a file as a manifest without videos; see `read_signals`.
-
-    Where they have start signals, too, a new task gets the subtasks.
-    """
+    """Write demonstrations as a manifest without videos, see `read_signals`; start signals give subtasks, too."""
     demos, name = read_signals(source, layout=layout, rate=rate, signals=list(signal) or None), Path(source).name
     if any(d.starts for d in demos):
-        return _skill_clips(demos, task, label, source=name).write(output, force=force)
-    return ReadClips(signal_clips(demos, task, label, source=name)).write(output, force=force)
+        return _skill_clips(demos, task, label, name).write(output, force=force)
+    return ReadClips(_signal_clips(demos, task, label, name)).write(output, force=force)

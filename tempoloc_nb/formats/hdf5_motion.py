@@ -29,7 +29,7 @@ INFO = "obs/datagen_info"  # where Isaac Lab's parser looks
 Array = npt.NDArray[Any]
 
 # %% auto #0
-__all__ = ['INFO', 'Array', 'action_scale', 'find_poses', 'object_ways', 'lacking_line', 'read_openings']
+__all__ = ['INFO', 'Array', 'find_poses', 'object_ways', 'lacking_line', 'read_openings']
 
 # %% ../../nbs/55_formats/115_hdf5_motion.ipynb #46c7f229
 def _rotations(quaternions: Array) -> Array:
@@ -57,11 +57,8 @@ def _poses(positions: Array, matrices: Array) -> Array:
     return found
 
 # %% ../../nbs/55_formats/115_hdf5_motion.ipynb #7a355775
-def action_scale(env_args: str | bytes) -> Array | None:
-    """Metres and radians (6,) for an action of 1 of one arm's `OSC_POSE`, by an environment's arguments (JSON).
-
-    None for another controller, for several arms, and where the arguments do not say.
-    """
+def _action_scale(env_args: str | bytes) -> Array | None:
+    """Metres and radians (6,) for an action of 1 of one arm's `OSC_POSE`, by the environment's arguments; else None."""
     usual = {"type": "OSC_POSE", "input_type": "delta", "control_delta": True, "impedance_mode": "fixed"}
     usual |= {"input_max": 1, "input_min": -1}
     try:
@@ -163,7 +160,7 @@ def find_poses(
     too. `order` names the objects whose poses `obs/object` begins with, where the demonstration does not say it.
     Raises `TempolocError` for poses of another number of steps.
     """
-    scale = action_scale(demo.parent.attrs.get("env_args", "{}"))
+    scale = _action_scale(demo.parent.attrs.get("env_args", "{}"))
     known = {f"object_pose/{name}": pose for name, pose in _objects(demo, steps, order or _named_objects(demo))}
     for place, eef in enumerate(eefs):
         found = _of_hand(demo, steps, place, len(eefs) == 1, scale)
@@ -288,24 +285,18 @@ def _command_turn(demo: Any, command: Floats) -> int:
         return 1
     return -1 if "env_kwargs" in told or ours or any(re.match(r"robot\d", name) for name in seen) else 0
 
-# %% ../../nbs/55_formats/115_hdf5_motion.ipynb #0ba75811
-def _likeness(joint: Floats, command: Floats) -> float:
-    """The correlation of a joint (T,) with the command (T,) some steps before, that of the largest size."""
-    found, most = [0.0], 10  # steps by which fingers are behind their command
-    for lag in range(min(most, len(joint) - 2) + 1):
-        a, b = joint[lag:], command[: len(command) - lag]
-        if np.ptp(a) > 0 and np.ptp(b) > 0:
-            found.append(float(np.corrcoef(a, b)[0, 1]))
-    return max(found, key=abs)
-
 # %% ../../nbs/55_formats/115_hdf5_motion.ipynb #b656ec47
 def _joint_turn(demo: Any, joint: Floats, command: Column | None) -> int:
     """As `_command_turn`, of a joint (T,) that follows its own `command`; 0 where it does not, or none is known."""
     if command is None:
         return 0
-    values = _read_columns(demo, [command])[command]
-    likeness = _likeness(joint, values)
-    return _command_turn(demo, values) * (int(np.sign(likeness)) if abs(likeness) >= 0.5 else 0)
+    values, likeness = _read_columns(demo, [command])[command], [0.0]
+    for lag in range(min(10, len(joint) - 2) + 1):  # steps by which fingers are behind their command
+        a, b = joint[lag:], values[: len(values) - lag]
+        if np.ptp(a) > 0 and np.ptp(b) > 0:
+            likeness.append(float(np.corrcoef(a, b)[0, 1]))
+    most = max(likeness, key=abs)
+    return _command_turn(demo, values) * (int(np.sign(most)) if abs(most) >= 0.5 else 0)
 
 # %% ../../nbs/55_formats/115_hdf5_motion.ipynb #f04e6ef0
 def _grippers(demo: Any, columns: Sequence[Column], names: Sequence[str], where: str) -> tuple[Gripper, ...]:

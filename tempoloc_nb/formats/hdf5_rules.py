@@ -10,18 +10,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..clips.manifest import load_benchmark
 from ..clips.tasks import Subtask, Task, check_task, load_task
-from ..core.checks import OTHERS, check
+from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_text, write_text
 from ..core.optional import import_optional
-from .convert import Converted, check_task_name, task_text
+from .convert import Converted, Lenient, check_task_name, task_text
 
 Layout = Literal["mimicgen", "isaaclab"]
 # Where each keeps its signals in a demonstration's group, and the type that its own annotation tool writes.
@@ -36,7 +36,7 @@ MOST_NUMBERS = 2**26  # that are read at once
 # %% auto #0
 __all__ = ['Layout', 'SIGNALS', 'START_SIGNALS', 'MOST_STEPS', 'MOST_NUMBERS', 'Offsets', 'natural', 'signal_of', 'rise_of',
            'read_task_spec', 'check_order', 'Ranges', 'check_skills', 'check_subtasks', 'subtask_index',
-           'read_descriptor', 'import_autodata', 'descriptor_text', 'export_autodata']
+           'read_descriptor', 'import_autodata', 'export_autodata']
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #9a30721c
 def natural(name: str) -> tuple[Any, ...]:
@@ -59,10 +59,7 @@ Offsets = tuple[tuple[int, int], ...]
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #ef925b20
 def read_task_spec(path: str | Path) -> tuple[tuple[str, ...], Offsets]:
-    """The signals in order and the range of offsets (steps) of each, from a MimicGen configuration (JSON).
-
-    Raises `TempolocError` for a file that is not one.
-    """
+    """The signals in order and the offsets (steps) of each, of a MimicGen configuration (JSON); or `TempolocError`."""
     path = Path(path)
     try:
         spec = json.loads(path.read_text(encoding="utf-8"))["task"]["task_spec"]
@@ -80,9 +77,8 @@ def _check_rises(where: str, names: Sequence[str], steps: Sequence[int], length:
     before = 0
     for name, step in zip(names, steps, strict=True):
         if not before < step < length:
-            raise TempolocError(
-                f"{where}: the boundary of {name!r} is at step {step}, it must be from {before + 1} to {length - 1}"
-            )
+            span = f"from {before + 1} to {length - 1}"
+            raise TempolocError(f"{where}: the boundary of {name!r} is at step {step}, it must be {span}")
         before = step
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #ecb89a2b
@@ -93,20 +89,16 @@ def check_order(where: str, steps: Sequence[int], length: int, names: Sequence[s
     MimicGen's, and that of Isaac Lab's `DataGenInfoPool` and `DataGenerator`.
     """
     _check_rises(where, names, steps, length)
-    ends = [*(s + 1 for s in steps), length]
-    ranges = [*offsets, (0, 0)]
+    ends, ranges = [*(s + 1 for s in steps), length], [*offsets, (0, 0)]
     if names and (first := ends[0] + ranges[0][0]) <= 0:
-        raise TempolocError(
-            f"{where}: {names[0]!r} ends at step {ends[0]}, with its offset at the earliest at {first}: nothing of it"
-            " would be left"
-        )
+        early = f"ends at step {ends[0]}, with its offset at the earliest at {first}"
+        raise TempolocError(f"{where}: {names[0]!r} {early}: nothing of it would be left")
     for i, name in enumerate([*names[1:], "the end"], 1):
         latest, earliest = ends[i - 1] + ranges[i - 1][1], ends[i] + ranges[i][0]
         if latest >= earliest or ends[i - 1] >= ends[i]:
-            raise TempolocError(
-                f"{where}: {names[i - 1]!r} ends at step {ends[i - 1]} (with its offset at the latest at {latest}), "
-                f"{name!r} at {ends[i]} (at the earliest at {earliest}): MimicGen refuses that"
-            )
+            one = f"{names[i - 1]!r} ends at step {ends[i - 1]} (with its offset at the latest at {latest})"
+            other = f"{name!r} at {ends[i]} (at the earliest at {earliest})"
+            raise TempolocError(f"{where}: {one}, {other}: MimicGen refuses that")
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #8586eaa9
 @dataclass(frozen=True, slots=True)
@@ -131,30 +123,24 @@ def check_skills(
             raise TempolocError(f"{where}: a signal of {name!r} would rise at step {step}, not from 1 to {length - 1}")
     stops = [*(step + 1 for step in ends[: len(names) - 1]), length]
     for i, (name, start, stop, may) in enumerate(zip(names, starts, stops, ranges, strict=True)):
-        if start + may.start[0] < 0:
-            raise TempolocError(
-                f"{where}: {name!r} starts at step {start}, with its offset at the earliest at {start + may.start[0]}"
-            )
-        if start >= stop or start + may.start[1] >= stop + may.end[0]:
-            raise TempolocError(
-                f"{where}: {name!r} starts at step {start} (at the latest at {start + may.start[1]}) and ends at {stop}"
-                f" (at the earliest at {stop + may.end[0]}): nothing of it would be left"
-            )
-        if i + 1 < len(names) and stop + may.end[1] >= (after := starts[i + 1] + ranges[i + 1].start[0]):
-            raise TempolocError(
-                f"{where}: {name!r} ends at step {stop} (at the latest at {stop + may.end[1]}), {names[i + 1]!r} starts"
-                f" at {starts[i + 1]} (at the earliest at {after}): SkillGen needs steps between them"
-            )
+        early, late = (start + offset for offset in may.start)
+        first, last = (stop + offset for offset in may.end)
+        if early < 0:
+            raise TempolocError(f"{where}: {name!r} starts at step {start}, with its offset at the earliest at {early}")
+        if start >= stop or late >= first:
+            ends_at = f"ends at {stop} (at the earliest at {first}): nothing of it would be left"
+            raise TempolocError(f"{where}: {name!r} starts at step {start} (at the latest at {late}) and {ends_at}")
+        if i + 1 < len(names) and last >= (after := starts[i + 1] + ranges[i + 1].start[0]):
+            ends_at = f"ends at step {stop} (at the latest at {last})"
+            next_at = f"{names[i + 1]!r} starts at {starts[i + 1]} (at the earliest at {after})"
+            raise TempolocError(f"{where}: {name!r} {ends_at}, {next_at}: SkillGen needs steps between them")
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #231f1518
 def check_subtasks(
     where: str, names: Sequence[str], starts: Mapping[str, int], ends: Mapping[str, int], length: int,
     ranges: Mapping[str, Ranges],
 ) -> None:
-    """Raise `TempolocError` unless a generator can cut out the subtasks `names` of one end-effector.
-
-    `starts` and `ends` are steps by name, the first SkillGen's or none; the end of the last subtask may be missing.
-    """
+    """Raise `TempolocError` unless a generator can cut out an end-effector's subtasks, at these steps by name."""
     may, known = [ranges.get(name, Ranges()) for name in names], [name for name in names if name in ends]
     if starts:
         steps = [starts[name] for name in names], [ends[name] for name in known]
@@ -177,14 +163,12 @@ def subtask_index(ends: Sequence[int], length: int, starts: Sequence[int] | None
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #158db993
 @dataclass(frozen=True, slots=True)
-class _Params:
-    __pydantic_config__: ClassVar = OTHERS
+class _Params(Lenient):
     subtask_start_offset_range: tuple[int, int] = (0, 0)
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #0315b99b
 @dataclass(frozen=True, slots=True)
-class _Part:
-    __pydantic_config__: ClassVar = OTHERS
+class _Part(Lenient):
     object_ref: str | None = None
     description: str = ""
     subtask_term_signal: str | None = None
@@ -194,8 +178,7 @@ class _Part:
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #351c5935
 @dataclass(frozen=True, slots=True)
-class _File:
-    __pydantic_config__: ClassVar = OTHERS
+class _File(Lenient):
     name: str
     algo: str
     subtasks: dict[str, tuple[_Part, ...]]
@@ -259,11 +242,8 @@ def import_autodata(source: Path | str, output: Path, *, force: bool = False) ->
     return Converted(output, len(task.subtasks), "subtasks", notes=("put its events into words for the model",))
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #b3dde86f
-def descriptor_text(task: Task, ranges: Mapping[str, Ranges] | None = None) -> str:
-    """A task's descriptor (YAML); raises `TempolocError` for a task whose subtasks AutoData does not take.
-
-    A task with starts is SkillGen's, one of several end-effectors DexMimicGen's, else it is MimicGen's.
-    """
+def _descriptor_text(task: Task, ranges: Mapping[str, Ranges] | None = None) -> str:
+    """A task's descriptor (YAML), SkillGen's, DexMimicGen's or MimicGen's by its subtasks; or `TempolocError`."""
     if not task.subtasks:
         raise TempolocError(f"the task {task.key} has no subtasks: add [[subtasks]] to its file")
     eefs, starts = list(dict.fromkeys(s.eef for s in task.subtasks)), [s for s in task.subtasks if s.start]
@@ -287,10 +267,10 @@ def descriptor_text(task: Task, ranges: Mapping[str, Ranges] | None = None) -> s
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #4946ba80
 def export_autodata(source: Path | str, output: Path, *, force: bool = False) -> Converted:
-    """Write the descriptor of a task file, or of the only task of a benchmark; see `descriptor_text`."""
+    """Write the descriptor of a task file, or of the only task of a benchmark; see `_descriptor_text`."""
     known = [load_task(source)] if Path(source).suffix == ".toml" else [*load_benchmark(source).tasks.values()]
     if len(known) != 1:
         raise TempolocError(f"{source} has the tasks {', '.join(t.key for t in known)}: give the file of one")
     (task,) = known
-    write_text(output, descriptor_text(task), force=force)
+    write_text(output, _descriptor_text(task), force=force)
     return Converted(output, len(task.subtasks), "subtasks")

@@ -28,10 +28,10 @@ from .hdf5_motion import Array, find_poses, lacking_line
 from .hdf5_rules import SIGNALS, START_SIGNALS, Layout, Offsets, Ranges, check_subtasks, natural
 from .hdf5_rules import read_descriptor, read_task_spec, rise_of, signal_of, subtask_index
 
-RECORD = "tempoloc"  # the attribute that says who wrote the signals
+_RECORD = "tempoloc"  # the attribute that says who wrote the signals
 
 # %% auto #0
-__all__ = ['RECORD', 'check_subtasks_said', 'subtask_steps', 'Cuts', 'cuts_of', 'check_places', 'write_signals', 'export_hdf5']
+__all__ = ['check_subtasks_said', 'subtask_steps', 'cuts_of', 'check_places', 'write_signals', 'export_hdf5']
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #c725f541
 def check_subtasks_said(tasks: Iterable[Task]) -> None:
@@ -41,17 +41,15 @@ def check_subtasks_said(tasks: Iterable[Task]) -> None:
             raise TempolocError(f"the task {task.key} has no subtasks: add [[subtasks]] to its file")
         without = [s.name for s in task.subtasks if s.start is None]
         if without and len(without) < len(task.subtasks):
-            raise TempolocError(
-                f"the subtask {without[0]!r} of {task.key} has no start: SkillGen wants one of every subtask, the last"
-                " included"
-            )
+            what = f"the subtask {without[0]!r} of {task.key} has no start"
+            raise TempolocError(f"{what}: SkillGen wants one of every subtask, the last included")
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #9c95a19e
 def subtask_steps(clip: Clip, task: Task, rate: float, side: Literal["start", "end"]) -> dict[str, int]:
     """Subtask → the step (`rate` a second) at which it starts, or ends, for those that have such an event.
 
-    Events go by place where the clip has as many as the task, else by label. Raises `TempolocError` for one that the
-    clip lacks.
+    By place where the clip has as many events as the task, else by label; raises `TempolocError` for one that it
+    lacks.
     """
     times, steps = clip.source_boundaries, dict[str, int]()
     labels = task.events if len(times) == len(task.events) else clip.labels
@@ -65,11 +63,8 @@ def subtask_steps(clip: Clip, task: Task, rate: float, side: Literal["start", "e
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #704d4a2f
 @dataclass(frozen=True, slots=True)
-class Cuts:
-    """The subtasks into which a clip cuts a demonstration, by end-effector ("" for the only one), and their steps.
-
-    A subtask without a name is the last one, which lasts to the end.
-    """
+class _Cuts:
+    """The subtasks of a demonstration by end-effector ("" for the only one), the last perhaps "", and their steps."""
 
     hands: Mapping[str, tuple[str, ...]]
     starts: Mapping[str, int]
@@ -89,23 +84,18 @@ class Cuts:
         return rows
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #db82b5fe
-def cuts_of(clip: Clip, signals: Sequence[str] | Task, rate: float, where: str) -> Cuts:
-    """How a clip cuts the demonstration `where`: at its task's subtasks, or at `signals` of all but the last.
-
-    Raises `TempolocError` for a clip that has other events.
-    """
+def cuts_of(clip: Clip, signals: Sequence[str] | Task, rate: float, where: str) -> _Cuts:
+    """How a clip cuts the demonstration `where`, at a task's subtasks or signals; `TempolocError` for other events."""
     if isinstance(signals, Task):
         eefs = dict.fromkeys(s.eef for s in signals.subtasks)
         hands = {eef: tuple(s.name for s in signals.subtasks if s.eef == eef) for eef in eefs}
         starts, ends = (subtask_steps(clip, signals, rate, side) for side in ("start", "end"))
-        return Cuts(hands, starts, ends)
+        return _Cuts(hands, starts, ends)
     times = clip.source_boundaries
     if len(times) not in (len(signals), len(signals) + 1):
-        raise TempolocError(
-            f"{where}: {clip.clip} has {len(times)} events for the signals {', '.join(signals)}: one for every subtask "
-            "but the last"
-        )
-    return Cuts({"": (*signals, "")}, {}, {n: round(t * rate) for n, t in zip(signals, times, strict=False)})
+        what = f"{clip.clip} has {len(times)} events for the signals {', '.join(signals)}"
+        raise TempolocError(f"{where}: {what}: one for every subtask but the last")
+    return _Cuts({"": (*signals, "")}, {}, {n: round(t * rate) for n, t in zip(signals, times, strict=False)})
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #df60e00d
 @dataclass(frozen=True, slots=True)
@@ -128,10 +118,9 @@ class _Written:
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #135aacc9
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be written into one demonstration, checked: paths below it with their signals' steps, and poses.
+    """What is to be written into one demonstration: paths with their signals' steps, and `arrays`, a value a step.
 
-    `before` are the steps at which the signals rose before, `lacking` what Isaac Lab's parser will miss. `arrays` are
-    poses and other rows, one value a step.
+    `before` are the steps at which the signals rose before, `lacking` what Isaac Lab's parser will miss.
     """
 
     demo: str
@@ -145,10 +134,7 @@ class _Plan:
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #116e698a
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """How a file is written: the signals of its clips' tasks, its layout, control steps a second, and options.
-
-    `order` are the objects in `obs/object`.
-    """
+    """How a file is written: signals or tasks, layout, steps a second, options; `order` is that in `obs/object`."""
 
     cut: Sequence[str] | Mapping[str, Task]
     ranges: Mapping[str, Ranges]
@@ -164,9 +150,8 @@ class _Target:
         task = self.cut[clip.task] if isinstance(self.cut, Mapping) else self.cut
         cuts = cuts_of(clip, task, self.hz, where)
         if isinstance(task, Task) and cuts.starts and self.layout != "isaaclab":
-            raise TempolocError(
-                f"{task.key} has starts, which are SkillGen's, in Isaac Lab's layout alone: give the layout isaaclab"
-            )
+            what = f"{task.key} has starts, which are SkillGen's, in Isaac Lab's layout alone"
+            raise TempolocError(f"{what}: give the layout isaaclab")
         steps = {f"{START_SIGNALS}/{n}": s for n, s in cuts.starts.items()}
         steps |= {f"{group}/{n}": s for n, s in cuts.ends.items()}
         length = steps_of(demo)
@@ -194,10 +179,9 @@ def _check_present(demo: Any, paths: Iterable[str], length: int, create: bool) -
         present = demo.get(group, {})
         missing = [name for path in paths if (name := path.removeprefix(f"{group}/")) != path and name not in present]
         if missing and not create:
-            raise TempolocError(
-                f"{where} has no signal {missing[0]!r} in {group}, but {', '.join(present) or 'none'}: prepare the file"
-                " with MimicGen or Isaac Lab first, or allow new signals (--create)"
-            )
+            what = f"{where} has no signal {missing[0]!r} in {group}, but {', '.join(present) or 'none'}"
+            way = "prepare the file with MimicGen or Isaac Lab first, or allow new signals (--create)"
+            raise TempolocError(f"{what}: {way}")
         for name, values in present.items():
             if getattr(values, "size", None) != length:
                 has = f"has {values.size} values" if hasattr(values, "size") else "is a group"
@@ -210,9 +194,8 @@ def _plans(data: Any, clips: Mapping[str, Clip], some: bool, target: _Target) ->
     if lost := [f"{d} ({c.clip})" for d, c in clips.items() if d not in data]:
         raise TempolocError(f"{file} has no {lost[0]}; it has {have[0]} to {have[-1]} ({len(have)})")
     if not some and (left := [d for d in have if d not in clips]):
-        raise TempolocError(
-            f"{len(left)} of {len(have)} demonstrations in {file} lack a clip ({left[0]}, ...): give all or allow some"
-        )
+        lack = f"{len(left)} of {len(have)} demonstrations in {file} lack a clip ({left[0]}, ...)"
+        raise TempolocError(f"{lack}: give all or allow some")
     return [target.plan(data[d], clips[d]) for d in sorted(clips, key=natural)]
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #f4000002
@@ -240,10 +223,9 @@ def _check_own(demo: Any, name: str, paths: Iterable[str], file: Path) -> None:
                 item = item.get(part)
             lost = item is None and str(getattr(link, "path", "nowhere"))
             if leads := target or lost or _elsewhere(item, file):
-                raise TempolocError(
-                    f"{file.name}: {'/'.join(place)} leads to {leads}, of which no backup would be kept: give that file"
-                    " itself, or a copy that holds everything (h5copy -f soft,ext)"
-                )
+                what = f"{'/'.join(place)} leads to {leads}, of which no backup would be kept"
+                way = "give that file itself, or a copy that holds everything (h5copy -f soft,ext)"
+                raise TempolocError(f"{file.name}: {what}: {way}")
             if not hasattr(item, "keys"):
                 break
 
@@ -287,7 +269,7 @@ def _write(data: Any, plan: _Plan, kind: type, record: Mapping[str, Any]) -> Non
     for group, steps in written.items():
         before = {name: plan.before[f"{group}/{name}"] for name in steps}
         mine = {"clip": plan.clip, "steps": steps, "before": before}
-        demo[group].attrs[RECORD] = json.dumps({**record, **mine})
+        demo[group].attrs[_RECORD] = json.dumps({**record, **mine})
     for path, rows in plan.arrays.items():
         if path in demo:
             del demo[path]
@@ -325,16 +307,14 @@ def write_signals(
 ) -> _Written:
     """Write the clips' boundaries as signals of subtasks into a file of demonstrations.
 
-    `signals` name every subtask but the last, in order; a clip has as many events, or one more, whose boundary ends the
-    last subtask and is not written. Or they are the clips' tasks by key: each subtask gets a termination signal where
-    it has an end, and a start signal where it has a start. SkillGen's rule must hold where there are starts, else
-    MimicGen's, for each end-effector. `ranges` say by how many steps a generator will move the boundaries: by subtask,
-    or the offsets of each signal; zero by default. `rate` is control steps a second of the clips' time. `create` allows
-    signals that the file lacks, `some` leaves demonstrations without a clip alone. In Isaac Lab's layout, poses that
-    its parser reads are added where they are missing and can be known: see `hdf5_motion.find_poses`, also for `order`;
-    `notes` of the result say what is still missing. `index` adds the subtask at each step, `subtask_index/EEF` beside
-    the signals. `source` says where the boundaries come from; it is kept with time and version in an attribute of each
-    group. Raises `TempolocError`, the file untouched, for whatever does not fit.
+    `signals` name every subtask but the last, in order; a clip has as many events, or one more, which ends the last
+    subtask and is not written. Or they are the clips' tasks by key: a subtask gets a termination signal where it has
+    an end, and a start signal where it has a start. SkillGen's rule must hold where there are starts, else MimicGen's,
+    for each end-effector. `ranges` are the steps by which a generator will move boundaries, by subtask or in order;
+    zero by default. `rate` is control steps a second. `create` allows new signals, `some` leaves demonstrations
+    without a clip alone. In Isaac Lab's layout, missing poses that can be known are added (`find_poses`, also for
+    `order`); `notes` say what still lacks. `index` adds the subtask at each step. `source` is kept with time and
+    version beside the signals. Raises `TempolocError`, the file untouched, for whatever does not fit.
     """
     path, clips = Path(path).resolve(), tuple(clips)
     if isinstance(signals, Mapping):
@@ -374,18 +354,16 @@ def export_hdf5(
 ) -> Converted:
     """Write a manifest's boundaries as signals into the file `output`, which is there; see `write_signals`.
 
-    Signals and their offsets are those of a MimicGen configuration (`task_spec`), or `signal`s with offsets of zero;
-    without both they are those of the task's subtasks, and `task_spec` may be AutoData's descriptor (YAML) with their
-    offsets. `object` names the objects whose poses `obs/object` begins with, `index` adds the subtask at each step.
-    Raises `TempolocError` where nothing names the signals, and as `write_signals` does.
+    Signals and offsets are those of a MimicGen configuration (`task_spec`), or `signal`s with offsets of zero, else
+    those of the task's subtasks, with the offsets of AutoData's descriptor if `task_spec` is one (YAML). `object`
+    names the objects in `obs/object`. Raises `TempolocError` where nothing names the signals, and as `write_signals`
+    does.
     """
     benchmark = load_benchmark(source)
     subtasks = any(benchmark.tasks[c.task].subtasks for c in benchmark.clips)
     if bool(signal) == (task_spec is not None) and (signal or not subtasks):
-        raise TempolocError(
-            "say the signals in order: either --signal for each, or --task-spec, MimicGen's JSON, or [[subtasks]] in"
-            " the task's file"
-        )
+        ways = "either --signal for each, or --task-spec, MimicGen's JSON, or [[subtasks]] in the task's file"
+        raise TempolocError(f"say the signals in order: {ways}")
     signals: Sequence[str] | Mapping[str, Task] = tuple(signal) or benchmark.tasks
     ranges: Mapping[str, Ranges] | Offsets = ()
     if task_spec is not None and task_spec.suffix.lower() in (".yaml", ".yml"):

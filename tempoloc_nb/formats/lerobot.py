@@ -16,29 +16,28 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from string import Formatter
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from annotated_types import Ge, Gt
 from pydantic import BeforeValidator
 
-from ..core.checks import OTHERS, check
+from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_jsonl, read_object
 from ..core.optional import import_optional
+from .convert import Lenient
 from ..video.pictures import open_video
 
 _Whole = Annotated[int, Ge(0)]
 
 # %% auto #0
-__all__ = ['LeRobotInfo', 'read_info', 'flat_names', 'number_names', 'parquet', 'own_file', 'has_videos', 'files_of', 'Episode',
+__all__ = ['LeRobotInfo', 'read_info', 'number_names', 'parquet', 'own_file', 'has_videos', 'files_of', 'Episode',
            'read_episodes', 'check_video']
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #086a2078
 @dataclass(frozen=True, slots=True)
-class _Feature:
+class _Feature(Lenient):
     """A feature of a dataset: its type and shape, and the names of its numbers, in whatever form they are."""
-
-    __pydantic_config__: ClassVar = OTHERS
 
     dtype: str
     shape: tuple[_Whole, ...] | None = None
@@ -59,10 +58,8 @@ class _Feature:
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #fe16ac43
 @dataclass(frozen=True, slots=True)
-class LeRobotInfo:
+class LeRobotInfo(Lenient):
     """What `meta/info.json` says, checked; `version` is 2 or 3, `raw` is all of it."""
-
-    __pydantic_config__: ClassVar = OTHERS
 
     root: Path
     version: int
@@ -99,11 +96,8 @@ def read_info(root: str | Path) -> LeRobotInfo:
     return check(LeRobotInfo, {**raw, "root": str(root), "version": major, "raw": raw}, f"{root.name}/meta/info.json")
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #232fcee1
-def flat_names(names: Any, count: int) -> tuple[str, ...]:
-    """The name of each of a feature's `count` numbers: "" of all if there are no names, or not as many.
-
-    Names of several groups begin with their group: `{"left": ["gripper"], "right": ["gripper"]}` has `left.gripper`.
-    """
+def _flat_names(names: Any, count: int) -> tuple[str, ...]:
+    """The name of each of `count` numbers, `left.gripper` in groups; "" of all if there are not as many."""
     flat = tuple(_flat(names, ""))
     return flat if len(flat) == count else ("",) * count
 
@@ -127,7 +121,7 @@ def number_names(info: LeRobotInfo) -> dict[str, tuple[str, ...]]:
     own = re.compile(r"(index|timestamp|.*_index|next\..*)")  # LeRobot's own columns
     most = 4096  # numbers a row: more are a picture or a cloud of points
     return {
-        name: flat_names(f.names, f.count)
+        name: _flat_names(f.names, f.count)
         for name, f in info.features.items()
         if kinds.fullmatch(f.dtype) and f.count <= most and not own.fullmatch(name)
     }
@@ -147,10 +141,7 @@ def _reading(path: Path) -> Iterator[Any]:
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #bedbbe7c
 def parquet(path: Path, columns: Sequence[str] | re.Pattern[str] | None = None) -> Any:
-    """A Parquet file as an Arrow table, of some `columns` or of those that a pattern fits.
-
-    Raises `TempolocError` if it cannot be read, lacks a column, or pyarrow is missing.
-    """
+    """A Parquet file as an Arrow table of some `columns`; `TempolocError` if it cannot be read, or lacks one."""
     with _reading(path) as reader:
         if isinstance(columns, re.Pattern):
             columns = [name for name in reader.read_schema(path).names if columns.fullmatch(name)]
@@ -201,10 +192,8 @@ def own_file(info: LeRobotInfo, name: str) -> Path:
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #4f6d8c0f
 @dataclass(frozen=True, slots=True, order=True)
-class _Place:
+class _Place(Lenient):
     """The numbers of a file, and the seconds at which an episode begins in it, if it is a video."""
-
-    __pydantic_config__: ClassVar = OTHERS
 
     chunk_index: _Whole
     file_index: _Whole
@@ -243,10 +232,7 @@ def files_of(info: LeRobotInfo, template: str, camera: str = "") -> Iterator[tup
 # %% ../../nbs/55_formats/84_lerobot.ipynb #e3b4456b
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One episode: its frames' number, its instruction, its file of rows, and its video where a camera is asked for.
-
-    Its frame k is the one that `video` shows `start` + k / fps seconds into it.
-    """
+    """An episode; its frame k is the one that `video`, for a camera, shows `start` + k / fps seconds into it."""
 
     index: int
     length: int
@@ -262,10 +248,8 @@ class Episode:
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #ffc8945b
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Lenient):
     """What the metadata say of an episode in every version."""
-
-    __pydantic_config__: ClassVar = OTHERS
 
     episode_index: _Whole
     length: _Whole
@@ -274,10 +258,7 @@ class _Row:
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #23ffd47b
 def read_episodes(info: LeRobotInfo, camera: str | None = None) -> list[Episode]:
-    """Every episode, as seen by a `camera` if one is named, in order.
-
-    Raises `TempolocError` for metadata that lack something, contradict each other or lead to files elsewhere.
-    """
+    """Every episode, as seen by a `camera` if one is named, in order; raises `TempolocError` for metadata at fault."""
     raw, where = _meta_rows(info)
     rows = check(list[_Row], raw, where)
     if twice := [n for n, count in Counter(r.episode_index for r in rows).items() if count > 1]:
@@ -385,18 +366,14 @@ def _video_places(
         places[row.episode_index] = replace(place, from_timestamp=frames.get(place, 0) / info.fps)
         frames[place] = frames.get(place, 0) + row.length
     for place, count in frames.items():
-        if place in files and (there := _frame_count(files[place])) != count:
-            raise TempolocError(
-                f"{where} does not say where the episodes begin in the videos of {camera}, and {files[place].name} has"
-                f" {there} frames for their {count} rows"
-            )
+        if place not in files:
+            continue
+        with open_video(files[place]) as (_, stream):
+            there = int(stream.frames)  # as its header says
+        if there != count:
+            what = f"{where} does not say where the episodes begin in the videos of {camera}"
+            raise TempolocError(f"{what}, and {files[place].name} has {there} frames for their {count} rows")
     return places
-
-# %% ../../nbs/55_formats/84_lerobot.ipynb #4dabe424
-def _frame_count(video: Path) -> int:
-    """How many frames a video's header names, 0 if it names none; raises `TempolocError` for what is no video."""
-    with open_video(video) as (_, stream):
-        return int(stream.frames)
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #2254c24a
 def check_video(info: LeRobotInfo, episode: Episode) -> None:

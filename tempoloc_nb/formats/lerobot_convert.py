@@ -95,10 +95,9 @@ def read_lerobot(
 ) -> tuple[Clip, ...]:
     """Write `out/manifest.jsonl`, `out/TASK.toml` and `out/videos/TASK/episode_000000.mp4`, ... from a dataset.
 
-    Events are the subtasks that the dataset has. With `labels`, those events are to be found: the clips get
-    them without boundaries. `task` is the dataset's name by default, `episodes` all. Raises `TempolocError` for
-    what is no such dataset, of another version, or damaged, and where `out` holds something already; `force` replaces
-    a folder with a manifest.
+    Events are the subtasks that the dataset has, or `labels`, without boundaries, to be found. `task` is the dataset's
+    name by default, `episodes` all. Raises `TempolocError` for what is no such dataset, of another version, or
+    damaged, and where `out` holds something; `force` replaces a folder with a manifest.
     """
     info, out, dataset = read_info(root), Path(out), Path(root).resolve().name
     camera = choose_camera(info, camera)
@@ -132,10 +131,7 @@ def import_lerobot(
     source: Path | str, output: Path, *, task: str | None = None, camera: str | None = None,
     episode: Sequence[int] = (), label: Sequence[str] = (), force: bool = False,
 ) -> Converted:
-    """Write a LeRobot dataset's episodes as clips to the folder `output`; see `read_lerobot`.
-
-    `label`: events to be found, where the dataset has no subtasks.
-    """
+    """Write episodes as clips to the folder `output`, see `read_lerobot`; `label`: events to be found."""
     clips = read_lerobot(
         source, output, task=task, camera=camera, episodes=list(episode) or None, labels=label, force=force
     )
@@ -148,10 +144,7 @@ _Annotation = Literal["language", "index"]
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #1ccb16d8
 def _clips_by_episode(clips: Iterable[Clip], episodes: Sequence[Episode]) -> dict[int, Clip]:
-    """Episode → clip, by `episode_index` in its `extra` or the number at the end of its name.
-
-    Raises `TempolocError` for an unknown episode, two clips of one, and episodes without a clip.
-    """
+    """Episode → clip, by `episode_index` or its name's number; raises `TempolocError` unless each has one."""
     known, found = {e.index for e in episodes}, dict[int, Clip]()
     for clip in clips:
         number = re.search(r"(\d+)$", clip.name)
@@ -246,10 +239,7 @@ def _annotate(
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #cf336263
 def _copy(info: LeRobotInfo, target: Path) -> None:
-    """The dataset at `target`: its videos linked, the rest copied, in folders that may be written to.
-
-    Raises `TempolocError` for a link that leads out of the dataset.
-    """
+    """The dataset at `target`, its videos linked, the rest copied; `TempolocError` for a link that leads out."""
 
     def put(source: str, place: str) -> str:
         inside = own_file(info, os.path.relpath(source, info.root))
@@ -278,10 +268,8 @@ def check_rows(info: LeRobotInfo, episodes: Sequence[Episode]) -> None:
         counts[episode.data] += episode.length
     for path in sorted({*counts, *(file for _, file in files_of(info, info.data_path))}):
         if (there := parquet(path, ["episode_index"]).num_rows) != counts[path]:
-            raise TempolocError(
-                f"{info.root.name}: {path.relative_to(info.root)} has {there} rows, but the metadata list"
-                f" {counts[path]} of them: what would be the subtasks of the others?"
-            )
+            what = f"{path.relative_to(info.root)} has {there} rows, but the metadata list {counts[path]} of them"
+            raise TempolocError(f"{info.root.name}: {what}: what would be the subtasks of the others?")
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #006317dc
 def _annotation(info: LeRobotInfo, wanted: _Annotation | None, sarm: bool) -> _Annotation:
@@ -308,10 +296,7 @@ def _stages(spans: Spans, length: int) -> _Stages:
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #9ea40ffb
 def _sparse_stages(clip: Clip, task: Task | None, length: int, fps: float) -> _Stages:
-    """The coarse stages of an episode: the task's subtasks, each from the end of the one before; else one, `task`.
-
-    Raises `TempolocError` for two subtasks that end at the same frame, or one after the episode's end.
-    """
+    """The stages of the task's subtasks, or one, `task`; raises `TempolocError` for two that end in one frame."""
     subtasks = task.subtasks if task is not None and len({s.eef for s in task.subtasks}) == 1 else ()
     if task is None or not subtasks:
         return [("task", 0, length)]
@@ -405,10 +390,7 @@ def export_lerobot(
     source: Path | str, output: Path, *, dataset: Path, annotation: _Annotation | None = None, rest: str = REST,
     sarm: bool = False, force: bool = False,
 ) -> Converted:
-    """Write a copy of the LeRobot `dataset` to the new folder `output`, with a manifest's events as its subtasks.
-
-    Raises `TempolocError` as `write_lerobot_subtasks` does.
-    """
+    """Write a copy of the LeRobot `dataset`, with a manifest's events as its subtasks; see `write_lerobot_subtasks`."""
     benchmark = load_benchmark(source)
     return write_lerobot_subtasks(
         dataset, benchmark.clips, output, annotation=annotation, rest=rest, sarm=sarm, tasks=benchmark.tasks,

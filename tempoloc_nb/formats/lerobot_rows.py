@@ -27,14 +27,11 @@ REST = "finishing the task"  # what a written annotation calls the time after th
 
 # %% auto #0
 __all__ = ['SUBTASK_INDEX', 'LANGUAGE', 'REST', 'Spans', 'read_rows', 'read_numbers', 'read_subtasks', 'events_of', 'spans_of',
-           'subtask_row', 'annotations_path', 'read_annotations', 'write_annotations']
+           'subtask_row', 'read_annotations', 'write_annotations']
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #c7317809
 def _numbers(column: Any, where: str) -> Floats:
-    """A column of numbers, or of lists as long as each other, as (rows, numbers); NaN where there is none.
-
-    Raises `TempolocError` for anything else.
-    """
+    """A column of numbers, or of equally long lists, as (rows, numbers), NaN for none; `TempolocError` for others."""
     pa, pc = import_optional("pyarrow"), import_optional("pyarrow.compute")
     values, rows, kinds = column.combine_chunks(), len(column), pa.types
     values = getattr(values, "storage", values)  # of Hugging Face's own types
@@ -88,10 +85,9 @@ def _check_times(times: Floats, first: int, fps: float, where: str) -> None:
     off = np.flatnonzero(~(np.abs(steps - np.arange(len(steps))) < 0.5))
     if len(off):
         k = int(off[0])
-        raise TempolocError(
-            f"{where}: row {first + k} has the timestamp {times[k]:g} s, but {fps:g} frames a second, as meta/info.json"
-            f" says, make it {times[0] + k / fps:g} s: correct the one or the other"
-        )
+        what = f"row {first + k} has the timestamp {times[k]:g} s"
+        but = f"{fps:g} frames a second, as meta/info.json says, make it {times[0] + k / fps:g} s"
+        raise TempolocError(f"{where}: {what}, but {but}: correct the one or the other")
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #20c5b4b3
 def read_numbers(
@@ -134,10 +130,7 @@ def _checked(spans: Spans, length: int, fps: float, where: str) -> Spans:
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #974182a8
 def _span_at(time: Any, text: Any, fps: float, where: str, first: float = 0.0) -> tuple[int, str]:
-    """The frame and the name of a subtask that begins at `time` (s) in an episode that begins at `first`.
-
-    Raises `TempolocError` for what is no time.
-    """
+    """The frame and name of a subtask at `time` (s) of an episode that begins at `first`; or `TempolocError`."""
     if isinstance(time, bool) or not isinstance(time, int | float) or not abs(time) < 1e9:
         raise TempolocError(f"{where}: the subtask {text!r} begins at {time!r}, which is no time in s")
     return round((time - first) * fps), text.strip() if isinstance(text, str) else ""
@@ -189,10 +182,7 @@ def _subtask_names(info: LeRobotInfo) -> dict[int, str]:
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #d07581fc
 def read_subtasks(info: LeRobotInfo, episodes: Iterable[Episode]) -> dict[int, Spans]:
-    """The annotated subtasks of each episode, by index where it has none in words; empty where there are none.
-
-    Raises `TempolocError` for annotations that contradict their episode, and as `read_rows` does.
-    """
+    """Each episode's annotated subtasks, perhaps none; raises `TempolocError` as `read_rows` and for contradictions."""
     columns = [c for c in (LANGUAGE, SUBTASK_INDEX) if c in info.features]
     found, names = dict[int, Spans](), dict[int, str]()
     for episode, table in read_rows(info, episodes, columns) if columns else ():
@@ -255,17 +245,14 @@ def _read_annotations(path: Path) -> dict[str, Any]:
     return file
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #015c14c7
-def annotations_path(info: LeRobotInfo) -> Path:
+def _annotations_path(info: LeRobotInfo) -> Path:
     """Where the visualizer keeps what people write about a dataset."""
     return info.root / "meta" / "lerobot_annotations.json"
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #37de73bb
 def read_annotations(info: LeRobotInfo) -> dict[int, Spans]:
-    """The subtasks that people wrote in the visualizer, by episode: the frame at which each begins, and its name.
-
-    Episodes without one are left out. Raises `TempolocError` for a file that is damaged, or of other episodes.
-    """
-    path, found = annotations_path(info), dict[int, Spans]()
+    """The subtasks written in the visualizer, by episode; `TempolocError` for a file that is damaged or another's."""
+    path, found = _annotations_path(info), dict[int, Spans]()
     lengths = {str(e.index): e.length for e in read_episodes(info)} if path.is_file() else {}
     for key, payload in _read_annotations(path)["episodes"].items():
         where = f"{path.name}, episode {key}"
@@ -289,7 +276,7 @@ def write_annotations(info: LeRobotInfo, clips: Iterable[Clip], rest: str = REST
     A clip's episode is `episode_index` in its `extra`; `rest` names what follows the last event. A file that is there
     is copied to NAME.bak first. Raises `TempolocError` for a clip without truth, of no episode, or that does not fit.
     """
-    path, lengths = annotations_path(info), {e.index: e.length for e in read_episodes(info)}
+    path, lengths = _annotations_path(info), {e.index: e.length for e in read_episodes(info)}
     with writing(path), sole_writer(path):
         file = _read_annotations(path)
         episodes = file["episodes"]

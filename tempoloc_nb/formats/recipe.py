@@ -14,16 +14,16 @@ from typing import Any
 
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing
+from ..core.files import write_text
 from ..core.outputs import check_output
 from ..core.pickles import read_plain_pickle
 
 # %% auto #0
-__all__ = ['Imported', 'import_recipe']
+__all__ = ['import_recipe']
 
 # %% ../../nbs/55_formats/130_recipe.ipynb #8c4497b0
 @dataclass(frozen=True, slots=True)
-class Imported:
+class _Imported:
     """What `import_recipe` wrote: files read, rows written, and how many of the rows have no text."""
 
     files: int
@@ -63,7 +63,7 @@ def _rows(path: Path, task: Task, model: str | None) -> Iterator[dict[str, Any]]
 # %% ../../nbs/55_formats/130_recipe.ipynb #fe7459be
 def import_recipe(
     results_dir: str | Path, task: Task, out: str | Path, model: str | None = None, *, force: bool = False
-) -> Imported:
+) -> _Imported:
     """Write the `results_*.pkl` of a folder as prediction rows (JSON Lines), all or nothing.
 
     `model` names the model where the files do not (those of the recipe's vLLM script do not). Raises `TempolocError`
@@ -75,10 +75,6 @@ def import_recipe(
     if not files:
         raise TempolocError(f"no results_*.pkl in {folder.name}: give the folder that the recipe's scripts wrote")
     check_output(out, force=force, inputs=files)
-    rows = empty = 0
-    with all_or_nothing(out, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as sink:
-        for path in files:
-            for row in _rows(path, task, model):
-                sink.write(json.dumps(row) + "\n")
-                rows, empty = rows + 1, empty + (not row["text"])
-    return Imported(len(files), rows, empty)
+    rows = [row for path in files for row in _rows(path, task, model)]
+    write_text(out, "".join(json.dumps(row) + "\n" for row in rows), force=force)
+    return _Imported(len(files), len(rows), sum(not row["text"] for row in rows))

@@ -23,11 +23,11 @@ from .lerobot_convert import check_rows, write_lerobot_subtasks
 from ..inference.find import Found
 from ..video.files import Footage, FrameSource
 
-Targets = Mapping[Path, tuple[str, ...] | Task]
+_Targets = Mapping[Path, tuple[str, ...] | Task]
 """Dataset or file → the signals to be written, in order, or the task whose subtasks are; none for a LeRobot dataset."""
 
 # %% auto #0
-__all__ = ['Targets', 'copy_of', 'plan_write', 'write_back']
+__all__ = ['copy_of', 'plan_write', 'write_back']
 
 # %% ../../nbs/55_formats/17_write_back.ipynb #280187ec
 def _layouts(path: Path) -> tuple[list[Layout], Layout | None]:
@@ -57,9 +57,8 @@ def _check_lerobot(path: Path, chosen: int) -> None:
     info = read_info(path)
     episodes = read_episodes(info)
     if chosen < len(episodes):
-        raise TempolocError(
-            f"{path.name} is written with all its {len(episodes)} episodes: leave --episode out, or --write"
-        )
+        every = f"all its {len(episodes)} episodes"
+        raise TempolocError(f"{path.name} is written with {every}: leave --episode out, or --write")
     check_rows(info, episodes)
     if copy_of(path).exists():
         raise TempolocError(f"{copy_of(path)} is there already: move it away, or write with -o FILE.csv")
@@ -70,10 +69,8 @@ def _check_subtasks(path: Path, task: Task) -> Task:
     """The task, if its subtasks can be written into an HDF5 file."""
     check_subtasks_said([task])
     if _layouts(path)[0] == ["mimicgen"] and task.subtasks[0].start is not None:
-        raise TempolocError(
-            f"{path.name} has MimicGen's layout, but the starts of {task.key} are SkillGen's, in Isaac Lab's: write"
-            " them with tempoloc dataset export hdf5 --layout isaaclab"
-        )
+        what = f"{path.name} has MimicGen's layout, but the starts of {task.key} are SkillGen's, in Isaac Lab's"
+        raise TempolocError(f"{what}: write them with tempoloc dataset export hdf5 --layout isaaclab")
     return task
 
 # %% ../../nbs/55_formats/17_write_back.ipynb #b59e93eb
@@ -88,20 +85,17 @@ def _signals_of(path: Path, labels: Sequence[str], given: Sequence[str], rate: f
     if not names:
         raise TempolocError(f"{path.name} has no signals yet: name one for each event but the last with --signal")
     if len(labels) not in (len(names), len(names) + 1):
-        raise TempolocError(
-            f"{path.name} has {len(names)} signals ({', '.join(names)}) for {len(labels)} events: name one for each,"
-            " or each but the last, with --signal"
-        )
+        what = f"{path.name} has {len(names)} signals ({', '.join(names)}) for {len(labels)} events"
+        raise TempolocError(f"{what}: name one for each, or each but the last, with --signal")
     return names
 
 # %% ../../nbs/55_formats/17_write_back.ipynb #c761c595
 def plan_write(
     recordings: Sequence[Footage], labels: Sequence[str], signals: Sequence[str] = (), task: Task | None = None
-) -> Targets:
+) -> _Targets:
     """What is to be written where; raises `TempolocError`, before a model is asked, where that is impossible.
 
-    `signals` name the termination signals of an HDF5 file, by default those of the `task`'s subtasks, else those that
-    the file has.
+    `signals` of an HDF5 file are by default those of the `task`'s subtasks, else those that the file has.
     """
     if plain := [v for v in recordings if not isinstance(v, FrameSource)]:
         raise TempolocError(f"{plain[0].name} is a video, which holds no boundaries: write them with -o FILE.csv")
@@ -152,7 +146,7 @@ def _write_signals(
     return [str(done)], [*left, *faults.values()] if faults else []
 
 # %% ../../nbs/55_formats/17_write_back.ipynb #0bddb546
-def write_back(found: Sequence[Found], targets: Targets) -> tuple[list[str], list[str]]:
+def write_back(found: Sequence[Found], targets: _Targets) -> tuple[list[str], list[str]]:
     """Write what was found into its datasets and files, as planned: lines on what was written, and on what was not.
 
     Raises `TempolocError`, a file or dataset being left as it was, for boundaries that do not fit.

@@ -21,7 +21,7 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.formats import cosmos as cosmos_jsonl
-from tempoloc_nb.formats.captions import _PROMPT_FOLDERS, caption_prompt, rewrite_prompts
+from tempoloc_nb.formats.captions import _PROMPT_FOLDERS, _caption_prompt, rewrite_prompts
 from tempoloc_nb.formats.cosmos import export_cosmos
 
 SOURCE = Path(os.environ.get("COSMOS_FRAMEWORK_SRC", "")) / "cosmos_framework"
@@ -78,7 +78,7 @@ def test_their_loader_takes_every_line(tmp_path: Path, loader: dict[str, Any], c
         (window,) = record["t2w_windows"]
         key, text, structured = loader["_select_caption"](window)
         assert (key, structured) == ("caption_json", True)
-        assert text == caption_prompt(window["caption_json"])
+        assert text == _caption_prompt(window["caption_json"])
         model = captions["StructuredCaption"].model_validate(window["caption_json"])
         assert model.model_dump(exclude_none=True, mode="json") == window["caption_json"]
 

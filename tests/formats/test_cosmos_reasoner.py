@@ -28,7 +28,7 @@ from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.provenance import file_hash
 from tempoloc_nb.formats import cosmos
 from tempoloc_nb.formats.convert import export_dataset
-from tempoloc_nb.formats.cosmos import export_cosmos_reasoner, frames_taken
+from tempoloc_nb.formats.cosmos import _frames_taken, export_cosmos_reasoner
 from tempoloc_nb.sft.sample import Sample, sample_of
 from tempoloc_nb.sft.store import save_samples
 from tempoloc_nb.video.files import probe
@@ -207,7 +207,7 @@ def test_their_loader_and_processor_train_on_our_answers(tmp_path: Path, theirs:
         assert truth.question in text
         assert truth.system in text
         info = probe(tmp_path / "d" / truth.video)
-        assert int(made["video_grid_thw"][0][0]) == -(-frames_taken(info.n_frames, info.fps) // 2)
+        assert int(made["video_grid_thw"][0][0]) == -(-_frames_taken(info.n_frames, info.fps) // 2)
         last = float(re.findall(r"<(\d+\.\d) seconds>", text[: text.index(truth.question)])[-1])
         assert info.duration - 1.1 < last < info.duration
 
@@ -219,4 +219,4 @@ def test_times_are_told_wrong_of_clips_that_we_refuse(tmp_path: Path, theirs: di
         frames, rate = theirs["_decode_video_to_pil_frames"](path.read_bytes())
         assert len(frames) == 32
         assert (len(frames) / rate == n_frames / 4) is right
-        assert (frames_taken(n_frames, 4) <= 32) is right
+        assert (_frames_taken(n_frames, 4) <= 32) is right

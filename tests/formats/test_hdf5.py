@@ -20,7 +20,7 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats import hdf5_write as demo_signals
-from tempoloc_nb.formats.hdf5 import demos_of, opened_demos, read_signals, signal_clips
+from tempoloc_nb.formats.hdf5 import _signal_clips, demos_of, opened_demos, read_signals
 from tempoloc_nb.formats.hdf5_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
 from tempoloc_nb.formats.hdf5_write import write_signals
 from tempoloc_nb.lab.sim import states as sim_states
@@ -294,14 +294,14 @@ def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_clips_from_signals_and_names_of_demonstrations(tmp_path: Path) -> None:
-    clips = signal_clips(read_signals(demo_file(tmp_path / "d.hdf5")), "stack", ["grasping a", "releasing a"])
+    clips = _signal_clips(read_signals(demo_file(tmp_path / "d.hdf5")), "stack", ["grasping a", "releasing a"])
     assert clips[2].clip == "stack/demo_2"
     assert clips[2].events == (Event("grasping a", 1.5), Event("releasing a", 3.0))
     assert [*demos_of(clips)] == ["demo_0", "demo_1", "demo_2"]
     assert [*demos_of([Clip("stack/012", "stack", ())])] == ["demo_12"]
     assert [*demos_of([Clip("stack/7", "stack", (), extra={"demo": "demo_3"})])] == ["demo_3"]
     with pytest.raises(TempolocError, match="demo_0 needs one signal for each of 1 events"):
-        signal_clips(read_signals(tmp_path / "d.hdf5"), "stack", ["grasping a"])
+        _signal_clips(read_signals(tmp_path / "d.hdf5"), "stack", ["grasping a"])
 
 
 def test_the_simulators_files_take_signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

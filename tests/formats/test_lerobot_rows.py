@@ -14,13 +14,13 @@ from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.gripper import read_gripper
-from tempoloc_nb.formats.lerobot import flat_names, number_names, read_episodes, read_info
+from tempoloc_nb.formats.lerobot import _flat_names, number_names, read_episodes, read_info
 from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import (
     LANGUAGE,
     REST,
     SUBTASK_INDEX,
-    annotations_path,
+    _annotations_path,
     events_of,
     read_annotations,
     read_numbers,
@@ -83,7 +83,7 @@ def subtasks(root: Path) -> dict[int, list[tuple[int, str]]]:
     (["a", None], 2, ("", "")),
 ])  # fmt: skip
 def test_names_are_flat(names: Any, count: int, found: tuple[str, ...]) -> None:
-    assert flat_names(names, count) == found
+    assert _flat_names(names, count) == found
 
 
 def test_the_gripper_is_not_the_elbow_before_it(dataset: Path) -> None:
@@ -338,10 +338,10 @@ def test_what_was_written_in_the_visualizer_lies_in_its_episode(
     dataset: Path, key: str, rows: list[Any], message: str
 ) -> None:
     info = read_info(dataset)
-    annotations_path(info).write_text(json.dumps({"version": 2, "episodes": {key: {"atoms": language(*rows)}}}))
+    _annotations_path(info).write_text(json.dumps({"version": 2, "episodes": {key: {"atoms": language(*rows)}}}))
     with pytest.raises(TempolocError, match=message):
         read_annotations(info)
-    annotations_path(info).write_text(
+    _annotations_path(info).write_text(
         json.dumps({"version": 2, "episodes": {"1": {"atoms": language(("reach", 0.0), (None, 1.1))}}})
     )
     assert read_annotations(info) == {1: [(0, "reach"), (11, "")]}
