@@ -19,11 +19,11 @@ from ..core.outputs import check_output
 from ..core.pickles import read_plain_pickle
 
 # %% auto #0
-__all__ = ['import_recipe']
+__all__ = ['Imported', 'import_recipe']
 
 # %% ../../nbs/55_formats/130_recipe.ipynb #8c4497b0
 @dataclass(frozen=True, slots=True)
-class _Imported:
+class Imported:
     """What `import_recipe` wrote: files read, rows written, and how many of the rows have no text."""
 
     files: int
@@ -63,7 +63,7 @@ def _rows(path: Path, task: Task, model: str | None) -> Iterator[dict[str, Any]]
 # %% ../../nbs/55_formats/130_recipe.ipynb #fe7459be
 def import_recipe(
     results_dir: str | Path, task: Task, out: str | Path, model: str | None = None, *, force: bool = False
-) -> _Imported:
+) -> Imported:
     """Write the `results_*.pkl` of a folder as prediction rows (JSON Lines), all or nothing.
 
     `model` names the model where the files do not (those of the recipe's vLLM script do not). Raises `TempolocError`
@@ -77,4 +77,4 @@ def import_recipe(
     check_output(out, force=force, inputs=files)
     rows = [row for path in files for row in _rows(path, task, model)]
     write_text(out, "".join(json.dumps(row) + "\n" for row in rows), force=force)
-    return _Imported(len(files), len(rows), sum(not row["text"] for row in rows))
+    return Imported(len(files), len(rows), sum(not row["text"] for row in rows))
