@@ -17,8 +17,8 @@ from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
 from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.lerobot import parquet
-from tempoloc_nb.formats.lerobot_convert import read_lerobot, spans_of, write_lerobot_subtasks
-from tempoloc_nb.formats.lerobot_rows import LANGUAGE, REST
+from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot_rows import LANGUAGE, REST, spans_of
 from tempoloc_nb.sft.sources import from_manifest
 from tempoloc_nb.video.files import encode, probe, read
 
