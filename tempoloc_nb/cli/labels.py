@@ -5,6 +5,7 @@
 # %% ../../nbs/90_cli/75_labels.ipynb #f774555f
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,12 +30,12 @@ from ..core.errors import TempolocError
 from ..core.files import is_stream
 from ..core.texts import json_text
 
-GENERATOR = "What the generator will be told"
-LIMITS = "Limits beyond which something is reported"
-TRIALS = "Trials"
+_GENERATOR = "What the generator will be told"
+_LIMITS = "Limits beyond which something is reported"
+
 
 # %% auto #0
-__all__ = ['GENERATOR', 'LIMITS', 'TRIALS', 'check_labels']
+__all__ = ['check_labels']
 
 # %% ../../nbs/90_cli/75_labels.ipynb #4338de85
 def check_labels(
@@ -43,21 +44,21 @@ def check_labels(
     ],
     signal: Annotated[
         list[str] | None,
-        option(GENERATOR, "Termination signal, in order; repeatable. Those of the file, in time, by default."),
+        option(_GENERATOR, "Termination signal, in order; repeatable. Those of the file, in time, by default."),
     ] = None,
-    task: Annotated[str | None, option(GENERATOR, "Task (name or TOML file) whose subtasks these are.")] = None,
+    task: Annotated[str | None, option(_GENERATOR, "Task (name or TOML file) whose subtasks these are.")] = None,
     task_spec: Annotated[
-        Path | None, option(GENERATOR, "MimicGen's JSON, or AutoData's YAML: signals and offsets.")
+        Path | None, option(_GENERATOR, "MimicGen's JSON, or AutoData's YAML: signals and offsets.")
     ] = None,
     offset: Annotated[
-        tuple[int, int] | None, option(GENERATOR, "Range of offsets (steps) of every signal; 0 0 by default.")
+        tuple[int, int] | None, option(_GENERATOR, "Range of offsets (steps) of every signal; 0 0 by default.")
     ] = None,
     interpolation: Annotated[
-        int, option(GENERATOR, "Steps that are interpolated before each subtask.", check=number(0, most=10_000))
+        int, option(_GENERATOR, "Steps that are interpolated before each subtask.", check=number(0, most=10_000))
     ] = 5,
-    skillgen: Annotated[bool, option(GENERATOR, "SkillGen: start signals are needed, too.", "--skillgen")] = False,
+    skillgen: Annotated[bool, option(_GENERATOR, "SkillGen: start signals are needed, too.", "--skillgen")] = False,
     layout: Annotated[
-        Literal["mimicgen", "isaaclab"] | None, option(GENERATOR, "Layout, where the file does not show it.")
+        Literal["mimicgen", "isaaclab"] | None, option(_GENERATOR, "Layout, where the file does not show it.")
     ] = None,
     signals: SignalsOption = None,
     event_kind: EventKindOption = None,
@@ -65,15 +66,15 @@ def check_labels(
     inverted: InvertedOption = False,
     rate: ControlRateOption = None,
     gripper_within: Annotated[
-        float, option(LIMITS, "Seconds from a signal to the gripper's transition.", check=number(0))
+        float, option(_LIMITS, "Seconds from a signal to the gripper's transition.", check=number(0))
     ] = 0.2,
     outlier: Annotated[
-        float, option(LIMITS, "Robust standard deviations from the other demonstrations.", check=number(above=0))
+        float, option(_LIMITS, "Robust standard deviations from the other demonstrations.", check=number(above=0))
     ] = 5.0,
     start_within: Annotated[
-        float, option(LIMITS, "Metres from where the hand starts in the others.", check=number(above=0))
+        float, option(_LIMITS, "Metres from where the hand starts in the others.", check=number(above=0))
     ] = 0.45,
-    speed: Annotated[float, option(LIMITS, "Metres a second: faster is a jump.", check=number(above=0))] = 4.0,
+    speed: Annotated[float, option(_LIMITS, "Metres a second: faster is a jump.", check=number(above=0))] = 4.0,
     figure: Annotated[Path | None, option(OUTPUT, "Write a picture of all boundaries (.png or .svg).")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -81,33 +82,33 @@ def check_labels(
     """Check subtask labels before demonstrations are generated from them; exit status 1 if there are errors."""
     from tempoloc_nb.clips.tasks import load_task
     from tempoloc_nb.formats.autodata import read_descriptor
-    from tempoloc_nb.formats.hdf5_rules import Offsets, read_task_spec
+    from tempoloc_nb.formats.hdf5_rules import read_task_spec
     from tempoloc_nb.labels.check import check_labels as check
-    from tempoloc_nb.labels.rules import LabelLimits
+    from tempoloc_nb.labels.check import label_figure
+    from tempoloc_nb.labels.rules import GeneratorConfig, LabelLimits
     from tempoloc_nb.inference.signals import read_told
 
     if task_spec is not None and (signal or offset or task):
         raise TempolocError("--task-spec says signals and offsets: leave out --signal, --offset and --task")
-    names, said, ranges = tuple(signal or ()), load_task(task) if task else None, None
-    offsets: Offsets | None = offset and (offset,)
+    config = GeneratorConfig(
+        tuple(signal or ()), (offset,) if offset else (), load_task(task) if task else None,
+        told=read_told(event_kind or ()), skillgen=skillgen,
+    )  # fmt: skip
     if task_spec is not None and task_spec.suffix.lower() in (".yaml", ".yml"):
         descriptor = read_descriptor(task_spec)
-        said, ranges = descriptor.task, descriptor.ranges
+        config = replace(config, task=descriptor.task, ranges=descriptor.ranges)
     elif task_spec is not None:
         names, offsets = read_task_spec(task_spec)
+        config = replace(config, signals=names, offsets=offsets)
     limits = LabelLimits(gripper_within, outlier, interpolation=interpolation, start_m=start_within, speed=speed)
     if figure is not None and is_stream(figure):
         raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
     place = figure and figure_place(figure, force)
-    report = check(
-        dataset, signals=names, offsets=offsets, layout=layout, task=said, rate=rate,
-        gripper=signals, grippers=gripper or (), told=read_told(event_kind or ()), inverted=inverted, skillgen=skillgen,
-        ranges=ranges, limits=limits,
-    )  # fmt: skip
-    say(json_text(report.as_json(), 2) if as_json else "\n".join(report.lines))
+    checked = check(
+        dataset, config, limits, layout=layout, rate=rate, gripper=signals, grippers=gripper or (), inverted=inverted
+    )
+    say(json_text(checked.report.to_dict(), 2) if as_json else str(checked))
     if place:
-        from tempoloc_nb.labels.figure import label_figure
-
-        write_figure(label_figure(report), place, force)
-    if report.errors:
+        write_figure(label_figure(checked), place, force)
+    if checked.report.errors:
         raise typer.Exit(1)
