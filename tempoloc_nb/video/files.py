@@ -25,16 +25,15 @@ from av.video.stream import VideoStream
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from .pictures import open_video, pictures
-from .times import decoded_times, packet_times
+from .pictures import Placement, decoded_times, open_video, packet_times, pictures
 
 Image = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 Plane = npt.NDArray[np.uint8]  # (height, width, …)
 
 # %% auto #0
-__all__ = ['Image', 'Plane', 'Footage', 'SUFFIXES', 'MOST_PIXELS', 'LONGEST_GAP', 'VideoInfo', 'FrameSource', 'videos_below',
-           'probe', 'nearest', 'sample_indices', 'video_frames', 'turned', 'stretched', 'upright', 'decode', 'Frames',
-           'read', 'VideoWriter', 'exact_rate', 'encode']
+__all__ = ['Image', 'Plane', 'Footage', 'SUFFIXES', 'VideoInfo', 'FrameSource', 'videos_below', 'probe', 'nearest',
+           'sample_indices', 'video_frames', 'turned', 'stretched', 'upright', 'decode', 'Frames', 'read',
+           'VideoWriter', 'encode', 'VideoPart']
 
 # %% ../../nbs/15_video/10_files.ipynb #c7cd61cc
 @dataclass(frozen=True, slots=True)
@@ -111,18 +110,15 @@ def probe(path: Footage | str) -> VideoInfo:
     shown = known or decoded_times(path)
     pts, base, how = shown.pts, shown.base, shown.placement
     duration = float((pts[-1] - pts[0] + shown.last) * base)
+    gaps = [after - before for before, after in pairwise(pts)]
+    spread = max(gaps, default=0) - min(gaps, default=0)
+    variable = spread > 1 and spread * base > 0.002  # more than the container's rounding (mkv counts milliseconds)
     return VideoInfo(
         path=path, width=how.width, height=how.height, fps=len(pts) / duration, n_frames=len(pts),
         duration=duration, first_pts=float(pts[0] * base), codec=codec, pixel_format=shown.pixel_format,
-        variable_rate=_is_variable([after - before for before, after in pairwise(pts)], base), rotation=how.rotation,
+        variable_rate=variable, rotation=how.rotation,
         has_audio=has_audio, times=tuple(float((p - pts[0]) * base) for p in pts), mirrored=how.mirrored,
     )
-
-# %% ../../nbs/15_video/10_files.ipynb #83c7f05a
-def _is_variable(gaps: Sequence[int], base: Fraction) -> bool:
-    """Whether frame intervals differ by more than the container's rounding (mkv counts milliseconds)."""
-    spread = max(gaps, default=0) - min(gaps, default=0)
-    return spread > 1 and spread * base > 0.002
 
 # %% ../../nbs/15_video/10_files.ipynb #b06c1200
 def nearest(times: Sequence[float], time: float) -> int:
@@ -140,11 +136,9 @@ def sample_indices(times: Sequence[float], duration: float, fps: float | None) -
 
     `fps` None means all frames. Raises `TempolocError` unless `fps` is positive.
     """
-    if fps is None:
-        return list(range(len(times)))
-    if not fps > 0 or not math.isfinite(fps):
+    if fps is not None and not (fps > 0 and math.isfinite(fps)):
         raise TempolocError(f"the sampling fps must be a positive number, got {fps}")
-    if fps * duration >= len(times):  # at or above the source's own rate
+    if fps is None or fps * duration >= len(times):  # at or above the source's own rate
         return list(range(len(times)))
     ticks = range(max(1, math.ceil(duration * fps - 1e-6)))
     return sorted({nearest(times, k / fps) for k in ticks})
@@ -224,10 +218,6 @@ def read(path: Footage | str, fps: float | None = None) -> Frames:
     return Frames(np.stack(images), times, min(fps or reached, reached))
 
 # %% ../../nbs/15_video/10_files.ipynb #3da0bebe
-MOST_PIXELS = 16384  # a side, in x264
-LONGEST_GAP = 2**31  # ticks that a frame may be shown, in MP4
-
-
 class VideoWriter:
     """Write H.264 frames to `path`, which appears when the `with` block ends well and not before (`all_or_nothing`).
 
@@ -241,8 +231,8 @@ class VideoWriter:
         options: dict[str, str] | None = None, threads: int = 1, metadata: dict[str, str] | None = None,
         force: bool = True,
     ) -> None:
-        if max(width, height) > MOST_PIXELS:
-            raise TempolocError(f"{path}: H.264 takes {MOST_PIXELS} pixels a side, not {width}×{height}; scale it down")
+        if max(width, height) > 16384:  # x264's limit
+            raise TempolocError(f"{path}: H.264 takes 16384 pixels a side, not {width}×{height}; scale it down")
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._whole = all_or_nothing(self.path, force=force)
@@ -261,7 +251,7 @@ class VideoWriter:
         """Encode one frame; its `pts` and `time_base` are kept. Raises `TempolocError` if it cannot be encoded."""
         if frame.pts is not None and frame.time_base:
             gap = 0 if self._before is None else frame.pts - self._before
-            if gap >= LONGEST_GAP:
+            if gap >= 2**31:  # ticks that a frame may be shown
                 long = f"{float(gap * frame.time_base):.0f} s"
                 raise TempolocError(f"{self.path}: MP4 cannot hold {long} between two frames; cut the video there")
             self._before = frame.pts
@@ -296,7 +286,7 @@ class VideoWriter:
         self._whole.__exit__(kind, error, trace)
 
 # %% ../../nbs/15_video/10_files.ipynb #74f790a7
-def exact_rate(fps: float | Fraction) -> Fraction:
+def _exact_rate(fps: float | Fraction) -> Fraction:
     """The fraction that `fps` means: 29.97 is 30000/1001, 23.976 is 24000/1001, 12.5 is 25/2."""
     if isinstance(fps, Fraction):
         return fps
@@ -317,7 +307,7 @@ def encode(
     """
     if (fps is None) == (times is None):
         raise TempolocError(f"{path}: give either fps or times to encode")
-    rate = exact_rate(fps) if fps is not None else Fraction(30)  # with times, only a hint to the rate control
+    rate = _exact_rate(fps) if fps is not None else Fraction(30)  # with times, only a hint to the rate control
     base = 1 / rate if times is None else Fraction(1, 90_000)
     given = iter(frames)
     first = next(given, None)
@@ -339,3 +329,64 @@ def encode(
         if times is not None and next(clock, None) is not None:
             raise TempolocError(f"{path}: more times than the {index + 1} frames")
     return Path(path)
+
+# %% ../../nbs/15_video/10_files.ipynb #715e1494
+@dataclass(frozen=True, slots=True)
+class VideoPart(FrameSource):
+    """`count` frames of the file `video`, `fps` a second, from its PTS `start` (s) on. See `FrameSource`."""
+
+    video: Path
+    start: float
+    count: int
+    fps: float
+
+    def _decoded(self) -> Iterator[tuple[int, VideoFrame, Placement]]:
+        """(index, libav frame, how it is shown) of the part's frames in order."""
+        with open_video(self.video) as (container, stream):
+            base = stream.time_base or Fraction(1, 90_000)
+            stream.codec_context.thread_type = "AUTO"
+            container.seek(max(0, round((self.start - 0.5 / self.fps) / base)), stream=stream)
+            for frame, shown in pictures(self.video, container, stream):
+                if frame.pts is None:
+                    continue
+                place = (float(frame.pts * base) - self.start) * self.fps
+                index = round(place)
+                if index >= self.count:
+                    return
+                if index >= 0 and abs(place - index) <= 0.25:
+                    yield index, frame, shown
+
+    def info(self) -> VideoInfo:
+        """Its size, and times by its rate; see `FrameSource`."""
+        for _, frame, shown in self._decoded():
+            return self._described(frame, shown)
+        raise TempolocError(f"{self.video}: no frame 0 of {self.name} at {self.start:.3f} s")
+
+    def _described(self, first: VideoFrame, shown: Placement) -> VideoInfo:
+        return VideoInfo(
+            path=self.video, width=shown.width, height=shown.height, fps=self.fps, n_frames=self.count,
+            duration=self.count / self.fps, first_pts=self.start, codec="part", pixel_format=first.format.name,
+            variable_rate=False, rotation=shown.rotation, has_audio=False,
+            times=tuple(k / self.fps for k in range(self.count)), mirrored=shown.mirrored,
+        )  # fmt: skip
+
+    def images(self, wanted: Sequence[int]) -> Iterator[Image]:
+        """The frames of these sorted indices; raises `TempolocError` if the file lacks one."""
+        left = list(reversed(wanted))
+        for index, frame, shown in self._decoded():
+            if not left or index > left[-1]:
+                break
+            if index == left[-1]:
+                left.pop()
+                yield upright(frame, self._described(frame, shown))
+        if left:
+            at = self.start + left[-1] / self.fps
+            raise TempolocError(f"{self.video}: no frame {left[-1]} of {self.name} at {at:.3f} s")
+
+    def files(self) -> tuple[Path, ...]:
+        """The video file."""
+        return (self.video,)
+
+    def resolve(self) -> VideoPart:
+        """The same part with absolute paths."""
+        return replace(self, path=self.path.resolve(), video=self.video.resolve())

@@ -24,7 +24,7 @@ from .files import Image
 
 # %% auto #0
 __all__ = ['Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'stamps_of', 'StampStyle', 'stamp_coefficient',
-           'stamp_style', 'stamp_text', 'font_path', 'load_font', 'draw_stamp', 'pair_times', 'stamp']
+           'stamp_style', 'stamp_text', 'load_font', 'draw_stamp', 'pair_times', 'stamp']
 
 # %% ../../nbs/15_video/25_stamp.ipynb #7f55ab74
 Stamps = Literal["none", "frame", "pair"]
@@ -87,14 +87,14 @@ def stamp_text(time: float) -> str:
     return f"{time:.2f}s"
 
 # %% ../../nbs/15_video/25_stamp.ipynb #0187a02d
-def font_path() -> Path:
+def _font_path() -> Path:
     """The font of the stamps: DejaVu Sans Mono, reduced to the characters in `GLYPHS`."""
     return data_dir() / "fonts" / "DejaVuSansMono-digits.ttf"
 
 
 def load_font(size: int) -> ImageFont.FreeTypeFont:
     """The stamps' font at `size` pixels, laid out by Pillow itself: the same in every build, whole-pixel advances."""
-    return ImageFont.truetype(str(font_path()), size, layout_engine=ImageFont.Layout.BASIC)
+    return ImageFont.truetype(str(_font_path()), size, layout_engine=ImageFont.Layout.BASIC)
 
 
 @cache

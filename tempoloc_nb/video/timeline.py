@@ -55,9 +55,9 @@ class Mark:
     note: str = ""
 
 
-def _tick_step(duration: float, most: int = 12) -> float:
-    """Seconds between the ticks of an axis: 1, 2 or 5 times a power of ten, so that there are at most `most`."""
-    least = max(duration, 1e-3) / most
+def _tick_step(duration: float) -> float:
+    """Seconds between the ticks of an axis: 1, 2 or 5 times a power of ten, so that there are at most 12."""
+    least = max(duration, 1e-3) / 12
     power = 10.0 ** math.floor(math.log10(least))
     return next(k * power for k in (1, 2, 5, 10) if k * power >= least - 1e-12)
 

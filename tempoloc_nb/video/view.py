@@ -17,13 +17,10 @@ from .files import Footage, Frames, Image, read
 from .stamp import BASE_BORDER, Stamps, pair_times, stamp, stamp_style
 
 # %% auto #0
-__all__ = ['Content', 'GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs',
-           'clip_inputs', 'pixel_limits']
+__all__ = ['GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'clip_inputs',
+           'pixel_limits']
 
 # %% ../../nbs/15_video/50_view.ipynb #81dcdeb4
-Content = Literal["video", "blank", "shuffled"]
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """How a clip is shown.
@@ -36,14 +33,14 @@ class View:
 
     stamps: Stamps | Literal["empty"] = "frame"
     shift: float = 0.0
-    content: Content = "video"
+    content: Literal["video", "blank", "shuffled"] = "video"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.stamps not in (*get_args(Stamps), "empty"):
-            raise unknown("stamps", self.stamps, (*get_args(Stamps), "empty"))
-        if self.content not in get_args(Content):
-            raise unknown("content", self.content, get_args(Content))
+        stamps, contents = (*get_args(Stamps), "empty"), ("video", "blank", "shuffled")
+        for what, value, known in (("stamps", self.stamps, stamps), ("content", self.content, contents)):
+            if value not in known:
+                raise unknown(what, value, known)
         if not (math.isfinite(self.shift) and self.shift >= 0):
             raise TempolocError(f"stamps are shifted by 0 s or more, not by {self.shift}")
 
@@ -120,9 +117,8 @@ def _even(frames: Frames) -> Frames:
     """`frames` with a last odd one repeated, as the processors do."""
     if len(frames.times) % FRAMES_PER_TOKEN == 0:
         return frames
-    return replace(
-        frames, images=np.concatenate([frames.images, frames.images[-1:]]), times=(*frames.times, frames.times[-1])
-    )
+    images = np.concatenate([frames.images, frames.images[-1:]])
+    return replace(frames, images=images, times=(*frames.times, frames.times[-1]))
 
 
 def _shown(images: Image, view: View) -> Image:
@@ -160,6 +156,5 @@ def clip_inputs(
 def pixel_limits(processor: Any, shown: ClipInputs, total_pixels: int | None) -> dict[str, int]:
     """The processor's `size` for this clip: pixels per frame for Qwen2.5-VL, of the whole video for Qwen3-VL."""
     size = {k: int(v) for k, v in dict(processor.video_processor.size).items() if v is not None}
-    if not is_qwen3(processor):
-        return size | {"longest_edge": shown.budget}
-    return size | {"longest_edge": min(size["longest_edge"], total_pixels or size["longest_edge"])}
+    most = size["longest_edge"]
+    return size | {"longest_edge": min(most, total_pixels or most) if is_qwen3(processor) else shown.budget}

@@ -60,7 +60,7 @@ def test_cached_glyphs_draw_what_pillow_draws(size, text):
     strip = np.zeros((2 * size, width), np.uint8)
     stamps.draw_stamp(strip, text, size)
     whole = Image.new("L", (width, 3 * size))
-    font = ImageFont.truetype(str(stamps.font_path()), size, layout_engine=ImageFont.Layout.BASIC)
+    font = ImageFont.truetype(str(stamps._font_path()), size, layout_engine=ImageFont.Layout.BASIC)
     ImageDraw.Draw(whole).text((0, 0), text, font=font, fill=255)
     ours = Image.fromarray(strip)
     np.testing.assert_array_equal(np.asarray(ours.crop(ours.getbbox())), np.asarray(whole.crop(whole.getbbox())))
