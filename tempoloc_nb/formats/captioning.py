@@ -20,7 +20,7 @@ from ..clips.videos import find_videos, missing_message
 from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_jsonl, read_object, read_text, write_json
-from ..core.locks import sole_writer
+from ..core.files import sole_writer
 from ..engines.http import Client, Patience, RefusedError, UnreachableError, event_loop
 from ..engines.keys import base_url
 from ..engines.protocol import Request, row_seed

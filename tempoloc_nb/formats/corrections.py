@@ -18,7 +18,7 @@ from ..clips.tasks import Event
 from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import is_stream
-from ..core.outputs import check_output
+from ..core.files import check_output
 from .convert import Converted, relative_path
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from tempoloc_nb.core.files import (
     write_json,
     write_jsonl,
 )
-from ..core.outputs import check_output
+from ..core.files import check_output
 from ..sft.sample import after_the_end
 from tempoloc_nb.formats.captions import (
     Action,

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, write_text
-from ..core.outputs import check_folder
+from ..core.files import check_folder
 from ..sft.sample import Sample
 from ..sft.store import dataset_place, read_one_split
 from .convert import Converted

@@ -17,7 +17,7 @@ import numpy as np
 from ..clips.manifest import Benchmark, Clip
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
-from ..core.outputs import check_output
+from ..core.files import check_output
 from tempoloc_nb.formats.gripper_columns import (
     WAY,
     WIDEST,

@@ -15,7 +15,7 @@ from ..clips.manifest import Clip, load_benchmark
 from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import parse_object, read_text, write_jsonl, write_text
-from ..core.outputs import check_output
+from ..core.files import check_output
 from .convert import Converted
 from ..inference.consensus import Combined, combine_trials
 from ..scoring.answers import write_answer

@@ -20,7 +20,7 @@ from .. import __version__
 from ..clips.manifest import Clip
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from ..core.outputs import keep_backup
+from ..core.files import keep_backup
 from tempoloc_nb.formats.hdf5 import (
     control_rate,
     demo_name,

@@ -12,8 +12,8 @@ from typing import Any
 from ..clips.manifest import Clip
 from ..core.errors import TempolocError
 from ..core.files import read_object, write_json, writing
-from ..core.locks import sole_writer
-from ..core.outputs import keep_backup
+from ..core.files import sole_writer
+from ..core.files import keep_backup
 from .lerobot_episodes import read_episodes
 from .lerobot_info import LeRobotInfo
 from .lerobot_rows import REST, Spans, check_spans, span_at

@@ -18,7 +18,7 @@ from ..clips.tasks import Event, Task, check_task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing
-from ..core.outputs import check_folder
+from ..core.files import check_folder
 from .convert import Converted, check_task_name, write_task
 from .lerobot_episodes import Episode, check_video, has_videos, read_episodes
 from .lerobot_info import LeRobotInfo, read_info

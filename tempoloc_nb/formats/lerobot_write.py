@@ -24,7 +24,7 @@ from ..clips.tasks import Task
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, write_json, write_jsonl
 from ..core.optional import import_optional
-from ..core.outputs import check_folder
+from ..core.files import check_folder
 from .convert import Converted
 from .lerobot_sarm import all_stages, write_sarm
 from .lerobot_episodes import Episode, files_of, own_file, parquet, read_episodes

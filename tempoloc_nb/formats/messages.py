@@ -20,8 +20,8 @@ from ..clips.tasks import BoundaryIs, Event
 from ..core.checks import OTHERS, STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, is_stream, read_jsonl, read_object, write_json, write_jsonl
-from ..core.outputs import check_folder
-from ..core.provenance import file_hash
+from ..core.files import check_folder
+from ..core.machine import file_hash
 from ..sft.sample import PLACEHOLDER, Sample, check_question, inside, to_row
 from ..sft.store import dataset_place, read_one_split, save_samples
 from .convert import Converted, check_unique, relative_path

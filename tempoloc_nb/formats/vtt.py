@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from ..core.errors import TempolocError
 from ..core.files import read_text, write_text
-from ..core.outputs import check_output
+from ..core.files import check_output
 from .convert import Converted
 from .corrections import MANIFEST, Proposal, Row, export_proposals, import_rows
 

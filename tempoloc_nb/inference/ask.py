@@ -13,7 +13,7 @@ from ..clips.manifest import Benchmark, read_manifest
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.files import write_jsonl
-from ..core.outputs import check_output
+from ..core.files import check_output
 from ..engines.doctor import require_health
 from ..engines.make import check_backend, make_engine
 from .no_video import BASELINES, TRAINING_MEDIAN, baseline_predictions, prediction_rows

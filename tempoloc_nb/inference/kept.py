@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import writing
-from ..core.locks import sole_writer
+from ..core.files import sole_writer
 from ..engines.protocol import Backend, Request, Response
 from .ledger import Ledger, whole_rows
 from .record import changed_settings, read_record, record_path, write_record

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, is_stream, write_jsonl
-from ..core.locks import sole_writer
-from ..core.outputs import check_output
+from ..core.files import sole_writer
+from ..core.files import check_output
 from .ledger import Keys, errors_path, keyed_rows, read_errors, whole_rows
 from .record import changed_settings, output_file, read_record, record_path, write_record
 

@@ -14,7 +14,7 @@ from typing import Any, overload
 
 from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
-from ..core.provenance import file_hash
+from ..core.machine import file_hash
 from ..engines.protocol import Backend, Request, Response
 from .ledger import Keys
 from ..models.prompts import Form, Prompt

@@ -21,8 +21,8 @@ from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
 from ..core.errors import TempolocError
 from ..core.files import writing
-from ..core.locks import sole_writer
-from ..core.provenance import versions
+from ..core.files import sole_writer
+from ..core.machine import versions
 from ..core.texts import shown
 from ..engines.protocol import Backend, Incomplete, Request, Response
 from .ledger import Ledger

@@ -18,7 +18,7 @@ from ..clips.manifest import Benchmark
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, writing
 from ..core.optional import import_optional
-from ..core.outputs import check_folder
+from ..core.files import check_folder
 from ..core.texts import json_text
 from ..inference.find import Found
 from .desk import TYPES, Desk, file_error, strip_of

@@ -26,8 +26,8 @@ from tqdm import tqdm
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import cores
-from ..core.outputs import check_output
-from ..core.provenance import file_hash
+from ..core.files import check_output
+from ..core.machine import file_hash
 from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
 from tempoloc_nb.video.files import (
     SUFFIXES,

@@ -16,7 +16,7 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.checks import check
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.provenance import file_hash
+from tempoloc_nb.core.machine import file_hash
 from tempoloc_nb.formats.convert import export_dataset, import_dataset
 from tempoloc_nb.formats.messages import MessageLine, export_messages, import_messages, message_row, read_turns
 from tempoloc_nb.sft.sample import Sample, sample_of

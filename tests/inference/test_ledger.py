@@ -25,7 +25,7 @@ from places import HELPERS
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.locks import sole_writer
+from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.inference import ledger
 from tempoloc_nb.inference.ledger import Disk, Keys, Ledger, RowFile, errors_path, read_errors, read_keys
 from tempoloc_nb.inference.run import run_backend

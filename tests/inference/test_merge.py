@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from tempoloc_nb.cli import predictions as cli_predictions
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.locks import sole_writer
+from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.inference import merge as merging
 from tempoloc_nb.inference.ledger import errors_path, read_errors
 from tempoloc_nb.inference.merge import merge
