@@ -34,8 +34,8 @@ from .texts import json_text, shown
 # %% auto #0
 __all__ = ['COMPRESSED', 'UNPACKED', 'WHOLE', 'held', 'sole_writer', 'is_stream', 'sync_folder', 'all_or_nothing',
            'folder_or_nothing', 'restore_folder', 'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml',
-           'whole_lines', 'first_line', 'check_output', 'check_folder', 'keep_backup', 'writing', 'parse_object',
-           'read_text', 'read_object', 'read_jsonl', 'write_jsonl']
+           'whole_lines', 'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl',
+           'write_jsonl', 'check_output', 'check_folder', 'keep_backup']
 
 # %% ../../nbs/10_core/20_files.ipynb #64d06d20
 @contextmanager
@@ -376,6 +376,85 @@ def first_line(error: BaseException) -> str:
     """The first line of an error's message, or its name where it says nothing."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
+# %% ../../nbs/10_core/20_files.ipynb #b2c2bff2
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns an `OSError` into a `TempolocError`: the disk is full, say, or `path` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        at = error.filename2 or error.filename
+        where = "" if at is None or str(at) == str(path) else f" ({at})"
+        raise TempolocError(f"cannot write {path}: {error.strerror or error}{where}") from None
+
+
+_INFINITE = re.compile(r"\d[eE]\+?\d{3}")  # how a number is written that Python may read as infinite
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside its other half
+
+
+def _not_finite(word: str) -> NoReturn:
+    raise TempolocError(f"{word} is not a JSON number")
+
+# %% ../../nbs/10_core/20_files.ipynb #700f42bb
+def parse_object(text: str, where: str) -> dict[str, Any]:
+    """A JSON object; raises `TempolocError` that names `where`."""
+    try:
+        value = json.loads(text, parse_constant=_not_finite)
+        if _INFINITE.search(text):  # JSON's syntax allows what nothing can hold
+            json.dumps(value, allow_nan=False)
+        if _HALF.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise TempolocError(f"{where} is not JSON: {error.msg}, column {error.colno}") from None
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])[1:-1]
+        raise TempolocError(f"{where} holds half of a character, {half}: write the whole, or leave it out") from None
+    except TempolocError as error:
+        raise TempolocError(f"{where} is not JSON: {error}") from None
+    except ValueError:  # a float beyond the largest, or an integer of thousands of digits
+        raise TempolocError(f"{where} is not JSON: a number is too large") from None
+    except RecursionError:
+        raise TempolocError(f"{where} is nested too deep") from None
+    if not isinstance(value, dict):
+        raise TempolocError(f"{where} is not a JSON object: {shown(text.strip()[:40])}")
+    return value
+
+# %% ../../nbs/10_core/20_files.ipynb #fed21dbd
+def read_text(path: Path, what: str, newline: str | None = None) -> str:
+    """A text in UTF-8, or in UTF-16 with its mark, unpacked as `open_packed` does; `newline` is as of `open`.
+
+    Raises `TempolocError`, which says which `what` file cannot be read.
+    """
+    try:
+        with open_packed(path, WHOLE) as source:
+            data = source.read()
+        code = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+        return io.TextIOWrapper(io.BytesIO(data), encoding=code, newline=newline).read()
+    except OSError as error:
+        raise TempolocError(f"cannot read the {what} file {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TempolocError(f"{path} is not UTF-8 text, byte {error.start}: save it as UTF-8") from None
+
+
+def read_object(path: Path, what: str) -> dict[str, Any]:
+    """The JSON object in a file; raises `TempolocError` that names it."""
+    return parse_object(read_text(path, what), str(path))
+
+# %% ../../nbs/10_core/20_files.ipynb #8be65775
+def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dict[str, Any]]]:
+    """("name:line", object) of each line; empty lines are passed over. Raises `TempolocError` naming the line."""
+    path = Path(path)
+    for number, line in enumerate(read_text(path, what).split("\n"), 1):
+        if line.strip():
+            yield f"{path.name}:{number}", parse_object(line, f"{path.name}:{number}")
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = True) -> int:
+    """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+        return sum(file.write(json_text(row) + "\n") > 0 for row in rows)
+
 # %% ../../nbs/10_core/20_files.ipynb #92ff97eb
 def check_output(
     path: Path | str, *, force: bool = False, inputs: Sequence[Path | str | None] = (), beside: Sequence[Path] = ()
@@ -457,82 +536,3 @@ def keep_backup(path: Path) -> Path:
         if not filecmp.cmp(partial, path, shallow=False):
             raise TempolocError(f"the backup of {path.name} differs from it: is the disk full, or the file in use?")
     return backup
-
-# %% ../../nbs/10_core/20_files.ipynb #b2c2bff2
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns an `OSError` into a `TempolocError`: the disk is full, say, or `path` cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        at = error.filename2 or error.filename
-        where = "" if at is None or str(at) == str(path) else f" ({at})"
-        raise TempolocError(f"cannot write {path}: {error.strerror or error}{where}") from None
-
-
-_INFINITE = re.compile(r"\d[eE]\+?\d{3}")  # how a number is written that Python may read as infinite
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside its other half
-
-
-def _not_finite(word: str) -> NoReturn:
-    raise TempolocError(f"{word} is not a JSON number")
-
-# %% ../../nbs/10_core/20_files.ipynb #700f42bb
-def parse_object(text: str, where: str) -> dict[str, Any]:
-    """A JSON object; raises `TempolocError` that names `where`."""
-    try:
-        value = json.loads(text, parse_constant=_not_finite)
-        if _INFINITE.search(text):  # JSON's syntax allows what nothing can hold
-            json.dumps(value, allow_nan=False)
-        if _HALF.search(text):
-            json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        raise TempolocError(f"{where} is not JSON: {error.msg}, column {error.colno}") from None
-    except UnicodeEncodeError as error:
-        half = ascii(error.object[error.start])[1:-1]
-        raise TempolocError(f"{where} holds half of a character, {half}: write the whole, or leave it out") from None
-    except TempolocError as error:
-        raise TempolocError(f"{where} is not JSON: {error}") from None
-    except ValueError:  # a float beyond the largest, or an integer of thousands of digits
-        raise TempolocError(f"{where} is not JSON: a number is too large") from None
-    except RecursionError:
-        raise TempolocError(f"{where} is nested too deep") from None
-    if not isinstance(value, dict):
-        raise TempolocError(f"{where} is not a JSON object: {shown(text.strip()[:40])}")
-    return value
-
-# %% ../../nbs/10_core/20_files.ipynb #fed21dbd
-def read_text(path: Path, what: str, newline: str | None = None) -> str:
-    """A text in UTF-8, or in UTF-16 with its mark, unpacked as `open_packed` does; `newline` is as of `open`.
-
-    Raises `TempolocError`, which says which `what` file cannot be read.
-    """
-    try:
-        with open_packed(path, WHOLE) as source:
-            data = source.read()
-        code = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-        return io.TextIOWrapper(io.BytesIO(data), encoding=code, newline=newline).read()
-    except OSError as error:
-        raise TempolocError(f"cannot read the {what} file {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise TempolocError(f"{path} is not UTF-8 text, byte {error.start}: save it as UTF-8") from None
-
-
-def read_object(path: Path, what: str) -> dict[str, Any]:
-    """The JSON object in a file; raises `TempolocError` that names it."""
-    return parse_object(read_text(path, what), str(path))
-
-# %% ../../nbs/10_core/20_files.ipynb #8be65775
-def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dict[str, Any]]]:
-    """("name:line", object) of each line; empty lines are passed over. Raises `TempolocError` naming the line."""
-    path = Path(path)
-    for number, line in enumerate(read_text(path, what).split("\n"), 1):
-        if line.strip():
-            yield f"{path.name}:{number}", parse_object(line, f"{path.name}:{number}")
-
-
-def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = True) -> int:
-    """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
-        return sum(file.write(json_text(row) + "\n") > 0 for row in rows)
