@@ -20,7 +20,7 @@ from .texts import shown
 if TYPE_CHECKING:  # pydantic takes a moment to import: only who checks pays for it
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-_Kind = TypeVar("_Kind")
+Kind = TypeVar("Kind")
 _MAX_FAULTS = 10
 STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """Set as `__pydantic_config__` of a dataclass that is read from a file."""
@@ -36,7 +36,7 @@ def faults(lines: Sequence[str]) -> TempolocError:
     return TempolocError("\n".join([*lines[:_MAX_FAULTS], *more]))
 
 # %% auto #0
-__all__ = ['STRICT', 'OTHERS', 'TEXTS', 'faults', 'check_json', 'check', 'check_texts', 'read_plain_pickle']
+__all__ = ['Kind', 'STRICT', 'OTHERS', 'TEXTS', 'faults', 'check_json', 'check', 'check_texts', 'read_plain_pickle']
 
 # %% ../../nbs/10_core/15_checks.ipynb #ec65b19d
 @cache
@@ -104,12 +104,12 @@ def _keys(kind: Any, path: Sequence[int | str]) -> tuple[str, ...]:
     return tuple(getattr(table, "model_fields", ()))
 
 # %% ../../nbs/10_core/15_checks.ipynb #6754ea8b
-def check_json(kind: type[_Kind], text: str | bytes, where: str) -> _Kind:
+def check_json(kind: type[Kind], text: str | bytes, where: str) -> Kind:
     """The JSON `text` as a `kind`; raises `TempolocError` with a line for each fault, which names `where`."""
     from pydantic import ValidationError
 
     try:
-        found: _Kind = _adapter(cast(Any, kind)).validate_json(text)
+        found: Kind = _adapter(cast(Any, kind)).validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["type"] == "json_invalid":
@@ -118,7 +118,7 @@ def check_json(kind: type[_Kind], text: str | bytes, where: str) -> _Kind:
     return found
 
 
-def check(kind: type[_Kind], value: Any, where: str) -> _Kind:
+def check(kind: type[Kind], value: Any, where: str) -> Kind:
     """A value of a TOML or JSON file as a `kind`, lists as tuples; raises `TempolocError` as `check_json` does."""
     try:
         text = json.dumps(value)
@@ -127,12 +127,12 @@ def check(kind: type[_Kind], value: Any, where: str) -> _Kind:
     return check_json(kind, text, where)
 
 
-def check_texts(kind: type[_Kind], value: Any, where: str) -> _Kind:
+def check_texts(kind: type[Kind], value: Any, where: str) -> Kind:
     """Tables of texts as a `kind` whose dataclasses are `TEXTS`; raises `TempolocError` as `check_json` does."""
     from pydantic import ValidationError
 
     try:
-        found: _Kind = _adapter(cast(Any, kind)).validate_python(value)
+        found: Kind = _adapter(cast(Any, kind)).validate_python(value)
     except ValidationError as error:
         raise _error(error, kind, where) from None
     return found

@@ -24,6 +24,7 @@ import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NoReturn
@@ -33,9 +34,9 @@ from .texts import json_text, shown
 
 # %% auto #0
 __all__ = ['COMPRESSED', 'UNPACKED', 'WHOLE', 'held', 'sole_writer', 'is_stream', 'sync_folder', 'all_or_nothing',
-           'folder_or_nothing', 'restore_folder', 'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml',
-           'whole_lines', 'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl',
-           'write_jsonl', 'check_output', 'check_folder', 'keep_backup']
+           'folder_or_nothing', 'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml', 'whole_lines',
+           'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl',
+           'check_output', 'check_folder', 'keep_backup']
 
 # %% ../../nbs/10_core/20_files.ipynb #64d06d20
 @contextmanager
@@ -56,9 +57,10 @@ def held(path: Path) -> Iterator[None]:
     except Timeout:
         if not marker.exists():  # some systems say "not there" of what cannot be made
             raise OSError(errno.EACCES, "its folder takes no files", str(path)) from None
-        raise TempolocError(
-            f"{path} is being written by {_owner(marker)}: wait for it or stop it, or write elsewhere"
-        ) from None
+        owner = "another process"
+        with suppress(OSError, UnicodeDecodeError):
+            owner = " ".join(marker.read_text(encoding="utf-8").split()) or owner
+        raise TempolocError(f"{path} is being written by {owner}: wait for it or stop it, or write elsewhere") from None
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
     ours = not isinstance(lock, SoftFileLock)  # on a file system without locks the file is the lock, filelock's own
@@ -72,13 +74,6 @@ def held(path: Path) -> Iterator[None]:
             with suppress(OSError):  # removed while it is held: who has it open sees that it is no longer there
                 marker.unlink()
         lock.release()
-
-# %% ../../nbs/10_core/20_files.ipynb #9d2f35e7
-def _owner(marker: Path) -> str:
-    """Who holds a lock, as its file says."""
-    with suppress(OSError, UnicodeDecodeError):
-        return " ".join(marker.read_text(encoding="utf-8").split()) or "another process"
-    return "another process"
 
 # %% ../../nbs/10_core/20_files.ipynb #ecff757f
 @contextmanager
@@ -237,7 +232,7 @@ def folder_or_nothing(path: Path, *, force: bool = False) -> Iterator[Path]:
     real = Path(os.path.realpath(path))
     partial = real.with_name(real.name + ".part")
     real.parent.mkdir(parents=True, exist_ok=True)
-    restore_folder(real)
+    _restore_folder(real)
     with sole_writer(real):
         shutil.rmtree(partial, ignore_errors=True)
         try:
@@ -248,18 +243,16 @@ def folder_or_nothing(path: Path, *, force: bool = False) -> Iterator[Path]:
             shutil.rmtree(partial, ignore_errors=True)
 
 # %% ../../nbs/10_core/20_files.ipynb #6eba196c
-def _set_aside(real: Path) -> Path:
-    """Where `put_folder` keeps the old folder until the new one has its name."""
-    return real.parent / f"{real.name}.part.old"
+_ASIDE = ".part.old"  # where `put_folder` keeps the old folder until the new one has its name
 
 
-def restore_folder(path: Path) -> None:
+def _restore_folder(path: Path) -> None:
     """Put back the old folder of a `put_folder` that was killed halfway.
 
     Raises `TempolocError` where something else is there by now, and if another process writes the folder.
     """
     real = Path(os.path.realpath(path))
-    old = _set_aside(real)
+    old = real.parent / (real.name + _ASIDE)
     if not old.is_dir():
         return
     with sole_writer(real):
@@ -280,7 +273,7 @@ def put_folder(partial: Path, path: Path, *, force: bool = False) -> None:
     `force` replaces what is there; without it, raises `TempolocError`.
     """
     real = Path(os.path.realpath(path))
-    old = _set_aside(real)
+    old = real.parent / (real.name + _ASIDE)
     for folder, _, names in os.walk(partial):
         for file in (Path(folder, name) for name in names):
             if file.is_file() and not file.is_symlink():
@@ -472,21 +465,14 @@ def check_output(
             raise TempolocError(f"{path} is a folder: give the name of a file as -o")
         _check_place(path)
         files = (path, *beside)
-        for file in files:
-            for source in inputs:
-                if source is not None and _same(file, Path(source)):
+        for file, source in product(files, [Path(p) for p in inputs if p is not None]):
+            with suppress(OSError):  # one of them is not there
+                if file.samefile(source):
                     raise TempolocError(f"{file} would be read and written at once: give another -o")
         for file in () if force else files:
             if file.exists():
                 raise _there_already(file)
     return path
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:  # one of them is not there
-        return False
 
 
 def _check_place(path: Path) -> None:
@@ -513,7 +499,7 @@ def check_folder(
             raise TempolocError(f"{path} is no folder: give the name of a folder as -o")
         _check_place(path)
         real = Path(os.path.realpath(path))
-        restore_folder(real)
+        _restore_folder(real)
         for source in inputs:
             if source is not None and Path(source).exists() and Path(os.path.realpath(source)).is_relative_to(real):
                 raise TempolocError(f"{path} is or holds {source}, which is read: give another -o")

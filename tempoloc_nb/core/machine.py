@@ -89,22 +89,16 @@ def torch_device(device: str | None = None) -> str:
 # %% ../../nbs/10_core/50_machine.ipynb #d6fc6778
 def device_name(kind: str, count: int = 1) -> str:
     """The model of this machine's GPU (`kind` "cuda") or processor, with their number if there are several."""
-    name = _gpu_name() if kind.startswith("cuda") else _processor_name()
+    torch, info = sys.modules.get("torch"), Path("/proc/cpuinfo")
+    if not kind.startswith("cuda"):
+        lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.is_file() else []
+        named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        name = next(named, "") or platform.processor() or platform.machine()
+    elif torch is not None and torch.cuda.is_available():  # it knows the part of a GPU that it was given
+        name = str(torch.cuda.get_device_name())
+    else:
+        name = next((gpu.name for gpu in gpus()), "no GPU")
     return f"{count} × {name}" if count > 1 else name
-
-
-def _gpu_name() -> str:
-    torch = sys.modules.get("torch")  # where it runs, it knows the part of a GPU that it was given
-    if torch is not None and torch.cuda.is_available():
-        return str(torch.cuda.get_device_name())
-    return next((gpu.name for gpu in gpus()), "no GPU")
-
-
-def _processor_name() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.is_file() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, "") or platform.processor() or platform.machine()
 
 # %% ../../nbs/10_core/50_machine.ipynb #a43cf701
 def file_hash(path: Path) -> str:

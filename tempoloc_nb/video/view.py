@@ -17,10 +17,13 @@ from .files import Footage, Frames, Image, read
 from .stamp import BASE_BORDER, Stamps, pair_times, stamp, stamp_style
 
 # %% auto #0
-__all__ = ['GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'clip_inputs',
-           'pixel_limits']
+__all__ = ['Content', 'GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs',
+           'clip_inputs', 'pixel_limits']
 
 # %% ../../nbs/15_video/50_view.ipynb #81dcdeb4
+Content = Literal["video", "blank", "shuffled"]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """How a clip is shown.
@@ -33,14 +36,14 @@ class View:
 
     stamps: Stamps | Literal["empty"] = "frame"
     shift: float = 0.0
-    content: Literal["video", "blank", "shuffled"] = "video"
+    content: Content = "video"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        stamps, contents = (*get_args(Stamps), "empty"), ("video", "blank", "shuffled")
-        for what, value, known in (("stamps", self.stamps, stamps), ("content", self.content, contents)):
-            if value not in known:
-                raise unknown(what, value, known)
+        if self.stamps not in (*get_args(Stamps), "empty"):
+            raise unknown("stamps", self.stamps, (*get_args(Stamps), "empty"))
+        if self.content not in get_args(Content):
+            raise unknown("content", self.content, get_args(Content))
         if not (math.isfinite(self.shift) and self.shift >= 0):
             raise TempolocError(f"stamps are shifted by 0 s or more, not by {self.shift}")
 
