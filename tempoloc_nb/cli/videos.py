@@ -26,7 +26,8 @@ def overlay(
     input_path: Annotated[Path, typer.Option("--input", "-i", help="A video, or a folder of videos.")],
     output_dir: Annotated[Path, option(OUTPUT, "Folder for the stamped videos.", "--output", "-o")],
     model: Annotated[
-        str | None, option(_STAMP, "The model that will read them: its rate, kind and size of stamps; else the recipe's.")
+        str | None,
+        option(_STAMP, "The model that will read them: its rate, kind and size of stamps; else the recipe's."),
     ] = None,
     fps: Annotated[
         float | None, option(_STAMP, "Rate at which the model samples; sets the stamp's size.", check=_POSITIVE)

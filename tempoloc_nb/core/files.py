@@ -247,10 +247,7 @@ _ASIDE = ".part.old"  # where `put_folder` keeps the old folder until the new on
 
 
 def _restore_folder(path: Path) -> None:
-    """Put back the old folder of a `put_folder` that was killed halfway.
-
-    Raises `TempolocError` where something else is there by now, and if another process writes the folder.
-    """
+    """Put back the old folder of a `put_folder` that was killed halfway; `TempolocError` if it cannot be."""
     real = Path(os.path.realpath(path))
     old = real.parent / (real.name + _ASIDE)
     if not old.is_dir():
@@ -268,10 +265,7 @@ def _restore_folder(path: Path) -> None:
 
 # %% ../../nbs/10_core/20_files.ipynb #fcf986cc
 def put_folder(partial: Path, path: Path, *, force: bool = False) -> None:
-    """Give a finished folder, `path` + ".part", its name. Use within `locks.sole_writer`.
-
-    `force` replaces what is there; without it, raises `TempolocError`.
-    """
+    """Give a finished folder, NAME.part, its name, within `sole_writer`; `TempolocError` if taken, without `force`."""
     real = Path(os.path.realpath(path))
     old = real.parent / (real.name + _ASIDE)
     for folder, _, names in os.walk(partial):

@@ -298,10 +298,9 @@ class Desk:
 
     def queue(self) -> dict[str, Any]:
         """A line for each clip, and what holds for all."""
-        review = self.review
+        review, dataset = self.review, self.review.dataset is not None
         lines = [_queue_line(review, review.clip(name)) for name in review.names]
-        return {"clips": lines, "who": review.who, "output": review.output.name,
-                "annotations": review.dataset is not None}  # fmt: skip
+        return {"clips": lines, "who": review.who, "output": review.output.name, "annotations": dataset}
 
     def clip(self, request: Request) -> dict[str, Any]:
         """All of one clip."""

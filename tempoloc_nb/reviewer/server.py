@@ -125,18 +125,10 @@ def _request(data: bytes, size: int) -> dict[str, Any]:
         raise TempolocError(f"the request is not UTF-8 text, byte {error.start}") from None
 
 # %% ../../nbs/80_reviewer/40_server.ipynb #f1da5036
-class _Handler(_Answering):
+class _Gate(_Answering):
+    """Lets in who has the secret, and turns what goes wrong into an answer."""
+
     server: ReviewServer
-
-    def do_GET(self) -> None:
-        """The page, its script, a video or a strip of frames."""
-        self._handle(self._get)
-
-    do_HEAD = do_GET
-
-    def do_POST(self) -> None:
-        """A request of the page, JSON in and out."""
-        self._handle(self._post)
 
     def _handle(self, act: Callable[[str], None]) -> None:
         self.begun = False
@@ -165,6 +157,18 @@ class _Handler(_Answering):
         else:
             return "/".join(rest).rstrip("/")
         return None
+
+# %% ../../nbs/80_reviewer/40_server.ipynb #f1da5037
+class _Handler(_Gate):
+    def do_GET(self) -> None:
+        """The page, its script, a video or a strip of frames."""
+        self._handle(self._get)
+
+    do_HEAD = do_GET
+
+    def do_POST(self) -> None:
+        """A request of the page, JSON in and out."""
+        self._handle(self._post)
 
     def _get(self, path: str) -> None:
         desk = self.server.desk
@@ -222,10 +226,7 @@ class _Handler(_Answering):
 
 # %% ../../nbs/80_reviewer/40_server.ipynb #7ae19835
 class ReviewServer(ThreadingHTTPServer):
-    """Serves one review on loopback; `url` is the address to open, with its secret.
-
-    `port` 0 takes a free one. Raises `TempolocError` if the port is taken.
-    """
+    """Serves one review on loopback under the secret address `url`; raises `TempolocError` if the `port` is taken."""
 
     daemon_threads = True
 

@@ -72,36 +72,21 @@ def _account() -> str:
         return ""
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #22b0d074
-class Review:
-    """Clips, what is known of each, and the manifest `output` that takes corrections.
+class _Corrected:
+    """Clips, and the manifest `output` that takes corrections; `TempolocError` if it holds others, or is theirs."""
 
-    `footage` is each clip's video by clip id, else the clip's own. The review goes on with an `output` that exists; it
-    raises `TempolocError` if that holds other clips or is the manifest. Threads may share a review, and processes may
-    share an `output`.
-    """
-
-    def __init__(
-        self, benchmark: Benchmark, output: Path | str, *, answers: Mapping[str, Answers] | None = None,
-        footage: Mapping[str, Footage] | None = None, signals: Mapping[str, Signal] | None = None, who: str = "",
-        dataset: Path | None = None,
-    ) -> None:  # fmt: skip
-        self.benchmark, self.output, self.who, self.dataset = benchmark, Path(output), who or _account(), dataset
-        self.answers, self.footage, self.signals = answers or {}, footage or {}, signals or {}
+    def __init__(self, benchmark: Benchmark, output: Path | str) -> None:
+        self.benchmark, self.output = benchmark, Path(output)
         self.original = {c.clip: c for c in benchmark.clips}
         self.names = tuple(self.original)
-        self._lock = threading.Lock()
         self._read: tuple[int, int] | None = None
         self._saved: dict[str, Clip] = {}
         self._had_folder = self.output.parent.is_dir()
         check_output(self.output, force=True, inputs=[benchmark.file])
         self.saved()
-        self.baseline = _no_video(benchmark)
 
     def saved(self) -> dict[str, Clip]:
-        """The clips of `output` by id, read again if somebody wrote it.
-
-        Raises `TempolocError` if they are others, and if the file was there and has gone.
-        """
+        """The clips of `output` by id; raises `TempolocError` if they are others, and if the file has gone."""
         try:
             state = self.output.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -118,10 +103,7 @@ class Review:
         return self._saved
 
     def clip(self, name: str) -> Clip:
-        """The clip as it stands, with every event; raises `TempolocError` for an unknown one.
-
-        Events that a person left out are without a boundary.
-        """
+        """The clip as it stands, with events that were left out, too; raises `TempolocError` for an unknown one."""
         if name not in self.original:
             raise TempolocError(f"the review has no clip {name!r}")
         clip, saved = self.original[name], self.saved().get(name)
@@ -130,6 +112,61 @@ class Review:
         left = list(saved.events)
         events = [left.pop(0) if left and left[0].label == label else Event(label) for label in clip.labels]
         return replace(clip, events=tuple(events), extra=saved.extra)
+
+    def _make_folder(self) -> None:
+        """The folder of `output`; one that was there and has gone (a disk that was taken out) is not made again."""
+        folder, source = self.output.parent, self.benchmark.file
+        lost = source is not None and source.parent == folder and not source.exists()
+        if self._had_folder and (lost or not folder.is_dir()):
+            raise TempolocError(f"nothing is saved: {source if lost else folder} has gone. Put it back, and save again")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._had_folder = True
+
+    def _write(self, clip: Clip) -> None:
+        saved, folder = self.saved(), self.output.parent
+        if not saved:
+            copy_tasks(self.benchmark, folder)
+        new = [clip, *(c for name, c in self.original.items() if name not in saved and name != clip.clip)]
+        clips = saved | {c.clip: c for c in moved_clips(new, self.benchmark.root, folder)}
+        write_manifest(self.output, [clips[name] for name in self.names])
+        state = self.output.stat()
+        self._read, self._saved = (state.st_mtime_ns, state.st_size), clips
+
+# %% ../../nbs/80_reviewer/10_session.ipynb #22b0d076
+class Review(_Corrected):
+    """Clips, what is known of each, and the manifest `output` that takes corrections.
+
+    `footage` is each clip's video by clip id, else the clip's own. The review goes on with an `output` that exists.
+    Threads may share a review, and processes may share an `output`.
+    """
+
+    def __init__(
+        self, benchmark: Benchmark, output: Path | str, *, answers: Mapping[str, Answers] | None = None,
+        footage: Mapping[str, Footage] | None = None, signals: Mapping[str, Signal] | None = None, who: str = "",
+        dataset: Path | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(benchmark, output)
+        self.answers, self.footage, self.signals = answers or {}, footage or {}, signals or {}
+        self.who, self.dataset, self.baseline = who or _account(), dataset, _no_video(benchmark)
+        self._lock = threading.Lock()
+
+    def start(self, clip: Clip) -> tuple[str, tuple[float | None, ...]]:
+        """Who proposes the boundaries (s of the source) from which a person begins, and which they are.
+
+        A clip's own boundaries go before the model's: what a person labelled is never replaced unseen.
+        """
+        own = tuple(None if e.boundary is None else e.boundary * clip.label_scale for e in clip.events)
+        answers = self.answers.get(clip.clip)
+        if answers is None or history(clip) or any(t is not None for t in own):
+            return MANIFEST, own
+        combined = answers.combined
+        by = f"{combined.model} at {combined.fps:g} fps, median of {combined.trials}"
+        return by, tuple(None if e.boundary is None else round(e.boundary, 4) for e in combined.events)
+
+    def source(self, clip: Clip) -> Footage | None:
+        """Where the clip's frames are; None where the manifest names no video."""
+        own = None if clip.video is None else clip.video_path(self.benchmark.root)
+        return self.footage.get(clip.clip, own)
 
     def save(self, name: str, revision: int, marks: Sequence[Marked], *, who: str = "", why: str = "") -> Clip:
         """Write one clip as a person leaves it, and return it.
@@ -153,43 +190,6 @@ class Review:
                 why = "; ".join([why, *same] if why else same)
                 self._write(*apply_rows([clip], rows, who=who or self.who, why=why, accept=True).clips)
         return self.clip(name)
-
-    def _make_folder(self) -> None:
-        """The folder of `output`; one that was there and has gone (a disk that was taken out) is not made again."""
-        folder, source = self.output.parent, self.benchmark.file
-        lost = source is not None and source.parent == folder and not source.exists()
-        if self._had_folder and (lost or not folder.is_dir()):
-            raise TempolocError(f"nothing is saved: {source if lost else folder} has gone. Put it back, and save again")
-        folder.mkdir(parents=True, exist_ok=True)
-        self._had_folder = True
-
-    def _write(self, clip: Clip) -> None:
-        saved, folder = self.saved(), self.output.parent
-        if not saved:
-            copy_tasks(self.benchmark, folder)
-        new = [clip, *(c for name, c in self.original.items() if name not in saved and name != clip.clip)]
-        clips = saved | {c.clip: c for c in moved_clips(new, self.benchmark.root, folder)}
-        write_manifest(self.output, [clips[name] for name in self.names])
-        state = self.output.stat()
-        self._read, self._saved = (state.st_mtime_ns, state.st_size), clips
-
-    def start(self, clip: Clip) -> tuple[str, tuple[float | None, ...]]:
-        """Who proposes the boundaries (s of the source) from which a person begins, and which they are.
-
-        A clip's own boundaries go before the model's: what a person labelled is never replaced unseen.
-        """
-        own = tuple(None if e.boundary is None else e.boundary * clip.label_scale for e in clip.events)
-        answers = self.answers.get(clip.clip)
-        if answers is None or history(clip) or any(t is not None for t in own):
-            return MANIFEST, own
-        combined = answers.combined
-        by = f"{combined.model} at {combined.fps:g} fps, median of {combined.trials}"
-        return by, tuple(None if e.boundary is None else round(e.boundary, 4) for e in combined.events)
-
-    def source(self, clip: Clip) -> Footage | None:
-        """Where the clip's frames are; None where the manifest names no video."""
-        own = None if clip.video is None else clip.video_path(self.benchmark.root)
-        return self.footage.get(clip.clip, own)
 
     def __str__(self) -> str:
         done = sum(bool(history(c)) for c in self.saved().values())

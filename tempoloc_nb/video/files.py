@@ -9,12 +9,11 @@ import bisect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain, count, pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import av
@@ -145,10 +144,7 @@ def sample_indices(times: Sequence[float], duration: float, fps: float | None) -
 
 # %% ../../nbs/15_video/10_files.ipynb #3ef7c6db
 def video_frames(path: Path | str, info: VideoInfo, threads: int = 1) -> Iterator[tuple[int, VideoFrame]]:
-    """(index, libav frame) of each frame of the probed video in order, not turned.
-
-    Raises `TempolocError` for damaged data, and where other frames come out than `info` says.
-    """
+    """(index, libav frame) of each frame, not turned; raises `TempolocError` if others come out than were probed."""
     index = -1
     with open_video(path) as (container, stream):
         stream.codec_context.thread_count = threads
@@ -235,9 +231,12 @@ class VideoWriter:
             raise TempolocError(f"{path}: H.264 takes 16384 pixels a side, not {width}×{height}; scale it down")
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._whole = all_or_nothing(self.path, force=force)
-        with self._encoding():
-            self._container = av.open(str(self._whole.__enter__()), "w", format="mp4")
+        with ExitStack() as stack:
+            partial = stack.enter_context(all_or_nothing(self.path, force=force))
+            with self._encoding():
+                self._container = av.open(str(partial), "w", format="mp4")
+            stack.push(self._finish)
+            self._ending = stack.pop_all()  # with the block
         self._container.metadata.update(metadata or {})
         settings: dict[str, str] = {"crf": "23", "preset": "medium", **(options or {})}
         stream: VideoStream = self._container.add_stream("libx264", rate=rate, options=settings)
@@ -257,6 +256,14 @@ class VideoWriter:
             self._before = frame.pts
         self._encode(frame)
 
+    def _finish(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._encode(None)
+        finally:
+            with self._encoding():
+                self._container.close()
+
     def _encode(self, frame: VideoFrame | None) -> None:
         with self._encoding():
             for packet in self.stream.encode(frame):
@@ -272,18 +279,8 @@ class VideoWriter:
     def __enter__(self) -> VideoWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self._encode(None)
-            with self._encoding():
-                self._container.close()
-        except BaseException as failure:
-            self._whole.__exit__(type(failure), failure, failure.__traceback__)
-            raise
-        self._whole.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._ending.__exit__(*error)
 
 # %% ../../nbs/15_video/10_files.ipynb #74f790a7
 def _exact_rate(fps: float | Fraction) -> Fraction:

@@ -73,10 +73,7 @@ def open_video(path: Path | str) -> Iterator[tuple[InputContainer, VideoStream]]
 
 # %% ../../nbs/15_video/05_pictures.ipynb #37463861
 def _turn_of(a: float, b: float, c: float, d: float) -> tuple[bool, int] | None:
-    """(mirrored left to right, degrees counter-clockwise by which it is turned then) of a display matrix.
-
-    None for a matrix that turns by no quarter turn.
-    """
+    """(mirrored, then turned counter-clockwise by so many degrees) of a display matrix; None for no quarter turn."""
     mirrored = a * d - b * c < 0
     x, y = (-a, -b) if mirrored else (a, b)
     if min(abs(x), abs(y)) > 0.001 * max(abs(x), abs(y)) or x == y == 0:
@@ -225,10 +222,7 @@ def _plain(packets: Sequence[_Packet]) -> bool:
 
 
 def packet_times(path: Path, container: InputContainer, stream: VideoStream) -> FrameTimes | None:
-    """The times that the packets of an open file say; None if only decoding can tell.
-
-    Raises `TempolocError` for a file that is cut off or holds no frames.
-    """
+    """The times that the packets say, None if only decoding can; raises `TempolocError` for a file that is cut off."""
     packets, form = _packets(path, container, stream), container.format.name
     places = [p.position for p in packets if p.position is not None]
     if form == _CONTAINERS[0] and not stream.frames and any(after < before for before, after in pairwise(places)):

@@ -32,10 +32,7 @@ Stamps = Literal["none", "frame", "pair"]
 
 
 def stamps_of(word: object) -> Stamps:
-    """The `Stamps` that a file names; "recipe" in datasets of earlier versions is "frame".
-
-    Raises `TempolocError` for another word.
-    """
+    """The `Stamps` that a file names, "recipe" in older ones for "frame"; raises `TempolocError` for another word."""
     known: dict[object, Stamps] = {"recipe": "frame", **{s: s for s in get_args(Stamps)}}
     if not isinstance(word, str) or word not in known:
         raise unknown("stamps", word, get_args(Stamps))

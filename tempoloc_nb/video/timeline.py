@@ -22,20 +22,14 @@ __all__ = ['strip_frames', 'contact_sheet', 'Mark', 'draw_timeline']
 
 # %% ../../nbs/15_video/60_timeline.ipynb #9d212db8
 def strip_frames(path: Footage | str, count: int = 8) -> npt.NDArray[np.uint8]:
-    """At most `count` evenly spaced frames (n, H, W, 3), uint8 RGB, of a video.
-
-    Raises `TempolocError` for a video that cannot be read.
-    """
+    """At most `count` evenly spaced frames (n, H, W, 3), uint8 RGB; raises `TempolocError` if it cannot be read."""
     info = probe(path)
     images = [image for _, image in decode(path, 2 * count / info.duration, info)]
     return np.stack(images[1::2] if len(images) == 2 * count else images[:count])
 
 
 def contact_sheet(frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], height: int = 96) -> Image.Image:
-    """Frames (H, W, 3), uint8 RGB, in one row, each scaled to `height` pixels.
-
-    Raises `TempolocError` if there are none.
-    """
+    """Frames (H, W, 3), uint8 RGB, in a row, each `height` pixels high; raises `TempolocError` if there are none."""
     if len(frames) == 0:
         raise TempolocError("a contact sheet needs at least one frame")
     widths = [round(f.shape[1] * height / f.shape[0]) for f in frames]
