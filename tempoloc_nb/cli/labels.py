@@ -5,9 +5,10 @@
 # %% ../../nbs/90_cli/75_labels.ipynb #f774555f
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -30,12 +31,41 @@ from ..core.errors import TempolocError
 from ..core.files import is_stream
 from ..core.texts import json_text
 
+if TYPE_CHECKING:
+    from tempoloc_nb.labels.rules import GeneratorConfig
+
 _GENERATOR = "What the generator will be told"
 _LIMITS = "Limits beyond which something is reported"
+_ABOVE = number(above=0)
 
 
 # %% auto #0
 __all__ = ['check_labels']
+
+# %% ../../nbs/90_cli/75_labels.ipynb #4338de84
+def _generator_config(
+    signal: Sequence[str], task: str | None, task_spec: Path | None, offset: tuple[int, int] | None
+) -> GeneratorConfig:
+    """What the generator will be told; raises `TempolocError` for two things that say the same."""
+    from tempoloc_nb.clips.tasks import load_task
+    from tempoloc_nb.formats.autodata import read_descriptor
+    from tempoloc_nb.formats.hdf5_rules import read_task_spec
+    from tempoloc_nb.labels.rules import GeneratorConfig
+
+    if task_spec is None:
+        return GeneratorConfig(tuple(signal), (offset,) if offset else (), load_task(task) if task else None)
+    if signal or offset or task:
+        raise TempolocError("--task-spec says signals and offsets: leave out --signal, --offset and --task")
+    if task_spec.suffix.lower() in (".yaml", ".yml"):
+        descriptor = read_descriptor(task_spec)
+        return GeneratorConfig(task=descriptor.task, ranges=descriptor.ranges)
+    return GeneratorConfig(*read_task_spec(task_spec))
+
+
+def _figure_place(figure: Path | None, force: bool) -> Path | None:
+    if figure is not None and is_stream(figure):
+        raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
+    return figure and figure_place(figure, force)
 
 # %% ../../nbs/90_cli/75_labels.ipynb #4338de85
 def check_labels(
@@ -69,41 +99,26 @@ def check_labels(
         float, option(_LIMITS, "Seconds from a signal to the gripper's transition.", check=number(0))
     ] = 0.2,
     outlier: Annotated[
-        float, option(_LIMITS, "Robust standard deviations from the other demonstrations.", check=number(above=0))
+        float, option(_LIMITS, "Robust standard deviations from the other demonstrations.", check=_ABOVE)
     ] = 5.0,
     start_within: Annotated[
-        float, option(_LIMITS, "Metres from where the hand starts in the others.", check=number(above=0))
+        float, option(_LIMITS, "Metres from where the hand starts in the others.", check=_ABOVE)
     ] = 0.45,
-    speed: Annotated[float, option(_LIMITS, "Metres a second: faster is a jump.", check=number(above=0))] = 4.0,
+    speed: Annotated[float, option(_LIMITS, "Metres a second: faster is a jump.", check=_ABOVE)] = 4.0,
     figure: Annotated[Path | None, option(OUTPUT, "Write a picture of all boundaries (.png or .svg).")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check subtask labels before demonstrations are generated from them; exit status 1 if there are errors."""
-    from tempoloc_nb.clips.tasks import load_task
-    from tempoloc_nb.formats.autodata import read_descriptor
-    from tempoloc_nb.formats.hdf5_rules import read_task_spec
+    from tempoloc_nb.inference.signals import read_told
     from tempoloc_nb.labels.check import check_labels as check
     from tempoloc_nb.labels.check import label_figure
-    from tempoloc_nb.labels.rules import GeneratorConfig, LabelLimits
-    from tempoloc_nb.inference.signals import read_told
+    from tempoloc_nb.labels.rules import LabelLimits
 
-    if task_spec is not None and (signal or offset or task):
-        raise TempolocError("--task-spec says signals and offsets: leave out --signal, --offset and --task")
-    config = GeneratorConfig(
-        tuple(signal or ()), (offset,) if offset else (), load_task(task) if task else None,
-        told=read_told(event_kind or ()), skillgen=skillgen,
-    )  # fmt: skip
-    if task_spec is not None and task_spec.suffix.lower() in (".yaml", ".yml"):
-        descriptor = read_descriptor(task_spec)
-        config = replace(config, task=descriptor.task, ranges=descriptor.ranges)
-    elif task_spec is not None:
-        names, offsets = read_task_spec(task_spec)
-        config = replace(config, signals=names, offsets=offsets)
+    config = _generator_config(signal or (), task, task_spec, offset)
+    config = replace(config, told=read_told(event_kind or ()), skillgen=skillgen)
     limits = LabelLimits(gripper_within, outlier, interpolation=interpolation, start_m=start_within, speed=speed)
-    if figure is not None and is_stream(figure):
-        raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
-    place = figure and figure_place(figure, force)
+    place = _figure_place(figure, force)
     checked = check(
         dataset, config, limits, layout=layout, rate=rate, gripper=signals, grippers=gripper or (), inverted=inverted
     )

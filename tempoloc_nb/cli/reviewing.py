@@ -16,6 +16,7 @@ from .options import FIND, OUTPUT, SignalsOption, VideoRootOption, number, optio
 from ..core.errors import TempolocError
 
 _PAGE = "Page"
+_PORT, _ANY = number(0, most=65535), number(0)
 
 # %% auto #0
 __all__ = ['review']
@@ -44,13 +45,9 @@ def review(
     ] = None,
     who: Annotated[str, option(OUTPUT, "Who corrects; this account's name by default.")] = "",
     export: Annotated[Path | None, option(_PAGE, "Write a page that needs no Python to this folder, and end.")] = None,
-    clips: Annotated[
-        int, option(_PAGE, "With --export: so many clips, the least sure first; 0: all.", check=number(0))
-    ] = 0,
+    clips: Annotated[int, option(_PAGE, "With --export: so many clips, the least sure first; 0: all.", check=_ANY)] = 0,
     force: Annotated[bool, option(_PAGE, "With --export: replace an older page.", "--force")] = False,
-    port: Annotated[
-        int, option(_PAGE, "Port on this machine; a free one by default.", check=number(0, most=65535))
-    ] = 0,
+    port: Annotated[int, option(_PAGE, "Port on this machine; a free one by default.", check=_PORT)] = 0,
     open_page: Annotated[bool, option(_PAGE, "Open the page in the browser.", "--open/--no-open")] = True,
 ) -> None:
     """Look at boundaries in a browser, and correct them.
