@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -202,12 +203,9 @@ def _no_video(benchmark: Benchmark) -> dict[str, tuple[float, ...]]:
     for key in benchmark.tasks:
         part = replace(benchmark, tasks={key: benchmark.tasks[key]}, clips=benchmark.of_task(key))
         for row in ("loo-median", "uniform"):
-            try:
-                times = baseline_predictions(part, row)
-            except TempolocError:  # clips without truth, or with different events
-                continue
-            if times:
-                scales = {c.clip: c.label_scale for c in part.clips}
-                guesses |= {name: tuple(t * scales[name] for t in own) for name, own in times.items()}
-                break
+            with suppress(TempolocError):  # clips without truth, or with different events
+                if times := baseline_predictions(part, row):
+                    scales = {c.clip: c.label_scale for c in part.clips}
+                    guesses |= {name: tuple(t * scales[name] for t in own) for name, own in times.items()}
+                    break
     return guesses

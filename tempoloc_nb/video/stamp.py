@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -84,14 +83,13 @@ def stamp_text(time: float) -> str:
     return f"{time:.2f}s"
 
 # %% ../../nbs/15_video/25_stamp.ipynb #0187a02d
-def _font_path() -> Path:
-    """The font of the stamps: DejaVu Sans Mono, reduced to the characters in `GLYPHS`."""
-    return data_dir() / "fonts" / "DejaVuSansMono-digits.ttf"
-
-
 def load_font(size: int) -> ImageFont.FreeTypeFont:
-    """The stamps' font at `size` pixels, laid out by Pillow itself: the same in every build, whole-pixel advances."""
-    return ImageFont.truetype(str(_font_path()), size, layout_engine=ImageFont.Layout.BASIC)
+    """The stamps' font at `size` pixels: DejaVu Sans Mono, reduced to the characters in `GLYPHS`.
+
+    Pillow itself lays it out: the same in every build, whole-pixel advances.
+    """
+    path = data_dir() / "fonts" / "DejaVuSansMono-digits.ttf"
+    return ImageFont.truetype(str(path), size, layout_engine=ImageFont.Layout.BASIC)
 
 
 @cache

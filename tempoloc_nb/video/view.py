@@ -123,15 +123,6 @@ def _even(frames: Frames) -> Frames:
     images = np.concatenate([frames.images, frames.images[-1:]])
     return replace(frames, images=images, times=(*frames.times, frames.times[-1]))
 
-
-def _shown(images: Image, view: View) -> Image:
-    """The pictures that a view shows in place of `images`."""
-    if view.content == "blank":
-        return np.full_like(images, GREY)
-    if view.content == "shuffled":
-        return images[np.random.default_rng(view.seed).permutation(len(images))]
-    return images
-
 # %% ../../nbs/15_video/50_view.ipynb #ad2092a8
 def clip_inputs(
     video: Footage | str, processor: Any, fps: float | None, view: View | None = None, total_pixels: int | None = None
@@ -142,7 +133,11 @@ def clip_inputs(
     """
     view = view or View()
     frames = _even(read(video, fps))
-    images = _shown(frames.images, view)
+    images = frames.images
+    if view.content == "blank":
+        images = np.full_like(images, GREY)
+    elif view.content == "shuffled":
+        images = images[np.random.default_rng(view.seed).permutation(len(images))]
     budget = frame_pixels(processor, len(images), total_pixels)
     if view.stamps != "none":
         _, height, width, _ = images.shape
