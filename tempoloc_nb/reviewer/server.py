@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -104,26 +103,6 @@ class _Answering(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the terminal is for what a person should know."""
 
-# %% ../../nbs/80_reviewer/40_server.ipynb #6ced157e
-def _body_size(headers: Message) -> int:
-    """How many bytes a request says that it has; raises `TempolocError` for what is no such number."""
-    lengths = headers.get_all("Content-Length") or []
-    if len(lengths) != 1 or "Transfer-Encoding" in headers:
-        raise TempolocError("a request needs one Content-Length, and all of it in one piece")
-    if not re.fullmatch(r"\d+", lengths[0].strip(), re.ASCII):
-        raise TempolocError(f"Content-Length is no number of bytes: {shown(lengths[0][:40])}")
-    return int(lengths[0].strip().lstrip("0")[:20] or 0)
-
-
-def _request(data: bytes, size: int) -> dict[str, Any]:
-    """The JSON object of a request; raises `TempolocError` for anything else."""
-    if len(data) < size:
-        raise TempolocError(f"the request was cut off: {len(data)} of its {size} bytes came")
-    try:
-        return parse_object(data.decode("utf-8"), "the request")
-    except UnicodeDecodeError as error:
-        raise TempolocError(f"the request is not UTF-8 text, byte {error.start}") from None
-
 # %% ../../nbs/80_reviewer/40_server.ipynb #f1da5036
 class _Gate(_Answering):
     """Lets in who has the secret, and turns what goes wrong into an answer."""
@@ -158,6 +137,28 @@ class _Gate(_Answering):
             return "/".join(rest).rstrip("/")
         return None
 
+    def _stream(self, path: Path) -> None:
+        """A video, or a range of it."""
+        with path.open("rb") as file:
+            size, header = path.stat().st_size, self.headers.get("Range")
+            part = _byte_range(header, size)
+            if part is None:
+                status, place = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, f"bytes */{size}"
+                return self._send(status, b"", "text/plain", Content_Range=place)
+            first, last = part
+            more = {"Content_Range": f"bytes {first}-{last}/{size}"} if header else {}
+            status, kind = HTTPStatus.PARTIAL_CONTENT if more else HTTPStatus.OK, TYPES[path.suffix.lower()]
+            self._head(status, last - first + 1, kind, Accept_Ranges="bytes", **more)
+            file.seek(first)
+            self.connection.settimeout(_STALL)
+            left = 0 if self.command == "HEAD" else last - first + 1
+            while left and (data := file.read(min(left, 2**16))):
+                self.wfile.write(data)
+                left -= len(data)
+            self.connection.settimeout(_PATIENCE)
+            self.close_connection |= left > 0  # the file has become shorter
+        return None
+
 # %% ../../nbs/80_reviewer/40_server.ipynb #f1da5037
 class _Handler(_Gate):
     def do_GET(self) -> None:
@@ -185,43 +186,36 @@ class _Handler(_Gate):
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
 
-    def _stream(self, path: Path) -> None:
-        """A video, or a range of it."""
-        with path.open("rb") as file:
-            size, header = path.stat().st_size, self.headers.get("Range")
-            part = _byte_range(header, size)
-            if part is None:
-                status, place = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, f"bytes */{size}"
-                return self._send(status, b"", "text/plain", Content_Range=place)
-            first, last = part
-            more = {"Content_Range": f"bytes {first}-{last}/{size}"} if header else {}
-            status, kind = HTTPStatus.PARTIAL_CONTENT if more else HTTPStatus.OK, TYPES[path.suffix.lower()]
-            self._head(status, last - first + 1, kind, Accept_Ranges="bytes", **more)
-            file.seek(first)
-            self.connection.settimeout(_STALL)
-            left = 0 if self.command == "HEAD" else last - first + 1
-            while left and (data := file.read(min(left, 2**16))):
-                self.wfile.write(data)
-                left -= len(data)
-            self.connection.settimeout(_PATIENCE)
-            self.close_connection |= left > 0  # the file has become shorter
-        return None
-
     def _post(self, path: str) -> None:
+        lengths = self.headers.get_all("Content-Length") or []
+        digits = lengths[0].strip() if len(lengths) == 1 else ""
         if path != "ask" or self.headers.get_content_type() != "application/json":
-            return self._refuse(HTTPStatus.NOT_FOUND, "there is no such request: send JSON to ask")
+            self._refuse(HTTPStatus.NOT_FOUND, "there is no such request: send JSON to ask")
+        elif len(lengths) != 1 or "Transfer-Encoding" in self.headers:
+            self._refuse(HTTPStatus.BAD_REQUEST, "a request needs one Content-Length, and all of it in one piece")
+        elif not re.fullmatch(r"\d+", digits, re.ASCII):
+            self._refuse(HTTPStatus.BAD_REQUEST, f"Content-Length is no number of bytes: {shown(lengths[0][:40])}")
+        elif (size := int(digits.lstrip("0")[:20] or 0)) > _MOST:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is longer than {_MOST >> 20} MiB")
+        else:
+            self._answer(size)
+
+    def _answer(self, size: int) -> None:
+        """Read a request of so many bytes, and send its answer."""
         try:
-            size = _body_size(self.headers)
-        except TempolocError as error:
-            return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-        if size > _MOST:
-            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is longer than {_MOST >> 20} MiB")
-        try:
-            answer = self.server.desk.answer(_request(self.rfile.read(size), size))
+            data = self.rfile.read(size)
+            if len(data) < size:
+                raise TempolocError(f"the request was cut off: {len(data)} of its {size} bytes came")
+            request = parse_object(data.decode("utf-8"), "the request")
         except TimeoutError:
-            return self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"the rest of the request did not come in {_PATIENCE:g} s")
+            why = f"the rest of the request did not come in {_PATIENCE:g} s"
+            return self._refuse(HTTPStatus.REQUEST_TIMEOUT, why)
+        except UnicodeDecodeError as error:
+            answer: dict[str, Any] = {"error": f"the request is not UTF-8 text, byte {error.start}"}
         except TempolocError as error:
             answer = {"error": str(error)}
+        else:
+            answer = self.server.desk.answer(request)
         return self._send(HTTPStatus.OK, json_text(answer).encode(), "application/json")
 
 # %% ../../nbs/80_reviewer/40_server.ipynb #7ae19835
