@@ -38,7 +38,7 @@ from ..models.constraints import answer_constraint
 from ..models.prompts import load_prompt
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import SUFFIXES, Footage, FrameSource, VideoInfo, probe, videos_below
-from ..video.timeline import Mark, draw_timeline, strip_frames
+from ..video.view import Mark, draw_timeline, strip_frames
 from ..video.view import View
 
 if TYPE_CHECKING:
