@@ -291,8 +291,7 @@ class Desk:
 
     def footage(self, request: Request) -> Footage:
         """Where its frames are; raises `TempolocError` where the manifest names none."""
-        source = self.review.source(self.review.clip(self.name(request)))
-        if source is None:
+        if (source := self.review.source(self.review.clip(self.name(request)))) is None:
             raise TempolocError("the manifest names no video of this clip")
         return source
 
@@ -312,9 +311,8 @@ class Desk:
         if not isinstance(events, list) or not events or not isinstance(revision, int) or isinstance(revision, bool):
             raise TempolocError("a save needs events and a revision")
         marks = [_mark(event, place) for place, event in enumerate(events, 1)]
-        who, why = _text_of(request, "who"), _text_of(request, "why")
         try:
-            self.review.save(name, revision, marks, who=who, why=why)
+            self.review.save(name, revision, marks, who=_text_of(request, "who"), why=_text_of(request, "why"))
         except Conflict as error:
             return {"conflict": str(error), "now": self.clip(request)}
         return {"now": self.clip(request), "line": _queue_line(self.review, self.review.clip(name))}

@@ -19,6 +19,7 @@ from typing import Any
 import av
 import numpy as np
 import numpy.typing as npt
+from av.container import OutputContainer
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -213,8 +214,36 @@ def read(path: Footage | str, fps: float | None = None) -> Frames:
     reached = len(times) / info.duration
     return Frames(np.stack(images), times, min(fps or reached, reached))
 
+# %% ../../nbs/15_video/10_files.ipynb #3da0bebd
+class _Mp4:
+    """The encoder behind a `VideoWriter`."""
+
+    path: Path
+    stream: VideoStream
+    _container: OutputContainer
+
+    def _finish(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._encode(None)
+        finally:
+            with self._encoding():
+                self._container.close()
+
+    def _encode(self, frame: VideoFrame | None) -> None:
+        with self._encoding():
+            for packet in self.stream.encode(frame):
+                self._container.mux(packet)
+
+    @contextmanager
+    def _encoding(self) -> Iterator[None]:
+        try:
+            yield
+        except av.error.FFmpegError as error:
+            raise TempolocError(f"{self.path}: cannot be encoded as H.264 in MP4 ({error.strerror})") from error
+
 # %% ../../nbs/15_video/10_files.ipynb #3da0bebe
-class VideoWriter:
+class VideoWriter(_Mp4):
     """Write H.264 frames to `path`, which appears when the `with` block ends well and not before (`all_or_nothing`).
 
     `width` and `height` (pixels) must be even; `time_base` is the unit of the frames' `pts`. `options`
@@ -255,26 +284,6 @@ class VideoWriter:
                 raise TempolocError(f"{self.path}: MP4 cannot hold {long} between two frames; cut the video there")
             self._before = frame.pts
         self._encode(frame)
-
-    def _finish(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._encode(None)
-        finally:
-            with self._encoding():
-                self._container.close()
-
-    def _encode(self, frame: VideoFrame | None) -> None:
-        with self._encoding():
-            for packet in self.stream.encode(frame):
-                self._container.mux(packet)
-
-    @contextmanager
-    def _encoding(self) -> Iterator[None]:
-        try:
-            yield
-        except av.error.FFmpegError as error:
-            raise TempolocError(f"{self.path}: cannot be encoded as H.264 in MP4 ({error.strerror})") from error
 
     def __enter__(self) -> VideoWriter:
         return self
