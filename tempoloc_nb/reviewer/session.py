@@ -135,10 +135,9 @@ class _Corrected:
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #22b0d076
 class Review(_Corrected):
-    """Clips, what is known of each, and the manifest `output` that takes corrections.
+    """Clips, what is known of each, and the manifest `output` that takes corrections, or goes on if it is there.
 
-    `footage` is each clip's video by clip id, else the clip's own. The review goes on with an `output` that exists.
-    Threads may share a review, and processes may share an `output`.
+    `footage` is each clip's video by clip id, else the clip's own. Threads may share it, processes its `output`.
     """
 
     def __init__(
@@ -185,10 +184,9 @@ class Review(_Corrected):
                 by, before = self.start(clip)
                 pairs = list(zip(marks, before, strict=False))
                 same = [f"{m.label}: {m.why}" for m, old in pairs if m.boundary == old and m.why]
-                rows = [
-                    Row(f"event {i}", name, m.label, m.boundary, old, by, m.why) for i, (m, old) in enumerate(pairs, 1)
-                ]
                 why = "; ".join([why, *same] if why else same)
+                rows = [Row(f"event {i}", name, m.label, m.boundary, old, by, m.why)
+                        for i, (m, old) in enumerate(pairs, 1)]  # fmt: skip
                 self._write(*apply_rows([clip], rows, who=who or self.who, why=why, accept=True).clips)
         return self.clip(name)
 
