@@ -42,8 +42,7 @@ from jobs import Desk, Job, length
 
 from tempoloc_nb.clips.manifest import load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.files import folder_or_nothing, write_json
-from tempoloc_nb.core.locks import sole_writer
+from tempoloc_nb.core.files import folder_or_nothing, sole_writer, write_json
 from tempoloc_nb.core.machine import cores, gpu_count
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.lab.sim.families import ClipFamily, families

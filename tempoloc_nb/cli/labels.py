@@ -5,8 +5,10 @@
 # %% ../../nbs/90_cli/75_labels.ipynb #f774555f
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,12 +30,40 @@ from ..core.files import is_stream
 from ..core.texts import json_text
 from ..formats.gripper import Reading
 
-GENERATOR = "What the generator will be told"
-LIMITS = "Limits beyond which something is reported"
-TRIALS = "Trials"
+if TYPE_CHECKING:
+    from tempoloc_nb.labels.rules import GeneratorConfig
+
+_GENERATOR = "What the generator will be told"
+_LIMITS = "Limits beyond which something is reported"
+_ABOVE = number(above=0)
+
 
 # %% auto #0
-__all__ = ['GENERATOR', 'LIMITS', 'TRIALS', 'check_labels']
+__all__ = ['check_labels']
+
+# %% ../../nbs/90_cli/75_labels.ipynb #4338de84
+def _generator_config(
+    signal: Sequence[str], task: str | None, task_spec: Path | None, offset: tuple[int, int] | None
+) -> GeneratorConfig:
+    """What the generator will be told; raises `TempolocError` for two things that say the same."""
+    from tempoloc_nb.clips.tasks import load_task
+    from tempoloc_nb.formats.hdf5_rules import read_descriptor, read_task_spec
+    from tempoloc_nb.labels.rules import GeneratorConfig
+
+    if task_spec is None:
+        return GeneratorConfig(tuple(signal), (offset,) if offset else (), load_task(task) if task else None)
+    if signal or offset or task:
+        raise TempolocError("--task-spec says signals and offsets: leave out --signal, --offset and --task")
+    if task_spec.suffix.lower() in (".yaml", ".yml"):
+        descriptor = read_descriptor(task_spec)
+        return GeneratorConfig(task=descriptor.task, ranges=descriptor.ranges)
+    return GeneratorConfig(*read_task_spec(task_spec))
+
+
+def _figure_place(figure: Path | None, force: bool) -> Path | None:
+    if figure is not None and is_stream(figure):
+        raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
+    return figure and figure_place(figure, force)
 
 # %% ../../nbs/90_cli/75_labels.ipynb #4338de85
 @with_options(Reading)
@@ -43,70 +73,55 @@ def check_labels(
     ],
     signal: Annotated[
         list[str] | None,
-        option(GENERATOR, "Termination signal, in order; repeatable. Those of the file, in time, by default."),
+        option(_GENERATOR, "Termination signal, in order; repeatable. Those of the file, in time, by default."),
     ] = None,
-    task: Annotated[str | None, option(GENERATOR, "Task (name or TOML file) whose subtasks these are.")] = None,
+    task: Annotated[str | None, option(_GENERATOR, "Task (name or TOML file) whose subtasks these are.")] = None,
     task_spec: Annotated[
-        Path | None, option(GENERATOR, "MimicGen's JSON, or AutoData's YAML: signals and offsets.")
+        Path | None, option(_GENERATOR, "MimicGen's JSON, or AutoData's YAML: signals and offsets.")
     ] = None,
     offset: Annotated[
-        tuple[int, int] | None, option(GENERATOR, "Range of offsets (steps) of every signal; 0 0 by default.")
+        tuple[int, int] | None, option(_GENERATOR, "Range of offsets (steps) of every signal; 0 0 by default.")
     ] = None,
     interpolation: Annotated[
-        int, option(GENERATOR, "Steps that are interpolated before each subtask.", check=number(0, most=10_000))
+        int, option(_GENERATOR, "Steps that are interpolated before each subtask.", check=number(0, most=10_000))
     ] = 5,
-    skillgen: Annotated[bool, option(GENERATOR, "SkillGen: start signals are needed, too.", "--skillgen")] = False,
+    skillgen: Annotated[bool, option(_GENERATOR, "SkillGen: start signals are needed, too.", "--skillgen")] = False,
     layout: Annotated[
-        Literal["mimicgen", "isaaclab"] | None, option(GENERATOR, "Layout, where the file does not show it.")
+        Literal["mimicgen", "isaaclab"] | None, option(_GENERATOR, "Layout, where the file does not show it.")
     ] = None,
     signals: SignalsOption = None,
     event_kind: EventKindOption = None,
     gripper_within: Annotated[
-        float, option(LIMITS, "Seconds from a signal to the gripper's transition.", check=number(0))
+        float, option(_LIMITS, "Seconds from a signal to the gripper's transition.", check=number(0))
     ] = 0.2,
     outlier: Annotated[
-        float, option(LIMITS, "Robust standard deviations from the other demonstrations.", check=number(above=0))
+        float, option(_LIMITS, "Robust standard deviations from the other demonstrations.", check=_ABOVE)
     ] = 5.0,
     start_within: Annotated[
-        float, option(LIMITS, "Metres from where the hand starts in the others.", check=number(above=0))
+        float, option(_LIMITS, "Metres from where the hand starts in the others.", check=_ABOVE)
     ] = 0.45,
-    speed: Annotated[float, option(LIMITS, "Metres a second: faster is a jump.", check=number(above=0))] = 4.0,
+    speed: Annotated[float, option(_LIMITS, "Metres a second: faster is a jump.", check=_ABOVE)] = 4.0,
     figure: Annotated[Path | None, option(OUTPUT, "Write a picture of all boundaries (.png or .svg).")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
     **given: Any,
 ) -> None:
     """Check subtask labels before demonstrations are generated from them; exit status 1 if there are errors."""
-    from tempoloc_nb.clips.tasks import load_task
-    from tempoloc_nb.formats.hdf5_rules import read_descriptor
-    from tempoloc_nb.formats.hdf5_rules import Offsets, read_task_spec
-    from tempoloc_nb.labels.check import check_labels as check
-    from tempoloc_nb.labels.rules import LabelLimits
     from tempoloc_nb.inference.signals import read_told
+    from tempoloc_nb.labels.check import check_labels as check
+    from tempoloc_nb.labels.check import label_figure
+    from tempoloc_nb.labels.rules import LabelLimits
 
-    if task_spec is not None and (signal or offset or task):
-        raise TempolocError("--task-spec says signals and offsets: leave out --signal, --offset and --task")
-    names, said, ranges = tuple(signal or ()), load_task(task) if task else None, None
-    offsets: Offsets | None = offset and (offset,)
-    if task_spec is not None and task_spec.suffix.lower() in (".yaml", ".yml"):
-        descriptor = read_descriptor(task_spec)
-        said, ranges = descriptor.task, descriptor.ranges
-    elif task_spec is not None:
-        names, offsets = read_task_spec(task_spec)
+    config = _generator_config(signal or (), task, task_spec, offset)
+    config = replace(config, told=read_told(event_kind or ()), skillgen=skillgen)
     limits = LabelLimits(gripper_within, outlier, interpolation=interpolation, start_m=start_within, speed=speed)
-    if figure is not None and is_stream(figure):
-        raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
-    place = figure and figure_place(figure, force)
-    report = check(
-        dataset, signals=names, offsets=offsets, layout=layout, task=said, rate=given.get("rate"),
-        gripper=signals, grippers=given.get("gripper", ()), inverted=given.get("inverted", False),
-        told=read_told(event_kind or ()), skillgen=skillgen,
-        ranges=ranges, limits=limits,
-    )  # fmt: skip
-    say(json_text(report.as_json(), 2) if as_json else "\n".join(report.lines))
+    place = _figure_place(figure, force)
+    checked = check(
+        dataset, config, limits, layout=layout, rate=given.get("rate"), gripper=signals,
+        grippers=given.get("gripper", ()), inverted=given.get("inverted", False),
+    )
+    say(json_text(checked.report.to_dict(), 2) if as_json else str(checked))
     if place:
-        from tempoloc_nb.labels.figure import label_figure
-
-        write_figure(label_figure(report), place, force)
-    if report.errors:
+        write_figure(label_figure(checked), place, force)
+    if checked.report.errors:
         raise typer.Exit(1)

@@ -18,7 +18,7 @@ import typer
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, is_stream, writing
 from ..core.options import Option, options_of
-from ..core.outputs import check_output
+from ..core.files import check_output
 from ..core.texts import json_text, shown
 
 if TYPE_CHECKING:

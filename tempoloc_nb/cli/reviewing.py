@@ -15,10 +15,11 @@ import typer
 from .options import FIND, OUTPUT, SignalsOption, VideoRootOption, number, option, say, tell
 from ..core.errors import TempolocError
 
-PAGE = "Page"
+_PAGE = "Page"
+_PORT, _ANY = number(0, most=65535), number(0)
 
 # %% auto #0
-__all__ = ['PAGE', 'review']
+__all__ = ['review']
 
 # %% ../../nbs/90_cli/55_reviewing.ipynb #ab3b5af4
 def review(
@@ -43,13 +44,11 @@ def review(
         Path | None, option(OUTPUT, "Manifest that takes the corrections; reviewed.jsonl by default.", "--output", "-o")
     ] = None,
     who: Annotated[str, option(OUTPUT, "Who corrects; this account's name by default.")] = "",
-    export: Annotated[Path | None, option(PAGE, "Write a page that needs no Python to this folder, and end.")] = None,
-    clips: Annotated[
-        int, option(PAGE, "With --export: so many clips, the least sure first; 0: all.", check=number(0))
-    ] = 0,
-    force: Annotated[bool, option(PAGE, "With --export: replace an older page.", "--force")] = False,
-    port: Annotated[int, option(PAGE, "Port on this machine; a free one by default.", check=number(0, most=65535))] = 0,
-    open_page: Annotated[bool, option(PAGE, "Open the page in the browser.", "--open/--no-open")] = True,
+    export: Annotated[Path | None, option(_PAGE, "Write a page that needs no Python to this folder, and end.")] = None,
+    clips: Annotated[int, option(_PAGE, "With --export: so many clips, the least sure first; 0: all.", check=_ANY)] = 0,
+    force: Annotated[bool, option(_PAGE, "With --export: replace an older page.", "--force")] = False,
+    port: Annotated[int, option(_PAGE, "Port on this machine; a free one by default.", check=_PORT)] = 0,
+    open_page: Annotated[bool, option(_PAGE, "Open the page in the browser.", "--open/--no-open")] = True,
 ) -> None:
     """Look at boundaries in a browser, and correct them.
 
@@ -65,7 +64,7 @@ def review(
         choice=Choice(tuple(episode or ()), camera),
     )  # fmt: skip
     if export is not None:
-        from tempoloc_nb.reviewer.export import write_page
+        from tempoloc_nb.reviewer.widget import write_page
 
         say(write_page(opened, export, most=clips, force=force))
         return

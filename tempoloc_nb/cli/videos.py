@@ -14,11 +14,12 @@ import typer
 from .options import OUTPUT, WorkersOption, number, option, say, tell
 from ..core.settings import settings
 
-STAMP = "Stamp"
-VIDEO = "Video"
+_STAMP = "Stamp"
+_VIDEO = "Video"
+_POSITIVE = number(above=0)
 
 # %% auto #0
-__all__ = ['STAMP', 'VIDEO', 'overlay']
+__all__ = ['overlay']
 
 # %% ../../nbs/90_cli/50_videos.ipynb #361eb42f
 def overlay(
@@ -26,30 +27,24 @@ def overlay(
     output_dir: Annotated[Path, option(OUTPUT, "Folder for the stamped videos.", "--output", "-o")],
     model: Annotated[
         str | None,
-        option(STAMP, "The model that will read them: its rate, kind and size of stamps; else the recipe's."),
+        option(_STAMP, "The model that will read them: its rate, kind and size of stamps; else the recipe's."),
     ] = None,
     fps: Annotated[
-        float | None,
-        option(STAMP, "Rate at which the model samples; sets the stamp's size.", check=number(above=0)),
+        float | None, option(_STAMP, "Rate at which the model samples; sets the stamp's size.", check=_POSITIVE)
     ] = None,
     pairs: Annotated[
-        bool | None, option(STAMP, "One stamp for both frames of a sampled pair.", "--pairs/--no-pairs")
+        bool | None, option(_STAMP, "One stamp for both frames of a sampled pair.", "--pairs/--no-pairs")
     ] = None,
     assume_fps: Annotated[
         float | None,
-        option(STAMP, "Stamp frame number / this rate, not the true time; 30 is the recipe's.", check=number(above=0)),
+        option(_STAMP, "Stamp frame number / this rate, not the true time; 30 is the recipe's.", check=_POSITIVE),
     ] = None,
     coefficient: Annotated[
         float | None,
-        option(
-            STAMP, "Size of the stamp, times 28 and 20 pixels; by default it follows the budget.", check=number(above=0)
-        ),
+        option(_STAMP, "Size of the stamp, times 28 and 20 pixels; by default it follows the budget.", check=_POSITIVE),
     ] = None,
-    crf: Annotated[
-        int,
-        option(VIDEO, "Quality of H.264, 0 to 51; lower is better.", check=number(0, most=51)),
-    ] = 23,
-    preset: Annotated[str, option(VIDEO, "Preset of x264.")] = "medium",
+    crf: Annotated[int, option(_VIDEO, "Quality of H.264, 0 to 51; lower is better.", check=number(0, most=51))] = 23,
+    preset: Annotated[str, option(_VIDEO, "Preset of x264.")] = "medium",
     workers: WorkersOption = None,
     force: Annotated[
         bool, option(OUTPUT, "Replace what is there already, even what is up to date.", "--force")

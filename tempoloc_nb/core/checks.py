@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import io
 import json
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_args, get_type_hints
 
 from .errors import TempolocError
 from .texts import shown
@@ -19,7 +21,7 @@ if TYPE_CHECKING:  # pydantic takes a moment to import: only who checks pays for
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 Kind = TypeVar("Kind")
-MAX_FAULTS = 10
+_MAX_FAULTS = 10
 STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """Set as `__pydantic_config__` of a dataclass that is read from a file."""
 OTHERS: ConfigDict = {**STRICT, "extra": "ignore"}
@@ -29,12 +31,12 @@ TEXTS: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
 
 
 def faults(lines: Sequence[str]) -> TempolocError:
-    """One error of many `lines`, a fault each; beyond `MAX_FAULTS` they are counted."""
-    more = [f"and {len(lines) - MAX_FAULTS} more faults"] if len(lines) > MAX_FAULTS else []
-    return TempolocError("\n".join([*lines[:MAX_FAULTS], *more]))
+    """One error of many `lines`, a fault each; beyond `_MAX_FAULTS` they are counted."""
+    more = [f"and {len(lines) - _MAX_FAULTS} more faults"] if len(lines) > _MAX_FAULTS else []
+    return TempolocError("\n".join([*lines[:_MAX_FAULTS], *more]))
 
 # %% auto #0
-__all__ = ['Kind', 'MAX_FAULTS', 'STRICT', 'OTHERS', 'TEXTS', 'faults', 'check_json', 'check', 'check_texts']
+__all__ = ['Kind', 'STRICT', 'OTHERS', 'TEXTS', 'faults', 'check_json', 'check', 'check_texts', 'read_plain_pickle']
 
 # %% ../../nbs/10_core/15_checks.ipynb #ec65b19d
 @cache
@@ -136,3 +138,89 @@ def check_texts(kind: type[Kind], value: Any, where: str) -> Kind:
     except ValidationError as error:
         raise _error(error, kind, where) from None
     return found
+
+# %% ../../nbs/10_core/15_checks.ipynb #8146816e
+_MAX_BYTES, _MAX_OPCODES = 64 * 2**20, 2_000_000
+_MAX_EXPANDED = 256 * 2**20  # items and characters of a value, each counted once for every place in which it stands
+
+
+def _unpickle(data: bytes) -> Any:
+    """The value in a pickle; raises for one that asks for a class or a function, or that would fill the memory."""
+    import pickle
+    import pickletools
+
+    class Plain(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> NoReturn:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(data), 1):
+        if count > _MAX_OPCODES:
+            raise ValueError(f"it has more than {_MAX_OPCODES} opcodes")
+        if opcode.name.endswith("PUT") and isinstance(argument, int) and argument > count:
+            raise ValueError(f"it notes value {argument} after {count} opcodes")
+    return Plain(io.BytesIO(data)).load()
+
+# %% ../../nbs/10_core/15_checks.ipynb #9a1f03c2
+def _parts(item: Any) -> tuple[Any, ...]:
+    """What a container holds; raises `ValueError` for what is neither a plain container nor a plain value."""
+    if isinstance(item, dict):
+        if not all(isinstance(key, str | bytes | int | float) for key in item):
+            raise ValueError("a dictionary has odd keys")
+        return (*item, *item.values())
+    if isinstance(item, list | tuple):
+        return tuple(item)
+    if isinstance(item, str | bytes | int | float | None):
+        return ()
+    raise ValueError(f"it holds a {type(item).__name__}")
+
+# %% ../../nbs/10_core/15_checks.ipynb #d7f59a20
+def _check_value(value: Any) -> None:
+    """Raise `ValueError` for what is not plain, for what holds itself, and for what unfolds beyond the limit.
+
+    Each container is measured once, after all that it holds: a small file may name one list in very many places.
+    """
+    sizes: dict[int, int] = {}  # of containers by identity; negative while what one holds is measured
+
+    def size(part: Any) -> int:
+        return 1 + (len(part) if isinstance(part, str | bytes) else sizes.get(id(part), 0))
+
+    left = [(value, False)]
+    while left:
+        item, measured = left.pop()
+        parts = _parts(item)
+        if not isinstance(item, dict | list | tuple):
+            continue
+        if measured:
+            sizes[id(item)] = sum(map(size, parts))
+        elif id(item) not in sizes:
+            sizes[id(item)] = -1
+            left += [(item, True), *((part, False) for part in parts)]
+        elif sizes[id(item)] < 0:
+            raise ValueError("it holds itself")
+    if size(value) > _MAX_EXPANDED:
+        raise ValueError(f"it unfolds to more than {_MAX_EXPANDED} items and characters")
+
+# %% ../../nbs/10_core/15_checks.ipynb #83001061
+def read_plain_pickle(path: str | Path) -> Any:
+    """The value in a pickle of lists, tuples, dictionaries, texts and numbers.
+
+    Raises `TempolocError` for a file that cannot be read, holds anything else, or is damaged or too large.
+    """
+    from tempoloc_nb.core.files import first_line
+
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise TempolocError(f"{path.name} has {size} bytes, more than the {_MAX_BYTES} that are read")
+        value = _unpickle(path.read_bytes())
+        _check_value(value)
+    except OSError as error:
+        raise TempolocError(f"cannot read {path.name}: {error.strerror}") from None
+    except TempolocError:
+        raise
+    except Exception as error:  # a damaged pickle ends in errors of many kinds
+        raise TempolocError(
+            f"{path.name} is not read: {first_line(error)}; only lists, dictionaries, texts and numbers are"
+        ) from None
+    return value

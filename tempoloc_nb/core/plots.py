@@ -62,10 +62,7 @@ def house_style() -> Iterator[None]:
 
 # %% ../../nbs/10_core/40_plots.ipynb #2940d129
 def plain_log(axes: Any, which: str = "y", at: tuple[int, ...] = (1, 2, 5)) -> None:
-    """Make an axis (`which`: "x" or "y") of matplotlib's `axes` logarithmic, with plain numbers at 1, 2 and 5.
-
-    `at` says where else: (1, 3) for a long axis.
-    """
+    """Make an axis ("x" or "y") of matplotlib's `axes` logarithmic, with plain numbers `at` these multiples of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set(**{f"{which}scale": "log"})

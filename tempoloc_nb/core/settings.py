@@ -18,12 +18,11 @@ from .errors import TempolocError, unknown
 from .files import first_line, read_text
 
 # %% auto #0
-__all__ = ['Paths', 'StudyDefaults', 'Scoring', 'Pixels', 'Profile', 'Settings', 'load_settings', 'settings_path', 'settings',
-           'data_dir']
+__all__ = ['Scoring', 'Profile', 'Settings', 'load_settings', 'settings_path', 'settings', 'data_dir']
 
 # %% ../../nbs/10_core/10_settings.ipynb #f870d63e
 @dataclass(frozen=True, slots=True)
-class Paths:
+class _Paths:
     """Where the study reads and writes, absolute."""
 
     __pydantic_config__: ClassVar = TEXTS
@@ -39,7 +38,7 @@ class Paths:
 
 # %% ../../nbs/10_core/10_settings.ipynb #0993606e
 @dataclass(frozen=True, slots=True)
-class StudyDefaults:
+class _StudyDefaults:
     """What the studies share; `fps_grid` and `fps` are sampling rates in frames per second."""
 
     __pydantic_config__: ClassVar = TEXTS
@@ -62,7 +61,7 @@ class Scoring:
 
 # %% ../../nbs/10_core/10_settings.ipynb #12e5ffab
 @dataclass(frozen=True, slots=True)
-class Pixels:
+class _Pixels:
     """The pixel budget a video may use, in pixels over all its frames."""
 
     __pydantic_config__: ClassVar = TEXTS
@@ -87,10 +86,10 @@ class Settings:
 
     __pydantic_config__: ClassVar = TEXTS
     root: Path
-    paths: Paths
-    study: StudyDefaults
+    paths: _Paths
+    study: _StudyDefaults
     scoring: Scoring
-    pixels: Pixels
+    pixels: _Pixels
     profiles: dict[str, Profile]
 
     def profile(self, name: str) -> Profile:
@@ -119,11 +118,11 @@ def load_settings(path: str | Path) -> Settings:
             tables[name][key] = tables[name][key].split(",")
     root = path.resolve().parent
     found = check_texts(Settings, {"root": str(root), "profiles": profiles, **tables}, path.name)
-    places = {f.name: (root / getattr(found.paths, f.name)).resolve() for f in fields(Paths)}
-    return replace(found, paths=Paths(**places))
+    places = {f.name: (root / getattr(found.paths, f.name)).resolve() for f in fields(_Paths)}
+    return replace(found, paths=_Paths(**places))
 
 
-_SECTIONS: dict[str, Any] = {"study": StudyDefaults, "scoring": Scoring}
+_SECTIONS: dict[str, Any] = {"study": _StudyDefaults, "scoring": Scoring}
 _LISTS = [(name, f.name) for name, kind in _SECTIONS.items() for f in fields(kind) if str(f.type).startswith("tuple")]
 
 # %% ../../nbs/10_core/10_settings.ipynb #880b5612

@@ -27,9 +27,6 @@ def well_formed(text: str) -> str:
 
 # %% ../../nbs/10_core/22_texts.ipynb #d0a9fbdd
 def json_text(value: Any, indent: int | None = None, **options: Any) -> str:
-    """A value as JSON in readable characters; those that `shown` escapes are escaped here as well, and come back.
-
-    `options` are further ones of `json.dumps`.
-    """
+    """A value as JSON in readable characters; those that `shown` escapes come back. `options` are of `json.dumps`."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, **options)
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import TempolocError
-from ..core.provenance import versions
+from ..core.machine import versions
 from .findings import Examination, Finding, Verdict, with_causes
 from .known_clip import Wanted, write_clip
 from .protocol import Backend, Request, Response

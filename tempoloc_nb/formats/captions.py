@@ -23,8 +23,8 @@ from ..clips.videos import find_videos, first_names, missing_message
 from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, folder_or_nothing, read_jsonl, read_object, read_text, write_json
-from ..core.locks import sole_writer
-from ..core.outputs import keep_backup
+from ..core.files import sole_writer
+from ..core.files import keep_backup
 from ..engines.http import Client, Patience, RefusedError, UnreachableError, event_loop
 from ..engines.keys import base_url
 from ..engines.protocol import Request, row_seed

@@ -22,7 +22,7 @@ from ..clips.videos import first_names
 from ..core.checks import OTHERS
 from ..core.errors import TempolocError, unknown
 from ..core.files import is_stream, write_text, writing
-from ..core.outputs import check_output
+from ..core.files import check_output
 
 # %% auto #0
 __all__ = ['FORMATS', 'Converted', 'relative_path', 'Lenient', 'check_unique', 'check_task_name', 'task_text', 'ReadClips',

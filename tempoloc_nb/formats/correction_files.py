@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from ..clips.manifest import load_benchmark, write_manifest
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, is_stream, read_text, write_text
-from ..core.outputs import check_output
+from ..core.files import check_output
 from .convert import Converted
 from .corrections import MANIFEST, Proposal, Row, apply_rows, copy_tasks, moved_clips
 from .corrections import proposals, reviewed

@@ -24,7 +24,7 @@ from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, folder_or_nothing, is_stream, parse_object, read_jsonl, read_object
 from ..core.files import write_json, write_jsonl, write_text
-from ..core.outputs import check_folder, check_output
+from ..core.files import check_folder, check_output
 from .captions import Action, NamedVideo, actions_text, event_actions, media_fields, read_captions
 from .captions import read_text_actions, uuid_of
 from .convert import Converted, Lenient, ReadClips, check_unique, relative_path

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..core.errors import TempolocError
 from ..core.files import is_stream, write_text, writing
-from ..core.outputs import check_output
+from ..core.files import check_output
 from ..core.texts import json_text
 from .correction_files import text_cell
 from .correction_files import vtt_cue

@@ -20,7 +20,7 @@ from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from ..core.outputs import keep_backup
+from ..core.files import keep_backup
 from .convert import Converted
 from .hdf5 import control_rate, demos_of, eefs_of, held_file, layout_of, opened_demos, signal_row
 from .hdf5 import demo_name, steps_of, where_of

@@ -26,7 +26,7 @@ from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, write_json, write_jsonl, write_text
 from ..core.optional import import_optional
-from ..core.outputs import check_folder
+from ..core.files import check_folder
 from .convert import Converted, check_task_name, task_text
 from .hdf5_write import subtask_steps
 from .lerobot import Episode, LeRobotInfo, check_video, files_of, has_videos, own_file, parquet

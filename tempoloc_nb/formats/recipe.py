@@ -15,8 +15,8 @@ from typing import Any
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
 from ..core.files import write_text
-from ..core.outputs import check_output
-from ..core.pickles import read_plain_pickle
+from ..core.files import check_output
+from ..core.checks import read_plain_pickle
 
 # %% auto #0
 __all__ = ['Imported', 'import_recipe']

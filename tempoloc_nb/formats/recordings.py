@@ -118,7 +118,7 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     from tempoloc_nb.formats.lerobot import check_video, has_videos, read_episodes
     from tempoloc_nb.formats.lerobot import read_info
     from tempoloc_nb.formats.lerobot_convert import choose_camera
-    from tempoloc_nb.video.parts import VideoPart
+    from tempoloc_nb.video.files import VideoPart
 
     info = read_info(path)
     if not info.cameras:

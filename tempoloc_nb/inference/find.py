@@ -40,7 +40,7 @@ from ..models.registry import Training, listed_model
 from ..scoring.answers import Answer, Status, parse_answer
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import Footage, FrameSource, VideoInfo, probe
-from ..video.timeline import Mark, draw_timeline, strip_frames
+from ..video.view import Mark, draw_timeline, strip_frames
 
 if TYPE_CHECKING:
     import pandas as pd

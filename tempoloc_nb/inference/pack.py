@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, open_packed
-from ..core.outputs import check_output
+from ..core.files import check_output
 from ..core.shards import store_files
 from ..core.texts import json_text
 from .record import changed_settings, read_record, record_path, write_record

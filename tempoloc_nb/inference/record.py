@@ -18,8 +18,8 @@ from ..clips.manifest import Benchmark
 from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import is_stream, read_object, write_json
-from ..core.outputs import check_output
-from ..core.provenance import versions
+from ..core.files import check_output
+from ..core.machine import versions
 
 
 def record_path(predictions: Path) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ..clips.manifest import Benchmark
-from ..core.provenance import file_hash
+from ..core.machine import file_hash
 from ..engines.protocol import Backend, Request, Response
 from ..models.ask import AskConfig
 from ..models.constraints import answer_constraint

@@ -20,9 +20,9 @@ from ..clips.manifest import Benchmark
 from ..clips.videos import find_footage, missing_message
 from ..core.errors import TempolocError
 from ..core.files import writing
-from ..core.outputs import check_output
-from ..core.locks import sole_writer
-from ..core.provenance import versions
+from ..core.files import check_output
+from ..core.files import sole_writer
+from ..core.machine import versions
 from ..core.shards import check_shard, shard_of, shard_path
 from ..core.texts import shown
 from ..engines.make import EngineConfig

@@ -5,7 +5,7 @@
 # %% ../../nbs/70_labels/10_demonstrations.ipynb #f79d0899
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..clips.manifest import Benchmark, Clip
 from ..core.errors import TempolocError
 from ..core.files import first_line
+from ..core.findings import Finding
 from ..formats.gripper import opening_of, read_gripper
 from ..formats.hdf5 import control_rate, held_file, opened_demos
 from ..formats.hdf5_rules import MOST_NUMBERS, MOST_STEPS, SIGNALS, Layout, natural, signal_of
@@ -23,14 +24,12 @@ from ..inference.no_video import clip_duration
 from ..inference.signals import Signal, signal_at
 
 RATE = 20.0  # control steps a second, where nothing says it: robosuite's, and Isaac Lab's examples'
-
-# %% auto #0
-__all__ = ['RATE', 'Steps', 'READ', 'DemoLabels', 'LabelGroup', 'read_label_file', 'clip_label_groups']
-
-# %% ../../nbs/70_labels/10_demonstrations.ipynb #37b36e83
 Steps = npt.NDArray[np.float64]
 
+# %% auto #0
+__all__ = ['RATE', 'Steps', 'DemoLabels', 'LabelGroup', 'read_label_file', 'clip_label_groups']
 
+# %% ../../nbs/70_labels/10_demonstrations.ipynb #37b36e83
 @dataclass(frozen=True, slots=True)
 class DemoLabels:
     """One demonstration of `steps` control steps at `rate` a second.
@@ -54,21 +53,19 @@ class DemoLabels:
 
 @dataclass(frozen=True, slots=True)
 class LabelGroup:
-    """Demonstrations of one task, which are compared with each other.
+    """Demonstrations of one task, which are compared with each other, and what was found about the file as a whole.
 
     `layout` says which generator's file they are in; None for those of a manifest, which no generator reads.
-    `lacking` names what the file as a whole does not say, `unread` why its gripper is not known for certain.
     """
 
     name: str
     layout: Layout | None
     demos: tuple[DemoLabels, ...]
-    lacking: tuple[str, ...] = ()
-    unread: str = ""
+    findings: tuple[Finding, ...] = ()
 
 # %% ../../nbs/70_labels/10_demonstrations.ipynb #11d13e9a
 # What each generator reads beside the signals, below the group that holds them: hands' poses, objects' poses, the rest.
-READ: dict[Layout, tuple[str, str, tuple[str, ...]]] = {
+_READ: dict[Layout, tuple[str, str, tuple[str, ...]]] = {
     "mimicgen": ("eef_pose", "object_poses", ("target_pose", "gripper_action")),
     "isaaclab": ("eef_pose", "object_pose", ("target_eef_pose",)),
 }
@@ -84,24 +81,24 @@ def _entry(group: Any, name: str) -> Any:
 
 def _datasets(group: Any, name: str) -> dict[str, Any]:
     """Name → dataset at or below `name` in a group; a dataset itself is called "arm", as there is one arm then."""
-    found = _entry(group, name)
-    if hasattr(found, "dtype"):
-        return {"arm": found}
-    return {key: item for key in found or () if hasattr(item := _entry(found, key), "dtype")}
+    entry = _entry(group, name)
+    if hasattr(entry, "dtype"):
+        return {"arm": entry}
+    return {key: item for key in entry or () if hasattr(item := _entry(entry, key), "dtype")}
 
-
+# %% ../../nbs/70_labels/10_demonstrations.ipynb #a016f1fc
 def _numbers(item: Any) -> Steps:
     """The values of a dataset; raises `ValueError` for what holds no finite numbers."""
     if item.dtype.kind not in "biuf" or not item.shape:
         raise ValueError("holds no numbers")
     if item.shape[0] > MOST_STEPS or item.size > MOST_NUMBERS:
         raise ValueError(f"claims the shape {item.shape}, which no demonstration has")
-    values = np.asarray(item)
-    if not np.isfinite(values := values.astype(np.float64)).all():
+    values = np.asarray(item).astype(np.float64)
+    if not np.isfinite(values).all():
         raise ValueError("holds NaN or infinity")
     return values
 
-# %% ../../nbs/70_labels/10_demonstrations.ipynb #a016f1fc
+
 def _positions(item: Any, steps: int) -> Steps:
     """Positions (steps, 3) of poses (steps, 4, 4); raises `ValueError` for what are no such poses."""
     poses = _numbers(item)
@@ -112,56 +109,46 @@ def _positions(item: Any, steps: int) -> Steps:
         raise ValueError("holds something that is not a pose: its rotation is not one")
     return poses[:, :3, 3]
 
-
-def _kept(items: Mapping[str, Any], where: str, broken: dict[str, str], read: Any) -> dict[str, Steps]:
-    """Name → what `read` makes of each item; reasons go to `broken`, by the path below `where`."""
-    found = {}
-    for name, item in items.items():
-        try:
-            found[name] = read(item)
-        except (ValueError, OSError, RuntimeError) as error:
-            broken[f"{where}/{name}"] = first_line(error)
-    return found
-
 # %% ../../nbs/70_labels/10_demonstrations.ipynb #d0bbddaf
 def _demo_labels(
     demo: Any, name: str, layout: Layout, rate: float, grippers: Sequence[str], unread: list[str]
 ) -> DemoLabels:
     """What a demonstration's group has, faults noted; `unread` gets the reason why its gripper is not known."""
     broken: dict[str, str] = {}
-    place = SIGNALS[layout][0].rpartition("/")[0]
-    info = _entry(demo, place)
-    actions = _kept(_datasets(demo, "actions"), "actions", broken, _numbers)
+
+    def usable(items: Mapping[str, Any], where: str, read: Callable[[Any], Steps]) -> dict[str, Steps]:
+        values = {}
+        for key, item in items.items():
+            try:
+                values[key] = read(item)
+            except (ValueError, OSError, RuntimeError) as error:
+                broken[f"{where}/{key}"] = first_line(error)
+        return values
+
+    actions = usable(_datasets(demo, "actions"), "actions", _numbers)
     if not actions:
         return DemoLabels(name, 0, rate, lacking=() if broken else ("actions",), broken=broken)
-    steps, (hand, thing, rest) = len(actions["arm"]), READ[layout]
+    place, steps, (hand, thing, rest) = SIGNALS[layout][0].rpartition("/")[0], len(actions["arm"]), _READ[layout]
+    info = _entry(demo, place)
     parts = {part: _datasets(info, part) for part in (hand, thing, *rest)}
     poses = {
-        part: _kept(found, f"{place}/{part}", broken, lambda item: _positions(item, steps))
-        for part, found in parts.items() if part != "gripper_action"
+        part: usable(items, f"{place}/{part}", lambda item: _positions(item, steps))
+        for part, items in parts.items() if part != "gripper_action"
     }  # fmt: skip
     signals, starts = (
-        _kept(_datasets(info, f"subtask_{kind}_signals"), f"{place}/subtask_{kind}_signals", broken,
-              lambda item: _numbers(item).reshape(-1))
-        for kind in ("term", "start")
-    )  # fmt: skip
-    lacking = tuple(f"{place}/{part}" for part, found in parts.items() if not found)
-    gripper = _gripper(demo, rate, broken, grippers, unread) if len(parts[hand]) < 2 or grippers else None
-    return DemoLabels(name, steps, rate, signals, starts, gripper, poses[hand], poses[thing], lacking, broken)
-
-
-def _gripper(
-    demo: Any, rate: float, broken: dict[str, str], grippers: Sequence[str], unread: list[str]
-) -> Signal | None:
-    """The gripper of a demonstration, as `opening_of` reads it; None where it shows none."""
+        usable(_datasets(info, kind), f"{place}/{kind}", lambda item: _numbers(item).reshape(-1))
+        for kind in ("subtask_term_signals", "subtask_start_signals")
+    )
+    lacking = tuple(f"{place}/{part}" for part, items in parts.items() if not items)
+    gripper = None
     try:
-        return signal_at(opening_of(demo, grippers), rate)
+        if len(parts[hand]) < 2 or grippers:
+            gripper = signal_at(opening_of(demo, grippers), rate)
     except TempolocError as error:
         unread.append(str(error))
-        return None
     except (ValueError, IndexError, KeyError, TypeError, OSError, RuntimeError) as error:
         broken["the gripper"] = f"cannot be read: {first_line(error)}"
-        return None
+    return DemoLabels(name, steps, rate, signals, starts, gripper, poses[hand], poses[thing], lacking, broken)
 
 # %% ../../nbs/70_labels/10_demonstrations.ipynb #6a70802f
 def read_label_file(
@@ -172,22 +159,27 @@ def read_label_file(
     The layout is that which is told, or which the file shows; the control rate likewise, else it is `RATE`. `grippers`
     names the gripper, as `gripper_columns.name_gripper` does.
     """
-    path = Path(path)
+    path, findings, unread = Path(path), list[Finding](), list[str]()
     with held_file(path), opened_demos(path, whole=False) as data:
-        lacking = [] if "env_args" in data.attrs else ["env_args"]
+        if "env_args" not in data.attrs:
+            way = "the generator makes its environment from data.attrs['env_args']"
+            way += ": copy it from the file that was recorded"
+            findings.append(Finding("error", "lacking", f"{path.name} has no env_args", way))
         try:
             hz = control_rate(data, rate)
         except TempolocError:
             if rate is not None:
                 raise
-            lacking, hz = [*lacking, "the control rate"], RATE
+            hz, message = RATE, f"does not say its control rate: seconds are counted at {RATE:g} steps a second"
+            findings.append(Finding("note", "rate", f"{path.name} {message}", "--rate STEPS"))
         chosen = layout or _shown_layout(data)
-        unread: list[str] = []
         each = ((name, _entry(data, name)) for name in sorted(data, key=natural))
         demos = tuple(_demo_labels(demo, name, chosen, hz, grippers, unread) for name, demo in each)
     if grippers and unread:
         raise TempolocError(unread[0])
-    return LabelGroup(path.name, chosen, demos, tuple(lacking), next(iter(unread), ""))
+    message = "signals are not compared with the gripper, which is not known for certain: "
+    findings += [Finding("note", "unread", message + reason) for reason in unread[:1]]
+    return LabelGroup(path.name, chosen, demos, tuple(findings))
 
 
 def _shown_layout(data: Any) -> Layout:
@@ -203,8 +195,8 @@ def _clip_labels(
     clip: Clip, names: Sequence[str], seconds: float, rate: float, gripper: Signal | None
 ) -> DemoLabels:
     if (length := seconds * clip.label_scale * rate) > MOST_STEPS:
-        said = f"{clip.clip} lasts {seconds:g} s, {length:g} steps: the most are {MOST_STEPS}"
-        raise TempolocError(f"{said}; its duration is in seconds")
+        claim = f"{clip.clip} lasts {seconds:g} s, {length:g} steps: the most are {MOST_STEPS}"
+        raise TempolocError(f"{claim}; its duration is in seconds")
     steps = round(length)
     rises = (round(t * rate) for t in clip.source_boundaries)
     signals = {name: signal_of(rise, steps, np.int8) for name, rise in zip(names, rises, strict=True)}
@@ -227,7 +219,7 @@ def clip_label_groups(
         for clip in benchmark.clips:
             if clip.task == key and clip.labelled and (seconds := clip_duration(clip, task)):
                 names = task.events if len(task.events) == len(clip.events) else clip.labels
-                made = _clip_labels(clip, names, seconds, rate or RATE, openings.get(clip.clip))
-                groups.setdefault(tuple(names), []).append(made)
+                demo = _clip_labels(clip, names, seconds, rate or RATE, openings.get(clip.clip))
+                groups.setdefault(tuple(names), []).append(demo)
         for names, demos in groups.items():
             yield LabelGroup(key, None, tuple(demos)), names

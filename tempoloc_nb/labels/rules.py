@@ -6,39 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 import numpy as np
 
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
-from ..sft.rules import Severity
+from ..core.findings import Finding, Severity
 from ..formats.hdf5_rules import Layout, Offsets, Ranges, check_order, check_skills, rise_of
-from .demonstrations import DemoLabels, LabelGroup, Steps
 from ..inference.signals import Kind, Told, Transition, event_kinds, find_transitions
+from .demonstrations import DemoLabels, LabelGroup, Steps
 
 # %% auto #0
-__all__ = ['SHORT_HOLD', 'CARRIED', 'MOVED', 'APART', 'LabelFinding', 'LabelLimits', 'ArmPlan', 'plan_arm', 'plan_task', 'Ends',
-           'find_ends', 'signal_findings', 'content_findings', 'order_findings', 'short_findings', 'skill_findings',
-           'gripper_findings', 'contact_findings', 'motion_findings', 'demo_findings']
+__all__ = ['LabelLimits', 'ArmPlan', 'GeneratorConfig', 'Ends', 'demo_findings', 'peer_findings']
 
 # %% ../../nbs/70_labels/20_rules.ipynb #c3a85202
-@dataclass(frozen=True, slots=True)
-class LabelFinding:
-    """What was found about a `subtask` of a demonstration at a `time` (s), and the `way_out`; "" means all of them.
-
-    `rule` names the check. An "error" stops the generator, a "warning" spoils what it makes, a "note" is to be known.
-    """
-
-    severity: Severity
-    rule: str
-    demo: str
-    subtask: str
-    message: str
-    way_out: str = ""
-    time: float | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class LabelLimits:
     """The limits beyond which something is reported.
@@ -80,78 +64,97 @@ class ArmPlan:
         """A name for each subtask, the last included."""
         return (*self.names, self.last or "the last subtask")
 
+# %% ../../nbs/70_labels/20_rules.ipynb #ec7c3bb5
+@dataclass(frozen=True, slots=True)
+class GeneratorConfig:
+    """What a generator will be configured with.
 
-def plan_arm(
-    group: LabelGroup, names: Sequence[str] = (), *, offsets: Offsets | None = None,
-    told: Told | None = None, skillgen: bool = False,
-) -> ArmPlan:
-    """The plan for a group: with these signals, or with all that it has, in order of their median rise.
-
-    `offsets` (steps) are zero by default, and one range counts for all signals; `told` as in `signals.event_kinds`.
-    Raises `TempolocError` unless there is one range for each signal.
+    `signals` are the termination signals in order, else those of the `task`'s subtasks, else all that are there, in
+    order of their median rise. `offsets` (steps) are one range for each, or for all, zero by default; `ranges` by
+    subtask, as AutoData's descriptor has them, come before them. `told` as in `signals.event_kinds`.
     """
-    chosen = tuple(names) or _by_time([d.signals for d in group.demos])
-    starts = _by_time([d.starts for d in group.demos])
-    last = next((name for name in starts[::-1] if name not in chosen), "")
-    if starts and not last and starts[-1:] == chosen[-1:]:  # the last subtask has an end signal, too: none is read
-        chosen, last = chosen[:-1], chosen[-1]
-    return ArmPlan(chosen, _ranges(chosen, offsets), _kinds(chosen, told), last, skillgen)
 
+    signals: tuple[str, ...] = ()
+    offsets: Offsets = ()
+    task: Task | None = None
+    ranges: Mapping[str, Ranges] | None = None
+    told: Told | None = None
+    skillgen: bool = False
 
-def plan_task(
-    task: Task, *, ranges: Mapping[str, Ranges] | None = None, offsets: Offsets | None = None, told: Told | None = None,
-    skillgen: bool = False,
-) -> dict[str, ArmPlan]:
-    """End-effector → plan, from the subtasks that a task says; raises `TempolocError` for a task that says none.
+    def plan(self, group: LabelGroup, names: Sequence[str] = ()) -> ArmPlan:
+        """The plan for a group whose signals are `names`; raises `TempolocError` for offsets that do not fit them."""
+        chosen = tuple(names or self.signals) or _by_time([d.signals for d in group.demos])
+        starts = _by_time([d.starts for d in group.demos])
+        last = next((name for name in starts[::-1] if name not in chosen), "")
+        if starts and not last and starts[-1:] == chosen[-1:]:  # the last subtask has an end signal, too: none is read
+            chosen, last = chosen[:-1], chosen[-1]
+        return ArmPlan(chosen, self._offsets(chosen), _kinds(chosen, self.told), last, self.skillgen)
 
-    `ranges` of offsets by subtask, as AutoData's descriptor has them, come before `offsets`.
-    """
-    if not task.subtasks:
-        raise TempolocError(f"the task {task.key} says no subtasks: give the signals in order, --signal for each")
-    plans = {}
-    for eef in dict.fromkeys(s.eef for s in task.subtasks):
-        *ended, last = (s for s in task.subtasks if s.eef == eef)
-        names = tuple(s.name for s in ended)
-        by_event = dict(zip(names, event_kinds([s.end or s.name for s in ended], told), strict=True))
-        kinds = _kinds(names, by_event | {n: k for n, k in (told or {}).items() if n in names})
-        own = [(ranges or {}).get(name, Ranges()) for name in (*names, last.name)]
-        ends = tuple(r.end for r in own[:-1]) if ranges else _ranges(names, offsets)
-        plans[eef] = ArmPlan(names, ends, kinds, last.name, skillgen, tuple(r.start for r in own))
-    return plans
+    def task_plans(self, task: Task) -> dict[str, ArmPlan]:
+        """End-effector → plan, from the task's subtasks; raises `TempolocError` for a task that says none."""
+        if not task.subtasks:
+            raise TempolocError(f"the task {task.key} says no subtasks: give the signals in order, --signal for each")
+        plans = {}
+        for eef in dict.fromkeys(s.eef for s in task.subtasks):
+            *ended, last = (s for s in task.subtasks if s.eef == eef)
+            names = tuple(s.name for s in ended)
+            by_event = dict(zip(names, event_kinds([s.end or s.name for s in ended], self.told), strict=True))
+            kinds = _kinds(names, by_event | {n: k for n, k in (self.told or {}).items() if n in names})
+            own = [(self.ranges or {}).get(name, Ranges()) for name in (*names, last.name)]
+            ends = tuple(r.end for r in own[:-1]) if self.ranges else self._offsets(names)
+            plans[eef] = ArmPlan(names, ends, kinds, last.name, self.skillgen, tuple(r.start for r in own))
+        return plans
 
+    def _offsets(self, names: Sequence[str]) -> Offsets:
+        """A range for each signal; raises `TempolocError` unless there is one, or one for all."""
+        ranges = self.offsets or ((0, 0),)
+        if len(ranges) not in (1, len(names)):
+            signals = f"{len(names)} signals ({', '.join(names)})"
+            raise TempolocError(f"{signals} need as many ranges of offsets, found {len(ranges)}")
+        if wrong := [f"{low} to {high}" for low, high in ranges if low > high]:
+            raise TempolocError(f"the range of offsets {wrong[0]} is empty: the first must not exceed the second")
+        return ranges * len(names) if len(ranges) == 1 else ranges
 
+# %% ../../nbs/70_labels/20_rules.ipynb #ec7c3bb6
 def _kinds(labels: Sequence[str], told: Told | None) -> tuple[Kind | None, ...]:
     """What the gripper does at each; the start of a skill it does not show."""
     return tuple(None if kind == "start" else kind for kind in event_kinds(labels, told))
 
 
-def _ranges(names: Sequence[str], offsets: Offsets | None) -> Offsets:
-    """A range for each signal; raises `TempolocError` unless there is one, or one for all."""
-    ranges = tuple(offsets or ((0, 0),))
-    if len(ranges) not in (1, len(names)):
-        told = f"{len(names)} signals ({', '.join(names)})"
-        raise TempolocError(f"{told} need as many ranges of offsets, found {len(ranges)}")
-    if wrong := [f"{low} to {high}" for low, high in ranges if low > high]:
-        raise TempolocError(f"the range of offsets {wrong[0]} is empty: the first must not exceed the second")
-    return ranges * len(names) if len(ranges) == 1 else ranges
-
-
 def _by_time(rows: Sequence[Mapping[str, Steps]]) -> tuple[str, ...]:
-    found: dict[str, list[int]] = {}
-    for signals in rows:
-        for name, values in signals.items():
-            found.setdefault(name, []).append(rise_of(values) or len(values))
-    return tuple(sorted(found, key=lambda name: float(np.median(found[name]))))
+    """The names of signals by their median rise."""
+    rises: dict[str, list[int]] = {}
+    for name, values in chain.from_iterable(signals.items() for signals in rows):
+        rises.setdefault(name, []).append(rise_of(values) or len(values))
+    return tuple(sorted(rises, key=lambda name: float(np.median(rises[name]))))
 
 # %% ../../nbs/70_labels/20_rules.ipynb #ee6fdce1
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """A demonstration with the step of each signal and start signal that can be used, and what its gripper does."""
+    """A demonstration beside its plan: the step of each signal and start signal that can be used, and its gripper."""
 
     demo: DemoLabels
-    steps: Mapping[str, int] = field(default_factory=dict)
-    starts: Mapping[str, int] = field(default_factory=dict)
-    transitions: tuple[Transition, ...] = ()
+    plan: ArmPlan
+    limits: LabelLimits
+    steps: Mapping[str, int]
+    starts: Mapping[str, int]
+    transitions: tuple[Transition, ...]
+
+    @classmethod
+    def of(cls, demo: DemoLabels, plan: ArmPlan, limits: LabelLimits, layout: Layout | None = None) -> Ends:
+        """The ends that a generator finds; a signal without one is left out."""
+        steps: dict[str, int] = {}
+        for name in plan.names:
+            after = max(steps.values(), default=-1) + 1 if layout == "mimicgen" else 0
+            if (step := rise_of(demo.signals.get(name, np.zeros(1)), after)) is not None:
+                steps[name] = step
+        starts = {name: s for name, values in demo.starts.items() if (s := rise_of(values)) is not None}
+        return cls(demo, plan, limits, steps, starts, find_transitions(demo.gripper) if demo.gripper else ())
+
+    @property
+    def whole(self) -> bool:
+        """Whether all ends are known."""
+        return all(name in self.steps for name in self.plan.names)
 
     def time(self, name: str) -> float:
         """When a signal rises (s)."""
@@ -164,230 +167,259 @@ class Ends:
             return None
         return min((self.time(name) - t for t in times), key=abs)
 
+    def shown(self) -> Iterator[tuple[str, Kind, int]]:
+        """(name, what the gripper does, step) of each signal that rises and that the gripper shows."""
+        for name, kind in zip(self.plan.names, self.plan.kinds, strict=True):
+            if kind is not None and name in self.steps:
+                yield name, kind, self.steps[name]
 
-def find_ends(demo: DemoLabels, plan: ArmPlan, layout: Layout | None) -> Ends:
-    """The ends that a generator finds; a signal without one is left out."""
-    steps: dict[str, int] = {}
-    for name in plan.names:
-        after = max(steps.values(), default=-1) + 1 if layout == "mimicgen" else 0
-        if (step := rise_of(demo.signals.get(name, np.zeros(1)), after)) is not None:
-            steps[name] = step
-    starts = {name: s for name, values in demo.starts.items() if (s := rise_of(values)) is not None}
-    return Ends(demo, steps, starts, find_transitions(demo.gripper) if demo.gripper else ())
+    def finding(
+        self, check: str, message: str, way_out: str, name: str = "", step: int | None = None,
+        severity: Severity = "warning",
+    ) -> Finding:  # fmt: skip
+        """A finding about the demonstration, and its subtask `name`, at a step."""
+        about = f"{self.demo.demo}: {name}" if name else self.demo.demo
+        return Finding(severity, check, message, way_out, about, None if step is None else step / self.demo.rate)
 
 # %% ../../nbs/70_labels/20_rules.ipynb #ab235467
-SHORT_HOLD = 3  # steps: robosuite's own grasp check flickers for less
+_SHORT_HOLD = 3  # steps: robosuite's own grasp check flickers for less
 
 
-def _row_findings(demo: DemoLabels, name: str, values: Steps, what: str, step: int | None) -> Iterator[LabelFinding]:
+def _row_findings(ends: Ends, name: str, values: Steps, what: str, step: int | None) -> Iterator[Finding]:
     """What is wrong with one row of a signal (n,), whose change is taken at `step`."""
-    on, again = values != 0, "write it anew: tempoloc find --write, or tempoloc dataset export hdf5"
+    on, rate = values != 0, ends.demo.rate
+    again = "write it anew: tempoloc find --write, or tempoloc dataset export hdf5"
 
-    def found(severity: Severity, rule: str, message: str, out: str = again) -> LabelFinding:
-        return LabelFinding(severity, rule, demo.demo, name, message, out, None if step is None else step / demo.rate)
+    def fault(check: str, message: str, severity: Severity = "error", way_out: str = again) -> Finding:
+        return ends.finding(check, f"the {what} signal {message}", way_out, name, step, severity)
 
-    if len(values) != demo.steps:
-        yield found("error", "length", f"the {what} signal has {len(values)} values for {demo.steps} actions")
-    if not np.isin(values, (0, 1)).all():
-        yield found("error", "values", f"the {what} signal holds {_odd(values)}: only 0 and 1 are read as they are")
+    if len(values) != ends.demo.steps:
+        yield fault("length", f"has {len(values)} values for {ends.demo.steps} actions")
+    if (odd := values[~np.isin(values, (0, 1))]).size:
+        yield fault("values", f"holds {float(odd[0]):g}: only 0 and 1 are read as they are")
     elif step is None and (~on[:-1] & on[1:]).any():
-        yield found("error", "order", f"the {what} signal rises only before the end of the subtask before it")
+        yield fault("order", "rises only before the end of the subtask before it")
     elif step is None:
         how = "is 1 throughout" if on.all() else "never goes from 0 to 1"
-        yield found("error", "never-rises", f"the {what} signal {how}: Isaac Lab ends with an IndexError")
+        yield fault("never-rises", f"{how}: Isaac Lab ends with an IndexError")
     elif not on[step]:
-        yield found("error", "falls", f"the {what} signal was 1 and falls at {step / demo.rate:.2f} s, which counts as"
-                    " its rise")  # fmt: skip
+        yield fault("falls", f"was 1 and falls at {step / rate:.2f} s, which counts as its rise")
     else:
         rises = [s for s in (np.flatnonzero(np.diff(on.astype(int)) > 0) + 1).tolist() if s >= step]
         held = int(np.argmin(on[step:])) or len(on) - step
         if len(rises) > 1:
-            when = ", ".join(f"{s / demo.rate:.2f}" for s in rises)
-            yield found("warning", "rises-again", f"the {what} signal rises {len(rises)} times ({when} s): the first"
-                        " counts", "if that is a failed try, write the one that holds")  # fmt: skip
-        elif held <= SHORT_HOLD < len(on) - step:
-            yield found("warning", "falls", f"the {what} signal is 1 for {held} steps only, and falls again")
-
-
-def _odd(values: Steps) -> str:
-    return f"{float(values[~np.isin(values, (0, 1))][0]):g}"
-
-
-def signal_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
-    """Signals that are missing, never rise, fall or flicker, or are of another length than the actions."""
-    demo = ends.demo
-    for name in plan.names:
-        if name in demo.signals:
-            yield from _row_findings(demo, name, demo.signals[name], "termination", ends.steps.get(name))
-        elif not any(path.endswith(f"subtask_term_signals/{name}") for path in demo.broken):
-            yield LabelFinding("error", "missing-signal", demo.demo, name, "has no termination signal",
-                               "tempoloc find --write writes it, or tempoloc dataset export hdf5")  # fmt: skip
+            times = ", ".join(f"{s / rate:.2f}" for s in rises)
+            yield fault("rises-again", f"rises {len(rises)} times ({times} s): the first counts", "warning",
+                        "if that is a failed try, write the one that holds")  # fmt: skip
+        elif held <= _SHORT_HOLD < len(on) - step:
+            yield fault("falls", f"is 1 for {held} steps only, and falls again", "warning")
 
 # %% ../../nbs/70_labels/20_rules.ipynb #cb679bc6
-def content_findings(demo: DemoLabels) -> Iterator[LabelFinding]:
-    """What a generator reads and the demonstration lacks, and what cannot be used."""
+def _content_findings(ends: Ends) -> Iterator[Finding]:
+    """What a generator reads and the demonstration lacks, what cannot be used, and what is wrong with its signals."""
+    demo, fault = ends.demo, partial(ends.finding, severity="error")
     prepare = "tempoloc dataset export hdf5 --layout isaaclab writes robomimic's poses; else prepare the file anew"
     if demo.lacking:
-        yield LabelFinding("error", "lacking", demo.demo, "", f"has no {', '.join(demo.lacking)}", prepare)
+        yield fault("lacking", f"has no {', '.join(demo.lacking)}", prepare)
     for path, reason in demo.broken.items():
-        name = path.rpartition("/")[2] if "_signals/" in path else ""
-        yield LabelFinding("error", "broken", demo.demo, name, f"{path} {reason}", prepare)
+        yield fault("broken", f"{path} {reason}", prepare, path.rpartition("/")[2] if "_signals/" in path else "")
+    for name in ends.plan.names if demo.steps else ():
+        if name in demo.signals:
+            yield from _row_findings(ends, name, demo.signals[name], "termination", ends.steps.get(name))
+        elif not any(path.endswith(f"subtask_term_signals/{name}") for path in demo.broken):
+            way = "tempoloc find --write writes it, or tempoloc dataset export hdf5"
+            yield fault("missing-signal", "has no termination signal", way, name)
 
-
-def order_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
+# %% ../../nbs/70_labels/20_rules.ipynb #cb679bc7
+def _order_findings(ends: Ends) -> Iterator[Finding]:
     """Signals whose order, or whose order after any offset, the generator refuses."""
-    demo = ends.demo
-    if plan.skillgen or not plan.names or any(name not in ends.steps for name in plan.names):
+    demo, plan = ends.demo, ends.plan
+    if plan.skillgen or not plan.names or not ends.whole:
         return
     steps = [ends.steps[name] for name in plan.names]
-    if fault := _refusal(demo, lambda: check_order(demo.demo, steps, demo.steps, plan.names, plan.offsets)):
-        name = _named(fault, plan.names)
-        at = ends.time(name) if name else None
-        yield LabelFinding("error", "order", demo.demo, name, fault, "move the boundary, or narrow the offsets", at)
+    check = partial(check_order, demo.demo, steps, demo.steps, plan.names, plan.offsets)
+    fault, name = _refusal(demo, plan.names, check)
+    if fault:
+        way = "move the boundary, or narrow the offsets"
+        yield ends.finding("order", fault, way, name, ends.steps.get(name), "error")
 
 
-def _refusal(demo: DemoLabels, check: Callable[[], None]) -> str:
-    """What a check says of a demonstration; "" if nothing."""
+def _refusal(demo: DemoLabels, names: Sequence[str], check: Callable[[], None]) -> tuple[str, str]:
+    """What a check says against a demonstration, and the first of the `names` that it is about; "" for nothing."""
     try:
         check()
     except TempolocError as error:
-        return str(error).removeprefix(f"{demo.demo}: ")
-    return ""
-
-
-def _named(fault: str, names: Sequence[str]) -> str:
-    """The first of the names that a fault is about."""
-    return min((n for n in names if repr(n) in fault), key=lambda n: fault.index(repr(n)), default="")
+        fault = str(error).removeprefix(f"{demo.demo}: ")
+        return fault, min((n for n in names if repr(n) in fault), key=lambda n: fault.index(repr(n)), default="")
+    return "", ""
 
 # %% ../../nbs/70_labels/20_rules.ipynb #dc0801a0
-def _pieces(ends: Ends, plan: ArmPlan) -> list[tuple[str, int, int]]:
-    """(name, first step, step after the last) of each subtask, offsets left out; none unless all ends are known."""
-    if any(name not in ends.steps for name in plan.names):
-        return []
-    cuts = [*(ends.steps[name] + 1 for name in plan.names), ends.demo.steps]
-    firsts = [0, *cuts[:-1]]
-    if plan.skillgen:
-        if any(name not in ends.starts for name in plan.pieces):
-            return []
-        firsts = [ends.starts[name] for name in plan.pieces]
-    return list(zip(plan.pieces, firsts, cuts, strict=True))
-
-
-def short_findings(ends: Ends, plan: ArmPlan, limits: LabelLimits) -> Iterator[LabelFinding]:
+def _short_findings(ends: Ends) -> Iterator[Finding]:
     """Subtasks that offsets may make shorter than the interpolation before them."""
+    plan, most = ends.plan, ends.limits.interpolation
+    if not ends.whole or (plan.skillgen and any(name not in ends.starts for name in plan.pieces)):
+        return
+    cuts = [0, *(ends.steps[name] + 1 for name in plan.names), ends.demo.steps]
     ranges = [(0, 0), *plan.offsets, (0, 0)]
-    for i, (name, first, last) in enumerate(_pieces(ends, plan)):
+    for i, name in enumerate(plan.pieces):
+        first, last = ends.starts[name] if plan.skillgen else cuts[i], cuts[i + 1]
         least = last + ranges[i + 1][0] - first - (0 if plan.skillgen else ranges[i][1])
-        if 0 < least <= limits.interpolation:
-            yield LabelFinding(
-                "warning", "short", ends.demo.demo, name,
-                f"lasts {last - first} steps, {least} after the offsets: no more than the {limits.interpolation} that"
-                " are interpolated before it",
-                "move a boundary, narrow the offsets, or join two subtasks", last / ends.demo.rate,
-            )  # fmt: skip
+        if 0 < least <= most:
+            message = f"lasts {last - first} steps, {least} after the offsets: no more than the {most} that are"
+            way = "move a boundary, narrow the offsets, or join two subtasks"
+            yield ends.finding("short", f"{message} interpolated before it", way, name, last)
 
 # %% ../../nbs/70_labels/20_rules.ipynb #67cd023a
-def skill_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
-    """Start signals that are missing, never rise, or leave no gap; warnings where SkillGen is not asked for."""
-    demo = ends.demo
-    if not (plan.skillgen or demo.starts):
-        return
-    for f in _start_findings(ends, plan):
-        yield f if plan.skillgen else LabelFinding("warning", f.rule, f.demo, f.subtask, f.message, f.way_out, f.time)
-
-
-def _start_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
-    demo, way = ends.demo, "mark where the approach is over, and give the last subtask's start a name, too"
-
-    def found(rule: str, name: str, message: str, start: int | None = None) -> LabelFinding:
-        at = None if start is None else start / demo.rate
-        return LabelFinding("error", rule, demo.demo, name, message, way, at)
-
+def _skill_findings(ends: Ends) -> Iterator[Finding]:
+    """Start signals that are missing, never rise, or leave no gap."""
+    demo, plan = ends.demo, ends.plan
+    way = "mark where the approach is over, and give the last subtask's start a name, too"
     if not plan.last:
-        yield found("missing-start", plan.pieces[-1], "has no name, and no start signal")
+        yield ends.finding("missing-start", "has no name, and no start signal", way, plan.pieces[-1], severity="error")
     names = [*plan.names, *filter(None, [plan.last])]
     for name in names:
         if name in demo.starts:
-            yield from _row_findings(demo, name, demo.starts[name], "start", ends.starts.get(name))
+            yield from _row_findings(ends, name, demo.starts[name], "start", ends.starts.get(name))
         else:
-            yield found("missing-start", name, "has no start signal")
-    if plan.last and ends.starts.keys() >= set(names) and ends.steps.keys() >= set(plan.names):
+            yield ends.finding("missing-start", "has no start signal", way, name, severity="error")
+    if plan.last and ends.whole and ends.starts.keys() >= set(names):
         starts, stops = [ends.starts[n] for n in names], [ends.steps[n] for n in plan.names]
         moves = zip(plan.starts or ((0, 0),) * len(names), (*plan.offsets, (0, 0)), strict=True)
         ranges = [Ranges(start, end) for start, end in moves]
-        if fault := _refusal(demo, lambda: check_skills(demo.demo, names, starts, stops, demo.steps, ranges)):
-            name = _named(fault, names)
-            yield found("gap", name, fault, ends.starts.get(name))
+        check = partial(check_skills, demo.demo, names, starts, stops, demo.steps, ranges)
+        fault, name = _refusal(demo, names, check)
+        if fault:
+            yield ends.finding("gap", fault, way, name, ends.starts.get(name), "error")
 
 # %% ../../nbs/70_labels/20_rules.ipynb #0ec3ab31
-def gripper_findings(ends: Ends, plan: ArmPlan, limits: LabelLimits) -> Iterator[LabelFinding]:
+def _gripper_findings(ends: Ends) -> Iterator[Finding]:
     """Signals that are further from the gripper's transition than the limit."""
-    if ends.demo.gripper is None:
-        return
-    for name, kind in zip(plan.names, plan.kinds, strict=True):
-        if kind is None or name not in ends.steps:
+    for name, kind, step in ends.shown() if ends.demo.gripper else ():
+        message, shift = f"rises at {ends.time(name):.2f} s", ends.shift(name, kind)
+        if shift is not None and abs(shift) <= ends.limits.gripper_s + 1e-9:
             continue
-        at, does, shift = ends.time(name), f"{kind}s", ends.shift(name, kind)
-        way = f"move it (tempoloc fuse), or say that the gripper does not show it: --event-kind '{name}=none'"
         if shift is None:
-            said = f"rises at {at:.2f} s, but the gripper never {does}"
-            yield LabelFinding("warning", "gripper", ends.demo.demo, name, said, way, at)
-        elif abs(shift) > limits.gripper_s + 1e-9:
-            side = "after" if shift > 0 else "before"
-            said = f"rises at {at:.2f} s, {abs(shift):.2f} s {side} the gripper {does}"
-            yield LabelFinding("warning", "gripper", ends.demo.demo, name, said, way, at)
+            message += f", but the gripper never {kind}s"
+        else:
+            message += f", {abs(shift):.2f} s {'after' if shift > 0 else 'before'} the gripper {kind}s"
+        way = f"move it (tempoloc fuse), or say that the gripper does not show it: --event-kind '{name}=none'"
+        yield ends.finding("gripper", message, way, name, step)
 
 # %% ../../nbs/70_labels/20_rules.ipynb #b7603352
-CARRIED = 0.25  # s in which an object moves with the hand
-MOVED, APART = 0.02, 0.01  # m: it moves so far, and no further than that from the hand
+_CARRIED = 0.25  # s in which an object moves with the hand
+_MOVED, _APART = 0.02, 0.01  # m: it moves so far, and no further than that from the hand
 
 
-def contact_findings(ends: Ends, plan: ArmPlan) -> Iterator[LabelFinding]:
+def _contact_findings(ends: Ends) -> Iterator[Finding]:
     """Objects that move with the hand before a grasp's signal, or after a release's."""
     demo = ends.demo
     if len(demo.hands) != 1:
         return
-    (hand,), lag = demo.hands.values(), round(CARRIED * demo.rate)
-    for name, kind in zip(plan.names, plan.kinds, strict=True):
-        if kind is None or name not in ends.steps:
-            continue
-        first = ends.steps[name] - lag if kind == "close" else ends.steps[name] + 1
+    (hand,), lag = demo.hands.values(), round(_CARRIED * demo.rate)
+    for name, kind, step in ends.shown():
+        first = step - lag if kind == "close" else step + 1
         if first < 0 or first + lag >= demo.steps:
             continue
         for thing, places in demo.objects.items():
             own, moved = hand[first + lag] - hand[first], places[first + lag] - places[first]
-            if np.linalg.norm(moved) > MOVED and np.linalg.norm(moved - own) < APART:
-                when = "before" if kind == "close" else "after"
-                yield LabelFinding(
-                    "warning", "contact", demo.demo, name,
-                    f"{thing} moves with the hand for {np.linalg.norm(moved):.2f} m {when} its signal",
-                    "the signal is late" if kind == "close" else "the signal is early", ends.time(name),
-                )  # fmt: skip
+            if np.linalg.norm(moved) > _MOVED and np.linalg.norm(moved - own) < _APART:
+                when, fault = ("before", "late") if kind == "close" else ("after", "early")
+                message = f"{thing} moves with the hand for {np.linalg.norm(moved):.2f} m {when} its signal"
+                yield ends.finding("contact", message, f"the signal is {fault}", name, step)
                 break
 
-
-def motion_findings(demo: DemoLabels, plan: ArmPlan, limits: LabelLimits) -> Iterator[LabelFinding]:
+# %% ../../nbs/70_labels/20_rules.ipynb #924737b2
+def _motion_findings(ends: Ends) -> Iterator[Finding]:
     """Hands and objects that jump, and objects that none of a demonstration's grasps moves."""
-    way = "leave the demonstration out, or record its poses again"
+    demo, way = ends.demo, "leave the demonstration out, or record its poses again"
     for name, places in {**demo.hands, **demo.objects}.items():
         speed = np.linalg.norm(np.diff(places, axis=0), axis=1) * demo.rate
-        if len(speed) and speed.max() > limits.speed:
-            step = int(speed.argmax())
-            yield LabelFinding("warning", "jump", demo.demo, "", f"{name} jumps by {speed[step] / demo.rate:.2f} m at"
-                               f" {(step + 1) / demo.rate:.2f} s", way, (step + 1) / demo.rate)  # fmt: skip
-    if demo.objects and "close" in plan.kinds and all(np.ptp(p, axis=0).max() < 0.005 for p in demo.objects.values()):
-        said = "no object moves: the poses of objects are not of this demonstration"
-        yield LabelFinding("warning", "still", demo.demo, "", said, way)
+        if len(speed) and speed.max() > ends.limits.speed:
+            step = int(speed.argmax()) + 1
+            message = f"{name} jumps by {speed[step - 1] / demo.rate:.2f} m at {step / demo.rate:.2f} s"
+            yield ends.finding("jump", message, way, step=step)
+    still = demo.objects and all(np.ptp(p, axis=0).max() < 0.005 for p in demo.objects.values())
+    if still and "close" in ends.plan.kinds:
+        yield ends.finding("still", "no object moves: the poses of objects are not of this demonstration", way)
 
-# %% ../../nbs/70_labels/20_rules.ipynb #924737b2
-def demo_findings(ends: Ends, plan: ArmPlan, limits: LabelLimits) -> Iterator[LabelFinding]:
-    """All that one demonstration shows by itself."""
-    yield from content_findings(ends.demo)
+
+def demo_findings(ends: Ends) -> Iterator[Finding]:
+    """All that one demonstration shows by itself; without SkillGen, faults of start signals are warnings."""
+    yield from _content_findings(ends)
     if ends.demo.steps:
-        yield from signal_findings(ends, plan)
-        yield from order_findings(ends, plan)
-        yield from skill_findings(ends, plan)
-        yield from short_findings(ends, plan, limits)
-        yield from gripper_findings(ends, plan, limits)
-        yield from contact_findings(ends, plan)
-        yield from motion_findings(ends.demo, plan, limits)
+        yield from _order_findings(ends)
+        for finding in _skill_findings(ends) if ends.plan.skillgen or ends.demo.starts else ():
+            yield finding if ends.plan.skillgen else replace(finding, severity="warning")
+        for rule in (_short_findings, _gripper_findings, _contact_findings, _motion_findings):
+            yield from rule(ends)
+
+# %% ../../nbs/70_labels/20_rules.ipynb #8c380ee0
+_SD = 1.4826  # standard deviations per MAD, of normally distributed values
+
+
+def _deviations(values: Steps, least: float) -> Steps:
+    """How many robust standard deviations each value (N,) is from the median; one counts as `least` at the least."""
+    middle = np.median(values)
+    return np.asarray((values - middle) / max(_SD * float(np.median(np.abs(values - middle))), least))
+
+# %% ../../nbs/70_labels/20_rules.ipynb #43a6199a
+_LEAST_S, _LEAST_SHARE = 0.1, 0.02  # least standard deviations: two control steps; a fiftieth of a demonstration
+
+
+def _length_findings(ends: Sequence[Ends], plan: ArmPlan, limits: LabelLimits) -> Iterator[Finding]:
+    """Subtasks whose length and share are outliers among the demonstrations whose ends are known."""
+    known = [e for e in ends if e.whole]
+    if len(known) < limits.peers or not plan.names:
+        return
+    seconds = np.array([e.demo.steps / e.demo.rate for e in known])
+    cuts = np.array([[0.0, *(e.time(name) for name in plan.names), s] for e, s in zip(known, seconds, strict=True)])
+    lengths = np.diff(cuts, axis=1)
+    for k, name in enumerate(plan.pieces):
+        far, shares = _deviations(lengths[:, k], _LEAST_S), _deviations(lengths[:, k] / seconds, _LEAST_SHARE)
+        both = np.minimum(np.abs(far), np.abs(shares)) > limits.outlier
+        for i in np.flatnonzero(both & (far * shares > 0)):
+            message = (f"lasts {lengths[i, k]:.2f} s, {abs(far[i]):.0f} robust standard deviations from the"
+                       f" {np.median(lengths[:, k]):.2f} s of the others")  # fmt: skip
+            way = "look at it: a boundary is wrong, or the demonstration is unlike the others"
+            step = known[i].steps.get(name, known[i].demo.steps)
+            yield known[i].finding("outlier", message, way, name, step)
+
+# %% ../../nbs/70_labels/20_rules.ipynb #aebdbdd5
+_DELAY_S = 0.08  # s: our simulated truth, rounded to control steps, stays below
+
+
+def _delay_findings(ends: Sequence[Ends], plan: ArmPlan, limits: LabelLimits) -> Iterator[Finding]:
+    """Signals whose delay to the gripper's transition is unlike that in the other demonstrations."""
+    for name, kind in zip(plan.names, plan.kinds, strict=True):
+        shifts = [(e, shift) for e in ends if (shift := e.shift(name, kind)) is not None]
+        near = [(e, shift) for e, shift in shifts if abs(shift) <= limits.gripper_s]
+        if len(near) < limits.peers:
+            continue
+        delays = np.array([shift for _, shift in near])
+        middle = float(np.median(delays))
+        spread = _SD * float(np.median(np.abs(delays - middle)))
+        for e, delay in near:
+            if max(_DELAY_S, limits.outlier * spread) + 1e-9 < abs(delay - middle):
+                own, usual = (f"{abs(t):.2f} s {'after' if t > 0 else 'before'}" for t in (delay, middle))
+                message = f"rises {own} the gripper's transition, in the others {usual} it"
+                yield e.finding("delay", message, "move it: tempoloc fuse", name, e.steps[name])
+
+# %% ../../nbs/70_labels/20_rules.ipynb #deb3e54f
+def _start_findings(ends: Sequence[Ends], plan: ArmPlan, limits: LabelLimits) -> Iterator[Finding]:
+    """Demonstrations whose hand starts far from where it starts in the others."""
+    for arm in dict.fromkeys(name for e in ends for name in e.demo.hands):
+        mine = [e for e in ends if len(e.demo.hands.get(arm, ()))]
+        if len(mine) < limits.peers:
+            continue
+        first = np.array([e.demo.hands[arm][0] for e in mine])
+        far = np.linalg.norm(first - np.median(first, axis=0), axis=1)
+        for i in np.flatnonzero(far > limits.start_m):
+            message = f"{arm} starts {far[i]:.2f} m from where it starts in the others: the generator goes that way in"
+            way = "leave the demonstration out, or interpolate over more steps"
+            yield mine[i].finding("start", f"{message} {limits.interpolation} steps", way, step=0)
+
+# %% ../../nbs/70_labels/20_rules.ipynb #43ef690e
+def peer_findings(ends: Sequence[Ends]) -> Iterator[Finding]:
+    """All that shows only beside the other demonstrations of a plan."""
+    for rule in (_length_findings, _delay_findings, _start_findings) if ends else ():
+        yield from rule(ends, ends[0].plan, ends[0].limits)

@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,25 +19,25 @@ from typing import Any
 from ..core.errors import TempolocError
 from ..core.files import parse_object
 from ..core.texts import json_text, shown
-from .desk import Desk, file_error
-from .media import TYPES, strip_of
-from .script import script
+from .desk import TYPES, Desk, file_error, strip_of
 from .session import Review
+from .widget import script
 
 # %% auto #0
-__all__ = ['PAGE', 'PAGE_STYLE', 'MOST', 'PATIENCE', 'STALL', 'SECURE', 'byte_range', 'ReviewServer']
+__all__ = ['ReviewServer']
 
 # %% ../../nbs/80_reviewer/40_server.ipynb #4fd161bb
-PAGE = """<!doctype html>
+_PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>tempoloc review</title><link rel="icon" href="data:,"><link rel="stylesheet" href="page.css">
 <body><div id="reviewer"></div><script type="module" src="page.js"></script></body></html>
 """
-PAGE_STYLE = "html, body { margin: 0; height: 100%; } #reviewer { height: 100%; }"
-MOST = 16 * 2**20  # bytes that a browser may send
-PATIENCE = 30.0  # s that the server waits for what a browser has begun to send
-STALL = 600.0  # s that a browser may leave a video unread
-SECURE = {
+_STYLE = "html, body { margin: 0; height: 100%; } #reviewer { height: 100%; }"
+_START = 'import { mount, http } from "./reviewer.js";\nmount(document.getElementById("reviewer"), http("."));\n'
+_MOST = 16 * 2**20  # bytes that a browser may send
+_PATIENCE = 30.0  # s that the server waits for what a browser has begun to send
+_STALL = 600.0  # s that a browser may leave a video unread
+_SECURE = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -47,15 +46,15 @@ SECURE = {
 }  # fmt: skip
 
 # %% ../../nbs/80_reviewer/40_server.ipynb #53ec255e
-def byte_range(asked: str | None, size: int) -> tuple[int, int] | None:
+def _byte_range(header: str | None, size: int) -> tuple[int, int] | None:
     """First and last byte of a `Range` header, the whole without one; None where there is no such range."""
-    found = re.fullmatch(r"bytes=(\d{0,18})-(\d{0,18})", asked.strip(), re.ASCII) if asked else None
-    if not found or found[1] == found[2] == "":
+    match = re.fullmatch(r"bytes=(\d{0,18})-(\d{0,18})", (header or "").strip(), re.ASCII)
+    if not match or match[1] == match[2] == "":
         return 0, size - 1
-    if not found[1]:
-        first, last = max(0, size - int(found[2])), size - 1
+    if match[1]:
+        first, last = int(match[1]), min(int(match[2] or size - 1), size - 1)
     else:
-        first, last = int(found[1]), min(int(found[2] or size - 1), size - 1)
+        first, last = max(0, size - int(match[2])), size - 1
     return (first, last) if first <= last < size else None
 
 # %% ../../nbs/80_reviewer/40_server.ipynb #c19a11ed
@@ -63,7 +62,7 @@ class _Answering(BaseHTTPRequestHandler):
     """Sends answers; whatever is wrong with a request is one error in JSON."""
 
     protocol_version = "HTTP/1.1"
-    timeout = PATIENCE
+    timeout = _PATIENCE
     begun = False  # whether an answer to this request is on its way
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -72,61 +71,96 @@ class _Answering(BaseHTTPRequestHandler):
         self._refuse(status, f"this is no request that the reviewer answers: {message or status.phrase}")
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
-        self._send(status, (json_text({"error": why}) + "\n").encode(), "application/json")
+        """An error as the answer, or a broken connection where half of another answer is sent."""
+        if self.begun:
+            self.close_connection = True
+        else:
+            self._send(status, (json_text({"error": why}) + "\n").encode(), "application/json")
 
-    def _head(self, status: HTTPStatus, length: int, kind: str, more: dict[str, str]) -> None:
+    def _head(self, status: HTTPStatus, length: int, kind: str, **more: str) -> None:
         self.begun = True
         self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(length), **SECURE, **more}.items():
+        more = {name.replace("_", "-"): value for name, value in more.items()}
+        for name, value in {"Content-Type": kind, "Content-Length": str(length), **_SECURE, **more}.items():
             self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
 
-    def _send(self, status: HTTPStatus, data: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+    def _send(self, status: HTTPStatus, data: bytes, kind: str, **more: str) -> None:
         self.close_connection |= status >= HTTPStatus.BAD_REQUEST  # what else was sent is no request
-        self._head(status, len(data), kind, more or {})
+        self._head(status, len(data), kind, **more)
         if self.command != "HEAD":
             self.wfile.write(data)
-        if status >= HTTPStatus.BAD_REQUEST:
-            self._drain()
-
-    def _drain(self) -> None:
-        """Take what is still being sent: a connection that is closed on it would lose the answer."""
-        with suppress(OSError):  # it has gone, or sends nothing more
-            self.connection.shutdown(socket.SHUT_WR)
-            self.connection.settimeout(1.0)
-            left = MOST
-            while left > 0 and (data := self.connection.recv(2**16)):
-                left -= len(data)
+        if status >= HTTPStatus.BAD_REQUEST:  # a connection that is closed on what is still being sent loses the answer
+            with suppress(OSError):  # it has gone, or sends nothing more
+                self.connection.shutdown(socket.SHUT_WR)
+                self.connection.settimeout(1.0)
+                left = _MOST
+                while left > 0 and (sent := self.connection.recv(2**16)):
+                    left -= len(sent)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the terminal is for what a person should know."""
 
-# %% ../../nbs/80_reviewer/40_server.ipynb #6ced157e
-def _body_size(headers: Message) -> int:
-    """How many bytes a request says that it has; raises `TempolocError` for what is no such number."""
-    said = headers.get_all("Content-Length") or []
-    if len(said) != 1 or "Transfer-Encoding" in headers:
-        raise TempolocError("a request needs one Content-Length, and all of it in one piece")
-    if not re.fullmatch(r"\d+", said[0].strip(), re.ASCII):
-        raise TempolocError(f"Content-Length is no number of bytes: {shown(said[0][:40])}")
-    return int(said[0].strip().lstrip("0")[:20] or 0)
-
-
-def _request(data: bytes, size: int) -> dict[str, Any]:
-    """The JSON object of a request; raises `TempolocError` for anything else."""
-    if len(data) < size:
-        raise TempolocError(f"the request was cut off: {len(data)} of its {size} bytes came")
-    try:
-        return parse_object(data.decode("utf-8"), "the request")
-    except UnicodeDecodeError as error:
-        raise TempolocError(f"the request is not UTF-8 text, byte {error.start}") from None
-
 # %% ../../nbs/80_reviewer/40_server.ipynb #f1da5036
-class _Handler(_Answering):
+class _Gate(_Answering):
+    """Lets in who has the secret, and turns what goes wrong into an answer."""
+
     server: ReviewServer
 
+    def _handle(self, act: Callable[[str], None]) -> None:
+        self.begun = False
+        try:
+            if (path := self._allowed()) is not None:
+                act(path)
+        except (ConnectionError, TimeoutError):  # the browser went on elsewhere
+            self.close_connection = True
+        except TempolocError as error:
+            self._refuse(HTTPStatus.NOT_FOUND, str(error))
+        except OSError as error:  # a file, or its disk
+            self._refuse(HTTPStatus.NOT_FOUND, file_error(error))
+        except Exception as error:  # the next request may well be answered
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"the reviewer has a fault: {type(error).__name__}: {error}")
+
+    def _allowed(self) -> str | None:
+        """The path behind the secret; None, with an answer, for those who may not ask."""
+        server, origin = self.server, self.headers.get("Origin")
+        _, token, *rest = f"{self.path.partition('?')[0]}/".split("/", 2)
+        if self.headers.get("Host") not in server.hosts:
+            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "ask by the address that was printed")
+        elif origin is not None and origin not in {f"http://{host}" for host in server.hosts}:
+            self._refuse(HTTPStatus.FORBIDDEN, "another site may not ask")
+        elif not secrets.compare_digest(token.encode(), server.token.encode()):
+            self._refuse(HTTPStatus.FORBIDDEN, "open the whole address that was printed: its token is missing")
+        else:
+            return "/".join(rest).rstrip("/")
+        return None
+
+    def _stream(self, path: Path) -> None:
+        """A video, or a range of it."""
+        with path.open("rb") as file:
+            size, header = path.stat().st_size, self.headers.get("Range")
+            part = _byte_range(header, size)
+            if part is None:
+                status, place = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, f"bytes */{size}"
+                return self._send(status, b"", "text/plain", Content_Range=place)
+            first, last = part
+            more = {"Content_Range": f"bytes {first}-{last}/{size}"} if header else {}
+            status, kind = HTTPStatus.PARTIAL_CONTENT if more else HTTPStatus.OK, TYPES[path.suffix.lower()]
+            self._head(status, last - first + 1, kind, Accept_Ranges="bytes", **more)
+            file.seek(first)
+            self.connection.settimeout(_STALL)
+            left = 0 if self.command == "HEAD" else last - first + 1
+            while left and (data := file.read(min(left, 2**16))):
+                self.wfile.write(data)
+                left -= len(data)
+            self.connection.settimeout(_PATIENCE)
+            self.close_connection |= left > 0  # the file has become shorter
+        return None
+
+# %% ../../nbs/80_reviewer/40_server.ipynb #f1da5037
+class _Handler(_Gate):
     def do_GET(self) -> None:
         """The page, its script, a video or a strip of frames."""
         self._handle(self._get)
@@ -137,108 +171,56 @@ class _Handler(_Answering):
         """A request of the page, JSON in and out."""
         self._handle(self._post)
 
-    def _handle(self, act: Callable[[str], None]) -> None:
-        self.begun = False
-        try:
-            if (path := self._allowed()) is not None:
-                act(path)
-        except (ConnectionError, TimeoutError):  # the browser went on elsewhere
-            self.close_connection = True
-        except TempolocError as error:
-            self._fail(HTTPStatus.NOT_FOUND, str(error))
-        except OSError as error:  # a file, or its disk
-            self._fail(HTTPStatus.NOT_FOUND, file_error(error))
-        except Exception as error:  # the next request may well be answered
-            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, f"the reviewer has a fault: {type(error).__name__}: {error}")
-
-    def _fail(self, status: HTTPStatus, why: str) -> None:
-        """An error as the answer, or a broken connection where half of another answer is sent."""
-        if self.begun:
-            self.close_connection = True
-        else:
-            self._refuse(status, why)
-
-    def _allowed(self) -> str | None:
-        """The path behind the secret; None, with an answer, for those who may not ask."""
-        if self.headers.get("Host") not in self.server.hosts:
-            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "ask by the address that was printed")
-            return None
-        origin = self.headers.get("Origin")
-        if origin is not None and origin not in {f"http://{host}" for host in self.server.hosts}:
-            self._refuse(HTTPStatus.FORBIDDEN, "another site may not ask")
-            return None
-        _, token, *rest = f"{self.path.partition('?')[0]}/".split("/", 2)
-        if not secrets.compare_digest(token.encode(), self.server.token.encode()):
-            self._refuse(HTTPStatus.FORBIDDEN, "open the whole address that was printed: its token is missing")
-            return None
-        return "/".join(rest).rstrip("/")
-
     def _get(self, path: str) -> None:
+        desk = self.server.desk
         if path == "" and not self.path.partition("?")[0].endswith("/"):
-            self._send(HTTPStatus.FOUND, b"", "text/plain", {"Location": f"/{self.server.token}/"})
+            self._send(HTTPStatus.FOUND, b"", "text/plain", Location=f"/{self.server.token}/")
         elif path in self.server.files:
-            data, kind = self.server.files[path]
-            self._send(HTTPStatus.OK, data, kind)
-        elif found := re.fullmatch(r"(video|strip)/(\d{1,9})", path):
-            review, desk = self.server.review, self.server.desk
-            source = review.source(review.clip(desk.name({"index": int(found[2])})))
-            if source is None:
-                raise TempolocError("the manifest names no video of this clip")
-            if found[1] == "strip":
+            self._send(HTTPStatus.OK, *self.server.files[path])
+        elif match := re.fullmatch(r"(video|strip)/(\d{1,9})", path):
+            source = desk.footage({"index": int(match[2])})
+            if match[1] == "strip":
                 self._send(HTTPStatus.OK, strip_of(source), "image/jpeg")
             else:
                 self._stream(desk.media.file(source))
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
 
-    def _stream(self, path: Path) -> None:
-        """A video, or a range of it."""
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            found = byte_range(self.headers.get("Range"), size)
-            if found is None:
-                none = {"Content-Range": f"bytes */{size}"}
-                return self._send(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, b"", "text/plain", none)
-            first, last = found
-            part = {"Content-Range": f"bytes {first}-{last}/{size}"} if self.headers.get("Range") else {}
-            status = HTTPStatus.PARTIAL_CONTENT if part else HTTPStatus.OK
-            kind = TYPES[path.suffix.lower()]
-            self._head(status, last - first + 1, kind, {"Accept-Ranges": "bytes", **part})
-            file.seek(first)
-            self.connection.settimeout(STALL)
-            left = 0 if self.command == "HEAD" else last - first + 1
-            while left and (data := file.read(min(left, 2**16))):
-                self.wfile.write(data)
-                left -= len(data)
-            self.connection.settimeout(PATIENCE)
-            self.close_connection |= left > 0 and self.command != "HEAD"  # the file has become shorter
-        return None
-
     def _post(self, path: str) -> None:
+        lengths = self.headers.get_all("Content-Length") or []
+        digits = lengths[0].strip() if len(lengths) == 1 else ""
         if path != "ask" or self.headers.get_content_type() != "application/json":
-            return self._refuse(HTTPStatus.NOT_FOUND, "there is no such request: send JSON to ask")
-        try:
-            size = _body_size(self.headers)
-        except TempolocError as error:
-            return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-        if size > MOST:
-            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is longer than {MOST >> 20} MiB")
+            self._refuse(HTTPStatus.NOT_FOUND, "there is no such request: send JSON to ask")
+        elif len(lengths) != 1 or "Transfer-Encoding" in self.headers:
+            self._refuse(HTTPStatus.BAD_REQUEST, "a request needs one Content-Length, and all of it in one piece")
+        elif not re.fullmatch(r"\d+", digits, re.ASCII):
+            self._refuse(HTTPStatus.BAD_REQUEST, f"Content-Length is no number of bytes: {shown(lengths[0][:40])}")
+        elif (size := int(digits.lstrip("0")[:20] or 0)) > _MOST:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is longer than {_MOST >> 20} MiB")
+        else:
+            self._answer(size)
+
+    def _answer(self, size: int) -> None:
+        """Read a request of so many bytes, and send its answer."""
         try:
             data = self.rfile.read(size)
+            if len(data) < size:
+                raise TempolocError(f"the request was cut off: {len(data)} of its {size} bytes came")
+            request = parse_object(data.decode("utf-8"), "the request")
         except TimeoutError:
-            return self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"the rest of the request did not come in {PATIENCE:g} s")
-        try:
-            answer = self.server.desk.answer(_request(data, size))
+            why = f"the rest of the request did not come in {_PATIENCE:g} s"
+            return self._refuse(HTTPStatus.REQUEST_TIMEOUT, why)
+        except UnicodeDecodeError as error:
+            answer: dict[str, Any] = {"error": f"the request is not UTF-8 text, byte {error.start}"}
         except TempolocError as error:
             answer = {"error": str(error)}
+        else:
+            answer = self.server.desk.answer(request)
         return self._send(HTTPStatus.OK, json_text(answer).encode(), "application/json")
 
 # %% ../../nbs/80_reviewer/40_server.ipynb #7ae19835
 class ReviewServer(ThreadingHTTPServer):
-    """Serves one review on loopback; `url` is the address to open, with its secret.
-
-    `port` 0 takes a free one. Raises `TempolocError` if the port is taken.
-    """
+    """Serves one review on loopback under the secret address `url`; raises `TempolocError` if the `port` is taken."""
 
     daemon_threads = True
 
@@ -248,17 +230,12 @@ class ReviewServer(ThreadingHTTPServer):
         except (OSError, OverflowError) as error:
             raise TempolocError(f"cannot listen on port {port}: {error}; give another --port, or none") from None
         self.review, self.desk, self.token = review, Desk(review), secrets.token_urlsafe(24)
-        number = self.server_address[1]
+        number, code = self.server_address[1], "text/javascript; charset=utf-8"
         self.hosts = {f"127.0.0.1:{number}", f"localhost:{number}"}
         self.url = f"http://127.0.0.1:{number}/{self.token}/"
-        code = "text/javascript; charset=utf-8"
-        page = 'import { mount, http } from "./reviewer.js";\nmount(document.getElementById("reviewer"), http("."));\n'
-        self.files = {
-            "": (PAGE.encode(), "text/html; charset=utf-8"),
-            "page.css": (PAGE_STYLE.encode(), "text/css"),
-            "page.js": (page.encode(), code),
-            "reviewer.js": (script().encode(), code),
-        }
+        files = {"": (_PAGE, "text/html; charset=utf-8"), "page.css": (_STYLE, "text/css"), "page.js": (_START, code),
+                 "reviewer.js": (script(), code)}  # fmt: skip
+        self.files = {name: (text.encode(), kind) for name, (text, kind) in files.items()}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away is no error."""

@@ -8,36 +8,31 @@ from __future__ import annotations
 import getpass
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..clips.manifest import Benchmark, Clip, read_manifest, write_manifest
 from ..clips.tasks import Event
 from ..core.errors import TempolocError
-from ..core.files import open_packed, parse_object
-from ..core.locks import sole_writer
-from ..core.outputs import check_output
+from ..core.files import sole_writer
+from ..core.files import check_output
 from ..formats.corrections import MANIFEST, Row, apply_rows, copy_tasks, moved_clips
-from ..inference.consensus import Combined, combine_trials
+from ..inference.consensus import Combined
 from ..inference.no_video import baseline_predictions
 from ..inference.signals import Signal
-from ..scoring.answers import STATUSES
-from ..scoring.rows import index_clips
-from ..scoring.trials import read_trials
 from ..video.files import Footage
 
 # %% auto #0
-__all__ = ['Trial', 'Answers', 'read_answers', 'Conflict', 'Marked', 'default_who', 'Review', 'history']
+__all__ = ['Trial', 'Answers', 'Conflict', 'Marked', 'history', 'Review']
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #2e1dbfab
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One answer about a clip: its `text`, and for each event a status and times (s of the source) or None."""
 
-    number: int
+    trial: int
     text: str
     statuses: tuple[str, ...]
     boundaries: tuple[float | None, ...]
@@ -50,50 +45,6 @@ class Answers:
 
     combined: Combined
     trials: tuple[Trial, ...]
-
-# %% ../../nbs/80_reviewer/10_session.ipynb #399ce27d
-def _known(values: Any) -> tuple[float | None, ...]:
-    return tuple(None if np.isnan(v) else round(float(v), 4) for v in values)
-
-
-def _texts(paths: Sequence[Path], wanted: Mapping[int, set[int]]) -> dict[tuple[int, int], str]:
-    """The `text` of the rows that begin at these bytes of these files."""
-    found = {}
-    for number, path in enumerate(paths):
-        place = 0
-        with open_packed(path) as source:
-            for line in source:
-                if place in wanted[number]:
-                    text = parse_object(line.decode("utf-8", "replace"), path.name).get("text", "")
-                    found[number, place] = str(text)
-                place += len(line)
-    return found
-
-
-def read_answers(predictions: Sequence[Path | str], benchmark: Benchmark) -> dict[str, Answers]:
-    """What prediction files say of each clip, by clip id; every trial with its text.
-
-    Raises `TempolocError` as `combine_trials` does, and for a clip that several models or rates answer.
-    """
-    paths = [Path(p) for p in predictions]
-    combined = combine_trials(paths, benchmark)
-    trials = read_trials(paths, index_clips(benchmark, benchmark.clips), "strict")
-    places = {n: set(trials.offset[trials.file == n].tolist()) for n in range(len(paths))}
-    texts = _texts(paths, places)
-    of_clip: dict[str, list[Trial]] = {}
-    for row in np.lexsort((trials.trial, trials.clip)).tolist():
-        clip = benchmark.clips[int(trials.clip[row])]
-        n = len(clip.events)
-        statuses = tuple(STATUSES[s] for s in trials.status[row, :n].tolist())
-        text = texts[int(trials.file[row]), int(trials.offset[row])]
-        times = _known(trials.boundary[row, :n]), _known(trials.end[row, :n])
-        of_clip.setdefault(clip.clip, []).append(Trial(int(trials.trial[row]), text, statuses, *times))
-    found: dict[str, Answers] = {}
-    for answer in combined:
-        if answer.clip in found:
-            raise TempolocError(f"the predictions answer {answer.clip} by several models or fps: keep those of one")
-        found[answer.clip] = Answers(answer, tuple(of_clip[answer.clip]))
-    return found
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #71d56c05
 class Conflict(TempolocError):
@@ -109,27 +60,84 @@ class Marked:
     why: str = ""
 
 
-def _whole(saved: Clip, clip: Clip) -> Clip:
-    """The saved clip with all events of `clip`; those that were left out are without a boundary."""
-    left = list(saved.events)
-    events = [left.pop(0) if left and left[0].label == label else Event(label) for label in clip.labels]
-    return replace(clip, events=tuple(events), extra=saved.extra)
+def history(clip: Clip) -> tuple[Mapping[str, Any], ...]:
+    """The clip's saves, the first first: who, when, why and what was changed."""
+    return tuple(clip.extra.get("corrections", ()))
 
-# %% ../../nbs/80_reviewer/10_session.ipynb #22b0d074
-def default_who() -> str:
+
+def _account() -> str:
     """The name of the account that runs this; "" where there is none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
         return ""
 
+# %% ../../nbs/80_reviewer/10_session.ipynb #22b0d074
+class _Corrected:
+    """Clips, and the manifest `output` that takes corrections; `TempolocError` if it holds others, or is theirs."""
 
-class Review:
-    """Clips, what is known of each, and the manifest `output` that takes corrections.
+    def __init__(self, benchmark: Benchmark, output: Path | str) -> None:
+        self.benchmark, self.output = benchmark, Path(output)
+        self.original = {c.clip: c for c in benchmark.clips}
+        self.names = tuple(self.original)
+        self._read: tuple[int, int] | None = None
+        self._saved: dict[str, Clip] = {}
+        self._had_folder = self.output.parent.is_dir()
+        check_output(self.output, force=True, inputs=[benchmark.file])
+        self.saved()
 
-    `footage` is each clip's video by clip id, `root` the folder that the clips' own video paths are relative to. The
-    review goes on with an `output` that exists; it raises `TempolocError` if that holds other clips or is the manifest.
-    Threads may share a review, and processes may share an `output`.
+    def saved(self) -> dict[str, Clip]:
+        """The clips of `output` by id; raises `TempolocError` if they are others, and if the file has gone."""
+        try:
+            state = self.output.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            if self._read is not None:
+                raise TempolocError(f"{self.output} has gone: put it back, or begin another review") from None
+            return self._saved
+        if (state.st_mtime_ns, state.st_size) != self._read:
+            clips = {c.clip: c for c in read_manifest(self.output)}
+            for name, clip in clips.items():
+                first = self.original.get(name)
+                if first is None or (clip.events and not set(clip.labels) <= set(first.labels)):
+                    raise TempolocError(f"{self.output} is no review of these clips: it holds {name}. Give another -o")
+            self._read, self._saved = (state.st_mtime_ns, state.st_size), clips
+        return self._saved
+
+    def clip(self, name: str) -> Clip:
+        """The clip as it stands, with events that were left out, too; raises `TempolocError` for an unknown one."""
+        if name not in self.original:
+            raise TempolocError(f"the review has no clip {name!r}")
+        clip, saved = self.original[name], self.saved().get(name)
+        if saved is None or not history(saved):
+            return clip
+        left = list(saved.events)
+        events = [left.pop(0) if left and left[0].label == label else Event(label) for label in clip.labels]
+        return replace(clip, events=tuple(events), extra=saved.extra)
+
+    def _make_folder(self) -> None:
+        """The folder of `output`; one that was there and has gone (a disk that was taken out) is not made again."""
+        folder, source = self.output.parent, self.benchmark.file
+        lost = source is not None and source.parent == folder and not source.exists()
+        if self._had_folder and (lost or not folder.is_dir()):
+            raise TempolocError(f"nothing is saved: {source if lost else folder} has gone. Put it back, and save again")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._had_folder = True
+
+    def _write(self, clip: Clip) -> None:
+        saved, folder = self.saved(), self.output.parent
+        if not saved:
+            copy_tasks(self.benchmark, folder)
+        new = [clip, *(c for name, c in self.original.items() if name not in saved and name != clip.clip)]
+        clips = saved | {c.clip: c for c in moved_clips(new, self.benchmark.root, folder)}
+        write_manifest(self.output, [clips[name] for name in self.names])
+        state = self.output.stat()
+        self._read, self._saved = (state.st_mtime_ns, state.st_size), clips
+
+# %% ../../nbs/80_reviewer/10_session.ipynb #22b0d076
+class Review(_Corrected):
+    """Clips, what is known of each, and the manifest `output` that takes corrections, or goes on if it is there.
+
+    `footage` is each clip's video by clip id, else the clip's own. Threads may share it, processes its `output`.
     """
 
     def __init__(
@@ -137,46 +145,28 @@ class Review:
         footage: Mapping[str, Footage] | None = None, signals: Mapping[str, Signal] | None = None, who: str = "",
         dataset: Path | None = None,
     ) -> None:  # fmt: skip
-        self.benchmark, self.output, self.who, self.dataset = benchmark, Path(output), who or default_who(), dataset
+        super().__init__(benchmark, output)
         self.answers, self.footage, self.signals = answers or {}, footage or {}, signals or {}
-        self.original = {c.clip: c for c in benchmark.clips}
-        self.names = tuple(self.original)
+        self.who, self.dataset, self.baseline = who or _account(), dataset, _no_video(benchmark)
         self._lock = threading.Lock()
-        self._read: tuple[int, int] | None = None
-        self._saved: dict[str, Clip] = {}
-        self._had_folder = self.output.parent.is_dir()
-        check_output(self.output, force=True, inputs=[benchmark.file])
-        self.saved()
-        self.baseline = _no_video(benchmark)
 
-    def saved(self) -> dict[str, Clip]:
-        """The clips of `output` by id, read again if somebody wrote it.
+    def start(self, clip: Clip) -> tuple[str, tuple[float | None, ...]]:
+        """Who proposes the boundaries (s of the source) from which a person begins, and which they are.
 
-        Raises `TempolocError` if they are others, and if the file was there and has gone.
+        A clip's own boundaries go before the model's: what a person labelled is never replaced unseen.
         """
-        try:
-            about = self.output.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            if self._read is not None:
-                raise TempolocError(f"{self.output} has gone: put it back, or begin another review") from None
-            return self._saved
-        if (about.st_mtime_ns, about.st_size) != self._read:
-            found = {c.clip: c for c in read_manifest(self.output)}
-            if odd := next((n for n, c in found.items() if not self._fits(c)), ""):
-                raise TempolocError(f"{self.output} is no review of these clips: it holds {odd}. Give another -o")
-            self._read, self._saved = (about.st_mtime_ns, about.st_size), found
-        return self._saved
+        own = tuple(None if e.boundary is None else e.boundary * clip.label_scale for e in clip.events)
+        answers = self.answers.get(clip.clip)
+        if answers is None or history(clip) or any(t is not None for t in own):
+            return MANIFEST, own
+        combined = answers.combined
+        by = f"{combined.model} at {combined.fps:g} fps, median of {combined.trials}"
+        return by, tuple(None if e.boundary is None else round(e.boundary, 4) for e in combined.events)
 
-    def _fits(self, saved: Clip) -> bool:
-        clip = self.original.get(saved.clip)
-        return clip is not None and (not saved.events or set(saved.labels) <= set(clip.labels))
-
-    def clip(self, name: str) -> Clip:
-        """The clip as it stands, with every event; raises `TempolocError` for an unknown one."""
-        if name not in self.original:
-            raise TempolocError(f"the review has no clip {name!r}")
-        saved = self.saved().get(name)
-        return _whole(saved, self.original[name]) if saved and history(saved) else self.original[name]
+    def source(self, clip: Clip) -> Footage | None:
+        """Where the clip's frames are; None where the manifest names no video."""
+        own = None if clip.video is None else clip.video_path(self.benchmark.root)
+        return self.footage.get(clip.clip, own)
 
     def save(self, name: str, revision: int, marks: Sequence[Marked], *, who: str = "", why: str = "") -> Clip:
         """Write one clip as a person leaves it, and return it.
@@ -188,80 +178,32 @@ class Review:
             self._make_folder()
             with sole_writer(self.output):
                 clip = self.clip(name)
-                if len(history(clip)) != revision:
-                    last = history(clip)[-1] if history(clip) else {"who": "somebody", "when": "now"}
+                if len(saves := history(clip)) != revision:
+                    last = saves[-1] if saves else {"who": "somebody", "when": "now"}
                     raise Conflict(f"{last['who']} saved {name} at {last['when']}: look at it before you save yours")
                 by, before = self.start(clip)
-                same = [m for m, old in zip(marks, before, strict=False) if m.boundary == old]
-                why = "; ".join([*([why] if why else []), *(f"{m.label}: {m.why}" for m in same if m.why)])
-                rows = [
-                    Row(f"event {i}", name, m.label, m.boundary, old, by, m.why)
-                    for i, (m, old) in enumerate(zip(marks, before, strict=False), 1)
-                ]
-                (done,) = apply_rows([clip], rows, who=who or self.who, why=why, accept=True).clips
-                self._write(done)
+                pairs = list(zip(marks, before, strict=False))
+                same = [f"{m.label}: {m.why}" for m, old in pairs if m.boundary == old and m.why]
+                why = "; ".join([why, *same] if why else same)
+                rows = [Row(f"event {i}", name, m.label, m.boundary, old, by, m.why)
+                        for i, (m, old) in enumerate(pairs, 1)]  # fmt: skip
+                self._write(*apply_rows([clip], rows, who=who or self.who, why=why, accept=True).clips)
         return self.clip(name)
-
-    def _make_folder(self) -> None:
-        """The folder of `output`; one that was there and has gone (a disk that was taken out) is not made again."""
-        folder, source = self.output.parent, self.benchmark.file
-        lost = source is not None and source.parent == folder and not source.exists()
-        if self._had_folder and (lost or not folder.is_dir()):
-            raise TempolocError(f"nothing is saved: {source if lost else folder} has gone. Put it back, and save again")
-        folder.mkdir(parents=True, exist_ok=True)
-        self._had_folder = True
-
-    def _write(self, done: Clip) -> None:
-        saved, folder = self.saved(), self.output.parent
-        if not saved:
-            copy_tasks(self.benchmark, folder)
-        new = [done, *(c for name, c in self.original.items() if name not in saved and name != done.clip)]
-        found = saved | {c.clip: c for c in moved_clips(new, self.benchmark.root, folder)}
-        write_manifest(self.output, [found[name] for name in self.names])
-        about = self.output.stat()
-        self._read, self._saved = (about.st_mtime_ns, about.st_size), found
-
-    def start(self, clip: Clip) -> tuple[str, tuple[float | None, ...]]:
-        """Who proposes the boundaries (s of the source) from which a person begins, and which they are.
-
-        A clip's own boundaries go before the model's: what a person labelled is never replaced unseen.
-        """
-        own = tuple(None if e.boundary is None else e.boundary * clip.label_scale for e in clip.events)
-        said = self.answers.get(clip.clip)
-        if said is None or history(clip) or any(t is not None for t in own):
-            return MANIFEST, own
-        combined = said.combined
-        by = f"{combined.model} at {combined.fps:g} fps, median of {combined.trials}"
-        return by, tuple(None if e.boundary is None else round(e.boundary, 4) for e in combined.events)
-
-    def source(self, clip: Clip) -> Footage | None:
-        """Where the clip's frames are; None where the manifest names no video."""
-        if clip.clip in self.footage:
-            return self.footage[clip.clip]
-        return None if clip.video is None else clip.video_path(self.benchmark.root)
 
     def __str__(self) -> str:
         done = sum(bool(history(c)) for c in self.saved().values())
         return f"{done} of {len(self.names)} clips reviewed: {self.output}"
 
-
-def history(clip: Clip) -> tuple[Mapping[str, Any], ...]:
-    """The clip's saves, the first first: who, when, why and what was changed."""
-    return tuple(clip.extra.get("corrections", ()))
-
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #22b0d075
 def _no_video(benchmark: Benchmark) -> dict[str, tuple[float, ...]]:
     """The median of the other clips' boundaries (s of the source), or equal parts where there is no truth."""
-    found: dict[str, tuple[float, ...]] = {}
+    guesses: dict[str, tuple[float, ...]] = {}
     for key in benchmark.tasks:
         part = replace(benchmark, tasks={key: benchmark.tasks[key]}, clips=benchmark.of_task(key))
         for row in ("loo-median", "uniform"):
-            try:
-                times = baseline_predictions(part, row)
-            except TempolocError:  # clips without truth, or with different events
-                continue
-            if times:
-                scales = {c.clip: c.label_scale for c in part.clips}
-                found |= {name: tuple(t * scales[name] for t in own) for name, own in times.items()}
-                break
-    return found
+            with suppress(TempolocError):  # clips without truth, or with different events
+                if times := baseline_predictions(part, row):
+                    scales = {c.clip: c.label_scale for c in part.clips}
+                    guesses |= {name: tuple(t * scales[name] for t in own) for name, own in times.items()}
+                    break
+    return guesses

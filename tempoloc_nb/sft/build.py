@@ -23,11 +23,11 @@ from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import first_line, put_folder, write_json, writing
-from ..core.locks import sole_writer
+from ..core.files import sole_writer
 from ..core.machine import cores
 from ..core.optional import import_optional
-from ..core.outputs import check_folder
-from ..core.provenance import file_hash
+from ..core.files import check_folder
+from ..core.machine import file_hash
 from ..core.settings import settings
 from .sample import Sample, after_the_end, inside, sample_of
 from .sources import Candidate, Source

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import is_stream, read_toml, write_text
-from ..core.outputs import check_output
+from ..core.files import check_output
 from ..core.settings import data_dir, settings
 from .keys import Engine, config_problems, engine_of, flatten, known_keys
 

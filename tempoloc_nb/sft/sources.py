@@ -16,7 +16,7 @@ from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import BoundaryIs, Event, Task, list_tasks
 from ..clips.videos import videos_here
 from ..core.errors import TempolocError
-from ..core.pickles import read_plain_pickle
+from ..core.checks import read_plain_pickle
 from ..video.files import SUFFIXES
 
 # %% auto #0

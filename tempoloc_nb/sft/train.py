@@ -17,10 +17,10 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import read_object, whole_lines, write_json, write_text
-from ..core.locks import sole_writer
+from ..core.files import sole_writer
 from ..core.machine import device_name, is_first, process_place, torch_device
 from ..core.optional import import_transformers
-from ..core.provenance import versions
+from ..core.machine import versions
 from ..core.settings import settings
 from .sample import Sample
 from ..engines.hf import end_tokens

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from ..core.plots import COLOURS, EVENT_COLOURS, LOOKS, house_style, plain_log
 from ..core.settings import settings
-from ..video.timeline import contact_sheet
+from ..video.view import contact_sheet
 
 # %% auto #0
 __all__ = ['PLAIN_NAMES', 'interval_bars', 'mre_figure', 'event_error_figure', 'timeline_figure']

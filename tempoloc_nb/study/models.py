@@ -56,7 +56,7 @@ from tempoloc_nb.study.tables import (
 )
 from .targets import p_text, paired
 from ..video.files import probe, read
-from ..video.timeline import contact_sheet
+from ..video.view import contact_sheet
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ..core.errors import TempolocError
 from ..core.files import read_object, write_json, write_text
 from ..core.machine import gpu_count
 from ..core.optional import import_optional
-from ..core.provenance import file_hash, files_below, versions
+from ..core.machine import file_hash, files_below, versions
 from ..core.settings import settings
 from ..models.checkpoints import folder_revision
 from ..models.locate import locate_model

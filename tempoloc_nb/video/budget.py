@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from ..core.errors import TempolocError, unknown
@@ -17,13 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # %% auto #0
-__all__ = ['RECIPE_VISION_TOKENS', 'RECIPE_TOTAL_PIXELS', 'QWEN3_TOTAL_PIXELS', 'QWEN3_LEAST', 'FRAMES_PER_TOKEN', 'MERGE',
-           'PATCHES', 'FRAME_LEAST', 'FRAME_MOST', 'RULES', 'token_side', 'FrameBudget', 'recipe_budget',
-           'qwen25_budget', 'frame_limit', 'smart_resize', 'qwen3_budget', 'n_sampled', 'frame_budget', 'temporal_ids',
-           'budget_table', 'plot_budget']
+__all__ = ['RECIPE_TOTAL_PIXELS', 'QWEN3_TOTAL_PIXELS', 'QWEN3_LEAST', 'FRAMES_PER_TOKEN', 'MERGE', 'PATCHES', 'FRAME_LEAST',
+           'FRAME_MOST', 'RULES', 'token_side', 'FrameBudget', 'recipe_budget', 'qwen25_budget', 'frame_limit',
+           'smart_resize', 'qwen3_budget', 'n_sampled', 'frame_budget', 'temporal_ids', 'budget_table', 'plot_budget']
 
 # %% ../../nbs/15_video/20_budget.ipynb #5e975d78
-RECIPE_VISION_TOKENS = 8192
 RECIPE_TOTAL_PIXELS = 6_422_528  # = 8192 × 28², the `total_pixels` that the recipe's inference script passes
 QWEN3_TOTAL_PIXELS = 25_165_824  # `longest_edge` in the video_preprocessor_config.json of the Qwen3-VL models
 QWEN3_LEAST = 4096  # `shortest_edge` there
@@ -67,9 +66,7 @@ class FrameBudget:
         return self.pairs * self.patches // MERGE**2
 
 # %% ../../nbs/15_video/20_budget.ipynb #a33418b3
-def recipe_budget(
-    width: int, height: int, n_frames: int, total_pixels: float = RECIPE_TOTAL_PIXELS
-) -> FrameBudget:
+def recipe_budget(width: int, height: int, n_frames: int, total_pixels: float = RECIPE_TOTAL_PIXELS) -> FrameBudget:
     """The recipe's rule: `total_pixels / n_frames` pixels per frame, sides rounded down to the 14-pixel grid.
 
     Source: "Dynamic Resolution and Pixel Budget Concept" in the recipe.
@@ -77,8 +74,8 @@ def recipe_budget(
     _check(width, height, n_frames)
     limit = total_pixels / n_frames
     scale = min(1.0, math.sqrt(limit / (width * height)))
-    size = [max(14, math.floor(side * scale / 14) * 14) for side in (width, height)]
-    return FrameBudget("recipe", n_frames, limit, size[0], size[1], 14)
+    w, h = (max(14, math.floor(side * scale / 14) * 14) for side in (width, height))
+    return FrameBudget("recipe", n_frames, limit, w, h, 14)
 
 
 def _check(width: int, height: int, n_frames: int) -> None:
@@ -86,9 +83,7 @@ def _check(width: int, height: int, n_frames: int) -> None:
         raise TempolocError(f"{n_frames} frames of {width}×{height}: all three must be at least 1")
 
 # %% ../../nbs/15_video/20_budget.ipynb #270e5266
-def qwen25_budget(
-    width: int, height: int, n_frames: int, total_pixels: float = RECIPE_TOTAL_PIXELS
-) -> FrameBudget:
+def qwen25_budget(width: int, height: int, n_frames: int, total_pixels: float = RECIPE_TOTAL_PIXELS) -> FrameBudget:
     """The rule of Qwen2.5-VL and Cosmos-Reason1: patch 14, sides multiples of 28.
 
     Source: `fetch_video` and `smart_resize` of qwen-vl-utils 0.0.14. Raises `TempolocError` for a frame whose
@@ -120,19 +115,14 @@ def smart_resize(
     w, h = (max(factor, round(side / factor) * factor) for side in (width, height))
     if counted * w * h > most:
         shrink = math.sqrt(frames * width * height / most)
-        return (
-            max(factor, math.floor(width / shrink / factor) * factor),
-            max(factor, math.floor(height / shrink / factor) * factor),
-        )
-    if counted * w * h < least:
+        w, h = (max(factor, math.floor(side / shrink / factor) * factor) for side in (width, height))
+    elif counted * w * h < least:
         grow = math.sqrt(least / (frames * width * height))
-        return math.ceil(width * grow / factor) * factor, math.ceil(height * grow / factor) * factor
+        w, h = (math.ceil(side * grow / factor) * factor for side in (width, height))
     return w, h
 
 # %% ../../nbs/15_video/20_budget.ipynb #d7d0714a
-def qwen3_budget(
-    width: int, height: int, n_frames: int, total_pixels: float = QWEN3_TOTAL_PIXELS
-) -> FrameBudget:
+def qwen3_budget(width: int, height: int, n_frames: int, total_pixels: float = QWEN3_TOTAL_PIXELS) -> FrameBudget:
     """The rule of Qwen3-VL: patch 16, sides multiples of 32, the total over time limited.
 
     Source: `smart_resize` of Qwen3VLVideoProcessor in transformers 4.57, with the checkpoints' sizes. The
@@ -169,15 +159,11 @@ def frame_budget(
     """
     if rule not in RULES:
         raise unknown("pixel rule", rule, RULES)
-    frames = n_sampled(rule, duration, fps)
-    if total_pixels is None:
-        return RULES[rule](width, height, frames)
-    return RULES[rule](width, height, frames, total_pixels)
+    total = () if total_pixels is None else (total_pixels,)
+    return RULES[rule](width, height, n_sampled(rule, duration, fps), *total)
 
 # %% ../../nbs/15_video/20_budget.ipynb #af02c902
-def temporal_ids(
-    n_pairs: int, fps: float, tokens_per_second: int = 2, truncate_seconds: bool = False
-) -> list[int]:
+def temporal_ids(n_pairs: int, fps: float, tokens_per_second: int = 2, truncate_seconds: bool = False) -> list[int]:
     """Temporal M-RoPE id of each frame pair of Qwen2.5-VL, relative to the first.
 
     `tokens_per_second` is 2 in the 3B, 7B and 72B checkpoints. `truncate_seconds` gives what
@@ -191,27 +177,21 @@ def temporal_ids(
     return [int(i * seconds * tokens_per_second + 1e-9) for i in range(n_pairs)]
 
 # %% ../../nbs/15_video/20_budget.ipynb #c8e0973b
-def budget_table(
-    fps: Iterable[float], durations: Iterable[float], width: int = 512, height: int = 512
-) -> pd.DataFrame:
+def budget_table(fps: Sequence[float], durations: Sequence[float], width: int = 512, height: int = 512) -> pd.DataFrame:
     """One row per duration (s), fps and rule: frame size, patches, tokens and distinct temporal ids.
 
     Qwen3-VL has no M-RoPE seconds: its ids always equal its pairs.
     """
     import pandas as pd
 
-    rates = tuple(fps)
     rows = []
-    for duration in durations:
-        for rate in rates:
-            for rule in RULES:
-                b = frame_budget(rule, width, height, duration, rate)
-                ids = b.pairs if rule == "qwen3-vl" else len(set(temporal_ids(b.pairs, rate)))
-                rows.append(
-                    {"duration_s": duration, "fps": rate, "rule": rule, "frames": b.n_frames,
-                     "width": b.width, "height": b.height, "patches": b.patches, "pairs": b.pairs,
-                     "tokens": b.tokens, "temporal_ids": ids}
-                )
+    for duration, rate, rule in product(durations, fps, RULES):
+        b = frame_budget(rule, width, height, duration, rate)
+        ids = b.pairs if rule == "qwen3-vl" else len(set(temporal_ids(b.pairs, rate)))
+        rows.append({
+            "duration_s": duration, "fps": rate, "rule": rule, "frames": b.n_frames, "width": b.width,
+            "height": b.height, "patches": b.patches, "pairs": b.pairs, "tokens": b.tokens, "temporal_ids": ids,
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 # %% ../../nbs/15_video/20_budget.ipynb #62e2daa0

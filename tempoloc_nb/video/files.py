@@ -9,32 +9,31 @@ import bisect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain, count, pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import av
 import numpy as np
 import numpy.typing as npt
+from av.container import OutputContainer
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
-from .pictures import open_video, pictures
-from .times import decoded_times, packet_times
+from .pictures import Placement, decoded_times, open_video, packet_times, pictures
 
 Image = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 Plane = npt.NDArray[np.uint8]  # (height, width, …)
 
 # %% auto #0
-__all__ = ['Image', 'Plane', 'Footage', 'SUFFIXES', 'MOST_PIXELS', 'LONGEST_GAP', 'VideoInfo', 'FrameSource', 'videos_below',
-           'probe', 'nearest', 'sample_indices', 'video_frames', 'turned', 'stretched', 'upright', 'decode', 'Frames',
-           'read', 'VideoWriter', 'exact_rate', 'encode']
+__all__ = ['Image', 'Plane', 'Footage', 'SUFFIXES', 'VideoInfo', 'FrameSource', 'videos_below', 'probe', 'nearest',
+           'sample_indices', 'video_frames', 'turned', 'stretched', 'upright', 'decode', 'Frames', 'read',
+           'VideoWriter', 'encode', 'VideoPart']
 
 # %% ../../nbs/15_video/10_files.ipynb #c7cd61cc
 @dataclass(frozen=True, slots=True)
@@ -111,18 +110,15 @@ def probe(path: Footage | str) -> VideoInfo:
     shown = known or decoded_times(path)
     pts, base, how = shown.pts, shown.base, shown.placement
     duration = float((pts[-1] - pts[0] + shown.last) * base)
+    gaps = [after - before for before, after in pairwise(pts)]
+    spread = max(gaps, default=0) - min(gaps, default=0)
+    variable = spread > 1 and spread * base > 0.002  # more than the container's rounding (mkv counts milliseconds)
     return VideoInfo(
         path=path, width=how.width, height=how.height, fps=len(pts) / duration, n_frames=len(pts),
         duration=duration, first_pts=float(pts[0] * base), codec=codec, pixel_format=shown.pixel_format,
-        variable_rate=_is_variable([after - before for before, after in pairwise(pts)], base), rotation=how.rotation,
+        variable_rate=variable, rotation=how.rotation,
         has_audio=has_audio, times=tuple(float((p - pts[0]) * base) for p in pts), mirrored=how.mirrored,
     )
-
-# %% ../../nbs/15_video/10_files.ipynb #83c7f05a
-def _is_variable(gaps: Sequence[int], base: Fraction) -> bool:
-    """Whether frame intervals differ by more than the container's rounding (mkv counts milliseconds)."""
-    spread = max(gaps, default=0) - min(gaps, default=0)
-    return spread > 1 and spread * base > 0.002
 
 # %% ../../nbs/15_video/10_files.ipynb #b06c1200
 def nearest(times: Sequence[float], time: float) -> int:
@@ -140,21 +136,16 @@ def sample_indices(times: Sequence[float], duration: float, fps: float | None) -
 
     `fps` None means all frames. Raises `TempolocError` unless `fps` is positive.
     """
-    if fps is None:
-        return list(range(len(times)))
-    if not fps > 0 or not math.isfinite(fps):
+    if fps is not None and not (fps > 0 and math.isfinite(fps)):
         raise TempolocError(f"the sampling fps must be a positive number, got {fps}")
-    if fps * duration >= len(times):  # at or above the source's own rate
+    if fps is None or fps * duration >= len(times):  # at or above the source's own rate
         return list(range(len(times)))
     ticks = range(max(1, math.ceil(duration * fps - 1e-6)))
     return sorted({nearest(times, k / fps) for k in ticks})
 
 # %% ../../nbs/15_video/10_files.ipynb #3ef7c6db
 def video_frames(path: Path | str, info: VideoInfo, threads: int = 1) -> Iterator[tuple[int, VideoFrame]]:
-    """(index, libav frame) of each frame of the probed video in order, not turned.
-
-    Raises `TempolocError` for damaged data, and where other frames come out than `info` says.
-    """
+    """(index, libav frame) of each frame, not turned; raises `TempolocError` if others come out than were probed."""
     index = -1
     with open_video(path) as (container, stream):
         stream.codec_context.thread_count = threads
@@ -223,49 +214,21 @@ def read(path: Footage | str, fps: float | None = None) -> Frames:
     reached = len(times) / info.duration
     return Frames(np.stack(images), times, min(fps or reached, reached))
 
-# %% ../../nbs/15_video/10_files.ipynb #3da0bebe
-MOST_PIXELS = 16384  # a side, in x264
-LONGEST_GAP = 2**31  # ticks that a frame may be shown, in MP4
+# %% ../../nbs/15_video/10_files.ipynb #3da0bebd
+class _Mp4:
+    """The encoder behind a `VideoWriter`."""
 
+    path: Path
+    stream: VideoStream
+    _container: OutputContainer
 
-class VideoWriter:
-    """Write H.264 frames to `path`, which appears when the `with` block ends well and not before (`all_or_nothing`).
-
-    `width` and `height` (pixels) must be even; `time_base` is the unit of the frames' `pts`. `options`
-    go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one per core. Raises `TempolocError` for
-    frames that H.264 in MP4 cannot hold.
-    """
-
-    def __init__(
-        self, path: Path | str, width: int, height: int, rate: Fraction, time_base: Fraction, *,
-        options: dict[str, str] | None = None, threads: int = 1, metadata: dict[str, str] | None = None,
-        force: bool = True,
-    ) -> None:
-        if max(width, height) > MOST_PIXELS:
-            raise TempolocError(f"{path}: H.264 takes {MOST_PIXELS} pixels a side, not {width}×{height}; scale it down")
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._whole = all_or_nothing(self.path, force=force)
-        with self._encoding():
-            self._container = av.open(str(self._whole.__enter__()), "w", format="mp4")
-        self._container.metadata.update(metadata or {})
-        settings: dict[str, str] = {"crf": "23", "preset": "medium", **(options or {})}
-        stream: VideoStream = self._container.add_stream("libx264", rate=rate, options=settings)
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        stream.codec_context.time_base = time_base
-        stream.codec_context.thread_count = threads
-        self.stream = stream
-        self._before: int | None = None  # PTS of the frame before
-
-    def write(self, frame: VideoFrame) -> None:
-        """Encode one frame; its `pts` and `time_base` are kept. Raises `TempolocError` if it cannot be encoded."""
-        if frame.pts is not None and frame.time_base:
-            gap = 0 if self._before is None else frame.pts - self._before
-            if gap >= LONGEST_GAP:
-                long = f"{float(gap * frame.time_base):.0f} s"
-                raise TempolocError(f"{self.path}: MP4 cannot hold {long} between two frames; cut the video there")
-            self._before = frame.pts
-        self._encode(frame)
+    def _finish(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._encode(None)
+        finally:
+            with self._encoding():
+                self._container.close()
 
     def _encode(self, frame: VideoFrame | None) -> None:
         with self._encoding():
@@ -279,24 +242,57 @@ class VideoWriter:
         except av.error.FFmpegError as error:
             raise TempolocError(f"{self.path}: cannot be encoded as H.264 in MP4 ({error.strerror})") from error
 
+# %% ../../nbs/15_video/10_files.ipynb #3da0bebe
+class VideoWriter(_Mp4):
+    """Write H.264 frames to `path`, which appears when the `with` block ends well and not before (`all_or_nothing`).
+
+    `width` and `height` (pixels) must be even; `time_base` is the unit of the frames' `pts`. `options`
+    go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one per core. Raises `TempolocError` for
+    frames that H.264 in MP4 cannot hold.
+    """
+
+    def __init__(
+        self, path: Path | str, width: int, height: int, rate: Fraction, time_base: Fraction, *,
+        options: dict[str, str] | None = None, threads: int = 1, metadata: dict[str, str] | None = None,
+        force: bool = True,
+    ) -> None:
+        if max(width, height) > 16384:  # x264's limit
+            raise TempolocError(f"{path}: H.264 takes 16384 pixels a side, not {width}×{height}; scale it down")
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            partial = stack.enter_context(all_or_nothing(self.path, force=force))
+            with self._encoding():
+                self._container = av.open(str(partial), "w", format="mp4")
+            stack.push(self._finish)
+            self._ending = stack.pop_all()  # with the block
+        self._container.metadata.update(metadata or {})
+        settings: dict[str, str] = {"crf": "23", "preset": "medium", **(options or {})}
+        stream: VideoStream = self._container.add_stream("libx264", rate=rate, options=settings)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream.codec_context.time_base = time_base
+        stream.codec_context.thread_count = threads
+        self.stream = stream
+        self._before: int | None = None  # PTS of the frame before
+
+    def write(self, frame: VideoFrame) -> None:
+        """Encode one frame; its `pts` and `time_base` are kept. Raises `TempolocError` if it cannot be encoded."""
+        if frame.pts is not None and frame.time_base:
+            gap = 0 if self._before is None else frame.pts - self._before
+            if gap >= 2**31:  # ticks that a frame may be shown
+                long = f"{float(gap * frame.time_base):.0f} s"
+                raise TempolocError(f"{self.path}: MP4 cannot hold {long} between two frames; cut the video there")
+            self._before = frame.pts
+        self._encode(frame)
+
     def __enter__(self) -> VideoWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self._encode(None)
-            with self._encoding():
-                self._container.close()
-        except BaseException as failure:
-            self._whole.__exit__(type(failure), failure, failure.__traceback__)
-            raise
-        self._whole.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._ending.__exit__(*error)
 
 # %% ../../nbs/15_video/10_files.ipynb #74f790a7
-def exact_rate(fps: float | Fraction) -> Fraction:
+def _exact_rate(fps: float | Fraction) -> Fraction:
     """The fraction that `fps` means: 29.97 is 30000/1001, 23.976 is 24000/1001, 12.5 is 25/2."""
     if isinstance(fps, Fraction):
         return fps
@@ -317,7 +313,7 @@ def encode(
     """
     if (fps is None) == (times is None):
         raise TempolocError(f"{path}: give either fps or times to encode")
-    rate = exact_rate(fps) if fps is not None else Fraction(30)  # with times, only a hint to the rate control
+    rate = _exact_rate(fps) if fps is not None else Fraction(30)  # with times, only a hint to the rate control
     base = 1 / rate if times is None else Fraction(1, 90_000)
     given = iter(frames)
     first = next(given, None)
@@ -339,3 +335,64 @@ def encode(
         if times is not None and next(clock, None) is not None:
             raise TempolocError(f"{path}: more times than the {index + 1} frames")
     return Path(path)
+
+# %% ../../nbs/15_video/10_files.ipynb #715e1494
+@dataclass(frozen=True, slots=True)
+class VideoPart(FrameSource):
+    """`count` frames of the file `video`, `fps` a second, from its PTS `start` (s) on. See `FrameSource`."""
+
+    video: Path
+    start: float
+    count: int
+    fps: float
+
+    def _decoded(self) -> Iterator[tuple[int, VideoFrame, Placement]]:
+        """(index, libav frame, how it is shown) of the part's frames in order."""
+        with open_video(self.video) as (container, stream):
+            base = stream.time_base or Fraction(1, 90_000)
+            stream.codec_context.thread_type = "AUTO"
+            container.seek(max(0, round((self.start - 0.5 / self.fps) / base)), stream=stream)
+            for frame, shown in pictures(self.video, container, stream):
+                if frame.pts is None:
+                    continue
+                place = (float(frame.pts * base) - self.start) * self.fps
+                index = round(place)
+                if index >= self.count:
+                    return
+                if index >= 0 and abs(place - index) <= 0.25:
+                    yield index, frame, shown
+
+    def info(self) -> VideoInfo:
+        """Its size, and times by its rate; see `FrameSource`."""
+        for _, frame, shown in self._decoded():
+            return self._described(frame, shown)
+        raise TempolocError(f"{self.video}: no frame 0 of {self.name} at {self.start:.3f} s")
+
+    def _described(self, first: VideoFrame, shown: Placement) -> VideoInfo:
+        return VideoInfo(
+            path=self.video, width=shown.width, height=shown.height, fps=self.fps, n_frames=self.count,
+            duration=self.count / self.fps, first_pts=self.start, codec="part", pixel_format=first.format.name,
+            variable_rate=False, rotation=shown.rotation, has_audio=False,
+            times=tuple(k / self.fps for k in range(self.count)), mirrored=shown.mirrored,
+        )  # fmt: skip
+
+    def images(self, wanted: Sequence[int]) -> Iterator[Image]:
+        """The frames of these sorted indices; raises `TempolocError` if the file lacks one."""
+        left = list(reversed(wanted))
+        for index, frame, shown in self._decoded():
+            if not left or index > left[-1]:
+                break
+            if index == left[-1]:
+                left.pop()
+                yield upright(frame, self._described(frame, shown))
+        if left:
+            at = self.start + left[-1] / self.fps
+            raise TempolocError(f"{self.video}: no frame {left[-1]} of {self.name} at {at:.3f} s")
+
+    def files(self) -> tuple[Path, ...]:
+        """The video file."""
+        return (self.video,)
+
+    def resolve(self) -> VideoPart:
+        """The same part with absolute paths."""
+        return replace(self, path=self.path.resolve(), video=self.video.resolve())

@@ -26,8 +26,8 @@ from tqdm import tqdm
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import cores
-from ..core.outputs import check_output
-from ..core.provenance import file_hash
+from ..core.files import check_output
+from ..core.machine import file_hash
 from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
 from tempoloc_nb.video.files import (
     SUFFIXES,
@@ -45,11 +45,10 @@ from .stamp import StampStyle, draw_stamp, pair_times, stamp_style, stamp_text
 from .view import PixelLimits, fitting_coefficient
 
 # %% auto #0
-__all__ = ['PRESETS', 'OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'is_stamped_so', 'OverlaySummary',
-           'stamp_videos']
+__all__ = ['OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'is_stamped_so', 'OverlaySummary', 'stamp_videos']
 
 # %% ../../nbs/15_video/30_overlay.ipynb #91971f3c
-PRESETS = (
+_PRESETS = (
     "ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow", "placebo"
 )
 
@@ -78,8 +77,8 @@ class OverlayOptions:
                 raise TempolocError(f"overlay: {name} must be a positive number, got {value}")
         if not 0 <= self.crf <= 51:
             raise TempolocError(f"overlay: crf must be 0 to 51, got {self.crf}")
-        if self.preset not in PRESETS:
-            raise TempolocError(f"overlay: unknown preset {self.preset!r}; x264 has {', '.join(PRESETS)}")
+        if self.preset not in _PRESETS:
+            raise TempolocError(f"overlay: unknown preset {self.preset!r}; x264 has {', '.join(_PRESETS)}")
 
 # %% ../../nbs/15_video/30_overlay.ipynb #0b8f8edc
 def frame_stamps(info: VideoInfo, options: OverlayOptions) -> list[float]:
@@ -101,17 +100,18 @@ def video_style(info: VideoInfo, options: OverlayOptions) -> StampStyle:
         coefficient = fitting_coefficient(info.width, info.height, budget)
         return stamp_style(info.width, info.height, n, max(10.0, longest), coefficient=coefficient)
     sampled = info.duration * min(options.fps, info.fps)
-    return stamp_style(
-        info.width, info.height, sampled, longest,
-        total_pixels=options.total_pixels, coefficient=options.coefficient,
-    )
+    pixels, fixed = options.total_pixels, options.coefficient
+    return stamp_style(info.width, info.height, sampled, longest, total_pixels=pixels, coefficient=fixed)
 
 # %% ../../nbs/15_video/30_overlay.ipynb #602fae74
 def _planes(frame: VideoFrame) -> list[npt.NDArray[np.uint8]]:
     """Y, U and V as writable (height, width) views into the frame."""
     buffers: Any = frame.planes  # planes are buffers, which their type does not say
-    rows = [np.frombuffer(b, np.uint8).reshape(-1, b.line_size)[: b.height, : b.width] for b in buffers]
-    return rows
+    return [np.frombuffer(b, np.uint8).reshape(-1, b.line_size)[: b.height, : b.width] for b in buffers]
+
+
+def _even(side: int) -> int:
+    return side + side % 2
 
 
 def _stamped(frame: VideoFrame, info: VideoInfo, style: StampStyle, index: int, time: float) -> VideoFrame:
@@ -123,9 +123,8 @@ def _stamped(frame: VideoFrame, info: VideoInfo, style: StampStyle, index: int, 
     width, height = _even(info.width), _even(info.height)
     target = VideoFrame(width, _even(height + style.border), "yuv420p")
     planes = _planes(target)
-    for old, new, top, fill in zip(
-        _planes(source), planes, (height, height // 2, height // 2), (black, 128, 128), strict=True
-    ):
+    tops, fills = (height, height // 2, height // 2), (black, 128, 128)
+    for old, new, top, fill in zip(_planes(source), planes, tops, fills, strict=True):
         upright = turned(old, info)
         rows, columns = upright.shape
         new[:rows, :columns] = upright
@@ -136,15 +135,8 @@ def _stamped(frame: VideoFrame, info: VideoInfo, style: StampStyle, index: int, 
     base = frame.time_base or Fraction(1, 90_000)
     target.pts, target.time_base = round(Fraction(info.first_pts + info.times[index]) / base), base
     target.color_range = source.color_range
-    target.colorspace = _UNSPECIFIED if source.colorspace == _RGB else source.colorspace
+    target.colorspace = source.colorspace or 2  # AVCOL_SPC_*: libav leaves RGB's 0 on a converted frame; 2 says nothing
     return target
-
-
-_RGB, _UNSPECIFIED = 0, 2  # AVCOL_SPC_*; libav leaves the first on a frame converted from RGB
-
-# %% ../../nbs/15_video/30_overlay.ipynb #c1d63010
-def _even(side: int) -> int:
-    return side + side % 2
 
 # %% ../../nbs/15_video/30_overlay.ipynb #6ff18d81
 def stamp_video(
@@ -160,16 +152,14 @@ def stamp_video(
     """
     options = options or OverlayOptions()
     info = probe(source)
-    comment = _record(source, options)
+    comment = json.dumps(_record(options, source_sha256=file_hash(source)), sort_keys=True)
     if not force and _comment(target) == comment:
         return False
     may_replace = force or is_stamped_so(target, options)
     check_output(target, force=may_replace, inputs=[source])
     stamps = frame_stamps(info, options)
     style = video_style(info, options)
-    frames = (
-        _stamped(frame, info, style, k, stamps[k]) for k, frame in video_frames(source, info, threads)
-    )
+    frames = (_stamped(frame, info, style, k, stamps[k]) for k, frame in video_frames(source, info, threads))
     first = next(frames)
     rate = Fraction(info.fps).limit_denominator(1001)
     try:
@@ -191,25 +181,19 @@ def stamp_video(
     return True
 
 # %% ../../nbs/15_video/30_overlay.ipynb #8e0fb299
-def _record(source: Path, options: OverlayOptions) -> str:
+def _record(options: OverlayOptions, source_sha256: str = "") -> dict[str, Any]:
     """What the output was made from and how; equal records mean equal outputs."""
-    return json.dumps({**_settings(options), "source_sha256": file_hash(source)}, sort_keys=True)
+    given = {k: v for k, v in asdict(options).items() if k != "limits" or v}  # as in files of earlier versions
+    return {"overlay": 1, **given, "source_sha256": source_sha256}
 
 
 def is_stamped_so(path: Path, options: OverlayOptions) -> bool:
     """Whether the video at `path` is one that `stamp_video` made with these options, from any source."""
     try:
-        made = json.loads(_comment(path) or "")
+        record = json.loads(_comment(path) or "")
     except ValueError:
         return False
-    return isinstance(made, dict) and {k: v for k, v in made.items() if k != "source_sha256"} == _settings(options)
-
-
-def _settings(options: OverlayOptions) -> dict[str, Any]:
-    given = asdict(options)
-    if options.limits is None:  # as in files that earlier versions stamped
-        del given["limits"]
-    return {"overlay": 1, **given}
+    return isinstance(record, dict) and {**record, "source_sha256": ""} == _record(options)
 
 
 def _comment(path: Path) -> str | None:
@@ -231,10 +215,8 @@ class OverlaySummary:
     seconds: float
 
     def __str__(self) -> str:
-        return (
-            f"{len(self.written)} stamped, {len(self.up_to_date)} up to date, {len(self.failed)} failed"
-            f" in {self.seconds:.1f} s"
-        )
+        counts = f"{len(self.written)} stamped, {len(self.up_to_date)} up to date, {len(self.failed)} failed"
+        return f"{counts} in {self.seconds:.1f} s"
 
 # %% ../../nbs/15_video/30_overlay.ipynb #e773d60c
 def stamp_videos(
@@ -271,12 +253,9 @@ def stamp_videos(
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
-    return OverlaySummary(
-        written=tuple(name for name in jobs if done.get(name)),
-        up_to_date=tuple(name for name in jobs if done.get(name) is False),
-        failed=tuple((name, failed[name]) for name in jobs if name in failed),
-        seconds=clock.monotonic() - began,
-    )
+    written, old = (tuple(name for name in jobs if done.get(name) is new) for new in (True, False))
+    bad = tuple((name, failed[name]) for name in jobs if name in failed)
+    return OverlaySummary(written, old, bad, clock.monotonic() - began)
 
 # %% ../../nbs/15_video/30_overlay.ipynb #c397b0b1
 def _jobs(source: Path, target: Path) -> dict[str, Path]:

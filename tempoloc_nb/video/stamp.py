@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -24,7 +23,7 @@ from .files import Image
 
 # %% auto #0
 __all__ = ['Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'stamps_of', 'StampStyle', 'stamp_coefficient',
-           'stamp_style', 'stamp_text', 'font_path', 'load_font', 'draw_stamp', 'pair_times', 'stamp']
+           'stamp_style', 'stamp_text', 'load_font', 'draw_stamp', 'pair_times', 'stamp']
 
 # %% ../../nbs/15_video/25_stamp.ipynb #7f55ab74
 Stamps = Literal["none", "frame", "pair"]
@@ -32,10 +31,7 @@ Stamps = Literal["none", "frame", "pair"]
 
 
 def stamps_of(word: object) -> Stamps:
-    """The `Stamps` that a file names; "recipe" in datasets of earlier versions is "frame".
-
-    Raises `TempolocError` for another word.
-    """
+    """The `Stamps` that a file names, "recipe" in older ones for "frame"; raises `TempolocError` for another word."""
     known: dict[object, Stamps] = {"recipe": "frame", **{s: s for s in get_args(Stamps)}}
     if not isinstance(word, str) or word not in known:
         raise unknown("stamps", word, get_args(Stamps))
@@ -87,14 +83,13 @@ def stamp_text(time: float) -> str:
     return f"{time:.2f}s"
 
 # %% ../../nbs/15_video/25_stamp.ipynb #0187a02d
-def font_path() -> Path:
-    """The font of the stamps: DejaVu Sans Mono, reduced to the characters in `GLYPHS`."""
-    return data_dir() / "fonts" / "DejaVuSansMono-digits.ttf"
-
-
 def load_font(size: int) -> ImageFont.FreeTypeFont:
-    """The stamps' font at `size` pixels, laid out by Pillow itself: the same in every build, whole-pixel advances."""
-    return ImageFont.truetype(str(font_path()), size, layout_engine=ImageFont.Layout.BASIC)
+    """The stamps' font at `size` pixels: DejaVu Sans Mono, reduced to the characters in `GLYPHS`.
+
+    Pillow itself lays it out: the same in every build, whole-pixel advances.
+    """
+    path = data_dir() / "fonts" / "DejaVuSansMono-digits.ttf"
+    return ImageFont.truetype(str(path), size, layout_engine=ImageFont.Layout.BASIC)
 
 
 @cache

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.files import all_or_nothing, folder_or_nothing, write_text
-from tempoloc_nb.core.outputs import check_folder, check_output
+from tempoloc_nb.core.files import all_or_nothing, check_folder, check_output, folder_or_nothing, write_text
 
 
 def test_a_link_stays_and_leads_to_the_new_text(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from video_clips import write_clip
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.machine import file_hash
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.core.provenance import file_hash
 from tempoloc_nb.formats import cosmos
 from tempoloc_nb.formats.convert import export_dataset
 from tempoloc_nb.formats.cosmos import _frames_taken, export_cosmos_reasoner

@@ -137,7 +137,7 @@ def test_what_a_file_claims_is_checked_before_it_is_read(tmp_path: Path, kind: s
             frames.info()
         with pytest.raises(TempolocError, match=CLAIMS[kind]):
             read_gripper(path, CLIPS[1:])
-    assert any(f.demo == "demo_1" and f.severity == "error" for f in check_labels(path).findings)
+    assert any(f.about.startswith("demo_1") and f.severity == "error" for f in check_labels(path).report.findings)
 
 
 @pytest.mark.parametrize("duration", [1e7, 1e300])

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import load_task
-from tempoloc_nb.core import pickles
+from tempoloc_nb.core import checks
+from tempoloc_nb.core.checks import read_plain_pickle
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.pickles import read_plain_pickle
 from tempoloc_nb.formats.recipe import import_recipe
 from tempoloc_nb.scoring.recipe_rule import parse_recipe
 
@@ -163,10 +163,10 @@ def test_bombs_and_broken_files_are_refused(tmp_path: Path, name: str) -> None:
 
 def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = pickle.dumps(list(range(100)))
-    monkeypatch.setattr(pickles, "MAX_OPCODES", 50)
+    monkeypatch.setattr(checks, "_MAX_OPCODES", 50)
     with pytest.raises(TempolocError, match="more than 50 opcodes"):
         read(tmp_path, data)
-    monkeypatch.setattr(pickles, "MAX_BYTES", 60)
+    monkeypatch.setattr(checks, "_MAX_BYTES", 60)
     with pytest.raises(TempolocError, match="more than the 60"):
         read(tmp_path, data)
 

@@ -15,7 +15,7 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.locks import sole_writer
+from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.engines.make import EngineConfig
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.recordings import clips_of, find_recordings

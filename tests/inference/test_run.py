@@ -18,7 +18,7 @@ from fake_backend import Truthful
 
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, write_manifest
 from tempoloc_nb.clips.videos import find_videos
-from tempoloc_nb.core import provenance
+from tempoloc_nb.core import machine
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.shards import check_shard, read_shard, shard_of, shard_path
 from tempoloc_nb.engines.protocol import Request, Response
@@ -308,13 +308,13 @@ def test_a_run_reads_each_video_once_and_only_when_it_is_asked_about(
         read.append(file.name)
         return real(file, name)
 
-    monkeypatch.setattr(provenance.hashlib, "file_digest", digest)
-    provenance._content_hash.cache_clear()
+    monkeypatch.setattr(machine.hashlib, "file_digest", digest)
+    machine._content_hash.cache_clear()
     one = replace(FEW, clips=clips, root=shared)
     assert run_backend(Truthful(), one, tmp_path / "p.jsonl", fps=8).written == 4
     assert len(read) == 1
     read.clear()
-    provenance._content_hash.cache_clear()
+    machine._content_hash.cache_clear()
     with pytest.raises(KeyboardInterrupt):
         run_backend(Truthful(limit=1), FEW, tmp_path / "q.jsonl", fps=8)
     assert len(read) <= 2
@@ -323,9 +323,9 @@ def test_a_run_reads_each_video_once_and_only_when_it_is_asked_about(
 def test_a_video_that_changes_during_a_run_is_read_again(tmp_path: Path) -> None:
     video = tmp_path / "a.mp4"
     video.write_bytes(b"one")
-    first = provenance.file_hash(video)
+    first = machine.file_hash(video)
     video.write_bytes(b"longer")
-    assert provenance.file_hash(video) != first
+    assert machine.file_hash(video) != first
 
 
 def test_a_video_that_cannot_be_read_is_a_failure_of_its_clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from places import HELPERS
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.locks import sole_writer
+from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.inference import store
 from tempoloc_nb.inference.store import Disk, Keys, PredictionStore, RowFile, errors_path, read_errors, read_keys
 

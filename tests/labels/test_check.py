@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,14 +17,28 @@ from tempoloc_nb.cli.main import main
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.tasks import Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.findings import Finding, Report
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.formats.hdf5_rules import Layout, signal_of
-from tempoloc_nb.labels.check import check_labels
-from tempoloc_nb.labels.figure import label_figure
-from tempoloc_nb.labels.rules import LabelLimits
+from tempoloc_nb.labels.check import check_group, check_labels, label_figure
+from tempoloc_nb.labels.demonstrations import DemoLabels, LabelGroup
+from tempoloc_nb.labels.rules import GeneratorConfig, LabelLimits
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
 LAYOUTS: tuple[Layout, ...] = ("isaaclab", "mimicgen")
+
+
+def found_in(path: Path | str, *, inverted: bool = False, rate: float | None = None, **config: Any) -> Report:
+    """What is found where a generator is configured so."""
+    return check_labels(path, GeneratorConfig(**config), inverted=inverted, rate=rate).report
+
+
+def demo_of(finding: Finding) -> str:
+    return finding.about.partition(": ")[0]
+
+
+def subtask_of(finding: Finding) -> str:
+    return finding.about.partition(": ")[2]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -34,7 +50,7 @@ def test_every_planted_fault_is_found_in_its_demonstration(
     tmp_path: Path, fault: str, layout: Layout, name: str, demo: int, sign: int, seed: int
 ) -> None:
     path = label_file(tmp_path / "d.hdf5", layout, seed=seed)
-    clean = check_labels(path, signals=NAMES)
+    clean = found_in(path, signals=NAMES)
     assert clean.findings == ()
     plant, rule, severity = FAULTS[fault]
     if layout == "mimicgen" and fault in ("rises twice", "begins at 1"):
@@ -42,8 +58,8 @@ def test_every_planted_fault_is_found_in_its_demonstration(
     with h5py.File(path, "r+") as file:
         group = file[f"data/demo_{demo}"]
         plant(Planted(group, group[PLACE[layout]], name, layout, sign))
-    report = check_labels(path, signals=NAMES)
-    found = {(f.demo, f.severity, f.rule) for f in report.findings}
+    report = found_in(path, signals=NAMES)
+    found = {(demo_of(f), f.severity, f.check) for f in report.findings}
     assert (f"demo_{demo}", severity, rule) in found
     assert {d for d, *_ in found} == {f"demo_{demo}"}
     assert all(f.message and f.way_out for f in report.findings)
@@ -55,44 +71,44 @@ def test_every_planted_fault_is_found_in_its_demonstration(
 def test_start_signals_count_for_skillgen(tmp_path: Path, fault: str, skillgen: bool) -> None:
     path = label_file(tmp_path / "d.hdf5", skillgen=True)
     plant, rule = STARTS[fault]
-    assert check_labels(path, skillgen=skillgen).findings == ()
+    assert found_in(path, skillgen=skillgen).findings == ()
     with h5py.File(path, "r+") as file:
         demo = file["data/demo_3"]
         plant(Planted(demo, demo[PLACE["isaaclab"]], "stack_1", "isaaclab", 1))
-    found = check_labels(path, signals=NAMES, skillgen=skillgen).findings
+    found = found_in(path, signals=NAMES, skillgen=skillgen).findings
     severity = "error" if skillgen else "warning"
-    assert ("demo_3", severity, rule) in {(f.demo, f.severity, f.rule) for f in found}
-    assert {(f.demo, f.severity) for f in found} == {("demo_3", severity)}
+    assert ("demo_3", severity, rule) in {(demo_of(f), f.severity, f.check) for f in found}
+    assert {(demo_of(f), f.severity) for f in found} == {("demo_3", severity)}
 
 
 def test_skillgen_without_start_signals_and_offsets_that_do_not_fit(tmp_path: Path) -> None:
     path = label_file(tmp_path / "d.hdf5")
-    assert {f.rule for f in check_labels(path, skillgen=True).findings} == {"missing-start"}
-    report = check_labels(path, offsets=((-40, 40),))
-    assert {f.rule for f in report.findings if f.severity == "error"} == {"order"}
+    assert {f.check for f in found_in(path, skillgen=True).findings} == {"missing-start"}
+    report = found_in(path, offsets=((-40, 40),))
+    assert {f.check for f in report.findings if f.severity == "error"} == {"order"}
     assert report.errors == 8
-    short = check_labels(path, offsets=((0, 25), (0, 0), (0, 0)))
-    assert {(f.severity, f.rule, f.subtask) for f in short.findings if f.rule == "short"} == {
+    short = found_in(path, offsets=((0, 25), (0, 0), (0, 0)))
+    assert {(f.severity, f.check, subtask_of(f)) for f in short.findings if f.check == "short"} == {
         ("warning", "short", "stack_1")
     }
     with pytest.raises(TempolocError, match=r"3 signals .* need as many ranges of offsets, found 2"):
-        check_labels(path, offsets=((0, 0), (0, 0)))
+        found_in(path, offsets=((0, 0), (0, 0)))
     with pytest.raises(TempolocError, match="the range of offsets 5 to -5 is empty"):
-        check_labels(path, offsets=((5, -5),))
+        found_in(path, offsets=((5, -5),))
 
 
 def test_a_file_without_env_args_or_signals_and_an_inverted_gripper(tmp_path: Path) -> None:
     path = label_file(tmp_path / "d.hdf5", "mimicgen")
-    assert [f.rule for f in check_labels(path, inverted=True).findings] == ["inverted"]
+    assert [f.check for f in found_in(path, inverted=True).findings] == ["inverted"]
     with h5py.File(path, "r+") as file:
         del file["data"].attrs["env_args"]
-    assert [(f.severity, f.rule) for f in check_labels(path).findings] == [("error", "lacking"), ("note", "rate")]
+    assert [(f.severity, f.check) for f in found_in(path).findings] == [("error", "lacking"), ("note", "rate")]
     with h5py.File(path, "r+") as file:
         for demo in file["data"].values():
             del demo["datagen_info"]
-    report = check_labels(path, rate=20)
-    assert {"missing-signal", "lacking"} == {f.rule for f in report.findings}
-    assert "8 demonstrations: 10 errors" in report.lines[-1]
+    checked = check_labels(path, rate=20)
+    assert {"missing-signal", "lacking"} == {f.check for f in checked.report.findings}
+    assert "8 demonstrations: 10 errors" in str(checked).splitlines()[-1]
 
 
 def test_links_that_lead_nowhere_are_findings(tmp_path: Path) -> None:
@@ -103,8 +119,10 @@ def test_links_that_lead_nowhere_are_findings(tmp_path: Path) -> None:
             del demo[name]
             demo[name] = h5py.SoftLink(f"{demo.name}/{name}")
         file["data/demo_9"] = h5py.SoftLink("/data/demo_9")
-    found = check_labels(path).findings
-    assert {(f.demo, f.rule) for f in found} == {("demo_1", "broken"), ("demo_1", "lacking"), ("demo_9", "lacking")}
+    found = found_in(path).findings
+    assert {(demo_of(f), f.check) for f in found} == {
+        ("demo_1", "broken"), ("demo_1", "lacking"), ("demo_9", "lacking")
+    }  # fmt: skip
 
 
 def test_two_arms_are_checked_each_by_its_own_subtasks(tmp_path: Path) -> None:
@@ -113,14 +131,14 @@ def test_two_arms_are_checked_each_by_its_own_subtasks(tmp_path: Path) -> None:
     parts += [Subtask("stack_1", end="open", eef="right"), Subtask("grasp_2", end="close", eef="right"),
               Subtask("lift", eef="right")]  # fmt: skip
     task = Task("two", ("grasp_1", "open", "close"), subtasks=tuple(parts))
-    report = check_labels(path, task=task, told={"grasp_2": "close"})
-    assert [(g.group.name, g.plan.pieces, g.plan.kinds) for g in report.groups] == [
+    checked = check_labels(path, GeneratorConfig(task=task, told={"grasp_2": "close"}))
+    assert [(g.group.name, g.plan.pieces, g.plan.kinds) for g in checked.groups] == [
         ("d.hdf5, left", ("grasp_1", "rest"), ("close",)),
         ("d.hdf5, right", ("stack_1", "grasp_2", "lift"), (None, "close")),
     ]
-    assert report.findings == ()
+    assert checked.report.findings == ()
     with pytest.raises(TempolocError, match="the task bare says no subtasks"):
-        check_labels(path, task=Task("bare", ("a",)))
+        found_in(path, task=Task("bare", ("a",)))
 
 
 AUTODATA = """
@@ -140,33 +158,28 @@ def test_a_descriptor_of_autodata_says_signals_and_offsets(tmp_path: Path, capsy
     spec.write_text(AUTODATA)
     run(str(path), "--task-spec", str(spec), "--skillgen", "--json", status=1)  # 30 steps reach into the next skill
     found = json.loads(capsys.readouterr().out)["findings"]
-    assert {(f["rule"], f["subtask"]) for f in found} == {("gap", "grasp_2")}
+    assert {(f["check"], f["about"].partition(": ")[2]) for f in found} == {("gap", "grasp_2")}
     spec.write_text(AUTODATA.replace("30", "3"))
     run(str(path), "--task-spec", str(spec), "--skillgen")
     assert capsys.readouterr().out.endswith("nothing found\n")
 
 
 def test_true_boundaries_of_the_simulated_benchmark_raise_one_warning_in_400() -> None:
-    report = check_labels("sim")
-    assert [(f.demo, f.rule) for f in report.findings] == [("stack-three-ur5e/075", "delay")]
-    detours = check_labels(data_dir() / "benchmarks" / "detours" / "manifest.jsonl.xz")
+    report = found_in("sim")
+    assert [(demo_of(f), f.check) for f in report.findings] == [("stack-three-ur5e/075", "delay")]
+    detours = found_in(data_dir() / "benchmarks" / "detours" / "manifest.jsonl.xz")
     assert detours.findings == ()  # failed grasps and regrasps before each
 
 
 def test_a_demonstration_unlike_the_others_is_an_outlier_without_any_gripper() -> None:
-    from dataclasses import replace
-
-    from tempoloc_nb.labels.check import check_group
-    from tempoloc_nb.labels.demonstrations import DemoLabels, LabelGroup
-    from tempoloc_nb.labels.rules import plan_arm
-
     ends = [(40 + i % 3, 80 + i % 4) for i in range(9)] + [(70, 82)]
     rows = [{n: signal_of(s, 120).astype(float) for n, s in zip("ab", e, strict=True)} for e in ends]
     group = LabelGroup("t", None, tuple(DemoLabels(f"demo_{i}", 120, 20.0, r) for i, r in enumerate(rows)))
-    found = check_group(group, plan_arm(group)).findings
-    assert {(f.demo, f.subtask, f.rule) for f in found} == {("demo_9", n, "outlier") for n in "ab"}
-    assert check_group(group, plan_arm(group), LabelLimits(outlier=100)).findings == ()
-    assert check_group(replace(group, demos=group.demos[-4:]), plan_arm(group)).findings == ()  # too few to compare
+    plan = GeneratorConfig().plan(group)
+    found = check_group(group, plan).report.findings
+    assert {(demo_of(f), subtask_of(f), f.check) for f in found} == {("demo_9", n, "outlier") for n in "ab"}
+    assert check_group(group, plan, LabelLimits(outlier=100)).report.findings == ()
+    assert check_group(replace(group, demos=group.demos[-4:]), plan).report.findings == ()  # too few to compare
 
 
 def run(*line: str, status: int = 0) -> None:
@@ -190,10 +203,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     out = capsys.readouterr().out
     assert "warning: demo_2: stack_1: rises at " in out
     run("d.hdf5", "--gripper-within", "0.5", "--json")
-    assert [f["rule"] for f in json.loads(capsys.readouterr().out)["findings"]] == ["delay"]
+    assert [f["check"] for f in json.loads(capsys.readouterr().out)["findings"]] == ["delay"]
     run("d.hdf5", "--signal", "grasp", "--json", status=1)
     found = json.loads(capsys.readouterr().out)
-    assert (found["errors"], found["findings"][0]["rule"]) == (8, "missing-signal")
+    assert (found["errors"], found["findings"][0]["check"]) == (8, "missing-signal")
     for line, said in (
         (("none.hdf5",), "cannot read none.hdf5"),
         (("d.hdf5", "--figure", "a.pdf"), "written as .png or .svg"),

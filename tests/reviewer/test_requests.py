@@ -14,9 +14,8 @@ import pytest
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.reviewer import server as serving
-from tempoloc_nb.reviewer.desk import Desk
-from tempoloc_nb.reviewer.media import TILES, tiles_of
-from tempoloc_nb.reviewer.server import ReviewServer, byte_range
+from tempoloc_nb.reviewer.desk import TILES, Desk, tiles_of
+from tempoloc_nb.reviewer.server import ReviewServer
 from tempoloc_nb.reviewer.session import Marked
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import encode
@@ -209,9 +208,9 @@ def test_a_request_that_does_not_end_is_not_waited_for(server: ReviewServer, mon
 
 
 def test_a_range_that_cannot_be_is_the_whole() -> None:
-    assert byte_range(f"bytes={'9' * 5000}-", 10) == (0, 9)
-    assert byte_range("bytes=-1-", 10) == (0, 9)
-    assert byte_range(f"bytes={'9' * 18}-", 10) is None
+    assert serving._byte_range(f"bytes={'9' * 5000}-", 10) == (0, 9)
+    assert serving._byte_range("bytes=-1-", 10) == (0, 9)
+    assert serving._byte_range(f"bytes={'9' * 18}-", 10) is None
 
 
 def marks(*times: float) -> list[Marked]:

@@ -24,7 +24,7 @@ from places import ROOT
 
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.locks import sole_writer
+from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.hf import HFBackend, encode_request, end_tokens

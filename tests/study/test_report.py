@@ -16,7 +16,7 @@ from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study import report
 from tempoloc_nb.study.figures import event_error_figure, mre_figure, timeline_figure
 from tempoloc_nb.study.report import NOT_SO, Report, render
-from tempoloc_nb.video.timeline import contact_sheet
+from tempoloc_nb.video.view import contact_sheet
 
 MRE = pd.DataFrame(
     {

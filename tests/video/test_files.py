@@ -50,7 +50,7 @@ def test_rates(tmp_path):
     )
     assert ntsc.fps == pytest.approx(24_000 / 1001)
     assert ntsc.duration == pytest.approx(48 * 1001 / 24_000)
-    assert [video.exact_rate(f) for f in (30, 29.97, 23.976, 59.94, 12.5, 5.0)] == [
+    assert [video._exact_rate(f) for f in (30, 29.97, 23.976, 59.94, 12.5, 5.0)] == [
         Fraction(30),
         Fraction(30_000, 1001),
         Fraction(24_000, 1001),

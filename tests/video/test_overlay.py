@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 from video_clips import broken_files, scene, write_audio, write_clip
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.video import files as video
 from tempoloc_nb.video import legibility, overlay
 from tempoloc_nb.video import stamp as stamps
@@ -60,7 +61,8 @@ def test_cached_glyphs_draw_what_pillow_draws(size, text):
     strip = np.zeros((2 * size, width), np.uint8)
     stamps.draw_stamp(strip, text, size)
     whole = Image.new("L", (width, 3 * size))
-    font = ImageFont.truetype(str(stamps.font_path()), size, layout_engine=ImageFont.Layout.BASIC)
+    path = data_dir() / "fonts" / "DejaVuSansMono-digits.ttf"
+    font = ImageFont.truetype(str(path), size, layout_engine=ImageFont.Layout.BASIC)
     ImageDraw.Draw(whole).text((0, 0), text, font=font, fill=255)
     ours = Image.fromarray(strip)
     np.testing.assert_array_equal(np.asarray(ours.crop(ours.getbbox())), np.asarray(whole.crop(whole.getbbox())))

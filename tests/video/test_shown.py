@@ -15,8 +15,8 @@ from PIL import Image
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.video import files as video
+from tempoloc_nb.video.files import VideoPart
 from tempoloc_nb.video.overlay import stamp_video
-from tempoloc_nb.video.parts import VideoPart
 
 CLOSED = {"x264-params": "keyint=8:min-keyint=8:scenecut=0"}
 OPEN = {"x264-params": "keyint=8:min-keyint=8:scenecut=0:open-gop=1:bframes=3:b-adapt=0"}

@@ -37,7 +37,7 @@ def prepare(
     from tqdm import tqdm
 
     from tempoloc_nb.core.files import writing
-    from tempoloc_nb.core.locks import sole_writer
+    from tempoloc_nb.core.files import sole_writer
     from tempoloc_nb.lab.tiny.prepare import episode_jobs, make_parts, scene_jobs
 
     jobs = scene_jobs(roots[0] / "models", output, scenes) if scenes else []
@@ -61,7 +61,7 @@ def clips(
     import csv
 
     from tempoloc_nb.core.files import all_or_nothing
-    from tempoloc_nb.core.outputs import check_output
+    from tempoloc_nb.core.files import check_output
     from tempoloc_nb.lab.tiny.prepare import list_clips
 
     check_output(output, force=force)
@@ -122,7 +122,7 @@ def segment(
     device: Annotated[str | None, option(TRAINING, "cpu or cuda; a GPU where there is one.")] = None,
 ) -> None:
     """Train action segmentation networks (MS-TCN) on the same clips, and let them answer; goes on where it stopped."""
-    from tempoloc_nb.core.locks import sole_writer
+    from tempoloc_nb.core.files import sole_writer
     from tempoloc_nb.lab.segmentation.run import run_segmentation
     from tempoloc_nb.lab.segmentation.train import SegmentTraining
 

@@ -25,7 +25,7 @@ import numpy as np
 from ...clips.manifest import load_benchmark
 from ...core.errors import TempolocError
 from ...core.files import read_text, writing
-from ...core.locks import sole_writer
+from ...core.files import sole_writer
 from .boundaries import ERRORS, Cut, Found, Times, cut, named_boundaries, with_error
 from .hdf5_sources import is_hdf5, sources_of, task_of
 from .isaac_mimic import isaac_mimic

@@ -21,7 +21,7 @@ from ...clips.manifest import Clip, read_manifest, write_manifest
 from ...clips.tasks import Event, load_task
 from ...core.errors import TempolocError, unknown
 from ...core.files import write_text, writing
-from ...core.locks import sole_writer
+from ...core.files import sole_writer
 from .demonstration import PLAYED, simulate_episode, workshop
 from .episode import EpisodeFailed
 from .families import ClipFamily

@@ -17,10 +17,10 @@ import numpy as np
 
 from ...core.errors import TempolocError
 from ...core.files import write_json, writing
-from ...core.locks import sole_writer
+from ...core.files import sole_writer
 from ...core.machine import device_name, torch_device
 from ...core.optional import import_transformers
-from ...core.provenance import versions
+from ...core.machine import versions
 from ...models.locate import model_folder
 from .architecture import build_tiny
 from .batches import PatchMaker, StageBatches

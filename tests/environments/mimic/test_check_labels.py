@@ -11,6 +11,7 @@ from labelled_demos import LAST, NAMES, PLACE, label_file
 from planted_faults import FAULTS, STARTS, Planted
 
 from tempoloc_nb.labels.check import check_labels
+from tempoloc_nb.labels.rules import GeneratorConfig
 
 
 def refused(path: Path, skillgen: bool) -> bool:
@@ -33,7 +34,7 @@ def test_no_file_without_an_error_is_refused(tmp_path: Path, fault: str, skillge
     with h5py.File(path, "r+") as file:
         demo = file["data/demo_2"]
         plant(Planted(demo, demo[PLACE["isaaclab"]], "stack_1", "isaaclab", 1))
-    report = check_labels(path, signals=NAMES, skillgen=skillgen)
+    report = check_labels(path, GeneratorConfig(NAMES, skillgen=skillgen)).report
     assert report.findings
     assert report.errors or not refused(path, skillgen)
 

@@ -16,7 +16,7 @@ import pytest
 
 from tempoloc_nb.clips.manifest import read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.locks import sole_writer
+from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.lab.sim import make as simulate
 from tempoloc_nb.lab.sim.episode import EpisodeFailed
 from tempoloc_nb.lab.sim.families import find_families
