@@ -110,8 +110,8 @@ def doctor(
     engine = make_engine(
         backend, model, tensor_parallel=tensor_parallel, total_pixels=asked.total_pixels, **options
     )
-    found = examine(engine, model, asked)
-    say(json_text(found.json(), 2) if as_json else found)
-    if found.faults:
-        tell(f"wrong: {', '.join(found.faults)}")
+    report = examine(engine, model, asked)
+    say(json_text(report.to_dict(), 2) if as_json else report)
+    if report.faults:
+        tell(f"wrong: {', '.join(report.faults)}")
         raise typer.Exit(1)

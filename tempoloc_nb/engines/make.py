@@ -152,9 +152,9 @@ def make_engine(
     if name == "ray":
         given["replicas"] = data_parallel
     elif data_parallel > 1:
-        from tempoloc_nb.engines.copies import ParallelBackend
+        from tempoloc_nb.engines.data_parallel import DataParallelBackend
 
-        return ParallelBackend(model, data_parallel, engine=name, **given)
+        return DataParallelBackend(model, data_parallel, engine=name, **given)
     made: Backend = _class(name)(model, **given)
     return made
 

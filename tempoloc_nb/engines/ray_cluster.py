@@ -26,26 +26,31 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
-from .protocol import Request, Response, clip_error, row_seed, sampling_fields, too_long
+from .protocol import Request, Response, clip_error, row_seed, too_long
 from .qwen import Shown, show, tested_transformers
-from .vllm_engine import vllm_prompt
-from .vllm_offline import engine_arguments, import_vllm
+from tempoloc_nb.engines.vllm_offline import (
+    engine_arguments,
+    import_vllm,
+    vllm_prompt,
+    vllm_sampling,
+    vllm_settings,
+)
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..models.sampling import Sampling
 
 # %% auto #0
-__all__ = ['ERROR', 'request_row', 'trial_rows', 'ask_row', 'answer_row', 'read_answer', 'RayBackend']
+__all__ = ['RayBackend']
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #a634c188
-ERROR = "__inference_error__"  # the column in which ray.data.llm keeps a row's error
+_ERROR = "__inference_error__"  # the column in which ray.data.llm keeps a row's error
 
 
-def request_row(number: int, request: Request) -> dict[str, Any]:
+def _request_row(number: int, request: Request) -> dict[str, Any]:
     """A row of the dataset: a request and its number, with a path to its video that is the same everywhere."""
     return {"number": number, "request": pickle.dumps(replace(request, video=request.video.resolve()))}
 
 
-def trial_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _trial_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A row for each trial of a row's request."""
     return [{**row, "trial": trial} for trial in pickle.loads(row["request"]).trials]
 
@@ -59,8 +64,8 @@ def _processor(model: str, revision: str | None) -> Any:
 def _shown(request: Request, model: str, revision: str | None, total_pixels: int | None) -> Shown:
     return show(request, _processor(model, revision), total_pixels)
 
-# %% ../../nbs/35_engines/90_ray_cluster.ipynb #961cc445
-def ask_row(
+
+def _ask_row(
     row: Mapping[str, Any], model: str, revision: str | None, total_pixels: int | None, sampling: Sampling
 ) -> dict[str, Any]:
     """What Ray's vLLM stage wants to know of one trial; its error if the clip cannot be shown."""
@@ -68,47 +73,44 @@ def ask_row(
     try:
         shown = _shown(request, model, revision, total_pixels)
     except Exception as error:
-        return {ERROR: str(clip_error(request.clip, error))}
-    constraint, prompt = request.constraint, vllm_prompt(shown)
-    drawn = sampling_fields(sampling, row_seed(sampling.seed, request.clip, row["trial"]))
-    drawn["repetition_penalty"] = sampling.repetition_penalty
-    if constraint is not None:
-        drawn["structured_outputs"] = {constraint.kind: constraint.text}
+        return {_ERROR: str(clip_error(request.clip, error))}
+    prompt = vllm_prompt(shown)
     return {
         "prompt": prompt["prompt"], "multimodal_data": prompt["multi_modal_data"],
-        "mm_processor_kwargs": prompt["mm_processor_kwargs"], "sampling_params": drawn,
+        "mm_processor_kwargs": prompt["mm_processor_kwargs"],
+        "sampling_params": vllm_sampling(request, sampling, row["trial"]),
         "multimodal_uuids": {"video": [f"tempoloc-{row['number']}"]},  # or vLLM hashes all frames of each trial
         "expected": shown.vision_tokens, "fps": shown.fps,
     }  # fmt: skip
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #018989de
-def answer_row(row: Mapping[str, Any], video_token: int) -> dict[str, Any]:
+def _answer_row(row: Mapping[str, Any], video_token: int) -> dict[str, Any]:
     """What is kept of a row that the engine answered."""
-    made = list(row["generated_tokens"])
+    tokens = list(row["generated_tokens"])
     return {
-        "number": row["number"], "trial": row["trial"], "text": row["generated_text"], "last": made[-1] if made else -1,
-        "prompt_tokens": row["num_input_tokens"], "completion_tokens": len(made), "fps": row["fps"],
-        "vision_tokens": list(row["prompt_token_ids"]).count(video_token), "expected": row["expected"],
+        **{name: row[name] for name in ("number", "trial", "fps", "expected")}, "text": row["generated_text"],
+        "last": tokens[-1] if tokens else -1, "prompt_tokens": row["num_input_tokens"],
+        "completion_tokens": len(tokens), "vision_tokens": list(row["prompt_token_ids"]).count(video_token),
         "seconds": row["time_taken_llm"],
     }  # fmt: skip
 
-# %% ../../nbs/35_engines/90_ray_cluster.ipynb #1f13b7ec
-def read_answer(
+
+def _read_answer(
     row: Mapping[str, Any], request: Request, sampling: Sampling, ends: frozenset[int]
 ) -> Response | TempolocError:
     """A trial's response, or why there is none. `ends`: tokens that end an answer."""
-    if row[ERROR]:
-        told = str(row[ERROR]).strip().splitlines()[0]
-        return TempolocError(told if request.clip in told else f"{request.clip}: vLLM refuses it: {told}")
+    if row[_ERROR]:
+        line = str(row[_ERROR]).strip().splitlines()[0]
+        return TempolocError(line if request.clip in line else f"{request.clip}: vLLM refuses it: {line}")
     if row["vision_tokens"] != row["expected"]:
         return TempolocError(
             f"{request.clip}: vLLM made {row['vision_tokens']} vision tokens of its frames instead of {row['expected']}"
         )
     stopped = row["last"] in ends
     if not stopped and row["completion_tokens"] < sampling.max_new_tokens:
-        told = too_long(row["prompt_tokens"], row["vision_tokens"], sampling.max_new_tokens, "engine")
+        context = too_long(row["prompt_tokens"], row["vision_tokens"], sampling.max_new_tokens, "engine")
         after = f"vLLM ended an answer after {row['completion_tokens']} tokens"
-        return TempolocError(f"{request.clip}: {after}: {told}, or raise max_model_len")
+        return TempolocError(f"{request.clip}: {after}: {context}, or raise max_model_len")
     return Response(
         row["trial"], row["text"], row_seed(sampling.seed, request.clip, row["trial"]), "stop" if stopped else "length",
         row["prompt_tokens"], row["completion_tokens"], row["vision_tokens"], row["fps"], row["seconds"],
@@ -138,8 +140,8 @@ def _reach(address: str) -> None:
         try:
             socket.create_connection((host, int(port)), timeout=10).close()
         except OSError as error:
-            told = f"no Ray cluster answers at {address} ({error}): is it started, and the port right?"
-            raise TempolocError(told) from None
+            line = f"no Ray cluster answers at {address} ({error}): is it started, and the port right?"
+            raise TempolocError(line) from None
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #9be0846a
 def _dataset(ray: Any, plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> Any:
@@ -155,12 +157,12 @@ def _dataset(ray: Any, plan: _Plan, requests: Sequence[Request], sampling: Sampl
         log_engine_metrics=False, chat_template_stage=False, tokenize_stage=False, detokenize_stage=False,
     )  # fmt: skip
     ask = partial(
-        ask_row, model=plan.model, revision=plan.revision, total_pixels=plan.total_pixels, sampling=sampling
+        _ask_row, model=plan.model, revision=plan.revision, total_pixels=plan.total_pixels, sampling=sampling
     )
-    keep = partial(answer_row, video_token=plan.video_token)
+    keep = partial(_answer_row, video_token=plan.video_token)
     stage = llm.build_processor(config, preprocess=ask, postprocess=keep)
-    rows = [request_row(number, request) for number, request in enumerate(requests)]
-    return stage(ray.data.from_items(rows).flat_map(trial_rows))
+    rows = [_request_row(number, request) for number, request in enumerate(requests)]
+    return stage(ray.data.from_items(rows).flat_map(_trial_rows))
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #bf63babd
 def _answers(
@@ -175,19 +177,11 @@ def _answers(
     for row in _dataset(ray, plan, requests, sampling).iter_rows():
         number = int(row["number"])
         request, answers = requests[number], found[number]
-        answers[row["trial"]] = read_answer(row, request, sampling, plan.ends)
+        answers[row["trial"]] = _read_answer(row, request, sampling, plan.ends)
         if len(answers) == len(request.trials):
             del found[number]
             errors = [a for a in answers.values() if isinstance(a, TempolocError)]
             yield number, errors[0] if errors else [a for t in request.trials if isinstance(a := answers[t], Response)]
-
-# %% ../../nbs/35_engines/90_ray_cluster.ipynb #853cbb63
-def _why(error: Exception) -> str:
-    """Why the engines have ended, in a line: Ray sends a worker's whole traceback as the message."""
-    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    start = max((i for i, line in enumerate(lines) if not line[0].isspace()), default=0)
-    words = " ".join(line.strip() for line in lines[start : start + 2])[:300]
-    return f"vLLM cannot load it: {words}" if "creation task" in str(error) else f"Ray has ended: {words}"
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #b7545286
 def _drive(pipe: Connection, log: str, plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> None:
@@ -199,11 +193,19 @@ def _drive(pipe: Connection, log: str, plan: _Plan, requests: Sequence[Request],
         os.dup2(file.fileno(), 2)
     with suppress(OSError):  # the parent is gone
         try:
-            for found in _answers(plan, requests, sampling):
-                pipe.send(found)
+            for answer in _answers(plan, requests, sampling):
+                pipe.send(answer)
             pipe.send(None)
         except Exception as error:
             pipe.send(error if isinstance(error, TempolocError) else TempolocError(_why(error)))
+
+
+def _why(error: Exception) -> str:
+    """Why the engines have ended, in a line: Ray sends a worker's whole traceback as the message."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    start = max((i for i, line in enumerate(lines) if not line[0].isspace()), default=0)
+    words = " ".join(line.strip() for line in lines[start : start + 2])[:300]
+    return f"vLLM cannot load it: {words}" if "creation task" in str(error) else f"Ray has ended: {words}"
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #9dcff4dd
 def _end(driver: SpawnProcess, done: bool, grace: float = 30.0) -> None:
@@ -278,11 +280,8 @@ class RayBackend:
             total_pixels=total_pixels, video_token=int(config.video_token_id), ends=ends,
         )  # fmt: skip
         self.model, self.total_pixels, self.patience = title or model_title(model), total_pixels, patience
-        self._settings = {
-            "engine": "vllm", "dtype": self._plan.engine["dtype"], "device": "cpu" if on_cpu else "cuda",
-            "total_pixels": total_pixels, "options": dict(options or {}),
-            "revision": model_revision(model, config),
-        }  # fmt: skip
+        hashed = model_revision(model, config)
+        self._settings = vllm_settings(self._plan.engine["dtype"], on_cpu, total_pixels, options, hashed)
 
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers. The number of engines does not."""
@@ -296,20 +295,20 @@ class RayBackend:
         Raises `TempolocError` if Ray cannot be started or reached, its engines cannot load the model, or nothing is
         answered for `patience` seconds: what was answered until then was given out.
         """
-        asked = list(requests)
-        if not asked:
+        questions = list(requests)
+        if not questions:
             return
         context = multiprocessing.get_context("spawn")
         with tempfile.NamedTemporaryFile(prefix="tempoloc-ray-", suffix=".log") as log:
             pipe, theirs = context.Pipe()
-            given = (theirs, log.name, self._plan, asked, sampling)
+            given = (theirs, log.name, self._plan, questions, sampling)
             driver = context.Process(target=_drive, args=given, daemon=True)
             driver.start()
             theirs.close()
             done = False
             try:
-                while (found := self._receive(pipe, Path(log.name))) is not None:
-                    yield asked[found[0]], found[1]
+                while (answer := self._receive(pipe, Path(log.name))) is not None:
+                    yield questions[answer[0]], answer[1]
                 done = True
             finally:
                 pipe.close()
@@ -318,16 +317,16 @@ class RayBackend:
     def _receive(self, pipe: Connection, log: Path) -> Any:
         """What the driver sent next; raises `TempolocError` where that is an error, or there is nothing."""
         try:
-            found = pipe.recv() if pipe.poll(self.patience) else TempolocError(f"no answer for {self.patience:g} s")
+            answer = pipe.recv() if pipe.poll(self.patience) else TempolocError(f"no answer for {self.patience:g} s")
         except (EOFError, OSError):
-            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
-            found = TempolocError(f"Ray's driver was ended; the last it said: {said[-1][:300]}")
-        if isinstance(found, TempolocError):
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
+            answer = TempolocError(f"Ray's driver was ended; the last it said: {lines[-1][:300]}")
+        if isinstance(answer, TempolocError):
             raise TempolocError(
-                f"{self.model}: {found}. Logs of Ray are in /tmp/ray/session_latest/logs where it ran; the same command"
-                " goes on with what is missing"
+                f"{self.model}: {answer}. Logs of Ray are in /tmp/ray/session_latest/logs where it ran; the same"
+                " command goes on with what is missing"
             )
-        return found
+        return answer
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #2b9e4b4d
 def _check_ray() -> None:

@@ -21,12 +21,19 @@ from ..core.checks import check
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_jsonl, read_object, read_text, write_json
 from ..core.locks import sole_writer
-from ..engines.http import Client, Patience, RefusedError, UnreachableError, event_loop
-from ..engines.keys import base_url
+from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url, event_loop
 from ..engines.protocol import Request, row_seed
-from ..engines.replies import Reply, list_served, read_reply
-from ..engines.served_video import VideoRules, video_rules, write_video
-from ..engines.server import ALL_FRAMES, CHAT, DECODERS, find_served
+from ..engines.qwen import VideoRules, video_rules
+from tempoloc_nb.engines.server import (
+    ALL_FRAMES,
+    CHAT,
+    DECODERS,
+    Reply,
+    find_served,
+    list_served,
+    read_reply,
+    write_video,
+)
 from tempoloc_nb.formats.captions import (
     FILES,
     check_caption_folder,
@@ -89,7 +96,7 @@ def caption_videos_of(source: Path | str, video_root: Path | None = None) -> dic
 class CaptionOptions:
     """How captions are made. `prompts`: a folder with `scene.txt` and `narrative.txt` ({scene} in it); "" for ours.
 
-    Videos are sampled at `fps` and sized by `rules`, a family's name or a model's folder (`served_video.video_rules`),
+    Videos are sampled at `fps` and sized by `rules`, a family's name or a model's folder (`qwen.video_rules`),
     to at most `total_pixels` over all frames.
     """
 

@@ -25,7 +25,7 @@ from video_clips import write_audio, write_clip
 from tempoloc_nb.cli.study import join_parameters, read_override
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.engines.served_video import video_rules
+from tempoloc_nb.engines.qwen import video_rules
 from tempoloc_nb.video.files import encode, probe
 
 Run = Callable[..., tuple[int, str, str]]

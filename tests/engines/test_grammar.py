@@ -22,7 +22,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines import hf as backend_hf
-from tempoloc_nb.engines.grammar import Grammars, Guide
+from tempoloc_nb.engines.decoding import Grammars, Guide
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.requests import asked_form, plan_requests
