@@ -54,11 +54,9 @@ def _load(engine: str, device: str, threads: int, options: dict[str, Any]) -> Ba
             os.environ["CUDA_VISIBLE_DEVICES"] = device.removeprefix("cuda:")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that vLLM ends the processes that it started
         from tempoloc_nb.engines.vllm_offline import VLLMBackend
-
         return VLLMBackend(**options)
     tested_transformers()
     import torch
-
     if threads:
         torch.set_num_threads(threads)
     else:
@@ -112,7 +110,7 @@ class _Worker:
             killed = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
             raise TempolocError(f"{self.name} {killed}; run the same command again for what is missing") from None
 
-
+# %% ../../nbs/35_engines/70_data_parallel.ipynb #d8a14daf
 def _stop(workers: Sequence[_Worker]) -> None:
     """End the processes, whatever they do."""
     for worker in workers:
@@ -123,6 +121,25 @@ def _stop(workers: Sequence[_Worker]) -> None:
         if worker.process.is_alive():
             worker.process.kill()
             worker.process.join(1)
+
+# %% ../../nbs/35_engines/70_data_parallel.ipynb #2d6c8f13
+def _collect(shares: dict[Any, tuple[_Worker, dict[int, Request]]]) -> Iterator[tuple[Request, _Answer]]:
+    """Answers of all workers; a worker that has answered everything is taken from `shares`, which are by pipe."""
+    open_pipes = dict(shares)
+    while open_pipes:
+        for pipe in wait(list(open_pipes)):
+            worker, share = open_pipes[pipe]
+            try:
+                answer = worker.receive()
+            except TempolocError as error:
+                del open_pipes[pipe]
+                for request in share.values():
+                    yield request, TempolocError(f"{request.clip}: {error}")
+                continue
+            if answer is None:
+                del open_pipes[pipe], shares[pipe]
+            else:
+                yield share.pop(answer[0]), answer[1]
 
 # %% ../../nbs/35_engines/70_data_parallel.ipynb #0acaba1b
 class DataParallelBackend:
@@ -177,30 +194,10 @@ class DataParallelBackend:
             for worker, share in shares.values():
                 with suppress(OSError):  # died since: noticed below
                     worker.pipe.send((list(share.values()), sampling))
-            yield from self._collect(shares)
+            yield from _collect(shares)
         finally:
             if shares:  # left early, or a worker died: what the others still say belongs to no later question
                 self.close()
-
-    def _collect(
-        self, shares: dict[Any, tuple[_Worker, dict[int, Request]]]
-    ) -> Iterator[tuple[Request, _Answer]]:
-        """Answers of all workers; a worker that has answered everything is taken from `shares`."""
-        open_pipes = dict(shares)
-        while open_pipes:
-            for pipe in wait(list(open_pipes)):
-                worker, share = open_pipes[pipe]
-                try:
-                    answer = worker.receive()
-                except TempolocError as error:
-                    del open_pipes[pipe]
-                    for request in share.values():
-                        yield request, TempolocError(f"{request.clip}: {error}")
-                    continue
-                if answer is None:
-                    del open_pipes[pipe], shares[pipe]
-                else:
-                    yield share.pop(answer[0]), answer[1]
 
 # %% ../../nbs/35_engines/70_data_parallel.ipynb #db61d899
 def _devices(count: int, device: str | None, each: int = 1) -> list[str]:
@@ -209,7 +206,6 @@ def _devices(count: int, device: str | None, each: int = 1) -> list[str]:
         raise TempolocError(f"data_parallel must be 1 or more, got {count}")
     tested_transformers()
     import torch
-
     there = torch.cuda.device_count()
     if device == "cpu" or (device is None and not there):
         return ["cpu"] * count

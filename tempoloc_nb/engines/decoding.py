@@ -36,7 +36,6 @@ def _pick(
     transformers and vLLM: penalty, temperature, top-p.
     """
     import torch
-
     scores = logits.float()
     if seen is not None:
         p = sampling.repetition_penalty
@@ -74,7 +73,6 @@ def _attend_to_prefixes(
     `query` is (R, heads, 1, size); `key` and `value` are the answers' alone, (R, kv heads, n, size).
     """
     import torch
-
     rows, heads, _, size = query.shape
     shared = key.shape[1]
     asked = query.view(rows, shared, heads // shared, size).float() * scaling
@@ -104,12 +102,11 @@ def _attend(
     prefixes = _CONTINUED.get()
     if prefixes is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **given)[0], None
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     return _attend_to_prefixes(query, key, value, prefixes, module.layer_idx, scaling), None
 
-
+# %% ../../nbs/35_engines/25_decoding.ipynb #59ffadef
 def use_prefix_cache(model: Any) -> None:
     """Give a model's language part an attention that can continue kept prompts, and is transformers' otherwise.
 
@@ -155,7 +152,6 @@ class Guide:
     def __init__(self, grammars: Sequence[Any | None], vocabulary: int) -> None:
         xgrammar = import_optional("xgrammar", "a constrained answer")
         import torch
-
         self._matchers = {r: xgrammar.GrammarMatcher(g) for r, g in enumerate(grammars) if g is not None}
         self._words = xgrammar.allocate_token_bitmask(len(grammars), vocabulary)  # all bits set: all allowed
         octet = np.arange(256, dtype=np.uint8)[:, None]
@@ -164,7 +160,6 @@ class Guide:
     def mask(self, logits: torch.Tensor) -> torch.Tensor:
         """`logits` (rows, vocabulary) with -inf for the tokens that may not come next."""
         import torch
-
         for row, matcher in self._matchers.items():
             matcher.fill_next_token_bitmask(self._words, row)
         self._table = self._table.to(logits.device)
@@ -222,7 +217,6 @@ class _Rows:
     def keep(self, going: torch.Tensor) -> None:
         """Go on with some rows, by their places (n,) in ascending order; a prompt without a row is let go."""
         import torch
-
         owner = torch.repeat_interleave(torch.tensor([p.trials for p in self.prefixes]))
         trials = torch.bincount(owner[going.cpu()], minlength=len(self.prefixes)).tolist()
         self.prefixes = [replace(p, trials=n) for p, n in zip(self.prefixes, trials, strict=True) if n]
@@ -234,7 +228,6 @@ class _Rows:
 def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling: Sampling) -> _Rows:
     """Read each prompt of `batch` once; row r is to continue prompt `rows[r]`, those of one prompt side by side."""
     import torch
-
     which = torch.tensor(rows, device=model.device)
     prefixes, logits, seen = [], [], []
     for i, e in enumerate(batch):
@@ -254,7 +247,7 @@ def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling
     penalized = torch.stack(seen)[which] if seen else None
     return _Rows(prefixes, cache, name, torch.stack(logits)[which], places[which], penalized)
 
-
+# %% ../../nbs/35_engines/25_decoding.ipynb #71bf5076
 def _step(model: Any, state: _Rows, token: torch.Tensor) -> torch.Tensor:
     """Logits (R, vocabulary) after one more token of each row, (R,)."""
     if state.seen is not None:
@@ -281,7 +274,6 @@ def generate_tokens(
     Rows whose prompt has a `grammar` are kept to it. Once half of the rows have ended, the others go on without them.
     """
     import torch
-
     with torch.inference_mode():
         state = _prefill(model, batch, rows, sampling)
         device, most = model.device, sampling.max_new_tokens

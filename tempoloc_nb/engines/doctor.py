@@ -121,12 +121,12 @@ def _ask(backend: Backend, *requests: Request) -> list[_Answer]:
         missing = error
     return [answers.get(r.clip, missing) for r in requests]
 
-
+# %% ../../nbs/35_engines/170_doctor.ipynb #2621f148
 def _same(first: Sequence[Response], others: Sequence[Response]) -> int:
     """How many answers have the same text."""
     return sum(a.text == b.text for a, b in zip(first, others, strict=False))
 
-
+# %% ../../nbs/35_engines/170_doctor.ipynb #cd4597a5
 def _untried(check: str, wanted: str, error: TempolocError) -> Comparison:
     return Comparison("unseen", check, f"cannot be tried: {error}", wanted=wanted)
 
@@ -150,7 +150,7 @@ def _seeds(first: Sequence[Response], again: _Answer) -> Iterator[Comparison]:
     message = f"{kinds} different of {count}"
     yield Comparison(severity, "seeds differ", message, way_out, wanted="other answers of other seeds")
 
-
+# %% ../../nbs/35_engines/170_doctor.ipynb #622515c2
 def _video_used(first: Sequence[Response], blank: _Answer) -> Comparison:
     """Whether answers depend on the video at all."""
     wanted = "other answers to grey frames"
@@ -181,7 +181,7 @@ def _constraint(kind: str, answer: _Answer) -> Comparison:
         way_out = "blanks are allowed without end: serve with disable_any_whitespace, as `tempoloc models MODEL` says"
     return Comparison(severity, check, message, way_out, wanted=wanted)
 
-
+# %% ../../nbs/35_engines/170_doctor.ipynb #f06c7b2c
 def _counts(expected: Expected, first: Response, server: bool) -> Iterator[Comparison]:
     """What the rows of a run would say of rate and tokens; of a server it is inferred from the prompt's tokens."""
     how = ", by the prompt's tokens" if server else ""
@@ -201,7 +201,6 @@ def _own_positions(backend: Any, captured: CapturedInput, expected: Expected) ->
     if not hasattr(backend, "net") or captured.clock is None or backend.stock:
         return []
     import torch
-
     ids, grid = torch.from_numpy(captured.ids)[None], torch.tensor([captured.grid])
     positions = stock_positions(backend.net, ids, grid, expected.seconds)
     if np.array_equal(positions, captured.positions):
@@ -263,7 +262,7 @@ def examine(backend: Backend, model: str | Path, asked: Preset, view: View | Non
     facts = {"model": str(backend.model), "engine": backend.name, "versions": libraries}
     return Examination(tuple(_with_causes(findings)), facts)
 
-
+# %% ../../nbs/35_engines/170_doctor.ipynb #a77f1c13
 def _answered(backend: Backend, request: Request, first: Sequence[Response]) -> Iterator[Comparison]:
     """The checks of seeds, of the video's use, and of constraints."""
     grey = replace(request, view=replace(request.view, content="blank"))  # of the same name: it gets the same seeds
@@ -274,7 +273,7 @@ def _answered(backend: Backend, request: Request, first: Sequence[Response]) -> 
     yield _video_used(first, blank)
     yield from map(_constraint, _FORMS, answers)
 
-
+# %% ../../nbs/35_engines/170_doctor.ipynb #896ae5d6
 def require_health(backend: Backend, model: str | Path, asked: Preset, view: View | None = None) -> None:
     """Say on stderr that `examine` finds nothing wrong; raises `TempolocError` with all that it found otherwise."""
     report = examine(backend, model, asked, view)

@@ -74,17 +74,8 @@ def end_tokens(model: Any, processor: Any) -> list[int]:
     return [ends] if isinstance(ends, int) else list(ends)
 
 # %% ../../nbs/35_engines/30_hf.ipynb #186e9964
-class HFBackend:
-    """Answers requests with transformers. See `protocol.Backend`.
-
-    `model` is a folder or a hub name; `device` "cpu", "cuda" or "cuda:1" (a GPU where there is one); `dtype` float32
-    on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 4 on a
-    CPU, and on a GPU up to 32, as memory allows; where it does not after all, they are asked in halves. `total_pixels`
-    limits the pixels of a video as qwen-vl-utils does, beside the processor's own limits. `stock_positions` leaves
-    position ids to transformers. Raises `TempolocError` for a model that cannot be loaded.
-    """
-
-    name = "hf"
+class _Loaded:
+    """A model that is loaded, and threads that make tensors of its requests."""
 
     def __init__(
         self, model: str | Path, *, device: str | None = None, dtype: str | None = None, batch: int | None = None,
@@ -102,6 +93,62 @@ class HFBackend:
         self.ends, pad = end_tokens(self.net, self.processor), self.processor.tokenizer.pad_token_id
         self.pad = int(self.ends[0] if pad is None else pad)
         self._grammars: Grammars | None = None  # made for the first request with a constraint
+
+    def _read_ahead(
+        self, requests: Sequence[Request], sampling: Sampling
+    ) -> Iterator[tuple[Request, Encoded | TempolocError]]:
+        """Requests as tensors, in order, made by threads while the model works; a few batches at most wait."""
+        threads, ahead = (1, 4) if self.net.device.type == "cpu" else (8, 32)
+        with ThreadPoolExecutor(threads) as pool:
+            waiting: list[tuple[Request, Future[Encoded | TempolocError]]] = []
+            for request in requests:
+                if request.constraint is not None and self._grammars is None:
+                    vocabulary = self.net.get_output_embeddings().weight.shape[0]
+                    self._grammars = Grammars(self.processor.tokenizer, vocabulary, self.ends)
+                waiting.append((request, pool.submit(self._encode, request, sampling)))
+                if len(waiting) > ahead:
+                    first, encoded = waiting.pop(0)
+                    yield first, encoded.result()
+            for request, encoded in waiting:
+                yield request, encoded.result()
+
+    def _encode(self, request: Request, sampling: Sampling) -> Encoded | TempolocError:
+        new = sampling.max_new_tokens
+        try:
+            encoded = encode_request(request, self.net, self.processor, self.total_pixels, self.stock, new)
+            if request.constraint is None or self._grammars is None:
+                return encoded
+            return replace(encoded, grammar=self._grammars.compile(request.constraint))
+        except TempolocError as error:
+            return clip_error(request.clip, error)
+
+# %% ../../nbs/35_engines/30_hf.ipynb #77e3b0f4
+def _room(net: Any, encoded: Encoded, sampling: Sampling) -> int:
+    """Clips like this one to answer together: prompts, and answers copied as they grow, in half the free memory."""
+    import torch
+    if net.device.type == "cpu":
+        return 4
+    text = net.config.text_config
+    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    token = 2 * text.num_hidden_layers * text.num_key_value_heads * size * net.dtype.itemsize  # bytes
+    answer = min(sampling.max_new_tokens, 512)  # few answers are longer, and those often run to their limit
+    clip = token * (len(encoded.ids) + 2 * answer * len(encoded.request.trials))
+    free, _ = torch.cuda.mem_get_info(net.device)
+    free += torch.cuda.memory_reserved(net.device) - torch.cuda.memory_allocated(net.device)
+    return int(max(1, min(32, free // 2 // clip)))
+
+# %% ../../nbs/35_engines/30_hf.ipynb #4b8d1e62
+class HFBackend(_Loaded):
+    """Answers requests with transformers. See `protocol.Backend`.
+
+    `model` is a folder or a hub name; `device` "cpu", "cuda" or "cuda:1" (a GPU where there is one); `dtype` float32
+    on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 4 on a
+    CPU, and on a GPU up to 32, as memory allows; where it does not after all, they are asked in halves. `total_pixels`
+    limits the pixels of a video as qwen-vl-utils does, beside the processor's own limits. `stock_positions` leaves
+    position ids to transformers. Raises `TempolocError` for a model that cannot be loaded.
+    """
+
+    name = "hf"
 
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers."""
@@ -125,106 +172,56 @@ class HFBackend:
 
         Raises `TempolocError` for a constraint where xgrammar is not installed.
         """
-        batch: list[Encoded] = []
-        room = 1
+        batch, room = list[Encoded](), 1
         for request, encoded in self._read_ahead(requests, sampling):
             if isinstance(encoded, TempolocError):
                 yield request, encoded
                 continue
-            room = room if batch else self.batch or self._room(encoded, sampling)
+            room = room if batch else self.batch or _room(self.net, encoded, sampling)
             batch.append(encoded)
             if len(batch) >= room:
-                yield from self._answer(batch, sampling)
+                yield from _answer(self, batch, sampling)
                 batch = []
         if batch:
-            yield from self._answer(batch, sampling)
+            yield from _answer(self, batch, sampling)
 
-    def _room(self, encoded: Encoded, sampling: Sampling) -> int:
-        """Clips like this one to answer together: prompts, and answers copied as they grow, in half the free memory."""
-        import torch
-
-        if self.net.device.type == "cpu":
-            return 4
-        text = self.net.config.text_config
-        size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-        token = 2 * text.num_hidden_layers * text.num_key_value_heads * size * self.net.dtype.itemsize  # bytes
-        answer = min(sampling.max_new_tokens, 512)  # few answers are longer, and those often run to their limit
-        clip = token * (len(encoded.ids) + 2 * answer * len(encoded.request.trials))
-        free, _ = torch.cuda.mem_get_info(self.net.device)
-        free += torch.cuda.memory_reserved(self.net.device) - torch.cuda.memory_allocated(self.net.device)
-        return int(max(1, min(32, free // 2 // clip)))
-
-    def _read_ahead(
-        self, requests: Sequence[Request], sampling: Sampling
-    ) -> Iterator[tuple[Request, Encoded | TempolocError]]:
-        """Requests as tensors, in order, made by threads while the model works; a few batches at most wait."""
-        threads, ahead = (1, 4) if self.net.device.type == "cpu" else (8, 32)
-        with ThreadPoolExecutor(threads) as pool:
-            waiting: list[tuple[Request, Future[Encoded | TempolocError]]] = []
-            for request in requests:
-                if request.constraint is not None and self._grammars is None:
-                    vocabulary = self.net.get_output_embeddings().weight.shape[0]
-                    self._grammars = Grammars(self.processor.tokenizer, vocabulary, self.ends)
-                waiting.append((request, pool.submit(self._encode, request, sampling)))
-                if len(waiting) > ahead:
-                    first, encoded = waiting.pop(0)
-                    yield first, encoded.result()
-            for request, encoded in waiting:
-                yield request, encoded.result()
-
-    def _encode(self, request: Request, sampling: Sampling) -> Encoded | TempolocError:
-        try:
-            encoded = encode_request(
-                request, self.net, self.processor, self.total_pixels, self.stock, sampling.max_new_tokens
+# %% ../../nbs/35_engines/30_hf.ipynb #0c5f9a37
+def _answer(backend: HFBackend, batch: Sequence[Encoded], sampling: Sampling) -> Iterator[tuple[Request, _Answer]]:
+    """Generate for a batch of clips, all trials of each; in halves where the GPU has not memory for all."""
+    import torch
+    began = time.monotonic()
+    rows = [(i, trial) for i, e in enumerate(batch) for trial in e.request.trials]
+    seeds, places = [row_seed(sampling.seed, batch[i].request.clip, t) for i, t in rows], [i for i, _ in rows]
+    try:
+        tokens = generate_tokens(backend.net, batch, places, seeds, sampling, backend.ends, backend.pad)
+    except TempolocError as error:
+        yield from ((e.request, TempolocError(f"{e.request.clip}: {error}")) for e in batch)
+        return
+    except torch.cuda.OutOfMemoryError:
+        tokens = None  # what the error holds of the GPU's memory is let go with it
+    if tokens is None:
+        torch.cuda.empty_cache()
+        if len(batch) == 1:
+            request, length = batch[0].request, len(batch[0].ids)
+            yield request, TempolocError(
+                f"{request.clip}: a prompt of {length} tokens and {len(request.trials)} answers do not fit the GPU's"
+                " memory: lower total_pixels or max_new_tokens, or ask for fewer trials"
             )
-            if request.constraint is None or self._grammars is None:
-                return encoded
-            return replace(encoded, grammar=self._grammars.compile(request.constraint))
-        except TempolocError as error:
-            return clip_error(request.clip, error)
-
-    def _answer(self, batch: Sequence[Encoded], sampling: Sampling) -> Iterator[tuple[Request, _Answer]]:
-        """Generate for a batch of clips, all trials of each; in halves where the GPU has not memory for all."""
-        import torch
-
-        began = time.monotonic()
-        rows = [(i, trial) for i, e in enumerate(batch) for trial in e.request.trials]
-        seeds = [row_seed(sampling.seed, batch[i].request.clip, trial) for i, trial in rows]
-        try:
-            tokens = generate_tokens(self.net, batch, [i for i, _ in rows], seeds, sampling, self.ends, self.pad)
-        except TempolocError as error:
-            yield from ((e.request, TempolocError(f"{e.request.clip}: {error}")) for e in batch)
             return
-        except torch.cuda.OutOfMemoryError:
-            tokens = None  # what the error holds of the GPU's memory is let go with it
-        if tokens is None:
-            torch.cuda.empty_cache()
-            if len(batch) == 1:
-                yield batch[0].request, _does_not_fit(batch[0])
-            for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]) if len(batch) > 1 else ():
-                yield from self._answer(half, sampling)
-            return
-        share = (time.monotonic() - began) / len(rows)
-        answers: list[list[Response]] = [[] for _ in batch]
-        for (i, trial), seed, row in zip(rows, seeds, tokens, strict=True):
-            answers[i].append(self._response(batch[i], trial, seed, row, share))
-        for encoded, responses in zip(batch, answers, strict=True):
-            yield encoded.request, responses
-
-    def _response(self, encoded: Encoded, trial: int, seed: int, tokens: Any, seconds: float) -> Response:
-        """One trial's answer from its new `tokens` (n,)."""
-        ended = np.flatnonzero(np.isin(tokens, self.ends))
-        length = int(ended[0]) if len(ended) else len(tokens)
-        return Response(
-            trial, self.processor.tokenizer.decode(tokens[:length], skip_special_tokens=True), seed,
-            "stop" if len(ended) else "length", len(encoded.ids), length + bool(len(ended)), encoded.vision_tokens,
-            encoded.fps, seconds,
+        yield from _answer(backend, batch[: len(batch) // 2], sampling)
+        yield from _answer(backend, batch[len(batch) // 2 :], sampling)
+        return
+    share = (time.monotonic() - began) / len(rows)
+    answers: list[list[Response]] = [[] for _ in batch]
+    for (i, trial), seed, row in zip(rows, seeds, tokens, strict=True):
+        ended = np.flatnonzero(np.isin(row, backend.ends))
+        length = int(ended[0]) if len(ended) else len(row)
+        text = backend.processor.tokenizer.decode(row[:length], skip_special_tokens=True)
+        answers[i].append(
+            Response(
+                trial, text, seed, "stop" if len(ended) else "length", len(batch[i].ids), length + bool(len(ended)),
+                batch[i].vision_tokens, batch[i].fps, share,
+            )
         )  # fmt: skip
-
-
-def _does_not_fit(encoded: Encoded) -> TempolocError:
-    request, length = encoded.request, len(encoded.ids)
-    return TempolocError(
-        f"{request.clip}: a prompt of {length} tokens and {len(request.trials)} answers do not fit the GPU's memory:"
-        " lower total_pixels or max_new_tokens, or ask for fewer trials"
-    )
+    for encoded, responses in zip(batch, answers, strict=True):
+        yield encoded.request, responses

@@ -20,8 +20,8 @@ import threading
 import time
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -30,7 +30,7 @@ from ipaddress import ip_address
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     import httpx
     from anyio.from_thread import BlockingPortal
 
-_Answer = TypeVar("_Answer")
+_T = TypeVar("_T")
 
 # %% auto #0
-__all__ = ['base_url', 'read_key', 'Patience', 'RefusedError', 'UnreachableError', 'Client', 'event_loop', 'get_json']
+__all__ = ['base_url', 'Patience', 'RefusedError', 'UnreachableError', 'Client', 'event_loop', 'get_json']
 
 # %% ../../nbs/35_engines/110_http.ipynb #48528b71
 def base_url(url: str) -> str:
@@ -77,7 +77,7 @@ def _is_here(url: str) -> bool:
     return place.is_loopback or place.is_unspecified
 
 # %% ../../nbs/35_engines/110_http.ipynb #7a7924fc
-def read_key(variable: str) -> str | None:
+def _read_key(variable: str) -> str | None:
     """The API key in an environment variable, None if there is none. Raises `TempolocError` if it cannot be a key."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -101,22 +101,11 @@ def _pieces(key: str) -> Iterator[str]:
         yield from (small[i : i + length] for i in range(len(small) - length + 1))
 
 # %% ../../nbs/35_engines/110_http.ipynb #e8119597
-_ESCAPE = re.compile(
-    r"%([0-9a-f]{2})|\\u00([0-9a-f]{2})|\\x([0-9a-f]{2})|&#x0*([0-9a-f]{2});|&#0*(\d{2,3});|\\([^\w\s])",
-    re.IGNORECASE,
-)
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    *codes, decimal, itself = escape.groups()
-    return str(itself or chr(int(decimal) if decimal else int(next(c for c in codes if c), 16)))
+_ESCAPE = re.compile(r"\\(?:u00|x)([0-9a-f]{2})|\\([^\w\s])", re.IGNORECASE)
 
 
 def _key_mask(key: str | None) -> Callable[[str], str]:
-    """What replaces a key, and its pieces, in a text by `…`. A text that has none stays as it is.
-
-    A text that has some loses its escapes, too.
-    """
+    """What replaces a key, and its pieces, in a text by `…`, and then its escapes; without any, it stays as it is."""
     if not key:
         return lambda text: text
     if len(key) < _PIECE:
@@ -125,7 +114,7 @@ def _key_mask(key: str | None) -> Callable[[str], str]:
     pieces = frozenset(_pieces(key))
 
     def mask(text: str) -> str:
-        plain = _ESCAPE.sub(_unescaped, text)
+        plain = html.unescape(unquote(_ESCAPE.sub(lambda e: e[2] or chr(int(e[1], 16)), text)))
         small, hidden = plain.translate(_SMALL), bytearray(len(plain))
         for i in range(len(small) - _PIECE + 1):
             for piece in (small[i : i + _PIECE], small[i : i + 2 * _PIECE]):
@@ -145,7 +134,7 @@ _LARGEST = 2**21  # bytes of an answer, unpacked: half a million tokens
 class _TooLargeError(ValueError):
     """An answer of more than `_LARGEST` bytes."""
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #9bcff449
 async def _read_body(response: httpx.Response) -> bytes:
     """An answer's body, unpacked; of an error's, the beginning. Raises `ValueError` if it is too large or damaged."""
     packed = response.headers.get("Content-Encoding", "").strip().lower()
@@ -176,10 +165,9 @@ def _certificates() -> ssl.SSLContext:
             raise NotADirectoryError
         context: ssl.SSLContext = import_optional("httpx", "a server").create_ssl_context()
     except OSError as error:
-        if not name:
-            raise TempolocError(f"the trusted certificates cannot be read ({error})") from None
         wrong = "holds no certificates that can be read" if any(p.exists() for p in there) else "is not there"
-        raise TempolocError(f"${name} names {shown(place)}, which {wrong}: correct it, or unset it") from None
+        names = f"${name} names {shown(place)}, which {wrong}: correct it, or unset it"
+        raise TempolocError(names if name else f"the trusted certificates cannot be read ({error})") from None
     return context
 
 # %% ../../nbs/35_engines/110_http.ipynb #c33d1bff
@@ -187,7 +175,7 @@ class _ResponseReader:
     """Reads what servers send: texts without the key, and errors as one line that a terminal can show."""
 
     def __init__(self, key_variable: str) -> None:
-        self.key, self.key_variable = read_key(key_variable), key_variable
+        self.key, self.key_variable = _read_key(key_variable), key_variable
         self.mask = _key_mask(self.key)
 
     def address(self, url: str) -> str:
@@ -200,24 +188,6 @@ class _ResponseReader:
         if not name or self.mask(address) != address:
             raise TempolocError("a server's URL holds no keys, and this one has the key of the environment in it")
         return address
-
-    def open(self, connect: float, addresses: Sequence[str]) -> httpx.AsyncClient:
-        """A client of these servers that sends the key, and waits `connect` s for a connection.
-
-        Raises `TempolocError` for a proxy, or certificates, that the environment names and that cannot be used.
-        """
-        httpx_, verify = import_optional("httpx", "a server"), _certificates()
-        here: dict[str, None] = {url: None for url in addresses if _is_here(url)}  # are asked without a proxy
-        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
-        try:
-            client: httpx.AsyncClient = httpx_.AsyncClient(
-                headers=headers, timeout=httpx_.Timeout(None, connect=connect), follow_redirects=False, verify=verify,
-                mounts=here, trust_env=len(here) < len(addresses),
-                limits=httpx_.Limits(max_connections=None, max_keepalive_connections=None),
-            )  # fmt: skip
-        except (ValueError, ImportError, httpx_.InvalidURL):  # which may repeat the proxy's password
-            raise TempolocError("HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names a proxy that cannot be used") from None
-        return client
 
     def line(self, text: str) -> str:
         """The first line of a text, at most 300 characters."""
@@ -251,6 +221,25 @@ class _ResponseReader:
         line = self.line(text) or phrase
         return f"HTTP {response.status_code}" + (f", {line}" if line else "")
 
+# %% ../../nbs/35_engines/110_http.ipynb #0f4d7b21
+def _open(reader: _ResponseReader, connect: float, addresses: Sequence[str]) -> httpx.AsyncClient:
+    """A client of these servers that sends the reader's key, and waits `connect` s for a connection.
+
+    Raises `TempolocError` for a proxy, or certificates, that the environment names and that cannot be used.
+    """
+    httpx_, verify = import_optional("httpx", "a server"), _certificates()
+    here: dict[str, None] = {url: None for url in addresses if _is_here(url)}  # are asked without a proxy
+    headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {reader.key}"} if reader.key else {})
+    try:
+        client: httpx.AsyncClient = httpx_.AsyncClient(
+            headers=headers, timeout=httpx_.Timeout(None, connect=connect), follow_redirects=False, verify=verify,
+            mounts=here, trust_env=len(here) < len(addresses),
+            limits=httpx_.Limits(max_connections=None, max_keepalive_connections=None),
+        )  # fmt: skip
+    except (ValueError, ImportError, httpx_.InvalidURL):  # which may repeat the proxy's password
+        raise TempolocError("HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names a proxy that cannot be used") from None
+    return client
+
 # %% ../../nbs/35_engines/110_http.ipynb #e20b7c95
 def _error_text(answer: Any) -> str:
     """What a JSON answer says of an error; "" if it speaks of none."""
@@ -260,7 +249,7 @@ def _error_text(answer: Any) -> str:
     text = inner.get("message") if isinstance(inner, dict) else inner
     return "" if text is None else str(text)
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #c851ef4b
 def _page_text(page: str, phrase: str, server: str) -> str:
     """What a web page, which some proxies answer with, says in a line; `server` is its header."""
     found = re.search(r"<title[^<>]*>([^<]*)", page, re.IGNORECASE)
@@ -299,12 +288,9 @@ def _retry_after(header: str | None, milliseconds: str | None = None) -> float |
     `retry-after-ms`, which some servers send beside it, is more exact and goes first.
     """
     for text, scale in ((milliseconds, 1000.0), (header, 1.0)):
-        try:
-            seconds = float(text or "") / scale
-        except ValueError:
-            continue
-        if math.isfinite(seconds):
-            return max(0.0, seconds)
+        with suppress(ValueError):
+            if math.isfinite(seconds := float(text or "") / scale):
+                return max(0.0, seconds)
     try:
         when = parsedate_to_datetime(header or "")
         when = when if when.tzinfo else when.replace(tzinfo=UTC)  # the old forms of a date, which are in UTC too
@@ -312,7 +298,7 @@ def _retry_after(header: str | None, milliseconds: str | None = None) -> float |
     except (ValueError, TypeError, OverflowError):
         return None
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #3564116b
 def _may_pass(status: int, should_retry: str | None) -> bool:
     """Whether asking again may help after this status; `should_retry` is the header `x-should-retry`.
 
@@ -322,12 +308,11 @@ def _may_pass(status: int, should_retry: str | None) -> bool:
         return word == "true"
     return status in (408, 409, 429) or status >= 500
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #4db8550d
 def _again(response: httpx.Response) -> tuple[bool, float | None]:
     """(whether asking again may help, the seconds that the server asks for)."""
-    headers = response.headers
-    wait = _retry_after(headers.get("Retry-After"), headers.get("retry-after-ms"))
-    return _may_pass(response.status_code, headers.get("x-should-retry")), wait
+    retry, after, more_exact = map(response.headers.get, ("x-should-retry", "Retry-After", "retry-after-ms"))
+    return _may_pass(response.status_code, retry), _retry_after(after, more_exact)
 
 # %% ../../nbs/35_engines/110_http.ipynb #c36cf833
 class RefusedError(TempolocError):
@@ -337,11 +322,11 @@ class RefusedError(TempolocError):
         super().__init__(message)
         self.status = status
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #6aa3cbbf
 class UnreachableError(TempolocError):
     """No server can be asked any more: the run ends."""
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #182578ed
 class _Fault(Exception):
     """A try failed, and another may not. `rest`: s to leave the server alone (0: as long as its failures suggest)."""
 
@@ -367,71 +352,24 @@ class _Server:
         """Seconds that it is still to be left alone."""
         return max(0.0, self.rests_until - time.monotonic())
 
-# %% ../../nbs/35_engines/110_http.ipynb #5ee81deb
-class Client:
-    """Posts JSON to the least busy of some servers. An async context manager; one event loop's.
+    def heard(self) -> None:
+        """It answered; a line on stderr says so where its absence was told."""
+        self.absent_since = None
+        if self.reported:
+            self.reported = False
+            print(f"tempoloc: {self.url} answers again", file=sys.stderr)
 
-    `concurrency` is the number of requests that each server is sent at a time. A line on stderr says that a server
-    comes or goes.
-    """
+# %% ../../nbs/35_engines/110_http.ipynb #9d1c5e70
+class _Servers:
+    """Some servers, and which of them are left alone for a while."""
 
-    def __init__(
-        self, urls: Sequence[str], *, concurrency: int = 64, patience: Patience | None = None,
-        key_variable: str = "TEMPOLOC_API_KEY",
-    ) -> None:
+    def __init__(self, urls: Iterable[str], concurrency: int, patience: Patience) -> None:
         import anyio
-
-        if not urls or concurrency < 1:
-            raise TempolocError(f"asking needs servers and a concurrency of 1 or more, got {len(urls)}, {concurrency}")
-        self._reader, self.patience = _ResponseReader(key_variable), patience or Patience()
-        addresses = dict.fromkeys(map(self._reader.address, urls))
-        self.servers = [_Server(url, anyio.Semaphore(concurrency)) for url in addresses]
-        self._http: httpx.AsyncClient
-
-    async def __aenter__(self) -> Client:
-        self._http = self._reader.open(min(10.0, self.patience.timeout), [s.url for s in self.servers])
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._http.aclose()
-
-    async def post(
-        self, path: str, body: Mapping[str, Any], read: Callable[[Any], _Answer]
-    ) -> tuple[_Answer, float]:
-        """(what `read` makes of the JSON that answers `body`, s that the answer took).
-
-        `read` raises `ValueError` for JSON of another shape; then the request is tried again. Raises `RefusedError`,
-        `UnreachableError`, or `TempolocError` after the last try and for an answer that is too large.
-        """
-        import anyio
-
-        tries, last = 0, None
-        while True:
-            server = await self._choose(last)
-            server.requests += 1
-            try:
-                async with server.slots:
-                    if server.rest:  # it failed while this waited in line
-                        continue
-                    began = time.monotonic()
-                    answer = await self._try(server, path, body, read)
-                    server.failures = 0
-                    return answer, time.monotonic() - began
-            except _Fault as fault:
-                tries += fault.heard
-                self._note(server, fault)
-                if tries > self.patience.retries:
-                    times = f"{tries} times, at last " if tries > 1 else ""
-                    raise TempolocError(f"{server.url} failed {times}with: {fault}") from None
-                last, wait = server, 0.0 if fault.rest is not None else self.patience.wait(tries)
-            finally:
-                server.requests -= 1
-            await anyio.sleep(wait)
+        self.servers, self.patience = [_Server(url, anyio.Semaphore(concurrency)) for url in urls], patience
 
     async def _choose(self, last: _Server | None) -> _Server:
         """The least busy server that is not resting, rather not the `last` one; waits until there is one."""
         import anyio
-
         while True:
             ready = [s for s in self.servers if not s.rest]
             if ready:
@@ -446,7 +384,7 @@ class Client:
             await anyio.sleep(rest)
 
     def _note(self, server: _Server, fault: _Fault) -> None:
-        """Leave a server alone for a while where it is the one that failed."""
+        """Leave a server alone for a while where it is the one that failed; a line on stderr says that one is gone."""
         now = time.monotonic()
         if fault.rest is not None and not (server.rest and fault.rest == 0):
             server.failures += 1
@@ -460,66 +398,109 @@ class Client:
             then = f"{others} of {len(self.servers)} servers go on" if others else "waiting for it"
             print(f"tempoloc: {server.url} cannot be reached ({fault}); {then}", file=sys.stderr)
 
-    def _heard(self, server: _Server) -> None:
-        """A server answered."""
-        server.absent_since = None
-        if server.reported:
-            server.reported = False
-            print(f"tempoloc: {server.url} answers again", file=sys.stderr)
+# %% ../../nbs/35_engines/110_http.ipynb #5ee81deb
+class Client(_Servers):
+    """Posts JSON to the least busy of some servers. An async context manager; one event loop's.
 
-    async def _try(
-        self, server: _Server, path: str, body: Mapping[str, Any], read: Callable[[Any], _Answer]
-    ) -> _Answer:
-        """One try. Raises `_Fault`, `RefusedError` or `UnreachableError`."""
+    `concurrency` is the number of requests that each server is sent at a time.
+    """
+
+    def __init__(
+        self, urls: Sequence[str], *, concurrency: int = 64, patience: Patience | None = None,
+        key_variable: str = "TEMPOLOC_API_KEY",
+    ) -> None:
+        if not urls or concurrency < 1:
+            raise TempolocError(f"asking needs servers and a concurrency of 1 or more, got {len(urls)}, {concurrency}")
+        self.reader = _ResponseReader(key_variable)
+        super().__init__(dict.fromkeys(map(self.reader.address, urls)), concurrency, patience or Patience())
+        self.http: httpx.AsyncClient
+
+    async def __aenter__(self) -> Client:
+        self.http = _open(self.reader, min(10.0, self.patience.timeout), [s.url for s in self.servers])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.http.aclose()
+
+    async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], _T]) -> tuple[_T, float]:
+        """(what `read` makes of the JSON that answers `body`, s that the answer took).
+
+        `read` raises `ValueError` for JSON of another shape; then the request is tried again. Raises `RefusedError`,
+        `UnreachableError`, or `TempolocError` after the last try and for an answer that is too large.
+        """
         import anyio
-        import httpx
+        tries, last = 0, None
+        while True:
+            server = await self._choose(last)
+            server.requests += 1
+            try:
+                async with server.slots:
+                    if server.rest:  # it failed while this waited in line
+                        continue
+                    began = time.monotonic()
+                    answer = await _post_once(self, server, path, body, read)
+                    server.failures = 0
+                    return answer, time.monotonic() - began
+            except _Fault as fault:
+                tries += fault.heard
+                self._note(server, fault)
+                if tries > self.patience.retries:
+                    times = f"{tries} times, at last " if tries > 1 else ""
+                    raise TempolocError(f"{server.url} failed {times}with: {fault}") from None
+                last, wait = server, 0.0 if fault.rest is not None else self.patience.wait(tries)
+            finally:
+                server.requests -= 1
+            await anyio.sleep(wait)
 
-        reader, timeout = self._reader, self.patience.timeout
-        try:
-            with anyio.fail_after(timeout):
-                async with self._http.stream("POST", server.url + path, json=body) as response:
-                    content = await _read_body(response)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise _Fault(reader.line(str(error)) or "no connection", 0.0, heard=False) from None
-        except httpx.TransportError as error:
-            raise _Fault(f"connection lost ({type(error).__name__})", 0.0) from None
-        except (TimeoutError, ValueError) as error:
-            self._heard(server)
-            if isinstance(error, _TooLargeError):
-                raise TempolocError(f"{server.url} answers with {error}: the rest was not read") from None
-            late = isinstance(error, TimeoutError)
-            raise (_Fault(f"no answer within {timeout:g} s", 0.0) if late else _Fault(str(error))) from None
-        self._heard(server)
-        if response.status_code == 200:
-            return self._understood(content, read)
-        raise self._refusal(server, response, reader.reason(response, content))
+# %% ../../nbs/35_engines/110_http.ipynb #b2c7f6e5
+async def _post_once(
+    client: Client, server: _Server, path: str, body: Mapping[str, Any], read: Callable[[Any], _T]
+) -> _T:
+    """What `read` makes of a server's answer. Raises `_Fault`, `RefusedError` or `UnreachableError`."""
+    import anyio
+    import httpx
+    reader, timeout = client.reader, client.patience.timeout
+    try:
+        with anyio.fail_after(timeout):
+            async with client.http.stream("POST", server.url + path, json=body) as response:
+                content = await _read_body(response)
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise _Fault(reader.line(str(error)) or "no connection", 0.0, heard=False) from None
+    except httpx.TransportError as error:
+        raise _Fault(f"connection lost ({type(error).__name__})", 0.0) from None
+    except (TimeoutError, ValueError) as error:
+        server.heard()
+        if isinstance(error, _TooLargeError):
+            raise TempolocError(f"{server.url} answers with {error}: the rest was not read") from None
+        late = isinstance(error, TimeoutError)
+        raise (_Fault(f"no answer within {timeout:g} s", 0.0) if late else _Fault(str(error))) from None
+    server.heard()
+    if response.status_code != 200:
+        raise _refusal(reader, server.url, response, reader.reason(response, content))
+    answer = None
+    try:
+        answer = reader.json(content)
+        return read(answer)
+    except ValueError as error:
+        none = "a web page" if content.lstrip().startswith(b"<") else "no JSON"
+        line = reader.line(_error_text(answer) or (str(error) if isinstance(error, TempolocError) else none))
+        raise _Fault(f"an answer that is cut off or has another shape ({line})") from None
 
-    def _refusal(self, server: _Server, response: httpx.Response, reason: str) -> Exception:
-        """What a status other than 200 means."""
-        status, (again, wait) = response.status_code, _again(response)
-        if again:
-            return _Fault(reason, wait or 0.0 if status in (429, 502, 503, 504) else wait)
-        if status in (401, 403):
-            return UnreachableError(f"{server.url} refuses the key in ${self._reader.key_variable}: {reason}")
-        if status == 413:
-            size = int(response.request.headers.get("Content-Length", 0)) / 2**20
-            reason += (
-                f": the video is too large for it (a request of {size:.1f} MiB). Ask at a lower fps or with fewer"
-                " total_pixels (--fps, --total-pixels), or let it read a folder (--media)"
-            )
-        return RefusedError(f"{server.url} refuses: {reason}", status)
-
-    def _understood(self, content: bytes, read: Callable[[Any], _Answer]) -> _Answer:
-        """What `read` makes of an answer. Raises `_Fault`."""
-        answer = None
-        try:
-            answer = self._reader.json(content)
-            return read(answer)
-        except ValueError as error:
-            none = "a web page" if content.lstrip().startswith(b"<") else "no JSON"
-            text = _error_text(answer) or (str(error) if isinstance(error, TempolocError) else none)
-            line = self._reader.line(text)
-            raise _Fault(f"an answer that is cut off or has another shape ({line})") from None
+# %% ../../nbs/35_engines/110_http.ipynb #8db87066
+def _refusal(reader: _ResponseReader, url: str, response: httpx.Response, reason: str) -> Exception:
+    """What a status other than 200 means."""
+    status, (again, wait) = response.status_code, _again(response)
+    if again:
+        return _Fault(reason, wait or 0.0 if status in (429, 502, 503, 504) else wait)
+    if status in (401, 403):
+        return UnreachableError(f"{url} refuses the key in ${reader.key_variable}: {reason}")
+    if status == 413:
+        size = int(response.request.headers.get("Content-Length", 0)) / 2**20
+        reason += (
+            f": the video is too large for it (a request of {size:.1f} MiB). Ask at a lower fps or with fewer"
+            " total_pixels (--fps, --total-pixels), or let it read a folder (--media)"
+        )
+    return RefusedError(f"{url} refuses: {reason}", status)
 
 # %% ../../nbs/35_engines/110_http.ipynb #e7a1c0de
 @contextmanager
@@ -530,13 +511,12 @@ def event_loop() -> Iterator[BlockingPortal]:
     would wait for its end for ever.
     """
     from anyio.from_thread import start_blocking_portal
-
     with ExitStack() as stack:
         with _later():
             portal = stack.enter_context(start_blocking_portal())
         yield portal
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #1a535313
 @contextmanager
 def _later() -> Iterator[None]:
     """Keeps Ctrl-C until the block is done, in the main thread; other threads never get it."""
@@ -581,15 +561,14 @@ def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeou
         wrong = f"answers with {error}" if isinstance(error, _TooLargeError) else "is not JSON"
     raise TempolocError(f"{url}{path} {wrong}: does it speak OpenAI's protocol?")
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #f233bdad
 async def _get(reader: _ResponseReader, url: str, timeout: float) -> tuple[httpx.Response, bytes]:
     """A response and its body, all of it within `timeout` s; the third where the first two may pass."""
     import anyio
-
     patience = Patience(retries=2, first=0.5)
     for tries in range(1, patience.retries + 2):
         with anyio.fail_after(timeout):
-            async with reader.open(timeout, [url]) as http, http.stream("GET", url) as response:
+            async with _open(reader, timeout, [url]) as http, http.stream("GET", url) as response:
                 body = await _read_body(response)
         again, wait = _again(response)
         if tries > patience.retries or response.status_code == 200 or not again or (wait or 0.0) > timeout:

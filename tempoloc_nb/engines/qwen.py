@@ -112,7 +112,7 @@ def _processor_config(folder: Path) -> dict[str, Any]:
                 return config
     return {}
 
-
+# %% ../../nbs/35_engines/40_qwen.ipynb #ace0bad8
 def processor_rules(processor: Any) -> VideoRules:
     """The rules of a processor that is loaded."""
     video = processor.video_processor
@@ -176,7 +176,7 @@ def show(request: Request, processor: Any, total_pixels: int | None = None) -> S
         raise clip_error(request.clip, error) from None
     return prepare(frames, request.prompt.messages(request.labels), processor, total_pixels)
 
-
+# %% ../../nbs/35_engines/40_qwen.ipynb #e96cafc0
 def prepare(
     frames: ClipInputs, messages: list[dict[str, Any]], processor: Any, total_pixels: int | None = None
 ) -> Shown:
@@ -200,7 +200,6 @@ def fit(shown: Shown, processor: Any) -> Shown:
     Frames that the processor does not resize, or not bicubically, stay as they are.
     """
     import torch
-
     least, most = shown.size["shortest_edge"], shown.size["longest_edge"]
     rules = replace(processor_rules(processor), least=least, most=most)
     n, height, width, _ = shown.images.shape
@@ -254,7 +253,6 @@ def stock_positions(
     The prompt `ids` is (1, L), on the CPU; its one video's `grid` is (1, 3).
     """
     import torch
-
     core = model.model
     given: dict[str, Any] = {"video_grid_thw": grid}
     takes = inspect.signature(core.get_rope_index).parameters
@@ -294,7 +292,7 @@ def check_version(name: str, found: str) -> None:
         tested = f"the last that was tested{beside and f' {beside}'}"
         print(f"tempoloc: {library} {found} is newer than {newest}, {tested}", file=sys.stderr)
 
-
+# %% ../../nbs/35_engines/40_qwen.ipynb #c171af80
 def tested_transformers() -> Any:
     """transformers; raises `TempolocError` where it is missing or too old."""
     transformers = import_transformers()
@@ -317,7 +315,6 @@ def attend_in_segments(
     its segment. Returns (1, tokens, heads, size) and None, as transformers' attention functions do.
     """
     import torch
-
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:  # (segments, heads, length, size)
         return torch.nn.functional.scaled_dot_product_attention(
             q, k, v, dropout_p=dropout, scale=scaling, is_causal=bool(is_causal)

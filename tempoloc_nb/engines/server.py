@@ -34,7 +34,6 @@ from tempoloc_nb.engines.http import (
     base_url,
     event_loop,
     get_json,
-    read_key,
 )
 from .protocol import Incomplete, Request, Response, clip_error, row_seed, sampling_fields
 from .qwen import VideoRules, video_rules
@@ -78,7 +77,7 @@ def _sampling_body(sampling: Sampling, seed: int, vllm: bool) -> dict[str, Any]:
         body["repetition_penalty"] = sampling.repetition_penalty
     return body | ({"top_k": -1} if vllm else {})
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #dd7b4814
 def _constraint_body(constraint: Constraint | None) -> dict[str, Any]:
     """What an answer must match, as vLLM (regular expressions) and OpenAI (JSON schemas) take it."""
     if constraint is None:
@@ -120,7 +119,7 @@ def _container_rate(n_frames: int, fps: float) -> float:
     """`fps`, or a hair less where a loader's `frames / fps * 30`, in floats, would lose the last pair."""
     return fps * (1 - 1e-4) if int(n_frames / fps * _LOADER_FPS) < n_frames <= n_frames / fps * 30.001 else fps
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #ad37789f
 def write_video(request: Request, rules: VideoRules, path: Path, total_pixels: int | None = None) -> ServedVideo:
     """Write a request's frames, sampled and stamped as its view says, to `path` (.mp4).
 
@@ -176,31 +175,31 @@ _Count = Annotated[int, Ge(0), Le(10**8)]  # tokens
 class _Open:
     __pydantic_config__: ClassVar = OTHERS
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #b7fc2806
 @dataclass(frozen=True, slots=True)
 class _Usage(_Open):
     prompt_tokens: _Count
     completion_tokens: _Count
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #9f6d5573
 @dataclass(frozen=True, slots=True)
 class _Message(_Open):
     content: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #21494e21
 @dataclass(frozen=True, slots=True)
 class _Choice(_Open):
     message: _Message
     finish_reason: Any = None
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #5c8c4133
 @dataclass(frozen=True, slots=True)
 class _Counted(_Open):
     usage: _Usage
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #447c114f
 @dataclass(frozen=True, slots=True)
 class _Completion(_Counted):
     choices: Annotated[tuple[_Choice, ...], Len(1, 1)]
@@ -215,7 +214,7 @@ class Reply:
     prompt_tokens: int
     completion_tokens: int
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #c9661734
 def read_reply(answer: Any) -> Reply:
     """A chat completion's JSON. Raises `TempolocError`, a line for each fault, for another shape."""
     completion = check(_Completion, answer, "the completion")
@@ -232,7 +231,7 @@ def read_reply(answer: Any) -> Reply:
     cut_off = word in ("length", "max_tokens", "max_length", "model_length")
     return Reply(text, "length" if cut_off else "stop", usage.prompt_tokens, usage.completion_tokens)
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #a6cfbac1
 def _prompt_tokens(answer: Any) -> int:
     """The tokens of the question that a chat completion counts, whatever it answers. Raises as `read_reply` does."""
     return check(_Counted, answer, "the completion").usage.prompt_tokens
@@ -251,12 +250,12 @@ class _Served(_Open):
             if text is not None and (shown(text) != text or len(text) > 1000):
                 raise ValueError("is not a name: it has control characters, or more than 1,000 characters")
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #d63f4317
 @dataclass(frozen=True, slots=True)
 class _ServedList(_Open):
     data: tuple[_Served, ...]
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #dd2097fb
 def list_served(url: str, key_variable: str) -> dict[str, _Served]:
     """The models that a server lists in `/v1/models`, by name. Raises `TempolocError` as `get_json` does."""
     answer = get_json(url, "/v1/models", key_variable)
@@ -323,7 +322,6 @@ class OpenAIBackend:
             raise TempolocError("give the URL of at least one server, for instance http://localhost:8000")
         self.servers, self.served, self.total_pixels = tuple(servers), model, total_pixels
         self.concurrency, self.patience, self.key_variable = concurrency, patience or Patience(), key_variable
-        read_key(key_variable)
         entry = find_served(model, servers, key_variable)
         self.engine, self.source = str(entry.owned_by), entry.root or model
         self.model = title or model_title(self.source)
@@ -357,23 +355,95 @@ class OpenAIBackend:
             run.result()
 
 # %% ../../nbs/35_engines/100_server.ipynb #9303620f
-class _Run:
-    """One call of `stream`: what its tasks share. Lives in one event loop."""
+class _Questions:
+    """What the tasks of one run share to ask about a clip. Lives in one event loop."""
 
-    def __init__(self, backend: OpenAIBackend, sampling: Sampling, folder: Path) -> None:
-        self.backend, self.sampling, self.folder = backend, sampling, folder
-        self.vllm = backend.engine == "vllm"
+    def __init__(self, backend: OpenAIBackend, sampling: Sampling) -> None:
+        self.backend, self.sampling, self.vllm = backend, sampling, backend.engine == "vllm"
         self.ask_for_all = self.vllm  # until a server says that a request may not
         self.counted: dict[tuple[str, str, str], int] = {}
         self.warned: set[str] = set()
         self.client: Client
+
+    async def text(self, request: Request, around: str) -> int:
+        """Tokens of a request's prompt with `around` in the video's place."""
+        key = (request.prompt.system, request.prompt.question(request.labels), around)
+        if key not in self.counted:
+            body = chat_body(request, self.backend.served, {"type": "text", "text": around})
+            counting = body | {"temperature": 0, "max_tokens": 1}
+            self.counted[key], _ = await self.client.post(CHAT, counting, _prompt_tokens)
+        return self.counted[key]
+
+    async def trial(self, request: Request, trial: int, video: ServedVideo, url: str, text: int) -> Response:
+        """One answer. Raises `TempolocError`."""
+        seed = row_seed(self.sampling.seed, request.clip, trial)
+        body = chat_body(request, self.backend.served, {"type": "video_url", "video_url": {"url": url}})
+        body |= _sampling_body(self.sampling, seed, self.vllm) | _constraint_body(request.constraint)
+        reply, seconds = await self._post(body)
+        if request.constraint and reply.finish_reason == "stop" and not obeys(request.constraint, reply.text):
+            self.warn(f"the server ignored the {request.constraint.kind} that answers had to match ({request.clip})")
+        tokens, fps = await _tokens_read(self, request, video, reply, text)
+        return Response(
+            trial, reply.text, seed, reply.finish_reason, reply.prompt_tokens, reply.completion_tokens, tokens, fps,
+            seconds,
+        )  # fmt: skip
+
+    async def _post(self, body: dict[str, Any]) -> tuple[Reply, float]:
+        """Post a question; ask for all frames where the server allows a request to do so."""
+        if self.ask_for_all:
+            try:
+                return await self.client.post(CHAT, body | ALL_FRAMES, read_reply)
+            except RefusedError as error:
+                if not any(field in str(error) for field in ALL_FRAMES):
+                    raise
+                self.ask_for_all = False
+        return await self.client.post(CHAT, body, read_reply)
+
+    def warn(self, line: str) -> None:
+        """Print one line of a kind (its first words) per run."""
+        kind = " ".join(line.split()[:3])
+        if kind not in self.warned:
+            self.warned.add(kind)
+            print(f"tempoloc: {shown(line)}", file=sys.stderr)
+
+# %% ../../nbs/35_engines/100_server.ipynb #1e6a9c44
+async def _tokens_read(
+    questions: _Questions, request: Request, video: ServedVideo, reply: Reply, text: int
+) -> tuple[int, float]:
+    """(vision tokens, frames/s) that the model was given; `text` of the prompt's tokens are no video's."""
+    rules, size = questions.backend.rules, (video.width, video.height)
+    wanted = video.pairs * rules.pair_tokens(*size, video.n_frames)
+    if 0 <= text + wanted - reply.prompt_tokens <= _FRAME_EDGES[rules.family]:
+        return wanted, video.fps
+    one = await questions.text(request, _around_patches(rules, 1, video.fps))
+    pairs = _pairs_read(rules, video, reply.prompt_tokens, text, (text - one) / max(1, video.pairs - 1))
+    if pairs is None or pairs == video.pairs:
+        questions.warn(
+            f"the server sizes frames by other rules than {rules.family}'s: {request.clip} became"
+            f" {reply.prompt_tokens - text} vision tokens instead of {wanted}, so that its fps cannot be checked"
+        )
+        return max(0, reply.prompt_tokens - text), video.fps
+    fps, backend = video.fps * pairs / video.pairs, questions.backend
+    questions.warn(
+        f"the server took {pairs} of {video.pairs} frame pairs of {request.clip}, {fps:.2g} fps instead of"
+        f" {video.fps:.2g}, and the rows say so; to have all, start it like this:"
+        f" {shlex.join(serve_arguments(backend.source, media=backend.folder or '.'))}"
+    )
+    return pairs * rules.pair_tokens(*size, 2 * pairs), fps
+
+# %% ../../nbs/35_engines/100_server.ipynb #252bfb72
+class _Run(_Questions):
+    """One call of `stream`; videos wait in a `folder`."""
+
+    def __init__(self, backend: OpenAIBackend, sampling: Sampling, folder: Path) -> None:
+        super().__init__(backend, sampling)
+        self.folder = folder
         self.decoders: anyio.CapacityLimiter
 
     async def all(self, requests: Iterator[Request], send: MemoryObjectSendStream[_Pair | Exception]) -> None:
         """Answer all requests; what ends the run is sent as an exception."""
         import anyio
         from anyio import to_thread
-
         b, ended = self.backend, None
         self.decoders = anyio.CapacityLimiter(DECODERS)
         client = Client(b.servers, concurrency=b.concurrency, patience=b.patience, key_variable=b.key_variable)
@@ -398,119 +468,55 @@ class _Run:
     ) -> None:
         """All trials of a clip, asked together."""
         import anyio
-
-        answers: list[Response | TempolocError] = []
+        responses, errors = list[Response](), list[Exception]()
         path = self.folder / f"{uuid4().hex}.mp4"
         try:
-            video, url = await anyio.to_thread.run_sync(self._video, request, path, limiter=self.decoders)
-            text = await self._text(request, _around_patches(self.backend.rules, video.pairs, video.fps))
+            made = anyio.to_thread.run_sync(_place_video, self.backend, request, path, limiter=self.decoders)
+            video, url = await made
+            text = await self.text(request, _around_patches(self.backend.rules, video.pairs, video.fps))
 
             async def ask(trial: int) -> None:
                 try:
-                    answers.append(await self._trial(request, trial, video, url, text))
+                    responses.append(await self.trial(request, trial, video, url, text))
                 except Exception as error:
-                    answers.append(_named(request, error))
+                    errors.append(error)
 
             async with anyio.create_task_group() as group:
                 for trial in request.trials:
                     group.start_soon(ask, trial)
         except Exception as error:
-            answers = [_named(request, error)]
+            errors.append(error)
         finally:
             path.unlink(missing_ok=True)
-        for outcome in _whole(request, answers):
+        for outcome in _outcome(request, responses, errors):
             await send.send(outcome)
         room.release()
 
-    def _video(self, request: Request, path: Path) -> tuple[ServedVideo, str]:
-        """A request's video and its URL; a file that is sent does not stay."""
-        video = write_video(request, self.backend.rules, path, self.backend.total_pixels)
-        if self.backend.folder is not None:
-            path.chmod(0o644)
-            return video, video.url()
-        url = video.data_url()
-        path.unlink()
-        return video, url
+# %% ../../nbs/35_engines/100_server.ipynb #60d2f7a9
+def _place_video(backend: OpenAIBackend, request: Request, path: Path) -> tuple[ServedVideo, str]:
+    """A request's video and its URL; a file that is sent does not stay."""
+    video = write_video(request, backend.rules, path, backend.total_pixels)
+    if backend.folder is not None:
+        path.chmod(0o644)
+        return video, video.url()
+    url = video.data_url()
+    path.unlink()
+    return video, url
 
-    async def _text(self, request: Request, around: str) -> int:
-        """Tokens of a request's prompt with `around` in the video's place."""
-        key = (request.prompt.system, request.prompt.question(request.labels), around)
-        if key not in self.counted:
-            body = chat_body(request, self.backend.served, {"type": "text", "text": around})
-            counting = body | {"temperature": 0, "max_tokens": 1}
-            self.counted[key], _ = await self.client.post(CHAT, counting, _prompt_tokens)
-        return self.counted[key]
-
-    async def _trial(self, request: Request, trial: int, video: ServedVideo, url: str, text: int) -> Response:
-        """One answer. Raises `TempolocError`."""
-        seed = row_seed(self.sampling.seed, request.clip, trial)
-        body = chat_body(request, self.backend.served, {"type": "video_url", "video_url": {"url": url}})
-        body |= _sampling_body(self.sampling, seed, self.vllm) | _constraint_body(request.constraint)
-        reply, seconds = await self._post(body)
-        if request.constraint and reply.finish_reason == "stop" and not obeys(request.constraint, reply.text):
-            self._warn(f"the server ignored the {request.constraint.kind} that answers had to match ({request.clip})")
-        tokens, fps = await self._read(request, video, reply, text)
-        return Response(
-            trial, reply.text, seed, reply.finish_reason, reply.prompt_tokens, reply.completion_tokens, tokens, fps,
-            seconds,
-        )  # fmt: skip
-
-    async def _post(self, body: dict[str, Any]) -> tuple[Reply, float]:
-        """Post a question; ask for all frames where the server allows a request to do so."""
-        if self.ask_for_all:
-            try:
-                return await self.client.post(CHAT, body | ALL_FRAMES, read_reply)
-            except RefusedError as error:
-                if not any(field in str(error) for field in ALL_FRAMES):
-                    raise
-                self.ask_for_all = False
-        return await self.client.post(CHAT, body, read_reply)
-
-    async def _read(self, request: Request, video: ServedVideo, reply: Reply, text: int) -> tuple[int, float]:
-        """(vision tokens, frames/s) that the model was given."""
-        rules, size = self.backend.rules, (video.width, video.height)
-        wanted = video.pairs * rules.pair_tokens(*size, video.n_frames)
-        if 0 <= text + wanted - reply.prompt_tokens <= _FRAME_EDGES[rules.family]:
-            return wanted, video.fps
-        one = await self._text(request, _around_patches(rules, 1, video.fps))
-        pairs = _pairs_read(rules, video, reply.prompt_tokens, text, (text - one) / max(1, video.pairs - 1))
-        if pairs is None or pairs == video.pairs:
-            self._warn(
-                f"the server sizes frames by other rules than {rules.family}'s: {request.clip} became"
-                f" {reply.prompt_tokens - text} vision tokens instead of {wanted}, so that its fps cannot be checked"
-            )
-            return max(0, reply.prompt_tokens - text), video.fps
-        fps = video.fps * pairs / video.pairs
-        self._warn(
-            f"the server took {pairs} of {video.pairs} frame pairs of {request.clip}, {fps:.2g} fps instead of"
-            f" {video.fps:.2g}, and the rows say so; to have all, start it like this:"
-            f" {shlex.join(serve_arguments(self.backend.source, media=self.backend.folder or '.'))}"
-        )
-        return pairs * rules.pair_tokens(*size, 2 * pairs), fps
-
-    def _warn(self, line: str) -> None:
-        """Print one line of a kind (its first words) per run."""
-        kind = " ".join(line.split()[:3])
-        if kind not in self.warned:
-            self.warned.add(kind)
-            print(f"tempoloc: {shown(line)}", file=sys.stderr)
-
-# %% ../../nbs/35_engines/100_server.ipynb #252bfb72
-def _named(request: Request, error: Exception) -> TempolocError:
-    """An error as its clip's; what ends a run stays what it is."""
-    return error if isinstance(error, UnreachableError) else clip_error(request.clip, error)
-
-
-def _whole(request: Request, answers: Sequence[Response | TempolocError]) -> Iterator[_Pair | Exception]:
-    """A clip's outcome: its responses in order of trials, or why there are none; then what ends the run."""
-    good = sorted((a for a in answers if isinstance(a, Response)), key=lambda a: a.trial)
-    errors = [a for a in answers if isinstance(a, TempolocError)]
-    fatal = next((e for e in errors if isinstance(e, UnreachableError)), None)
-    if good and errors and fatal is None:
-        print(f"tempoloc: {len(errors)} of {len(answers)} trials failed: {shown(str(errors[0]))}", file=sys.stderr)
-    if good:
-        yield request, Incomplete(good, str(errors[0])) if errors else good
-    elif fatal is None:
-        yield request, errors[0]
-    if fatal is not None:
-        yield fatal
+# %% ../../nbs/35_engines/100_server.ipynb #ceb61639
+def _outcome(
+    request: Request, responses: list[Response], errors: Sequence[Exception]
+) -> Iterator[_Pair | Exception]:
+    """A clip's responses in order of trials, or why there are none; then what ends the run."""
+    end = next((e for e in errors if isinstance(e, UnreachableError)), None)
+    why = end or clip_error(request.clip, errors[0]) if errors else None
+    if responses and why and end is None:
+        failed = f"{len(errors)} of {len(request.trials)} trials failed"
+        print(f"tempoloc: {failed}: {shown(str(why))}", file=sys.stderr)
+    responses.sort(key=lambda r: r.trial)
+    if responses:
+        yield request, Incomplete(responses, str(why)) if why else responses
+    elif why and end is None:
+        yield request, why
+    if end is not None:
+        yield end

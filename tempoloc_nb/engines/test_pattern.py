@@ -41,7 +41,7 @@ def write_pattern(path: Path) -> Path:
     options = {"crf": "12", "preset": "ultrafast"}
     return encode(path, map(_frame, range(_RATE * _SECONDS)), fps=_RATE, options=options)
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #4ba22ef2
 def _frame(number: int) -> Image:
     """Frame `number` of the clip."""
     frame = np.full((_HEIGHT, _WIDTH, 3), 90, dtype=np.uint8)
@@ -63,17 +63,11 @@ def _areas(frames: Image, rows: tuple[float, float], count: int) -> npt.NDArray[
     edges = [(round((i + 0.25) * width / count), round((i + 0.75) * width / count)) for i in range(count)]
     return np.stack([band[:, :, a : max(b, a + 1)].mean(axis=(1, 2)) for a, b in edges], axis=1)
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #cb8f000b
 def _numbers_in(frames: Image) -> list[int]:
     """The numbers that `frames` (n, height, width, 3) show; those below 120 are the clip's own frame numbers."""
     bars = _areas(frames, (0.36, 0.5), _BITS).mean(axis=2) > 128
     return [int(n) for n in bars @ (1 << np.arange(_BITS)[::-1])]
-
-
-def _colours_in(frames: Image) -> list[tuple[int, int, int]]:
-    """The colours that stand where red, green and blue should, on average over `frames` (n, height, width, 3)."""
-    means = _areas(frames, (0.08, 0.2), len(_COLOURS)).mean(axis=0)
-    return [(round(r), round(g), round(b)) for r, g, b in means]
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #1a84055f
 @dataclass(frozen=True, slots=True)
@@ -245,11 +239,10 @@ def _capture_call(inputs: list[CapturedInput], given: dict[str, Any], backend: A
     ids, places = given["input_ids"][0].cpu()[text].numpy(), given["position_ids"][:, 0].cpu()[:, text].numpy()
     inputs.append(CapturedInput(ids, places, (pairs, rows, columns), frames, None, backend.net.config))
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #62224086
 def _capture_sent(inputs: list[CapturedInput], request: Any, backend: Any) -> None:
     """Keep a prompt that vLLM's engine is sent with its frames."""
     import torch
-
     features = request.mm_features or []
     if len(features) != 1 or features[0].data is None:
         return  # another trial of a clip whose frames the engine has
@@ -291,7 +284,7 @@ class Comparison(Finding):
 
     wanted: str = ""
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #20cfd4ad
 def compare(expected: Expected, captured: CapturedInput | None, processor: Any) -> list[Comparison]:
     """The checks of what was captured; all are "unseen" where nothing was."""
     wanted, findings = _wanted(expected, captured), list[Comparison]()
@@ -302,7 +295,7 @@ def compare(expected: Expected, captured: CapturedInput | None, processor: Any) 
         findings.append(Comparison("ok" if good else "error", check, message, way_out, wanted=wanted[check]))
     return findings
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #4553545e
 def _wanted(e: Expected, captured: CapturedInput | None) -> dict[str, str]:
     """What each check should find. The captured input tells the model's clock."""
     (width, height), (most, of) = e.size, e.limit
@@ -341,39 +334,35 @@ def measure(captured: CapturedInput, e: Expected, processor: Any) -> dict[str, t
         "text begins": (f"at {begins - start}, after {largest - start}", begins == largest + 1),
     }  # fmt: skip
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #99c90def
 def _times(numbers: Sequence[int]) -> str:
     """The first two and the last time that frame numbers stand for."""
     first, last = (", ".join(f"{n / _RATE:.2f}" for n in part) for part in (numbers[:2], numbers[-1:]))
     return f"{first}, … {last} s"
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #ac3c537d
 def _quoted(texts: Sequence[str]) -> str:
     return f"{', '.join(texts[:2])}, … {texts[-1]}" if texts else ""
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #59239b56
 def _wanted_ids(e: Expected, captured: CapturedInput | None) -> list[int] | None:
     clock = captured.clock if captured else None
     return None if clock is None else temporal_ids(e.pairs, e.rate, int(clock))
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #21a9ff62
 def _ids(ids: Sequence[int] | None) -> str:
     return "one a pair" if ids is None else f"{len(set(ids))} different, 0 to {ids[-1]}"
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #7e3b5a94
 def _colours(frames: Image) -> tuple[str, bool]:
-    """The names of the colours, or their numbers where they are none of the three; whether they are in their place."""
+    """The colours that stand where red, green and blue should, by name where they are near one of them."""
+    names, colours, means = list(_COLOURS), np.array([*_COLOURS.values()]), _areas(frames, (0.08, 0.2), 3).mean(axis=0)
+    distance = np.abs(means[:, None] - colours).max(axis=2)  # (found, wanted): the largest of a channel
+    near = [names[k] if row[k] < 60 else str(tuple(mean.round().astype(int).tolist()))
+            for row, k, mean in zip(distance, distance.argmin(axis=1), means, strict=True)]  # fmt: skip
+    return ", ".join(near), bool((distance.diagonal() < 60).all())
 
-    def distance(one: Sequence[int], other: Sequence[int]) -> int:
-        return max(abs(a - b) for a, b in zip(one, other, strict=True))
-
-    means = _colours_in(frames)
-    nearest = [min(_COLOURS, key=lambda name: distance(_COLOURS[name], mean)) for mean in means]
-    good = all(distance(colour, mean) < 60 for colour, mean in zip(_COLOURS.values(), means, strict=True))
-    near = [distance(_COLOURS[name], mean) < 60 for name, mean in zip(nearest, means, strict=True)]
-    return ", ".join(name if n else str(mean) for name, n, mean in zip(nearest, near, means, strict=True)), good
-
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #391b48fa
 def _stamps(frames: Image, numbers: Sequence[int], e: Expected) -> tuple[str, bool]:
     """Whether nine of ten frames bear the time at which they are in the clip, to 0.02 s."""
     if not e.stamps:
@@ -383,7 +372,7 @@ def _stamps(frames: Image, numbers: Sequence[int], e: Expected) -> tuple[str, bo
     right = int((np.abs(np.subtract(read, e.times_shown(numbers))) < 0.02).sum())
     return f"{_quoted(texts)}; {right} of {len(texts)} are their frame's", right >= 0.9 * len(texts)
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #06f79de5
 def _seconds(captured: CapturedInput, e: Expected, processor: Any) -> tuple[str, bool]:
     """Seconds that the model is given to be between pairs: told, written in the prompt, or in the time ids."""
     clock, pairs = captured.clock, captured.grid[0]

@@ -76,7 +76,7 @@ def _engines_end_with_this_process() -> Iterator[None]:
     finally:
         os.environ.pop(_PARENT, None)
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #69752e89
 def end_with_parent() -> None:
     """Have this process end once its parent is gone, if the environment names that. A plugin of vLLM."""
     parent = os.getppid()
@@ -151,7 +151,7 @@ def vllm_prompt(shown: Shown) -> dict[str, Any]:
         "mm_processor_kwargs": {"do_sample_frames": False, "size": shown.size},
     }
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #81be60aa
 def vllm_sampling(request: Request, sampling: Sampling, trial: int) -> dict[str, Any]:
     """How one trial is drawn: with its own seed, and by the request's constraint if it has one."""
     fields = sampling_fields(sampling, row_seed(sampling.seed, request.clip, trial))
@@ -159,7 +159,7 @@ def vllm_sampling(request: Request, sampling: Sampling, trial: int) -> dict[str,
     constraint = request.constraint
     return fields | ({} if constraint is None else {"structured_outputs": {constraint.kind: constraint.text}})
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #c9f3273f
 def _sampling_params(vllm: Any, request: Request, sampling: Sampling, trial: int, *, tell: bool = False) -> Any:
     """vLLM's `SamplingParams` for one trial.
 
@@ -177,46 +177,24 @@ def _sampling_params(vllm: Any, request: Request, sampling: Sampling, trial: int
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #434212d3
 @dataclass(slots=True)
 class _Flight:
-    """A clip in the engine: its prompt as vLLM rendered it, the trials that wait for the first, and the answered.
-
-    `begun` is what the first trial has given out before its end: text, and tokens.
-    """
+    """A clip in the engine: its prompt as vLLM rendered it, the trials that wait for the first, and the answered."""
 
     request: Request
     fps: float
     prompt: Mapping[str, Any]
     waiting: tuple[int, ...]
-    begun: tuple[str, int] = ("", 0)
+    begun: tuple[str, int] = ("", 0)  # text and tokens that the first trial has given out before its end
     responses: dict[int, Response] = field(default_factory=dict)
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #43399ddb
 @dataclass(slots=True)
-class VLLMEngine:
-    """A vLLM engine and the prompts that are in it: its number of a prompt → clip, trial, and `share` at its start.
-
-    `share` shares time out: while n prompts are in the engine, it grows by 1/n seconds a second, so that what each
-    prompt sees of it sums up to the time that all took.
-    """
+class _Prompts:
+    """Prompts for a vLLM engine, checked as it rendered them."""
 
     vllm: Any
     core: Any  # vllm.LLMEngine
     sampling: Sampling
     numbers: Iterator[int]  # never used twice in an engine
-    running: dict[str, tuple[_Flight, int, float]] = field(default_factory=dict)
-    waiting: int = 0  # trials that follow the first one of their clip
-    share: float = 0.0
-    last: float = 0.0
-
-    @property
-    def room(self) -> int:
-        """How many prompts are answered at a time, at most."""
-        return int(self.core.vllm_config.scheduler_config.max_num_seqs)
-
-    def _tick(self) -> None:
-        now = monotonic()
-        if self.running:
-            self.share += (now - self.last) / len(self.running)
-        self.last = now
 
     def render(self, shown: Shown) -> dict[str, Any]:
         """A clip's prompt for all its trials. Raises what vLLM or `_check` has against it. For one thread at a time."""
@@ -245,18 +223,6 @@ class VLLMEngine:
         if len(ids) + new > context:
             raise TempolocError(f"{too_long(len(ids), tokens, new, 'engine', context)}, or raise max_model_len")
 
-    def add(self, request: Request, fps: float, prompt: Mapping[str, Any]) -> None:
-        """Give a clip's first trial to the engine; `step` adds the others. Raises what vLLM has against it."""
-        first, *others = request.trials
-        flight = _Flight(request, fps, prompt, tuple(others))
-        self._enter(flight, first, tell=bool(others))
-        self.waiting += len(others)
-
-    def _enter(self, flight: _Flight, trial: int, *, tell: bool = False) -> None:
-        number = self._give(flight.prompt, _sampling_params(self.vllm, flight.request, self.sampling, trial, tell=tell))
-        self._tick()
-        self.running[number] = flight, trial, self.share
-
     def _give(self, prompt: Mapping[str, Any], params: Any) -> str:
         """Give the engine a prompt under a new number, without its frames where its process holds them."""
         number, cache = str(next(self.numbers)), self.core.renderer.mm_processor_cache
@@ -266,6 +232,74 @@ class VLLMEngine:
             prompt = {**prompt, "mm_kwargs": type(prompt["mm_kwargs"])({"video": [frames]})}
         self.core.add_request(number, prompt, params)
         return number
+
+    def rehearse(self, request: Request, prompt: Mapping[str, Any], count: int) -> None:
+        """Have a prompt answered in 1, 2, … `count` tokens, so that tokens are drawn in batches of every size."""
+        for tokens in range(1, count + 1):
+            params = _sampling_params(self.vllm, request, replace(self.sampling, max_new_tokens=tokens), tokens)
+            params.ignore_eos = True
+            self._give(prompt, params)
+        while self.core.has_unfinished_requests():
+            self.core.step()
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #c3e1b7a8
+@dataclass(slots=True)
+class _InEngine(_Prompts):
+    """The prompts that are in an engine: its number of a prompt → clip, trial, and `share` at its start.
+
+    `share` shares time out: while n prompts are in the engine, it grows by 1/n seconds a second, so that what each
+    prompt sees of it sums up to the time that all took.
+    """
+
+    running: dict[str, tuple[_Flight, int, float]] = field(default_factory=dict)
+    waiting: int = 0  # trials that follow the first one of their clip
+    share: float = 0.0
+    last: float = 0.0
+
+    @property
+    def room(self) -> int:
+        """How many prompts are answered at a time, at most."""
+        return int(self.core.vllm_config.scheduler_config.max_num_seqs)
+
+    def _tick(self) -> None:
+        now = monotonic()
+        if self.running:
+            self.share += (now - self.last) / len(self.running)
+        self.last = now
+
+    def _enter(self, flight: _Flight, trial: int, *, tell: bool = False) -> None:
+        number = self._give(flight.prompt, _sampling_params(self.vllm, flight.request, self.sampling, trial, tell=tell))
+        self._tick()
+        self.running[number] = flight, trial, self.share
+
+    def _let_in(self, flight: _Flight) -> None:
+        """Give the engine the trials of a clip whose first one it has read, if they wait."""
+        others, flight.waiting = flight.waiting, ()
+        self.waiting -= len(others)
+        for trial in others:
+            self._enter(flight, trial)
+        flight.prompt = {}
+
+    def abort(self, numbers: Iterable[str]) -> None:
+        """Take prompts out of the engine unanswered, and with them the trials that wait for them."""
+        gone = list(numbers)
+        for number in gone:
+            flight, *_ = self.running.pop(number)
+            self.waiting -= len(flight.waiting)
+            flight.waiting = ()
+        if gone:
+            self.core.abort_request(gone)
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #f50e9d27
+class VLLMEngine(_InEngine):
+    """A vLLM engine that is given clips, and gives back their answers."""
+
+    def add(self, request: Request, fps: float, prompt: Mapping[str, Any]) -> None:
+        """Give a clip's first trial to the engine; `step` adds the others. Raises what vLLM has against it."""
+        first, *others = request.trials
+        flight = _Flight(request, fps, prompt, tuple(others))
+        self._enter(flight, first, tell=bool(others))
+        self.waiting += len(others)
 
     def step(self) -> Iterator[_Pair]:
         """Let the engine go on; gives the clips whose last trial is answered now."""
@@ -294,48 +328,16 @@ class VLLMEngine:
             if len(flight.responses) == len(request.trials):
                 yield request, [flight.responses[t] for t in request.trials]
 
-    def _let_in(self, flight: _Flight) -> None:
-        """Give the engine the trials of a clip whose first one it has read, if they wait."""
-        others, flight.waiting = flight.waiting, ()
-        self.waiting -= len(others)
-        for trial in others:
-            self._enter(flight, trial)
-        flight.prompt = {}
-
-    def rehearse(self, request: Request, prompt: Mapping[str, Any], count: int) -> None:
-        """Have a rendered prompt answered in 1, 2, … `count` tokens, so that tokens are drawn in batches of every size.
-
-        vLLM compiles the kernels that draw them for batches of some sizes each, in seconds, when it first meets one.
-        """
-        for tokens in range(1, count + 1):
-            params = _sampling_params(self.vllm, request, replace(self.sampling, max_new_tokens=tokens), tokens)
-            params.ignore_eos = True
-            self._give(prompt, params)
-        while self.core.has_unfinished_requests():
-            self.core.step()
-
-    def abort(self, numbers: Iterable[str]) -> None:
-        """Take prompts out of the engine unanswered, and with them the trials that wait for them."""
-        gone = list(numbers)
-        for number in gone:
-            flight, *_ = self.running.pop(number)
-            self.waiting -= len(flight.waiting)
-            flight.waiting = ()
-        if gone:
-            self.core.abort_request(gone)
-
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #112fcb67
 def _keep_memory_whole(tensor_parallel: int) -> None:
     """Let PyTorch extend the memory that it holds on a GPU, unless the user has said how it is to be held.
 
-    Clips of many lengths leave pieces behind that fit no later clip. With a model of 7B sizes on an H100 of 80 GB, 60
-    clips took 80,673 MiB in pieces, and 77,957 in memory that is extended. A divided model keeps the pieces: its GPUs
-    reach each other's memory by handles that the other kind lacks.
+    A divided model keeps the pieces: its GPUs reach each other's memory by handles that the other kind lacks.
     """
     if tensor_parallel == 1 and "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:
         os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #381f7700
 def engine_arguments(
     processor: Any, on_cpu: bool, tensor_parallel: int, options: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -357,7 +359,7 @@ def engine_arguments(
     arguments |= options
     return {**arguments, "dtype": arguments.get("dtype") or ("float32" if on_cpu else "auto")}
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #a122161f
 def vllm_settings(
     dtype: str, on_cpu: bool, total_pixels: int | None, options: Mapping[str, Any] | None, revision: str | None
 ) -> dict[str, Any]:
@@ -367,65 +369,19 @@ def vllm_settings(
         "options": dict(options or {}), "revision": revision,
     }  # fmt: skip
 
-# %% ../../nbs/35_engines/80_vllm_offline.ipynb #4dd03ff8
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #9b3f6d18
 _BATCHES = 96  # sizes of batch that are tried at the start: vLLM 0.32 has one kernel for all from 65 on
 
 
-class VLLMBackend:
-    """Answers requests with a vLLM engine on this machine. See `protocol.Backend`.
+class _Process:
+    """A vLLM engine in a process of its own: its first answers, and its end."""
 
-    `model` is a folder or a hub name. `tensor_parallel` GPUs share it. `dtype` is the model's own on a GPU and float32
-    on a CPU unless given. `total_pixels` limits the pixels of a video as qwen-vl-utils does. `max_model_len` is the
-    longest prompt and answer together, the model's own by default: shorten it where the engine says that its memory
-    does not hold one; on a CPU, 4 GiB hold prompts and answers. `options` are further arguments of `vllm.LLM`
-    (quantization="fp8", gpu_memory_utilization=0.85) and part of the run's record. `seconds` says how long the engine
-    took to start, and its first answers on a GPU. Raises `TempolocError` for a model that cannot be loaded.
-    """
-
-    name = "vllm"
-
-    def __init__(
-        self, model: str | Path, *, tensor_parallel: int = 1, dtype: str | None = None, total_pixels: int | None = None,
-        max_model_len: int | None = None, title: str | None = None, options: Mapping[str, Any] | None = None,
-        revision: str | None = None,
-    ) -> None:
-        self._vllm = import_vllm()
-        if Path(model).is_dir():
-            check_folder(Path(model))
-        on_cpu = import_optional("vllm.platforms").current_platform.is_cpu()
-        given = {"dtype": dtype, "max_model_len": max_model_len, "revision": revision, **(options or {})}
-        self.model, self.total_pixels, self.ended = title or model_title(model), total_pixels, ""
-        self._threads = 1 if on_cpu else min(16, cores())
-        self._numbers, self._log = count(), _Log()
-        self.seconds: dict[str, float] = {}
-        if not on_cpu:
-            _keep_memory_whole(tensor_parallel)
-        try:
-            with self._log.taking(), self._timed("start"):
-                self.processor = tested_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
-                arguments = engine_arguments(self.processor, on_cpu, tensor_parallel, given)
-                before = set(multiprocessing.active_children())
-                with _engines_end_with_this_process():
-                    self.llm = self._vllm.LLM(model=str(model), **arguments)
-                self._processes = [p for p in multiprocessing.active_children() if p not in before]
-            if not on_cpu:
-                with self._log.taking(), self._timed("first answers"):
-                    self._warm_up()
-        except (OSError, ValueError, RuntimeError, AssertionError, TypeError, ImportError) as error:
-            self.close()
-            raise TempolocError(f"{model}: vLLM cannot load it: {_failure(self._log.text(), error)}") from error
-        config = self.llm.llm_engine.model_config
-        dtype, revision = str(config.dtype).removeprefix("torch."), model_revision(model, config.hf_config)
-        self._settings = vllm_settings(dtype, on_cpu, total_pixels, options, revision)
-        if not on_cpu and multiprocessing.parent_process() is None:
-            times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.seconds.items())
-            print(f"tempoloc: vLLM is ready ({times})", file=sys.stderr)
-
-    @contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
-        began = monotonic()
-        yield
-        self.seconds[what] = monotonic() - began
+    llm: Any  # vllm.LLM
+    processor: Any
+    total_pixels: int | None
+    _vllm: Any
+    _numbers: Iterator[int]
+    _processes: Sequence[Any]
 
     def _warm_up(self) -> None:
         """Ask about grey frames, so that the kernels of first use are compiled: once, then in batches of every size."""
@@ -445,10 +401,6 @@ class VLLMBackend:
                     raise answer
         engine.rehearse(request, rendered, min(_BATCHES, engine.room))
 
-    def settings(self) -> dict[str, Any]:
-        """What besides request and sampling determines the answers."""
-        return dict(self._settings)
-
     def close(self) -> None:
         """End the engine and give its memory back."""
         if hasattr(self, "llm"):
@@ -456,10 +408,7 @@ class VLLMBackend:
 
     @contextmanager
     def _watched(self, error: Exception) -> Iterator[None]:
-        """While this lasts, the death of the engine's process, killed for memory perhaps, raises `error`.
-
-        vLLM notices it too, but does not wake whoever waits for an answer. An engine in this process raises by itself.
-        """
+        """While this lasts, the death of the engine's process raises `error`: vLLM wakes nobody who waits."""
         done, answers = Event(), getattr(self.llm.llm_engine.engine_core, "outputs_queue", None)
 
         def watch() -> None:
@@ -473,6 +422,24 @@ class VLLMBackend:
             yield
         finally:
             done.set()
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #d342d678
+def _death(processes: Iterable[Any], log: str, error: Exception) -> str:
+    """That the engine has ended, why, and how to go on."""
+    killed = [p.exitcode for p in processes if p.exitcode is not None and p.exitcode < 0]
+    if killed and not _ERROR.search(log):
+        why = f"killed by signal {-killed[0]}: by the system perhaps, where memory ran out"
+    else:
+        why = _failure(log, error)
+    return f"vLLM's engine has ended ({why}): run the same command again for what is missing"
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #3f7a0d5c
+class _Fed(_Process):
+    """An engine that is kept busy. `ended` says why it is gone; "" while it is there."""
+
+    _threads: int
+    _log: _Log
+    ended = ""
 
     def _show(self, request: Request) -> Shown:
         return fit(show(request, self.processor, self.total_pixels), self.processor)
@@ -490,7 +457,7 @@ class VLLMBackend:
             with self._watched(dead()):
                 yield from self._answers(engine, iter(requests), dead)
         except (dead, RuntimeError) as error:  # out of memory, say
-            self.ended = self._death(self._log.text(written), error)
+            self.ended = _death(self._processes, self._log.text(written), error)
             raise TempolocError(self.ended) from error
 
     def _answers(self, engine: VLLMEngine, source: Iterator[Request], dead: type[Exception]) -> Iterator[_Pair]:
@@ -528,11 +495,63 @@ class VLLMBackend:
                 with suppress(dead):
                     engine.abort(list(engine.running))
 
-    def _death(self, log: str, error: Exception) -> str:
-        """That the engine has ended, why, and how to go on."""
-        killed = [p.exitcode for p in self._processes if p.exitcode is not None and p.exitcode < 0]
-        if killed and not _ERROR.search(log):
-            why = f"killed by signal {-killed[0]}: by the system perhaps, where memory ran out"
-        else:
-            why = _failure(log, error)
-        return f"vLLM's engine has ended ({why}): run the same command again for what is missing"
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #4dd03ff8
+class VLLMBackend(_Fed):
+    """Answers requests with a vLLM engine on this machine. See `protocol.Backend`.
+
+    `model` is a folder or a hub name. `tensor_parallel` GPUs share it. `dtype` is the model's own on a GPU and float32
+    on a CPU unless given. `total_pixels` limits the pixels of a video as qwen-vl-utils does. `max_model_len` is the
+    longest prompt and answer together, the model's own by default: shorten it where the engine says that its memory
+    does not hold one; on a CPU, 4 GiB hold prompts and answers. `options` are further arguments of `vllm.LLM`
+    (quantization="fp8", gpu_memory_utilization=0.85) and part of the run's record. `seconds` says how long the engine
+    took to start, and its first answers on a GPU. Raises `TempolocError` for a model that cannot be loaded.
+    """
+
+    name = "vllm"
+
+    def __init__(
+        self, model: str | Path, *, tensor_parallel: int = 1, dtype: str | None = None, total_pixels: int | None = None,
+        max_model_len: int | None = None, title: str | None = None, options: Mapping[str, Any] | None = None,
+        revision: str | None = None,
+    ) -> None:
+        self._vllm = import_vllm()
+        if Path(model).is_dir():
+            check_folder(Path(model))
+        on_cpu = import_optional("vllm.platforms").current_platform.is_cpu()
+        given = {"dtype": dtype, "max_model_len": max_model_len, "revision": revision, **(options or {})}
+        self.model, self.total_pixels = title or model_title(model), total_pixels
+        self._threads = 1 if on_cpu else min(16, cores())
+        self._numbers, self._log = count(), _Log()
+        self.seconds: dict[str, float] = {}
+        if not on_cpu:
+            _keep_memory_whole(tensor_parallel)
+        try:
+            with self._log.taking(), self._timed("start"):
+                self.processor = tested_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
+                arguments = engine_arguments(self.processor, on_cpu, tensor_parallel, given)
+                before = set(multiprocessing.active_children())
+                with _engines_end_with_this_process():
+                    self.llm = self._vllm.LLM(model=str(model), **arguments)
+                self._processes = [p for p in multiprocessing.active_children() if p not in before]
+            if not on_cpu:
+                with self._log.taking(), self._timed("first answers"):
+                    self._warm_up()
+        except (OSError, ValueError, RuntimeError, AssertionError, TypeError, ImportError) as error:
+            self.close()
+            raise TempolocError(f"{model}: vLLM cannot load it: {_failure(self._log.text(), error)}") from error
+        config = self.llm.llm_engine.model_config
+        dtype, revision = str(config.dtype).removeprefix("torch."), model_revision(model, config.hf_config)
+        self._settings = vllm_settings(dtype, on_cpu, total_pixels, options, revision)
+        if not on_cpu and multiprocessing.parent_process() is None:
+            times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.seconds.items())
+            print(f"tempoloc: vLLM is ready ({times})", file=sys.stderr)
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        began = monotonic()
+        yield
+        self.seconds[what] = monotonic() - began
+
+    def settings(self) -> dict[str, Any]:
+        """What besides request and sampling determines the answers."""
+        return dict(self._settings)
