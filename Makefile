@@ -19,12 +19,16 @@ LEROBOT_PYTHON_BASE ?= python3.12
 PYTEST_WORKERS ?= 2
 CHROMIUM ?= /usr/bin/chromium
 
-.PHONY: help study test test-transformers test-sim env-mimic test-mimic env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile test-browser lab docs readme check clean
+.PHONY: help study test test-transformers test-sim env-mimic test-mimic env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile test-browser lab docs export fmt hooks check clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make study     set up and regenerate every table and figure (quick profile; FULL=1 for the full one)"
 	@echo "make test      set up and run the checks and tests"
+	@echo "make check     ruff, mypy, the import rule, and notebooks and modules in step: the first part of make test"
+	@echo "make export    write the modules and the README from the notebooks, and clean the notebooks"
+	@echo "make fmt       let ruff mend what it can in notebooks, tests and scripts, and export"
+	@echo "make hooks     check before each commit, and let git merge and compare notebooks by cell"
 	@echo "make test-transformers  the engine on the lowest, the pinned and the newest transformers"
 	@echo "make test-sim  set up robosuite and test the simulated benchmark (renders: needs libosmesa6 or EGL)"
 	@echo "make test-mimic set up Isaac Lab's generator on robosuite and test it (make env-mimic only sets up)"
@@ -170,8 +174,22 @@ docs: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-readme: $(VENV)/.ready
-	$(BIN)/python tests/sync.py --write
+EXPORT = $(BIN)/nbdev-export && $(BIN)/nbdev-clean && $(BIN)/python tests/sync.py --write
+
+# The modules are written from the notebooks, and never mended themselves. Not `ruff format`: notebooks are laid out by hand.
+fmt: $(VENV)/.ready
+	$(BIN)/ruff check --fix-only --extend-exclude tempoloc_nb .
+	$(EXPORT)
+	$(BIN)/ruff check .
+
+export: $(VENV)/.ready
+	$(EXPORT)
+
+# git finds nbdev's drivers on the path: activate the environment where you merge.
+hooks: $(VENV)/.ready
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt pre-commit
+	$(BIN)/pre-commit install
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/nbdev-install-hooks
 
 clean:
 	rm -rf $(VENV) $(SIM_VENV) $(MIMIC_VENV) $(VLLM_VENV) $(COSMOS_VENV) $(LEROBOT_VENV) .transformers runs _docs

@@ -76,8 +76,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         linked |= others
     for name, data in reviewer().items():
         files.append(File.generated(config, f"{REVIEWER}/{name}", content=data))
-    for name in sorted(linked):
-        files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    names = sorted(linked)
+    for name in names:
+        if name.endswith(".md"):
+            further: set[str] = set()
+            text = with_page_links((ROOT / name).read_text(encoding="utf-8"), name, further, root="")
+            names += sorted(further.difference(names))
+            files.append(File.generated(config, name, content=text))
+        else:
+            files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     return files
 
 
@@ -121,14 +128,17 @@ def folded(held: list[str]) -> str:
     return fold("Code", block) if block else ""
 
 
-def with_page_links(text: str, notebook: str, linked: set[str]) -> str:
-    """Links to notebooks lead to their pages, and links out of `nbs` to copies that lie in the site."""
+def with_page_links(text: str, notebook: str, linked: set[str], root: str = "nbs") -> str:
+    """Links to notebooks lead to their pages, and links out of `nbs` to copies that lie in the site.
+
+    `notebook` is a path in `root`, and a page's place in the site as well.
+    """
     folder = posixpath.dirname(notebook)
 
     def target(match: re.Match[str]) -> str:
-        path = posixpath.normpath(posixpath.join("nbs", folder, match[1]))
+        path = posixpath.normpath(posixpath.join(root, folder, match[1]))
         if path.startswith("nbs/"):
-            return page_name(match[1])
+            return page_name(posixpath.relpath(path.removeprefix("nbs/"), folder or "."))
         if (ROOT / path).is_file():
             linked.add(path)
         return posixpath.relpath(path, folder or ".")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import lazy_loader
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 if TYPE_CHECKING:
     from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark, read_manifest
@@ -39,16 +39,16 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "clips.manifest": ["Benchmark", "Clip", "load_benchmark", "read_manifest"],
         "clips.tasks": ["Event", "load_task"],
         "core.errors": ["TempolocError"],
-        "data.build": ["build_dataset"],
+        "sft.build": ["build_dataset"],
         "engines.make": ["make_engine"],
         "formats.convert": ["export_dataset", "import_dataset"],
         "formats.recordings": ["localize"],
         "inference.find": ["Found"],
         "models.recognise": ["get_model"],
-        "prompting.answers": ["parse_answer"],
+        "scoring.answers": ["parse_answer"],
         "reviewer.widget": ["review"],
         "scoring.evaluation": ["compare", "evaluate"],
-        "sim.make": ["simulate"],
+        "lab.sim.make": ["simulate"],
         "video.overlay": ["stamp_videos"],
         "video.stamp": ["stamp"],
     },

@@ -36,7 +36,7 @@ def readme_from_index() -> str:
     # The notebook stands in nbs/, the README above it.
     text = re.sub(r"\]\((?!https?:|#|\.\./)", "](nbs/", text).replace("](../", "](")
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
-    return "<!-- Written from nbs/index.ipynb by `make readme`; edit that. -->\n\n" + text + "\n"
+    return "<!-- Written from nbs/index.ipynb by `make export`; edit that. -->\n\n" + text + "\n"
 
 
 def quickstart_picture() -> bytes:
@@ -79,9 +79,9 @@ def problems() -> list[str]:
     found += [f"{declared[m][0]} was never exported" for m in sorted(set(declared) - modules - {"__init__"})]
     readme = readme_from_index()
     if (ROOT / "README.md").read_text(encoding="utf-8") != readme:
-        found.append("README.md differs from nbs/index.ipynb: run `make readme`")
+        found.append("README.md differs from nbs/index.ipynb: run `make export`")
     if not PICTURE.is_file() or PICTURE.read_bytes() != quickstart_picture():
-        found.append(f"{PICTURE.relative_to(ROOT)} is not the quickstart's picture: run `make readme`")
+        found.append(f"{PICTURE.relative_to(ROOT)} is not the quickstart's picture: run `make export`")
     links = re.findall(r"\]\((?!https?:|#)([^)]+)\)", readme)
     found += [f"README.md links to {link}, which is not there" for link in links if not (ROOT / link).exists()]
     return found + export_differences()
@@ -103,7 +103,7 @@ def export_differences() -> list[str]:
             for path in sorted(paths - {Path("tempoloc_nb/_modidx.py")}):  # which git ignores
                 original = ROOT / path
                 if not original.is_file() or original.read_bytes() != (copy / path).read_bytes():
-                    changed.append(f"{path} is not as exported and cleaned: run nbdev-export and nbdev-clean")
+                    changed.append(f"{path} is not as exported and cleaned: run `make export`")
         return changed
 
 

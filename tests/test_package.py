@@ -13,6 +13,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
+
+import tempoloc_nb
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = (
@@ -20,13 +23,24 @@ HEAVY = (
     "IPython",
 )  # fmt: skip
 # Tables and figures are what these are for.
-PLOTTING = ("study.", "core.plots")
+PLOTTING = ("study.", "lab.study.", "lab.tiny.cards", "core.plots")
 
 
 def imported_by(module: str) -> set[str]:
     code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     return set(done.stdout.split())
+
+
+def test_the_changelog_the_citation_and_the_package_agree_on_the_version() -> None:
+    """What is cited is the last release, the newest dated section; the package is of the newest section of all."""
+    sections = re.findall(r"^## (\S+) \((.+)\)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    released = next((v, when) for v, when in sections if re.fullmatch(r"\d{4}-\d\d-\d\d", when))
+    cited = dict(re.findall(r"^(\S+): (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE))
+    assert (cited["version"], cited["date-released"]) == released
+    version = Version(tempoloc_nb.__version__)
+    assert version.base_version == sections[0][0]
+    assert version.is_devrelease == (sections[0] != released)  # a closed section is a release, not what leads to it
 
 
 def test_importing_the_package_is_light() -> None:

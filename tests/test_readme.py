@@ -1,4 +1,4 @@
-"""What a reader meets first: README's commands, `make lab`, and the version that CITATION gives."""
+"""What a reader meets first: README's commands, and `make lab`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import tempoloc_nb
 from tempoloc_nb.cli.main import main
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.core.settings import data_dir
@@ -76,9 +75,3 @@ def test_jupyterlab_serves_what_the_notebooks_show() -> None:
             assert file.is_relative_to(root), (path.name, link)
             shown += 1
     assert shown > 5
-
-
-def test_the_citation_has_the_packages_version() -> None:
-    version = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
-    assert version is not None
-    assert version[1] == tempoloc_nb.__version__

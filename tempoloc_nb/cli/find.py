@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,41 +14,45 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tempoloc_nb.cli.options import (
-    FIND,
-    OUTPUT,
-    SAMPLING,
-    SIGNAL,
-    BackendOption,
-    BatchOption,
-    ConstrainOption,
-    DataParallelOption,
-    ForceOption,
-    FpsOption,
-    GripperOption,
-    InvertedOption,
-    JsonOption,
-    ModelOption,
-    PresetOption,
-    PromptOption,
-    SeedOption,
-    ServerOption,
-    TemperatureOption,
-    echo_done,
-    number,
-    option,
-    show,
-    tell,
+    FIND, OUTPUT, SIGNAL, ForceOption, JsonOption, PresetOption, echo_done, option, show, tell, with_options,
 )
 from ..core.errors import TempolocError
 from ..core.files import is_stream
+from ..core.options import built, picked
+from ..engines.make import EngineConfig
+from ..formats.gripper import Reading
+from ..formats.recordings import Choice
+from ..models.ask import AskConfig
 
-if TYPE_CHECKING:  # imported by the commands that need it
+if TYPE_CHECKING:
     from tempoloc_nb.clips.tasks import Task
     from tempoloc_nb.inference.find import Found
     from tempoloc_nb.video.files import Footage
 
 # %% auto #0
 __all__ = ['find']
+
+# %% ../../nbs/90_cli/25_find.ipynb #c11f0001
+def _finish(
+    found: Sequence[Found], targets: Mapping[Path, tuple[str, ...] | Task], output: Path | None, keep: Path | None, *,
+    force: bool, as_json: bool,
+) -> None:
+    """Print and write what was found; exit status 1 if some of it is missing."""
+    from tempoloc_nb.formats.found import found_json, write_found
+    from tempoloc_nb.formats.write_back import write_back
+    from tempoloc_nb.inference.find import forget_answers
+
+    alone = as_json and str(output) == "-"  # the screen shows them once
+    if as_json:
+        echo_done(found_json(found), None if alone else output)
+    if output is not None and not alone:
+        write_found(found, output, force=force)
+    done, left = write_back(found, targets)
+    tell(*done, *left)
+    if left or any(f.error for f in found):
+        raise typer.Exit(1)
+    if keep is not None:
+        forget_answers(keep)
 
 # %% ../../nbs/90_cli/25_find.ipynb #3c0cea8a
 def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Found]:
@@ -84,17 +88,18 @@ def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
 
 
 def _fusing(
-    recordings: Sequence[Footage], labels: Sequence[str], task: Task | None, **how: Any
+    recordings: Sequence[Footage], labels: Sequence[str], task: Task | None, reading: Reading
 ) -> Callable[[Iterable[Found], Callable[[str], None]], Iterable[Found]]:
-    """What --fuse makes of answers as they come; `how` is how `recording_signals` reads the gripper."""
+    """What --fuse makes of answers as they come."""
     from tempoloc_nb.formats.gripper import fuse_each, recording_signals
     from tempoloc_nb.inference.signals import starts_of
 
     told = starts_of(task, labels) if task else {}
-    signals = recording_signals(recordings, **how)
+    signals = recording_signals(recordings, reading)
     return lambda each, say: fuse_each(each, signals, told, say)
 
 
+@with_options(Choice, AskConfig, EngineConfig, Reading, model="tempoloc-tiny", trials=5, backend="hf")
 def find(
     videos: Annotated[
         list[Path], typer.Argument(help="Videos, folders of videos, LeRobot datasets, HDF5 files with images.")
@@ -104,36 +109,11 @@ def find(
         option(FIND, "What is to be found, in order; repeatable.", "--event", "-e"),
     ] = None,
     task: Annotated[str | None, option(FIND, "Instead of --event: a shipped task's key, or a task file.")] = None,
-    episode: Annotated[
-        list[str] | None, option(FIND, "Of a dataset or HDF5 file: an episode's name or number; repeatable.")
-    ] = None,
-    camera: Annotated[str | None, option(FIND, "Of a dataset or HDF5 file: the camera; any part of its name.")] = None,
-    flip: Annotated[
-        bool | None,
-        option(FIND, "Turn the images of an HDF5 file upright; by default where it says so.", "--flip/--no-flip"),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        option(FIND, "Control steps a second of an HDF5 file that does not say it.", check=number(above=0)),
-    ] = None,
-    model: ModelOption = "tempoloc-tiny",
     preset: PresetOption = None,
-    prompt: PromptOption = None,
-    fps: FpsOption = None,
-    trials: Annotated[int, option(SAMPLING, "Answers per video; their median counts.", check=number(1))] = 5,
-    seed: SeedOption = 0,
-    temperature: TemperatureOption = None,
-    constrain: ConstrainOption = None,
-    backend: BackendOption = "hf",
-    batch: BatchOption = None,
-    data_parallel: DataParallelOption = 1,
-    server: ServerOption = None,
     fuse: Annotated[
         bool,
         option(SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits.", "--fuse"),
     ] = False,
-    gripper: GripperOption = None,
-    inverted: InvertedOption = False,
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
     write: Annotated[
         bool,
@@ -144,58 +124,44 @@ def find(
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
+    **given: Any,
 ) -> None:
     """Find when events happen in videos.
 
     Exit status 1 if a video could not be read or asked about.
     """
     from tempoloc_nb.clips.tasks import load_task
-    from tempoloc_nb.engines.make import engine_options
-    from tempoloc_nb.formats.found import check_found, found_json, write_found
-    from tempoloc_nb.formats.recordings import Choice, find_recordings
-    from tempoloc_nb.formats.write_back import plan_write, write_back
-    from tempoloc_nb.inference.find import event_labels, find_each
-    from tempoloc_nb.inference.kept import answers_path, forget_answers
+    from tempoloc_nb.formats.found import check_found
+    from tempoloc_nb.formats.recordings import clips_of, find_recordings
+    from tempoloc_nb.formats.write_back import plan_write
+    from tempoloc_nb.inference.find import event_labels, find_boundaries
+    from tempoloc_nb.inference.store import answers_path
+    from tempoloc_nb.models.recognise import ask_config
 
     if bool(event) == (task is not None):
         raise TempolocError('say what to find: --event "grasping the red cube" for each event in order, or --task')
     _needs(bool(signal), write, "--signal names what --write writes: give --write, too")
-    _needs(bool(gripper) or inverted, fuse, "--gripper and --inverted say how --fuse reads it: give --fuse, too")
-    labels = event_labels(task or event or ())
-    options = engine_options(backend, batch=batch, servers=tuple(server or ()))
-    if data_parallel > 1:
-        options["data_parallel"] = data_parallel
+    reads = given.get("gripper") or given.get("inverted")
+    _needs(bool(reads), fuse, "--gripper and --inverted say how --fuse reads it: give --fuse, too")
+    labels, asked_task = event_labels(task or event or ()), load_task(task) if task else None
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
-    recordings = find_recordings(videos, Choice(tuple(episode or ()), camera, flip, rate), notes.append)
+    recordings = find_recordings(videos, built(Choice, given), notes.append)
     if output is not None:
         check_found(output, len(recordings), force=force, inputs=[*videos, task])
-    asked_task = load_task(task) if task else None
     targets = plan_write(recordings, labels, signal or (), asked_task) if write else {}
     places = [*([] if output is None or is_stream(output) else [output]), *targets]
     keep = answers_path(places[0]) if places else None
-    how = {"rate": rate, "gripper": gripper or (), "inverted": inverted, "say": notes.append}
-    fused = _fusing(recordings, labels, asked_task, **how) if fuse else lambda each, _: each
+    reading = built(Reading, given, say=notes.append)
+    fused = _fusing(recordings, labels, asked_task, reading) if fuse else lambda each, _: each
 
     def say(line: str) -> None:
         tell(*notes, line)
         notes.clear()
 
-    each = find_each(
-        recordings, labels, model=model, preset=preset, trials=trials, fps=fps, prompt=prompt, temperature=temperature,
-        engine=backend, constrain=constrain,  # type: ignore[arg-type]  # checked by find_each
-        seed=seed, keep=keep, anew=force, progress=sys.stderr.isatty(), say=say, **options,
+    each = find_boundaries(
+        clips_of(recordings, labels), ask_config(preset=preset, **picked(AskConfig, given)),
+        built(EngineConfig, given), keep=keep, anew=force, progress=sys.stderr.isatty(), say=say,
     )  # fmt: skip
     with _kept(keep, output):
-        found = _shown(fused(each, say), as_json, output)
-        found.sort(key=lambda f: recordings.index(f.video))
-        alone = as_json and str(output) == "-"  # the screen shows them once
-        if as_json:
-            echo_done(found_json(found), None if alone else output)
-        if output is not None and not alone:
-            write_found(found, output, force=force)
-        done, left = write_back(found, targets)
-        tell(*done, *left)
-        if left or any(f.error for f in found):
-            raise typer.Exit(1)
-    if keep is not None:
-        forget_answers(keep)
+        found = sorted(_shown(fused(each, say), as_json, output), key=lambda f: recordings.index(f.video))
+        _finish(found, targets, output, keep, force=force, as_json=as_json)

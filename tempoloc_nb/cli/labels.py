@@ -6,28 +6,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tempoloc_nb.cli.options import (
     OUTPUT,
-    ControlRateOption,
     EventKindOption,
     ForceOption,
-    GripperOption,
-    InvertedOption,
     JsonOption,
     SignalsOption,
     figure_place,
     number,
     option,
     say,
+    with_options,
     write_figure,
 )
 from ..core.errors import TempolocError
 from ..core.files import is_stream
 from ..core.texts import json_text
+from ..formats.gripper import Reading
 
 GENERATOR = "What the generator will be told"
 LIMITS = "Limits beyond which something is reported"
@@ -37,6 +36,7 @@ TRIALS = "Trials"
 __all__ = ['GENERATOR', 'LIMITS', 'TRIALS', 'check_labels']
 
 # %% ../../nbs/90_cli/75_labels.ipynb #4338de85
+@with_options(Reading)
 def check_labels(
     dataset: Annotated[
         str, typer.Argument(help="HDF5 file of robomimic, MimicGen or Isaac Lab; or a benchmark or manifest.")
@@ -61,9 +61,6 @@ def check_labels(
     ] = None,
     signals: SignalsOption = None,
     event_kind: EventKindOption = None,
-    gripper: GripperOption = None,
-    inverted: InvertedOption = False,
-    rate: ControlRateOption = None,
     gripper_within: Annotated[
         float, option(LIMITS, "Seconds from a signal to the gripper's transition.", check=number(0))
     ] = 0.2,
@@ -77,6 +74,7 @@ def check_labels(
     figure: Annotated[Path | None, option(OUTPUT, "Write a picture of all boundaries (.png or .svg).")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
+    **given: Any,
 ) -> None:
     """Check subtask labels before demonstrations are generated from them; exit status 1 if there are errors."""
     from tempoloc_nb.clips.tasks import load_task
@@ -100,8 +98,9 @@ def check_labels(
         raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
     place = figure and figure_place(figure, force)
     report = check(
-        dataset, signals=names, offsets=offsets, layout=layout, task=said, rate=rate,
-        gripper=signals, grippers=gripper or (), told=read_told(event_kind or ()), inverted=inverted, skillgen=skillgen,
+        dataset, signals=names, offsets=offsets, layout=layout, task=said, rate=given.get("rate"),
+        gripper=signals, grippers=given.get("gripper", ()), inverted=given.get("inverted", False),
+        told=read_told(event_kind or ()), skillgen=skillgen,
         ranges=ranges, limits=limits,
     )  # fmt: skip
     say(json_text(report.as_json(), 2) if as_json else "\n".join(report.lines))

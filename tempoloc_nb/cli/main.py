@@ -20,15 +20,13 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from . import data, find, finetune, labels, models, predictions, reviewing, study, videos
 from .options import say, tell
-from .study import join_parameters
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.optional import EXTRAS
 
 # %% auto #0
-__all__ = ['app', 'PANELS', 'explain', 'Commands', 'tempoloc', 'main']
+__all__ = ['app', 'PANELS', 'explain', 'Commands', 'join_parameters', 'tempoloc', 'main']
 
 # %% ../../nbs/90_cli/10_main.ipynb #f3a74075
 def explain(error: BaseException) -> list[str]:
@@ -76,8 +74,22 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the commands, panel by panel."""
-        places = {panel: i for i, panel in enumerate(PANELS)}
-        return sorted(self.commands, key=lambda name: places[getattr(self.commands[name], "rich_help_panel", "")])
+        return [name for commands in PANELS.values() for name in commands]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command, made when it is needed: what it imports then slows no other."""
+        for panel, commands in PANELS.items():
+            if cmd_name in commands:
+                made: Any = resolve_name(f"tempoloc_nb.{commands[cmd_name]}")
+                if isinstance(made, typer.Typer):
+                    command: Any = typer.main.get_group(made)
+                else:
+                    alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
+                    alone.command(cmd_name)(made)
+                    command = typer.main.get_command(alone)
+                command.rich_help_panel = panel
+                return command
+        return None
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; exit status 1 for an expected error, 130 for Ctrl-C or SIGTERM."""
@@ -93,6 +105,19 @@ class Commands(TyperGroup):
             tell(*([] if _has_read_enough(error) else lines))
             raise typer.Exit(1) from None
 
+# %% ../../nbs/90_cli/10_main.ipynb #c11f0a01
+def join_parameters(arguments: Sequence[str]) -> list[str]:
+    """`-p NAME VALUE` as `-p NAME=VALUE`, which is what typer can repeat; `-p NAME=VALUE` stays as it is."""
+    joined: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        joined.append(argument)
+        if argument in ("-p", "--parameter"):
+            name = next(rest, "")
+            value = "" if "=" in name else next(rest, None)
+            joined.append(name if "=" in name or value is None else f"{name}={value}")
+    return joined
+
 # %% ../../nbs/90_cli/10_main.ipynb #6fb6f01e
 app = typer.Typer(
     name="tempoloc",
@@ -103,25 +128,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# The laboratory's commands are reached by name: nothing of the product imports it.
-PANELS: dict[str, tuple[Any, ...]] = {
-    "Find boundaries": (find.find, reviewing.review),
-    "Measure on a benchmark": (
-        predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse,
-        predictions.merge, predictions.import_recipe, models.models, models.doctor,
-    ),
-    "Videos and data": ("simulate:simulate", videos.overlay, data.app),
-    "Generate demonstrations": (labels.check_labels, "generate:generate"),
-    "Train": (finetune.app, "tiny:app"),
-    "The study": (study.study, study.experiment),
+PANELS = {
+    "Find boundaries": {"find": "cli.find:find", "review": "cli.reviewing:review"},
+    "Measure on a benchmark": {
+        "localize": "cli.predictions:localize", "evaluate": "cli.predictions:evaluate",
+        "consensus": "cli.predictions:consensus", "fuse": "cli.predictions:fuse",
+        "import-recipe": "cli.predictions:import_recipe", "models": "cli.models:models", "doctor": "cli.models:doctor",
+    },
+    "Videos and data": {
+        "simulate": "lab.commands.simulate:simulate", "overlay": "cli.videos:overlay", "dataset": "cli.data:app",
+    },
+    "Generate demonstrations": {
+        "check-labels": "cli.labels:check_labels", "generate": "lab.commands.generate:generate",
+    },
+    "Train": {"sft": "cli.finetune:app", "tiny": "lab.commands.tiny:app"},
+    "The study": {"study": "cli.study:study", "experiment": "cli.study:experiment"},
 }  # fmt: skip
-for panel, commands in PANELS.items():
-    for named in commands:
-        command: Any = resolve_name(f"tempoloc_nb.lab.commands.{named}") if isinstance(named, str) else named
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, rich_help_panel=panel)
-        else:
-            app.command(command.__name__.replace("_", "-"), rich_help_panel=panel)(command)
+"""Panel of the help → its commands, each with its place; nothing of the product imports the laboratory."""
 
 
 def _version(asked: bool) -> None:

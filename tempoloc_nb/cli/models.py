@@ -12,22 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tempoloc_nb.cli.options import (
-    BackendOption,
-    FpsOption,
-    JsonOption,
-    MediaOption,
-    ModelOption,
-    PresetOption,
-    ServerOption,
-    TensorParallelOption,
-    TimeoutOption,
-    TotalPixelsOption,
-    number,
-    say,
-    tell,
-)
+from .options import JsonOption, PresetOption, number, say, tell, with_options
+from ..core.options import built, picked
 from ..core.texts import json_text
+from ..engines.make import EngineConfig
+from ..models.ask import AskConfig
 
 if TYPE_CHECKING:  # imported by the command
     from tempoloc_nb.models.registry import ModelInfo
@@ -86,31 +75,17 @@ def models(
         say("\n".join(table_lines(model_rows(chosen))))
 
 # %% ../../nbs/90_cli/40_models.ipynb #5ecf4b1e
-def doctor(
-    model: ModelOption = "tempoloc-tiny",
-    preset: PresetOption = None,
-    fps: FpsOption = None,
-    total_pixels: TotalPixelsOption = None,
-    backend: BackendOption = "hf",
-    tensor_parallel: TensorParallelOption = 1,
-    server: ServerOption = None,
-    media: MediaOption = None,
-    timeout: TimeoutOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_options(AskConfig, EngineConfig, model="tempoloc-tiny", backend="hf")
+def doctor(preset: PresetOption = None, as_json: JsonOption = False, **given: Any) -> None:
     """Say what an engine really sees of a video: rate, order, sizes, times, seeds, forms of answers.
 
     The engine gets a clip with known content. Exit status 1 if something is wrong.
     """
     from tempoloc_nb.engines.doctor import examine
-    from tempoloc_nb.engines.make import engine_options, make_engine, way_of_asking
+    from tempoloc_nb.models.recognise import ask_config
 
-    options = engine_options(backend, servers=server, media=media, timeout=timeout)
-    asked = way_of_asking(model, preset).changed(fps=fps, total_pixels=total_pixels)
-    engine = make_engine(
-        backend, model, tensor_parallel=tensor_parallel, total_pixels=asked.total_pixels, **options
-    )
-    report = examine(engine, model, asked)
+    ask, engine = ask_config(preset=preset, **picked(AskConfig, given)), built(EngineConfig, given)
+    report = examine(engine.make(ask.model, total_pixels=ask.total_pixels), ask.model, ask)
     say(json_text(report.to_dict(), 2) if as_json else report)
     if report.faults:
         tell(f"wrong: {', '.join(report.faults)}")

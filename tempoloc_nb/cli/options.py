@@ -5,16 +5,19 @@
 # %% ../../nbs/90_cli/20_options.ipynb #b694cca0
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, is_stream, writing
+from ..core.options import Option, options_of
 from ..core.outputs import check_output
 from ..core.texts import json_text, shown
 
@@ -34,12 +37,9 @@ SMALLEST = 1e-9
 
 # %% auto #0
 __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'SIGNAL', 'LARGEST', 'SMALLEST', 'BenchmarkOption',
-           'VideoRootOption', 'FpsOption', 'TotalPixelsOption', 'JsonOption', 'SignalsOption', 'EventKindOption',
-           'ControlRateOption', 'GripperOption', 'InvertedOption', 'SummaryOption', 'ForceOption', 'WorkersOption',
-           'ModelOption', 'PresetOption', 'PromptOption', 'ConstrainOption', 'SeedOption', 'TemperatureOption',
-           'BackendOption', 'BatchOption', 'DataParallelOption', 'TensorParallelOption', 'ServerOption', 'MediaOption',
-           'ConcurrencyOption', 'TimeoutOption', 'RetriesOption', 'number', 'option', 'say', 'tell', 'echo_done',
-           'show', 'figure_place', 'write_figure']
+           'VideoRootOption', 'JsonOption', 'SignalsOption', 'EventKindOption', 'SummaryOption', 'PresetOption',
+           'ForceOption', 'WorkersOption', 'number', 'option', 'with_options', 'say', 'tell', 'echo_done', 'show',
+           'figure_place', 'write_figure']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -70,11 +70,6 @@ def option(panel: str, text: str, *names: str, check: Callable[..., Any] | None 
 
 BenchmarkOption = Annotated[str, option(FIND, "recipe, sim, or the path of a manifest or task file.")]
 VideoRootOption = Annotated[Path | None, option(FIND, "Folder of the videos, where they are not shipped.")]
-FpsOption = Annotated[
-    float | None,
-    option(SHOWN, "Frames a second that the model sees.", check=number(above=0)),
-]
-TotalPixelsOption = Annotated[int | None, option(SHOWN, "Pixels of all frames of a clip.", check=number(1))]
 JsonOption = Annotated[bool, option(OUTPUT, "Print JSON.", "--json")]
 SignalsOption = Annotated[
     Path | None,
@@ -84,60 +79,57 @@ EventKindOption = Annotated[
     list[str] | None,
     option(SIGNAL, "LABEL=close, open, start or none: what an event is, where its verb does not say it; repeatable."),
 ]
-ControlRateOption = Annotated[
-    float | None,
-    option(SIGNAL, "Control steps a second, where an HDF5 file does not say it.", "--rate", check=number(above=0)),
-]
-GripperOption = Annotated[
-    list[str] | None,
-    option(
-        SIGNAL, "The gripper's column (left_gripper), its numbers (state[7], action[6]), or what the names of a hand's"
-        " fingers share (kRightHand: their mean); once an arm.", "--gripper",
-    ),
-]
-InvertedOption = Annotated[
-    bool, option(SIGNAL, "Read the gripper the other way round than is said without this.", "--inverted")
-]
 SummaryOption = Annotated[
     bool,
     option(OUTPUT, "Print one JSON object: what was written, counts, and each failure with its reason.", "--json"),
+]
+PresetOption = Annotated[
+    str | None, option(MODEL, "How the model is asked: recipe, card or study; its card by default.", "--preset")
 ]
 ForceOption = Annotated[bool, option(OUTPUT, "Replace what is there already.", "--force")]
 WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one per core by default.", check=number(1))]
 
 # %% ../../nbs/90_cli/20_options.ipynb #f924ff8d
-ModelOption = Annotated[str, option(MODEL, "Model folder, hub name, or a name of tempoloc models.")]
-PresetOption = Annotated[
-    str | None,
-    option(MODEL, "How the model is asked: recipe, card or study; its card by default."),
-]
-PromptOption = Annotated[str | None, option(MODEL, "Name or folder of the prompt.")]
-ConstrainOption = Annotated[str | None, option(SAMPLING, "regex or json: answers in this form, and no other.")]
-SeedOption = Annotated[int, option(SAMPLING, "Seed of all trials.", check=number(0))]
-TemperatureOption = Annotated[float | None, option(SAMPLING, "Sampling temperature; 0 is greedy.", check=number(0))]
+_PANELS = {"View": SHOWN, "Sampling": SAMPLING, "EngineConfig": ENGINE, "Choice": FIND, "Reading": SIGNAL}
+_PANELS |= {"fps": SHOWN, "total_pixels": SHOWN, "trials": SAMPLING, "structured": SAMPLING, "think": SAMPLING}
 
-# %% ../../nbs/90_cli/20_options.ipynb #95058231
-BackendOption = Annotated[str, option(ENGINE, "hf, vllm, openai or ray.")]
-BatchOption = Annotated[int | None, option(ENGINE, "Clips at a time (hf).", check=number(1))]
-DataParallelOption = Annotated[
-    int,
-    option(ENGINE, "Copies of the model, each on GPUs of its own.", check=number(1)),
-]
-TensorParallelOption = Annotated[int, option(ENGINE, "GPUs that share a copy; hf needs 1.", check=number(1))]
-ServerOption = Annotated[list[str] | None, option(ENGINE, "URL of a server (openai); repeatable.")]
-MediaOption = Annotated[Path | None, option(ENGINE, "Folder that the servers may read; else videos are sent.")]
-ConcurrencyOption = Annotated[
-    int | None,
-    option(ENGINE, "Requests at once per server (openai), engine (ray).", check=number(1)),
-]
-TimeoutOption = Annotated[
-    float | None,
-    option(ENGINE, "Seconds that one answer may take (openai).", check=number(above=0)),
-]
-RetriesOption = Annotated[
-    int | None,
-    option(ENGINE, "Further tries of a request that failed (openai).", check=number(0)),
-]
+
+def _parameter(option_: Option, default: Any) -> inspect.Parameter:
+    """A field's option as a parameter of a command: None where it is not given."""
+    kinds = [k for k in get_args(option_.type) if k is not NoneType] if NoneType in get_args(option_.type) else []
+    kind = kinds[0] if kinds else option_.type
+    name, many = option_.name, get_origin(kind) is tuple
+    flag = f"--{(name.removesuffix('s') if many else name).replace('_', '-')}"
+    if kind is bool:
+        flag, default = (f"{flag}/--no-{flag[2:]}", default) if kinds else (flag, default or False)
+    limits = {name: getattr(b, name) for b in option_.bounds for name in ("ge", "gt", "le") if hasattr(b, name)}
+    check = number(limits.get("ge"), above=limits.get("gt"), most=limits.get("le")) if kind in (int, float) else None
+    shown: Any = str if get_origin(kind) is Literal or (get_args(kind) and not many) else kind
+    shown = list[str] if many else shown
+    panel = _PANELS.get(name) or _PANELS.get(option_.owner.__name__, MODEL)
+    hint: Any = shown if kind is bool and not kinds else shown | None
+    annotation = Annotated[hint, option(panel, option_.text, flag, check=check)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def with_options(*kinds: type, but: Collection[str] = (), **defaults: Any) -> Callable[[Callable[..., None]], Any]:
+    """A decorator that gives a command the options of dataclasses, `but` some; it gets those given as `**given`."""
+
+    def decorate(function: Callable[..., None]) -> Any:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+        own = {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD}
+        fields = {o.name: o for o in options_of(*kinds) if o.name not in own and o.name not in but}
+        new = [_parameter(o, defaults.get(name)) for name, o in fields.items()]
+
+        def command(**values: Any) -> None:
+            function(**{k: v for k, v in values.items() if k in own or (v is not None and v != [])})
+
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__signature__ = inspect.Signature([*own.values(), *new])  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in (*own.values(), *new)}
+        return command
+
+    return decorate
 
 # %% ../../nbs/90_cli/20_options.ipynb #9fcf9cd6
 def say(text: object, err: bool = False) -> None:

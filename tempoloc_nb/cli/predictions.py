@@ -8,61 +8,32 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tempoloc_nb.cli.options import (
-    ENGINE,
-    FIND,
-    MODEL,
-    OUTPUT,
-    SAMPLING,
-    SHOWN,
-    SIGNAL,
-    BatchOption,
-    BenchmarkOption,
-    ConcurrencyOption,
-    ConstrainOption,
-    ControlRateOption,
-    DataParallelOption,
-    EventKindOption,
-    ForceOption,
-    FpsOption,
-    GripperOption,
-    InvertedOption,
-    JsonOption,
-    MediaOption,
-    PresetOption,
-    PromptOption,
-    RetriesOption,
-    SeedOption,
-    ServerOption,
-    SignalsOption,
-    SummaryOption,
-    TemperatureOption,
-    TensorParallelOption,
-    TimeoutOption,
-    TotalPixelsOption,
-    VideoRootOption,
-    WorkersOption,
-    echo_done,
-    number,
-    option,
-    say,
-    tell,
+    ENGINE, FIND, MODEL, OUTPUT, SIGNAL, BenchmarkOption, EventKindOption, ForceOption, JsonOption, PresetOption,
+    SignalsOption, SummaryOption, VideoRootOption, WorkersOption, echo_done, number, option, say, tell, with_options,
 )
 from ..core.errors import TempolocError
+from ..core.options import built, picked
 from ..core.settings import settings
 from ..core.texts import json_text
+from ..engines.make import EngineConfig, make_engine
+from ..formats.gripper import Reading, read_gripper
+from ..inference.signals import read_told
+from ..models.ask import AskConfig
 
-if TYPE_CHECKING:  # imported by the commands that need it
+if TYPE_CHECKING:
     from tempoloc_nb.clips.tasks import BoundaryIs
+    from tempoloc_nb.engines.protocol import Backend
 
 # %% auto #0
-__all__ = ['localize', 'consensus', 'fuse', 'merge', 'evaluate', 'import_recipe']
+__all__ = ['localize', 'consensus', 'fuse', 'evaluate', 'import_recipe']
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34d
+@with_options(AskConfig, EngineConfig, Reading, backend="hf")
 def localize(
     output: Annotated[Path, option(OUTPUT, "Predictions to write (JSON Lines).", "--output", "-o")],
     model: Annotated[
@@ -70,116 +41,61 @@ def localize(
         option(MODEL, "Model folder, hub name, name of tempoloc models; or a baseline: loo-median, ..., gripper-rule."),
     ],
     benchmark: BenchmarkOption = "recipe",
-    backend: Annotated[str | None, option(ENGINE, "hf, vllm, openai, ray, blind or signal; hf for a model.")] = None,
     video_root: VideoRootOption = None,
-    trials: Annotated[int, option(SAMPLING, "Answers per clip.", check=number(1))] = 1,
-    seed: SeedOption = 0,
     preset: PresetOption = None,
-    fps: FpsOption = None,
-    total_pixels: TotalPixelsOption = None,
-    prompt: PromptOption = None,
-    stamps: Annotated[
-        str | None,
-        option(SHOWN, "Times under the frames: frame, pair, empty or none."),
-    ] = None,
-    temperature: TemperatureOption = None,
-    top_p: Annotated[
-        float | None,
-        option(SAMPLING, "Share of probability to draw from.", check=number(above=0, most=1)),
-    ] = None,
-    repetition_penalty: Annotated[
-        float | None,
-        option(SAMPLING, "1 is none; the recipe uses 1.15.", check=number(above=0)),
-    ] = None,
-    max_new_tokens: Annotated[
-        int | None,
-        option(SAMPLING, "Longest answer, in tokens.", check=number(1)),
-    ] = None,
-    shift: Annotated[
-        float,
-        option(SHOWN, "Seconds added to the stamps, to see whether a model reads them.", check=number(0)),
-    ] = 0.0,
-    content: Annotated[str, option(SHOWN, "What the frames show: video, blank or shuffled.")] = "video",
-    constrain: ConstrainOption = None,
-    think: Annotated[
-        bool | None,
-        option(SAMPLING, "With --constrain regex: thinking may come before."),
-    ] = None,
     shard: Annotated[str | None, option(FIND, "i/n: the i-th of n parts of the clips, for job arrays.")] = None,
-    batch: BatchOption = None,
-    data_parallel: DataParallelOption = 1,
-    tensor_parallel: TensorParallelOption = 1,
-    server: ServerOption = None,
-    media: MediaOption = None,
-    concurrency: ConcurrencyOption = None,
-    timeout: TimeoutOption = None,
-    retries: RetriesOption = None,
     train: Annotated[
         Path | None,
         option(MODEL, "Manifest of training clips, for the baseline train-median."),
     ] = None,
     signals: SignalsOption = None,
     event_kind: EventKindOption = None,
-    rate: ControlRateOption = None,
-    gripper: GripperOption = None,
-    inverted: InvertedOption = False,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
     check: Annotated[
         bool,
         option(ENGINE, "First see that the engine reads a known clip as it should, like tempoloc doctor.", "--check"),
     ] = False,
-    force: Annotated[bool, option(OUTPUT, "Replace the file of a baseline that is there already.", "--force")] = False,
     as_json: SummaryOption = False,
+    **given: Any,
 ) -> None:
     """Write predictions for every clip of a benchmark.
 
     What the output has already is not asked again. Exit status 1 if clips failed.
     """
-    from tempoloc_nb.clips.manifest import load_benchmark
-    from tempoloc_nb.engines.make import check_backend, engine_options, way_of_asking
-    from tempoloc_nb.formats.gripper import SIGNAL_ROWS, write_signal_row
-    from tempoloc_nb.inference.ask import ask_model, check_question, is_baseline, write_baseline
-    from tempoloc_nb.inference.signals import read_told
+    from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
+    from tempoloc_nb.core.shards import read_shard
+    from tempoloc_nb.inference.baselines import SIGNAL_ROWS, is_baseline
+    from tempoloc_nb.inference.run import answer_clips, check_engine, check_question
     from tempoloc_nb.models.estimate import plan_localize
     from tempoloc_nb.models.locate import locate_model
-    from tempoloc_nb.video.view import View
+    from tempoloc_nb.models.recognise import ask_config
 
-    found = load_benchmark(benchmark)
-    if backend == "signal" or (backend is None and model in SIGNAL_ROWS):
-        row = write_signal_row(
-            found, model, fps or settings().study.fps, output, signals, told=read_told(event_kind or ()),
-            video_root=video_root, force=force, rate=rate, gripper=gripper or (), inverted=inverted, say=tell,
-        )  # fmt: skip
-        echo_done(row, output, as_json)
-        return
-    engine = backend or ("blind" if is_baseline(model) else "hf")
-    if engine == "blind":
-        done = write_baseline(found, model, fps or settings().study.fps, output, train, force=force)
-        echo_done(done, output, as_json)
-        return
-    if force:
-        raise TempolocError("--force is for a baseline: a model's answers are added to; give others another -o")
-    check_backend(engine, data_parallel, tensor_parallel)
-    options = engine_options(
-        engine, batch=batch, concurrency=concurrency, timeout=timeout, retries=retries, servers=server, media=media
-    )
-    asked = way_of_asking(model, preset).changed(
-        fps=fps, total_pixels=total_pixels, prompt=prompt, stamps=stamps, temperature=temperature, top_p=top_p,
-        repetition_penalty=repetition_penalty, max_new_tokens=max_new_tokens, seed=seed,
-    )  # fmt: skip
-    view = View(asked.stamps, shift, content)  # type: ignore[arg-type]  # checked by View
+    clips, part = load_benchmark(benchmark), read_shard(shard) if shard else None
+    engine: Backend | EngineConfig = built(EngineConfig, given)
+    if given.get("backend") != "openai" and is_baseline(model):
+        ask = AskConfig(model, fps=settings().study.fps).changed(**picked(AskConfig, given))
+        needs: dict[str, Any] = {"train": read_manifest(train) if train else (), "video_root": video_root}
+        if model == SIGNAL_ROWS[0]:
+            how = {**picked(Reading, given), "say": tell}
+            needs |= {"signals": read_gripper(signals or clips.root / "signals.npz", clips.clips, **how)}
+        engine = make_engine(model, clips, told=read_told(event_kind or ()), **needs)
+    else:
+        ask = ask_config(model, preset, **picked(AskConfig, given))
     if plan:
-        check_question(asked.prompt, constrain, shard)
-        path = model if engine == "openai" else locate_model(model).path
-        lines = plan_localize(path, found, video_root, trials, asked.fps, data_parallel, engine)
+        check_question(ask)
+        if isinstance(engine, EngineConfig):
+            check_engine(engine, ask)
+            path = model if engine.backend == "openai" else locate_model(model).path
+            lines = plan_localize(
+                path, clips, video_root, ask.trials, ask.fps, engine.data_parallel, engine.backend
+            )
+        else:
+            lines = [f"{model} opens no model: {len(clips.clips)} clips"]
         say(json_text({"plan": lines}, 2) if as_json else "\n".join(lines))
         return
-    summary = ask_model(
-        model, found, output, asked, backend=engine, view=view, trials=trials, think=think, shard=shard,
-        constraint=constrain,  # type: ignore[arg-type]  # checked by ask_model
-        video_root=video_root, data_parallel=data_parallel, tensor_parallel=tensor_parallel,
-        check=check, progress=sys.stderr.isatty(), **options,
-    )  # fmt: skip
+    summary = answer_clips(
+        clips, output, ask, engine, video_root=video_root, shard=part, check=check, progress=sys.stderr.isatty()
+    )
     summary.tell_failures()
     echo_done(summary, output, as_json)
     if summary.failed:
@@ -211,6 +127,7 @@ def consensus(
     echo_done(combine(predictions, output, benchmark=found, threshold=threshold, force=force), output, as_json)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #db0b8fe3
+@with_options(Reading)
 def fuse(
     predictions: Annotated[Path, typer.Argument(help="A model's predictions (JSON Lines).")],
     output: Annotated[Path, option(OUTPUT, "File to write, a line per clip.", "--output", "-o")],
@@ -221,45 +138,22 @@ def fuse(
         option(SIGNAL, "Seconds that an event may move; half of its clip by default.", check=number(above=0)),
     ] = None,
     event_kind: EventKindOption = None,
-    rate: ControlRateOption = None,
-    gripper: GripperOption = None,
-    inverted: InvertedOption = False,
     force: ForceOption = False,
     as_json: SummaryOption = False,
+    **given: Any,
 ) -> None:
     """Move each event to the gripper's transition that fits it.
 
     The model says which, the signal says when.
     """
     from tempoloc_nb.clips.manifest import load_benchmark
-    from tempoloc_nb.formats.gripper import read_gripper
     from tempoloc_nb.inference.fuse import fuse as fuse_file
-    from tempoloc_nb.inference.signals import read_told
 
-    found, told = load_benchmark(benchmark), read_told(event_kind or ())
-    source = signals or found.root / "signals.npz"
-    read = read_gripper(source, found.clips, rate=rate, gripper=gripper or (), inverted=inverted, say=tell)
-    done = fuse_file(predictions, output, benchmark=found, signals=read, told=told, reach_s=reach, force=force)
+    clips = load_benchmark(benchmark)
+    read = read_gripper(signals or clips.root / "signals.npz", clips.clips, **picked(Reading, given), say=tell)
+    told = read_told(event_kind or ())
+    done = fuse_file(predictions, output, benchmark=clips, signals=read, told=told, reach_s=reach, force=force)
     echo_done(done, output, as_json)
-
-# %% ../../nbs/90_cli/30_predictions.ipynb #a044d311
-def merge(
-    predictions: Annotated[list[Path], typer.Argument(help="Prediction files of one run's shards (JSON Lines).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; if it exists, it is merged too.")],
-    force: Annotated[bool, option(OUTPUT, "Replace what is there already, instead of merging it.", "--force")] = False,
-    as_json: SummaryOption = False,
-) -> None:
-    """Make one prediction file of several, each trial once.
-
-    Exit status 1 if shards or answers are missing.
-    """
-    from tempoloc_nb.inference.merge import merge as merge_files
-
-    summary = merge_files(predictions, output, force=force)
-    tell(*summary.incomplete)
-    echo_done(summary, output, as_json)
-    if summary.incomplete:
-        raise typer.Exit(1)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #ac5fd1db
 def evaluate(

@@ -18,8 +18,6 @@ from tempoloc_nb.cli.options import (
     FIND,
     OUTPUT,
     SAMPLING,
-    DataParallelOption,
-    TensorParallelOption,
     number,
     option,
     say,
@@ -27,7 +25,7 @@ from tempoloc_nb.cli.options import (
 from ..core.errors import TempolocError
 
 # %% auto #0
-__all__ = ['experiment', 'join_parameters', 'read_override', 'study']
+__all__ = ['experiment', 'read_override', 'study']
 
 # %% ../../nbs/90_cli/90_study.ipynb #33b86942
 def experiment(
@@ -44,8 +42,10 @@ def experiment(
         int | None, option(SAMPLING, "Answers per clip; the experiment's own number by default.", check=number(1))
     ] = None,
     clips: Annotated[int, option(FIND, "At most so many clips of each task; 0 is all.", check=number(0))] = 0,
-    data_parallel: DataParallelOption = 1,
-    tensor_parallel: TensorParallelOption = 1,
+    data_parallel: Annotated[
+        int, option(ENGINE, "Copies of the model, each on GPUs of its own.", check=number(1))
+    ] = 1,
+    tensor_parallel: Annotated[int, option(ENGINE, "GPUs that share a copy.", check=number(1))] = 1,
     pack: Annotated[Path | None, option(OUTPUT, "Folder for the packed copies (.jsonl.xz).")] = None,
     force: Annotated[bool, option(OUTPUT, "Replace packed copies of other runs.", "--force")] = False,
 ) -> None:
@@ -100,19 +100,6 @@ def _video_folders(root: Path | None, benchmarks: list[str]) -> dict[str, Path |
             f"and has none for {', '.join(missing)}"
         )
     return folders
-
-# %% ../../nbs/90_cli/90_study.ipynb #2fdc4660
-def join_parameters(arguments: Sequence[str]) -> list[str]:
-    """`-p NAME VALUE` as `-p NAME=VALUE`, which is what typer can repeat; `-p NAME=VALUE` stays as it is."""
-    joined: list[str] = []
-    rest = iter(arguments)
-    for argument in rest:
-        joined.append(argument)
-        if argument in ("-p", "--parameter"):
-            name = next(rest, "")
-            value = "" if "=" in name else next(rest, None)
-            joined.append(name if "=" in name or value is None else f"{name}={value}")
-    return joined
 
 # %% ../../nbs/90_cli/90_study.ipynb #d94f5011
 def read_override(text: str) -> Any:

@@ -20,7 +20,7 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import WHOLE, open_packed, parse_object, write_text
 from ..core.settings import data_dir
 from ..core.texts import json_text
-from ..video.files import SUFFIXES, probe, videos_below
+from ..video.files import SUFFIXES, Footage, probe, videos_below
 
 # %% auto #0
 __all__ = ['Clip', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Benchmark', 'clips_of_videos',
@@ -174,6 +174,7 @@ def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = Tru
 class Benchmark:
     """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to, `file` its source.
 
+    `footage` has by clip id the recordings that are no videos below `root`, as those of a dataset.
     Clips may be without truth: they can be answered, but not scored.
     """
 
@@ -182,6 +183,7 @@ class Benchmark:
     tasks: Mapping[str, Task]
     clips: tuple[Clip, ...]
     file: Path | None = field(default=None, compare=False, repr=False)
+    footage: Mapping[str, Footage] = field(default_factory=dict, compare=False, repr=False)
 
     def of_task(self, key: str) -> tuple[Clip, ...]:
         """The clips of one task; raises `TempolocError` for a task that is not in the benchmark."""

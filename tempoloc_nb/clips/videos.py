@@ -11,7 +11,7 @@ from pathlib import Path
 from .manifest import Benchmark
 from .tasks import Task
 from ..core.errors import TempolocError
-from ..video.files import videos_below
+from ..video.files import Footage, videos_below
 
 
 def videos_here(benchmark: Benchmark, video_root: Path | str | None = None) -> dict[str, Path]:
@@ -33,7 +33,7 @@ def videos_here(benchmark: Benchmark, video_root: Path | str | None = None) -> d
     return found
 
 # %% auto #0
-__all__ = ['videos_here', 'find_videos', 'first_names', 'missing_message']
+__all__ = ['videos_here', 'find_videos', 'find_footage', 'first_names', 'missing_message']
 
 # %% ../../nbs/20_clips/20_videos.ipynb #3bf4a672
 def find_videos(benchmark: Benchmark, video_root: Path | str | None = None) -> dict[str, Path]:
@@ -69,6 +69,13 @@ def _by_name(benchmark: Benchmark, root: Path) -> Iterator[tuple[str, Path]]:
 def _named(task: Task, path: str) -> int:
     """How long the task's longest name in a path is: `cube_bridge_demo0.mp4` has `cube` and `cube_bridge`."""
     return max(len(name) if name in path else 0 for name in (task.key, task.prompt_name or task.key))
+
+
+def find_footage(benchmark: Benchmark, video_root: Path | str | None = None) -> dict[str, Footage]:
+    """The recordings of a benchmark by clip id: those that it names itself, else what `find_videos` finds."""
+    named = {c.clip: benchmark.footage[c.clip] for c in benchmark.clips if c.clip in benchmark.footage}
+    return named or dict[str, Footage](find_videos(benchmark, video_root))
+
 
 # %% ../../nbs/20_clips/20_videos.ipynb #cf19e70c
 def _clip_of(task: Task, path: Path) -> str | None:

@@ -108,6 +108,8 @@ def check_json(kind: type[Kind], text: str | bytes, where: str) -> Kind:
 
     try:
         found: Kind = _adapter(cast(Any, kind)).validate_json(text)
+    except TempolocError as error:  # what a dataclass itself refuses
+        raise TempolocError(f"{where}: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["type"] == "json_invalid":

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from ..core.errors import TempolocError
 from ..core.machine import cores
 from .hf import HFBackend
-from .protocol import Backend, Request, Response, clip_error, reason
+from .protocol import Answer, Backend, Request, Response, clip_error, reason
 from .qwen import tested_transformers
 from ..models.sampling import Sampling
 
@@ -27,10 +27,7 @@ from ..models.sampling import Sampling
 __all__ = ['DataParallelBackend']
 
 # %% ../../nbs/35_engines/70_data_parallel.ipynb #20af5414
-_Answer = list[Response] | TempolocError
-
-
-def _answer_each(backend: Backend, requests: Sequence[Request], sampling: Sampling) -> Iterator[tuple[int, _Answer]]:
+def _answer_each(backend: Backend, requests: Sequence[Request], sampling: Sampling) -> Iterator[tuple[int, Answer]]:
     """(index, answer) for each request, in any order; an exception becomes the `TempolocError` of its clip."""
     index = {id(request): i for i, request in enumerate(requests)}
     try:
@@ -123,7 +120,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
             worker.process.join(1)
 
 # %% ../../nbs/35_engines/70_data_parallel.ipynb #2d6c8f13
-def _collect(shares: dict[Any, tuple[_Worker, dict[int, Request]]]) -> Iterator[tuple[Request, _Answer]]:
+def _collect(shares: dict[Any, tuple[_Worker, dict[int, Request]]]) -> Iterator[tuple[Request, Answer]]:
     """Answers of all workers; a worker that has answered everything is taken from `shares`, which are by pipe."""
     open_pipes = dict(shares)
     while open_pipes:
@@ -184,12 +181,12 @@ class DataParallelBackend:
         """Those of each copy: the number of copies determines nothing."""
         return dict(self._settings)
 
-    def stream(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[tuple[Request, _Answer]]:
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
         """Each request with its responses or its error, as they come."""
         if not self._workers:
             self._open()
-        count = len(self._workers)
-        shares = {worker.pipe: (worker, dict(enumerate(requests[i::count]))) for i, worker in enumerate(self._workers)}
+        asked, count = list(requests), len(self._workers)
+        shares = {worker.pipe: (worker, dict(enumerate(asked[i::count]))) for i, worker in enumerate(self._workers)}
         try:
             for worker, share in shares.values():
                 with suppress(OSError):  # died since: noticed below

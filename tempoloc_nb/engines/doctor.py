@@ -19,7 +19,7 @@ import numpy as np
 from ..core.errors import TempolocError
 from ..core.findings import Report, Severity
 from ..core.provenance import versions
-from .protocol import Backend, Request, Response
+from .protocol import Answer, Backend, Request, Response
 from .qwen import VideoRules, processor_rules, stock_positions, video_rules
 from tempoloc_nb.engines.test_pattern import (
     WAYS_OUT,
@@ -32,9 +32,9 @@ from tempoloc_nb.engines.test_pattern import (
     measure,
     write_pattern,
 )
+from ..models.ask import AskConfig
 from ..models.locate import find_place
 from ..models.recognise import find_model
-from ..models.registry import Preset
 from ..models.constraints import Constraint, obeys
 from ..models.prompts import load_prompt
 from ..models.sampling import Sampling
@@ -107,12 +107,11 @@ _FORMS = {
         ' "additionalProperties": false}',
     ),
 }
-_Answer = list[Response] | TempolocError
 
 
-def _ask(backend: Backend, *requests: Request) -> list[_Answer]:
+def _ask(backend: Backend, *requests: Request) -> list[Answer]:
     """The answers to requests, in their order; an error that ends the engine is everybody's."""
-    answers: dict[str, _Answer] = {}
+    answers: dict[str, Answer] = {}
     missing = TempolocError("no answer came")
     try:
         sampling = Sampling(temperature=1.5, top_p=1.0, max_new_tokens=48)
@@ -131,7 +130,7 @@ def _untried(check: str, wanted: str, error: TempolocError) -> Comparison:
     return Comparison("unseen", check, f"cannot be tried: {error}", wanted=wanted)
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #9a4c7d02
-def _seeds(first: Sequence[Response], again: _Answer) -> Iterator[Comparison]:
+def _seeds(first: Sequence[Response], again: Answer) -> Iterator[Comparison]:
     """Whether a seed decides an answer: the same one gives it again, others give others."""
     wanted = "the same answers again"
     if isinstance(again, TempolocError):
@@ -150,8 +149,8 @@ def _seeds(first: Sequence[Response], again: _Answer) -> Iterator[Comparison]:
     message = f"{kinds} different of {count}"
     yield Comparison(severity, "seeds differ", message, way_out, wanted="other answers of other seeds")
 
-# %% ../../nbs/35_engines/170_doctor.ipynb #622515c2
-def _video_used(first: Sequence[Response], blank: _Answer) -> Comparison:
+# %% ../../nbs/35_engines/170_doctor.ipynb #77c56328
+def _video_used(first: Sequence[Response], blank: Answer) -> Comparison:
     """Whether answers depend on the video at all."""
     wanted = "other answers to grey frames"
     if isinstance(blank, TempolocError):
@@ -162,7 +161,7 @@ def _video_used(first: Sequence[Response], blank: _Answer) -> Comparison:
     return Comparison("ok" if changed else "note", "video used", message, "" if changed else same, wanted=wanted)
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #3d5e8f16
-def _constraint(kind: str, answer: _Answer) -> Comparison:
+def _constraint(kind: str, answer: Answer) -> Comparison:
     """Whether answers keep to a form; one that is cut off in blanks, which JSON allows, has kept to it so far."""
     check, form = f"constraint {kind}", _FORMS[kind]
     wanted = "JSON of a schema" if kind == "json" else form.text
@@ -230,7 +229,7 @@ def _expected_rules(model: str | Path, backend: Any) -> VideoRules:
     return video_rules("qwen3_vl" if info.family.startswith("qwen3") else "qwen2_5_vl")
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #6b9f0c38
-def examine(backend: Backend, model: str | Path, asked: Preset, view: View | None = None) -> Examination:
+def examine(backend: Backend, model: str | Path, asked: AskConfig, view: View | None = None) -> Examination:
     """What `backend` really sees of a test pattern, asked as `asked` says, beside what `model` should see.
 
     `view` overrides how `asked` shows clips. Raises `TempolocError` where nothing is known of the model.
@@ -273,8 +272,8 @@ def _answered(backend: Backend, request: Request, first: Sequence[Response]) -> 
     yield _video_used(first, blank)
     yield from map(_constraint, _FORMS, answers)
 
-# %% ../../nbs/35_engines/170_doctor.ipynb #896ae5d6
-def require_health(backend: Backend, model: str | Path, asked: Preset, view: View | None = None) -> None:
+# %% ../../nbs/35_engines/170_doctor.ipynb #6f4f886f
+def require_health(backend: Backend, model: str | Path, asked: AskConfig, view: View | None = None) -> None:
     """Say on stderr that `examine` finds nothing wrong; raises `TempolocError` with all that it found otherwise."""
     report = examine(backend, model, asked, view)
     if report.faults:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import torch_device
 from .decoding import Encoded, Grammars, generate_tokens, use_prefix_cache
-from .protocol import Request, Response, clip_error, row_seed, too_long
+from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
     mrope_positions,
     show,
@@ -29,8 +29,6 @@ from tempoloc_nb.engines.qwen import (
 from ..models.checkpoints import load_model, model_title
 from ..models.sampling import Sampling
 from ..video.view import is_qwen3
-
-_Answer = list[Response] | TempolocError
 
 # %% auto #0
 __all__ = ['encode_request', 'end_tokens', 'HFBackend']
@@ -95,7 +93,7 @@ class _Loaded:
         self._grammars: Grammars | None = None  # made for the first request with a constraint
 
     def _read_ahead(
-        self, requests: Sequence[Request], sampling: Sampling
+        self, requests: Iterable[Request], sampling: Sampling
     ) -> Iterator[tuple[Request, Encoded | TempolocError]]:
         """Requests as tensors, in order, made by threads while the model works; a few batches at most wait."""
         threads, ahead = (1, 4) if self.net.device.type == "cpu" else (8, 32)
@@ -167,7 +165,7 @@ class HFBackend(_Loaded):
             answers[id(request)] = answer
         return [answers[id(request)] for request in requests]
 
-    def stream(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[tuple[Request, _Answer]]:
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
         """Each request with its responses or its error, batch by batch.
 
         Raises `TempolocError` for a constraint where xgrammar is not installed.
@@ -186,7 +184,7 @@ class HFBackend(_Loaded):
             yield from _answer(self, batch, sampling)
 
 # %% ../../nbs/35_engines/30_hf.ipynb #0c5f9a37
-def _answer(backend: HFBackend, batch: Sequence[Encoded], sampling: Sampling) -> Iterator[tuple[Request, _Answer]]:
+def _answer(backend: HFBackend, batch: Sequence[Encoded], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
     """Generate for a batch of clips, all trials of each; in halves where the GPU has not memory for all."""
     import torch
     began = time.monotonic()

@@ -129,7 +129,7 @@ def overlay_options(model: Path | str, **given: Any) -> OverlayOptions:
     info = get_model(model)
     rules = video_rules(info.folder or ("qwen3_vl" if info.pixel_rule == "qwen3-vl" else "qwen2_5_vl"))
     limits = PixelLimits(rules.least, rules.most, rules.family == "qwen3_vl", info.card.total_pixels)
-    own: dict[str, Any] = {"fps": info.card.fps, "pairs": info.card.stamps == "pair", "limits": limits}
+    own: dict[str, Any] = {"fps": info.card.fps, "pairs": info.card.view.stamps == "pair", "limits": limits}
     return OverlayOptions(**own | {k: v for k, v in given.items() if v is not None})
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #4769a0d7

@@ -25,7 +25,7 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
-from .protocol import Request, Response, clip_error, row_seed, too_long
+from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from .qwen import Shown, show, tested_transformers
 from tempoloc_nb.engines.vllm_offline import (
     engine_arguments,
@@ -153,9 +153,7 @@ def _dataset(ray: Any, plan: _Plan, requests: Sequence[Request], sampling: Sampl
     return stage(ray.data.from_items(rows).flat_map(_trial_rows))
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #bf63babd
-def _answers(
-    plan: _Plan, requests: Sequence[Request], sampling: Sampling
-) -> Iterator[tuple[int, list[Response] | TempolocError]]:
+def _answers(plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> Iterator[tuple[int, Answer]]:
     """Numbers of requests, with their responses in the order of trials or the first error among them."""
     address = plan.ray_options["address"]
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -299,9 +297,7 @@ class RayBackend:
         """What besides request and sampling determines the answers. The number of engines does not."""
         return dict(self._settings)
 
-    def stream(
-        self, requests: Iterable[Request], sampling: Sampling
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
         """Each request with its responses or its error, as they are finished. All requests are taken first.
 
         Raises `TempolocError` if Ray cannot be started or reached, its engines cannot load the model, or nothing is

@@ -35,7 +35,7 @@ from tempoloc_nb.engines.http import (
     event_loop,
     get_json,
 )
-from .protocol import Incomplete, Request, Response, clip_error, row_seed, sampling_fields
+from .protocol import Answer, Incomplete, Request, Response, clip_error, row_seed, sampling_fields
 from .qwen import VideoRules, video_rules
 from ..models.checkpoints import model_title
 from ..models.serve import serve_arguments
@@ -292,7 +292,7 @@ def find_served(model: str, servers: Sequence[str], key_variable: str) -> _Serve
     return served
 
 # %% ../../nbs/35_engines/100_server.ipynb #a142c518
-_Pair = tuple[Request, list[Response] | TempolocError]
+_Pair = tuple[Request, Answer]
 DECODERS = 2  # clips that are decoded at the same time
 
 

@@ -31,14 +31,12 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import cores
 from ..core.optional import import_optional
-from .protocol import Request, Response, clip_error, row_seed, sampling_fields, too_long
+from .protocol import Answer, Request, Response, clip_error, row_seed, sampling_fields, too_long
 from .qwen import Shown, check_version, fit, prepare, show, tested_transformers
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..models.prompts import load_prompt
 from ..models.sampling import Sampling
 from ..video.view import GREY, ClipInputs, frame_pixels
-
-_Pair = tuple[Request, list[Response] | TempolocError]
 
 # %% auto #0
 __all__ = ['import_vllm', 'end_with_parent', 'vllm_prompt', 'vllm_sampling', 'VLLMEngine', 'engine_arguments', 'vllm_settings',
@@ -301,7 +299,7 @@ class VLLMEngine(_InEngine):
         self._enter(flight, first, tell=bool(others))
         self.waiting += len(others)
 
-    def step(self) -> Iterator[_Pair]:
+    def step(self) -> Iterator[tuple[Request, Answer]]:
         """Let the engine go on; gives the clips whose last trial is answered now."""
         outputs = self.core.step()
         self._tick()
@@ -444,7 +442,7 @@ class _Fed(_Process):
     def _show(self, request: Request) -> Shown:
         return fit(show(request, self.processor, self.total_pixels), self.processor)
 
-    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[_Pair]:
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
         """Each request with its responses or its error, as they are finished.
 
         Raises `TempolocError` if the engine itself ends: what was answered until then was given out. `ended` says why.
@@ -460,7 +458,9 @@ class _Fed(_Process):
             self.ended = _death(self._processes, self._log.text(written), error)
             raise TempolocError(self.ended) from error
 
-    def _answers(self, engine: VLLMEngine, source: Iterator[Request], dead: type[Exception]) -> Iterator[_Pair]:
+    def _answers(
+        self, engine: VLLMEngine, source: Iterator[Request], dead: type[Exception]
+    ) -> Iterator[tuple[Request, Answer]]:
         """Each request and its answer, while threads decode the next videos and one makes prompts of them."""
         reading, read = deque[tuple[Request, Future[tuple[float, dict[str, Any]]]]](), 0
 

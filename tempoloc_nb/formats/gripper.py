@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Gt
+from typing_extensions import Doc
 
-from ..clips.manifest import Benchmark, Clip
-from ..core.errors import TempolocError, unknown
-from ..core.files import write_jsonl
-from ..core.outputs import check_output
+from ..clips.manifest import Clip
+from ..core.errors import TempolocError
+from ..core.options import built, taking
 from tempoloc_nb.formats.gripper_columns import (
     WAY,
     WIDEST,
@@ -38,7 +39,7 @@ from .lerobot_info import LeRobotInfo, number_names, read_info
 from .lerobot_rows import read_numbers
 from ..inference.find import Found, Say, silent
 from ..inference.fuse import fuse_found
-from ..inference.signals import Signal, Told, gripper_answers, motion_answers, signal_at, signal_rows
+from ..inference.signals import Signal, Told, signal_at
 from ..scoring.metrics import Floats
 from ..video.files import Footage, FrameSource
 
@@ -46,19 +47,24 @@ NPZ_HZ = 30.0  # of the simulated benchmark's signals
 NPZ_HAND = 1e-3  # m, the unit of the hand's way in them
 
 # %% auto #0
-__all__ = ['NPZ_HZ', 'NPZ_HAND', 'LEFT', 'GRIPPER_RULE', 'MOTION_MINIMA', 'SIGNAL_ROWS', 'Reading', 'opening_of',
-           'episode_columns', 'episode_rows', 'read_gripper', 'recording_signals', 'fuse_each', 'SignalRowSummary',
-           'write_signal_row']
+__all__ = ['NPZ_HZ', 'NPZ_HAND', 'LEFT', 'Reading', 'opening_of', 'episode_columns', 'episode_rows', 'read_gripper',
+           'recording_signals', 'fuse_each']
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ec
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a gripper is read: the `names` of `--gripper`, whether it is `inverted`, and who is told what is read."""
+    """How a gripper is read. `say` is told what is read."""
 
-    names: tuple[str, ...] = ()
-    inverted: bool = False
+    gripper: Annotated[
+        tuple[str, ...],
+        Doc("The gripper's column (left_gripper), its numbers (state[7], action[6]), or what the names of a hand's"
+            " fingers share (kRightHand: their mean); once an arm."),
+    ] = ()
+    inverted: Annotated[bool, Doc("Read the gripper the other way round than is said without this.")] = False
+    rate: Annotated[
+        float | None, Gt(0), Doc("Control steps a second of an HDF5 file that does not say it.")
+    ] = None
     say: Say = silent
-
 
 def opening_of(demo: Any, names: Sequence[str] = ()) -> Floats:
     """How far the gripper of a demonstration was open (T,), larger is more open; the options are `read_openings`'."""
@@ -81,16 +87,17 @@ def _hand(demo: Any) -> Floats | None:
     return np.asarray(places, dtype=np.float64) if fits else None
 
 
-def _of_demos(path: Path, clips: Iterable[Clip], rate: float | None, how: Reading) -> Iterator[tuple[str, Signal]]:
+def _of_demos(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple[str, Signal]]:
     with held_file(path), opened_demos(path) as data:
-        hz = control_rate(data, rate)
+        hz = control_rate(data, how.rate)
         there = {name: clip for name, clip in demos_of(clips).items() if name in data}
         if not there:
             return
-        arms, openings = read_openings([data[d] for d in there], how.names, inverted=how.inverted, say=how.say)
+        arms, openings = read_openings([data[d] for d in there], how.gripper, inverted=how.inverted, say=how.say)
         for (demo, clip), opening in zip(there.items(), openings, strict=True):
             ways, hand = object_ways(data[demo], steps_of(data[demo])), None if len(arms) > 1 else _hand(data[demo])
             yield clip.clip, Signal(opening, np.arange(len(opening)) / hz, hand, ways, arms)
+
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #07ffd3b4
 def episode_columns(info: LeRobotInfo) -> list[Column]:
@@ -120,19 +127,19 @@ def episode_rows(
 def _of_episodes(root: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple[str, Signal]]:
     info = read_info(root)
     columns = episode_columns(info)
-    grippers = pick_grippers(columns, how.names, root.name)
+    grippers = pick_grippers(columns, how.gripper, root.name)
     if not grippers:
         have = ", ".join(dict.fromkeys(c.name or c.group for c in columns)) or "nothing"
         said = "0 of the numbers of state and action are called gripper; they are:"
         raise TempolocError(f"{root.name}: {said} {have}; {WAY}")
     wanted = {int(c.extra["episode_index"]): c.clip for c in clips if "episode_index" in c.extra}
     read = list(episode_rows(info, wanted, tuple(dict.fromkeys(c for g in grippers for c in g.columns))))
-    chosen = choose_grippers(grippers, [rows for *_, rows in read], root.name, bool(how.names))
+    chosen = choose_grippers(grippers, [rows for *_, rows in read], root.name, bool(how.gripper))
     signs = {one: (name_turn(one.columns) or 1) * (-1 if how.inverted else 1) for one in chosen}
     for one in chosen if read else ():
         openings, known = [opening_in(rows, one.columns) for *_, rows in read], "name" if name_turn(one.columns) else ""
         how.say(f"{root.name}: {gripper_line(one, openings, signs[one], known=known, inverted=how.inverted)}")
-    chosen = chosen if how.names else chosen[:1]
+    chosen = chosen if how.gripper else chosen[:1]
     for episode, times, rows in read:
         each = [opening_in(rows, c.columns) * (0 if c.idle else signs[c]) for c in chosen]
         opening = np.stack(each, axis=1) if len(each) > 1 else each[0]
@@ -140,7 +147,7 @@ def _of_episodes(root: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tu
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #5ee206d4
 def _of_archive(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple[str, Signal]]:
-    if how.names:
+    if how.gripper:
         raise TempolocError(f"{path.name} holds one gripper, without a name: leave --gripper out")
     try:
         with np.load(path, allow_pickle=False) as data:
@@ -158,18 +165,19 @@ def _of_archive(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tup
             yield clip.clip, signal_at(opening[first:last], NPZ_HZ, None if hand is None else hand[first:last], things)
 
 
+@taking(Reading)
 def read_gripper(
-    path: str | Path, clips: Iterable[Clip], *, rate: float | None = None, gripper: Sequence[str] | str = (),
-    inverted: bool = False, say: Say = silent,
+    path: str | Path, clips: Iterable[Clip], *, say: Say = silent, **options: Any
 ) -> dict[str, Signal]:
     """The gripper's signal of each of the `clips` that the file (.npz, .hdf5) or LeRobot dataset has, by clip id.
 
-    `rate` is the control steps a second of an HDF5 file that does not say it. `gripper` names it, once an arm, as
-    `gripper_columns.name_gripper` says; `inverted` reads it the other way round. `say` gets a line on what is read.
-    Raises `TempolocError` for what cannot be read for certain, and if there is none of the clips.
+    The `options` are those of `Reading`; `gripper_columns.name_gripper` says what names a gripper. `say` gets a line on
+    what is read. Raises `TempolocError` for what cannot be read for certain, and if there is none of the clips.
     """
-    path, clips = Path(path), tuple(clips)
-    how = Reading((gripper,) if isinstance(gripper, str) else tuple(gripper), inverted, say)
+    return _read(Path(path), tuple(clips), built(Reading, options, say=say))
+
+
+def _read(path: Path, clips: Sequence[Clip], how: Reading) -> dict[str, Signal]:
     if not path.exists():
         raise TempolocError(f"{path} is not there: give signals, a .npz, an HDF5 file or a LeRobot dataset (--signals)")
     if path.is_dir():
@@ -177,7 +185,7 @@ def read_gripper(
     elif path.suffix == ".npz":
         found = dict(_of_archive(path, clips, how))
     else:
-        found = dict(_of_demos(path, clips, rate, how))
+        found = dict(_of_demos(path, clips, how))
     if not found:
         raise TempolocError(f"{path.name} has the gripper of none of the clips, such as {clips[0].clip}")
     return found
@@ -189,11 +197,8 @@ LEFT = {  # why an event stays where the model put it
 }
 
 
-def recording_signals(
-    recordings: Sequence[Footage], *, rate: float | None = None, gripper: Sequence[str] | str = (),
-    inverted: bool = False, say: Say = silent,
-) -> dict[Footage, Signal]:
-    """The gripper's signal of recordings of LeRobot datasets and HDF5 files; the options are those of `read_gripper`.
+def recording_signals(recordings: Sequence[Footage], reading: Reading) -> dict[Footage, Signal]:
+    """The gripper's signal of recordings of LeRobot datasets and HDF5 files.
 
     Raises `TempolocError` for a video, which has none, and as `read_gripper` does.
     """
@@ -207,7 +212,7 @@ def recording_signals(
     found = dict[Footage, Signal]()
     for path, each in clips.items():
         mine = [clip for _, clip in each.values()]
-        signals = read_gripper(path, mine, rate=rate, gripper=gripper, inverted=inverted, say=say)
+        signals = _read(path, mine, reading)
         found |= {each[name][0]: signal for name, signal in signals.items()}
     return found
 
@@ -225,48 +230,3 @@ def fuse_each(
         left = [f"{counts[o]} {why}" for o, why in LEFT.items() if counts[o]]
         say("; ".join([f"the gripper moved {counts['moved']} of {counts.total()} events", *left]))
 
-
-# %% ../../nbs/55_formats/127_gripper.ipynb #ec746898
-GRIPPER_RULE, MOTION_MINIMA = "gripper-rule", "motion-minima"
-SIGNAL_ROWS = (GRIPPER_RULE, MOTION_MINIMA)
-
-
-@dataclass(frozen=True, slots=True)
-class SignalRowSummary:
-    """What a signal row answered: `missing` clips have no signal or video, and `hidden` events are not in theirs."""
-
-    output: Path
-    row: str
-    written: int
-    missing: tuple[str, ...]
-    hidden: int
-
-    def __str__(self) -> str:
-        without = f"; {len(self.missing)} clips lack what {self.row} needs" if self.missing else ""
-        hidden = f"; {self.hidden} events are not in it" if self.hidden else ""
-        return f"{self.output}: {self.written} predictions{without}{hidden}"
-
-
-def write_signal_row(
-    benchmark: Benchmark, row: str, fps: float, output: Path | str, signals: Path | None = None, *,
-    told: Told | None = None, video_root: Path | str | None = None, force: bool = False, **how: Any,
-) -> SignalRowSummary:
-    """Write the predictions of a signal row, one of `SIGNAL_ROWS`, to `output`.
-
-    `signals` is what `read_gripper` reads (`how`: its options), by default the `signals.npz` beside the benchmark;
-    `told` as in `signals.event_kinds`. Motion minima need videos instead, which may lie in `video_root`. `force`
-    replaces what is there. Raises `TempolocError` as `read_gripper` and `find_videos` do, for an unknown row, and for
-    an output that is there.
-    """
-    if row not in SIGNAL_ROWS:
-        raise unknown("signal row", row, SIGNAL_ROWS)
-    source = signals or benchmark.root / "signals.npz"
-    out = check_output(output, force=force, inputs=[source, benchmark.file])
-    if row == MOTION_MINIMA:
-        answers = motion_answers(benchmark, video_root)
-    else:
-        found = read_gripper(source, benchmark.clips, **how)
-        answers = gripper_answers(benchmark, found, told)
-    written = write_jsonl(out, signal_rows(benchmark, answers, f"signal/{row}", fps), force=force)
-    hidden = sum(b is None for boundaries in answers.values() for b in boundaries)
-    return SignalRowSummary(out, row, written, tuple(c.clip for c in benchmark.clips if c.clip not in answers), hidden)

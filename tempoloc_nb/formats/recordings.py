@@ -7,21 +7,31 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Annotated, Any, overload
 
-from ..clips.tasks import Task
+from annotated_types import Gt
+from typing_extensions import Doc
+
+from ..clips.manifest import Benchmark, Clip
+from ..clips.tasks import Event, Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
+from ..core.options import built, check_names, picked, taking
+from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
-from ..inference.find import Engine, Found, Say, check_names, find_each, silent, video_files
-from ..video.files import Footage, FrameSource
+from .gripper import Reading, fuse_each, recording_signals
+from ..inference.find import Found, Say, event_labels, find_boundaries, is_text, silent
+from ..models.ask import AskConfig
+from ..models.recognise import ask_config
+from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
-__all__ = ['MOVING', 'HDF5', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'check_choice', 'find_recordings', 'Options',
-           'localize']
+__all__ = ['MOVING', 'HDF5', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'check_choice', 'find_recordings',
+           'video_files', 'clips_of', 'localize']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
 MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
@@ -66,15 +76,18 @@ HDF5 = (".hdf5", ".h5")
 class Choice:
     """Which recordings of a dataset or file are meant, and how they are read; for plain videos it must be empty.
 
-    `episodes` are names or numbers. `flip` turns images upright (True), or leaves them (False); by default files that
+    `episode` has names or numbers. `flip` turns images upright (True), or leaves them (False); by default files that
     say so are turned. `rate` is an HDF5 file's control steps a second, where it does not say it.
     """
 
-    episodes: tuple[str | int, ...] = ()
-    camera: str | None = None
-    flip: bool | None = None
-    rate: float | None = None
-
+    episode: Annotated[
+        tuple[str | int, ...], Doc("Of a dataset or HDF5 file: an episode's name or number; repeatable.")
+    ] = ()
+    camera: Annotated[str | None, Doc("Of a dataset or HDF5 file: the camera; any part of its name.")] = None
+    flip: Annotated[bool | None, Doc("Turn the images of an HDF5 file upright; by default where it says so.")] = None
+    rate: Annotated[
+        float | None, Gt(0), Doc("Control steps a second of an HDF5 file that does not say it.")
+    ] = None
 
 def is_dataset(path: Path) -> bool:
     """Whether a path is a LeRobot dataset or an HDF5 file."""
@@ -86,7 +99,7 @@ def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
 
     found = read_demo_file(path, choice.rate)
     camera = pick_camera(found.cameras, choice.camera, path.name)
-    names = pick_episodes(found.demos, choice.episodes, path.name)
+    names = pick_episodes(found.demos, choice.episode, path.name)
     flip = found.upside_down if choice.flip is None else choice.flip
     others = [c for c in found.cameras if c != camera]
     notes = [f"{len(names)} of {len(found.demos)} demonstrations, {found.rate:g} frames a second, camera {camera}"]
@@ -113,7 +126,7 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     there = [c for c in info.cameras if has_videos(info, c)]
     camera = pick_camera(info.cameras if choice.camera or not there else there, choice.camera, info.root.name)
     episodes = {e.name: (e, e.video) for e in read_episodes(info, camera) if e.video}
-    names = pick_episodes(list(episodes), choice.episodes, info.root.name)
+    names = pick_episodes(list(episodes), choice.episode, info.root.name)
     chosen = [episodes[name] for name in names]
     if lost := [video for _, video in chosen if not video.is_file()]:
         raise TempolocError(
@@ -126,6 +139,7 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     said = f"{len(names)} of {len(episodes)} episodes, {info.fps:g} frames a second, camera {camera}"
     say(f"{info.root.name}: {said}{f'; not {first_names(others)} (--camera)' if others else ''}")
     return [VideoPart(info.root, e.name, camera, video, e.start, e.length, info.fps) for e, video in chosen]
+
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b769
 def check_choice(choice: Choice, dataset: bool) -> None:
@@ -156,65 +170,68 @@ def find_recordings(
     check_choice(choice, chosen)
     return video_files(found)
 
+# %% ../../nbs/55_formats/05_recordings.ipynb #0ec00001
+def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
+    """The videos given, and for a folder the videos below it, sorted by name.
 
-def _fusing(
-    recordings: Sequence[Footage], rate: float | None, gripper: Sequence[str] | str, inverted: bool, say: Say
-) -> Callable[[list[Found]], list[Found]]:
-    """What moves the events found to the gripper's transitions. The signals are read before a model is asked."""
-    from tempoloc_nb.formats.gripper import fuse_each, recording_signals
+    Raises `TempolocError` for a path that is not there, a folder without videos, a video given twice, and a name that
+    is no text.
+    """
+    found: list[Footage] = []
+    for given in videos:
+        path = given if isinstance(given, FrameSource) else Path(given)
+        if isinstance(path, FrameSource):
+            found.append(path)
+        elif path.is_dir():
+            inside = videos_below(path)
+            if not inside:
+                raise TempolocError(f"{path} has no video ({', '.join(SUFFIXES)}): give the folder that holds them")
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise TempolocError(f"{path}: no such video")
+    if odd := [p for p in found if not is_text(str(p.path if isinstance(p, FrameSource) else p))]:
+        raise TempolocError(f"the name of {odd[0]} is not UTF-8 text, which no table can hold: rename it")
+    if twice := [p for p, n in Counter(p.resolve() for p in found).items() if n > 1]:
+        raise TempolocError(f"{twice[0].name} is given twice: give each video once")
+    if not found:
+        raise TempolocError("no videos: give at least one")
+    return tuple(found)
 
-    signals = recording_signals(recordings, rate=rate, gripper=gripper, inverted=inverted, say=say)
-    return lambda found: list(fuse_each(found, signals, say=say))
+# %% ../../nbs/55_formats/05_recordings.ipynb #0ec00003
+def _clip_names(recordings: Sequence[Footage]) -> list[str]:
+    """A name for each recording: its own, or with what is above it where two would be called the same."""
+    ways: tuple[Callable[[Footage], str], ...] = (
+        lambda r: r.name if isinstance(r, FrameSource) else r.stem,
+        lambda r: f"{r.path.name}/{r.name}" if isinstance(r, FrameSource) else f"{r.parent.name}/{r.stem}",
+        str,
+    )
+    names = [""] * len(recordings)
+    for name_of in ways:  # the next for those that an earlier one does not tell apart
+        twice = {name for name, count in Counter(names).items() if count > 1}
+        names = [name_of(r) if name in ("", *twice) else name for r, name in zip(recordings, names, strict=True)]
+    return names
 
-# %% ../../nbs/55_formats/05_recordings.ipynb #9163b76b
-class Options(TypedDict, total=False):
-    """The options of `localize` for type checkers and editors; the last are those of engines."""
 
-    model: str | Path
-    engine: Engine | Backend
-    preset: str | None
-    trials: int
-    fps: float | None
-    prompt: str | None
-    temperature: float | None
-    seed: int
-    constrain: Literal["regex", "json"] | None
-    episode: Sequence[str | int] | str | int
-    camera: str | None
-    flip: bool | None
-    rate: float | None
-    fuse: bool
-    gripper: Sequence[str] | str
-    inverted: bool
-    keep: Path | None
-    progress: bool
-    say: Say
-    batch: int
-    concurrency: int
-    data_parallel: int
-    tensor_parallel: int
-    device: str
-    dtype: str
-    total_pixels: int
-    servers: Sequence[str]
-    media: Path | str
+def clips_of(recordings: Sequence[Footage], labels: Sequence[str]) -> Benchmark:
+    """Recordings as clips `own/NAME` that ask for the events `labels`, without truth."""
+    events = tuple(Event(label) for label in labels)
+    clips = tuple(Clip(f"own/{name}", "own", events) for name in _clip_names(recordings))
+    footage = {clip.clip: r for clip, r in zip(clips, recordings, strict=True)}
+    return Benchmark("own", Path(), {"own": Task("own", tuple(labels))}, clips, footage=footage)
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b76c
 @overload
-def localize(videos: Footage | str, events: Sequence[str] | Task | str, **options: Unpack[Options]) -> Any: ...
+def localize(videos: Footage | str, events: Sequence[str] | Task | str, **options: Any) -> Any: ...
 @overload
-def localize(
-    videos: Sequence[Footage | str], events: Sequence[str] | Task | str, **options: Unpack[Options]
-) -> list[Found]: ...
+def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str, **options: Any) -> list[Found]: ...
+@taking(AskConfig, EngineConfig, Choice, Reading, but=["backend"])
 def localize(
     videos: Footage | str | Sequence[Footage | str], events: Sequence[str] | Task | str, *,
-    model: str | Path = "tempoloc-tiny", engine: Engine | Backend = "hf", preset: str | None = None, trials: int = 5,
-    fps: float | None = None, prompt: str | None = None, temperature: float | None = None, seed: int = 0,
-    constrain: Literal["regex", "json"] | None = None, episode: Sequence[str | int] | str | int = (),
-    camera: str | None = None, flip: bool | None = None, rate: float | None = None, fuse: bool = False,
-    gripper: Sequence[str] | str = (), inverted: bool = False, keep: Path | None = None, progress: bool = False,
-    say: Say = silent,
-    **engine_options: Any,
+    engine: str | Backend = "hf", preset: str | None = None, fuse: bool = False, keep: Path | None = None,
+    progress: bool = False, say: Say = silent,
+    **options: Any,
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
 
@@ -222,33 +239,34 @@ def localize(
     `events` are labels, a `Task`, or the name or file of one.
 
     `model` is a folder, a hub name or one of `tempoloc models`; `engine` runs it, by name or as a `Backend` that you
-    made, and further options are that engine's own. `preset`, and the model's card otherwise, says how it is asked:
-    `fps` (frames a second), `prompt` and `temperature` (0 is greedy, and then one trial is enough) override it.
-    `trials` answers are drawn, from `seed`, and combined by their median. `constrain` holds answers to a form in which
-    no event is missing. `keep` is a file that has each answer at once, from which the same call goes on.
+    made. `preset`, and the model's card otherwise, says how it is asked; the fields of `AskConfig` override it: `fps`
+    (frames a second), `prompt`, `temperature` (0 is greedy, and then one trial is enough). `trials` answers (5) are
+    drawn, from `seed`, and combined by their median. `structured` holds answers to a form in which no event is missing.
+    `keep` is a file that has each answer at once, from which the same call goes on.
 
     `episode` (names or numbers), `camera`, `flip` and `rate` choose from a dataset, as `Choice` says. `fuse` moves each
     event to the transition of the dataset's gripper that fits it: the one that `gripper` names, once an arm, read the
-    other way round where it is `inverted`. `say` gets a line about each step.
+    other way round where it is `inverted`. `say` gets a line about each step. The options of an engine are those of
+    `EngineConfig`.
 
     Raises `TempolocError` for bad input, an option that is none, and a video that cannot be read or answered if it is
     the only one; of several, that one's `Found` has an `error`.
     """
-    check_names(localize, engine, engine_options)
+    check_names(localize, options)
     alone = isinstance(videos, FrameSource) or (isinstance(videos, str | Path) and not is_dataset(Path(videos)))
     if alone and isinstance(videos, str | Path) and Path(videos).is_dir():
         raise TempolocError(f"{videos} is a folder: give it in a list, localize([{str(videos)!r}], events)")
-    given = [videos] if isinstance(videos, str | Path | FrameSource) else videos
-    choice = Choice((episode,) if isinstance(episode, str | int) else tuple(episode), camera, flip, rate)
-    recordings = find_recordings(given, choice, say)
-    fused = _fusing(recordings, rate, gripper, inverted, say) if fuse else list
-    each = find_each(
-        recordings, events, model=model, engine=engine, preset=preset, trials=trials, fps=fps, prompt=prompt,
-        temperature=temperature, seed=seed, constrain=constrain, keep=keep, progress=progress, say=say,
-        **engine_options,
-    )  # fmt: skip
-    done = {f.video: f for f in each}
-    found = fused([done[video] for video in recordings])
+    ask = ask_config(options.pop("model", "tempoloc-tiny"), preset, **{"trials": 5, **picked(AskConfig, options)})
+    recordings = find_recordings(
+        [videos] if isinstance(videos, str | Path | FrameSource) else videos, built(Choice, options), say
+    )
+    signals = recording_signals(recordings, built(Reading, options, say=say)) if fuse else None
+    asked = built(EngineConfig, options, backend=engine) if isinstance(engine, str) else engine
+    clips = clips_of(recordings, event_labels(events))
+    each = {f.video: f for f in find_boundaries(clips, ask, asked, keep=keep, progress=progress, say=say)}
+    found = [each[video] for video in recordings]
+    if signals is not None:
+        found = list(fuse_each(found, signals, say=say))
     if alone and found[0].error:
         raise TempolocError(found[0].error)
     return found[0] if alone else found

@@ -6,47 +6,47 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from inspect import signature
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 from tqdm import tqdm
 
-from ..clips.manifest import Clip
+from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import BoundaryIs, Event, Task, load_task
-from ..core.errors import TempolocError, unknown
-from ..engines.make import check_backend, check_options, make_engine, way_of_asking
-from ..engines.protocol import Backend, Request, Response, reason
+from ..clips.videos import find_footage
+from ..core.errors import TempolocError
+from ..engines.make import EngineConfig
+from ..engines.protocol import Backend, Request, reason
 from .consensus import CombinedEvent, combine_answers
-from .kept import Kept, check_question, kept_answers
-from .requests import asked_form, request_id
+from .record import record_path
+from .requests import asked_form, complete_request, plan_requests
+from .run import Asking, check_engine, check_question, check_record, opened_store
+from .store import MemoryStore, PredictionStore, errors_path, whole_rows
+from ..models.ask import AskConfig
 from ..models.checkpoints import model_title
-from ..models.locate import locate_model
-from ..models.recognise import find_model
-from ..models.registry import Preset, Training, listed_model
-from ..scoring.answers import Answer, Status, parse_answer
 from ..models.constraints import answer_constraint
-from ..models.prompts import load_prompt
+from ..models.recognise import find_model
+from ..models.registry import Training, listed_model
+from ..scoring.answers import Answer, Status, parse_answer
 from ..video.budget import FRAMES_PER_TOKEN
-from ..video.files import SUFFIXES, Footage, FrameSource, VideoInfo, probe, videos_below
+from ..video.files import Footage, FrameSource, VideoInfo, probe
 from ..video.timeline import Mark, draw_timeline, strip_frames
-from ..video.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # %% auto #0
-__all__ = ['Engine', 'Say', 'PATIENCE', 'FoundEvent', 'Found', 'event_labels', 'video_files', 'silent', 'find_each',
-           'check_names']
+__all__ = ['Say', 'FoundEvent', 'Found', 'silent', 'is_text', 'event_labels', 'find_boundaries', 'forget_answers']
 
 # %% ../../nbs/45_inference/05_find.ipynb #87cb020c
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Found:
         return table.astype({"boundary": float, "confidence": float})
 
     def __str__(self) -> str:
-        head = f"{self.name} ({self.duration:.1f} s), {self.model}, {_trials(len(self.texts))}"
+        head = f"{self.name} ({self.duration:.1f} s), {self.model}, {_number(len(self.texts), 'trial')}"
         rows = [f"  {_when(e):>9}  {e.label}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
         return "\n".join([head, *([f"  {self.error}"] if self.error else rows), *(f"  {n}" for n in self.notes)])
 
@@ -182,12 +182,8 @@ def _name(video: Footage) -> str:
     return f"{video.path.name}/{video.name}" if isinstance(video, FrameSource) else video.name
 
 
-def _trials(count: int) -> str:
-    return f"{count} {'trial' if count == 1 else 'trials'}"
-
-
-def _videos(count: int) -> str:
-    return f"{count} {'video' if count == 1 else 'videos'}"
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _when(event: FoundEvent) -> str:
@@ -201,16 +197,14 @@ def _note(event: FoundEvent) -> str:
     return "" if event.confidence is None else f"confidence {event.confidence:.0%}"
 
 # %% ../../nbs/45_inference/05_find.ipynb #8363fcc9
-Engine = Literal["hf", "vllm", "openai", "ray"]
+Say = Callable[[str], None]
 
 
-@lru_cache(maxsize=1)
-def _engine(name: str, model: str, options: tuple[tuple[str, Any], ...]) -> Backend:
-    """The engine with its model in memory; the last one is kept."""
-    return make_engine(name, model, **dict(options))
+def silent(_: str) -> None:
+    """Says nothing."""
 
 
-def _is_text(name: str) -> bool:
+def is_text(name: str) -> bool:
     """Whether UTF-8 can hold a name: one that is not UTF-8 on the disk or the command line has half characters."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
@@ -225,56 +219,27 @@ def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
     labels = events.events if isinstance(events, Task) else tuple(events)
     if not labels or not all(isinstance(label, str) and label.strip() for label in labels):
         raise TempolocError(f"events must be one or more texts, such as 'grasping the red cube', not {list(labels)!r}")
-    if odd := [label for label in labels if not _is_text(label)]:
+    if odd := [label for label in labels if not is_text(label)]:
         raise TempolocError(f"the event {odd[0]!r} is not UTF-8 text: type it again")
     if open_ := [label for label in labels if "{" in label]:
         raise TempolocError(f"{open_[0]!r} leaves a place open: name what is grasped and released")
     return labels
 
-
-def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
-    """The videos given, and for a folder the videos below it, sorted by name.
-
-    Raises `TempolocError` for a path that is not there, a folder without videos, a video given twice, and a name that
-    is no text.
-    """
-    found: list[Footage] = []
-    for given in videos:
-        path = given if isinstance(given, FrameSource) else Path(given)
-        if isinstance(path, FrameSource):
-            found.append(path)
-        elif path.is_dir():
-            inside = videos_below(path)
-            if not inside:
-                raise TempolocError(f"{path} has no video ({', '.join(SUFFIXES)}): give the folder that holds them")
-            found += inside
-        elif path.is_file():
-            found.append(path)
-        else:
-            raise TempolocError(f"{path}: no such video")
-    if odd := [p for p in found if not _is_text(str(p.path if isinstance(p, FrameSource) else p))]:
-        raise TempolocError(f"the name of {odd[0]} is not UTF-8 text, which no table can hold: rename it")
-    if twice := [p for p, n in Counter(p.resolve() for p in found).items() if n > 1]:
-        raise TempolocError(f"{twice[0].name} is given twice: give each video once")
-    if not found:
-        raise TempolocError("no videos: give at least one")
-    return tuple(found)
-
 # %% ../../nbs/45_inference/05_find.ipynb #7ba4b028
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """The question that a call asks about every video."""
+class _Search:
+    """What is looked for in a call: `labels` in all clips, with a model that may be `trained` on known videos."""
 
     labels: tuple[str, ...]
+    ask: AskConfig
     model: str
-    way: Preset
-    trials: int
     boundary_is: BoundaryIs
-    constrain: Literal["regex", "json"] | None
-    trained: Training | None = None
+    trained: Training | None
+    footage: Mapping[str, Footage]
 
-    def check(self, video: Footage) -> VideoInfo:
-        """What a video holds; raises `TempolocError` if it cannot be read, or is too long for the model."""
+    def check(self, clip: Clip) -> VideoInfo:
+        """What a clip's video holds; raises `TempolocError` if it cannot be read, or is too long for the model."""
+        video = self.footage[clip.clip]
         info = probe(video)
         if info.n_frames < 2:
             raise TempolocError(f"{_name(video)} has one frame, in which nothing happens: give a video")
@@ -289,45 +254,22 @@ class _Question:
         differs = self.trained.differences(info, float(strip_frames(video, 3).mean()))
         return (f"unlike anything {self.model} was trained on: {', '.join(differs)}",) if differs else ()
 
-    def request(self, video: Footage, info: VideoInfo, backend: Backend) -> Request:
-        """The request about one video."""
-        name = video.name if isinstance(video, FrameSource) else video.stem
-        asked = Request(
-            f"own/{name}", "own", video, self.labels, load_prompt(self.way.prompt), self.way.fps,
-            View(self.way.stamps), tuple(range(self.trials)),
-        )  # fmt: skip
-        if self.constrain:
-            think = self.constrain == "regex"
-            held = answer_constraint(self.constrain, self.labels, info.duration, think=think)
-            asked = replace(asked, constraint=held)
-        return replace(asked, id=request_id(asked, backend.settings(), self.way.sampling))
-
-    def record(self) -> dict[str, Any]:
-        """What is asked, and of whom, as JSON has it: what may not change while answers are kept."""
-        prompt = load_prompt(self.way.prompt).texts()
-        return {
-            "labels": list(self.labels), "model": self.model, "fps": self.way.fps, "prompt": prompt,
-            "stamps": self.way.stamps, "sampling": asdict(self.way.sampling), "constraint": self.constrain,
-        }  # fmt: skip
-
-    def found(self, video: Footage, info: VideoInfo, request: Request, responses: Sequence[Response]) -> Found:
+    def found(self, request: Request, info: VideoInfo, rows: Sequence[Mapping[str, Any]]) -> Found:
         """The answers about one video, combined."""
-        form = asked_form(request)
-        answers = [parse_answer(r.text, self.labels, info.duration, self.boundary_is, form) for r in responses]
-        fps = responses[0].effective_fps
+        form, texts = asked_form(request), tuple(row["text"] for row in rows)
+        answers = [parse_answer(text, self.labels, info.duration, self.boundary_is, form) for text in texts]
+        fps = float(rows[0]["effective_fps"])
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         events = tuple(_event(e, [a.events[i].status for a in answers]) for i, e in enumerate(combined))
-        texts, trained = tuple(r.text for r in responses), str(self.trained or "")
         others = (line for i, e in enumerate(events) if (line := _other(e, i, answers)))
-        warnings = (*self._warnings(video, info), *others)
-        return Found(video, events, self.model, info.duration, fps, texts, "", warnings, trained)
+        warnings, trained = (*self._warnings(request.video, info), *others), str(self.trained or "")
+        return Found(request.video, events, self.model, info.duration, fps, texts, "", warnings, trained)
 
-    def failed(self, video: Footage, info: VideoInfo | None, why: str) -> Found:
+    def failed(self, clip: str, info: VideoInfo | None, why: str) -> Found:
         """A video without an answer."""
         events = tuple(FoundEvent(label, None, "missing") for label in self.labels)
         length, trained = info.duration if info else 0.0, str(self.trained or "")
-        return Found(video, events, self.model, length, 0.0, error=why, trained_on=trained)
-
+        return Found(self.footage[clip], events, self.model, length, 0.0, error=why, trained_on=trained)
 
 def _event(event: CombinedEvent, statuses: Sequence[Status]) -> FoundEvent:
     """An event over the trials; without a boundary, its status is the most frequent reason."""
@@ -347,133 +289,140 @@ def _other(event: FoundEvent, index: int, answers: Sequence[Answer]) -> str:
     return f"the answer to {event.label!r} is about another event, and is not taken: {told.raw!r}"
 
 # %% ../../nbs/45_inference/05_find.ipynb #2cf425d0
-Say = Callable[[str], None]
+@lru_cache(maxsize=1)
+def _loaded(engine: EngineConfig, model: str, total_pixels: int | None) -> Backend:
+    """The engine with its model in memory; the last one is kept."""
+    return engine.make(model, total_pixels=total_pixels)
 
 
-def silent(_: str) -> None:
-    """Says nothing."""
-
-
-def find_each(
-    videos: Sequence[Footage | str], events: Sequence[str] | Task | str, *,
-    model: str | Path = "tempoloc-tiny", engine: Engine | Backend = "hf", preset: str | None = None, trials: int = 5,
-    fps: float | None = None, prompt: str | None = None, temperature: float | None = None, seed: int = 0,
-    constrain: Literal["regex", "json"] | None = None, keep: Path | None = None, anew: bool = False,
-    progress: bool = False, say: Say = silent, **engine_options: Any,
+def find_boundaries(
+    clips: Benchmark, ask: AskConfig, engine: Backend | EngineConfig, *, keep: Path | None = None, anew: bool = False,
+    progress: bool = False, say: Say = silent,
 ) -> Iterator[Found]:
-    """What `localize` finds, video by video, each as soon as it is there; `say` gets a line about each step.
+    """What is found in clips that ask for the same events, each as soon as it is there.
 
-    `keep` is a file (`kept.answers_path`) that gets each answer at once; what it has already is not asked again, and
-    with `anew` answers to another question are forgotten. Raises `TempolocError` for bad input before a model is
-    loaded. A video that cannot be read or answered has an `error`; where all are such, no model is loaded.
+    `keep` is a store (`store.answers_path`) that gets each answer at once; what it has already is not asked again, and
+    with `anew` answers to another question are forgotten. `say` gets a line about each step. Raises `TempolocError` for
+    bad input before a model is loaded. A video that cannot be read or answered has an `error`; where all are such, no
+    model is loaded.
     """
-    labels, files = event_labels(events), video_files(videos)
-    if trials < 1:
-        raise TempolocError(f"trials must be 1 or more, got {trials}")
-    name = str(model)
-    way = way_of_asking(name, preset).changed(fps=fps, prompt=prompt, temperature=temperature, seed=seed)
-    load_prompt(way.prompt)  # loading a model can take minutes: say first what is wrong with the question
-    if constrain is not None:
-        answer_constraint(constrain, labels, 1.0)
-    check_names(find_each, engine, engine_options)
-    load = _loader(engine, name, {"total_pixels": way.total_pixels, **engine_options}, say)
-    title = model_title(name) if isinstance(engine, str) else engine.model
-    info = find_model(name)
-    loaded = info if isinstance(engine, str) else listed_model(title)
-    trained = loaded.trained if loaded else None
-    question = _Question(labels, title, way, trials, info.boundary_is if info else "start", constrain, trained)
+    labels = clips.clips[0].labels
+    check_question(ask)
+    if ask.structured is not None:
+        answer_constraint(ask.structured, labels, 1.0)
+    title = model_title(ask.model) if isinstance(engine, EngineConfig) else engine.model
+    info = find_model(ask.model)
+    known = info if isinstance(engine, EngineConfig) else listed_model(title)
+    search = _Search(
+        labels, ask, title, info.boundary_is if info else "start", known.trained if known else None, find_footage(clips)
+    )
+    record = {"settings": {"labels": list(labels), "model": title, **ask.record()}}
     if keep is not None and not anew:
-        check_question(keep, question.record())
-    return _answers(question, files, load, kept_answers(keep, question.record(), anew=anew), progress, say)
+        check_record(keep, record, _ANEW)
+    if isinstance(engine, EngineConfig):
+        check_engine(engine, ask)
+    return _answers(search, clips, engine, _store(keep, record, anew=anew), progress, say)
 
 
-def check_names(function: Callable[..., Any], engine: Engine | Backend, options: Iterable[str]) -> None:
-    """Raise `TempolocError`, with the nearest name, for options that neither `function` nor the engine takes."""
-    taken = (p for f in (function, make_engine) for p in signature(f).parameters.values())
-    own = {p.name for p in taken if p.kind is p.KEYWORD_ONLY}
-    if isinstance(engine, str):
-        check_backend(engine)
-        check_options(engine, options, own)
-    elif odd := sorted(options):
-        raise unknown("option", odd[0], own, "or give the engine its options where you make it")
-
-
-def _loader(engine: Engine | Backend, model: str, options: Mapping[str, Any], say: Say) -> Callable[[], Backend]:
-    """What loads the model, or gives the back end that is there; raises `TempolocError` for what it cannot have."""
-    if not isinstance(engine, str):
-        return lambda: engine
-    if engine != "openai":
-        locate_model(model)
-
-    def load() -> Backend:
-        say(f"loading {model}")
-        return _engine(engine, model, tuple(sorted(options.items())))
-
-    return load
+_ANEW = "remove it, begin anew with --force, or give another -o"
 
 # %% ../../nbs/45_inference/05_find.ipynb #888ae2e4
-PATIENCE = 15.0  # seconds without a word, where there is no progress bar
+@contextmanager
+def _store(keep: Path | None, record: Mapping[str, Any], *, anew: bool) -> Iterator[PredictionStore | MemoryStore]:
+    """The store of a call: `keep`, which goes if it has no answer at the end, or one in memory."""
+    if keep is None:
+        yield MemoryStore()
+        return
+    try:
+        check_record(keep, record, _ANEW)
+    except TempolocError:
+        if not anew:
+            raise
+        forget_answers(keep)
+    with opened_store(keep, record) as store:
+        yield store
+    if not len(store.keys) + store.written:
+        forget_answers(keep)
 
 
+def forget_answers(path: Path) -> None:
+    """Remove a store of answers with its record and its failures, if there are any."""
+    for file in (path, record_path(path), errors_path(path)):
+        file.unlink(missing_ok=True)
+
+# %% ../../nbs/45_inference/05_find.ipynb #f1nd1001
 def _answers(
-    question: _Question, files: Sequence[Footage], load: Callable[[], Backend],
-    keeping: AbstractContextManager[Kept], progress: bool, say: Say,
+    search: _Search, clips: Benchmark, engine: Backend | EngineConfig,
+    keeping: AbstractContextManager[PredictionStore | MemoryStore], progress: bool, say: Say,
 ) -> Iterator[Found]:
-    """What is found in each file; one that fails has an error. The model is loaded if any can be read."""
-    infos: dict[Footage, VideoInfo] = {}
-    for path in files:
+    """What is found in each clip; one that fails has an error. The model is loaded if any can be read."""
+    infos: dict[str, VideoInfo] = {}
+    for clip in clips.clips:
         try:
-            infos[path] = question.check(path)
+            infos[clip.clip] = search.check(clip)
         except TempolocError as error:
-            yield question.failed(path, None, str(error))
-    if infos:
-        with keeping as kept:
-            backend = load()
-            if question.trained is not None:
-                say(f"{question.model} was trained on {question.trained}")
-                if question.trained.caution:
-                    say(f"caution: {question.trained.caution}")
-            yield from _ask(question, infos, backend, kept, progress, say)
+            yield search.failed(clip.clip, None, str(error))
+    if not infos:
+        return
+    with keeping as store:
+        if isinstance(engine, EngineConfig):
+            say(f"loading {search.ask.model}")
+            engine = _loaded(engine, search.ask.model, search.ask.total_pixels)
+        if search.trained is not None:
+            say(f"{search.model} was trained on {search.trained}")
+            if search.trained.caution:
+                say(f"caution: {search.trained.caution}")
+        run = Asking(engine, search.ask, store, swapped=None)
+        planned = plan_requests(clips.only(infos), search.footage, search.ask)
+        yield from _ask(search, infos, run, planned, _kept_rows(store), progress, say)
+
+
+def _kept_rows(store: PredictionStore | MemoryStore) -> dict[str, dict[int, dict[str, Any]]]:
+    """The rows that a store has, by request and trial."""
+    rows: dict[str, dict[int, dict[str, Any]]] = {}
+    for _, line in whole_rows(store.output) if isinstance(store, PredictionStore) else ():
+        row = json.loads(line)
+        rows.setdefault(row["request_id"], {})[row["trial"]] = row
+    return rows
+
+# %% ../../nbs/45_inference/05_find.ipynb #f1nd1002
+_PATIENCE = 15.0  # seconds without a word, where there is no progress bar
 
 
 def _ask(
-    question: _Question, infos: Mapping[Footage, VideoInfo], backend: Backend, kept: Kept, progress: bool, say: Say
+    search: _Search, infos: Mapping[str, VideoInfo], run: Asking, planned: Sequence[Request],
+    rows: dict[str, dict[int, dict[str, Any]]], progress: bool, say: Say,
 ) -> Iterator[Found]:
-    """What is found in each video, in the order of the answers; two videos of one name and content are asked once."""
-    videos: dict[str, list[Footage]] = {}
-    asked: dict[str, Request] = {}
-    for path, info in infos.items():
+    """What is found in each video, in the order of the answers."""
+    left: list[Request] = []
+    for plan in planned:
         try:
-            request = question.request(path, info, backend)
+            request = complete_request(plan, search.ask, run.backend.settings())
         except (TempolocError, OSError) as error:
-            yield question.failed(path, info, reason(error))
+            yield search.failed(plan.clip, infos[plan.clip], reason(error))
             continue
-        videos.setdefault(request.id, []).append(path)
-        answers = kept.of(request)
-        if len(answers) == question.trials:
-            yield question.found(path, info, request, list(answers.values()))
+        have = rows.setdefault(request.id, {})
+        if all(t in have for t in request.trials):
+            yield search.found(request, infos[request.clip], [have[t] for t in request.trials])
         else:
-            asked[request.id] = request
-    missing = [replace(r, trials=tuple(t for t in r.trials if t not in kept.of(r))) for r in asked.values()]
-    count = sum(len(videos[r.id]) for r in missing)
+            left.append(request)
+    count, trials = len(left), search.ask.trials
     if count < len(infos):
         say(f"{len(infos) - count} of {len(infos)} videos are answered already")
-    if missing:
-        say(f"asking {backend.model} about {_videos(count)}, {_trials(question.trials)} each")
+    if left:
+        say(f"asking {run.backend.model} about {_number(count, 'video')}, {_number(trials, 'trial')} each")
     last, done = time.monotonic(), 0
     with tqdm(total=count, unit="video", disable=not progress, file=sys.stderr) as bar:
-        for request, responses in backend.stream(missing, question.way.sampling) if missing else ():
-            whole, paths = asked.pop(request.id), videos[request.id]
-            if isinstance(responses, TempolocError):
-                yield from (question.failed(path, infos[path], str(responses)) for path in paths)
+        for request, new in run.answers(left):
+            have = rows[request.id]
+            have.update((row["trial"], row) for row in new)
+            if new:
+                whole = [have[t] for t in range(trials) if t in have]
+                yield search.found(request, infos[request.clip], whole)
             else:
-                kept.add(request, responses, backend)
-                given = list(kept.of(whole).values())
-                yield from (question.found(path, infos[path], whole, given) for path in paths)
-            bar.update(len(paths))
-            done += len(paths)
-            if not progress and asked and time.monotonic() - last > PATIENCE:
+                yield search.failed(request.clip, infos[request.clip], run.failed[-1][1])
+            bar.update()
+            done += 1
+            if not progress and done < count and time.monotonic() - last > _PATIENCE:
                 last = time.monotonic()
                 say(f"{done} of {count} videos answered")
-    for path in (path for left in asked for path in videos[left]):
-        yield question.failed(path, infos[path], "the engine gave no answer")

@@ -216,5 +216,5 @@ def prediction_rows(
             end = max(clip_duration(clip, benchmark.tasks[clip.task]) or 0.0, times[-1])
             yield {
                 "clip": clip.clip, "task": clip.task, "model": model, "fps": fps, "trial": 0,
-                "text": answer_text(clip.labels, times, end, digits=4), "backend": "blind", "time_base": "label",
+                "text": answer_text(clip.labels, times, end, digits=4), "backend": "baseline", "time_base": "label",
             }  # fmt: skip

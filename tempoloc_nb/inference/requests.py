@@ -7,36 +7,49 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from ..clips.manifest import Benchmark
-from ..core.errors import TempolocError
 from ..core.provenance import file_hash
 from ..engines.protocol import Backend, Request, Response
-from .ledger import Keys
-from ..models.prompts import Form, Prompt
+from ..models.ask import AskConfig
+from ..models.constraints import answer_constraint
+from ..models.prompts import Form, load_prompt
 from ..models.sampling import Sampling
-from ..video.files import Footage, FrameSource
+from ..video.files import Footage, FrameSource, probe
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['plan_requests', 'request_id', 'view_name', 'asked_form', 'response_row', 'Unanswered']
+__all__ = ['plan_requests', 'complete_request', 'request_id', 'view_name', 'asked_form', 'response_row']
 
 # %% ../../nbs/45_inference/15_requests.ipynb #6740572f
 def plan_requests(
-    benchmark: Benchmark, videos: Mapping[str, Path], fps: float, trials: int, view: View, prompt: Prompt,
-    labels: Mapping[str, Sequence[str]] | None = None,
+    clips: Benchmark, videos: Mapping[str, Footage], ask: AskConfig, labels: Mapping[str, Sequence[str]] | None = None
 ) -> list[Request]:
     """A request for each clip that has a video. `labels` replaces the events asked for, by clip."""
-    asked, numbers = labels or {}, tuple(range(trials))
+    others, numbers, prompt = labels or {}, tuple(range(ask.trials)), load_prompt(ask.prompt)
     return [
-        Request(c.clip, c.task, videos[c.clip], tuple(asked.get(c.clip, c.labels)), prompt, fps, view, numbers)
-        for c in benchmark.clips
+        Request(c.clip, c.task, videos[c.clip], tuple(others.get(c.clip, c.labels)), prompt, ask.fps, ask.view, numbers)
+        for c in clips.clips
         if c.clip in videos
     ]
+
+
+def complete_request(request: Request, ask: AskConfig, settings: Mapping[str, Any]) -> Request:
+    """The request with its structure, if answers are to have one, and its id.
+
+    `settings` are the back end's. One that has its id stays as it is. Raises `TempolocError` for a video that
+    cannot be read.
+    """
+    if request.id:
+        return request
+    if ask.structured is not None:
+        duration = probe(request.video).duration
+        held = answer_constraint(ask.structured, request.labels, duration, think=ask.reasons)
+        request = replace(request, constraint=held)
+    return replace(request, id=request_id(request, settings, ask.sampling))
 
 # %% ../../nbs/45_inference/15_requests.ipynb #f242f733
 def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling) -> str:
@@ -84,64 +97,5 @@ def response_row(request: Request, response: Response, backend: Backend, swapped
     }  # fmt: skip
     row |= {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(response).items()}
     row |= {"form": "json"} if asked_form(request) == "json" else {}
+    row |= {"time_base": base} if (base := getattr(backend, "time_base", None)) else {}
     return row | ({"labels": list(request.labels)} if swapped else {})
-
-# %% ../../nbs/45_inference/15_requests.ipynb #21731935
-class Unanswered(Sequence[Request]):
-    """The requests that still have trials to ask for, completed as they are iterated over.
-
-    `len` and indexing complete all of them. `kept` counts the trials passed over because `keys` has them. `failed`
-    holds the requests that could not be completed, with the reason; `open` those taken and not yet answered, by id.
-    """
-
-    def __init__(self, planned: Iterable[Request], complete: Callable[[Request], Request], keys: Keys) -> None:
-        self._source, self._complete, self._keys = iter(planned), complete, keys
-        self._taken: list[Request] = []
-        self.kept = 0
-        self.failed: list[tuple[Request, str]] = []
-        self.open: dict[str, Request] = {}
-
-    def _take(self) -> bool:
-        """Complete one more request; False if there is none."""
-        for planned in self._source:
-            try:
-                request = self._complete(planned)
-            except (TempolocError, OSError) as error:
-                reason = str(error) if isinstance(error, TempolocError) else f"{planned.video}: {error.strerror}"
-                self.failed.append((planned, reason if planned.clip in reason else f"{planned.clip}: {reason}"))
-                continue
-            done = self._keys.trials_of(request.id)
-            left = tuple(t for t in request.trials if t not in done)
-            self.kept += len(request.trials) - len(left)
-            if left:
-                self._taken.append(replace(request, trials=left))
-                self.open[request.id] = self._taken[-1]
-                return True
-        return False
-
-    def __iter__(self) -> Iterator[Request]:
-        place = 0
-        while place < len(self._taken) or self._take():
-            yield self._taken[place]
-            place += 1
-
-    def _take_all(self) -> None:
-        while self._take():
-            pass
-
-    def __len__(self) -> int:
-        self._take_all()
-        return len(self._taken)
-
-    @overload
-    def __getitem__(self, index: int) -> Request: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Request]: ...
-    def __getitem__(self, index: int | slice) -> Request | list[Request]:
-        self._take_all()
-        return self._taken[index]
-
-    def answered(self, request: Request) -> None:
-        """Note an answer; raises `TempolocError` if nobody asked for it, or it came before."""
-        if self.open.pop(request.id, None) is None:
-            raise TempolocError(f"the back end answered {request.clip} twice, or without being asked")

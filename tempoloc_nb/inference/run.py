@@ -5,44 +5,41 @@
 # %% ../../nbs/45_inference/20_run.ipynb #13a32afc
 from __future__ import annotations
 
-import hashlib
-import re
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tqdm import tqdm
 
 from ..clips.manifest import Benchmark
-from ..clips.videos import find_videos, missing_message
+from ..clips.videos import find_footage, missing_message
 from ..core.errors import TempolocError
 from ..core.files import writing
 from ..core.locks import sole_writer
 from ..core.provenance import versions
+from ..core.shards import check_shard, shard_of, shard_path
 from ..core.texts import shown
+from ..engines.make import EngineConfig, check_backend, check_options
 from ..engines.protocol import Backend, Incomplete, Request, Response
-from .ledger import Ledger
 from tempoloc_nb.inference.record import (
-    asked_clips,
-    changed_settings,
-    output_file,
-    read_record,
-    record_path,
-    write_record,
+    asked_clips, changed_settings, output_file, read_record, record_path, write_record,
 )
-from .requests import Unanswered, plan_requests, request_id, response_row
+from .requests import complete_request, plan_requests, response_row
+from .store import MemoryStore, PredictionStore
+from ..models.ask import AskConfig
 from ..models.constraints import answer_constraint
-from ..models.prompts import Prompt, load_prompt
-from ..models.sampling import Sampling
-from ..video.files import probe
-from ..video.view import View
+from ..models.locate import locate_model
+from ..models.prompts import load_prompt
+from ..video.files import Footage
 
 # %% auto #0
-__all__ = ['RunSummary', 'read_shard', 'check_shard', 'shard_of', 'shard_path', 'run_backend']
+__all__ = ['RunSummary', 'Asking', 'opened_store', 'check_record', 'answer_clips', 'check_question', 'check_engine',
+           'load_engine']
 
 # %% ../../nbs/45_inference/20_run.ipynb #57b8d27f
 @dataclass(frozen=True, slots=True)
@@ -54,11 +51,12 @@ class RunSummary:
     kept: int  # trials that the file had already
     failed: tuple[tuple[str, str], ...]
     missing: tuple[str, ...]
+    lack: str = "video"  # what those missing are without
 
     def __str__(self) -> str:
         parts = [f"{self.written} predictions written", f"{self.kept} kept"]
         parts += [f"{len(self.failed)} clips failed"] if self.failed else []
-        parts += [f"{len(self.missing)} clips without video"] if self.missing else []
+        parts += [f"{len(self.missing)} clips without {self.lack}"] if self.missing else []
         return f"{self.output}: {', '.join(parts)}"
 
     def tell_failures(self) -> None:
@@ -66,214 +64,225 @@ class RunSummary:
         for clip, why in self.failed:
             print(f"tempoloc: {shown(why if clip in why else f'{clip}: {why}')}", file=sys.stderr)
 
-# %% ../../nbs/45_inference/20_run.ipynb #3510865e
-def read_shard(text: str) -> tuple[int, int]:
-    """The second of eight shards, "2/8", as (2, 8); raises `TempolocError` for anything else."""
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip())
-    if found is None:
-        raise TempolocError(f"a shard is I/N, the first of eight 1/8; got {text!r}")
-    return check_shard((int(found[1]), int(found[2])))
-
-
-def check_shard(shard: tuple[int, int]) -> tuple[int, int]:
-    """The shard, if it is one; else `TempolocError`."""
-    i, n = shard
-    if not 1 <= i <= n:
-        raise TempolocError(f"there is no shard {i}/{n}: shards are counted from 1/{n} to {n}/{n}")
-    return shard
-
-
-def shard_of(clip: str, count: int) -> int:
-    """The shard, 1 to `count`, that a clip belongs to."""
-    return int.from_bytes(hashlib.sha256(clip.encode()).digest()[:8], "big") % count + 1
-
-
-def shard_path(output: Path, shard: tuple[int, int]) -> Path:
-    """A shard's own output: `NAME.2-of-8.jsonl` for `NAME.jsonl`."""
-    return output.with_suffix(f".{shard[0]}-of-{shard[1]}.jsonl")
-
 # %% ../../nbs/45_inference/20_run.ipynb #c5ee8733
 @dataclass(slots=True)
-class _Run:
-    """One call of `run_backend`."""
+class Asking:
+    """One run: a back end asked as `ask` says, and the store that gets its answers.
+
+    `swapped` names the clips whose rows name the events asked for; of these, `None` means all. `kept` counts the trials
+    that the store had, `failed` has (clip, reason), `tokens` counts those of new answers.
+    """
 
     backend: Backend
-    sampling: Sampling
-    ledger: Ledger
-    swapped: frozenset[str]  # clips whose rows name the events asked for
-    progress: bool
+    ask: AskConfig
+    store: PredictionStore | MemoryStore
+    swapped: frozenset[str] | None = frozenset()
     failed: list[tuple[str, str]] = field(default_factory=list)
+    kept: int = 0
     tokens: int = 0
+    _open: dict[str, Request] = field(default_factory=dict)  # taken, and not yet answered
+    _unread: list[tuple[Request, str]] = field(default_factory=list)  # could not be completed
 
-    def ask(
-        self, planned: Sequence[Request], complete: Callable[[Request], Request], missing: tuple[str, ...]
-    ) -> RunSummary:
-        """Ask for what the output lacks and write it down."""
-        ledger, whole = self.ledger, False
-        left = Unanswered(planned, complete, ledger.keys)
-        total = sum(len(r.trials) for r in planned)
-        try:
-            bar = tqdm(total=total, unit="trial", disable=not self.progress, smoothing=0.05)
-            with bar, closing(self._answers(left)) as answers:
-                for _ in answers:
-                    self._show(bar, total - left.kept)
-            whole = True
-        except KeyboardInterrupt:
-            have = len(ledger.keys) + ledger.written
-            told = f"interrupted; {ledger.output} has {have} answers, and the same command goes on"
-            print(f"tempoloc: {told}", file=sys.stderr)
-            raise
-        finally:
-            ledger.close(whole)
-        return RunSummary(ledger.output, ledger.written, left.kept, tuple(self.failed), missing)
+    def pending(self, planned: Iterable[Request]) -> Iterator[Request]:
+        """The requests that still have trials to ask for, each completed when it is taken.
 
-    def _answers(self, left: Unanswered) -> Generator[None, None, None]:
-        """Write each answer as it comes, and at last what had none."""
-        if next(iter(left), None) is not None:
-            answers = self.backend.stream(left, self.sampling)
+        Reading every video to hash it, before the first question, would keep a GPU waiting for minutes.
+        """
+        settings = self.backend.settings()
+        for plan in planned:
+            try:
+                request = complete_request(plan, self.ask, settings)
+            except (TempolocError, OSError) as error:
+                reason = str(error) if isinstance(error, TempolocError) else f"{plan.video}: {error.strerror}"
+                self._unread.append((plan, reason if plan.clip in reason else f"{plan.clip}: {reason}"))
+                continue
+            there = self.store.keys.trials_of(request.id)
+            left = tuple(t for t in request.trials if t not in there)
+            self.kept += len(request.trials) - len(left)
+            if left:
+                self._open[request.id] = request = replace(request, trials=left)
+                yield request
+
+    def answers(self, planned: Iterable[Request]) -> Generator[tuple[Request, list[dict[str, Any]]], None, None]:
+        """Each request with its new rows, as soon as the store has them; without rows, it failed.
+
+        Raises `TempolocError` for a back end that answers what nobody asked, or the same twice.
+        """
+        left = self.pending(planned)
+        first = next(left, None)
+        if first is not None:
+            answers = self.backend.stream(chain([first], left), self.ask.sampling)
             try:
                 for request, answer in answers:
-                    left.answered(request)
-                    self._write(request, answer)
-                    self._fail_incomplete(left)
-                    yield
+                    if self._open.pop(request.id, None) is None:
+                        raise TempolocError(f"the back end answered {request.clip} twice, or without being asked")
+                    yield request, self._write(request, answer)
+                    yield from self._failures()
             finally:
                 if isinstance(answers, Generator):  # let it end its engine's work now
                     answers.close()
-        for request in left:
-            if left.open.pop(request.id, None) is not None:
-                self._fail(request, request.trials, "the back end gave no answer")
-        self._fail_incomplete(left)
-        yield
+        self._unread += [(request, "the back end gave no answer") for request in self._open.values()]
+        self._open.clear()
+        yield from self._failures()
 
-    def _write(self, request: Request, answer: list[Response] | TempolocError) -> None:
+    def _write(self, request: Request, answer: list[Response] | TempolocError) -> list[dict[str, Any]]:
         if isinstance(answer, TempolocError):
             self._fail(request, request.trials, str(answer))
-            return
+            return []
         trials = [r.trial for r in answer]
         if len(set(trials)) < len(trials) or not set(trials) <= set(request.trials):
             raise TempolocError(f"{request.clip}: asked for trials {list(request.trials)}, the back end gave {trials}")
-        self.ledger.write([response_row(request, r, self.backend, request.clip in self.swapped) for r in answer])
+        named = self.swapped is None or request.clip in self.swapped
+        rows = [response_row(request, r, self.backend, named) for r in answer]
+        self.store.write(rows)
         self.tokens += sum(r.completion_tokens for r in answer)
-        lacking = [t for t in request.trials if t not in trials]
-        if lacking:
+        if lacking := [t for t in request.trials if t not in trials]:
             why = f": {answer.why}" if isinstance(answer, Incomplete) else ""
             self._fail(request, lacking, f"the back end gave no answer for trials {lacking}{why}")
+        return rows
 
     def _fail(self, request: Request, trials: Sequence[int], reason: str) -> None:
-        self.ledger.fail(request.clip, request.id, trials, reason)
+        self.store.fail(request.clip, request.id, trials, reason)
         self.failed.append((request.clip, reason))
 
-    def _fail_incomplete(self, left: Unanswered) -> None:
-        """Note the requests that could not be completed since the last time."""
-        while left.failed:
-            request, reason = left.failed.pop(0)
+    def _failures(self) -> Iterator[tuple[Request, list[dict[str, Any]]]]:
+        """The requests without an answer since the last time."""
+        while self._unread:
+            request, reason = self._unread.pop(0)
             self._fail(request, request.trials, reason)
-
-    def _show(self, bar: Any, wanted: int) -> None:
-        """Trials done of those to do; what was there before is no part of the speed."""
-        bar.total = wanted
-        seconds = bar.format_dict["elapsed"] or 1.0
-        bar.set_postfix({"tokens/s": round(self.tokens / seconds), "failed": len(self.failed)}, refresh=False)
-        bar.update(self.ledger.written + self.ledger.failed - bar.n)
+            yield request, []
 
 # %% ../../nbs/45_inference/20_run.ipynb #bf09b8a6
-def _open(
-    out: Path, record: Mapping[str, Any], asked: Mapping[str, str], trials: int, shard: tuple[int, int] | None,
-    clips: int,
-) -> Ledger:
-    """Open `out` and write the run's record beside it.
+@contextmanager
+def opened_store(out: Path, record: Mapping[str, Any]) -> Iterator[PredictionStore]:
+    """The store `out`, open for more answers by this process alone; `record` is written beside it.
 
-    Raises `TempolocError`, and changes nothing, if `out` has something else, or predictions made with other settings.
+    The block says with `whole_run` of the store that all was asked. Raises `TempolocError`, and changes nothing, if
+    `out` has something else, or predictions made with other settings.
     """
-    begun = out.exists() and out.stat().st_size
-    known = record_path(out).exists()
-    if begun and known and (changed := changed_settings(read_record(out), {"settings": record, "asked": asked})):
-        raise TempolocError(f"{out} was made with other settings ({changed}): choose another output")
-    ledger = Ledger(out)
-    whole = {
-        "settings": record, "asked": asked, "trials": trials, "wanted": clips * trials, "versions": versions(),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-    }  # fmt: skip
-    try:
-        if begun and not known:
-            gone = record_path(out).name
-            raise TempolocError(f"{out} has rows, but not {gone}, which says how they were made: choose another -o")
-        write_record(out, whole | ({"shard": list(shard)} if shard else {}))
-    except BaseException:
-        ledger.close(whole=False)
-        raise
-    return ledger
-
-# %% ../../nbs/45_inference/20_run.ipynb #9ad2af7c
-def run_backend(
-    backend: Backend, benchmark: Benchmark, out: Path | str, *, fps: float, trials: int = 1, view: View | None = None,
-    prompt: Prompt | str = "recipe", sampling: Sampling | None = None, video_root: Path | str | None = None,
-    labels: Mapping[str, Sequence[str]] | None = None, constraint: Literal["regex", "json"] | None = None,
-    think: bool = False, shard: tuple[int, int] | None = None, progress: bool = False,
-) -> RunSummary:
-    """Ask `backend` about every clip of `benchmark` and append what it says to `out`, a line a trial.
-
-    Trials that `out` has already are not asked again. Clips that fail go to `<name>.errors.jsonl`; versions and
-    settings to `run.json` beside it (`<name>.run.json`). `labels` (clip → events to ask for) replaces the
-    clips' own and is kept in the rows. `constraint`: every answer must have the form of
-    `constraints.answer_constraint`, with `think` after reasoning of any form. `shard` (i, n): only the clips of shard i
-    of n, into `shard_path(out, shard)`.
-
-    Raises `TempolocError` if no clip has a video, `out` belongs to a run with other settings or is being written by
-    another process, the disk is full, or the engine is gone. Then, and after Ctrl-C, the same call goes on.
-    """
-    if trials < 1:
-        raise TempolocError(f"trials must be 1 or more, got {trials}")
-    out, view, sampling = output_file(out), view or View(), sampling or Sampling()
-    if shard is not None:
-        out = shard_path(out, check_shard(shard))
-    asked = load_prompt(prompt) if isinstance(prompt, str) else prompt
-    videos, missing = _videos_of(benchmark, video_root, shard)
-    fixed = backend.settings()
-    record = {
-        "model": backend.model, "backend": backend.name, "backend_settings": fixed, "benchmark": benchmark.name,
-        "fps": fps, "view": asdict(view), "prompt": asked.texts(), "sampling": asdict(sampling),
-        "labels": {k: list(v) for k, v in (labels or {}).items()},
-    }  # fmt: skip
-    if constraint is not None:
-        record["constraint"] = {"kind": constraint, "think": think}
-        answer_constraint(constraint, ["event"], 1.0, think=think)  # raises for what no clip can have
-    planned = plan_requests(benchmark, videos, fps, trials, view, asked, labels)
-    complete = _completer(constraint, think, fixed, sampling)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
         with writing(out):
-            ledger = _open(out, record, asked_clips(benchmark), trials, shard, len(planned))
-        run = _Run(backend, sampling, ledger, frozenset(labels or ()), progress)
-        return run.ask(planned, complete, missing)
+            check_record(out, record)
+            store = PredictionStore(out)
+            try:
+                write_record(out, record)
+            except BaseException:
+                store.close(whole=False)
+                raise
+        whole = False
+        try:
+            yield store
+            whole = True
+        finally:
+            store.close(whole)
+
+
+def check_record(out: Path, record: Mapping[str, Any], way: str = "choose another output") -> None:
+    """Raise `TempolocError`, with the `way` out, where `out` has answers made with other settings than `record`'s."""
+    if not out.is_file() or not out.stat().st_size:
+        return
+    if not record_path(out).exists():
+        gone = record_path(out).name
+        raise TempolocError(f"{out} has rows, but not {gone}, which says how they were made: choose another -o")
+    if changed := changed_settings(read_record(out), record):
+        raise TempolocError(f"{out} was made with other settings ({changed}): {way}")
+
+# %% ../../nbs/45_inference/20_run.ipynb #9ad2af7c
+def answer_clips(
+    clips: Benchmark, out: Path | str, ask: AskConfig, engine: Backend | EngineConfig, *,
+    video_root: Path | str | None = None, labels: Mapping[str, Sequence[str]] | None = None,
+    shard: tuple[int, int] | None = None, check: bool = False, progress: bool = False,
+) -> RunSummary:
+    """Ask a model about every clip and append what it says to `out`, a line a trial.
+
+    Trials that `out` has already are not asked again. Clips that fail go to `NAME.errors.jsonl`; versions and settings
+    to `NAME.run.json`. `labels` (clip → events to ask for) replaces the clips' own and is kept in the rows. `shard`
+    (i, n): only the clips of shard i of n, into `shard_path(out, shard)`. With `check` the doctor first looks at the
+    engine.
+
+    Raises `TempolocError` for a bad question before a model is loaded; if no clip has a video, `out` belongs to a run
+    with other settings or is being written by another process, the disk is full, or the engine is gone. Then, and
+    after Ctrl-C, the same call goes on.
+    """
+    out = output_file(out)
+    if shard is not None:
+        out = shard_path(out, check_shard(shard))
+    check_question(ask)
+    videos, missing = _videos_of(clips, engine, video_root, shard)
+    if isinstance(engine, EngineConfig):
+        engine = load_engine(engine, ask, check=check)
+    planned = plan_requests(clips, videos, ask, labels)
+    total = sum(len(r.trials) for r in planned)
+    record = {
+        "settings": {
+            "model": engine.model, "backend": engine.name, "backend_settings": engine.settings(),
+            "benchmark": clips.name, **ask.record(), "labels": {k: list(v) for k, v in (labels or {}).items()},
+        },
+        "asked": asked_clips(clips), "trials": ask.trials, "wanted": total, "versions": versions(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"), **({"shard": list(shard)} if shard else {}),
+    }  # fmt: skip
+    with opened_store(out, record) as store:
+        run = Asking(engine, ask, store, frozenset(labels or ()))
+        _ask_all(run, store, planned, total, progress)
+    return RunSummary(out, store.written, run.kept, tuple(run.failed), missing, getattr(engine, "lack", "video"))
+
+# %% ../../nbs/45_inference/20_run.ipynb #rUn00002
+def _ask_all(run: Asking, store: PredictionStore, planned: Sequence[Request], total: int, progress: bool) -> None:
+    """Ask for what is planned, `total` trials, with a bar; what the store had is no part of the speed."""
+    try:
+        bar = tqdm(total=total, unit="trial", disable=not progress, smoothing=0.05)
+        with bar, closing(run.answers(planned)) as answers:
+            for _ in answers:
+                bar.total = total - run.kept
+                seconds = bar.format_dict["elapsed"] or 1.0
+                bar.set_postfix({"tokens/s": round(run.tokens / seconds), "failed": len(run.failed)}, refresh=False)
+                bar.update(store.written + store.failed - bar.n)
+    except KeyboardInterrupt:
+        have = len(store.keys) + store.written
+        print(f"tempoloc: interrupted; {store.output} has {have} answers, and the same command goes on",
+              file=sys.stderr)  # fmt: skip
+        raise
+
+# %% ../../nbs/45_inference/20_run.ipynb #rUn00004
+def check_question(ask: AskConfig) -> None:
+    """Raise `TempolocError` for a prompt that is not there, and for a structure that no answer can have."""
+    load_prompt(ask.prompt)
+    if ask.structured is not None:
+        answer_constraint(ask.structured, ["event"], 1.0, think=ask.reasons)
+
+
+def check_engine(engine: EngineConfig, ask: AskConfig) -> None:
+    """Raise `TempolocError` for an unknown engine, for what it cannot have, and for a model that is not here."""
+    check_backend(engine.backend, engine.data_parallel, engine.tensor_parallel)
+    check_options(engine.backend, engine.options)
+    if engine.backend != "openai":
+        locate_model(ask.model)
+
+
+def load_engine(engine: EngineConfig, ask: AskConfig, *, check: bool = False) -> Backend:
+    """The engine with the model of `ask`; raises `TempolocError` for what it cannot have before it loads anything."""
+    check_engine(engine, ask)
+    backend = engine.make(ask.model, total_pixels=ask.total_pixels)
+    if check:
+        from tempoloc_nb.engines.doctor import require_health
+
+        require_health(backend, ask.model, ask)
+    return backend
 
 # %% ../../nbs/45_inference/20_run.ipynb #5669a458
 def _videos_of(
-    benchmark: Benchmark, video_root: Path | str | None, shard: tuple[int, int] | None
-) -> tuple[dict[str, Path], tuple[str, ...]]:
+    benchmark: Benchmark, engine: Backend | EngineConfig, video_root: Path | str | None, shard: tuple[int, int] | None
+) -> tuple[dict[str, Footage], tuple[str, ...]]:
     """The videos of the clips to ask about, and the clips among them that have none, told on stderr."""
-    videos = find_videos(benchmark, video_root)
+    answered: Mapping[str, Footage] = getattr(engine, "footage", {})  # of a baseline, which opens no video
+    videos = answered or find_footage(benchmark, video_root)
     wanted = [c.clip for c in benchmark.clips]
     if shard:
         i, n = shard
         wanted = [clip for clip in wanted if shard_of(clip, n) == i]
     missing = tuple(clip for clip in wanted if clip not in videos)
-    if missing:
+    if missing and not answered:
         print(f"tempoloc: {missing_message(missing, len(wanted), video_root)}", file=sys.stderr)
     return {clip: videos[clip] for clip in wanted if clip in videos}, missing
-
-# %% ../../nbs/45_inference/20_run.ipynb #20803368
-def _completer(
-    constraint: Literal["regex", "json"] | None, think: bool, settings: Mapping[str, Any], sampling: Sampling
-) -> Callable[[Request], Request]:
-    """What gives a planned request its constraint, if there is to be one, and its id."""
-
-    def complete(request: Request) -> Request:
-        if constraint is not None:
-            duration = probe(request.video).duration
-            request = replace(request, constraint=answer_constraint(constraint, request.labels, duration, think=think))
-        return replace(request, id=request_id(request, settings, sampling))
-
-    return complete

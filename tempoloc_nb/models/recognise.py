@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_object
+from .ask import AskConfig, read_trained
 from .checkpoints import safetensors_header
 from .locate import model_folder
 from tempoloc_nb.models.registry import (
@@ -26,10 +27,9 @@ from tempoloc_nb.models.registry import (
     load_registry,
     shipped_folder,
 )
-from .trained import read_way
 
 # %% auto #0
-__all__ = ['count_parameters', 'recognise', 'find_model', 'get_model']
+__all__ = ['count_parameters', 'recognise', 'find_model', 'get_model', 'ask_config']
 
 # %% ../../nbs/30_models/30_recognise.ipynb #13b537d5
 _CACHED = re.compile(r"models--([^/\\]+?)--([^/\\]+)")  # of a hub model in the Hugging Face cache
@@ -110,20 +110,23 @@ def recognise(folder: Path | str) -> ModelInfo:
     base = next((m for m in found if m and m.family == family.name), None)
     name = folder.resolve().name
     parameters, active = count_parameters(folder, config)
-    shared = {key: getattr(base or family, key) for key in ("pixel_rule", "stamps", "boundary_is")}
-    card, way = base.card if base else known.presets[family.card], read_way(folder)
-    if way:
-        card = replace(card, fps=way.fps, prompt=way.prompt, stamps=way.stamps)
-        shared |= {"stamps": way.stamps, "boundary_is": way.boundary_is}
-    return ModelInfo(
-        name, family.name, **shared, **asdict(_geometry(config, family, file)), recipe=known.presets["recipe"],
-        card=card, folder=folder, parameters=parameters, active=active,
-        no_revision="a folder: engines take a hash of its files", gpus=base.gpus if base else 1,
-        serve=base.serve if base else (), licence=base.licence if base else None,
+    root, card, own = base or family, base.card if base else known.presets[family.card], read_trained(folder)
+    stamps, boundary_is = root.stamps, root.boundary_is
+    if own is not None:
+        trained, boundary_is = own
+        stamps = root.stamps if trained.view.stamps == "empty" else trained.view.stamps
+        card = replace(card, fps=trained.fps, prompt=trained.prompt, view=trained.view)
+    listed = base or ModelInfo(name, family.name, family.pixel_rule, family.patch, family.merge, family.context,
+                               stamps, boundary_is, known.presets["recipe"], card, family.card)  # fmt: skip
+    return replace(
+        listed, name=name, stamps=stamps, boundary_is=boundary_is, **asdict(_geometry(config, family, file)),
+        card=card, hub=None, folder=folder, revision=None, parameters=parameters, active=active,
+        no_revision="a folder: engines take a hash of its files",
         note=f"made from {base.name}" if base and base.name != name else None, base=base.name if base else None,
         sources=("config.json and the weights", f"all else: {base.name if base else f'the family {family.name}'}"),
         trained=base.trained if base and folder.resolve() == shipped_folder(base.name).resolve() else None,
     )  # fmt: skip
+
 
 # %% ../../nbs/30_models/30_recognise.ipynb #0edc42a3
 def find_model(name: str | Path) -> ModelInfo | None:
@@ -143,3 +146,21 @@ def get_model(name: str | Path) -> ModelInfo:
     if found is None:
         raise unknown("model", str(name), listed_models(), "or a folder written by save_pretrained")
     return found
+
+# %% ../../nbs/30_models/30_recognise.ipynb #a5c0001b
+def ask_config(model: str | Path = "tempoloc-tiny", preset: str | None = None, **changes: Any) -> AskConfig:
+    """How a model is asked: as the preset "recipe", "card" or "study" says, but for `changes` (`AskConfig.changed`).
+
+    By default it is the card's, or the study's for a model without a card. Raises `TempolocError` for another name, and
+    for the card of a model that is not in the list.
+    """
+    if preset not in (None, "recipe", "card", "study"):
+        raise unknown("preset", preset, ("recipe", "card", "study"))
+    info = find_model(model) if preset in (None, "card") else None
+    if info is not None and info.base is not None:
+        ask = info.card
+    elif preset == "card":
+        raise TempolocError(f"{model} is not in the list of models: see `tempoloc models`, or choose the preset recipe")
+    else:
+        ask = load_registry().presets[preset or "study"]
+    return replace(ask, model=str(model)).changed(**changes)

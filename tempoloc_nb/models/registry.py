@@ -5,9 +5,8 @@
 # %% ../../nbs/30_models/10_registry.ipynb #1116634b
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -18,51 +17,16 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.settings import data_dir
-from .sampling import Sampling
+from .ask import AskConfig
 from ..video.files import VideoInfo
 from ..video.stamp import Stamps
-from ..video.view import View
 
-PRESETS = ("recipe", "card")
 Count = Annotated[int, Gt(0)]
 
+
 # %% auto #0
-__all__ = ['PRESETS', 'Count', 'Preset', 'Family', 'shipped_folder', 'Training', 'ModelInfo', 'Registry', 'load_registry',
-           'listed_models', 'listed_model', 'model_rows', 'preset_rows']
-
-# %% ../../nbs/30_models/10_registry.ipynb #c5d52b4e
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """One way of asking a model.
-
-    `total_pixels` is what all frames of a video may have together; None leaves it to the processor. `prompt` is a name
-    of `data/prompts`. With `dtype` None the engine chooses.
-    """
-
-    name: str
-    fps: float
-    prompt: str
-    stamps: Stamps
-    sampling: Sampling
-    total_pixels: int | None = None
-    dtype: str | None = None
-
-    @property
-    def view(self) -> View:
-        """How clips are shown."""
-        return View(self.stamps)
-
-    def changed(self, **given: Any) -> Preset:
-        """The preset with what is given (not None): fields of its own, or of its sampling.
-
-        Raises `TempolocError` for a rate or a budget that is not above zero, and as `Sampling` does.
-        """
-        given = {k: v for k, v in given.items() if v is not None}
-        for name in {"fps", "total_pixels"} & given.keys():
-            if not (given[name] > 0 and math.isfinite(given[name])):
-                raise TempolocError(f"{name} must be above 0, got {given[name]}")
-        drawn = {k: given.pop(k) for k in [*given] if k in Sampling.__dataclass_fields__}
-        return replace(self, **given, sampling=replace(self.sampling, **drawn))
+__all__ = ['Count', 'Family', 'shipped_folder', 'Training', 'ModelInfo', 'Registry', 'load_registry', 'listed_models',
+           'listed_model', 'model_rows', 'preset_rows']
 
 # %% ../../nbs/30_models/10_registry.ipynb #dbe39936
 @dataclass(frozen=True, slots=True)
@@ -140,26 +104,29 @@ class ModelInfo:
     `hub` is None for a folder, `revision` a commit of the hub, or None for the reason in `no_revision`. `parameters`
     are those that answering needs and `active` those used for one token; None where no weights are at hand. `gpus` is
     what one copy is served on, `serve` are its own arguments of `vllm serve`. `base` is the model of the list that this
-    is, or was made from. `sources` say where the facts are from, `trained` what it was trained on.
+    is, or was made from. `recipe` and `card`, called `card_name` in the file, say how it is asked.
+    `sources` say where the facts are from, `trained` what it was trained on.
     """
 
+    __pydantic_config__: ClassVar = STRICT
     name: str
     family: str
     pixel_rule: str
-    patch: int
-    merge: int
-    context: int
+    patch: Count
+    merge: Count
+    context: Count
     stamps: Stamps
     boundary_is: BoundaryIs
-    recipe: Preset
-    card: Preset
+    recipe: AskConfig
+    card: AskConfig
+    card_name: str = ""
     hub: str | None = None
     folder: Path | None = None
     revision: str | None = None
     no_revision: str | None = None
-    parameters: int | None = None
-    active: int | None = None
-    gpus: int = 1
+    parameters: Count | None = None
+    active: Count | None = None
+    gpus: Count = 1
     serve: tuple[str, ...] = ()
     licence: str | None = None
     note: str | None = None
@@ -177,11 +144,6 @@ class ModelInfo:
         """Side of a vision token in pixels."""
         return self.patch * self.merge
 
-    def preset(self, name: str) -> Preset:
-        """The preset "recipe" or "card"; raises `TempolocError` for another name."""
-        if name not in PRESETS:
-            raise unknown("preset", name, PRESETS)
-        return self.recipe if name == "recipe" else self.card
 
 # %% ../../nbs/30_models/10_registry.ipynb #37ad980a
 @dataclass(frozen=True, slots=True)
@@ -190,45 +152,8 @@ class Registry:
 
     models: Mapping[str, ModelInfo]
     families: Mapping[str, Family]
-    presets: Mapping[str, Preset]
+    presets: Mapping[str, AskConfig]
     common: tuple[str, ...]
-
-# %% ../../nbs/30_models/10_registry.ipynb #07595f35
-@dataclass(frozen=True, slots=True)
-class _PresetTable:
-    __pydantic_config__: ClassVar = STRICT
-    fps: float
-    prompt: str
-    stamps: Stamps
-    temperature: float
-    top_p: float
-    repetition_penalty: float
-    max_new_tokens: Count
-    total_pixels: Count | None = None
-    dtype: str | None = None
-
-# %% ../../nbs/30_models/10_registry.ipynb #35e23635
-@dataclass(frozen=True, slots=True)
-class _ModelTable:
-    __pydantic_config__: ClassVar = STRICT
-    family: str
-    parameters: Count
-    licence: str
-    sources: tuple[str, ...]
-    hub: str | None = None
-    revision: str | None = None
-    no_revision: str | None = None
-    active: Count | None = None
-    patch: Count | None = None
-    merge: Count | None = None
-    context: Count | None = None
-    stamps: Stamps | None = None
-    boundary_is: BoundaryIs | None = None
-    card: str | None = None
-    gpus: Count = 1
-    serve: tuple[str, ...] = ()
-    note: str | None = None
-    trained: Training | None = None
 
 # %% ../../nbs/30_models/10_registry.ipynb #bedd4bb3
 @dataclass(frozen=True, slots=True)
@@ -246,35 +171,35 @@ class _File:
     serve: _Serve = _Serve()
 
 # %% ../../nbs/30_models/10_registry.ipynb #35385e86
-def _preset(name: str, values: Any, where: str) -> Preset:
-    told = asdict(check(_PresetTable, values, where))
-    drawn = {key: told.pop(key) for key in ("temperature", "top_p", "repetition_penalty", "max_new_tokens")}
-    try:
-        return Preset(name, sampling=Sampling(**drawn), **told)
-    except TempolocError as error:
-        raise TempolocError(f"{where}: {error}") from None
+def _preset(values: Any, where: str) -> AskConfig:
+    """A way of asking; nothing that determines it is left to a default."""
+    ask = check(AskConfig, values, where)
+    if lacking := [key for key in ("fps", "prompt", "view", "sampling") if key not in values]:
+        raise TempolocError(f"{where} lacks {lacking[0]!r}")
+    return ask
 
 
 def _family(name: str, values: Any, where: str) -> Family:
     return check(Family, {**values, "name": name} if isinstance(values, dict) else values, where)
 
 # %% ../../nbs/30_models/10_registry.ipynb #ded42b49
-def _model(name: str, values: Any, parts: Registry, where: str) -> ModelInfo:
+def _model(name: str, values: Any, parts: Registry, file: _File, where: str) -> ModelInfo:
     """A model with what it has of its family."""
-    table = check(_ModelTable, values, where)
-    if table.family not in parts.families:
-        raise TempolocError(f"{where}: {unknown('family', table.family, parts.families)}")
-    if (table.revision is None) == (table.no_revision is None):
+    values = check(dict[str, Any], values, where)
+    if lacking := [key for key in ("family", "parameters", "licence", "sources") if key not in values]:
+        raise TempolocError(f"{where} lacks {lacking[0]!r}")
+    if values["family"] not in parts.families:
+        raise TempolocError(f"{where}: {unknown('family', values['family'], parts.families)}")
+    if ("revision" in values) == ("no_revision" in values):
         raise TempolocError(f"{where} needs either a revision or the reason why there is none, no_revision")
-    shared = {key: value for key, value in asdict(parts.families[table.family]).items() if key != "name"}
-    made = {"active": table.parameters, "base": name, **shared}
-    made |= {key: value for key, value in asdict(table).items() if value is not None}
-    made["trained"] = table.trained
-    for key, preset in (("recipe", "recipe"), ("card", made["card"])):
-        if preset not in parts.presets:
-            raise TempolocError(f"{where}: no [presets.{preset}] in the file")
-        made[key] = parts.presets[preset]
-    return ModelInfo(name, **made)
+    family = {k: v for k, v in asdict(parts.families[values["family"]]).items() if k != "name"}
+    whole = {"active": values["parameters"], "base": name, **family, **values, "name": name}
+    whole["card_name"] = whole["card"]
+    for key in (preset for preset in ("recipe", whole["card"]) if preset not in parts.presets):
+        raise TempolocError(f"{where}: no [presets.{key}] in the file")
+    presets = {"recipe": file.presets["recipe"], "card": file.presets[whole["card"]]}
+    return check(ModelInfo, {**whole, **presets}, where)
+
 
 # %% ../../nbs/30_models/10_registry.ipynb #5ac98cd3
 def load_registry(path: Path | None = None) -> Registry:
@@ -284,11 +209,14 @@ def load_registry(path: Path | None = None) -> Registry:
     """
     path = path or data_dir() / "models.toml"
     file = check(_File, read_toml(path, "models"), path.name)
-    presets = {name: _preset(name, values, f"{path.name} [presets.{name}]") for name, values in file.presets.items()}
+    presets = {name: _preset(values, f"{path.name} [presets.{name}]") for name, values in file.presets.items()}
     families = {name: _family(name, values, f"{path.name} [families.{name}]") for name, values in file.families.items()}
     parts = Registry({}, families, presets, file.serve.common)
-    each = {name: (values, f"{path.name} [models.{name}]") for name, values in file.models.items()}
-    return replace(parts, models={name: _model(name, values, parts, where) for name, (values, where) in each.items()})
+    models = {
+        name: _model(name, values, parts, file, f"{path.name} [models.{name}]") for name, values in file.models.items()
+    }
+    return Registry(models, families, presets, file.serve.common)
+
 
 # %% ../../nbs/30_models/10_registry.ipynb #816de4d2
 def listed_models() -> Mapping[str, ModelInfo]:
@@ -320,14 +248,15 @@ def model_rows(models: Iterable[ModelInfo]) -> list[dict[str, Any]]:
 
 # %% ../../nbs/30_models/10_registry.ipynb #96ab4f53
 def preset_rows(models: Iterable[ModelInfo], *presets: str) -> list[dict[str, Any]]:
-    """A row for each preset that these models have; of `presets` alone ("recipe", "card") where any are given."""
-    found = {p.name: p for m in models for p in map(m.preset, presets or PRESETS)}
+    """A row for each way that these models are asked; of `presets` alone ("recipe", "card") where any are given."""
+    named = {(m.card_name if key == "card" else key): getattr(m, key) for m in models
+             for key in presets or ("recipe", "card")}  # fmt: skip
     return [
         {
-            "preset": p.name, "fps": p.fps, "pixels": p.total_pixels or "processor's", "stamps": p.stamps,
+            "preset": name, "fps": p.fps, "pixels": p.total_pixels or "processor's", "stamps": p.view.stamps,
             "prompt": p.prompt, "temperature": p.sampling.temperature, "top p": p.sampling.top_p,
             "penalty": p.sampling.repetition_penalty, "new tokens": p.sampling.max_new_tokens,
-            "dtype": p.dtype or "engine's",
         }
-        for p in found.values()
+        for name, p in named.items()
     ]  # fmt: skip
+

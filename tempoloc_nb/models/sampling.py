@@ -6,7 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
+from annotated_types import Ge, Gt, Le
+from typing_extensions import Doc
+
+from ..core.checks import STRICT
 from ..core.errors import TempolocError
 
 
@@ -14,11 +19,12 @@ from ..core.errors import TempolocError
 class Sampling:
     """How text is drawn. `temperature` 0 is greedy; `repetition_penalty` 1 is none (the recipe's is 1.15)."""
 
-    temperature: float = 0.6
-    top_p: float = 0.95
-    repetition_penalty: float = 1.0
-    max_new_tokens: int = 1024
-    seed: int = 0
+    __pydantic_config__: ClassVar = STRICT
+    temperature: Annotated[float, Ge(0), Doc("Sampling temperature; 0 is greedy.")] = 0.6
+    top_p: Annotated[float, Gt(0), Le(1), Doc("Share of probability to draw from.")] = 0.95
+    repetition_penalty: Annotated[float, Gt(0), Doc("1 is none; the recipe uses 1.15.")] = 1.0
+    max_new_tokens: Annotated[int, Ge(1), Doc("Longest answer, in tokens.")] = 1024
+    seed: Annotated[int, Ge(0), Doc("Seed of all trials.")] = 0
 
     def __post_init__(self) -> None:
         if self.temperature < 0 or not 0 < self.top_p <= 1 or self.repetition_penalty <= 0:

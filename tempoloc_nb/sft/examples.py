@@ -25,7 +25,9 @@ from ..engines.decoding import Encoded
 from ..engines.hf import encode_request
 from ..engines.protocol import Request, clip_error
 from .training_file import TrainingFile
-from ..models.trained import TrainedWay
+from ..clips.tasks import BoundaryIs
+from ..models.ask import AskConfig
+from ..video.view import View
 from ..models.prompts import Prompt, conversation, list_prompts, load_prompt
 from ..video.view import is_qwen3
 
@@ -252,10 +254,10 @@ def fitting(examples: Examples, limit: int, overlong: str) -> tuple[Examples, di
     return examples, long
 
 # %% ../../nbs/60_sft/110_examples.ipynb #7ae65d96
-def way_of(sample: Sample) -> TrainedWay | None:
+def way_of(sample: Sample) -> tuple[AskConfig, BoundaryIs] | None:
     """How a sample asks; None if its words are none of the prompts of `prompts.list_prompts`."""
     for name in list_prompts():
         prompt = load_prompt(name)
         if (prompt.system, prompt.question(sample.labels)) == (sample.system, sample.question):
-            return TrainedWay(sample.fps, name, sample.stamps, sample.convention)
+            return AskConfig(prompt=name, fps=sample.fps, view=View(sample.stamps)), sample.convention
     return None

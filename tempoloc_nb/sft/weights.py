@@ -22,7 +22,8 @@ from .training_file import TrainingFile
 from ..models.checkpoints import load_model
 from ..models.locate import locate_model
 from ..models.recognise import find_model
-from ..models.trained import WAY, TrainedWay, write_way
+from ..clips.tasks import BoundaryIs
+from ..models.ask import TRAINED, AskConfig, write_trained
 
 # %% auto #0
 __all__ = ['source_folder', 'start_model', 'bare', 'without_weights', 'freeze', 'trainable', 'add_lora', 'save_folder',
@@ -127,7 +128,7 @@ def _copied(source: Path) -> list[Path]:
 
 # %% ../../nbs/60_sft/120_weights.ipynb #9afa5032
 def save_folder(
-    model: Any, processor: Any, source: Path, out: Path, card: str, way: TrainedWay | None = None
+    model: Any, processor: Any, source: Path, out: Path, card: str, way: tuple[AskConfig, BoundaryIs] | None = None
 ) -> Path:
     """Write a trained model, made from the one in `source`, to the folder `out`; returns it. `model` changes its dtype.
 
@@ -146,9 +147,9 @@ def save_folder(
     for path in out.glob("*.safetensors"):
         path.chmod(0o644)  # safetensors writes for the owner alone
     _write_pixels(processor, out)
-    (out / WAY).unlink(missing_ok=True)  # the source's, if it has one
+    (out / TRAINED).unlink(missing_ok=True)  # the source's, if it has one
     if way is not None:
-        write_way(out, way)
+        write_trained(out, *way)
     write_text(out / "README.md", card)
     return out
 

@@ -9,10 +9,12 @@ import gc
 import hashlib
 import json
 import sys
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge
 
 from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos, missing_message
@@ -22,17 +24,16 @@ from ..core.files import read_toml
 from ..core.machine import device_name
 from ..core.settings import data_dir, settings
 from ..engines.protocol import Backend, row_seed
-from ..inference.ledger import read_errors
+from ..inference.store import read_errors
 from ..inference.pack import measured
 from ..inference.record import read_record, write_record
-from ..inference.run import RunSummary, run_backend
+from ..inference.run import RunSummary, answer_clips
+from ..models.ask import AskConfig, read_trained
 from ..models.checkpoints import folder_revision, model_title
 from ..models.locate import locate_model
 from ..models.recognise import find_model
 from ..models.registry import listed_model, load_registry
-from ..models.trained import read_way
 from ..models.prompts import load_prompt
-from ..models.sampling import Sampling
 from ..scoring.evaluation import RESAMPLES, RunResult, evaluate
 from ..scoring.trials import Mode
 from ..video.view import View
@@ -45,64 +46,42 @@ __all__ = ['Experiment', 'load_experiments', 'find_experiments', 'for_model', 'z
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One model, asked in one way.
+    """One model, asked in one way (`ask`) about a benchmark of `data/benchmarks`.
 
-    `name` is a file's stem and `title` a table's row. `model` is a folder of `data/models`, any folder, or a hub name.
-    `benchmark` is a name of `data/benchmarks`. `fps` is the sampling rate; `trials` the answers per clip in a full run;
-    `clips_per_task` 0 means all. `swapped`: two events of each clip change places in the question. `constraint`: what
-    form every answer is held to (see `models.constraints`), None for free answers.
+    `name` is a file's stem and `title` a table's row. `ask.trials` are the answers per clip in a full run;
+    `clips_per_task` 0 means all. `swapped`: two events of each clip change places in the question.
     """
 
-    name: str
-    model: str
-    title: str
-    fps: float
-    view: View
-    prompt: str
-    sampling: Sampling
-    trials: int
-    swapped: bool
-    clips_per_task: int
-    benchmark: str
-    constraint: Literal["regex", "json"] | None = None
-
-    def __post_init__(self) -> None:
-        if not self.fps > 0 or self.trials < 1 or self.clips_per_task < 0:
-            raise TempolocError(
-                f"experiment {self.name}: fps must be above 0, trials 1 or more and clips_per_task 0 or more"
-            )
-
-# %% ../../nbs/85_study/70_experiments.ipynb #8f5d2b8a
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table of the file: an experiment's own keys beside those of its `View` and its `Sampling`."""
-
     __pydantic_config__: ClassVar = STRICT
-    model: str
+    name: str
     title: str
-    fps: float = 8.0
-    stamps: str = "frame"
-    shift: float = 0.0
-    content: str = "video"
-    prompt: str = "tiny"
-    temperature: float = 0.6
-    top_p: float = 0.95
-    repetition_penalty: float = 1.0
-    max_new_tokens: int = 400
-    seed: int = 0
-    trials: int = 10
-    swapped: bool = False
-    clips_per_task: int = 0
+    ask: AskConfig
     benchmark: str = "sim"
-    constraint: Literal["regex", "json"] | None = None
+    swapped: bool = False
+    clips_per_task: Annotated[int, Ge(0)] = 0
 
-    def experiment(self, name: str) -> Experiment:
-        values = asdict(self)
-        view = View(**{key: values.pop(key) for key in ("stamps", "shift", "content")})
-        sampling = Sampling(**{f.name: values.pop(f.name) for f in fields(Sampling)})
-        return Experiment(name=name, view=view, sampling=sampling, **values)
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self.ask.model
+
+    def record(self) -> dict[str, Any]:
+        """The experiment as the records of its predictions have it."""
+        ask = self.ask
+        return {
+            "name": self.name, "model": ask.model, "title": self.title, "fps": ask.fps, "view": asdict(ask.view),
+            "prompt": ask.prompt, "sampling": asdict(ask.sampling), "trials": ask.trials, "swapped": self.swapped,
+            "clips_per_task": self.clips_per_task, "benchmark": self.benchmark, "constraint": ask.structured,
+        }  # fmt: skip
+
 
 # %% ../../nbs/85_study/70_experiments.ipynb #24f91686
+def _merged(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """A table on top of its defaults, table by table."""
+    both = {k: _merged(v, own[k]) for k, v in defaults.items() if isinstance(v, dict) and isinstance(own.get(k), dict)}
+    return {**defaults, **own, **both}
+
+
 def load_experiments(path: Path | None = None) -> dict[str, Experiment]:
     """The study's experiments by name, or those of another file.
 
@@ -110,23 +89,20 @@ def load_experiments(path: Path | None = None) -> dict[str, Experiment]:
     without a model or a title.
     """
     path = path or data_dir() / "experiments.toml"
-    tables = read_toml(path, "experiments")
-    defaults, declared = (check(dict[str, Any], tables.pop(k, {}), f"{path.name} [{k}]") for k in _TABLES)
+    tables, known = read_toml(path, "experiments"), ("defaults", "experiments")
+    defaults, declared = (check(dict[str, Any], tables.pop(k, {}), f"{path.name} [{k}]") for k in known)
     if tables:
-        raise TempolocError(f"{path.name} has the unknown table [{min(tables)}]; known: {', '.join(_TABLES)}")
-    check(_Table, {"model": "", "title": "", **defaults}, f"{path.name} [defaults]")
+        raise TempolocError(f"{path.name} has the unknown table [{min(tables)}]; known: {', '.join(known)}")
+    blank = {"name": "", "title": "", "ask": {}}
+    check(Experiment, _merged(blank, defaults), f"{path.name} [defaults]")
     found = {}
     for name, values in declared.items():
         where = f"{path.name} [experiments.{name}]"
-        given = {**defaults, **check(dict[str, Any], values, where)}
-        try:
-            found[name] = check(_Table, given, where).experiment(name)
-        except TempolocError as error:
-            raise error if str(error).startswith(where) else TempolocError(f"{where}: {error}") from None
+        whole = _merged(defaults, check(dict[str, Any], values, where))
+        if "model" not in whole.get("ask", {}):
+            raise TempolocError(f"{where} lacks 'ask.model'")
+        found[name] = check(Experiment, {**whole, "name": name}, where)
     return found
-
-
-_TABLES = ("defaults", "experiments")
 
 # %% ../../nbs/85_study/70_experiments.ipynb #a6ede114
 def find_experiments(names: Iterable[str]) -> tuple[Experiment, ...]:
@@ -148,28 +124,32 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     are those of its training, or the preset's, unless the experiment is about others: stamps that are neither the
     file's default nor those of the experiment's own model stay. The frame rate is the experiment's.
     """
-    changed = experiment if fps is None else replace(experiment, fps=float(fps))
+    changed = experiment if fps is None else replace(experiment, ask=experiment.ask.changed(fps=float(fps)))
     if not model or model == experiment.model:
         return changed
     suffix = "".join(f",{part}" for part in experiment.title.split(",")[1:])
-    changed = replace(changed, model=model, title=model_title(model) + suffix)
-    own, info = _own_models(), find_model(model)
+    own, info, ask = _own_models(), find_model(model), changed.ask
     ours = model in own or (info is not None and info.base in own)
-    way = read_way(info.folder) if ours and info is not None and info.folder is not None else None
-    study, view = load_registry().presets["study"], experiment.view
-    trained = info.stamps if info is not None and (way or info.base) else view.stamps
-    if view.stamps in _usual_stamps(experiment):
-        view = replace(view, stamps=trained if ours else study.stamps)
-    if ours:
-        return replace(changed, view=view, prompt=way.prompt if way else experiment.prompt)
-    return replace(changed, view=view, prompt=study.prompt, sampling=study.sampling)
+    trained = read_trained(info.folder) if ours and info is not None and info.folder is not None else None
+    study, stamps = load_registry().presets["study"], ask.view.stamps
+    if ours and ask.view.stamps in _usual_stamps(experiment):
+        stamps = info.stamps if info is not None and (trained or info.base) else stamps
+    elif ask.view.stamps in _usual_stamps(experiment):
+        stamps = study.view.stamps
+    ask = replace(ask, model=model, view=replace(ask.view, stamps=stamps))
+    if not ours:
+        ask = replace(ask, prompt=study.prompt, sampling=study.sampling)
+    elif trained is not None:
+        ask = replace(ask, prompt=trained[0].prompt)
+    return replace(changed, title=model_title(model) + suffix, ask=ask)
 
 
 def _usual_stamps(experiment: Experiment) -> set[str]:
     """The default stamps of the experiments file, and those that the experiment's own model was trained with."""
     path, model = data_dir() / "experiments.toml", listed_model(experiment.model)
     defaults = read_toml(path, "experiments").get("defaults", {}) if path.is_file() else {}
-    return {_Table(**{"model": "", "title": "", **defaults}).stamps, *((model.stamps,) if model else ())}
+    usual = defaults.get("ask", {}).get("view", {}).get("stamps", View().stamps)
+    return {usual, *((model.stamps,) if model else ())}
 
 
 def _own_models() -> set[str]:
@@ -201,12 +181,14 @@ def swapped_labels(benchmark: Benchmark, per_task: int = 0, seed: int = 0) -> di
     return found
 
 # %% ../../nbs/85_study/70_experiments.ipynb #d45c0bdc
-_loaded: dict[tuple[str, str, int, int], Backend] = {}  # the model that was asked last
+_loaded: dict[tuple[str, str, int, int, int | None], Backend] = {}  # the model that was asked last
 
 
-def _load(backend: str, model: str, title: str, data_parallel: int, tensor_parallel: int) -> Backend:
+def _load(
+    backend: str, model: str, pixels: int | None, data_parallel: int, tensor_parallel: int, title: str
+) -> Backend:
     """The back end with a model, kept for the next experiment. There is never more than one in memory."""
-    key = (backend, model, data_parallel, tensor_parallel)
+    key = (backend, model, data_parallel, tensor_parallel, pixels)
     if key not in _loaded:
         for last in _loaded.values():  # vLLM's engine is a process of its own, which no collection ends
             getattr(last, "close", lambda: None)()
@@ -215,7 +197,8 @@ def _load(backend: str, model: str, title: str, data_parallel: int, tensor_paral
         from tempoloc_nb.engines.make import make_engine
 
         _loaded[key] = make_engine(
-            backend, model, data_parallel=data_parallel, tensor_parallel=tensor_parallel, title=title
+            backend, model, data_parallel=data_parallel, tensor_parallel=tensor_parallel, total_pixels=pixels,
+            title=title,
         )
     return _loaded[key]
 
@@ -253,8 +236,8 @@ def run_experiment(
     """Ask the experiment's model; answers go to the file `out` (.jsonl), a record to `<name>.run.json`.
 
     An interrupted run goes on where it was. `trials` and `clips` (of each task) limit it; `weights` is the folder of
-    the model where that is elsewhere. Beside what `run_backend` notes, the record has the experiment's
-    definition and what was measured: device, answers, tokens, seconds. Raises `TempolocError` as `run_backend` does.
+    the model where that is elsewhere. Beside what `answer_clips` notes, the record has the experiment's
+    definition and what was measured: device, answers, tokens, seconds. Raises `TempolocError` as `answer_clips` does.
     """
     out = Path(out)
     part = asked_clips(experiment, benchmark, clips, video_root)
@@ -262,36 +245,32 @@ def run_experiment(
     if isinstance(engine, str):
         find_videos(part, video_root)  # loading a model can take minutes: say first what is missing
         path = str(weights) if weights else locate_model(experiment.model).path
-        engine = _load(engine, path, model_title(experiment.model), data_parallel, tensor_parallel)
-    summary = run_backend(
-        engine, part, out, fps=experiment.fps, trials=trials or experiment.trials, view=experiment.view,
-        prompt=experiment.prompt, sampling=experiment.sampling, video_root=video_root,
-        labels=swapped_labels(part, seed=experiment.sampling.seed) if experiment.swapped else None,
-        constraint=experiment.constraint, progress=progress,
-    )  # fmt: skip
+        engine = _load(
+            engine, path, experiment.ask.total_pixels, data_parallel, tensor_parallel, model_title(experiment.model)
+        )
+    labels = swapped_labels(part, seed=experiment.ask.sampling.seed) if experiment.swapped else None
+    ask = experiment.ask.changed(trials=trials)
+    summary = answer_clips(part, out, ask, engine, video_root=video_root, labels=labels, progress=progress)
     # Which machine a server runs on is not known here.
     here = engine.name != "openai"
     device = device_name(str(engine.settings().get("device", "cpu")), data_parallel) if here else "server"
-    write_record(out, {**read_record(out), "experiment": _plain(experiment), "device": device, **measured(out)})
+    write_record(out, {**read_record(out), "experiment": experiment.record(), "device": device, **measured(out)})
     return summary
 
 
-def _plain(experiment: Experiment) -> dict[str, Any]:
-    """An experiment as JSON has it."""
-    plain: dict[str, Any] = json.loads(json.dumps(asdict(experiment)))
-    return plain
+
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4ec82cee
 def check_answers(path: Path, experiment: Experiment, benchmark: Benchmark) -> None:
     """Raise `TempolocError` if packed answers were made with another definition than `experiment`, or are too few."""
-    record, wanted = read_record(path), _plain(experiment)
+    record, wanted = read_record(path), experiment.record()
     made = record.get("experiment", {})
     changed = [k for k in wanted if k != "title" and made.get(k) != wanted[k]]
     if changed:
         raise TempolocError(
             f"{path.name} was made with another {', '.join(changed)}: run `tempoloc experiment {experiment.name}` again"
         )
-    answers = len(benchmark.head(experiment.clips_per_task).clips) * experiment.trials
+    answers = len(benchmark.head(experiment.clips_per_task).clips) * experiment.ask.trials
     if record["answers"] < answers:
         raise TempolocError(
             f"{path.name} has {record['answers']} of {answers} answers: run `tempoloc experiment {experiment.name}`"
@@ -337,7 +316,7 @@ def predictions(
         return found
     asker, out = answers_file(experiment, benchmark, Path(folder), scale.clips_per_task, backend)
     summary = run_experiment(
-        asker, benchmark, out, trials=min(scale.trials, experiment.trials), clips=scale.clips_per_task,
+        asker, benchmark, out, trials=min(scale.trials, experiment.ask.trials), clips=scale.clips_per_task,
         video_root=video_root, backend=backend, data_parallel=data_parallel, tensor_parallel=tensor_parallel,
         progress=sys.stderr.isatty(),
     )
@@ -367,8 +346,8 @@ def question(experiment: Experiment, benchmark: Benchmark, clips: int, backend: 
     else:
         model = [backend.name, backend.model, backend.settings()]
     asked = [
-        {k: v for k, v in _plain(experiment).items() if k not in ("name", "title", "trials", "benchmark")},
-        load_prompt(experiment.prompt).texts(), benchmark.name, clips, model,
+        {k: v for k, v in experiment.record().items() if k not in ("name", "title", "trials", "benchmark")},
+        load_prompt(experiment.ask.prompt).texts(), benchmark.name, clips, model,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
 
@@ -385,7 +364,7 @@ def answers_file(
     out = folder / f"{experiment.name}-{asked}.jsonl"
     for other in load_experiments().values():
         there = folder / f"{other.name}-{asked}.jsonl"
-        if not out.is_file() and other.trials == experiment.trials and there.is_file():
+        if not out.is_file() and other.ask.trials == experiment.ask.trials and there.is_file():
             return replace(experiment, name=other.name), there
     return experiment, out
 

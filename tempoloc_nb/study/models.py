@@ -88,7 +88,7 @@ class Models:
         model = self._given("model", own["sft"])
         base = zero_shot_model(model, self._given("base", own["base"]))
         wanted = {own["base"]: base, own["sft"]: model}.get(found.model, found.model)
-        rate = self._given("fps", found.fps) if found.fps == settings().study.fps else found.fps
+        rate = self._given("fps", found.ask.fps) if found.ask.fps == settings().study.fps else found.ask.fps
         return for_model(found, wanted, fps=rate)
 
     def concerns(self, name: str) -> bool:
@@ -198,7 +198,7 @@ class Models:
 
     def swapped_questions(self, name: str = "sft-swapped") -> dict[str, tuple[str, ...]]:
         """Clip → the events as they were asked for, of an experiment in whose questions two are swapped."""
-        return swapped_labels(self.benchmark, seed=self.experiment(name).sampling.seed)
+        return swapped_labels(self.benchmark, seed=self.experiment(name).ask.sampling.seed)
 
     def ignoring(self, run: RunResult, name: str = "sft-swapped") -> RunResult:
         """Perfect times in the usual order, for the clips of a run with swapped questions."""

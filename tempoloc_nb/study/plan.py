@@ -16,7 +16,7 @@ from ..clips.manifest import Benchmark, load_benchmark
 from ..clips.videos import videos_here
 from ..core.errors import TempolocError
 from ..core.machine import gpu_count
-from ..inference.ledger import whole_rows
+from ..inference.store import whole_rows
 from ..models.estimate import Coverage, Job, assumption, format_hours, size_line
 from ..models.locate import locate_model
 from tempoloc_nb.study.experiments import (
@@ -109,14 +109,14 @@ def _ask(models: Models, experiment: Experiment, videos: Mapping[str, Path]) -> 
         return Asked(experiment, None, str(error))
     where = str(models.report.parameters.get("video_root") or benchmark.root)
     clips = _about(benchmark, videos, clip_limit(experiment, scale.clips_per_task), where)
-    trials = min(scale.trials, experiment.trials)
+    trials = min(scale.trials, experiment.ask.trials)
     _, path = answers_file(experiment, benchmark, models.folder, scale.clips_per_task, models.backend)
     there = _answers(path, clips, trials)
     left = benchmark.only([clip for clip in clips.found or clips.missing if there[clip] < trials])
     asked = question(experiment, benchmark, scale.clips_per_task, models.backend)
-    job = Job(model, left.clips, trials, experiment.fps, models.backend)
+    job = Job(model, left.clips, trials, experiment.ask.fps, models.backend)
     kept = sum(n for n in there.values() if n == trials)
-    return Asked(experiment, job, "asked", f"{asked} {experiment.trials}", clips, kept)
+    return Asked(experiment, job, "asked", f"{asked} {experiment.ask.trials}", clips, kept)
 
 
 def _once(asked: Iterable[Asked]) -> list[Asked]:

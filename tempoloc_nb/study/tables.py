@@ -19,7 +19,8 @@ from ..clips.videos import videos_here
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from ..core.settings import settings
-from ..formats.gripper import SIGNAL_ROWS, read_gripper
+from ..formats.gripper import read_gripper
+from ..inference.baselines import SIGNAL_ROWS
 from tempoloc_nb.inference.no_video import (
     BASELINES,
     TRAINING_MEDIAN,

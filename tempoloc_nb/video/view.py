@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
+from annotated_types import Ge
+from typing_extensions import Doc
 
+from ..core.checks import STRICT
 from ..core.errors import TempolocError, unknown
 from .budget import FRAMES_PER_TOKEN, frame_limit
 from .files import Footage, Frames, Image, read
@@ -34,9 +37,14 @@ class View:
     an order drawn from `seed`. Stamps keep their place and order.
     """
 
-    stamps: Stamps | Literal["empty"] = "frame"
-    shift: float = 0.0
-    content: Content = "video"
+    __pydantic_config__: ClassVar = STRICT
+    stamps: Annotated[
+        Literal["none", "frame", "pair", "empty"], Doc("Times under the frames: frame, pair, empty or none.")
+    ] = "frame"
+    shift: Annotated[
+        float, Ge(0), Doc("Seconds added to the stamps, to see whether a model reads them.")
+    ] = 0.0
+    content: Annotated[Content, Doc("What the frames show: video, blank or shuffled.")] = "video"
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from fake_server import FakeServer
 from tiny_models import qwen25
 from video_clips import write_audio, write_clip
 
-from tempoloc_nb.cli.study import join_parameters, read_override
+from tempoloc_nb.cli.main import join_parameters, read_override
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.qwen import video_rules

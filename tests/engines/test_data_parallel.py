@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import run_backend
 from tiny_models import qwen3, qwen25
 from video_clips import write_clip
 
@@ -22,8 +23,7 @@ from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
@@ -32,7 +32,9 @@ DRAWN = Sampling(temperature=0.8, max_new_tokens=10, seed=3)
 
 
 def requests(count: int, trials: int = 2) -> list[Request]:
-    return plan_requests(SIM, find_videos(SIM), 4, trials, View("pair"), load_prompt("tiny"))[:count]
+    return plan_requests(SIM, find_videos(SIM), AskConfig(prompt="tiny", fps=4, view=View("pair"), trials=trials))[
+        :count
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -18,12 +18,12 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import doctor, hf
 from tempoloc_nb.engines.doctor import _FORMS, examine, require_health
 from tempoloc_nb.engines.hf import HFBackend
-from tempoloc_nb.engines.make import way_of_asking
 from tempoloc_nb.engines.server import OpenAIBackend
 from tempoloc_nb.engines.test_pattern import write_pattern
+from tempoloc_nb.models.recognise import ask_config
 from tempoloc_nb.video.view import View
 
-WAY = way_of_asking("tempoloc-tiny").changed(fps=4, total_pixels=10**6)
+WAY = ask_config("tempoloc-tiny").changed(fps=4, total_pixels=10**6)
 MADE = {"qwen25": tiny_models.qwen25, "qwen3": tiny_models.qwen3}
 
 

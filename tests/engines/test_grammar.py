@@ -26,8 +26,8 @@ from tempoloc_nb.engines.decoding import Grammars, Guide
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.requests import asked_form, plan_requests
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.constraints import Constraint, answer_constraint, obeys
-from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.answers import answer_text, parse_answer, repair
 from tempoloc_nb.video.view import View
@@ -47,7 +47,7 @@ COMPACT: dict[str, Any] = {"separators": (",", ":")}
 
 def requests(*constraints: Constraint | None, trials: int = 1) -> list[Request]:
     """A request for each constraint, of different clips."""
-    planned = plan_requests(SIM, VIDEOS, 2, trials, View("pair"), load_prompt("tiny"))
+    planned = plan_requests(SIM, VIDEOS, AskConfig(prompt="tiny", fps=2, view=View("pair"), trials=trials))
     return [replace(planned[i % len(planned)], constraint=c) for i, c in enumerate(constraints)]
 
 
@@ -305,7 +305,7 @@ TRAINED = data_dir() / "models" / "tempoloc-tiny"
 def test_a_trained_model_says_what_it_would_have_said() -> None:
     """Greedy and with room for its transcript: an answer that is in the form anyway does not change."""
     backend = HFBackend(TRAINED, device="cpu")
-    free = plan_requests(SIM, VIDEOS, 8, 1, View("pair"), load_prompt("tiny"))[:2]
+    free = plan_requests(SIM, VIDEOS, AskConfig(prompt="tiny", fps=8, view=View("pair"), trials=1))[:2]
     asked = [replace(r, constraint=answer_constraint("regex", r.labels, 60.0, think=True)) for r in free]
     greedy = Sampling(temperature=0.0, max_new_tokens=400)
     same = 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from asking import run_backend
 from replay import check_company, record, replay
 from tiny_models import qwen3, qwen25
 from video_clips import write_audio, write_clip
@@ -27,7 +28,7 @@ from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.engines.qwen import mrope_positions, overlay_options, stock_positions
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.answers import parse_answer
@@ -45,7 +46,8 @@ FAMILIES = {"qwen2.5": qwen25, "qwen3": qwen3}
 
 
 def requests(count: int = 2, trials: int = 1, fps: float = 4, view: View | None = None) -> list[Request]:
-    return plan_requests(SIM, VIDEOS, fps, trials, view or View("pair"), load_prompt("tiny"))[:count]
+    ask = AskConfig(prompt="tiny", fps=fps, view=view or View("pair"), trials=trials)
+    return plan_requests(SIM, VIDEOS, ask)[:count]
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))

@@ -51,7 +51,7 @@ def test_every_engine_that_loads_a_model_takes_its_revision() -> None:
         ("hf", {"concurrency": 4}, "concurrency is an option of openai and ray, not of hf: leave it out"),
         ("vllm", {"batch": 4}, "batch is an option of hf, not of vllm"),
         ("hf", {"dtpye": "float32"}, r"unknown option of hf 'dtpye': did you mean dtype\?"),
-        ("hf", {"servers": ["http://x"]}, "servers and their folder are for the backend openai, not for hf"),
+        ("hf", {"servers": ["http://x"]}, "servers is an option of openai, not of hf"),
     ],
 )
 def test_what_an_engine_does_not_take_is_said_before_it_is_loaded(name: str, options: Any, said: str) -> None:

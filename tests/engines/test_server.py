@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from asking import run_backend
 from fake_server import RULES, FakeServer
 from video_clips import write_clip
 
@@ -32,7 +33,6 @@ from tempoloc_nb.engines.server import (
     read_reply,
     write_video,
 )
-from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.models.constraints import Constraint
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.sampling import Sampling

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import anyio
 import pytest
+from asking import run_backend
 from fake_server import RULES, FakeServer
 
 from tempoloc_nb.clips.manifest import load_benchmark
@@ -26,8 +27,8 @@ from tempoloc_nb.engines.http import _LARGEST as LARGEST
 from tempoloc_nb.engines.http import Client, Patience, UnreachableError, base_url, event_loop, get_json
 from tempoloc_nb.engines.protocol import reason, row_seed
 from tempoloc_nb.engines.server import CHAT, OpenAIBackend, list_served, read_reply
-from tempoloc_nb.inference.ledger import read_errors
-from tempoloc_nb.inference.run import RunSummary, run_backend
+from tempoloc_nb.inference.run import RunSummary
+from tempoloc_nb.inference.store import read_errors
 
 QUICK = Patience(timeout=30.0, retries=1, first=0.02, longest=0.1, absence=20.0)
 ONCE = replace(QUICK, retries=0)

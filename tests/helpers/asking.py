@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from tempoloc_nb.clips.manifest import load_benchmark
+from pathlib import Path
+from typing import Any
+
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Backend, Request, Response
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.inference.run import RunSummary, answer_clips
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
@@ -16,9 +20,18 @@ VIDEOS = find_videos(SIM)
 SHORT = Sampling(temperature=1.0, max_new_tokens=16)
 
 
-def requests(count: int = 2, trials: int = 1, fps: float = 4) -> list[Request]:
+def requests(
+    count: int = 2, trials: int = 1, fps: float = 4, view: View | None = None, clips: Benchmark = SIM
+) -> list[Request]:
     """The first clips' requests, one clip a family."""
-    return plan_requests(SIM, VIDEOS, fps, trials, View("pair"), load_prompt("tiny"))[:count]
+    ask = AskConfig(prompt="tiny", fps=fps, view=view or View("pair"), trials=trials)
+    return plan_requests(clips, find_videos(clips), ask)[:count]
+
+
+def run_backend(backend: Backend, clips: Benchmark, out: Path, **given: Any) -> RunSummary:
+    """What `answer_clips` does, with the fields of the question by name."""
+    rest = {k: given.pop(k) for k in ("video_root", "labels", "shard", "check", "progress") if k in given}
+    return answer_clips(clips, out, AskConfig().changed(**given), backend, **rest)
 
 
 def ask(backend: Backend, asked: list[Request], sampling: Sampling = SHORT) -> dict[str, list[Response]]:

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from asking import run_backend
+
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
-from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.models.sampling import Sampling
 
 SIM = load_benchmark("sim")

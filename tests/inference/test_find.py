@@ -17,8 +17,8 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
-from tempoloc_nb.formats.recordings import localize
-from tempoloc_nb.inference.find import Found, FoundEvent, video_files
+from tempoloc_nb.formats.recordings import localize, video_files
+from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import encode
 
@@ -43,7 +43,7 @@ class Says:
     def stream(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        for request in reversed(requests):  # engines answer in any order
+        for request in reversed(list(requests)):  # engines answer in any order
             self.asked.append(request)
             if not self.texts:
                 yield request, TempolocError(f"{request.clip}: too large")
@@ -109,7 +109,7 @@ def test_a_video_of_one_frame_is_refused(tmp_path: Path) -> None:
 def test_the_question_is_the_models_unless_given() -> None:
     engine = Says([answer(1.0, 3.0)])
     localize(VIDEO, EVENTS, engine=engine)
-    localize(VIDEO, EVENTS, engine=engine, fps=4, prompt="recipe", constrain="regex")
+    localize(VIDEO, EVENTS, engine=engine, fps=4, prompt="recipe", structured="regex")
     first, second = engine.asked
     assert (first.fps, first.prompt.name, first.view.stamps, first.trials) == (8, "tiny", "frame", (0, 1, 2, 3, 4))
     assert (second.fps, second.prompt.name) == (4, "recipe")

@@ -16,11 +16,14 @@ import pytest
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.locks import sole_writer
+from tempoloc_nb.engines.make import EngineConfig
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.inference import ledger
-from tempoloc_nb.inference.find import Found, find_each
-from tempoloc_nb.inference.kept import answers_path
+from tempoloc_nb.formats.recordings import clips_of, find_recordings
+from tempoloc_nb.inference import store
+from tempoloc_nb.inference.find import Found, find_boundaries
 from tempoloc_nb.inference.record import record_path
+from tempoloc_nb.inference.store import answers_path
+from tempoloc_nb.models.recognise import ask_config
 from tempoloc_nb.models.sampling import Sampling
 
 SIM = load_benchmark("sim")
@@ -59,9 +62,13 @@ def videos(tmp_path: Path) -> Path:
     return folder
 
 
-def find(videos: Path, engine: Counting, keep: Path | None, **options: Any) -> list[Found]:
-    found = find_each([videos], EVENTS, engine=engine, trials=options.pop("trials", 3), keep=keep, **options)
-    return sorted(found, key=lambda f: f.name)
+def find(
+    videos: Path, engine: Any, keep: Path | None, labels: tuple[str, ...] = EVENTS, **options: Any
+) -> list[Found]:
+    how = {k: options.pop(k) for k in ("say", "anew") if k in options}
+    ask = ask_config(options.pop("model", "tempoloc-tiny"), **{"trials": 3, **options})
+    clips = clips_of(find_recordings([videos]), labels)
+    return sorted(find_boundaries(clips, ask, engine, keep=keep, **how), key=lambda f: f.name)
 
 
 def test_what_was_answered_is_not_asked_again(videos: Path, tmp_path: Path) -> None:
@@ -94,15 +101,15 @@ def test_another_question_is_said_and_touches_nothing(videos: Path, tmp_path: Pa
     find(videos, Counting(), keep)
     before = keep.read_bytes()
     for changes, name in (({"seed": 1}, "sampling"), ({"fps": 4}, "fps"), ({"prompt": "recipe"}, "prompt")):
-        with pytest.raises(TempolocError, match=rf"k\.jsonl has answers .* another question \({name}\).*--force"):
+        with pytest.raises(TempolocError, match=rf"k\.jsonl was made with other settings \({name}\).*--force"):
             find(videos, engine, keep, **changes)
-    with pytest.raises(TempolocError, match=r"another question \(labels\)"):
-        list(find_each([videos], EVENTS[:1], engine=engine, trials=3, keep=keep))
+    with pytest.raises(TempolocError, match=r"other settings \(labels\)"):
+        find(videos, engine, keep, EVENTS[:1])
     assert (keep.read_bytes(), engine.asked) == (before, [])
     find(videos, engine, keep, seed=1, anew=True)
     assert (len(engine.asked), len(keep.read_text().splitlines())) == (3, 9)
     record_path(keep).unlink()
-    with pytest.raises(TempolocError, match="its record is lost"):
+    with pytest.raises(TempolocError, match=r"has rows, but not k\.run\.json"):
         find(videos, engine, keep, seed=1)
 
 
@@ -114,13 +121,13 @@ def test_a_changed_video_is_asked_again(videos: Path, tmp_path: Path) -> None:
     assert [clip for clip, _ in engine.asked] == ["own/b"]
 
 
-def test_copies_of_one_video_are_asked_about_once(videos: Path) -> None:
+def test_videos_of_one_name_are_called_after_their_folders(videos: Path) -> None:
     (videos / "again").mkdir()
     shutil.copy(VIDEO, videos / "again" / "a.mp4")
     engine = Counting()
     found = find(videos, engine, None)
     assert [f.name for f in found] == ["a.mp4", "a.mp4", "b.mp4", "c.mp4"]
-    assert [clip for clip, _ in engine.asked] == ["own/a", "own/b", "own/c"]
+    assert [clip for clip, _ in engine.asked] == ["own/videos/a", "own/again/a", "own/b", "own/c"]
     assert found[0].events == found[1].events
 
 
@@ -135,7 +142,7 @@ def test_a_full_disk_stops_at_once_and_the_same_call_goes_on(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(fd, data)
 
-    monkeypatch.setattr(ledger, "disk", replace(ledger.disk, write=write))
+    monkeypatch.setattr(store, "disk", replace(store.disk, write=write))
     with pytest.raises(TempolocError, match=r"cannot write .*k\.jsonl \(No space left.*run the same command again"):
         find(videos, engine, keep)
     assert len(engine.asked) == 2
@@ -160,7 +167,7 @@ def test_where_nothing_is_a_video_nothing_is_loaded_or_left(tmp_path: Path) -> N
         (tmp_path / name).write_bytes(b"no video")
     told: list[str] = []
     keep = tmp_path / "k.jsonl"
-    found = list(find_each([tmp_path], EVENTS, model="tempoloc-tiny", keep=keep, say=told.append))
+    found = find(tmp_path, EngineConfig(), keep, say=told.append)
     assert [bool(f.error) for f in found] == [True, True]
     assert told == []
     assert sorted(os.listdir(tmp_path)) == ["a.mp4", "b.mp4"]

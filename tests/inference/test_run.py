@@ -13,21 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import run_backend
 from fake_backend import Truthful
 
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, write_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core import provenance
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.shards import check_shard, read_shard, shard_of, shard_path
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference import requests
 from tempoloc_nb.inference import run as runner
-from tempoloc_nb.inference.ledger import errors_path, read_keys
-from tempoloc_nb.inference.merge import merge
 from tempoloc_nb.inference.pack import pack_predictions, read_rows
 from tempoloc_nb.inference.record import read_record, record_path, write_record
-from tempoloc_nb.inference.requests import Unanswered, plan_requests, request_id, view_name
-from tempoloc_nb.inference.run import check_shard, read_shard, run_backend, shard_of, shard_path
+from tempoloc_nb.inference.requests import complete_request, plan_requests, request_id, view_name
+from tempoloc_nb.inference.run import Asking
+from tempoloc_nb.inference.store import PredictionStore, errors_path
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.constraints import answer_constraint
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.sampling import Sampling
@@ -104,6 +106,7 @@ def test_a_file_of_another_run_is_refused(tmp_path: Path) -> None:
         run_backend(Truthful(revision="2"), FEW, out, fps=8)
     other = tmp_path / "other.jsonl"
     other.write_text('{"clip": "x"}\n')
+    write_record(other, read_record(out))
     with pytest.raises(TempolocError, match=r"other\.jsonl:1 is not a prediction"):
         run_backend(Truthful(), FEW, other, fps=8)
     with pytest.raises(TempolocError, match="trials must be 1"):
@@ -150,7 +153,7 @@ def test_rows_say_that_json_was_asked_for(tmp_path: Path) -> None:
         ("tiny", None, None), ("recipe-json", None, "json"), ("tiny", "json", "json"), ("card-json", "regex", None),
     ):  # fmt: skip
         out = tmp_path / f"{prompt}-{constraint}.jsonl"
-        run_backend(Truthful(), FEW, out, fps=8, prompt=prompt, constraint=constraint)  # type: ignore[arg-type]
+        run_backend(Truthful(), FEW, out, fps=8, prompt=prompt, structured=constraint)  # type: ignore[arg-type]
         assert {row.get("form") for row in rows(out)} == {form}
         packed = pack_predictions(out, tmp_path / "packed")
         assert {row.get("form") for row in read_rows(packed)} == {form}
@@ -256,52 +259,38 @@ def test_impossible_sampling_is_refused(bad: dict[str, Any]) -> None:
 
 def planned(count: int, trials: int = 2) -> list[Request]:
     few = replace(SIM, clips=SIM.with_videos()[:count])
-    return plan_requests(few, find_videos(few), 8, trials, View(), load_prompt("tiny"))
+    return plan_requests(few, find_videos(few), AskConfig(prompt="tiny", fps=8, view=View(), trials=trials))
 
 
-def no_keys(tmp_path: Path) -> Any:
-    return read_keys(tmp_path / "absent.jsonl")[0]
+def asking(tmp_path: Path, trials: int = 2) -> Asking:
+    return Asking(Truthful(), AskConfig(prompt="tiny", trials=trials), PredictionStore(tmp_path / "p.jsonl"))
 
 
-def named(request: Request) -> Request:
-    return replace(request, id=hashlib.sha256(request.clip.encode()).hexdigest()[:16])
-
-
-def test_requests_are_completed_when_they_are_taken(tmp_path: Path) -> None:
+def test_requests_are_completed_when_they_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     completed: list[str] = []
 
-    def complete(request: Request) -> Request:
+    def complete(request: Request, *rest: Any) -> Request:
         completed.append(request.clip)
-        return named(request)
+        return complete_request(request, *rest)
 
+    monkeypatch.setattr("tempoloc_nb.inference.run.complete_request", complete)
     plan = planned(4)
-    left = Unanswered(plan, complete, no_keys(tmp_path))
-    both = iter(left)
+    left = asking(tmp_path).pending(plan)
     assert not completed
-    first = next(both)
+    assert next(left).clip == plan[0].clip
     assert completed == [plan[0].clip]
-    assert next(iter(left)) is first  # from the beginning again, and nothing twice
-    assert next(both).clip == plan[1].clip
-    assert completed == [r.clip for r in plan[:2]]
-    assert left[::2] == [first, left[2]]
-    assert (len(left), left[-1].clip) == (4, plan[-1].clip)
-    assert list(left) == left[:]
+    assert [r.clip for r in left] == [r.clip for r in plan[1:]]
     assert completed == [r.clip for r in plan]
-    assert set(left.open) == {r.id for r in left}
-    left.answered(first)
-    with pytest.raises(TempolocError, match=f"answered {first.clip} twice"):
-        left.answered(first)
 
 
 def test_what_is_there_is_passed_over(tmp_path: Path) -> None:
-    plan = [named(r) for r in planned(3, trials=3)]
+    ask = AskConfig(prompt="tiny", trials=3)
+    plan = [complete_request(r, ask, Truthful().settings()) for r in planned(3, trials=3)]
     have = [(plan[0].id, 0), (plan[0].id, 2), *((plan[1].id, t) for t in range(5))]
-    path = tmp_path / "p.jsonl"
-    path.write_text("".join(json.dumps({"request_id": i, "trial": t}) + "\n" for i, t in have))
-    left = Unanswered(plan, named, read_keys(path)[0])
-    assert [(r.clip, r.trials) for r in left] == [(plan[0].clip, (1,)), (plan[2].clip, (0, 1, 2))]
-    assert left.kept == 5
-    assert not left.failed
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps({"request_id": i, "trial": t}) + "\n" for i, t in have))
+    run = asking(tmp_path, trials=3)
+    assert [(r.clip, r.trials) for r in run.pending(plan)] == [(plan[0].clip, (1,)), (plan[2].clip, (0, 1, 2))]
+    assert (run.kept, run.failed) == (5, [])
 
 
 def test_a_run_reads_each_video_once_and_only_when_it_is_asked_about(
@@ -388,8 +377,7 @@ def test_half_characters_and_control_characters_in_answers_are_read_again(tmp_pa
     for path in (out, errors_path(out)):
         assert not re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", path.read_text(encoding="utf-8"))
     assert all(r["text"].endswith("\x1b[2J\x07 \x9b2J \u202e \u2028 😀 � �") for r in rows(out))
-    merge([out], tmp_path / "m.jsonl")
-    for path in (out, tmp_path / "m.jsonl", pack_predictions(out, tmp_path / "packed")):
+    for path in (out, pack_predictions(out, tmp_path / "packed")):
         assert evaluate([path], FEW, resamples=50).runs[0].scores["recall"].value == 1.0
 
 
@@ -472,13 +460,13 @@ def test_progress_counts_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_each_clip_has_a_constraint_of_its_own(tmp_path: Path) -> None:
     out, backend = tmp_path / "p.jsonl", Truthful()
-    run_backend(backend, FEW, out, fps=8, constraint="regex", think=True)
+    run_backend(backend, FEW, out, fps=8, structured="regex", think=True)
     for request in backend.asked:
         duration = probe(request.video).duration
         assert request.constraint == answer_constraint("regex", request.labels, duration, think=True)
     assert read_record(out)["settings"]["constraint"] == {"kind": "regex", "think": True}
-    assert run_backend(Truthful(), FEW, out, fps=8, constraint="regex", think=True).kept == 4
-    for other in ({}, {"constraint": "json"}, {"constraint": "regex"}):
+    assert run_backend(Truthful(), FEW, out, fps=8, structured="regex", think=True).kept == 4
+    for other in ({}, {"structured": "json"}, {"structured": "regex", "think": False}):
         with pytest.raises(TempolocError, match=r"other settings \(constraint\)"):
             run_backend(Truthful(), FEW, out, fps=8, **other)  # type: ignore[arg-type]
     free = tmp_path / "free.jsonl"
@@ -487,8 +475,8 @@ def test_each_clip_has_a_constraint_of_its_own(tmp_path: Path) -> None:
 
 
 def test_an_impossible_constraint_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
-    with pytest.raises(TempolocError, match="unknown constraint"):
-        run_backend(Truthful(), FEW, tmp_path / "p.jsonl", fps=8, constraint="grammar")  # type: ignore[arg-type]
+    with pytest.raises(TempolocError, match="unknown structured output"):
+        run_backend(Truthful(), FEW, tmp_path / "p.jsonl", fps=8, structured="grammar")  # type: ignore[arg-type]
     assert not (tmp_path / "p.jsonl").exists()
 
 

@@ -24,7 +24,7 @@ from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.engines.server import ALL_FRAMES
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.prompts import load_prompt
-from tempoloc_nb.models.recognise import find_model, get_model, recognise
+from tempoloc_nb.models.recognise import ask_config, find_model, get_model, recognise
 from tempoloc_nb.models.registry import ModelInfo, load_registry, model_rows, preset_rows
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.models.serve import serve_arguments, serve_line
@@ -94,13 +94,13 @@ def test_presets_can_be_asked(info: ModelInfo) -> None:
     for preset in (info.recipe, info.card):
         question = load_prompt(preset.prompt).question(LABELS)
         assert "Event 2: releasing the red cube." in question
-        assert preset.view == View(preset.stamps)
+        assert preset.view == View(preset.view.stamps)
         assert preset.fps > 0
-    assert info.preset("recipe") is info.recipe
-    assert info.preset("card") is info.card
+    assert ask_config(info.name, "recipe") == replace(info.recipe, model=info.name)
+    assert ask_config(info.name, "card") == ask_config(info.name) == replace(info.card, model=info.name)
     with pytest.raises(TempolocError, match="unknown preset 'best': choose one of card, recipe"):
-        info.preset("best")
-    assert info.card.stamps == info.stamps
+        ask_config(info.name, "best")
+    assert info.card.view.stamps == info.stamps
     system = load_prompt(info.card.prompt).system
     assert ("bottom of each frame" in system or "bottom of the video" in system) == (info.stamps != "none")
 
@@ -108,13 +108,14 @@ def test_presets_can_be_asked(info: ModelInfo) -> None:
 @EACH
 def test_the_recipe_asks_all_alike(info: ModelInfo) -> None:
     asked = info.recipe
-    assert (asked.fps, asked.total_pixels, asked.prompt, asked.stamps) == (8, RECIPE_TOTAL_PIXELS, "recipe", "frame")
+    shown = (asked.fps, asked.total_pixels, asked.prompt, asked.view.stamps)
+    assert shown == (8, RECIPE_TOTAL_PIXELS, "recipe", "frame")
     assert asked.sampling == Sampling(0.6, 0.95, 1.15, 4096)
 
 
 def test_the_card_of_cosmos_reason1() -> None:
     info = get_model("Cosmos-Reason1-7B")
-    assert (info.card.fps, info.card.sampling, info.card.dtype) == (4, Sampling(0.6, 0.95, 1.05, 4096), "bfloat16")
+    assert (info.card.fps, info.card.sampling) == (4, Sampling(0.6, 0.95, 1.05, 4096))
     suffix = "<think>\nyour reasoning\n</think>\n\n<answer>\nyour answer\n</answer>."
     system = load_prompt(info.card.prompt).system
     assert system.endswith(f"Answer the question in the following format: {suffix}")
@@ -122,7 +123,7 @@ def test_the_card_of_cosmos_reason1() -> None:
 
 def test_our_own_models_are_asked_as_the_experiments_are() -> None:
     for name, experiment in (("tempoloc-tiny", "sft"), ("tempoloc-tiny-base", "base")):
-        card, declared = get_model(name).card, load_experiments()[experiment]
+        card, declared = get_model(name).card, load_experiments()[experiment].ask
         assert declared.model == name
         assert (card.fps, card.view, card.prompt, card.sampling) == (
             declared.fps, declared.view, declared.prompt, declared.sampling,
@@ -168,12 +169,13 @@ def edited(tmp_path: Path, old: str, new: str) -> Path:
     [
         ("[serve]", "[server]", r"models\.toml has the unknown key 'server'; did you mean 'serve'\?"),
         ("[presets.recipe]", "[presets]\nrecipe = 1\n[presets.more]", r"\[presets\.recipe\]: 1 is not a table"),
-        ("fps = 8", "fps = 8\nframes = 8", r"\[presets\.recipe\] has the unknown key 'frames'; known keys: fps,"),
+        ("fps = 8", "fps = 8\nframes = 8", r"\[presets\.recipe\] has the unknown key 'frames'; known keys: model,"),
         ("fps = 8\n", "", r"\[presets\.recipe\] lacks 'fps'"),
         ("fps = 8", 'fps = "8"', r"\[presets\.recipe\]: fps = \"8\" is not a number"),
-        ("temperature = 0.6", "temperature = -1", r"\[presets\.recipe\]: sampling needs temperature ≥ 0"),
-        ('stamps = "frame"', 'stamps = "each"', r"\[presets\.recipe\]: stamps = \"each\" is none of 'none',"),
-        ('stamps = "frame"', 'stamps = ["frame"]', r"\[presets\.recipe\]: stamps = \[\"frame\"\] is none of 'none',"),
+        ("temperature = 0.6", "temperature = -1", r"\[presets\.recipe\], sampling: temperature = -1: should"),
+        ('stamps = "frame"', 'stamps = "each"', r"\[presets\.recipe\], view: stamps = \"each\" is none of 'none',"),
+        ('stamps = "frame"', 'stamps = ["frame"]',
+         r"\[presets\.recipe\], view: stamps = \[\"frame\"\] is none of 'none',"),
         ("patch = 14", "patch = 0", r"\[families\.qwen2_5_vl\]: patch = 0: should be greater than 0"),
         ("patch = 14", "patch = true", r"\[families\.qwen2_5_vl\]: patch = true is not a whole number"),
         ('boundary_is = "start"', 'boundary_is = "middle"', "boundary_is = \"middle\" is none of 'start' or 'end'"),
@@ -205,7 +207,7 @@ def test_a_saved_model_is_recognised(make: Callable[[], Path], family: str, patc
     model, _, _ = load_model(make(), "cpu", "float32")
     assert found.context == model.config.text_config.max_position_embeddings == 4096
     assert found.parameters == found.active == sum(p.numel() for p in model.parameters())
-    assert found.card.name == REGISTRY.families[family].card
+    assert found.card_name == REGISTRY.families[family].card
     assert (found.hub, found.revision, found.path) == (None, None, str(make()))
 
 
@@ -224,7 +226,7 @@ def test_a_family_has_the_defaults_of_transformers(family: Any, tmp_path: Path) 
     assert (vision.patch_size, vision.spatial_merge_size) == (family.patch, family.merge)
     found = recognise(write_config(tmp_path / "bare", model_type=family.name))
     assert (found.patch, found.merge, found.context) == (family.patch, family.merge, family.context)
-    assert (found.stamps, found.boundary_is, found.card.name) == (family.stamps, family.boundary_is, family.card)
+    assert (found.stamps, found.boundary_is, found.card_name) == (family.stamps, family.boundary_is, family.card)
     assert (found.parameters, found.active, found.licence, found.serve) == (None, None, None, ())
 
 
@@ -277,7 +279,7 @@ def test_other_names_are_no_base(config: dict[str, Any], card: str | None, tmp_p
     folder = write_config(tmp_path / "mine", model_type="qwen3_vl", **config)
     if card is not None:
         (folder / "README.md").write_text(card, encoding="utf-8")
-    assert recognise(folder).card.name == "qwen3-vl"
+    assert recognise(folder).card_name == "qwen3-vl"
     assert recognise(folder).note is None
 
 
@@ -353,7 +355,7 @@ def test_a_data_folder_of_ones_own(project: Path) -> None:
     assert tiny is not None
     assert tiny.path == str(project / "data" / "models" / "tempoloc-tiny")
     write_config(project / "data" / "models" / "tempoloc-tiny", model_type="qwen2_5_vl")
-    assert get_model("tempoloc-tiny").card.name == "tiny"
+    assert get_model("tempoloc-tiny").card_name == "tiny"
     assert get_model("tempoloc-tiny").note is None
     assert settings_module.data_dir() == project / "data"
 

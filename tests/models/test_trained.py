@@ -10,11 +10,11 @@ import pytest
 from tiny_models import qwen25
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.models.ask import AskConfig, read_trained, write_trained
 from tempoloc_nb.models.recognise import recognise
-from tempoloc_nb.models.trained import TrainedWay, read_way, write_way
 from tempoloc_nb.study.experiments import for_model, load_experiments
 
-WAY = TrainedWay(4, "recipe", "pair", "end")
+WAY = AskConfig(prompt="recipe", fps=4).changed(stamps="pair")
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def folder(tmp_path: Path) -> Path:
 def test_a_trained_folder_is_asked_as_in_training(folder: Path) -> None:
     before = recognise(folder)
     assert (before.card.prompt, before.stamps, before.boundary_is) == ("tiny", "frame", "start")
-    write_way(folder, WAY)
+    write_trained(folder, WAY, "end")
     info = recognise(folder)
-    assert (info.card.fps, info.card.prompt, info.card.stamps, info.boundary_is) == (4, "recipe", "pair", "end")
+    assert (info.card.fps, info.card.prompt, info.card.view.stamps, info.boundary_is) == (4, "recipe", "pair", "end")
     assert info.base == "tempoloc-tiny"
     assert info.card.sampling == before.card.sampling
 
@@ -37,13 +37,13 @@ def test_a_trained_folder_is_asked_as_in_training(folder: Path) -> None:
 def test_studies_ask_it_so_too(folder: Path) -> None:
     declared = load_experiments()["sft"]
     plain = for_model(declared, str(folder))
-    assert (plain.prompt, plain.view.stamps) == (declared.prompt, declared.view.stamps)
-    write_way(folder, WAY)
+    assert (plain.ask.prompt, plain.ask.view.stamps) == (declared.ask.prompt, declared.ask.view.stamps)
+    write_trained(folder, WAY, "end")
     asked = for_model(declared, str(folder))
-    assert (asked.prompt, asked.view.stamps, asked.fps) == ("recipe", "pair", declared.fps)
-    assert asked.sampling == declared.sampling
+    assert (asked.ask.prompt, asked.ask.view.stamps, asked.ask.fps) == ("recipe", "pair", declared.ask.fps)
+    assert asked.ask.sampling == declared.ask.sampling
     unstamped = for_model(load_experiments()["sft-none"], str(folder))
-    assert unstamped.view == load_experiments()["sft-none"].view  # what an ablation shows is its own
+    assert unstamped.ask.view == load_experiments()["sft-none"].ask.view  # what an ablation shows is its own
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_studies_ask_it_so_too(folder: Path) -> None:
     ],
 )
 def test_a_file_that_says_something_else_is_refused(folder: Path, change: dict[str, object], said: str) -> None:
-    write_way(folder, WAY)
+    write_trained(folder, WAY, "end")
     path = folder / "tempoloc.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(TempolocError, match=r"tempoloc\.json") as error:
-        read_way(folder)
+        read_trained(folder)
     assert said in str(error.value)

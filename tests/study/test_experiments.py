@@ -80,14 +80,14 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
         "val-one-arm-frame", "val-one-arm", "val-one-arm-swapped", "val-base",
     }  # fmt: skip
     sft = ALL["sft"]
-    assert (sft.fps, sft.prompt, sft.trials, sft.view) == (8, "tiny", 10, View("frame"))
-    assert sft.sampling == Sampling(0.6, 0.95, 1.0, 400, 0)
+    assert (sft.ask.fps, sft.ask.prompt, sft.ask.trials, sft.ask.view) == (8, "tiny", 10, View("frame"))
+    assert sft.ask.sampling == Sampling(0.6, 0.95, 1.0, 400, 0)
     base: dict[str, Any] = {"model": "tempoloc-tiny-base", "view": View("pair")}
     one_arm: dict[str, Any] = {"model": "runs/one-arm/model", "view": View("pair")}
     changed: dict[str, dict[str, Any]] = {
         "base": base, "base-4fps": {**base, "fps": 4.0}, "base-12fps": {**base, "fps": 12.0},
         "base-constrained": {
-            **base, "constraint": "regex", "sampling": Sampling(0.0, 0.95, 1.0, 400, 0), "trials": 1,
+            **base, "structured": "regex", "think": False, "sampling": Sampling(0.0, 0.95, 1.0, 400, 0), "trials": 1,
             "clips_per_task": 10,
         },
         "sft-4fps": {"fps": 4.0, "trials": 3}, "sft-12fps": {"fps": 12.0, "trials": 3},
@@ -104,7 +104,7 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
         "seed0": {}, "seed1": {"model": "runs/sft-seed1/model"}, "seed2": {"model": "runs/sft-seed2/model"},
         **{f"step{n:05d}": {"model": f"runs/sft/steps/{n:05d}"} for n in CHECKPOINTS},
         "4fps": {"fps": 4.0}, "12fps": {"fps": 12.0}, "recipe-prompt": {"prompt": "recipe"},
-        "greedy": {"sampling": replace(sft.sampling, temperature=0.0), "trials": 1}, "pair": {"view": View("pair")},
+        "greedy": {"sampling": replace(sft.ask.sampling, temperature=0.0), "trials": 1}, "pair": {"view": View("pair")},
         "swapped": {"swapped": True}, "one-arm": one_arm, "one-arm-swapped": {**one_arm, "swapped": True},
         "one-arm-frame": {**one_arm, "view": View("frame")},
         "base": {**base, "model": "runs/base/model"},
@@ -112,8 +112,9 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
         changed[f"val-{name}"] = {**here, **values}
     assert set(changed) == set(ALL)
     for name, values in changed.items():
-        wanted: Any = {"name": name, "title": ALL[name].title, **values}
-        assert ALL[name] == replace(sft, **wanted)
+        own: Any = {k: v for k, v in values.items() if k in ("benchmark", "swapped", "clips_per_task")}
+        ask: Any = {k: v for k, v in values.items() if k not in own}
+        assert ALL[name] == replace(sft, name=name, title=ALL[name].title, ask=replace(sft.ask, **ask), **own)
     assert len({(e.benchmark, e.title) for e in ALL.values()}) == len(ALL)
     for e in ALL.values():
         assert load_benchmark(e.benchmark).name == e.benchmark
@@ -124,16 +125,16 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
     [
         ("a = ", "is not valid TOML"),
         ("[extra]", r"unknown table \[extra\]; known: defaults, experiments"),
-        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\nfsp = 8", r"\[experiments\.x\] has the unknown key 'fsp'; did"),
-        ("[defaults]\nfps = '8'", r'\[defaults\]: fps = "8" is not a number'),
-        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\ntrials = true", "trials = true is not a whole number"),
-        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\ntrials = 1.5", "trials = 1.5 is not a whole number"),
-        ("[experiments.x]\nmodel = 'm'", r"\[experiments\.x\] lacks 'title'"),
-        ("[experiments.x]\ntitle = 't'", "lacks 'model'"),
+        ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.fsp = 8", "ask has the unknown key 'fsp'"),
+        ("[defaults]\nask.fps = '8'", r'\[defaults\], ask: fps = "8" is not a number'),
+        ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.trials = true", "trials = true is not a whole number"),
+        ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.trials = 1.5", "trials = 1.5 is not a whole number"),
+        ("[experiments.x]\nask.model = 'm'", r"\[experiments\.x\] lacks 'title'"),
+        ("[experiments.x]\ntitle = 't'", "lacks 'ask.model'"),
         ("[experiments]\nx = 3", r"\[experiments\.x\]: 3 is not a table"),
-        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\nstamps = 'all'", r"\[experiments\.x\]: unknown stamps 'all'"),
-        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\nfps = 0", "fps must be above 0"),
-        ("[experiments.x]\nmodel = 'm'\ntitle = 't'\ntrials = 0", "trials 1 or more"),
+        ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.view.stamps = 'all'", "ask.view: stamps"),
+        ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.fps = 0", "fps = 0: should be greater than 0"),
+        ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.trials = 0", "trials = 0: should be greater"),
     ],
 )
 def test_bad_definitions_are_named(tmp_path: Path, text: str, message: str) -> None:
@@ -164,10 +165,10 @@ def test_experiments_are_found_once_and_in_order() -> None:
 def test_another_model_is_asked_as_the_recipe_asks() -> None:
     other = for_model(ALL["sft-4fps"], "nvidia/Cosmos-Reason1-7B")
     assert (other.model, other.title) == ("nvidia/Cosmos-Reason1-7B", "Cosmos-Reason1-7B, 4 fps")
-    assert (other.fps, other.prompt, other.view) == (4, "recipe", View("frame"))
-    assert other.sampling == Sampling(0.6, 0.95, 1.05, 4096)
-    assert for_model(ALL["sft-none"], "x/y").view == View("empty")
-    assert for_model(ALL["sft-blank"], "x/y").view == View("frame", content="blank")
+    assert (other.ask.fps, other.ask.prompt, other.ask.view) == (4, "recipe", View("frame"))
+    assert other.ask.sampling == Sampling(0.6, 0.95, 1.05, 4096)
+    assert for_model(ALL["sft-none"], "x/y").ask.view == View("empty")
+    assert for_model(ALL["sft-blank"], "x/y").ask.view == View("frame", content="blank")
     assert for_model(ALL["sft"], "out/seven/model").title == "seven"
 
 
@@ -175,22 +176,25 @@ def test_our_own_models_are_asked_as_defined() -> None:
     for same in (None, "", "tempoloc-tiny"):
         assert for_model(ALL["sft-swapped"], same) is ALL["sft-swapped"]
     base = for_model(ALL["sft-4fps"], "tempoloc-tiny-base")
-    wanted = replace(ALL["sft-4fps"], model="tempoloc-tiny-base", title="tempoloc-tiny-base, 4 fps", view=View("pair"))
+    wanted = replace(
+        ALL["sft-4fps"], title="tempoloc-tiny-base, 4 fps",
+        ask=ALL["sft-4fps"].ask.changed(model="tempoloc-tiny-base", stamps="pair"),
+    )  # fmt: skip
     assert base == wanted
-    assert for_model(ALL["sft"], fps=4) == replace(ALL["sft"], fps=4.0)
+    assert for_model(ALL["sft"], fps=4) == replace(ALL["sft"], ask=ALL["sft"].ask.changed(fps=4.0))
 
 
 def test_another_model_is_asked_with_other_stamps_only_where_the_experiment_is_about_them() -> None:
     """Those of the file's default, and of the experiment's own model, give way to the asked model's."""
     for model, usual in (("nvidia/Cosmos-Reason1-7B", "frame"), ("tempoloc-tiny-base", "pair")):
-        asked = {name: for_model(ALL[name], model).view for name in ("sft", "sft-blank", "sft-pair", "sft-none")}
+        asked = {name: for_model(ALL[name], model).ask.view for name in ("sft", "sft-blank", "sft-pair", "sft-none")}
         assert asked == {
             "sft": View(usual), "sft-blank": View(usual, content="blank"), "sft-pair": View("pair"),
             "sft-none": View("empty"),
         }  # fmt: skip
-    assert for_model(ALL["base"], "tempoloc-tiny").view == View("frame")
-    assert for_model(ALL["base"], "x/y").view == View("frame")
-    assert for_model(ALL["one-arm"], "runs/sft-seed1/model").view == View("pair")  # it says so itself
+    assert for_model(ALL["base"], "tempoloc-tiny").ask.view == View("frame")
+    assert for_model(ALL["base"], "x/y").ask.view == View("frame")
+    assert for_model(ALL["one-arm"], "runs/sft-seed1/model").ask.view == View("pair")  # it says so itself
 
 
 def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -384,7 +388,7 @@ def test_a_quick_study_asks_about_a_few_clips_and_shares_the_answers(tmp_path: P
     others = [
         predictions(e, b, tmp_path, profile="quick", backend=Truthful(model=m))
         for e, b, m in [
-            (replace(ALL["sft"], fps=4.0), SIM, "truthful"), (ALL["sft"], replace(SIM, name="mine"), "truthful"),
+            (for_model(ALL["sft"], fps=4), SIM, "truthful"), (ALL["sft"], replace(SIM, name="mine"), "truthful"),
             (ALL["sft"], SIM, "other"), (for_model(ALL["sft"], "x/y"), SIM, "truthful"),
         ]
     ]  # fmt: skip
@@ -399,7 +403,7 @@ def test_what_two_experiments_ask_alike_is_asked_once(tmp_path: Path) -> None:
     assert not unused.asked
     assert read_record(path)["experiment"]["name"] == "base"
     # more or fewer trials are another file, and a file of its own comes first
-    few = predictions(replace(sft, trials=1), SIM, tmp_path, profile="quick", backend=Truthful())
+    few = predictions(replace(sft, ask=replace(sft.ask, trials=1)), SIM, tmp_path, profile="quick", backend=Truthful())
     assert few.name == path.name.replace("base", "sft")
     assert {row["trial"] for row in rows(few)} == {0}
     predictions(sft, SIM, tmp_path, profile="quick", backend=Truthful())
@@ -448,7 +452,7 @@ def test_other_models_and_benchmarks_are_never_read_from_what_is_shipped(data: P
     ship(data, "sft", tmp_path)
     assert committed(ALL["sft"], FEW) is not None
     assert committed(for_model(ALL["sft"], "x/y"), FEW) is None
-    assert committed(replace(ALL["sft"], fps=4.0), FEW) is None
+    assert committed(for_model(ALL["sft"], fps=4), FEW) is None
     assert committed(ALL["sft"], replace(FEW, name="mine")) is None
     assert committed(ALL["base"], FEW) is None
     few = replace(OWN, clips=OWN.with_videos())
@@ -494,7 +498,7 @@ def test_shipped_predictions_are_whole(name: str) -> None:
         path = committed(asked, benchmark)
         assert path is not None
         (run,) = evaluate(path, benchmark, resamples=1).runs
-        assert run.fps == asked.fps
+        assert run.fps == asked.ask.fps
         wanted = replace(benchmark, clips=benchmark.head(asked.clips_per_task).clips)
         assert {t.task: len(t.demos) for t in run.tasks} == {k: len(wanted.of_task(k)) for k in wanted.tasks}
         assert sum(p.stat().st_size for p in folder.iterdir()) < 2 * 2**20
@@ -555,7 +559,7 @@ def test_the_base_models_own_clips_are_here_for_a_quick_run() -> None:
 
 
 def test_shifts_are_of_what_was_written(tmp_path: Path) -> None:
-    late = replace(ALL["sft"], view=View("frame", shift=5.0))
+    late = replace(ALL["sft"], ask=ALL["sft"].ask.changed(shift=5.0))
     for name, e in {"a": ALL["sft"], "b": late}.items():
         run_experiment(e, FEW, tmp_path / f"{name}.jsonl", trials=2, backend=Truthful())
     usable = evaluate(tmp_path / "b.jsonl", FEW, resamples=10).runs[0].scores["usable"].value

@@ -277,8 +277,9 @@ def choice_table(runs: Mapping[str, RunResult], resamples: int) -> pd.DataFrame:
     shipped = next((run for name, run in runs.items() if is_shipped(declared[name])), None)
     for name, run in runs.items():
         e, error, form = declared[name], run.scores["mre_pct"], run.scores["compliance"].value
-        line = {"row": e.title, "fps": e.fps, "prompt": e.prompt, "temperature": e.sampling.temperature}
-        line |= {"stamps": e.view.stamps, **spread(error, "mre_pct"), "difference": None, "p": None}
+        line = {"row": e.title, "fps": e.ask.fps, "prompt": e.ask.prompt}
+        line |= {"temperature": e.ask.sampling.temperature}
+        line |= {"stamps": e.ask.view.stamps, **spread(error, "mre_pct"), "difference": None, "p": None}
         if shipped is not None and run is not shipped:
             both = paired(run, shipped, "mre_pct", resamples)[-1]
             line |= spread(both.difference, "difference", "difference_low", "difference_high") | {"p": both.p}

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 import torch
-from asking import SHORT, ask, requests
+from asking import SHORT, ask, requests, run_backend
 from safetensors.torch import load_file, save_file
 from wide_models import qwen3, qwen25
 
@@ -30,7 +30,6 @@ from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.engines.ray_cluster import RayBackend
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
-from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.models.constraints import Constraint
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View

@@ -23,8 +23,8 @@ from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines import hf
 from tempoloc_nb.engines.doctor import examine
 from tempoloc_nb.engines.hf import HFBackend
-from tempoloc_nb.engines.make import way_of_asking
 from tempoloc_nb.engines.qwen import TESTED, check_version, show
+from tempoloc_nb.models.recognise import ask_config
 
 VERSION: str = import_transformers().__version__
 NUMBERS = tuple(map(int, VERSION.split(".")[:2]))
@@ -134,7 +134,7 @@ def test_frames_become_the_tokens_that_our_rule_says(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_doctor_finds_nothing_but_what_is_planted(made: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    way, backend = way_of_asking("tempoloc-tiny").changed(fps=4), backend_of(made / family)
+    way, backend = ask_config("tempoloc-tiny").changed(fps=4), backend_of(made / family)
     assert examine(backend, made / family, way).faults == ()
     sick = ill.plant(ill.without_metadata, hf, backend, monkeypatch)
     assert examine(sick, made / family, way).faults == ("seconds a pair",)
@@ -142,7 +142,7 @@ def test_the_doctor_finds_nothing_but_what_is_planted(made: Path, family: str, m
 
 def test_the_doctor_knows_the_releases_own_positions(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """5.18 repaired the seconds; from 5.3 on the text begins by a frame's side, which rounded seconds hide."""
-    backend, way = backend_of(made / "qwen25"), way_of_asking("tempoloc-tiny").changed(fps=4)
+    backend, way = backend_of(made / "qwen25"), ask_config("tempoloc-tiny").changed(fps=4)
     (note,) = (f for f in examine(backend, made / "qwen25", way).findings if f.severity == "note")
     assert note.check == "plain transformers"
     monkeypatch.setattr(backend, "stock", True)

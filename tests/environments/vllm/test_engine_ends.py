@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from asking import run_backend
 from vllm_processes import engines
 from wide_models import qwen25 as folder
 
@@ -18,8 +19,7 @@ from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.vllm_offline import VLLMBackend, import_vllm
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
@@ -27,7 +27,7 @@ from tempoloc_nb.video.view import View
 def test_a_killed_engine(tmp_path: Path) -> None:
     sim = load_benchmark("sim").head(1)
     videos = find_videos(sim)
-    four = plan_requests(sim, videos, 4, 4, View("pair"), load_prompt("tiny"))[:4]
+    four = plan_requests(sim, videos, AskConfig(prompt="tiny", fps=4, view=View("pair"), trials=4))[:4]
     asked = [replace(r, clip=f"{r.clip}-{i}") for i in range(20) for r in four]
     before = engines(os.getpid())
     backend = VLLMBackend(folder())

@@ -12,7 +12,7 @@ from typing import Any
 
 import ill_engines as ill
 import pytest
-from asking import SHORT, SIM, VIDEOS, ask, check_nearly_all, requests, texts
+from asking import SHORT, SIM, VIDEOS, ask, check_nearly_all, requests, run_backend, texts
 from sizes_7b import SIZES, clip_request
 from video_clips import write_clip
 from wide_models import qwen3 as qwen3_folder
@@ -22,12 +22,11 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import vllm_offline
 from tempoloc_nb.engines.doctor import examine
 from tempoloc_nb.engines.hf import HFBackend, encode_request
-from tempoloc_nb.engines.make import way_of_asking
 from tempoloc_nb.engines.protocol import Request, row_seed
 from tempoloc_nb.engines.qwen import Shown, show
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
-from tempoloc_nb.inference.run import run_backend
 from tempoloc_nb.models.constraints import Constraint, answer_constraint
+from tempoloc_nb.models.recognise import ask_config
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
@@ -238,7 +237,7 @@ def test_resume_asks_for_what_is_missing(qwen25: VLLMBackend, tmp_path: Path) ->
     assert record["settings"]["backend_settings"]["engine"] == "vllm"
 
 
-WAY = way_of_asking("tempoloc-tiny").changed(fps=4)
+WAY = ask_config("tempoloc-tiny").changed(fps=4)
 
 
 def test_the_doctor_sees_what_the_engine_is_sent(backend: VLLMBackend, family: str) -> None:

@@ -14,7 +14,7 @@ from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Backend, Request, Response
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.answers import parse_answer
 from tempoloc_nb.video.view import View
@@ -34,7 +34,7 @@ def ask(backend: Backend, asked: list[Request]) -> dict[str, Response]:
 def test_sixty_clips(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.set_num_threads(1)
     sim = load_benchmark("sim")
-    asked = plan_requests(sim, find_videos(sim), FPS, 1, View("pair"), load_prompt("tiny"))
+    asked = plan_requests(sim, find_videos(sim), AskConfig(prompt="tiny", fps=FPS, view=View("pair"), trials=1))
     assert len(asked) == 40
     theirs = ask(HFBackend(trained, device="cpu", dtype="float32"), asked)
     backend = VLLMBackend(trained, dtype="float32")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from asking import SHORT, SIM, ask, check_nearly_all, requests
+from asking import SHORT, SIM, ask, check_nearly_all, requests, run_backend
 from vllm_server import VLLMServer
 from wide_models import qwen3 as qwen3_folder
 from wide_models import qwen25 as qwen25_folder
@@ -21,13 +21,12 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.doctor import examine
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.http import Patience
-from tempoloc_nb.engines.make import way_of_asking
 from tempoloc_nb.engines.protocol import row_seed
 from tempoloc_nb.engines.server import ALL_FRAMES, OpenAIBackend
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.constraints import answer_constraint, obeys
-from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.recognise import ask_config
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View
@@ -116,7 +115,7 @@ def test_answers_keep_to_their_constraint(server: VLLMServer, kind: str, capsys:
     assert capsys.readouterr().err == ""
 
 
-WAY = way_of_asking("tempoloc-tiny").changed(fps=4)
+WAY = ask_config("tempoloc-tiny").changed(fps=4)
 
 
 def test_the_doctor_infers_what_a_server_does_not_show(server: VLLMServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +144,7 @@ def test_greedy_answers_are_those_of_transformers(
     """The trained model, 12 shipped clips: equal counts, nearly all answers equal in spite of H.264."""
     shipped = load_benchmark("sim").head(3)
     greedy = Sampling(temperature=0, max_new_tokens=400)
-    asked = plan_requests(shipped, find_videos(shipped), 8, 1, View("pair"), load_prompt("tiny"))
+    asked = plan_requests(shipped, find_videos(shipped), AskConfig(prompt="tiny", fps=8, view=View("pair"), trials=1))
     own = {r.clip: a for r, a in HFBackend(trained, device="cpu").stream(asked, greedy)}
     for server in serve(trained, tmp_path_factory, *ALL):
         served = ask(backend(server, folder=server.folder), asked, greedy)

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from asking import run_backend
 from fake_backend import Truthful
 from places import HELPERS
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.locks import sole_writer
-from tempoloc_nb.inference import ledger
-from tempoloc_nb.inference.ledger import Disk, Keys, Ledger, RowFile, errors_path, read_errors, read_keys
-from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.inference import store
+from tempoloc_nb.inference.store import Disk, Keys, PredictionStore, RowFile, errors_path, read_errors, read_keys
 
 SHIPPED = replace(load_benchmark("sim"), clips=load_benchmark("sim").with_videos())
 FEW = replace(SHIPPED, clips=SHIPPED.clips[:6])
@@ -172,7 +172,7 @@ class Dying:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, disk: Any) -> None:
-    monkeypatch.setattr(ledger, "disk", Disk(disk.write, disk.fsync, disk.truncate))
+    monkeypatch.setattr(store, "disk", Disk(disk.write, disk.fsync, disk.truncate))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -180,7 +180,7 @@ def test_killed_at_any_byte_or_sync_every_key_is_there_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Four kills in a row, forty in all, of a run that syncs every answer."""
-    monkeypatch.setattr(ledger, "SYNC_S", 0.0)
+    monkeypatch.setattr(store, "SYNC_S", 0.0)
     clips = replace(SHIPPED, clips=SHIPPED.clips[:20])
     all_there = tmp_path / "whole.jsonl"
     run_backend(Truthful(), clips, all_there, fps=8, trials=TRIALS)
@@ -194,7 +194,7 @@ def test_killed_at_any_byte_or_sync_every_key_is_there_once(
         found = whole_keys(out)
         assert len(set(found)) == len(found)
         assert set(found) <= wanted
-    monkeypatch.setattr(ledger, "disk", Disk())
+    monkeypatch.setattr(store, "disk", Disk())
     there, again = len(whole_keys(out)), Truthful()
     summary = run_backend(again, clips, out, fps=8, trials=TRIALS)
     assert (summary.kept, summary.written) == (there, len(wanted) - there)
@@ -242,20 +242,20 @@ def test_a_full_disk_is_one_error_and_leaves_whole_rows(
     assert not data or data.endswith(b"\n")
     there = len(whole_keys(out))
     assert there % TRIALS == 0  # an answer's rows together
-    monkeypatch.setattr(ledger, "disk", Disk())
+    monkeypatch.setattr(store, "disk", Disk())
     assert ask(out).kept == there
     assert len(set(whole_keys(out))) == len(whole_keys(out)) == len(FEW.clips) * TRIALS
 
 
 def test_a_sync_that_fails_leaves_what_was_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After it nobody knows what of the newer rows is on the disk."""
-    monkeypatch.setattr(ledger, "SYNC_S", 0.0)
+    monkeypatch.setattr(store, "SYNC_S", 0.0)
     use(monkeypatch, Full(10**6, sync_fails=4))  # one at the opening, one an answer
     out = tmp_path / "p.jsonl"
     with pytest.raises(TempolocError, match="No space left"):
         ask(out)
     assert len(whole_keys(out)) == 2 * TRIALS
-    monkeypatch.setattr(ledger, "disk", Disk())
+    monkeypatch.setattr(store, "disk", Disk())
     assert ask(out).written == 4 * TRIALS
 
 
@@ -393,8 +393,8 @@ def test_ctrl_c_while_rows_reach_the_disk_loses_none(
             raise KeyboardInterrupt
         os.fsync(fd)
 
-    monkeypatch.setattr(ledger, "SYNC_S", 0.0)
-    monkeypatch.setattr(ledger, "disk", Disk(fsync=interrupted))
+    monkeypatch.setattr(store, "SYNC_S", 0.0)
+    monkeypatch.setattr(store, "disk", Disk(fsync=interrupted))
     out = tmp_path / "p.jsonl"
     with pytest.raises(KeyboardInterrupt):
         ask(out)
@@ -475,28 +475,28 @@ def test_failures_stay_until_they_are_over(tmp_path: Path) -> None:
     def names() -> list[tuple[str, str]]:
         return [(r["clip"], r["error"]) for r in read_errors(out)]
 
-    first = Ledger(out)
+    first = PredictionStore(out)
     for number in range(4):
         first.fail(f"a/{number}", f"{number:016x}", [0], "no good")
     first.close(whole=True)
     assert len(names()) == 4
-    second = Ledger(out)  # interrupted: one answered, one failed again, two not reached
+    second = PredictionStore(out)  # interrupted: one answered, one failed again, two not reached
     second.write([row(0)])
     second.fail("a/1", f"{1:016x}", [0], "still no good")
     second.close(whole=False)
     assert sorted(names()) == [("a/1", "still no good"), ("a/2", "no good"), ("a/3", "no good")]
-    third = Ledger(out)  # all asked: what did not fail now is over
+    third = PredictionStore(out)  # all asked: what did not fail now is over
     third.fail("a/3", f"{3:016x}", [0], "no good")
     third.close(whole=True)
     assert names() == [("a/3", "no good")]
-    Ledger(out).close(whole=True)
+    PredictionStore(out).close(whole=True)
     assert not errors_path(out).exists()
 
 
 def test_a_failure_that_was_cut_off_does_not_spoil_the_next(tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
     errors_path(out).write_text('{"clip": "a/0", "error": "x"}\nnot one\n{"clip": "a/1", "er')
-    opened = Ledger(out)
+    opened = PredictionStore(out)
     opened.fail("a/2", f"{2:016x}", [0], "y")
     opened.close(whole=False)
     assert [r["clip"] for r in read_errors(out)] == ["a/0", "a/2"]
