@@ -19,7 +19,7 @@ from typing import Any
 from ..core.errors import TempolocError
 from ..core.machine import cores
 from .hf import HFBackend
-from .protocol import Answer, Backend, Request, Response, clip_error, reason
+from .protocol import Answer, Backend, Request, clip_error, reason
 from .qwen import tested_transformers
 from ..models.sampling import Sampling
 
@@ -185,8 +185,8 @@ class DataParallelBackend:
         """Each request with its responses or its error, as they come."""
         if not self._workers:
             self._open()
-        asked, count = list(requests), len(self._workers)
-        shares = {worker.pipe: (worker, dict(enumerate(asked[i::count]))) for i, worker in enumerate(self._workers)}
+        questions, count = list(requests), len(self._workers)
+        shares = {w.pipe: (w, dict(enumerate(questions[i::count]))) for i, w in enumerate(self._workers)}
         try:
             for worker, share in shares.values():
                 with suppress(OSError):  # died since: noticed below

@@ -75,13 +75,13 @@ def _attend_to_prefixes(
     import torch
     rows, heads, _, size = query.shape
     shared = key.shape[1]
-    asked = query.view(rows, shared, heads // shared, size).float() * scaling
-    own = asked @ key.float().transpose(-1, -2)
-    out, row = torch.empty_like(asked), 0
+    queries = query.view(rows, shared, heads // shared, size).float() * scaling
+    own = queries @ key.float().transpose(-1, -2)
+    out, row = torch.empty_like(queries), 0
     for prefix in prefixes:
         k, v = (x.float() for x in prefix.layers[layer])
         here, length = slice(row, row + prefix.trials), k.shape[1]
-        folded = asked[here].transpose(0, 1).flatten(1, 2)  # (kv heads, trials × heads of each, size)
+        folded = queries[here].transpose(0, 1).flatten(1, 2)  # (kv heads, trials × heads of each, size)
         theirs = (folded @ k.transpose(-1, -2)).view(shared, prefix.trials, -1, length).transpose(0, 1)
         weights = torch.cat([theirs, own[here]], dim=-1).softmax(dim=-1)
         read = weights[..., :length].transpose(0, 1).flatten(1, 2) @ v

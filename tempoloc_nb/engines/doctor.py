@@ -229,20 +229,18 @@ def _expected_rules(model: str | Path, backend: Any) -> VideoRules:
     return video_rules("qwen3_vl" if info.family.startswith("qwen3") else "qwen2_5_vl")
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #6b9f0c38
-def examine(backend: Backend, model: str | Path, asked: AskConfig, view: View | None = None) -> Examination:
-    """What `backend` really sees of a test pattern, asked as `asked` says, beside what `model` should see.
+def examine(backend: Backend, model: str | Path, ask: AskConfig) -> Examination:
+    """What `backend` really sees of a test pattern, asked as `ask` says, beside what `model` should see.
 
-    `view` overrides how `asked` shows clips. Raises `TempolocError` where nothing is known of the model.
+    Raises `TempolocError` where nothing is known of the model.
     """
-    shown = view or asked.view
-    expected = expect(
-        _expected_rules(model, backend), asked.fps, View(shown.stamps, shown.shift), asked.total_pixels
-    )
+    view = View(ask.view.stamps, ask.view.shift)
+    expected = expect(_expected_rules(model, backend), ask.fps, view, ask.total_pixels)
     with TemporaryDirectory(prefix="tempoloc-doctor-") as folder:
         clip = write_pattern(Path(folder) / "clip.mp4")
         request = Request(
-            "doctor/clip", "doctor", clip, ("the bars begin", "the bars end"), load_prompt(asked.prompt), asked.fps,
-            expected.view, tuple(range(4)),
+            "doctor/clip", "doctor", clip, ("the bars begin", "the bars end"), load_prompt(ask.prompt), ask.fps,
+            view, tuple(range(4)),
         )  # fmt: skip
         with capture(backend) as inputs:
             (first,) = _ask(backend, request)
@@ -272,10 +270,10 @@ def _answered(backend: Backend, request: Request, first: Sequence[Response]) -> 
     yield _video_used(first, blank)
     yield from map(_constraint, _FORMS, answers)
 
-# %% ../../nbs/35_engines/170_doctor.ipynb #6f4f886f
-def require_health(backend: Backend, model: str | Path, asked: AskConfig, view: View | None = None) -> None:
+# %% ../../nbs/35_engines/170_doctor.ipynb #c82c32fd
+def require_health(backend: Backend, model: str | Path, ask: AskConfig) -> None:
     """Say on stderr that `examine` finds nothing wrong; raises `TempolocError` with all that it found otherwise."""
-    report = examine(backend, model, asked, view)
+    report = examine(backend, model, ask)
     if report.faults:
         raise TempolocError(f"{report}\nno clip was asked about: mend this, or leave the check out")
     print(f"tempoloc: {report.head}", file=sys.stderr)

@@ -471,8 +471,8 @@ class _Run(_Questions):
         responses, errors = list[Response](), list[Exception]()
         path = self.folder / f"{uuid4().hex}.mp4"
         try:
-            made = anyio.to_thread.run_sync(_place_video, self.backend, request, path, limiter=self.decoders)
-            video, url = await made
+            place = anyio.to_thread.run_sync(_place_video, self.backend, request, path, limiter=self.decoders)
+            video, url = await place
             text = await self.text(request, _around_patches(self.backend.rules, video.pairs, video.fps))
 
             async def ask(trial: int) -> None:

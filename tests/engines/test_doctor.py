@@ -21,7 +21,6 @@ from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.server import OpenAIBackend
 from tempoloc_nb.engines.test_pattern import write_pattern
 from tempoloc_nb.models.recognise import ask_config
-from tempoloc_nb.video.view import View
 
 WAY = ask_config("tempoloc-tiny").changed(fps=4, total_pixels=10**6)
 MADE = {"qwen25": tiny_models.qwen25, "qwen3": tiny_models.qwen3}
@@ -121,7 +120,7 @@ def test_before_a_long_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert "none is wrong" in capsys.readouterr().err
     sick = ill.plant(ill.backwards, hf, engine_of("qwen25"), monkeypatch)
     with pytest.raises(TempolocError, match=r"wrong: order[^$]*no clip was asked about"):
-        require_health(sick, MADE["qwen25"](), WAY, View("frame", content="blank"))
+        require_health(sick, MADE["qwen25"](), WAY.changed(stamps="frame", content="blank"))
 
 
 def test_an_engine_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
