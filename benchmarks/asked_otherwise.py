@@ -24,11 +24,11 @@ from tempoloc_nb.core.files import write_json
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.qwen import overlay_options
 from tempoloc_nb.inference.pack import read_rows
-from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.inference.run import answer_clips
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.evaluation import RunResult, compare, evaluate
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
-from tempoloc_nb.video.view import View
 
 WAYS = {"memory": (256, ""), "memory, 512": (512, ""), "file": (256, "own"), "file, 512": (512, "own"),
         "recipe's file": (256, "recipe")}  # fmt: skip
@@ -57,14 +57,13 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     clips, engine = load_benchmark("sim").head(given.clips), make_engine("hf", given.model)
-    asked: Any = {"fps": 8.0, "trials": 1, "sampling": Sampling(temperature=0.0, max_new_tokens=400)}
+    ask = AskConfig(given.model, sampling=Sampling(temperature=0.0, max_new_tokens=400))
     runs: dict[str, RunResult] = {}
     rows: list[dict[str, Any]] = []
     for way, (side, stamps) in WAYS.items():
         with tempfile.TemporaryDirectory() as name:
             videos, out = shown(clips, Path(name) / "videos", side, stamps, given.model), Path(name) / "answers.jsonl"
-            view = View("none" if stamps else "frame")
-            run_backend(engine, clips, out, video_root=videos, view=view, **asked)
+            answer_clips(clips, out, ask.changed(stamps="none" if stamps else "frame"), engine, video_root=videos)
             runs[way] = evaluate(out, clips, resamples=1000).runs[0]
             tokens = median(row["vision_tokens"] for row in read_rows(out))
         *_, whole = compare(runs[way], runs["memory"])

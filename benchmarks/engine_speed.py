@@ -21,7 +21,7 @@ Seconds are wall time from the first clip to the last answer; loading the model 
 an engine, and ours includes the question that it asks itself before. *Warm* is, for the script, the same run without
 its first clip, and for ours the median of `--repeats` further runs in the same engine, where no clip is found in a
 cache. *Limit* is the engine with all prompts made beforehand. Tokens are counted by the engine. Ours runs through
-`run_backend`, which writes every answer; what that costs beside the engine is the runner's. The memory over many
+`answer_clips`, which writes every answer; what that costs beside the engine is the runner's. The memory over many
 requests is measured by `runner_memory.py --engine`.
 """
 
@@ -54,13 +54,12 @@ from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.machine import cores, gpus
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.models.prompts import Prompt
+from tempoloc_nb.inference.run import answer_clips
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS
 from tempoloc_nb.video.files import encode, read
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_videos
-from tempoloc_nb.video.view import View
 
 TASK, PROMPT = "stack-three", "cube"  # the recipe's question about these clips
 CPU = {
@@ -119,7 +118,7 @@ def prepare(plan: dict[str, Any]) -> None:
     stamp_videos(videos, stamped, OverlayOptions(fps=plan["fps"]))
 
 
-def script_prompt(script: Path) -> Prompt:
+def script_prompt(script: Path, folder: Path) -> str:
     """The texts that the recipe's script asks, read and not run."""
     found = {
         node.targets[0].id: ast.literal_eval(node.value)
@@ -127,7 +126,11 @@ def script_prompt(script: Path) -> Prompt:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         and node.targets[0].id in ("SYSTEM_PROMPT", "USER_PROMPTS")
     }  # fmt: skip
-    return Prompt("recipe-script", found["SYSTEM_PROMPT"], found["USER_PROMPTS"][PROMPT])
+    place = folder / "recipe-script"
+    place.mkdir(exist_ok=True)
+    (place / "system.txt").write_text(found["SYSTEM_PROMPT"], encoding="utf-8")
+    (place / "user.txt").write_text(found["USER_PROMPTS"][PROMPT], encoding="utf-8")
+    return str(place)
 
 
 # The recipe's script, in a process of its own.
@@ -242,15 +245,12 @@ def watch_engine(backend: Any) -> list[dict[str, int]]:
 
 
 def ask(
-    plan: dict[str, Any], backend: Any, seen: list[dict[str, int]], prompt: Prompt, sampling: Sampling, out: Path
+    plan: dict[str, Any], backend: Any, seen: list[dict[str, int]], question: AskConfig, out: Path
 ) -> dict[str, Any]:
     """One run over all clips: its seconds, those inside the back end, its answers and tokens."""
     seen.clear()
     timed, began = Timed(backend), time.monotonic()
-    summary = run_backend(
-        timed, clips_of(plan["clips"]), out, fps=plan["fps"], trials=plan["trials"], prompt=prompt, sampling=sampling,
-        video_root=plan["videos"],
-    )  # fmt: skip
+    summary = answer_clips(clips_of(plan["clips"]), out, question, timed, video_root=plan["videos"])
     seconds = time.monotonic() - began
     if summary.failed:
         raise SystemExit(f"ours failed: {summary.failed[:2]}")
@@ -264,14 +264,14 @@ def ask(
     }  # fmt: skip
 
 
-def limit(plan: dict[str, Any], backend: Any, prompt: Prompt, sampling: Sampling) -> dict[str, Any]:
+def limit(plan: dict[str, Any], backend: Any, question: AskConfig) -> dict[str, Any]:
     """The engine alone: all prompts are made before the clock starts."""
     from tempoloc_nb.engines.vllm_offline import VLLMEngine
 
     benchmark = clips_of(plan["clips"])
     videos = find_videos(benchmark, plan["videos"])
-    requests = plan_requests(benchmark, videos, plan["fps"], plan["trials"], View(), prompt)
-    engine = VLLMEngine(backend._vllm, backend.llm.llm_engine, sampling, backend._numbers)
+    requests = plan_requests(benchmark, videos, question)
+    engine = VLLMEngine(backend._vllm, backend.llm.llm_engine, question.sampling, backend._numbers)
     ready = [(r, backend._show(r)) for r in requests]
     prompts = [(r, shown.fps, engine.render(shown)) for r, shown in ready]
     answers = tokens = 0
@@ -294,17 +294,18 @@ def measure_ours(plan: dict[str, Any]) -> list[dict[str, Any]]:
         plan["model"], dtype=plan["dtype"], total_pixels=RECIPE_TOTAL_PIXELS, max_model_len=plan["max_model_len"],
         options=options,
     )  # fmt: skip
-    prompt, seen, found = script_prompt(Path(plan["recipe_script"])), watch_engine(backend), []
+    prompt, seen, found = script_prompt(Path(plan["recipe_script"]), Path(plan["folder"])), watch_engine(backend), []
     names = count()
     for tokens in plan["max_tokens"]:
         sampling = Sampling(0.6, 0.95, 1.15, tokens)
+        question = AskConfig(prompt=prompt, fps=plan["fps"], sampling=sampling, trials=plan["trials"])
 
-        def once(sampling: Sampling = sampling) -> dict[str, Any]:
-            return ask(plan, backend, seen, prompt, sampling, Path(plan["folder"]) / f"ours-{next(names)}.jsonl")
+        def once(question: AskConfig = question) -> dict[str, Any]:
+            return ask(plan, backend, seen, question, Path(plan["folder"]) / f"ours-{next(names)}.jsonl")
 
         new = {"max_tokens": tokens, "start": backend.seconds, "first": once()}
         new["warm"] = [once() for _ in range(plan["repeats"])]
-        new["limit"] = [limit(plan, backend, prompt, sampling) for _ in range(plan["repeats"])]
+        new["limit"] = [limit(plan, backend, question) for _ in range(plan["repeats"])]
         keep(plan, "ours.json", found, new)
     backend.close()
     return found

@@ -21,6 +21,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 
 TARGETS = {"seconds a clip, one trial": 4.0, "peak memory, GB": 1.5}
@@ -33,7 +34,6 @@ def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, floa
 
     from tempoloc_nb.core.errors import TempolocError
     from tempoloc_nb.engines.hf import HFBackend
-    from tempoloc_nb.models.prompts import load_prompt
     from tempoloc_nb.video.view import View
 
     torch.set_num_threads(threads)
@@ -44,7 +44,9 @@ def measure(model: str, trials: int, clips: int, threads: int) -> dict[str, floa
     benchmark = type(benchmark)(
         benchmark.name, benchmark.root, benchmark.tasks, tuple(c for c in benchmark.clips if c.clip in found)
     ).head(clips)
-    requests = plan_requests(benchmark, found, settings().study.fps, trials, View("pair"), load_prompt("tiny"))
+    requests = plan_requests(
+        benchmark, found, AskConfig(prompt="tiny", fps=settings().study.fps, view=View("pair"), trials=trials)
+    )
     tokens = 0
     for _, answer in backend.stream(requests, Sampling(max_new_tokens=400)):
         if isinstance(answer, TempolocError):

@@ -32,9 +32,9 @@ from typing import Any
 from engine_speed import clips_of, machine, prepare
 
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.engines.make import engine_options, make_engine
-from tempoloc_nb.inference.run import run_backend
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.engines.make import make_engine
+from tempoloc_nb.inference.run import answer_clips
+from tempoloc_nb.models.ask import AskConfig
 
 WAY = re.compile(r"(hf|vllm|ray|openai)(?::dp(\d+))?(?::tp(\d+))?")
 
@@ -53,7 +53,7 @@ def engine_of(plan: dict[str, Any], way: str) -> Any:
         given = {"options": {**random, **whole, **json.loads(plan["options"])}, "max_model_len": plan["max_model_len"]}
         given |= {"dtype": plan["dtype"]} if plan["dtype"] else {}
     if name == "openai":
-        given = {"servers": plan["server"], **engine_options(name, media=plan["videos"])}
+        given = {"servers": plan["server"], **({"media": plan["videos"]} if plan["videos"] else {})}
     return make_engine(name, plan["model"], data_parallel=copies, tensor_parallel=each, **given)
 
 
@@ -64,10 +64,9 @@ def measure(plan: dict[str, Any], way: str) -> dict[str, Any]:
     told: dict[str, Any] = {"start": time.monotonic() - began, "runs": []}
     for seed in range(plan["repeats"] + 1):
         out, began = Path(plan["folder"]) / f"{way.replace(':', '-')}-{seed}.jsonl", time.monotonic()
-        done = run_backend(
-            backend, clips_of(plan["clips"]), out, fps=plan["fps"], trials=plan["trials" if seed else "warm_trials"],
-            sampling=Sampling(max_new_tokens=plan["max_tokens"], seed=1000 * seed), video_root=plan["videos"],
-        )  # fmt: skip
+        ask = AskConfig(fps=plan["fps"], trials=plan["trials" if seed else "warm_trials"])
+        ask = ask.changed(max_new_tokens=plan["max_tokens"], seed=1000 * seed)
+        done = answer_clips(clips_of(plan["clips"]), out, ask, backend, video_root=plan["videos"])
         seconds = time.monotonic() - began
         if done.failed:
             raise SystemExit(f"{way} failed: {done.failed[:2]}")

@@ -32,8 +32,9 @@ import numpy as np
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
-from tempoloc_nb.inference.ledger import read_keys
-from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.inference.run import answer_clips
+from tempoloc_nb.inference.store import read_keys
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.answers import answer_text
 from tempoloc_nb.video.files import encode
@@ -67,7 +68,7 @@ def measure_run(clips: int) -> dict[str, float | int]:
     many = replace(sim, clips=tuple(replace(clip, clip=f"{clip.task}/{i:06d}") for i in range(clips)))
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
-        written = run_backend(Instant(), many, Path(folder, "p.jsonl"), fps=8, trials=TRIALS).written
+        written = answer_clips(many, Path(folder, "p.jsonl"), AskConfig(trials=TRIALS), Instant()).written
         seconds = time.monotonic() - began
     return {"requests": clips, "answers": written, "seconds": round(seconds, 3), "peak_mb": round(peak_mb(), 1)}
 
@@ -97,8 +98,8 @@ def measure_engine(clips: int, model: str) -> dict[str, float | int]:
         clip = replace(sim.with_videos()[0], video="second.mp4", duration=1.0)
         clips_of = tuple(replace(clip, clip=f"{clip.task}/{i:06d}") for i in range(clips))
         many = replace(sim, root=Path(folder), clips=clips_of)
-        began, sampling = time.monotonic(), Sampling(max_new_tokens=2)
-        done = run_backend(backend, many, Path(folder, "p.jsonl"), fps=2, prompt="tiny", sampling=sampling)
+        began, ask = time.monotonic(), AskConfig(prompt="tiny", fps=2).changed(max_new_tokens=2)
+        done = answer_clips(many, Path(folder, "p.jsonl"), ask, backend)
         seconds, engine = time.monotonic() - began, engine_mb()
     backend.close()
     return {

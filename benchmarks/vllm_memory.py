@@ -27,7 +27,8 @@ from sft_runs import held
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.engines.make import make_engine
-from tempoloc_nb.inference.run import run_backend
+from tempoloc_nb.inference.run import answer_clips
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 
 WAYS = {"plain": "backend:native", "segments": "expandable_segments:True"}
@@ -36,8 +37,8 @@ WAYS = {"plain": "backend:native", "segments": "expandable_segments:True"}
 def ask(model: str, videos: str, out: Path) -> None:
     """Ask once about all clips, as the study asks another's model."""
     backend = make_engine("vllm", model, options={"load_format": "dummy"})
-    began, sampling = time.monotonic(), Sampling(0.6, 0.95, 1.05, 4096)
-    done = run_backend(backend, load_benchmark("recipe"), out, fps=8, trials=10, sampling=sampling, video_root=videos)
+    began, ask_ = time.monotonic(), AskConfig(model, sampling=Sampling(0.6, 0.95, 1.05, 4096), trials=10)
+    done = answer_clips(load_benchmark("recipe"), out, ask_, backend, video_root=videos)
     told = {"answers": done.written, "failed": len(done.failed), "seconds": round(time.monotonic() - began, 1)}
     write_json(out.with_suffix(".told"), told | {"start": {k: round(v, 1) for k, v in backend.seconds.items()}})
 

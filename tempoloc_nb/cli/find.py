@@ -55,6 +55,12 @@ def _finish(
         forget_answers(keep)
 
 # %% ../../nbs/90_cli/25_find.ipynb #3c0cea8a
+_FOR_LOCALIZE = (  # what a person with a few videos does not need
+    "total_pixels", "stamps", "shift", "content", "top_p", "repetition_penalty", "max_new_tokens", "think",
+    "tensor_parallel", "media", "concurrency", "timeout", "retries", "device", "dtype",
+)  # fmt: skip
+
+
 def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Found]:
     """What is found, each shown as soon as it is there unless JSON is wanted."""
     kept = []
@@ -99,7 +105,9 @@ def _fusing(
     return lambda each, say: fuse_each(each, signals, told, say)
 
 
-@with_options(Choice, AskConfig, EngineConfig, Reading, model="tempoloc-tiny", trials=5, backend="hf")
+@with_options(
+    Choice, AskConfig, EngineConfig, Reading, but=_FOR_LOCALIZE, model="tempoloc-tiny", trials=5, backend="hf"
+)
 def find(
     videos: Annotated[
         list[Path], typer.Argument(help="Videos, folders of videos, LeRobot datasets, HDF5 files with images.")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import _thread
+import ast
 import errno
 import os
 import signal
@@ -13,11 +14,12 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from .options import say, tell
@@ -61,6 +63,17 @@ def _missing(error: ImportError) -> list[str]:
         return [f"{first_line(error)}{f': {install}' if name else ''}"]
     return [f"{name} is not installed: {install}"]
 
+# %% ../../nbs/90_cli/10_main.ipynb #c11f0b01
+def _named(panel: str, name: str, place: str) -> TyperCommand:
+    """A command as the overview lists it, by the docstring of its function: nothing is imported."""
+    module, _, function = place.partition(":")
+    tree = ast.parse(Path(__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8"))
+    docs = [ast.get_docstring(n) for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == function]
+    groups = (n.value for n in tree.body if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call))
+    docs += [ast.literal_eval(k.value) for call in groups for k in call.keywords if k.arg == "help"]
+    text = docs[0] or ""
+    return TyperCommand(name, help=text.partition("\n\n")[0], rich_help_panel=panel)
+
 # %% ../../nbs/90_cli/10_main.ipynb #7caff8a2
 def _has_read_enough(error: BaseException) -> bool:
     """Whether the error is that nobody reads the output any more: `| head`."""
@@ -72,24 +85,29 @@ def _has_read_enough(error: BaseException) -> bool:
 class Commands(TyperGroup):
     """The group of all commands: what is expected to go wrong in one ends it with lines on stderr, not a traceback."""
 
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands.update(
+            {name: _named(panel, name, place) for panel, places in PANELS.items() for name, place in places.items()}
+        )
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the commands, panel by panel."""
-        return [name for commands in PANELS.values() for name in commands]
+        return list(self.commands)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command, made when it is needed: what it imports then slows no other."""
-        for panel, commands in PANELS.items():
-            if cmd_name in commands:
-                made: Any = resolve_name(f"tempoloc_nb.{commands[cmd_name]}")
-                if isinstance(made, typer.Typer):
-                    command: Any = typer.main.get_group(made)
-                else:
-                    alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
-                    alone.command(cmd_name)(made)
-                    command = typer.main.get_command(alone)
-                command.rich_help_panel = panel
-                return command
-        return None
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called: what it imports slows no other."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, self.made(str(name)), rest
+
+    def made(self, name: str) -> Any:
+        """A command with its options."""
+        place = next(places[name] for places in PANELS.values() if name in places)
+        found: Any = resolve_name(f"tempoloc_nb.{place}")
+        alone = found if isinstance(found, typer.Typer) else typer.Typer(rich_markup_mode="rich", add_completion=False)
+        if alone is not found:
+            alone.command(name)(found)
+        return typer.main.get_command(alone)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; exit status 1 for an expected error, 130 for Ctrl-C or SIGTERM."""

@@ -29,6 +29,7 @@ MODEL = "Model"
 SHOWN = "What the model is shown"
 SAMPLING = "Sampling"
 ENGINE = "Engine"
+SERVERS = "Servers"
 OUTPUT = "Output"
 SIGNAL = "The gripper's signal"
 LARGEST = 1e15
@@ -36,10 +37,10 @@ SMALLEST = 1e-9
 """Numbers of an option lie between these: larger ones count as infinite, smaller ones as 0."""
 
 # %% auto #0
-__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'OUTPUT', 'SIGNAL', 'LARGEST', 'SMALLEST', 'BenchmarkOption',
-           'VideoRootOption', 'JsonOption', 'SignalsOption', 'EventKindOption', 'SummaryOption', 'PresetOption',
-           'ForceOption', 'WorkersOption', 'number', 'option', 'with_options', 'say', 'tell', 'echo_done', 'show',
-           'figure_place', 'write_figure']
+__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'SERVERS', 'OUTPUT', 'SIGNAL', 'LARGEST', 'SMALLEST',
+           'BenchmarkOption', 'VideoRootOption', 'JsonOption', 'SignalsOption', 'EventKindOption', 'SummaryOption',
+           'PresetOption', 'ForceOption', 'WorkersOption', 'number', 'option', 'with_options', 'say', 'tell',
+           'echo_done', 'show', 'figure_place', 'write_figure']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -91,6 +92,7 @@ WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one per core by
 
 # %% ../../nbs/90_cli/20_options.ipynb #f924ff8d
 _PANELS = {"View": SHOWN, "Sampling": SAMPLING, "EngineConfig": ENGINE, "Choice": FIND, "Reading": SIGNAL}
+_PANELS |= dict.fromkeys(("servers", "media", "concurrency", "timeout", "retries"), SERVERS)
 _PANELS |= {"fps": SHOWN, "total_pixels": SHOWN, "trials": SAMPLING, "structured": SAMPLING, "think": SAMPLING}
 
 

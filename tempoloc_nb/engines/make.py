@@ -69,6 +69,11 @@ class EngineConfig:
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "backend"}
         return {k: v for k, v in given.items() if v not in (None, ()) and (k, v) not in _ALONE}
 
+    def check(self) -> None:
+        """Raise `TempolocError` for an unknown engine, and for what it cannot have."""
+        check_backend(self.backend, self.data_parallel, self.tensor_parallel)
+        check_options(self.backend, self.options)
+
     def make(self, model: str | Path, **options: Any) -> Backend:
         """The engine with a model, as `make_engine` makes it."""
         return make_engine(self.backend, model, **self.options, **options)
@@ -103,15 +108,11 @@ _PATIENCE = {"timeout", "retries"}  # a server's
 _OPENAI = {"servers", "media"} | _PATIENCE
 
 
-def check_options(name: str, options: Iterable[str], also: Iterable[str] = ()) -> None:
-    """Raise `TempolocError` for options that the engine `name` does not take, nor are `also` known.
-
-    It names who takes them, or the nearest.
-    """
+def check_options(name: str, options: Iterable[str]) -> None:
+    """Raise `TempolocError` for options that the engine `name` does not take, naming who takes them, or the nearest."""
     shared = {"data_parallel", "tensor_parallel"}
     known = {engine: {*inspect.signature(_class(engine)).parameters, *shared} - {"model"} for engine in ENGINES}
     known["openai"] |= _OPENAI
-    known[name] |= set(also)
     for option in sorted(set(options) - known[name]):
         able = [engine for engine in ENGINES if option in known[engine]]
         if able:

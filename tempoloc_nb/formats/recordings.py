@@ -253,6 +253,9 @@ def localize(
     the only one; of several, that one's `Found` has an `error`.
     """
     check_names(localize, options)
+    asked = built(EngineConfig, options, backend=engine) if isinstance(engine, str) else engine
+    if isinstance(asked, EngineConfig):
+        asked.check()
     alone = isinstance(videos, FrameSource) or (isinstance(videos, str | Path) and not is_dataset(Path(videos)))
     if alone and isinstance(videos, str | Path) and Path(videos).is_dir():
         raise TempolocError(f"{videos} is a folder: give it in a list, localize([{str(videos)!r}], events)")
@@ -261,7 +264,6 @@ def localize(
         [videos] if isinstance(videos, str | Path | FrameSource) else videos, built(Choice, options), say
     )
     signals = recording_signals(recordings, built(Reading, options, say=say)) if fuse else None
-    asked = built(EngineConfig, options, backend=engine) if isinstance(engine, str) else engine
     clips = clips_of(recordings, event_labels(events))
     each = {f.video: f for f in find_boundaries(clips, ask, asked, keep=keep, progress=progress, say=say)}
     found = [each[video] for video in recordings]

@@ -44,10 +44,11 @@ class _Unopened(FrameSource):
 class BaselineBackend:
     """A back end whose answers need no model: `rows`, one a clip, as `prediction_rows` and `signal_rows` write them.
 
-    `footage` has the clips that it answers, `lack` says what the others are without.
+    `footage` has the clips that it answers, `lack` says what the others are without; `hidden` events have no answer.
     """
 
-    def __init__(self, model: str, kind: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, model: str, kind: str, rows: Iterable[Mapping[str, Any]], hidden: int = 0) -> None:
+        self.hidden = hidden
         self.name, self.model, self.lack = kind, f"{kind}/{model}", f"what {model} needs"
         self._rows = {row["clip"]: row for row in rows}
         self.time_base: str | None = next((row.get("time_base") for row in self._rows.values()), None)
@@ -101,4 +102,5 @@ def make_baseline(
         raise TempolocError("gripper-rule reads signals: give those of the clips, signals=read_gripper(path, clips)")
     else:
         answers = gripper_answers(clips, signals, told)
-    return BaselineBackend(name, "signal", signal_rows(clips, answers, name, 8))
+    hidden = sum(b is None for boundaries in answers.values() for b in boundaries)
+    return BaselineBackend(name, "signal", signal_rows(clips, answers, name, 8), hidden)

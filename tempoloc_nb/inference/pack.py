@@ -16,6 +16,7 @@ import numpy as np
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, open_packed
 from ..core.outputs import check_output
+from ..core.shards import store_files
 from ..core.texts import json_text
 from .record import changed_settings, read_record, record_path, write_record
 
@@ -50,7 +51,15 @@ def run_line(predictions: Path) -> str:
 
 # %% ../../nbs/45_inference/50_pack.ipynb #6c46b37e
 def read_rows(predictions: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a prediction file, compressed or not. Raises `TempolocError` naming the line that is not JSON."""
+    """The rows of a prediction file, compressed or not, or of all its shards.
+
+    Raises `TempolocError` naming the line that is not JSON, and where shards are missing.
+    """
+    for part in store_files(predictions):
+        yield from _rows_of(part)
+
+
+def _rows_of(predictions: Path) -> Iterator[dict[str, Any]]:
     with open_packed(predictions) as source:
         for number, line in enumerate(source, 1):
             try:

@@ -20,11 +20,12 @@ from ..clips.manifest import Benchmark
 from ..clips.videos import find_footage, missing_message
 from ..core.errors import TempolocError
 from ..core.files import writing
+from ..core.outputs import check_output
 from ..core.locks import sole_writer
 from ..core.provenance import versions
 from ..core.shards import check_shard, shard_of, shard_path
 from ..core.texts import shown
-from ..engines.make import EngineConfig, check_backend, check_options
+from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Incomplete, Request, Response
 from tempoloc_nb.inference.record import (
     asked_clips, changed_settings, output_file, read_record, record_path, write_record,
@@ -207,12 +208,17 @@ def answer_clips(
     after Ctrl-C, the same call goes on.
     """
     out = output_file(out)
+    check_output(out, force=True, inputs=[clips.file])
     if shard is not None:
         out = shard_path(out, check_shard(shard))
     check_question(ask)
+    if isinstance(engine, EngineConfig):
+        check_engine(engine, ask)
     videos, missing = _videos_of(clips, engine, video_root, shard)
     if isinstance(engine, EngineConfig):
         engine = load_engine(engine, ask, check=check)
+    if missing and not hasattr(engine, "footage"):
+        print(f"tempoloc: {missing_message(missing, len(videos) + len(missing), video_root)}", file=sys.stderr)
     planned = plan_requests(clips, videos, ask, labels)
     total = sum(len(r.trials) for r in planned)
     record = {
@@ -255,15 +261,13 @@ def check_question(ask: AskConfig) -> None:
 
 def check_engine(engine: EngineConfig, ask: AskConfig) -> None:
     """Raise `TempolocError` for an unknown engine, for what it cannot have, and for a model that is not here."""
-    check_backend(engine.backend, engine.data_parallel, engine.tensor_parallel)
-    check_options(engine.backend, engine.options)
+    engine.check()
     if engine.backend != "openai":
         locate_model(ask.model)
 
 
 def load_engine(engine: EngineConfig, ask: AskConfig, *, check: bool = False) -> Backend:
-    """The engine with the model of `ask`; raises `TempolocError` for what it cannot have before it loads anything."""
-    check_engine(engine, ask)
+    """The engine with the model of `ask`, which with `check` the doctor looks at first."""
     backend = engine.make(ask.model, total_pixels=ask.total_pixels)
     if check:
         from tempoloc_nb.engines.doctor import require_health
@@ -275,7 +279,7 @@ def load_engine(engine: EngineConfig, ask: AskConfig, *, check: bool = False) ->
 def _videos_of(
     benchmark: Benchmark, engine: Backend | EngineConfig, video_root: Path | str | None, shard: tuple[int, int] | None
 ) -> tuple[dict[str, Footage], tuple[str, ...]]:
-    """The videos of the clips to ask about, and the clips among them that have none, told on stderr."""
+    """The videos of the clips to ask about, and the clips among them that have none."""
     answered: Mapping[str, Footage] = getattr(engine, "footage", {})  # of a baseline, which opens no video
     videos = answered or find_footage(benchmark, video_root)
     wanted = [c.clip for c in benchmark.clips]
@@ -283,6 +287,4 @@ def _videos_of(
         i, n = shard
         wanted = [clip for clip in wanted if shard_of(clip, n) == i]
     missing = tuple(clip for clip in wanted if clip not in videos)
-    if missing and not answered:
-        print(f"tempoloc: {missing_message(missing, len(wanted), video_root)}", file=sys.stderr)
     return {clip: videos[clip] for clip in wanted if clip in videos}, missing

@@ -108,15 +108,15 @@ def test_what_is_no_mistake_of_ours_is_said_in_lines(
     run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, said: list[str]
 ) -> None:
     assert explain(error) == said
-    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
-    assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", "".join(f"tempoloc: {line}\n" for line in said))
+    monkeypatch.setattr("tempoloc_nb.models.registry.load_registry", lambda *_, **__: (_ for _ in ()).throw(error))
+    assert run("models") == (1, "", "".join(f"tempoloc: {line}\n" for line in said))
 
 
 def test_what_would_steer_the_terminal_is_shown_escaped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     error = TempolocError("a model called \x1b[2J\x07\u202e\ud800")
-    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
+    monkeypatch.setattr("tempoloc_nb.models.registry.load_registry", lambda *_, **__: (_ for _ in ()).throw(error))
     said = "tempoloc: a model called \\x1b[2J\\x07\\u202e\\ud800\n"
-    assert run("merge", "a.jsonl", "-o", "b.jsonl") == (1, "", said)
+    assert run("models") == (1, "", said)
 
 
 @pytest.mark.parametrize("form", ["", "--json"])
@@ -139,9 +139,9 @@ def test_commands_print_by_one_function_alone() -> None:
     "error", [IndexError(), ValueError("ours"), RuntimeError("ours"), ModuleNotFoundError("ours", name="tempoloc_nb.x")]
 )
 def test_a_mistake_of_ours_has_a_traceback(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    monkeypatch.setattr("tempoloc_nb.inference.merge.merge", lambda *_, **__: (_ for _ in ()).throw(error))
+    monkeypatch.setattr("tempoloc_nb.models.registry.load_registry", lambda *_, **__: (_ for _ in ()).throw(error))
     with pytest.raises(type(error)):
-        app(["merge", "a.jsonl", "-o", "b.jsonl"])
+        app(["models"])
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".mp4", "loop.mp4", "bytes.toml"])
@@ -157,9 +157,9 @@ def test_odd_paths_are_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_a_schedulers_signal_are_one_line_and_status_130(number: signal.Signals) -> None:
     code = (
-        "import time, tempoloc_nb.inference.merge as m, sys; from tempoloc_nb.cli.main import main\n"
-        "m.merge = lambda *_, **__: (print('asleep', flush=True), time.sleep(60))\n"
-        "main(['merge', 'a.jsonl', '-o', 'b.jsonl'])"
+        "import time, tempoloc_nb.models.registry as m, sys; from tempoloc_nb.cli.main import main\n"
+        "m.load_registry = lambda *_, **__: (print('asleep', flush=True), time.sleep(60))\n"
+        "main(['models'])"
     )
     job = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -153,7 +153,7 @@ def test_times_out_of_order_are_one_line_and_are_not_written_back(
             for request, responses in super().stream(requests, _):
                 yield request, [replace(r, text=r.text.replace("<2.0> <3.0>", "<0.5> <3.0>")) for r in responses]
 
-    monkeypatch.setattr(finding, "_engine", lambda *_: Backwards())
+    monkeypatch.setattr(finding, "_loaded", lambda *_: Backwards())
     path = image_file(tmp_path / "demos.hdf5", [list(read(video, fps=10).images)], signals=("grasp", "release"))
     before = path.read_bytes()
     code, out, err = run("find", path, *EVENTS, "--write", "--json")
@@ -175,14 +175,14 @@ def test_a_run_that_ends_early_goes_on(
     out = tmp_path / "out.csv"
     command = ("find", four, *EVENTS, "--trials", 2, "-o", out)
     engines = iter([Stopping("own/c", error), second := Stopping(), third := Stopping()])
-    monkeypatch.setattr(finding, "_engine", lambda *_: next(engines))
+    monkeypatch.setattr(finding, "_loaded", lambda *_: next(engines))
     code, _, err = run(*command)
     assert code == (130 if isinstance(error, KeyboardInterrupt) else 1)
     assert f"{out}.answers.jsonl has the answers so far: the same command goes on from them" in err
     assert not out.exists()
     code, _, err = run(*command, "--seed", 5)
     assert (code, err.count("\n")) == (1, 1)
-    assert "another question (sampling)" in err
+    assert "other settings (sampling)" in err
     code, _, err = run(*command)
     assert (code, second.asked) == (0, ["own/c", "own/d"])
     assert "2 of 4 videos are answered already" in err
@@ -199,7 +199,7 @@ def test_answers_outlive_an_output_that_cannot_be_written(
     run: Run, four: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engines = iter([Stopping(), again := Stopping()])
-    monkeypatch.setattr(finding, "_engine", lambda *_: next(engines))
+    monkeypatch.setattr(finding, "_loaded", lambda *_: next(engines))
     out = tmp_path / "out.json"
 
     def full(*_: object, **__: object) -> None:
@@ -218,7 +218,7 @@ def test_only_what_failed_is_asked_again(
     run: Run, four: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engines = iter([Stopping(), again := Stopping()])
-    monkeypatch.setattr(finding, "_engine", lambda *_: next(engines))
+    monkeypatch.setattr(finding, "_loaded", lambda *_: next(engines))
     good = (four / "b.mp4").read_bytes()
     (four / "b.mp4").write_bytes(good[:2000])
     code, out, err = run("find", four, *EVENTS, "-o", tmp_path / "out.csv")
@@ -231,7 +231,7 @@ def test_only_what_failed_is_asked_again(
 
 
 def test_what_is_no_video_loads_no_model(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "_engine", lambda *_: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(finding, "_loaded", lambda *_: pytest.fail("a model was loaded"))
     (tmp_path / "notes.mp4").write_text("no video")
     code, out, err = run("find", tmp_path / "notes.mp4", *EVENTS, "-o", tmp_path / "out.csv")
     assert (code, out, len(err.splitlines())) == (1, "", 1)
@@ -249,9 +249,9 @@ def test_what_is_no_video_loads_no_model(run: Run, tmp_path: Path, monkeypatch: 
         (("-e", "x", "--backend", "vlm"), "unknown backend 'vlm': did you mean vllm?"),
         (("-e", "x", "--prompt", "recipee"), "unknown prompt 'recipee': did you mean recipe?"),
         (("-e", "x", "--preset", "crad"), "unknown preset 'crad': did you mean card?"),
-        (("-e", "x", "--constrain", "regexp"), "unknown constraint 'regexp'"),
-        (("-e", "x", "--server", "http://localhost:1"), "--server is for the backend openai, not hf"),
-        (("-e", "x", "--backend", "vllm", "--batch", 2), "--batch is for the backend hf, not vllm"),
+        (("-e", "x", "--structured", "regexp"), "unknown structured output 'regexp'"),
+        (("-e", "x", "--server", "http://localhost:1"), "servers is an option of openai, not of hf"),
+        (("-e", "x", "--backend", "vllm", "--batch", 2), "batch is an option of hf, not of vllm"),
         (("-e", "x", "-o", "b.xlsx"), "ends in .csv, .vtt, .json, not to b.xlsx"),
         (("-e", "x", "-o", "nowhere/b.csv"), "its folder is not there"),
         (("-e", "x", "--fps", "nan"), "--fps must be above 0, got nan"),

@@ -44,7 +44,7 @@ def test_what_was_done_is_one_json_object(
     clips = load_benchmark(two_clips).clips
     bad = clips[0].clip
     first, second = row_seed(0, bad, 0), row_seed(0, bad, 1)
-    p, merged, median = (tmp_path / f"{name}.jsonl" for name in ("p", "merged", "median"))
+    p, median = (tmp_path / f"{name}.jsonl" for name in ("p", "median"))
     lines = "\n".join(f"Event {i}: <{i / 4}> <{i / 2}>" for i in range(1, 9))
 
     def fault(body: dict[str, Any]) -> str | None:
@@ -58,19 +58,18 @@ def test_what_was_done_is_one_json_object(
         reason = rf"{bad}: {server.url} refuses: HTTP 400, no\x1b[2J"
         assert said(result, 1) == {
             "output": str(p), "written": 2, "kept": 0, "failed": [{"clip": bad, "reason": reason}], "missing": [],
+            "lack": "video",
         }  # fmt: skip
         assert result[2] == f"tempoloc: {reason}\n"
         fixed += ["now"]
         monkeypatch.chdir(two_clips)  # the benchmark is the same one from here
         whole = said(run(*ask, "manifest.jsonl"), 0)
-        assert whole == {"output": str(p), "written": 2, "kept": 2, "failed": [], "missing": []}
+        assert whole == {"output": str(p), "written": 2, "kept": 2, "failed": [], "missing": [], "lack": "video"}
 
-        found = said(run("merge", p, "-o", merged, "--json"), 0)
-        assert (found["rows"], found["files"], found["failed"], found["incomplete"]) == (4, 1, 0, [])
         found = said(run("consensus", p, "-o", median, "--benchmark", ".", "--json"), 0)
         assert (found["output"], found["clips"], found["trials"], found["missing"]) == (str(median), 2, 4, 0)
     found = said(run("localize", "--model", "uniform", "--benchmark", ".", "-o", tmp_path / "u.jsonl", "--json"), 0)
-    assert found == {"output": str(tmp_path / "u.jsonl"), "baseline": "uniform", "written": 2, "missing": []}
+    assert (found["written"], found["missing"], found["lack"]) == (2, [], "what uniform needs")
     assert said(run(*ask[:-1], "--plan", "--benchmark", "."), 0)["plan"]
     code, out, err = run("consensus", median, "-o", "-", "--benchmark", ".", "--json")
     assert (code, len(out.splitlines())) == (0, 2)

@@ -22,7 +22,8 @@ from fake_server import FakeServer
 from tiny_models import qwen25
 from video_clips import write_audio, write_clip
 
-from tempoloc_nb.cli.main import join_parameters, read_override
+from tempoloc_nb.cli.main import join_parameters
+from tempoloc_nb.cli.study import read_override
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.qwen import video_rules
@@ -45,7 +46,7 @@ def shipped_video() -> Path:
 def test_blind_predictions_are_scored(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     code, out, _ = run("localize", "--model", "loo-median", "--benchmark", "recipe", "-o", path)
-    assert (code, out) == (0, f"{path}: 60 predictions\n")
+    assert (code, out) == (0, f"{path}: 60 predictions written, 0 kept\n")
     code, out, _ = run("evaluate", path, "--benchmark", "recipe", "--recipe", "--task", "nut", "--resamples", 200)
     assert code == 0
     assert "MAE 0.190" in out
@@ -60,7 +61,7 @@ def test_blind_predictions_are_scored(run: Run, tmp_path: Path) -> None:
 def test_a_row_that_cannot_answer_everything_says_so(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("localize", "--model", "uniform", "--benchmark", "recipe", "-o", tmp_path / "p.jsonl")
     assert code == 0
-    assert "30 predictions; 30 clips lack what uniform needs" in out
+    assert "30 predictions written, 0 kept, 30 clips without what uniform needs" in one_line(out)
 
 
 def test_two_models_are_compared(run: Run, tmp_path: Path) -> None:
@@ -68,10 +69,10 @@ def test_two_models_are_compared(run: Run, tmp_path: Path) -> None:
     for name in names:
         run("localize", "--model", name, "--benchmark", "recipe", "-o", tmp_path / f"{name}.jsonl")
     files = [tmp_path / f"{name}.jsonl" for name in names]
-    pair = [f"blind/{name}" for name in names]
+    pair = [f"baseline/{name}" for name in names]
     code, out, _ = run("evaluate", *files, "--benchmark", "recipe", "--resamples", 200, "--compare", *pair)
     assert code == 0
-    assert "all tasks: blind/loo-median − blind/constant = -" in out
+    assert "all tasks: baseline/loo-median − baseline/constant = -" in out
 
 
 def test_overlay_stamps_the_good_and_names_the_bad(run: Run, tmp_path: Path) -> None:
@@ -325,9 +326,9 @@ def test_a_server_is_asked_as_patiently_as_told(run: Run, tmp_path: Path, two_cl
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--concurrency", 4), "--concurrency is for the backends openai and ray, not hf"),
-        (("--timeout", 4), "--timeout is for the backend openai, not hf"),
-        (("--backend", "vllm", "--retries", 4), "--retries is for the backend openai, not vllm"),
+        (("--concurrency", 4), "concurrency is an option of openai and ray, not of hf"),
+        (("--timeout", 4), "timeout is an option of openai, not of hf"),
+        (("--backend", "vllm", "--retries", 4), "retries is an option of openai, not of vllm"),
         (("--backend", "ray", "--concurrency", 0), "--concurrency must be 1 or more"),
         (("--backend", "openai", "--timeout", 0), "--timeout must be above 0, got 0.0"),
     ],

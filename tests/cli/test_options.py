@@ -68,14 +68,14 @@ def test_nothing_heavy_is_imported_to_check_numbers() -> None:
     ("command", "message"),
     [
         ("localize --model tempoloc-tiny --benchmark sim --plan --prompt no -o p", "unknown prompt 'no'"),
-        ("localize --model tempoloc-tiny --benchmark sim --plan --constrain no -o p", "unknown constraint 'no'"),
+        ("localize --model tempoloc-tiny --benchmark sim --plan --structured no -o p", "structured output 'no'"),
         ("localize --model tempoloc-tiny --benchmark sim --plan --shard 9/1 -o p", "no shard 9/1"),
         ("localize --model tempoloc-tiny --benchmark sim --plan --preset no -o p", "unknown preset 'no'"),
         ("localize --model tempoloc-tiny --benchmark sim --plan --stamps no -o p", "unknown stamps 'no'"),
         ("localize --model tempoloc-tiny --benchmark sim --plan --content no -o p", "unknown content 'no'"),
         ("localize --model tempoloc-tiny --benchmark sim --backend no -o p", "unknown backend 'no'"),
         ("find VIDEO -e x --prompt no", "unknown prompt 'no'"),
-        ("find VIDEO -e x --constrain no", "unknown constraint 'no'"),
+        ("find VIDEO -e x --structured no", "unknown structured output 'no'"),
         ("find VIDEO -e x --preset no", "unknown preset 'no'"),
         ("find VIDEO -e x --backend no", "unknown backend 'no'"),
         ("overlay -i VIDEO -o out --preset no", "unknown preset 'no'"),
@@ -103,8 +103,7 @@ def test_names_are_checked_before_a_model_is_loaded(
     """No engine is made, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     encode(tmp_path / "a.mp4", np.zeros((4, 32, 48, 3), np.uint8), fps=4)
-    for module in ("inference.find", "inference.ask", "engines.make"):
-        monkeypatch.setattr(f"tempoloc_nb.{module}.make_engine", lambda *_, **__: pytest.fail("an engine was made"))
+    monkeypatch.setattr("tempoloc_nb.engines.make.make_engine", lambda *_, **__: pytest.fail("an engine was made"))
     code, out, err = run(*("a.mp4" if word == "VIDEO" else word for word in command.split()))
     assert (code, out) == (1, "")
     assert message in err

@@ -36,7 +36,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 COMMANDS = {
-    "baseline": ["localize", "--model", "loo-median", "--benchmark", "truth.jsonl", "-o", "mine.jsonl"],
     "consensus": ["consensus", "p.jsonl", "--benchmark", "truth.jsonl", "-o", "mine.jsonl"],
     "import-recipe": ["import-recipe", "pickles", "--task", "bridge", "--model", "m", "-o", "mine.jsonl"],
     "export-csv": ["dataset", "export", "csv", "sim", "-o", "mine.csv"],
@@ -81,7 +80,6 @@ def test_force_replaces_it_and_streams_take_it(run: Run, place: Path, command: s
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["localize", "--model", "loo-median", "--benchmark", "truth.jsonl", "-o", "truth.jsonl"],
         ["consensus", "p.jsonl", "--benchmark", "truth.jsonl", "-o", "truth.jsonl"],
         ["consensus", "p.jsonl", "--benchmark", "truth.jsonl", "-o", "p.jsonl"],
     ],
@@ -98,3 +96,14 @@ def test_subtitles_of_several_videos_are_refused_before_a_model_is_loaded(run: R
     shutil.copy("v.mp4", "w.mp4")
     code, _, err = run("find", "v.mp4", "w.mp4", "-e", "an event", "-o", "x.vtt")
     assert (code, err) == (1, "tempoloc: subtitles are of one video, not of 2: write .csv or .json\n")
+
+
+def test_a_baseline_adds_to_its_own_answers_and_to_no_other_file(run: Run, place: Path) -> None:
+    ask = ["localize", "--model", "loo-median", "--benchmark", "truth.jsonl", "-o"]
+    for name, message in (("mine.jsonl", "but not mine.run.json"), ("truth.jsonl", "read and written at once")):
+        before = Path(name).read_bytes()
+        code, _, err = run(*ask, name)
+        assert (code, Path(name).read_bytes()) == (1, before)
+        assert message in err
+    assert run(*ask, "new.jsonl")[0] == 0
+    assert "0 predictions written, 60 kept" in run(*ask, "new.jsonl")[1].replace("\n", " ")

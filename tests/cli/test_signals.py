@@ -1,4 +1,4 @@
-"""`tempoloc localize --backend signal` and `tempoloc fuse`: from the shipped signals to files that evaluate reads."""
+"""The gripper rule and `tempoloc fuse`: from the shipped signals to files that evaluate reads."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ Run = Callable[..., tuple[int, str, str]]
 
 def test_the_gripper_rule_writes_predictions(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "s.jsonl"
-    for asked in (["--backend", "signal"], ["--force"]):
-        done = run("localize", "--model", "gripper-rule", "--benchmark", "sim", "-o", out, *asked)
-        assert done == (0, f"{out}: 400 predictions\n", "")
+    for counts in ("400 predictions written, 0 kept", "0 predictions written, 400 kept"):
+        done = run("localize", "--model", "gripper-rule", "--benchmark", "sim", "-o", out)
+        assert done == (0, f"{out}: {counts}\n", "")
     first = json.loads(out.read_text().splitlines()[0])
     assert (first["model"], first["backend"]) == ("signal/gripper-rule", "signal")
     told = ["--event-kind", "grasping the round nut=none"]
-    code, said, _ = run("localize", "--model", "gripper-rule", "--benchmark", "sim", "-o", out, "--force", *told)
-    assert (code, said) == (0, f"{out}: 400 predictions; 100 events are not in it\n")
+    other = tmp_path / "o.jsonl"
+    code, said, err = run("localize", "--model", "gripper-rule", "--benchmark", "sim", "-o", other, *told)
+    assert (code, said) == (0, f"{other}: 400 predictions written, 0 kept\n")
+    assert err == "tempoloc: 100 events have no answer by gripper-rule\n"
     code, _, error = run("localize", "--model", "gripper-rule", "--benchmark", "recipe", "-o", tmp_path / "r.jsonl")
     assert code == 1
     assert "signals.npz is not there: give signals" in error
-    code, _, error = run("localize", "--backend", "signal", "--model", "rule", "--benchmark", "sim", "-o", "r.jsonl")
-    assert (code, error) == (1, "tempoloc: unknown signal row 'rule': choose one of gripper-rule, motion-minima\n")
+    code, _, error = run("localize", "--model", "gripper-rul", "--benchmark", "sim", "-o", "r.jsonl")
+    assert code == 1
+    assert "unknown model or no-video baseline 'gripper-rul': did you mean gripper-rule?" in error
 
 
 def test_fuse_moves_a_files_events(run: Run, tmp_path: Path) -> None:

@@ -15,14 +15,12 @@ import pytest
 
 from tempoloc_nb.clips.tasks import Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.hf import HFBackend
-from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.formats.hdf5_frames import DemoFrames
 from tempoloc_nb.formats.lerobot_episodes import read_episodes
 from tempoloc_nb.formats.lerobot_info import read_info
 from tempoloc_nb.formats.lerobot_rows import read_subtasks
-from tempoloc_nb.formats.recordings import Choice, Options, find_recordings, localize, pick_camera
+from tempoloc_nb.formats.recordings import Choice, find_recordings, localize, pick_camera
 from tempoloc_nb.formats.write_back import copy_of, plan_write, write_back
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.video.files import FrameSource, Image, decode, probe, read
@@ -140,10 +138,10 @@ def place(tmp_path: Path) -> Path:
     ("name", "choice", "told"),
     [
         ("demos.hdf5", {"camera": "agentveiw"}, "unknown camera 'agentveiw': did you mean agentview_image"),
-        ("demos.hdf5", {"episodes": ("dmeo_1",)}, "demos.hdf5 has no episode 'dmeo_1': did you mean demo_1"),
-        ("demos.hdf5", {"episodes": ("7",)}, "it has 2, demo_0 to demo_1"),
+        ("demos.hdf5", {"episode": ("dmeo_1",)}, "demos.hdf5 has no episode 'dmeo_1': did you mean demo_1"),
+        ("demos.hdf5", {"episode": ("7",)}, "it has 2, demo_0 to demo_1"),
         ("set", {"camera": "frnt"}, f"unknown camera 'frnt'.*{CAMERA}"),
-        ("set", {"episodes": (9,)}, "set has no episode '9': .*it has 2, episode_000000 to episode_000001"),
+        ("set", {"episode": (9,)}, "set has no episode '9': .*it has 2, episode_000000 to episode_000001"),
         ("a.mp4", {"camera": "front"}, "only LeRobot datasets and HDF5 files have episodes"),
         ("none.hdf5", {}, "none.hdf5: no such video"),
     ],
@@ -276,9 +274,8 @@ def test_localize_takes_a_file_of_demonstrations(tmp_path: Path) -> None:
 def test_the_options_are_in_the_signature_and_a_slip_is_answered_with_the_near_name(tmp_path: Path) -> None:
     named = {p.name for p in signature(localize).parameters.values() if p.kind is p.KEYWORD_ONLY}
     assert {"model", "engine", "trials", "fps", "seed", "episode", "fuse"} <= named
-    engines = set(Options.__annotations__) - named
-    assert named < set(Options.__annotations__)
-    assert engines <= {*signature(make_engine).parameters, *signature(HFBackend).parameters, "concurrency"}
+    assert {"batch", "device", "servers", "concurrency", "camera", "gripper", "stamps", "structured"} <= named
+    assert "backend" not in named
     slips = {"trails": "trials", "episodes": "episode", "bach": "batch", "data_paralel": "data_parallel"}
     for slip, near in slips.items():
         with pytest.raises(TempolocError, match=f"'{slip}': did you mean {near}\\?"):

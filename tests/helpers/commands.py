@@ -15,7 +15,7 @@ GROUP = typer.main.get_command(app)
 def commands(group: Any = GROUP, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command by the words that call it."""
     for name in group.list_commands(None):
-        command = group.get_command(None, name)
+        command = group.made(name) if hasattr(group, "made") else group.get_command(None, name)
         if hasattr(command, "list_commands"):
             yield from commands(command, (*path, name))
         else:

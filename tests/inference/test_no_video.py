@@ -26,7 +26,7 @@ RECIPE = load_benchmark("recipe")
 
 
 def score(task: str, row: str) -> tuple[float, float]:
-    """Mean absolute (s) and relative (%) error of a blind row, per event then over events."""
+    """Mean absolute (s) and relative (%) error of a baseline, per event then over events."""
     answers = baseline_predictions(RECIPE, row)
     clips = RECIPE.of_task(task)
     error = np.abs(np.array([answers[c.clip] for c in clips]) - np.array([c.boundaries for c in clips]))
@@ -132,7 +132,7 @@ def test_durations_known_only_where_published() -> None:
 
 
 def test_predictions_are_written_whole(tmp_path: Path) -> None:
-    rows = list(prediction_rows(RECIPE, baseline_predictions(RECIPE, "constant"), "blind/constant", 8))
+    rows = list(prediction_rows(RECIPE, baseline_predictions(RECIPE, "constant"), "baseline/constant", 8))
     path = tmp_path / "p.jsonl"
     assert write_jsonl(path, rows) == 60
     assert len(path.read_text().splitlines()) == 60

@@ -124,7 +124,7 @@ def test_a_run_depends_on_models_videos_and_shipped_data(write_study: WriteStudy
 
 
 LOGS = """
-from tempoloc_nb.lab.study.curves import log_files
+from tempoloc_nb.study.notebooks import log_files
 log_files(logs)
 """
 
