@@ -302,7 +302,7 @@ def caption(
 
     from tempoloc_nb.core.files import writing
     from tempoloc_nb.engines.http import Patience
-    from tempoloc_nb.formats.captioning import CaptionOptions, caption_videos, caption_videos_of
+    from tempoloc_nb.formats.captions import CaptionOptions, caption_videos, caption_videos_of
 
     options = CaptionOptions(fps=fps, rules=rules, total_pixels=total_pixels, attempts=attempts, prompts=prompts)
     options = replace(options, sampling=replace(options.sampling, temperature=temperature, seed=seed))

@@ -78,7 +78,7 @@ def check_labels(
 ) -> None:
     """Check subtask labels before demonstrations are generated from them; exit status 1 if there are errors."""
     from tempoloc_nb.clips.tasks import load_task
-    from tempoloc_nb.formats.autodata import read_descriptor
+    from tempoloc_nb.formats.hdf5_rules import read_descriptor
     from tempoloc_nb.formats.hdf5_rules import Offsets, read_task_spec
     from tempoloc_nb.labels.check import check_labels as check
     from tempoloc_nb.labels.rules import LabelLimits

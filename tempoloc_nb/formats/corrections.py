@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from ..clips.manifest import Benchmark, Clip, load_benchmark, write_manifest
+from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import Event
-from ..core.checks import OTHERS, check
+from ..core.checks import check
 from ..core.errors import TempolocError
-from ..core.files import is_stream
-from ..core.outputs import check_output
-from .convert import Converted, relative_path
+from .convert import Lenient, relative_path
 
 if TYPE_CHECKING:
     from tempoloc_nb.inference.consensus import Combined
@@ -27,10 +25,9 @@ if TYPE_CHECKING:
 MANIFEST = "manifest"  # who proposed a boundary that the manifest holds
 
 # %% auto #0
-__all__ = ['MANIFEST', 'Proposal', 'proposals', 'Reviewed', 'reviewed', 'Row', 'Change', 'Corrections', 'apply_rows',
-           'moved_clips', 'copy_tasks', 'export_proposals', 'import_rows']
+__all__ = ['MANIFEST', 'Proposal', 'proposals', 'reviewed', 'Row', 'apply_rows', 'moved_clips', 'copy_tasks']
 
-# %% ../../nbs/55_formats/20_corrections.ipynb #8f213299
+# %% ../../nbs/55_formats/20_corrections.ipynb #e3bdd1e0
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """What a person is shown of a clip: a boundary (s of the source) or None and a confidence for each event."""
@@ -40,70 +37,51 @@ class Proposal:
     boundaries: tuple[float | None, ...]
     confidence: tuple[float | None, ...]
 
-
-def _from_manifest(clip: Clip) -> Proposal:
-    blank: tuple[None, ...] = (None,) * len(clip.events)
-    return Proposal(clip, MANIFEST, clip.source_boundaries if clip.labelled else blank, blank)
-
-# %% ../../nbs/55_formats/20_corrections.ipynb #8178b5b0
-def _from_trials(clip: Clip, combined: Combined) -> Proposal:
-    times = tuple(None if e.boundary is None else round(e.boundary, 4) for e in combined.events)
-    by = f"{combined.model} at {combined.fps:g} fps, median of {combined.trials}"
-    return Proposal(clip, by, times, tuple(round(e.confidence, 3) for e in combined.events))
-
-# %% ../../nbs/55_formats/20_corrections.ipynb #f03f765c
+# %% ../../nbs/55_formats/20_corrections.ipynb #45610c89
 def proposals(clips: Iterable[Clip], combined: Sequence[Combined] = ()) -> list[Proposal]:
-    """The clips' own boundaries, or those `combined` from trials and then only the clips that have them.
-
-    Raises `TempolocError` for an answer to an unknown clip, and for two answers to one clip.
-    """
-    known = {c.clip: c for c in clips}
+    """The clips' boundaries, or those `combined` from trials; `TempolocError` for an unknown or doubled clip."""
+    known, proposed = {c.clip: c for c in clips}, dict[str, Proposal]()
     if not combined:
-        return [_from_manifest(c) for c in known.values()]
-    found: dict[str, Proposal] = {}
+        blank = {name: (None,) * len(c.events) for name, c in known.items()}
+        return [Proposal(c, MANIFEST, _own_times(c), blank[name]) for name, c in known.items()]
     for answer in combined:
         if answer.clip not in known:
             raise TempolocError(f"the predictions have the clip {answer.clip}, which the manifest lacks")
-        if answer.clip in found:
+        if answer.clip in proposed:
             raise TempolocError(f"the predictions answer {answer.clip} by several models or fps: keep those of one")
-        found[answer.clip] = _from_trials(known[answer.clip], answer)
-    return list(found.values())
+        times = tuple(None if e.boundary is None else round(e.boundary, 4) for e in answer.events)
+        by = f"{answer.model} at {answer.fps:g} fps, median of {answer.trials}"
+        sure = tuple(round(e.confidence, 3) for e in answer.events)
+        proposed[answer.clip] = Proposal(known[answer.clip], by, times, sure)
+    return list(proposed.values())
+
+# %% ../../nbs/55_formats/20_corrections.ipynb #d3e8bffc
+def _own_times(clip: Clip) -> tuple[float | None, ...]:
+    """The clip's boundaries (s of the source); None for each event of one without truth."""
+    return clip.source_boundaries if clip.labelled else (None,) * len(clip.events)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #0e5d92ab
 @dataclass(frozen=True, slots=True)
-class _Changed:
-    __pydantic_config__: ClassVar = OTHERS
-
+class _Changed(Lenient):
     label: str
     old: float | None = None
     new: float | None = None
     missing: bool = False
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #e76639af
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    __pydantic_config__: ClassVar = OTHERS
-
+class _Entry(Lenient):
     who: str
     when: str
     by: str
     changed: tuple[_Changed, ...]
 
-
-def _entries(clip: Clip) -> tuple[_Entry, ...]:
-    """The clip's corrections, the first first; raises `TempolocError` for a manifest where they are something else."""
-    listed = clip.extra.get("corrections", [])
-    if isinstance(listed, list):
-        listed = [{**e, "by": e.get("from")} if isinstance(e, dict) else e for e in listed]
-    return check(tuple[_Entry, ...], listed, f"{clip.clip}, corrections")
-
 # %% ../../nbs/55_formats/20_corrections.ipynb #d17c40e8
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class _Reviewed:
     """What reviews left in a clip: the last, as "who, when", and who had proposed what before the first (s).
 
-    `first` has a time, or None, for each event. `gone` are the events that a person said do not happen, with the time
-    that was proposed.
+    `first` has a time, or None, for each event, `gone` the events that a person said do not happen, as proposed.
     """
 
     stamp: str
@@ -111,14 +89,16 @@ class Reviewed:
     first: tuple[float | None, ...]
     gone: tuple[tuple[str, float | None], ...]
 
-
-def reviewed(clip: Clip) -> Reviewed | None:
+# %% ../../nbs/55_formats/20_corrections.ipynb #3e81e56e
+def reviewed(clip: Clip) -> _Reviewed | None:
     """What reviews left in a clip; None where there was none. Raises `TempolocError` for a history of another shape."""
-    entries = _entries(clip)
+    listed = clip.extra.get("corrections", [])
+    if isinstance(listed, list):
+        listed = [{**e, "by": e.get("from")} if isinstance(e, dict) else e for e in listed]
+    entries = check(tuple[_Entry, ...], listed, f"{clip.clip}, corrections")
     if not entries:
         return None
-    own = clip.source_boundaries if clip.labelled else (None,) * len(clip.events)
-    labels, times, kept = list(clip.labels), list[float | None](own), len(clip.events)
+    labels, times, kept = list(clip.labels), [*_own_times(clip)], len(clip.events)
     for entry in reversed(entries):
         now = list(times)  # before this entry is undone
         for c in entry.changed:
@@ -128,15 +108,14 @@ def reviewed(clip: Clip) -> Reviewed | None:
             elif c.missing:
                 labels, times = [*labels, c.label], [*times, c.old]
     gone = tuple(zip(labels[kept:], times[kept:], strict=True))
-    return Reviewed(f"{entries[-1].who}, {entries[-1].when}", entries[0].by, tuple(times[:kept]), gone)
+    return _Reviewed(f"{entries[-1].who}, {entries[-1].when}", entries[0].by, tuple(times[:kept]), gone)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #0117a793
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A boundary (s of the source) as a person sent it, and as it was `proposed`; `where` is file and line.
+    """A boundary (s) as a person sent it, None for an event that does not happen, and as it was `proposed`.
 
-    Without a boundary, the person says that the event does not happen in the clip. Times nearer than `same` are
-    equal: a file of milliseconds cannot say more.
+    `where` is file and line. Times nearer than `same` are equal: a file of milliseconds cannot say more.
     """
 
     where: str
@@ -150,11 +129,8 @@ class Row:
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #08336f21
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One boundary that a person moved (s of the source).
-
-    `old` is None where none was proposed, `new` where the event does not happen.
-    """
+class _Change:
+    """A boundary (s) that a person moved; `old` is None where none was proposed, `new` where it does not happen."""
 
     clip: str
     label: str
@@ -169,11 +145,11 @@ class Change:
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #7bb013ad
 @dataclass(frozen=True, slots=True)
-class Corrections:
+class _Corrections:
     """The clips of a manifest after an import, and what was changed; `read` of the clips were in the file."""
 
     clips: tuple[Clip, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[_Change, ...]
     read: int
 
     def __str__(self) -> str:
@@ -192,12 +168,12 @@ def _without_gone(clip: Clip, rows: Sequence[Row]) -> list[Row]:
             left.remove(row)
     return left
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #8d6575a7
 def _near(one: float | None, other: float | None) -> bool:
     """Whether two times (s) are the same, or both are none."""
     return one is other if one is None or other is None else abs(one - other) <= 1e-6
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #393abbba
 def _matched(clip: Clip, rows: Sequence[Row]) -> list[Row]:
     """The rows in the order of the clip's events; raises unless each event has exactly one."""
     left = _without_gone(clip, rows)
@@ -226,81 +202,70 @@ def _check_times(clip: Clip, rows: Sequence[Row]) -> None:
             end = f"{clip.duration:g}" if clip.duration else "?"
             raise TempolocError(f"{row.where}: {row.boundary:g} s is outside {clip.clip}, from 0 to {end} s")
         if before is not None and before.boundary is not None and row.boundary <= before.boundary:
-            raise TempolocError(
-                f"{row.where}: {clip.clip}: {row.label!r} at {row.boundary:g} s must come after {before.label!r} "
-                f"at {before.boundary:g} s"
-            )
+            order = f"{row.label!r} at {row.boundary:g} s must come after {before.label!r} at {before.boundary:g} s"
+            raise TempolocError(f"{row.where}: {clip.clip}: {order}")
         if before is not None and row.by != before.by:
-            raise TempolocError(
-                f"{row.where}: {clip.clip}: column by says {row.by!r} and {before.by!r}; leave it as exported"
-            )
+            both = f"{row.by!r} and {before.by!r}"
+            raise TempolocError(f"{row.where}: {clip.clip}: column by says {both}; leave it as exported")
         before = row
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #8baaffef
 def _moved(events: Sequence[Event], times: Sequence[float | None], rows: Sequence[Row]) -> tuple[Event, ...]:
-    """The events at new boundaries; where their intervals begin or end at an old one, they follow.
-
-    An event without a time is left out, and what followed it follows the next.
-    """
+    """The events at new boundaries, without those of no time; intervals that began or ended at an old one follow."""
     follow: dict[float | None, float] = {}
     later: float | None = None
     for event, time in zip(reversed(events), reversed(times), strict=True):
         later = later if time is None else time
         if later is not None:
             follow[event.boundary] = later
-    made = []
+    moved = []
     for event, time, row in zip(events, times, rows, strict=True):
         if time is None:
             continue
         start, end = (None if t is None else follow.get(t, t) for t in (event.start, event.end))
         if start is not None and end is not None and end < start:
-            raise TempolocError(
-                f"{row.where}: {event.label!r} would start at {start:g} s and end at {end:g} s: change its end in the "
-                "manifest first"
-            )
-        made.append(Event(event.label, time, start, end))
-    return tuple(made)
+            what = f"{event.label!r} would start at {start:g} s and end at {end:g} s"
+            raise TempolocError(f"{row.where}: {what}: change its end in the manifest first")
+        moved.append(Event(event.label, time, start, end))
+    return tuple(moved)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d2f26654
 def _correct(
     clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: bool
-) -> tuple[Clip, list[Change]]:
+) -> tuple[Clip, list[_Change]]:
     """One clip with a person's rows, and what they changed in it; `stamp` says who changed it, when and why."""
     rows = _matched(clip, rows)
     _check_times(clip, rows)
     by = rows[0].by
-    own = clip.source_boundaries if by == MANIFEST and clip.labelled else (None,) * len(rows)
+    own = _own_times(clip) if by == MANIFEST else (None,) * len(rows)
     if all(row.boundary is None for row in rows):
         raise TempolocError(f"{rows[0].where}: no event of {clip.clip} would be left: leave the clip out instead")
-    changes = list[Change]()
-    times = list[float | None]()
+    changes, times = list[_Change](), list[float | None]()
     for row, event, now in zip(rows, clip.events, own, strict=True):
         if now is not None and row.proposed is not None and abs(row.proposed - now) > 1e-6:
-            raise TempolocError(
-                f"{row.where}: {clip.clip}: {row.label!r} was at {row.proposed:g} s when it was exported and the "
-                f"manifest now says {now:g} s: export again"
-            )
+            was = f"{row.label!r} was at {row.proposed:g} s when it was exported and the manifest now says {now:g} s"
+            raise TempolocError(f"{row.where}: {clip.clip}: {was}: export again")
         old = row.proposed if now is None else now
         if row.boundary is None:
             times.append(None)
-            changes.append(Change(clip.clip, event.label, old, None, row.why))
+            changes.append(_Change(clip.clip, event.label, old, None, row.why))
         elif old is not None and abs(row.boundary - old) <= row.same:
             times.append(event.time if now is not None else old / clip.label_scale)
         else:
             times.append(row.boundary / clip.label_scale)
-            changes.append(Change(clip.clip, event.label, old, row.boundary, row.why))
+            changes.append(_Change(clip.clip, event.label, old, row.boundary, row.why))
     if by == MANIFEST and not changes and not accept:
         return clip, []
     plain = clip.events if by == MANIFEST else tuple(Event(e.label, e.boundary) for e in clip.events)
     return replace(clip, events=_moved(plain, times, rows), extra=_provenance(clip, by, changes, stamp)), changes
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #e532da9e
-def _provenance(clip: Clip, by: str, changes: Sequence[Change], stamp: Mapping[str, str]) -> Mapping[str, Any]:
+def _provenance(clip: Clip, by: str, changes: Sequence[_Change], stamp: Mapping[str, str]) -> Mapping[str, Any]:
     """The clip's `extra` with one more entry under "corrections"."""
     listed: list[dict[str, Any]] = []
     for c in changes:
-        said = {k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")}
-        listed.append(said if c.new is not None else {**said, "missing": True})
+        entry = {k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")}
+        listed.append(entry if c.new is not None else {**entry, "missing": True})
     before = clip.extra.get("corrections", [])
     return {**clip.extra, "corrections": [*before, {**stamp, "from": by, "changed": listed}]}
 
@@ -308,14 +273,13 @@ def _provenance(clip: Clip, by: str, changes: Sequence[Change], stamp: Mapping[s
 def apply_rows(
     clips: Iterable[Clip], rows: Sequence[Row], *, who: str, why: str = "", when: datetime | None = None,
     accept: bool = False,
-) -> Corrections:
+) -> _Corrections:
     """The clips with a person's rows; clips without rows stay as they are.
 
-    Each changed clip gets an entry in `extra["corrections"]`: who, when (ISO 8601, now by default), why, who proposed
-    the boundaries, and the changed events with old and new seconds, or `missing` where an event does not happen. With
-    `accept`, a clip whose rows change nothing gets one, too. Raises `TempolocError` naming file and line for an
-    unknown clip or label, a missing or doubled event, boundaries that do not increase or lie outside the clip, and a
-    manifest that has changed since the export.
+    Each changed clip, with `accept` each that has rows, gets an entry in `extra["corrections"]`: who, when (ISO 8601,
+    now by default), why, who proposed the boundaries, and the changed events with old and new seconds, or `missing`.
+    Raises `TempolocError` naming file and line for an unknown clip or label, a missing or doubled event, boundaries
+    that do not increase or lie outside the clip, and a manifest that has changed since the export.
     """
     if not who.strip():
         raise TempolocError("say who made the corrections: a name or an address")
@@ -323,15 +287,15 @@ def apply_rows(
     of_clip: dict[str, list[Row]] = {}
     for row in rows:
         of_clip.setdefault(row.clip, []).append(row)
-    read, done, changes = len(of_clip), [], []
+    read, corrected, changes = len(of_clip), [], []
     for clip in clips:
-        if found := of_clip.pop(clip.clip, []):
-            clip, changed = _correct(clip, found, stamp, accept)
+        if own := of_clip.pop(clip.clip, []):
+            clip, changed = _correct(clip, own, stamp, accept)
             changes += changed
-        done.append(clip)
+        corrected.append(clip)
     for name, left in of_clip.items():
         raise TempolocError(f"{left[0].where}: the manifest has no clip {name!r}")
-    return Corrections(tuple(done), tuple(changes), read)
+    return _Corrections(tuple(corrected), tuple(changes), read)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #e20c160d
 def moved_clips(clips: Iterable[Clip], old: str | Path, new: str | Path) -> tuple[Clip, ...]:
@@ -340,40 +304,10 @@ def moved_clips(clips: Iterable[Clip], old: str | Path, new: str | Path) -> tupl
         c if c.video is None else replace(c, video=relative_path(Path(old) / c.video, Path(new))) for c in clips
     )
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #f1c4433c
 def copy_tasks(benchmark: Benchmark, folder: Path) -> None:
     """The task files that stand beside a manifest, also in `folder`; those that are there stay."""
     for key in benchmark.tasks:
         own, new = benchmark.root / f"{key}.toml", folder / f"{key}.toml"
         if own.is_file() and not new.exists():
             shutil.copyfile(own, new)
-
-# %% ../../nbs/55_formats/20_corrections.ipynb #6d8f317a
-def export_proposals(
-    source: Path | str, output: Path, predictions: Sequence[Path], write: Callable[[list[Proposal], Path], object]
-) -> Converted:
-    """`write` what is proposed of a manifest or benchmark, or the median of a model's trials, to `output`."""
-    from tempoloc_nb.inference.consensus import combine_trials
-
-    benchmark = load_benchmark(source)
-    found = proposals(benchmark.clips, combine_trials(list(predictions), benchmark) if predictions else ())
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write(found, output)
-    return Converted(output, len(found), "clips with their boundaries")
-
-# %% ../../nbs/55_formats/20_corrections.ipynb #31fedbdd
-def import_rows(
-    rows: Sequence[Row], output: Path, manifest: Path | str, who: str, why: str, *, force: bool = False
-) -> Converted:
-    """Write a copy of `manifest` with a person's rows, and its task files beside it; a stream gets the copy alone.
-
-    Raises `TempolocError` as `apply_rows` does, and for an `output` that is there without `force`, or is `manifest`.
-    """
-    benchmark = load_benchmark(manifest)
-    check_output(output, force=force, inputs=[benchmark.file])
-    done = apply_rows(benchmark.clips, rows, who=who, why=why)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    if not is_stream(output):
-        copy_tasks(benchmark, output.parent)
-    write_manifest(output, moved_clips(done.clips, benchmark.root, output.parent), force=force)
-    return Converted(output, len(done.clips), notes=(str(done),))

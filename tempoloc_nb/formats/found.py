@@ -14,8 +14,8 @@ from ..core.errors import TempolocError
 from ..core.files import is_stream, write_text, writing
 from ..core.outputs import check_output
 from ..core.texts import json_text
-from .csv import text_cell
-from .vtt import vtt_cue
+from .correction_files import text_cell
+from .correction_files import vtt_cue
 from ..inference.find import Found
 
 COLUMNS = ("video", "event", "boundary_s", "confidence", "status")

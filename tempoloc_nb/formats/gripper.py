@@ -32,10 +32,10 @@ from tempoloc_nb.formats.gripper_columns import (
     pick_grippers,
 )
 from .hdf5 import control_rate, demos_of, held_file, opened_demos, steps_of
-from .hdf5_gripper import read_openings
-from .hdf5_poses import INFO, object_ways
-from .lerobot_episodes import read_episodes
-from .lerobot_info import LeRobotInfo, number_names, read_info
+from .hdf5_motion import read_openings
+from .hdf5_motion import INFO, object_ways
+from .lerobot import read_episodes
+from .lerobot import LeRobotInfo, number_names, read_info
 from .lerobot_rows import read_numbers
 from ..inference.find import Found, Say, silent
 from ..inference.fuse import fuse_found

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing
+from ..core.files import write_text
 from ..core.outputs import check_output
 from ..core.pickles import read_plain_pickle
 
@@ -75,10 +75,6 @@ def import_recipe(
     if not files:
         raise TempolocError(f"no results_*.pkl in {folder.name}: give the folder that the recipe's scripts wrote")
     check_output(out, force=force, inputs=files)
-    rows = empty = 0
-    with all_or_nothing(out, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as sink:
-        for path in files:
-            for row in _rows(path, task, model):
-                sink.write(json.dumps(row) + "\n")
-                rows, empty = rows + 1, empty + (not row["text"])
-    return Imported(len(files), rows, empty)
+    rows = [row for path in files for row in _rows(path, task, model)]
+    write_text(out, "".join(json.dumps(row) + "\n" for row in rows), force=force)
+    return Imported(len(files), len(rows), sum(not row["text"] for row in rows))

@@ -115,9 +115,9 @@ def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
 
 
 def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
-    from tempoloc_nb.formats.lerobot_episodes import check_video, has_videos, read_episodes
-    from tempoloc_nb.formats.lerobot_info import read_info
-    from tempoloc_nb.formats.lerobot_read import choose_camera
+    from tempoloc_nb.formats.lerobot import check_video, has_videos, read_episodes
+    from tempoloc_nb.formats.lerobot import read_info
+    from tempoloc_nb.formats.lerobot_convert import choose_camera
     from tempoloc_nb.video.parts import VideoPart
 
     info = read_info(path)

@@ -13,8 +13,8 @@ from typing import Any
 from ..core.errors import TempolocError, unknown
 from ..core.texts import shown
 from ..formats.corrections import Proposal, Row
-from ..formats.csv import read_csv, write_csv
-from ..formats.vtt import read_vtt, write_vtt
+from ..formats.correction_files import read_csv, write_csv
+from ..formats.correction_files import read_vtt, write_vtt
 from .media import Media
 from .details import clip_details, queue, queue_line, save_marks
 from .session import Conflict, Marked, Review, history
@@ -39,8 +39,8 @@ def write_out(review: Review, kind: str, name: str = "") -> dict[str, Any]:
     `TempolocError` for another kind, and for boundaries that it cannot hold.
     """
     if kind == "annotations" and review.dataset is not None:
-        from tempoloc_nb.formats.lerobot_annotations import write_annotations
-        from tempoloc_nb.formats.lerobot_info import read_info
+        from tempoloc_nb.formats.lerobot_rows import write_annotations
+        from tempoloc_nb.formats.lerobot import read_info
 
         done = [c for c in review.saved().values() if history(c)]
         if not done:

@@ -117,9 +117,9 @@ def _place_in_file(found: Found) -> dict[str, Any]:
 # %% ../../nbs/80_reviewer/12_sources.ipynb #87492da9
 def _lerobot_events(path: Path, names: Sequence[str]) -> dict[str, tuple[Event, ...]]:
     """The events of episodes `names`, as far as a LeRobot dataset has some."""
-    from tempoloc_nb.formats.lerobot_annotations import read_annotations
-    from tempoloc_nb.formats.lerobot_episodes import read_episodes
-    from tempoloc_nb.formats.lerobot_info import read_info
+    from tempoloc_nb.formats.lerobot_rows import read_annotations
+    from tempoloc_nb.formats.lerobot import read_episodes
+    from tempoloc_nb.formats.lerobot import read_info
     from tempoloc_nb.formats.lerobot_rows import events_of, read_subtasks
 
     info = read_info(path)

@@ -12,8 +12,8 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.formats.correction_files import write_csv
 from tempoloc_nb.formats.corrections import proposals
-from tempoloc_nb.formats.csv import write_csv
 
 Run = Callable[..., tuple[int, str, str]]
 ANSWER = "<0.5> <1.2> reaching the toaster"

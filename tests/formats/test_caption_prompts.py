@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.captions import PROMPT_FOLDERS, rewrite_prompts
+from tempoloc_nb.formats.captions import _PROMPT_FOLDERS, rewrite_prompts
 
 CAPTION = {"background_setting": "a café", "actions": [{"time": "0:01-0:02", "description": "an arm stirs"}], "fps": 5}
 
@@ -21,7 +21,7 @@ def val(tmp_path: Path) -> Path:
     for episode in ("ep0", "ep1"):
         (tmp_path / "captions" / episode).mkdir(parents=True)
         (tmp_path / "captions" / episode / "caption.json").write_text(json.dumps({**CAPTION, "context": episode}))
-        for folder in PROMPT_FOLDERS:
+        for folder in _PROMPT_FOLDERS:
             (tmp_path / folder).mkdir(exist_ok=True)
             (tmp_path / folder / f"{episode}.json").write_text(json.dumps(prompt(folder, episode)))
     return tmp_path
@@ -29,7 +29,7 @@ def val(tmp_path: Path) -> Path:
 
 def prompt(folder: str, episode: str) -> dict[str, Any]:
     said = {"name": f"{folder}/{episode}", "prompt": "An arm stirs.", "resolution": "256", "aspect_ratio": "1,1"}
-    return said | {"num_frames": 85, "fps": 5} | ({} if folder == PROMPT_FOLDERS[0] else {"vision_path": "../x.jpg"})
+    return said | {"num_frames": 85, "fps": 5} | ({} if folder == _PROMPT_FOLDERS[0] else {"vision_path": "../x.jpg"})
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -39,7 +39,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_prompts_become_captions_and_the_rest_stays(val: Path) -> None:
     done = rewrite_prompts(val)
     assert (len(done.changed), len(done.same)) == (6, 0)
-    for folder in PROMPT_FOLDERS:
+    for folder in _PROMPT_FOLDERS:
         for episode in ("ep0", "ep1"):
             found = json.loads((val / folder / f"{episode}.json").read_text())
             before = prompt(folder, episode)
@@ -67,7 +67,7 @@ def test_a_dry_run_writes_nothing(val: Path) -> None:
 def test_captions_elsewhere_and_one_folder_alone(val: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = tmp_path_factory.mktemp("elsewhere") / "captions"
     os.replace(val / "captions", other)
-    for folder in PROMPT_FOLDERS[1:]:
+    for folder in _PROMPT_FOLDERS[1:]:
         for path in (val / folder).iterdir():
             path.unlink()
     assert len(rewrite_prompts(val, other).changed) == 2

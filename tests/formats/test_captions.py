@@ -19,8 +19,15 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.http import Patience, UnreachableError
 from tempoloc_nb.formats import captions
-from tempoloc_nb.formats.captioning import CaptionOptions, caption_videos, caption_videos_of
-from tempoloc_nb.formats.captions import FILES, read_narrative, read_scene, scene_schema
+from tempoloc_nb.formats.captions import (
+    _FILES,
+    CaptionOptions,
+    _read_narrative,
+    _read_scene,
+    _scene_schema,
+    caption_videos,
+    caption_videos_of,
+)
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import probe
 
@@ -33,7 +40,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {f"ep{i}": write_clip(folder / f"ep{i}.mp4", 60 + 6 * i, seed=i) for i in range(5)}
 
 
-def run(server: CaptionServer, videos: dict[str, Path], output: Path, **changes: Any) -> captions.CaptionSummary:
+def run(server: CaptionServer, videos: dict[str, Path], output: Path, **changes: Any) -> captions._CaptionSummary:
     return caption_videos(videos, output, [server.url], **({"patience": QUICK} | changes))
 
 
@@ -63,7 +70,7 @@ def test_each_video_gets_its_three_files(videos: dict[str, Path], tmp_path: Path
     assert (done.captioned, done.kept, dict(done.failed)) == (5, 0, {})
     for name, video in videos.items():
         folder = tmp_path / "captions" / name
-        assert sorted(p.name for p in folder.iterdir()) == sorted(FILES)
+        assert sorted(p.name for p in folder.iterdir()) == sorted(_FILES)
         caption = json.loads((folder / "caption.json").read_text())
         info = probe(video)
         assert caption == SCENE | {
@@ -84,7 +91,7 @@ def test_what_is_asked_in_the_two_phases(videos: dict[str, Path], tmp_path: Path
         run(server, {"ep0": videos["ep0"]}, tmp_path / "c", options=options)
         scene, narrative = server.bodies
         assert size_of(scene, tmp_path) == 8
-        assert scene["response_format"]["json_schema"]["schema"] == scene_schema()
+        assert scene["response_format"]["json_schema"]["schema"] == _scene_schema()
         assert scene["media_io_kwargs"]["video"]["num_frames"] == -1
         told = {k: scene[k] for k in ("model", "temperature", "top_p", "max_tokens")}
         assert told == {"model": "describer", "temperature": 0.5, "top_p": 0.7, "max_tokens": 99}
@@ -343,6 +350,6 @@ def test_a_folder_without_videos_is_named(tmp_path: Path) -> None:
 
 def test_reading_what_models_write() -> None:
     text = "Sure!\n```json\n" + json.dumps(SCENE) + "\n```\nAnything else?"
-    assert read_scene(text, 2.0) == SCENE
-    assert read_scene(f"<think>{{}} hmm</think>{json.dumps(SCENE)}", 2.0) == SCENE
-    assert read_narrative("<think>…</think>\nAn  arm\nmoves. ") == "An arm moves."
+    assert _read_scene(text, 2.0) == SCENE
+    assert _read_scene(f"<think>{{}} hmm</think>{json.dumps(SCENE)}", 2.0) == SCENE
+    assert _read_narrative("<think>…</think>\nAn  arm\nmoves. ") == "An arm moves."

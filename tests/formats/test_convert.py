@@ -20,16 +20,16 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import parse_object, read_jsonl, write_jsonl
 from tempoloc_nb.formats import convert as interchange
 from tempoloc_nb.formats.captions import (
+    _caption_prompt,
+    _clock,
+    _read_range,
     actions_text,
-    caption_prompt,
-    clock,
     event_actions,
     read_captions,
-    read_range,
     read_text_actions,
 )
 from tempoloc_nb.formats.convert import FORMATS, export_dataset, import_dataset, options_of, relative_path
-from tempoloc_nb.formats.cosmos import export_cosmos, import_cosmos, read_cosmos
+from tempoloc_nb.formats.cosmos import _read_cosmos, export_cosmos, import_cosmos
 
 TASK = 'key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\nfps = 30.0\n'
 
@@ -86,7 +86,7 @@ def test_unknown_formats_and_options_are_named(tmp_path: Path, source: Path) -> 
 def test_a_needed_option_and_a_missing_side_are_named(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    odd = interchange.Format("odd", "a format that is only written", "convert:write_imported")
+    odd = interchange.Format("odd", "a format that is only written", "convert:relative_path")
     monkeypatch.setitem(FORMATS, "odd", odd)
     with pytest.raises(TempolocError, match="odd cannot be imported: choose one of cosmos"):
         import_dataset(source, tmp_path / "x", "odd")
@@ -94,7 +94,7 @@ def test_a_needed_option_and_a_missing_side_are_named(
     def write(source: Path, output: Path, *, who: str) -> interchange.Converted:
         return interchange.Converted(output, len(who))
 
-    monkeypatch.setattr(interchange, "write_imported", write)
+    monkeypatch.setattr(interchange, "relative_path", write)
     with pytest.raises(TempolocError, match="the format odd needs --who"):
         export_dataset(source, tmp_path / "x", "odd", who=None)
     assert export_dataset(source, tmp_path / "x", "odd", who="me").kept == 2
@@ -147,7 +147,7 @@ def test_lines_with_a_byte_order_mark_and_line_separators_are_read(tmp_path: Pat
 @given(st.integers(0, 10**7))
 def test_milliseconds_survive(milliseconds: int) -> None:
     seconds = milliseconds / 1000
-    found = read_range(f"{clock(seconds)}-{clock(seconds)}")
+    found = _read_range(f"{_clock(seconds)}-{_clock(seconds)}")
     assert found is not None
     assert found.start == pytest.approx(seconds, abs=1e-9)
 
@@ -160,7 +160,7 @@ def test_milliseconds_survive(milliseconds: int) -> None:
     ],
 )  # fmt: skip
 def test_ranges(text: str, found: Interval | None) -> None:
-    assert read_range(text) == found
+    assert _read_range(text) == found
 
 
 _LABEL = st.text("abcdefghij klm", min_size=1, max_size=30).map(str.strip).filter(bool)
@@ -173,7 +173,7 @@ def test_texts_say_what_actions_say(labels: list[str], data: st.DataObject) -> N
     for side in ("start", "end"):
         actions = event_actions(Clip("t/0", "t", events), 60.0, side)
         assert read_text_actions(actions_text(actions)) == actions
-        spans = [read_range(a["time"]) for a in actions]
+        spans = [_read_range(a["time"]) for a in actions]
         assert [getattr(s, side) for s in spans] == [e.boundary for e in events]
 
 
@@ -224,7 +224,7 @@ def test_counted_frames_become_seconds(source: Path, tmp_path: Path) -> None:
     write_manifest(tmp_path / "manifest.jsonl", [clip])
     (tmp_path / "mug.toml").write_text(TASK)
     done = export_cosmos(tmp_path, tmp_path / "t.jsonl", video_root=source)
-    (back,) = read_cosmos(done.output, tmp_path).clips
+    (back,) = _read_cosmos(done.output, tmp_path).clips
     assert back.boundaries == pytest.approx((0.6, 1.5))
     assert back.label_fps is None
 
@@ -247,7 +247,7 @@ def test_a_line_has_what_their_loader_reads(source: Path, tmp_path: Path) -> Non
         assert (tmp_path / "x" / row["vision_path"]).is_file()
         (window,) = row["t2w_windows"]
         assert window["end_frame"] - window["start_frame"] + 1 == row["nb_frames"] >= 61
-        assert json.loads(caption_prompt(window["caption_json"])) == window["caption_json"]
+        assert json.loads(_caption_prompt(window["caption_json"])) == window["caption_json"]
         assert window["caption_json"]["aspect_ratio"] == "4,3"
         assert window["caption"] == window["caption_json"]["temporal_caption"]
     assert export_cosmos(source, tmp_path / "x" / "t.jsonl", copy_videos=True, force=True).kept == 2
@@ -354,7 +354,7 @@ def test_captions_describe_and_the_truth_says_when(source: Path, tmp_path: Path)
     assert a["caption_json"]["temporal_caption"] == "An arm takes a mug."
     assert [x["description"] for x in a["caption_json"]["actions"]] == ["grasping the mug", "releasing the mug"]
     assert "subjects" not in b["caption_json"]
-    assert read_cosmos(done.output, tmp_path).clips[0].boundaries == (0.75, 1.5)
+    assert _read_cosmos(done.output, tmp_path).clips[0].boundaries == (0.75, 1.5)
 
 
 def test_a_folder_of_captions_becomes_lines(source: Path, tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ GRASP, LIFT = ("0:01-0:03", "it grasps"), ("0:03-0:07", "it lifts")
 def read(tmp_path: Path, *found: Any, **options: Any) -> tuple[Clip, ...]:
     path = tmp_path / "theirs.jsonl"
     path.write_text("".join(f if isinstance(f, str) else json.dumps(f) + "\n" for f in found))
-    return read_cosmos(path, tmp_path, **({"task": "tray"} | options)).clips
+    return _read_cosmos(path, tmp_path, **({"task": "tray"} | options)).clips
 
 
 def test_structured_captions_are_preferred_to_dense_ones(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.provenance import file_hash
-from tempoloc_nb.formats import cosmos_reasoner
+from tempoloc_nb.formats import cosmos
 from tempoloc_nb.formats.convert import export_dataset
-from tempoloc_nb.formats.cosmos_reasoner import export_cosmos_reasoner, frames_taken
+from tempoloc_nb.formats.cosmos import _frames_taken, export_cosmos_reasoner
 from tempoloc_nb.sft.sample import Sample, sample_of
 from tempoloc_nb.sft.store import save_samples
 from tempoloc_nb.video.files import probe
@@ -125,7 +125,7 @@ def test_a_folder_stays_unless_it_is_one_of_these(tmp_path: Path, monkeypatch: p
     def full(video: Path, target: Path) -> None:
         raise OSError(28, "No space left on device", str(target))
 
-    monkeypatch.setattr(cosmos_reasoner.shutil, "copyfile", full)
+    monkeypatch.setattr(cosmos.shutil, "copyfile", full)
     with pytest.raises(TempolocError, match=r"cannot write .*: No space left on device"):
         export_dataset(source, tmp_path / "out", "cosmos-reasoner", force=True)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
@@ -207,7 +207,7 @@ def test_their_loader_and_processor_train_on_our_answers(tmp_path: Path, theirs:
         assert truth.question in text
         assert truth.system in text
         info = probe(tmp_path / "d" / truth.video)
-        assert int(made["video_grid_thw"][0][0]) == -(-frames_taken(info.n_frames, info.fps) // 2)
+        assert int(made["video_grid_thw"][0][0]) == -(-_frames_taken(info.n_frames, info.fps) // 2)
         last = float(re.findall(r"<(\d+\.\d) seconds>", text[: text.index(truth.question)])[-1])
         assert info.duration - 1.1 < last < info.duration
 
@@ -219,4 +219,4 @@ def test_times_are_told_wrong_of_clips_that_we_refuse(tmp_path: Path, theirs: di
         frames, rate = theirs["_decode_video_to_pil_frames"](path.read_bytes())
         assert len(frames) == 32
         assert (len(frames) / rate == n_frames / 4) is right
-        assert (frames_taken(n_frames, 4) <= 32) is right
+        assert (_frames_taken(n_frames, 4) <= 32) is right

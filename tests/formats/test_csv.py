@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.corrections import Change, Corrections, apply_rows, moved_clips, proposals
-from tempoloc_nb.formats.csv import read_csv, write_csv
-from tempoloc_nb.formats.vtt import read_vtt, write_vtt
+from tempoloc_nb.formats.correction_files import read_csv, read_vtt, write_csv, write_vtt
+from tempoloc_nb.formats.corrections import _Change, _Corrections, apply_rows, moved_clips, proposals
 from tempoloc_nb.inference.consensus import Combined, CombinedEvent
 
 WHEN = datetime(2026, 1, 2, tzinfo=UTC)
@@ -37,7 +36,7 @@ def export_csv(clips: Iterable[Clip], path: Path, combined: Sequence[Combined] =
     return path
 
 
-def import_csv(clips: Iterable[Clip], path: Path, **told: Any) -> Corrections:
+def import_csv(clips: Iterable[Clip], path: Path, **told: Any) -> _Corrections:
     return apply_rows(clips, read_csv(path), **told)
 
 
@@ -45,7 +44,7 @@ def export_vtt(clips: Iterable[Clip], folder: Path, combined: Sequence[Combined]
     write_vtt(proposals(clips, combined), folder)
 
 
-def import_vtt(clips: Iterable[Clip], folder: Path, **told: Any) -> Corrections:
+def import_vtt(clips: Iterable[Clip], folder: Path, **told: Any) -> _Corrections:
     return apply_rows(clips, read_vtt(folder), **told)
 
 
@@ -91,7 +90,7 @@ def test_a_change_moves_the_intervals_that_touch_it_and_says_who_when_and_why(ta
         }],
     }  # fmt: skip
     assert done.clips[1:] == CLIPS[1:]
-    assert done.changes == (Change("stack/0", "release", 2.5, 2.75, "fingers open"),)
+    assert done.changes == (_Change("stack/0", "release", 2.5, 2.75, "fingers open"),)
     assert str(done) == "1 boundaries of 1 clips changed; 3 of 3 clips read; moved by up to 0.250 s"
     write_manifest(tmp_path / "m.jsonl", done.clips)
     assert read_manifest(tmp_path / "m.jsonl") == done.clips

@@ -20,7 +20,7 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats import hdf5_write as demo_signals
-from tempoloc_nb.formats.hdf5 import demo_of, opened_demos, read_signals, signal_clips
+from tempoloc_nb.formats.hdf5 import _signal_clips, demos_of, opened_demos, read_signals
 from tempoloc_nb.formats.hdf5_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
 from tempoloc_nb.formats.hdf5_write import write_signals
 from tempoloc_nb.lab.sim import states as sim_states
@@ -145,9 +145,9 @@ def test_a_failure_while_writing_leaves_the_file(tmp_path: Path, monkeypatch: py
     ("steps", "how", "message"),
     [
         ([*STEPS[:2], (30, 30)], {}, "demo_2: the boundary of 'release' is at step 30, it must be from 31 to 99"),
-        ([*STEPS[:2], (30, 40)], {"offsets": ((0, 10), (0, 5))}, "demo_2: 'grasp' .* at the latest at 41"),
-        ([*STEPS[:2], (30, 40)], {"offsets": ((0, 5), (-5, 5))}, "demo_2: .*at the earliest at 36"),
-        ([*STEPS[:2], (30, 89)], {"offsets": ((0, 0), (0, 10))}, "'release' ends at step 90 .* 'the end' at 100"),
+        ([*STEPS[:2], (30, 40)], {"ranges": ((0, 10), (0, 5))}, "demo_2: 'grasp' .* at the latest at 41"),
+        ([*STEPS[:2], (30, 40)], {"ranges": ((0, 5), (-5, 5))}, "demo_2: .*at the earliest at 36"),
+        ([*STEPS[:2], (30, 89)], {"ranges": ((0, 0), (0, 10))}, "'release' ends at step 90 .* 'the end' at 100"),
         ([*STEPS[:2], (30, 100)], {}, "the boundary of 'release' is at step 100, it must be from 31 to 99"),
         ([*STEPS[:2], (0.4, 60)], {}, "the boundary of 'grasp' is at step 0"),
         (STEPS[:2], {}, r"1 of 3 demonstrations in demos.hdf5 lack a clip \(demo_2"),
@@ -155,7 +155,7 @@ def test_a_failure_while_writing_leaves_the_file(tmp_path: Path, monkeypatch: py
         ([(20,), (20,), (20,)], {}, "demo_0: stack/d0_demo0 has 1 events for the signals grasp, release"),
         (STEPS, {"layout": "robomimic"}, "unknown layout 'robomimic'"),
         (STEPS, {"rate": 0.0}, "rate must be a positive number"),
-        (STEPS, {"offsets": ((0, 0),)}, "2 signals need distinct names and 2 offsets, found 1"),
+        (STEPS, {"ranges": ((0, 0),)}, "2 signals need distinct names and 2 offsets, found 1"),
         (STEPS, {"layout": "isaaclab"}, "no signal 'grasp' in obs/datagen_info"),
     ],
 )
@@ -294,14 +294,14 @@ def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_clips_from_signals_and_names_of_demonstrations(tmp_path: Path) -> None:
-    clips = signal_clips(read_signals(demo_file(tmp_path / "d.hdf5")), "stack", ["grasping a", "releasing a"])
+    clips = _signal_clips(read_signals(demo_file(tmp_path / "d.hdf5")), "stack", ["grasping a", "releasing a"])
     assert clips[2].clip == "stack/demo_2"
     assert clips[2].events == (Event("grasping a", 1.5), Event("releasing a", 3.0))
-    assert [demo_of(c) for c in clips] == ["demo_0", "demo_1", "demo_2"]
-    assert demo_of(Clip("stack/012", "stack", ())) == "demo_12"
-    assert demo_of(Clip("stack/7", "stack", (), extra={"demo": "demo_3"})) == "demo_3"
+    assert [*demos_of(clips)] == ["demo_0", "demo_1", "demo_2"]
+    assert [*demos_of([Clip("stack/012", "stack", ())])] == ["demo_12"]
+    assert [*demos_of([Clip("stack/7", "stack", (), extra={"demo": "demo_3"})])] == ["demo_3"]
     with pytest.raises(TempolocError, match="demo_0 needs one signal for each of 1 events"):
-        signal_clips(read_signals(tmp_path / "d.hdf5"), "stack", ["grasping a"])
+        _signal_clips(read_signals(tmp_path / "d.hdf5"), "stack", ["grasping a"])
 
 
 def test_the_simulators_files_take_signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

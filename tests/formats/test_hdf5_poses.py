@@ -12,7 +12,7 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.hdf5_poses import INFO, POSES, action_scale, find_poses
+from tempoloc_nb.formats.hdf5_motion import INFO, _action_scale, find_poses
 from tempoloc_nb.formats.hdf5_write import write_signals
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
@@ -69,7 +69,8 @@ def test_isaac_labs_own_poses_are_kept_and_wrong_lengths_refused(tmp_path: Path)
     done = write_signals(path, [CLIP], ["grasp"], layout="isaaclab", create=True)
     assert done.notes == ()
     with h5py.File(path) as file:
-        assert set(file[f"data/demo_0/{INFO}"]) == {"subtask_term_signals", *POSES}
+        poses = {"eef_pose", "object_pose", "target_eef_pose"}
+        assert set(file[f"data/demo_0/{INFO}"]) == {"subtask_term_signals", *poses}
         assert list(file[f"data/demo_0/{INFO}/eef_pose"]) == ["franka"]
     demo_file(path, own | {f"{INFO}/eef_pose/franka": POSE[1:]})
     before = path.read_bytes()
@@ -94,9 +95,9 @@ def test_what_is_missing_is_named_in_one_line(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_other_controllers_have_no_scale(change: dict[str, Any]) -> None:
     told = {"env_kwargs": {"robots": "Panda", "controller_configs": OSC}}
-    scale = action_scale(json.dumps(told))
+    scale = _action_scale(json.dumps(told))
     assert scale is not None
     assert scale.tolist() == [0.05] * 3 + [0.5] * 3
-    assert action_scale(json.dumps({"env_kwargs": {"robots": "Panda", "controller_configs": OSC | change}})) is None
-    assert action_scale(json.dumps({"env_kwargs": told["env_kwargs"] | {"robots": ["Panda", "Panda"]}})) is None
-    assert action_scale("[]") is None
+    assert _action_scale(json.dumps({"env_kwargs": {"robots": "Panda", "controller_configs": OSC | change}})) is None
+    assert _action_scale(json.dumps({"env_kwargs": told["env_kwargs"] | {"robots": ["Panda", "Panda"]}})) is None
+    assert _action_scale("[]") is None

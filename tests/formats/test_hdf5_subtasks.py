@@ -13,11 +13,10 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event, Subtask, Task, load_task
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.autodata import descriptor_text, read_descriptor
 from tempoloc_nb.formats.convert import export_dataset, import_dataset, task_text
 from tempoloc_nb.formats.hdf5 import read_signals
-from tempoloc_nb.formats.hdf5_rules import Ranges, subtask_index
-from tempoloc_nb.formats.hdf5_subtasks import write_subtasks
+from tempoloc_nb.formats.hdf5_rules import Ranges, _descriptor_text, read_descriptor, subtask_index
+from tempoloc_nb.formats.hdf5_write import write_signals
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
 
@@ -44,7 +43,7 @@ def clip(steps: Sequence[float] = STEPS, labels: Sequence[str] = EVENTS, demo: i
 
 
 def write(path: Path, clips: Sequence[Clip], task: Task = TASK, **how: Any) -> Any:
-    return write_subtasks(path, clips, {"stack": task}, **{"layout": "isaaclab", "create": True, **how})
+    return write_signals(path, clips, {"stack": task}, **{"layout": "isaaclab", "create": True, **how})
 
 
 def test_starts_and_ends_are_written_read_and_written_again(tmp_path: Path) -> None:
@@ -162,9 +161,9 @@ def test_offsets_come_from_autodatas_descriptor(tmp_path: Path) -> None:
     write_manifest(tmp_path / "m.jsonl", [clip()])
     (tmp_path / "stack.toml").write_text(task_text("stack", EVENTS, SKILLS))
     spec, how = tmp_path / "spec.yaml", {"layout": "isaaclab", "create": True}
-    spec.write_text(descriptor_text(TASK, {"grasp": Ranges((0, 5), (-2, 13))}))
+    spec.write_text(_descriptor_text(TASK, {"grasp": Ranges((0, 5), (-2, 13))}))
     export_dataset(tmp_path / "m.jsonl", path, "hdf5", task_spec=spec, **how)
-    spec.write_text(descriptor_text(TASK, {"grasp": Ranges((0, 5), (-2, 14))}))
+    spec.write_text(_descriptor_text(TASK, {"grasp": Ranges((0, 5), (-2, 14))}))
     with pytest.raises(TempolocError, match=r"'grasp' ends at step 31 \(at the latest at 45\), 'place' starts at 45"):
         export_dataset(tmp_path / "m.jsonl", path, "hdf5", task_spec=spec, **how)
 
@@ -189,6 +188,6 @@ def test_a_bad_descriptor_gets_one_line(tmp_path: Path, text: str, message: str)
 def test_what_autodata_does_not_take_is_not_written() -> None:
     two = Task("stack", EVENTS, subtasks=(SKILLS[0], Subtask("place", *EVENTS[2:], "cubeB", "left")))
     with pytest.raises(TempolocError, match="takes one end-effector, but stack has arm, left"):
-        descriptor_text(two)
+        _descriptor_text(two)
     with pytest.raises(TempolocError, match="the task stack has no subtasks"):
-        descriptor_text(Task("stack", EVENTS))
+        _descriptor_text(Task("stack", EVENTS))

@@ -9,7 +9,7 @@ import pytest
 
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event, read_task
-from tempoloc_nb.formats.convert import export_dataset, import_dataset, write_task
+from tempoloc_nb.formats.convert import export_dataset, import_dataset, task_text
 from tempoloc_nb.sft.build import BuildOptions, build_dataset
 from tempoloc_nb.sft.sources import from_manifest, read_response
 from tempoloc_nb.sft.store import read_samples
@@ -31,9 +31,7 @@ def test_an_odd_label_comes_back(tmp_path: Path, mark: str) -> None:
         assert clip.labels == (label, "end"), name
     options = BuildOptions(fps=4, stamping="later", split="train=1")
     build_dataset(from_manifest(str(manifest), None, set()), tmp_path / "built", options)
-    export_dataset(tmp_path / "built", tmp_path / "m.jsonl", "messages")
-    import_dataset(tmp_path / "m.jsonl", tmp_path / "messages", "messages")
-    assert read_samples(tmp_path / "messages")[0].events[0].label == label
-    write_task(tmp_path, "mug", [label])
+    assert read_samples(tmp_path / "built")[0].events[0].label == label
+    (tmp_path / "mug.toml").write_text(task_text("mug", [label]), encoding="utf-8")
     assert read_task(tmp_path / "mug.toml").events == (label,)
     assert read_response(f"Event 1: <1.0> <2.0> {label}")[0].label == label

@@ -16,10 +16,9 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
 from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.lerobot_episodes import parquet
-from tempoloc_nb.formats.lerobot_read import read_lerobot
+from tempoloc_nb.formats.lerobot import parquet
+from tempoloc_nb.formats.lerobot_convert import read_lerobot, spans_of, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import LANGUAGE, REST
-from tempoloc_nb.formats.lerobot_write import spans_of, write_lerobot_subtasks
 from tempoloc_nb.sft.sources import from_manifest
 from tempoloc_nb.video.files import encode, probe, read
 
@@ -182,7 +181,7 @@ def test_where_to_write(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             write_lerobot_subtasks(plain, clips_of(), out, force=True)
     with pytest.raises(TempolocError, match="unknown annotation 'both'"):
         write_lerobot_subtasks(plain, clips_of(), tmp_path / "new", annotation="both")  # type: ignore[arg-type]
-    full = "tempoloc_nb.formats.lerobot_write._write_rows"
+    full = "tempoloc_nb.formats.lerobot_convert._write_rows"
     monkeypatch.setattr(full, lambda *a: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         write_lerobot_subtasks(plain, clips_of(), tmp_path / "new")

@@ -12,9 +12,8 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.lerobot_annotations import annotations_path, read_annotations, write_annotations
-from tempoloc_nb.formats.lerobot_info import LeRobotInfo, read_info
-from tempoloc_nb.formats.lerobot_rows import REST
+from tempoloc_nb.formats.lerobot import LeRobotInfo, read_info
+from tempoloc_nb.formats.lerobot_rows import REST, _annotations_path, read_annotations, write_annotations
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra data)")
 from lerobot_folders import small_dataset
@@ -41,7 +40,7 @@ def atom(style: str | None, content: str | None, timestamp: float) -> dict[str, 
 def test_subtasks_go_and_come_at_frames(info: LeRobotInfo) -> None:
     assert read_annotations(info) == {}
     path = write_annotations(info, [clip(0.62, 1.4), clip(0.5, 2.0, episode=1)])
-    assert path == annotations_path(info)
+    assert path == _annotations_path(info)
     found = json.loads(path.read_text())
     assert found["version"] == 2
     assert found["episodes"]["0"]["atoms"] == [
@@ -56,7 +55,7 @@ def test_what_others_wrote_stays(info: LeRobotInfo) -> None:
     other = {"atoms": [atom("subtask", "wave", 0.0)]}
     theirs = {"version": 2, "schema": {"persistent_styles": ["mine"]}, "note": 1, "episodes": {
         "0": {"atoms": [plan, atom("subtask", "old", 0.0), said]}, "1": other}}  # fmt: skip
-    path = annotations_path(info)
+    path = _annotations_path(info)
     path.write_text(json.dumps(theirs))
     write_annotations(info, [clip(0.5, 2.0)])
     found = json.loads(path.read_text())
@@ -70,7 +69,7 @@ def test_what_others_wrote_stays(info: LeRobotInfo) -> None:
 
 def test_the_first_version_is_read(info: LeRobotInfo) -> None:
     subtasks = [{"label": "lift", "start": 0.6, "end": 2.0}, {"label": "grasp", "start": 0.0, "end": 0.6}]
-    annotations_path(info).write_text(json.dumps({"episodes": {"0": {"subtasks": subtasks, "high_levels": []}}}))
+    _annotations_path(info).write_text(json.dumps({"episodes": {"0": {"subtasks": subtasks, "high_levels": []}}}))
     assert read_annotations(info) == {0: [(0, "grasp"), (6, "lift")]}
 
 
@@ -81,7 +80,7 @@ def test_the_first_version_is_read(info: LeRobotInfo) -> None:
      '{"episodes": {"0": {"atoms": [{"style": "subtask", "timestamp": "soon", "content": "x"}]}}}'],
 )  # fmt: skip
 def test_a_damaged_file_is_named_and_left_alone(info: LeRobotInfo, text: str) -> None:
-    path = annotations_path(info)
+    path = _annotations_path(info)
     path.write_text(text)
     with pytest.raises(TempolocError, match="lerobot_annotations"):
         read_annotations(info)
@@ -90,8 +89,8 @@ def test_a_damaged_file_is_named_and_left_alone(info: LeRobotInfo, text: str) ->
 
 def test_a_clip_that_does_not_fit_changes_nothing(info: LeRobotInfo) -> None:
     write_annotations(info, [clip(0.5, 2.0)])
-    before = annotations_path(info).read_bytes()
+    before = _annotations_path(info).read_bytes()
     for wrong in (clip(0.5, 2.3), clip(0.5, 0.52), clip(0.5, 1.0, episode=7)):
         with pytest.raises(TempolocError):
             write_annotations(info, [clip(0.4, 1.9), wrong])
-    assert annotations_path(info).read_bytes() == before
+    assert _annotations_path(info).read_bytes() == before

@@ -14,12 +14,18 @@ from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.gripper import read_gripper
-from tempoloc_nb.formats.lerobot_annotations import annotations_path, read_annotations
-from tempoloc_nb.formats.lerobot_episodes import read_episodes
-from tempoloc_nb.formats.lerobot_info import flat_names, number_names, read_info
-from tempoloc_nb.formats.lerobot_read import read_lerobot
-from tempoloc_nb.formats.lerobot_rows import LANGUAGE, REST, SUBTASK_INDEX, events_of, read_numbers, read_subtasks
-from tempoloc_nb.formats.lerobot_write import write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot import _flat_names, number_names, read_episodes, read_info
+from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot_rows import (
+    LANGUAGE,
+    REST,
+    SUBTASK_INDEX,
+    _annotations_path,
+    events_of,
+    read_annotations,
+    read_numbers,
+    read_subtasks,
+)
 from tempoloc_nb.formats.recordings import find_recordings
 from tempoloc_nb.formats.write_back import plan_write
 
@@ -77,7 +83,7 @@ def subtasks(root: Path) -> dict[int, list[tuple[int, str]]]:
     (["a", None], 2, ("", "")),
 ])  # fmt: skip
 def test_names_are_flat(names: Any, count: int, found: tuple[str, ...]) -> None:
-    assert flat_names(names, count) == found
+    assert _flat_names(names, count) == found
 
 
 def test_the_gripper_is_not_the_elbow_before_it(dataset: Path) -> None:
@@ -332,10 +338,10 @@ def test_what_was_written_in_the_visualizer_lies_in_its_episode(
     dataset: Path, key: str, rows: list[Any], message: str
 ) -> None:
     info = read_info(dataset)
-    annotations_path(info).write_text(json.dumps({"version": 2, "episodes": {key: {"atoms": language(*rows)}}}))
+    _annotations_path(info).write_text(json.dumps({"version": 2, "episodes": {key: {"atoms": language(*rows)}}}))
     with pytest.raises(TempolocError, match=message):
         read_annotations(info)
-    annotations_path(info).write_text(
+    _annotations_path(info).write_text(
         json.dumps({"version": 2, "episodes": {"1": {"atoms": language(("reach", 0.0), (None, 1.1))}}})
     )
     assert read_annotations(info) == {1: [(0, "reach"), (11, "")]}

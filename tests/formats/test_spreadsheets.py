@@ -19,8 +19,8 @@ from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import export_dataset, import_dataset
-from tempoloc_nb.formats.corrections import Corrections, Reviewed, apply_rows, proposals, reviewed
-from tempoloc_nb.formats.csv import REVIEWED, cell_text, read_csv, text_cell, write_csv
+from tempoloc_nb.formats.correction_files import _REVIEWED, _cell_text, read_csv, text_cell, write_csv
+from tempoloc_nb.formats.corrections import _Corrections, _Reviewed, apply_rows, proposals, reviewed
 from tempoloc_nb.formats.found import found_csv
 from tempoloc_nb.inference.find import Found, FoundEvent
 
@@ -37,7 +37,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t.csv"
 
 
-def saved(table: Path, data: str | bytes, **told: Any) -> Corrections:
+def saved(table: Path, data: str | bytes, **told: Any) -> _Corrections:
     """What comes back of a table that a spreadsheet saved as this."""
     table.write_bytes(data.encode() if isinstance(data, str) else data)
     return apply_rows(CLIPS, read_csv(table), who="Eve", when=WHEN, **told)
@@ -141,8 +141,8 @@ PLAIN = ("grasp", "'tis", "a=b", "'", "", " =x", "1-2", "Ünder")
 
 
 def test_texts_that_look_like_formulas_come_back_unchanged() -> None:
-    assert all(text_cell(text) == f"'{text}" and cell_text(text_cell(text)) == text for text in FORMULAS)
-    assert all(text_cell(text) == text and cell_text(text) == text for text in PLAIN)
+    assert all(text_cell(text) == f"'{text}" and _cell_text(text_cell(text)) == text for text in FORMULAS)
+    assert all(text_cell(text) == text and _cell_text(text) == text for text in PLAIN)
 
 
 def test_no_cell_of_a_table_is_a_formula(tmp_path: Path) -> None:
@@ -172,13 +172,13 @@ def test_the_page_that_saves_nothing_writes_the_same_cells() -> None:
     command = ["node", "--input-type=module", "-e", code]
     said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     rows = list(csv.reader(io.StringIO(said, newline="")))[1:]
-    assert [[cell_text(row[1]), *row[:1], *row[2:5]] for row in rows] == [
+    assert [[_cell_text(row[1]), *row[:1], *row[2:5]] for row in rows] == [
         [text, "'@a/0", "1.5", "1.5", "'-m"] for text in FORMULAS
     ]
 
 
 def columns(path: Path) -> list[tuple[str, ...]]:
-    names = ("label", "boundary", "proposed", "by", *REVIEWED)
+    names = ("label", "boundary", "proposed", "by", *_REVIEWED)
     return [tuple(row[name] for name in names) for row in csv.DictReader(path.open(newline=""))]
 
 
@@ -241,7 +241,7 @@ def test_first_proposals_are_found_through_events_that_were_gone_for_a_while() -
              [said("turn", 2.0, None)]]  # fmt: skip
     entries = [{"who": f"P{i}", "when": "x", "from": "m", "changed": changed} for i, changed in enumerate(saves)]
     clip = Clip("t/0", "t", (Event("turn", 1.25), Event("stop", 3.5)), extra={"corrections": entries})
-    assert reviewed(clip) == Reviewed("P3, x", "m", (1.0, 3.0), (("turn", 2.0),))
+    assert reviewed(clip) == _Reviewed("P3, x", "m", (1.0, 3.0), (("turn", 2.0),))
     assert reviewed(POUR) is None
 
 

@@ -11,8 +11,8 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.corrections import Corrections, apply_rows, proposals
-from tempoloc_nb.formats.vtt import read_vtt, write_vtt
+from tempoloc_nb.formats.correction_files import read_vtt, write_vtt
+from tempoloc_nb.formats.corrections import _Corrections, apply_rows, proposals
 
 LABELS = ("taking the cup", "filling it & <b>waiting</b>", "handing it over")
 CUP = Clip("cup/0", "cup", tuple(map(Event, LABELS, (1.6, 4.04, 7.2))), duration=8.0)
@@ -70,7 +70,7 @@ WAYS: dict[str, Callable[[str], str | bytes]] = {
 }
 
 
-def edited(folder: Path, change: Callable[[str], str | bytes], name: str = "cup/0.vtt") -> Corrections:
+def edited(folder: Path, change: Callable[[str], str | bytes], name: str = "cup/0.vtt") -> _Corrections:
     """What comes back when a person has put the second boundary to 4.4 s, and an editor has saved it so."""
     write_vtt(proposals([CUP]), folder)
     path = folder / "cup/0.vtt"

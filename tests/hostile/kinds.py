@@ -622,7 +622,7 @@ def server_tries(rng: random.Random) -> Iterator[Made]:
 def kill_tries(rng: random.Random) -> Iterator[Made]:
     slow = [u for u in USES if u.output and u.command in (
         "dataset build", "merge", "consensus", "overlay", "find", "dataset import csv",
-        "dataset export cosmos", "dataset import messages", "dataset import hdf5", "dataset caption",
+        "dataset export cosmos", "dataset import hdf5", "dataset caption",
         "dataset export csv",
     ) and not {"lr", "demos.hdf5"} & {*u.line}]  # fmt: skip
     turn = 0

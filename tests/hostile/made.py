@@ -41,10 +41,7 @@ def make_all(folder: Path, run: Run, server: str) -> None:
     run("dataset", "export", "csv", "m/manifest.jsonl", "-o", "c.csv", "--predictions", "p.jsonl")
     run("dataset", "export", "vtt", "m/manifest.jsonl", "-o", "subs", "--predictions", "p.jsonl")
     run("dataset", "export", "cosmos", "m/manifest.jsonl", "-o", "cosmos/t.jsonl")
-    run("dataset", "export", "timelens", "m/spans.jsonl", "-o", "lens.jsonl", "--predictions", "p.jsonl")
-    run("dataset", "export", "lmms-eval", "m/spans.jsonl", "-o", "lmms.json", "--predictions", "p.jsonl")
     run("dataset", "build", "--manifest", "m/manifest.jsonl", "-o", "hf", "--split", "train=0.5,validation=0.5")
-    run("dataset", "export", "messages", "hf", "--split", "train", "-o", "msgs/t.jsonl")
     run("dataset", "caption", "v", "-o", "caps", "--server", server, "--model", MODEL)
     captions(folder)
     lerobot(folder)
@@ -84,11 +81,6 @@ def manifests(folder: Path) -> None:
         where = {"video": f"{name}.mp4", "fps": 32.0, "duration": 2.0}
         lines.append(json.dumps({"clip": f"mug/{name}", "task": "mug", **where, "events": events}))
     (folder / "m" / "manifest.jsonl").write_text("\n".join(lines) + "\n")
-    spans = [json.loads(line) for line in lines]
-    for row in spans:
-        for event, end in zip(row["events"], [*(e["boundary"] for e in row["events"][1:]), 2.0], strict=True):
-            event |= {"start": event["boundary"], "end": end}
-    (folder / "m" / "spans.jsonl").write_text("".join(json.dumps(row) + "\n" for row in spans))
     task = f'key = "mug"\nevents = {json.dumps(LABELS)}\nfps = 32.0\n\n[boundaries]\n'
     (folder / "m" / "mug.toml").write_text(task + "".join(f"{n} = {list(t)}\n" for n, t in TIMES.items()))
     (folder / "bare.toml").write_text(f'key = "mug"\nevents = {json.dumps(LABELS)}\n')

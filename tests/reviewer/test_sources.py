@@ -18,9 +18,8 @@ import pytest
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.found import write_found
-from tempoloc_nb.formats.lerobot_annotations import read_annotations
-from tempoloc_nb.formats.lerobot_info import read_info
-from tempoloc_nb.formats.lerobot_rows import REST
+from tempoloc_nb.formats.lerobot import read_info
+from tempoloc_nb.formats.lerobot_rows import REST, read_annotations
 from tempoloc_nb.formats.recordings import find_recordings
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.reviewer.desk import Desk

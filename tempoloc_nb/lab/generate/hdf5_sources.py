@@ -15,7 +15,7 @@ import numpy as np
 from ...core.errors import TempolocError
 from ...formats.gripper import opening_of
 from ...formats.hdf5 import DemoSignals, held_file, opened_demos, read_signals
-from ...formats.hdf5_poses import INFO, find_poses, lacking_line
+from ...formats.hdf5_motion import INFO, find_poses, lacking_line
 from ...formats.recordings import HDF5
 from .scenes import PARTS, parts_of, visible_pose
 from .sources import Source, read_sources

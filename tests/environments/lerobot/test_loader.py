@@ -16,11 +16,10 @@ import pytest
 
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Subtask, Task
+from tempoloc_nb.formats.correction_files import read_csv, write_csv
 from tempoloc_nb.formats.corrections import apply_rows, proposals
-from tempoloc_nb.formats.csv import read_csv, write_csv
-from tempoloc_nb.formats.lerobot_read import read_lerobot
+from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import REST
-from tempoloc_nb.formats.lerobot_write import write_lerobot_subtasks
 from tempoloc_nb.video.files import probe, read
 
 LENGTHS = (23, 31, 17)
