@@ -266,7 +266,7 @@ def ask(
 
 def limit(plan: dict[str, Any], backend: Any, question: AskConfig) -> dict[str, Any]:
     """The engine alone: all prompts are made before the clock starts."""
-    from tempoloc_nb.engines.vllm_engine import VLLMEngine
+    from tempoloc_nb.engines.vllm_offline import VLLMEngine
 
     benchmark = clips_of(plan["clips"])
     videos = find_videos(benchmark, plan["videos"])

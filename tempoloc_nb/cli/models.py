@@ -85,8 +85,8 @@ def doctor(preset: PresetOption = None, as_json: JsonOption = False, **given: An
     from tempoloc_nb.models.recognise import ask_config
 
     ask, engine = ask_config(preset=preset, **picked(AskConfig, given)), built(EngineConfig, given)
-    found = examine(engine.make(ask.model, total_pixels=ask.total_pixels), ask.model, ask)
-    say(json_text(found.json(), 2) if as_json else found)
-    if found.faults:
-        tell(f"wrong: {', '.join(found.faults)}")
+    report = examine(engine.make(ask.model, total_pixels=ask.total_pixels), ask.model, ask)
+    say(json_text(report.to_dict(), 2) if as_json else report)
+    if report.faults:
+        tell(f"wrong: {', '.join(report.faults)}")
         raise typer.Exit(1)

@@ -51,7 +51,7 @@ def overlay(
     ] = False,
 ) -> None:
     """Write each frame's time under it."""
-    from tempoloc_nb.engines.served_video import overlay_options
+    from tempoloc_nb.engines.qwen import overlay_options
     from tempoloc_nb.video.overlay import OverlayOptions, stamp_videos
 
     given: dict[str, Any] = {"assume_fps": assume_fps, "coefficient": coefficient, "crf": crf, "preset": preset}

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Severity = Literal["error", "warning", "note", "ok"]
-RANKS: tuple[Severity, ...] = ("error", "warning", "note", "ok")
+Severity = Literal["error", "warning", "note", "unseen", "ok"]
+RANKS: tuple[Severity, ...] = ("error", "warning", "note", "unseen", "ok")
 
 # %% auto #0
 __all__ = ['Severity', 'RANKS', 'Finding', 'Report']
@@ -21,7 +21,8 @@ __all__ = ['Severity', 'RANKS', 'Finding', 'Report']
 class Finding:
     """One thing that a check found.
 
-    An "error" stops the work or spoils it, a "warning" may, a "note" is good to know, and "ok" is as it should be.
+    An "error" stops the work or spoils it, a "warning" may, a "note" is good to know, "unseen" could not be looked at,
+    and "ok" is as it should be.
     `check` names what was looked at: a rule, a key of a file, a property of an engine. `about` is what it was looked at
     in, such as a demonstration's subtask; "" means all of them. `time` is in seconds. `cause` names another check whose
     fault this one follows from.
@@ -60,7 +61,8 @@ class Report:
     def summary(self) -> str:
         """The findings counted, in a line."""
         counts = Counter(f.severity for f in self.findings if f.severity != "ok")
-        return ", ".join(f"{n} {name}{'s' if n != 1 else ''}" for name, n in counts.items()) or "nothing found"
+        words = (f"{n} {name}{'s' * (n != 1 and name != 'unseen')}" for name, n in counts.items())
+        return ", ".join(words) or "nothing found"
 
     def __str__(self) -> str:
         facts = (f"{k}: {v:,}" if type(v) is int else f"{k}: {v}" for k, v in self.facts.items())

@@ -8,19 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import torch_device
-from ..core.optional import import_transformers
-from .grammar import Grammars, Guide
-from .protocol import Request, Response, clip_error, row_seed, too_long
+from .decoding import Encoded, Grammars, generate_tokens, use_prefix_cache
+from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
     mrope_positions,
     show,
@@ -28,35 +26,14 @@ from tempoloc_nb.engines.qwen import (
     tested_transformers,
     use_batched_vision_attention,
 )
-from .shared_prompts import KeptPrompt, continuing, keep_prompt, share_prompts
 from ..models.checkpoints import load_model, model_title
 from ..models.sampling import Sampling
 from ..video.view import is_qwen3
 
-if TYPE_CHECKING:
-    import torch
-
 # %% auto #0
-__all__ = ['LONG_ANSWER', 'Encoded', 'encode_request', 'pick', 'draws', 'generate_tokens', 'end_tokens', 'HFBackend']
+__all__ = ['encode_request', 'end_tokens', 'HFBackend']
 
-# %% ../../nbs/35_engines/30_hf.ipynb #13df2eb3
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """One clip's prompt: token `ids` (L,), `positions` (3, L), `pixels` (patches, values), `grid` (1, 3).
-
-    `grammar` is the request's constraint, compiled; None without one.
-    """
-
-    request: Request
-    ids: npt.NDArray[np.int64]
-    positions: npt.NDArray[np.int64]
-    pixels: torch.Tensor
-    grid: torch.Tensor
-    vision_tokens: int
-    fps: float
-    grammar: Any = None
-
-
+# %% ../../nbs/35_engines/30_hf.ipynb #13df2eb4
 def encode_request(
     request: Request, model: Any, processor: Any, total_pixels: int | None = None, stock: bool = False,
     max_new_tokens: int = 1,
@@ -67,7 +44,7 @@ def encode_request(
     """
     shown = show(request, processor, total_pixels)
     try:
-        made = processor(
+        inputs = processor(
             text=[shown.text], videos=[shown.images.transpose(0, 3, 1, 2)], video_metadata=[shown.metadata],
             return_tensors="pt", do_sample_frames=False, size=shown.size,
         )  # fmt: skip
@@ -76,151 +53,17 @@ def encode_request(
             f"{request.clip}: the model's processor does not take it ({first_line(error)}): look at the model's"
             " processor_config.json"
         ) from None
-    ids, grid = made["input_ids"][0].numpy(), made["video_grid_thw"]
+    ids, grid = inputs["input_ids"][0].numpy(), inputs["video_grid_thw"]
     tokens = int((ids == model.config.video_token_id).sum())
     shown.check(f"{request.clip}: the processor", int(grid[0, 0]), tokens)
     context = model.config.text_config.max_position_embeddings
     if len(ids) + max_new_tokens > context:
         raise TempolocError(f"{request.clip}: {too_long(len(ids), tokens, max_new_tokens, 'model', context)}")
     if stock or is_qwen3(processor):
-        places = stock_positions(model, made["input_ids"], grid, shown.seconds_per_pair)
+        places = stock_positions(model, inputs["input_ids"], grid, shown.seconds_per_pair)
     else:
         places = mrope_positions(ids, model.config, grid[0], shown.seconds_per_pair)
-    return Encoded(request, ids, places, made["pixel_values_videos"], grid, tokens, shown.fps)
-
-# %% ../../nbs/35_engines/30_hf.ipynb #f2f13675
-def pick(
-    logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, seen: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Next tokens (rows,) from `logits` (rows, vocabulary) and `uniform` numbers (rows,) in [0, 1).
-
-    `seen` (rows, vocabulary) marks tokens that the repetition penalty applies to. Order of the steps as in
-    transformers and vLLM: penalty, temperature, top-p.
-    """
-    import torch
-
-    scores = logits.float()
-    if seen is not None:
-        p = sampling.repetition_penalty
-        scores = torch.where(seen, torch.where(scores > 0, scores / p, scores * p), scores)
-    if sampling.temperature == 0:
-        return scores.argmax(-1)
-    chance, token = torch.sort((scores / sampling.temperature).softmax(-1), dim=-1, descending=True, stable=True)
-    total = chance.cumsum(-1)
-    kept = (total - chance < sampling.top_p) & (chance > 0)  # the fewest tokens that reach top_p together
-    mass = torch.where(kept, chance, 0).sum(-1, keepdim=True)
-    below = ((total <= uniform[:, None] * mass) & kept).sum(-1, keepdim=True)
-    last = kept.sum(-1, keepdim=True) - 1
-    chosen: torch.Tensor = token.gather(-1, torch.minimum(below, last))[:, 0]
-    return chosen
-
-# %% ../../nbs/35_engines/30_hf.ipynb #75b9e491
-def draws(seeds: Sequence[int], count: int) -> npt.NDArray[np.float32]:
-    """Uniform numbers (rows, count), a row from each seed."""
-    return np.stack([np.random.default_rng(s).random(count, dtype=np.float32) for s in seeds])
-
-# %% ../../nbs/35_engines/30_hf.ipynb #e712e4fb
-@dataclass(slots=True)
-class _Rows:
-    """Rows that are being continued, one per trial (R): what the next step needs."""
-
-    prompts: list[KeptPrompt]
-    cache: Any  # of the answers
-    cache_name: str  # of the model's argument for it: another since transformers 5.24
-    logits: torch.Tensor  # (R, vocabulary) of the next token
-    place: torch.Tensor  # (R,) position id of the next token
-    seen: torch.Tensor | None  # (R, vocabulary) tokens under the repetition penalty
-
-    def keep(self, going: torch.Tensor) -> None:
-        """Go on with some rows, by their places (n,) in ascending order; a prompt without a row is let go."""
-        import torch
-
-        owner = torch.repeat_interleave(torch.tensor([p.trials for p in self.prompts]))
-        trials = torch.bincount(owner[going.cpu()], minlength=len(self.prompts)).tolist()
-        self.prompts = [replace(p, trials=n) for p, n in zip(self.prompts, trials, strict=True) if n]
-        self.cache.batch_select_indices(going)
-        self.logits, self.place = self.logits[going], self.place[going]
-        self.seen = None if self.seen is None else self.seen[going]
-
-
-def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling: Sampling) -> _Rows:
-    """Read each prompt of `batch` once; row r is to continue prompt `rows[r]`, those of one prompt side by side."""
-    import torch
-
-    which = torch.tensor(rows, device=model.device)
-    prompts, logits, seen = [], [], []
-    for i, e in enumerate(batch):
-        ids = torch.from_numpy(e.ids).to(model.device)[None]
-        made = model(
-            input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True, logits_to_keep=1,
-            position_ids=torch.from_numpy(e.positions).to(model.device)[:, None],
-            pixel_values_videos=e.pixels.to(model.device, model.dtype), video_grid_thw=e.grid.to(model.device),
-        )  # fmt: skip
-        name = "cache" if hasattr(made, "cache") else "past_key_values"
-        prompts.append(keep_prompt(made[name], rows.count(i)))
-        logits.append(made.logits[0, -1])
-        if sampling.repetition_penalty != 1:
-            seen.append(torch.zeros_like(logits[-1], dtype=torch.bool).index_fill_(0, ids[0], True))
-    places = torch.tensor([int(e.positions.max()) + 1 for e in batch], device=model.device)
-    cache = import_transformers().DynamicCache()
-    penalized = torch.stack(seen)[which] if seen else None
-    return _Rows(prompts, cache, name, torch.stack(logits)[which], places[which], penalized)
-
-# %% ../../nbs/35_engines/30_hf.ipynb #abbecf3e
-def generate_tokens(
-    model: Any, batch: Sequence[Encoded], rows: Sequence[int], seeds: Sequence[int], sampling: Sampling,
-    ends: Sequence[int], pad: int,
-) -> npt.NDArray[np.int64]:
-    """New tokens (R, at most max_new_tokens); row r continues prompt `rows[r]`. After its end, a row is padded.
-
-    Rows whose prompt has a `grammar` are kept to it. Once half of the rows have ended, the others go on without them.
-    """
-    import torch
-
-    with torch.inference_mode():
-        state = _prefill(model, batch, rows, sampling)
-        device = model.device
-        uniform = torch.from_numpy(draws(seeds, sampling.max_new_tokens)).to(device)
-        stop = torch.tensor(ends, device=device)
-        done = torch.zeros(len(rows), dtype=torch.bool, device=device)
-        grammars = [batch[r].grammar for r in rows]
-        guide = Guide(grammars, state.logits.shape[-1]) if any(g is not None for g in grammars) else None
-        check = 1 if device.type == "cpu" else 8  # asking a GPU which rows have ended makes it wait
-        found = torch.full((len(rows), sampling.max_new_tokens), pad, device=device)
-        row = torch.arange(len(rows), device=device)  # of `found`, for each row that is continued
-        token = row  # none yet
-        for step in range(sampling.max_new_tokens):
-            if step:
-                state.logits = _step(model, state, token)
-            logits = guide.mask(state.logits) if guide else state.logits
-            token = pick(logits, uniform[row, step], sampling, state.seen).masked_fill(done, pad)
-            if guide:
-                guide.accept(token)
-            found[row, step] = token
-            done |= torch.isin(token, stop)
-            if step % check == check - 1 and (going := (~done).nonzero()[:, 0]).numel() <= done.numel() // 2:
-                if not going.numel():
-                    break
-                state.keep(going)
-                row, token, done = row[going], token[going], done[going]
-                if guide:
-                    guide.keep(going.tolist())
-        tokens: npt.NDArray[np.int64] = found[:, : step + 1].cpu().numpy()
-    return tokens
-
-
-def _step(model: Any, state: _Rows, token: torch.Tensor) -> torch.Tensor:
-    """Logits (R, vocabulary) after one more token of each row, (R,)."""
-    if state.seen is not None:
-        state.seen.scatter_(1, token[:, None], True)
-    with continuing(state.prompts):
-        made = model(
-            input_ids=token[:, None], use_cache=True, position_ids=state.place.expand(3, -1)[..., None],
-            **{state.cache_name: state.cache},
-        )  # fmt: skip
-    state.place += 1
-    logits: torch.Tensor = made.logits[:, -1]
-    return logits
+    return Encoded(request, ids, places, inputs["pixel_values_videos"], grid, tokens, shown.fps)
 
 # %% ../../nbs/35_engines/30_hf.ipynb #663f1556
 def end_tokens(model: Any, processor: Any) -> list[int]:
@@ -229,20 +72,8 @@ def end_tokens(model: Any, processor: Any) -> list[int]:
     return [ends] if isinstance(ends, int) else list(ends)
 
 # %% ../../nbs/35_engines/30_hf.ipynb #186e9964
-LONG_ANSWER = 512  # tokens for which memory is set aside: few answers are longer, and those often run to their limit
-
-
-class HFBackend:
-    """Answers requests with transformers. See `protocol.Backend`.
-
-    `model` is a folder or a hub name; `device` "cpu", "cuda" or "cuda:1" (a GPU where there is one); `dtype` float32
-    on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 4 on a
-    CPU, and on a GPU up to 32, as memory allows; where it does not after all, they are asked in halves. `total_pixels`
-    limits the pixels of a video as qwen-vl-utils does, beside the processor's own limits. `stock_positions` leaves
-    position ids to transformers. Raises `TempolocError` for a model that cannot be loaded.
-    """
-
-    name = "hf"
+class _Loaded:
+    """A model that is loaded, and threads that make tensors of its requests."""
 
     def __init__(
         self, model: str | Path, *, device: str | None = None, dtype: str | None = None, batch: int | None = None,
@@ -251,88 +82,15 @@ class HFBackend:
     ) -> None:
         tested_transformers()
         device = torch_device(device)
-        on_cpu = device == "cpu"
-        dtype = dtype or ("float32" if on_cpu else "bfloat16")
+        dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
         self.net, self.processor, self.revision = load_model(model, device, dtype, revision)
         self.attention = use_batched_vision_attention(self.net)
-        share_prompts(self.net)
-        self.model = title or model_title(model)
-        self.batch = batch
+        use_prefix_cache(self.net)
+        self.model, self.batch = title or model_title(model), batch
         self.total_pixels, self.stock = total_pixels, stock_positions
-        tokenizer = self.processor.tokenizer
-        self.ends = end_tokens(self.net, self.processor)
-        self.pad = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.ends[0])
+        self.ends, pad = end_tokens(self.net, self.processor), self.processor.tokenizer.pad_token_id
+        self.pad = int(self.ends[0] if pad is None else pad)
         self._grammars: Grammars | None = None  # made for the first request with a constraint
-
-    def settings(self) -> dict[str, Any]:
-        """What besides request and sampling determines the answers."""
-        return {
-            "engine": "transformers", "revision": self.revision, "dtype": str(self.net.dtype).removeprefix("torch."),
-            "device": self.net.device.type, "vision_attention": self.attention, "total_pixels": self.total_pixels,
-            "stock_positions": self.stock,
-        }  # fmt: skip
-
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Response]]:
-        """The responses to each request, in order; raises the first `TempolocError`."""
-        found: dict[int, list[Response]] = {}
-        for request, answer in self.stream(requests, sampling):
-            if isinstance(answer, TempolocError):
-                raise answer
-            found[id(request)] = answer
-        return [found[id(request)] for request in requests]
-
-    def stream(
-        self, requests: Iterable[Request], sampling: Sampling
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        """Each request with its responses or its error, batch by batch.
-
-        Raises `TempolocError` for a constraint where xgrammar is not installed.
-        """
-        batch: list[Encoded] = []
-        room = 1
-        for request, encoded in self._read_ahead(requests, sampling):
-            if isinstance(encoded, TempolocError):
-                yield request, encoded
-                continue
-            room = room if batch else self.batch or self._room(encoded, sampling)
-            batch.append(encoded)
-            if len(batch) >= room:
-                yield from self._answer(batch, sampling)
-                batch = []
-        if batch:
-            yield from self._answer(batch, sampling)
-
-    def _room(self, encoded: Encoded, sampling: Sampling) -> int:
-        """Clips like this one to answer together: prompts, and answers copied as they grow, in half the free memory."""
-        import torch
-
-        if self.net.device.type == "cpu":
-            return 4
-        text = self.net.config.text_config
-        size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-        token = 2 * text.num_hidden_layers * text.num_key_value_heads * size * self.net.dtype.itemsize  # bytes
-        answer = min(sampling.max_new_tokens, LONG_ANSWER)
-        clip = token * (len(encoded.ids) + 2 * answer * len(encoded.request.trials))
-        free, _ = torch.cuda.mem_get_info(self.net.device)
-        free += torch.cuda.memory_reserved(self.net.device) - torch.cuda.memory_allocated(self.net.device)
-        return int(max(1, min(32, free // 2 // clip)))
-
-    def _in_halves(
-        self, batch: Sequence[Encoded], sampling: Sampling
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        """Ask half of the clips, then the others: together they need more memory than the GPU has."""
-        import torch
-
-        torch.cuda.empty_cache()
-        if len(batch) == 1:
-            request, length = batch[0].request, len(batch[0].ids)
-            yield request, TempolocError(
-                f"{request.clip}: a prompt of {length} tokens and {len(request.trials)} answers do not fit the GPU's"
-                " memory: lower total_pixels or max_new_tokens, or ask for fewer trials"
-            )
-            return
-        yield from self._answer(batch[: len(batch) // 2], sampling)
-        yield from self._answer(batch[len(batch) // 2 :], sampling)
 
     def _read_ahead(
         self, requests: Iterable[Request], sampling: Sampling
@@ -347,52 +105,121 @@ class HFBackend:
                     self._grammars = Grammars(self.processor.tokenizer, vocabulary, self.ends)
                 waiting.append((request, pool.submit(self._encode, request, sampling)))
                 if len(waiting) > ahead:
-                    first, made = waiting.pop(0)
-                    yield first, made.result()
-            for request, made in waiting:
-                yield request, made.result()
+                    first, encoded = waiting.pop(0)
+                    yield first, encoded.result()
+            for request, encoded in waiting:
+                yield request, encoded.result()
 
     def _encode(self, request: Request, sampling: Sampling) -> Encoded | TempolocError:
+        new = sampling.max_new_tokens
         try:
-            encoded = encode_request(
-                request, self.net, self.processor, self.total_pixels, self.stock, sampling.max_new_tokens
-            )
+            encoded = encode_request(request, self.net, self.processor, self.total_pixels, self.stock, new)
             if request.constraint is None or self._grammars is None:
                 return encoded
             return replace(encoded, grammar=self._grammars.compile(request.constraint))
         except TempolocError as error:
             return clip_error(request.clip, error)
 
-    def _answer(
-        self, batch: Sequence[Encoded], sampling: Sampling
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        """Generate for a batch of clips, all trials of each."""
-        import torch
+# %% ../../nbs/35_engines/30_hf.ipynb #77e3b0f4
+def _room(net: Any, encoded: Encoded, sampling: Sampling) -> int:
+    """Clips like this one to answer together: prompts, and answers copied as they grow, in half the free memory."""
+    import torch
+    if net.device.type == "cpu":
+        return 4
+    text = net.config.text_config
+    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    token = 2 * text.num_hidden_layers * text.num_key_value_heads * size * net.dtype.itemsize  # bytes
+    answer = min(sampling.max_new_tokens, 512)  # few answers are longer, and those often run to their limit
+    clip = token * (len(encoded.ids) + 2 * answer * len(encoded.request.trials))
+    free, _ = torch.cuda.mem_get_info(net.device)
+    free += torch.cuda.memory_reserved(net.device) - torch.cuda.memory_allocated(net.device)
+    return int(max(1, min(32, free // 2 // clip)))
 
-        began = time.monotonic()
-        asked = [(i, trial) for i, e in enumerate(batch) for trial in e.request.trials]
-        seeds = [row_seed(sampling.seed, batch[i].request.clip, trial) for i, trial in asked]
-        try:
-            tokens = generate_tokens(self.net, batch, [i for i, _ in asked], seeds, sampling, self.ends, self.pad)
-        except TempolocError as error:
-            yield from ((e.request, TempolocError(f"{e.request.clip}: {error}")) for e in batch)
+# %% ../../nbs/35_engines/30_hf.ipynb #4b8d1e62
+class HFBackend(_Loaded):
+    """Answers requests with transformers. See `protocol.Backend`.
+
+    `model` is a folder or a hub name; `device` "cpu", "cuda" or "cuda:1" (a GPU where there is one); `dtype` float32
+    on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 4 on a
+    CPU, and on a GPU up to 32, as memory allows; where it does not after all, they are asked in halves. `total_pixels`
+    limits the pixels of a video as qwen-vl-utils does, beside the processor's own limits. `stock_positions` leaves
+    position ids to transformers. Raises `TempolocError` for a model that cannot be loaded.
+    """
+
+    name = "hf"
+
+    def settings(self) -> dict[str, Any]:
+        """What besides request and sampling determines the answers."""
+        return {
+            "engine": "transformers", "revision": self.revision, "dtype": str(self.net.dtype).removeprefix("torch."),
+            "device": self.net.device.type, "vision_attention": self.attention, "total_pixels": self.total_pixels,
+            "stock_positions": self.stock,
+        }  # fmt: skip
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Response]]:
+        """The responses to each request, in order; raises the first `TempolocError`."""
+        answers: dict[int, list[Response]] = {}
+        for request, answer in self.stream(requests, sampling):
+            if isinstance(answer, TempolocError):
+                raise answer
+            answers[id(request)] = answer
+        return [answers[id(request)] for request in requests]
+
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
+        """Each request with its responses or its error, batch by batch.
+
+        Raises `TempolocError` for a constraint where xgrammar is not installed.
+        """
+        batch, room = list[Encoded](), 1
+        for request, encoded in self._read_ahead(requests, sampling):
+            if isinstance(encoded, TempolocError):
+                yield request, encoded
+                continue
+            room = room if batch else self.batch or _room(self.net, encoded, sampling)
+            batch.append(encoded)
+            if len(batch) >= room:
+                yield from _answer(self, batch, sampling)
+                batch = []
+        if batch:
+            yield from _answer(self, batch, sampling)
+
+# %% ../../nbs/35_engines/30_hf.ipynb #0c5f9a37
+def _answer(backend: HFBackend, batch: Sequence[Encoded], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
+    """Generate for a batch of clips, all trials of each; in halves where the GPU has not memory for all."""
+    import torch
+    began = time.monotonic()
+    rows = [(i, trial) for i, e in enumerate(batch) for trial in e.request.trials]
+    seeds, places = [row_seed(sampling.seed, batch[i].request.clip, t) for i, t in rows], [i for i, _ in rows]
+    try:
+        tokens = generate_tokens(backend.net, batch, places, seeds, sampling, backend.ends, backend.pad)
+    except TempolocError as error:
+        yield from ((e.request, TempolocError(f"{e.request.clip}: {error}")) for e in batch)
+        return
+    except torch.cuda.OutOfMemoryError:
+        tokens = None  # what the error holds of the GPU's memory is let go with it
+    if tokens is None:
+        torch.cuda.empty_cache()
+        if len(batch) == 1:
+            request, length = batch[0].request, len(batch[0].ids)
+            yield request, TempolocError(
+                f"{request.clip}: a prompt of {length} tokens and {len(request.trials)} answers do not fit the GPU's"
+                " memory: lower total_pixels or max_new_tokens, or ask for fewer trials"
+            )
             return
-        except torch.cuda.OutOfMemoryError:
-            tokens = None  # what the error holds of the GPU's memory is let go with it
-        if tokens is None:
-            yield from self._in_halves(batch, sampling)
-            return
-        share = (time.monotonic() - began) / len(asked)
-        answers: list[list[Response]] = [[] for _ in batch]
-        for (i, trial), seed, row in zip(asked, seeds, tokens, strict=True):
-            ended = np.flatnonzero(np.isin(row, self.ends))
-            length = int(ended[0]) if len(ended) else len(row)
-            answers[i].append(
-                Response(
-                    trial, self.processor.tokenizer.decode(row[:length], skip_special_tokens=True), seed,
-                    "stop" if len(ended) else "length", len(batch[i].ids), length + bool(len(ended)),
-                    batch[i].vision_tokens, batch[i].fps, share,
-                )
-            )  # fmt: skip
-        for encoded, responses in zip(batch, answers, strict=True):
-            yield encoded.request, responses
+        yield from _answer(backend, batch[: len(batch) // 2], sampling)
+        yield from _answer(backend, batch[len(batch) // 2 :], sampling)
+        return
+    share = (time.monotonic() - began) / len(rows)
+    answers: list[list[Response]] = [[] for _ in batch]
+    for (i, trial), seed, row in zip(rows, seeds, tokens, strict=True):
+        ended = np.flatnonzero(np.isin(row, backend.ends))
+        length = int(ended[0]) if len(ended) else len(row)
+        text = backend.processor.tokenizer.decode(row[:length], skip_special_tokens=True)
+        answers[i].append(
+            Response(
+                trial, text, seed, "stop" if len(ended) else "length", len(batch[i].ids), length + bool(len(ended)),
+                batch[i].vision_tokens, batch[i].fps, share,
+            )
+        )  # fmt: skip
+    for encoded, responses in zip(batch, answers, strict=True):
+        yield encoded.request, responses

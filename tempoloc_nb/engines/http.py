@@ -5,34 +5,258 @@
 # %% ../../nbs/35_engines/110_http.ipynb #86cc83ca
 from __future__ import annotations
 
+import html
+import json
 import math
+import os
 import random
+import re
 import signal
+import socket
+import ssl
+import string
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import TracebackType
+from http import HTTPStatus
+from ipaddress import ip_address
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, unquote, urlsplit
 
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
-from .heard import Ears, TooLargeError, error_text, read_body
+from ..core.texts import shown, well_formed
 
 if TYPE_CHECKING:
     import anyio
     import httpx
     from anyio.from_thread import BlockingPortal
 
-Answer = TypeVar("Answer")
+_T = TypeVar("_T")
 
 # %% auto #0
-__all__ = ['Answer', 'SMALLER', 'Patience', 'retry_after', 'may_pass', 'RefusedError', 'UnreachableError', 'Server', 'Client',
-           'event_loop', 'get_json']
+__all__ = ['base_url', 'Patience', 'RefusedError', 'UnreachableError', 'Client', 'event_loop', 'get_json']
+
+# %% ../../nbs/35_engines/110_http.ipynb #48528b71
+def base_url(url: str) -> str:
+    """A server's address without `/v1` at its end.
+
+    Raises `TempolocError` for anything but a plain http(s) URL; what may be a key in it is not repeated.
+    """
+    name = shown(re.split("[?#;&=]", url.strip().rpartition("@")[2])[0])
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        raise TempolocError("a server's URL must look like http://localhost:8000, and this one does not") from None
+    if re.search("[@?#;&=]", url):
+        raise TempolocError(f"{name}: a server's URL holds no keys; put the key into the environment")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise TempolocError(f"{name!r} is not a server's URL: it must look like http://localhost:8000")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/').removesuffix('/v1')}"
+
+# %% ../../nbs/35_engines/110_http.ipynb #2f6d1c9e
+def _is_here(url: str) -> bool:
+    """Whether a server's address is this machine's own: `localhost`, 127.0.0.0/8, ::1, 0.0.0.0 or ::."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        place = ip_address(host if ":" in host else socket.inet_aton(host))  # 127.1, as every resolver reads it
+    except (OSError, ValueError):
+        return host == "localhost" or host.endswith(".localhost")
+    place = getattr(place, "ipv4_mapped", None) or place
+    return place.is_loopback or place.is_unspecified
+
+# %% ../../nbs/35_engines/110_http.ipynb #7a7924fc
+def _read_key(variable: str) -> str | None:
+    """The API key in an environment variable, None if there is none. Raises `TempolocError` if it cannot be a key."""
+    key = os.environ.get(variable, "").strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise TempolocError(f"the key in ${variable} has characters that no key has: set it again")
+    return key or None
+
+# %% ../../nbs/35_engines/110_http.ipynb #3a4a56fe
+_PIECE = 8  # characters in a row of a key that nobody may see
+_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def _pieces(key: str) -> Iterator[str]:
+    """What must not be seen of a key: its own pieces, and those of its hexadecimal and base64 writings."""
+    data = key.encode()
+    writings = [(key, _PIECE), (quote(key, safe=""), _PIECE), (data.hex(), 2 * _PIECE)]
+    for before in range(3):  # a text in base64 depends on where in three bytes it begins
+        packed = b64encode(bytes(before) + data).decode()[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        writings += [(packed, _PIECE), (packed.replace("+", "-").replace("/", "_"), _PIECE)]
+    for writing, length in writings:
+        small = writing.translate(_SMALL)
+        yield from (small[i : i + length] for i in range(len(small) - length + 1))
+
+# %% ../../nbs/35_engines/110_http.ipynb #e8119597
+_ESCAPE = re.compile(r"\\(?:u00|x)([0-9a-f]{2})|\\([^\w\s])", re.IGNORECASE)
+
+
+def _key_mask(key: str | None) -> Callable[[str], str]:
+    """What replaces a key, and its pieces, in a text by `…`, and then its escapes; without any, it stays as it is."""
+    if not key:
+        return lambda text: text
+    if len(key) < _PIECE:
+        word = re.compile(rf"(?<!\w){re.escape(key)}(?!\w)")
+        return lambda text: word.sub("…", text)
+    pieces = frozenset(_pieces(key))
+
+    def mask(text: str) -> str:
+        plain = html.unescape(unquote(_ESCAPE.sub(lambda e: e[2] or chr(int(e[1], 16)), text)))
+        small, hidden = plain.translate(_SMALL), bytearray(len(plain))
+        for i in range(len(small) - _PIECE + 1):
+            for piece in (small[i : i + _PIECE], small[i : i + 2 * _PIECE]):
+                if piece in pieces:
+                    hidden[i : i + len(piece)] = b"\1" * len(piece)
+        if not any(hidden):
+            return text
+        runs = groupby(zip(plain, hidden, strict=True), key=lambda pair: pair[1])
+        return "".join("…" if secret else "".join(letter for letter, _ in run) for secret, run in runs)
+
+    return mask
+
+# %% ../../nbs/35_engines/110_http.ipynb #8cd37536
+_LARGEST = 2**21  # bytes of an answer, unpacked: half a million tokens
+
+
+class _TooLargeError(ValueError):
+    """An answer of more than `_LARGEST` bytes."""
+
+# %% ../../nbs/35_engines/110_http.ipynb #9bcff449
+async def _read_body(response: httpx.Response) -> bytes:
+    """An answer's body, unpacked; of an error's, the beginning. Raises `ValueError` if it is too large or damaged."""
+    packed = response.headers.get("Content-Encoding", "").strip().lower()
+    if packed not in ("", "identity", "gzip", "deflate"):
+        raise ValueError(f"an answer packed with {shown(packed)[:40]}, which was not asked for")
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32) if packed in ("gzip", "deflate") else None
+    most, taken, body = _LARGEST if response.status_code == 200 else 2**16, 0, bytearray()
+    async for piece in response.aiter_raw():  # httpx's own unpacking has no limit
+        taken += len(piece)
+        try:
+            body += unpacker.decompress(piece, most + 1 - len(body)) if unpacker else piece
+        except zlib.error as error:
+            raise ValueError(f"an answer that cannot be unpacked ({error})") from None
+        if max(taken, len(body)) > most:
+            if response.status_code == 200:
+                raise _TooLargeError(f"more than {_LARGEST / 2**20:g} MiB")
+            break
+    return bytes(body)
+
+# %% ../../nbs/35_engines/110_http.ipynb #c93be6f0
+def _certificates() -> ssl.SSLContext:
+    """The trusted certificates; raises `TempolocError` where the environment names some that cannot be read."""
+    name = next((n for n in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(n)), "")
+    place = os.environ.get(name, "")
+    there = [Path(p) for p in (place.split(os.pathsep) if name == "SSL_CERT_DIR" else [place])]
+    try:
+        if name == "SSL_CERT_DIR" and not any(p.is_dir() for p in there):  # OpenSSL would pass over it
+            raise NotADirectoryError
+        context: ssl.SSLContext = import_optional("httpx", "a server").create_ssl_context()
+    except OSError as error:
+        wrong = "holds no certificates that can be read" if any(p.exists() for p in there) else "is not there"
+        names = f"${name} names {shown(place)}, which {wrong}: correct it, or unset it"
+        raise TempolocError(names if name else f"the trusted certificates cannot be read ({error})") from None
+    return context
+
+# %% ../../nbs/35_engines/110_http.ipynb #c33d1bff
+class _ResponseReader:
+    """Reads what servers send: texts without the key, and errors as one line that a terminal can show."""
+
+    def __init__(self, key_variable: str) -> None:
+        self.key, self.key_variable = _read_key(key_variable), key_variable
+        self.mask = _key_mask(self.key)
+
+    def address(self, url: str) -> str:
+        """A server's address. Raises `TempolocError` if it is none, or the key is in it."""
+        httpx, address = import_optional("httpx", "a server"), base_url(url)
+        try:
+            name = httpx.URL(address).host
+        except (httpx.InvalidURL, UnicodeError):
+            raise TempolocError(f"{address[:200]!r} is not a server's URL") from None
+        if not name or self.mask(address) != address:
+            raise TempolocError("a server's URL holds no keys, and this one has the key of the environment in it")
+        return address
+
+    def line(self, text: str) -> str:
+        """The first line of a text, at most 300 characters."""
+        return shown(self.mask(well_formed(next(iter(text.strip().splitlines()), ""))))[:300]
+
+    def json(self, body: bytes) -> Any:
+        """The JSON of an answer. Raises `ValueError` if it is none, or nested too deep."""
+        try:
+            return self._clean(json.loads(body))
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+
+    def _clean(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.mask(well_formed(value))
+        if isinstance(value, list):
+            return [self._clean(one) for one in value]
+        return {self._clean(k): self._clean(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+    def reason(self, response: httpx.Response, body: bytes) -> str:
+        """A response's status and the first line of its message; of a web page, whose it is and its title."""
+        try:
+            text = _error_text(self.json(body))
+        except ValueError:
+            text = body.decode("utf-8-sig", errors="replace")
+        phrase = next((s.phrase for s in HTTPStatus if s == response.status_code), "")
+        if text.lstrip().startswith("<"):
+            text = _page_text(text, phrase, response.headers.get("Server", "").strip())
+        if response.is_redirect and "Location" in response.headers:
+            text = f"it sends on to {response.headers['Location']}: give that address, if you trust it"
+        line = self.line(text) or phrase
+        return f"HTTP {response.status_code}" + (f", {line}" if line else "")
+
+# %% ../../nbs/35_engines/110_http.ipynb #0f4d7b21
+def _open(reader: _ResponseReader, connect: float, addresses: Sequence[str]) -> httpx.AsyncClient:
+    """A client of these servers that sends the reader's key, and waits `connect` s for a connection.
+
+    Raises `TempolocError` for a proxy, or certificates, that the environment names and that cannot be used.
+    """
+    httpx_, verify = import_optional("httpx", "a server"), _certificates()
+    here: dict[str, None] = {url: None for url in addresses if _is_here(url)}  # are asked without a proxy
+    headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {reader.key}"} if reader.key else {})
+    try:
+        client: httpx.AsyncClient = httpx_.AsyncClient(
+            headers=headers, timeout=httpx_.Timeout(None, connect=connect), follow_redirects=False, verify=verify,
+            mounts=here, trust_env=len(here) < len(addresses),
+            limits=httpx_.Limits(max_connections=None, max_keepalive_connections=None),
+        )  # fmt: skip
+    except (ValueError, ImportError, httpx_.InvalidURL):  # which may repeat the proxy's password
+        raise TempolocError("HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names a proxy that cannot be used") from None
+    return client
+
+# %% ../../nbs/35_engines/110_http.ipynb #e20b7c95
+def _error_text(answer: Any) -> str:
+    """What a JSON answer says of an error; "" if it speaks of none."""
+    if not isinstance(answer, dict):
+        return ""
+    inner = answer.get("error", answer.get("detail", answer.get("message")))
+    text = inner.get("message") if isinstance(inner, dict) else inner
+    return "" if text is None else str(text)
+
+# %% ../../nbs/35_engines/110_http.ipynb #c851ef4b
+def _page_text(page: str, phrase: str, server: str) -> str:
+    """What a web page, which some proxies answer with, says in a line; `server` is its header."""
+    found = re.search(r"<title[^<>]*>([^<]*)", page, re.IGNORECASE)
+    title = " ".join(html.unescape(found[1]).split()) if found else ""
+    text = "a web page" + (f" of {server}" if server else "")
+    text += f": {title}" if title and (not phrase or phrase not in title) else ""
+    return f"{phrase} ({text})" if phrase else text
 
 # %% ../../nbs/35_engines/110_http.ipynb #8e4eed42
 @dataclass(frozen=True, slots=True)
@@ -58,18 +282,15 @@ class Patience:
         return random.uniform(0.5, 1.0) * float(min(self.longest, self.first * 2.0 ** min(failures - 1, 30)))
 
 # %% ../../nbs/35_engines/110_http.ipynb #b60c01b2
-def retry_after(header: str | None, milliseconds: str | None = None) -> float | None:
+def _retry_after(header: str | None, milliseconds: str | None = None) -> float | None:
     """Seconds that `Retry-After` asks for: a number or a date (RFC 9110, 10.2.3); None if neither.
 
     `retry-after-ms`, which some servers send beside it, is more exact and goes first.
     """
     for text, scale in ((milliseconds, 1000.0), (header, 1.0)):
-        try:
-            seconds = float(text or "") / scale
-        except ValueError:
-            continue
-        if math.isfinite(seconds):
-            return max(0.0, seconds)
+        with suppress(ValueError):
+            if math.isfinite(seconds := float(text or "") / scale):
+                return max(0.0, seconds)
     try:
         when = parsedate_to_datetime(header or "")
         when = when if when.tzinfo else when.replace(tzinfo=UTC)  # the old forms of a date, which are in UTC too
@@ -77,20 +298,23 @@ def retry_after(header: str | None, milliseconds: str | None = None) -> float | 
     except (ValueError, TypeError, OverflowError):
         return None
 
-
-def may_pass(status: int, said: str | None) -> bool:
-    """Whether asking again may help after this status; `said` is the header `x-should-retry`.
+# %% ../../nbs/35_engines/110_http.ipynb #3564116b
+def _may_pass(status: int, should_retry: str | None) -> bool:
+    """Whether asking again may help after this status; `should_retry` is the header `x-should-retry`.
 
     Source: `_should_retry` of OpenAI's Python client.
     """
-    if (told := (said or "").strip().lower()) in ("true", "false"):
-        return told == "true"
+    if (word := (should_retry or "").strip().lower()) in ("true", "false"):
+        return word == "true"
     return status in (408, 409, 429) or status >= 500
 
+# %% ../../nbs/35_engines/110_http.ipynb #4db8550d
+def _again(response: httpx.Response) -> tuple[bool, float | None]:
+    """(whether asking again may help, the seconds that the server asks for)."""
+    retry, after, more_exact = map(response.headers.get, ("x-should-retry", "Retry-After", "retry-after-ms"))
+    return _may_pass(response.status_code, retry), _retry_after(after, more_exact)
+
 # %% ../../nbs/35_engines/110_http.ipynb #c36cf833
-SMALLER = "Ask at a lower fps or with fewer total_pixels (--fps, --total-pixels), or let it read a folder (--media)"
-
-
 class RefusedError(TempolocError):
     """A server refused one request for good (4xx). `status` is its HTTP status."""
 
@@ -98,11 +322,11 @@ class RefusedError(TempolocError):
         super().__init__(message)
         self.status = status
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #6aa3cbbf
 class UnreachableError(TempolocError):
     """No server can be asked any more: the run ends."""
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #182578ed
 class _Fault(Exception):
     """A try failed, and another may not. `rest`: s to leave the server alone (0: as long as its failures suggest)."""
 
@@ -112,73 +336,109 @@ class _Fault(Exception):
 
 # %% ../../nbs/35_engines/110_http.ipynb #e7fdfd3e
 @dataclass(slots=True, eq=False)
-class Server:
+class _Server:
     """One server as its client sees it."""
 
     url: str
     slots: anyio.Semaphore
-    asked: int = 0  # requests on their way or in line
+    requests: int = 0  # on their way or in line
     failures: int = 0  # in a row
     rests_until: float = 0.0  # time.monotonic()
     absent_since: float | None = None  # when connecting first failed
-    said: bool = field(default=False)  # whether its absence was told
+    reported: bool = False  # whether its absence was told
 
-    def resting(self) -> float:
+    @property
+    def rest(self) -> float:
         """Seconds that it is still to be left alone."""
         return max(0.0, self.rests_until - time.monotonic())
 
+    def heard(self) -> None:
+        """It answered; a line on stderr says so where its absence was told."""
+        self.absent_since = None
+        if self.reported:
+            self.reported = False
+            print(f"tempoloc: {self.url} answers again", file=sys.stderr)
+
+# %% ../../nbs/35_engines/110_http.ipynb #9d1c5e70
+class _Servers:
+    """Some servers, and which of them are left alone for a while."""
+
+    def __init__(self, urls: Iterable[str], concurrency: int, patience: Patience) -> None:
+        import anyio
+        self.servers, self.patience = [_Server(url, anyio.Semaphore(concurrency)) for url in urls], patience
+
+    async def _choose(self, last: _Server | None) -> _Server:
+        """The least busy server that is not resting, rather not the `last` one; waits until there is one."""
+        import anyio
+        while True:
+            ready = [s for s in self.servers if not s.rest]
+            if ready:
+                return min(ready, key=lambda s: (s is last, s.requests))
+            rest, names = min(s.rest for s in self.servers), " and ".join(s.url for s in self.servers)
+            absent = [time.monotonic() - s.absent_since for s in self.servers if s.absent_since is not None]
+            if len(absent) == len(self.servers) and min(absent) > self.patience.absence:
+                gone = f"{names} could not be reached for {min(absent):.0f} s"
+                raise UnreachableError(f"{gone}: start it again, and the same command goes on")
+            if rest > max(self.patience.absence, self.patience.longest):
+                raise UnreachableError(f"{names} asks to be left alone for {rest:.6g} s")
+            await anyio.sleep(rest)
+
+    def _note(self, server: _Server, fault: _Fault) -> None:
+        """Leave a server alone for a while where it is the one that failed; a line on stderr says that one is gone."""
+        now = time.monotonic()
+        if fault.rest is not None and not (server.rest and fault.rest == 0):
+            server.failures += 1
+            server.rests_until = max(server.rests_until, now + (fault.rest or self.patience.wait(server.failures)))
+        if fault.heard:
+            return
+        server.absent_since = now if server.absent_since is None else server.absent_since
+        if not server.reported:
+            server.reported = True
+            others = len([s for s in self.servers if not s.reported])
+            then = f"{others} of {len(self.servers)} servers go on" if others else "waiting for it"
+            print(f"tempoloc: {server.url} cannot be reached ({fault}); {then}", file=sys.stderr)
+
 # %% ../../nbs/35_engines/110_http.ipynb #5ee81deb
-class Client:
+class Client(_Servers):
     """Posts JSON to the least busy of some servers. An async context manager; one event loop's.
 
-    `concurrency` is the number of requests that each server is sent at a time. `tell` takes a line about a server that
-    comes or goes; to stderr by default.
+    `concurrency` is the number of requests that each server is sent at a time.
     """
 
     def __init__(
         self, urls: Sequence[str], *, concurrency: int = 64, patience: Patience | None = None,
-        key_variable: str = "TEMPOLOC_API_KEY", tell: Callable[[str], None] | None = None,
+        key_variable: str = "TEMPOLOC_API_KEY",
     ) -> None:
-        import anyio
-
         if not urls or concurrency < 1:
             raise TempolocError(f"asking needs servers and a concurrency of 1 or more, got {len(urls)}, {concurrency}")
-        self._ears, self._key_variable = Ears(key_variable), key_variable
-        addresses = dict.fromkeys(map(self._ears.address, urls))
-        self.servers = [Server(url, anyio.Semaphore(concurrency)) for url in addresses]
-        self.patience = patience or Patience()
-        self.tell = tell or (lambda line: print(f"tempoloc: {line}", file=sys.stderr))
-        self._http: httpx.AsyncClient
+        self.reader = _ResponseReader(key_variable)
+        super().__init__(dict.fromkeys(map(self.reader.address, urls)), concurrency, patience or Patience())
+        self.http: httpx.AsyncClient
 
     async def __aenter__(self) -> Client:
-        self._http = self._ears.open(min(10.0, self.patience.timeout), [s.url for s in self.servers])
+        self.http = _open(self.reader, min(10.0, self.patience.timeout), [s.url for s in self.servers])
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._http.aclose()
+    async def __aexit__(self, *_: object) -> None:
+        await self.http.aclose()
 
-    async def post(
-        self, path: str, body: Mapping[str, Any], read: Callable[[Any], Answer]
-    ) -> tuple[Answer, float]:
+    async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], _T]) -> tuple[_T, float]:
         """(what `read` makes of the JSON that answers `body`, s that the answer took).
 
         `read` raises `ValueError` for JSON of another shape; then the request is tried again. Raises `RefusedError`,
         `UnreachableError`, or `TempolocError` after the last try and for an answer that is too large.
         """
         import anyio
-
         tries, last = 0, None
         while True:
             server = await self._choose(last)
-            server.asked += 1
+            server.requests += 1
             try:
                 async with server.slots:
-                    if server.resting():  # it failed while this waited in line
+                    if server.rest:  # it failed while this waited in line
                         continue
                     began = time.monotonic()
-                    answer = await self._try(server, path, body, read)
+                    answer = await _post_once(self, server, path, body, read)
                     server.failures = 0
                     return answer, time.monotonic() - began
             except _Fault as fault:
@@ -189,100 +449,58 @@ class Client:
                     raise TempolocError(f"{server.url} failed {times}with: {fault}") from None
                 last, wait = server, 0.0 if fault.rest is not None else self.patience.wait(tries)
             finally:
-                server.asked -= 1
+                server.requests -= 1
             await anyio.sleep(wait)
 
-    async def _choose(self, last: Server | None) -> Server:
-        """The least busy server that is not resting, rather not the `last` one; waits until there is one."""
-        import anyio
-
-        while True:
-            ready = [s for s in self.servers if not s.resting()]
-            if ready:
-                return min(ready, key=lambda s: (s is last, s.asked))
-            rest = min(s.resting() for s in self.servers)
-            absent = [time.monotonic() - s.absent_since for s in self.servers if s.absent_since is not None]
-            if len(absent) == len(self.servers) and min(absent) > self.patience.absence:
-                gone = f"{self._names()} could not be reached for {min(absent):.0f} s"
-                raise UnreachableError(f"{gone}: start it again, and the same command goes on")
-            if rest > max(self.patience.absence, self.patience.longest):
-                raise UnreachableError(f"{self._names()} asks to be left alone for {rest:.6g} s")
-            await anyio.sleep(rest)
-
-    def _names(self) -> str:
-        return " and ".join(s.url for s in self.servers)
-
-    def _note(self, server: Server, fault: _Fault) -> None:
-        """Leave a server alone for a while where it is the one that failed."""
-        now = time.monotonic()
-        if not fault.heard and server.absent_since is None:
-            server.absent_since = now
-        if fault.rest is not None and not (server.resting() and fault.rest == 0):
-            server.failures += 1
-            server.rests_until = max(server.rests_until, now + (fault.rest or self.patience.wait(server.failures)))
-        if not fault.heard and not server.said:
-            server.said = True
-            others = len([s for s in self.servers if not s.said])
-            then = f"{others} of {len(self.servers)} servers go on" if others else "waiting for it"
-            self.tell(f"{server.url} cannot be reached ({fault}); {then}")
-
-    def _back(self, server: Server) -> None:
-        """A server was heard."""
-        server.absent_since = None
-        if server.said:
-            server.said = False
-            self.tell(f"{server.url} answers again")
-
-    async def _try(
-        self, server: Server, path: str, body: Mapping[str, Any], read: Callable[[Any], Answer]
-    ) -> Answer:
-        """One try. Raises `_Fault`, `RefusedError` or `UnreachableError`."""
-        import anyio
-        import httpx
-
-        ears, timeout = self._ears, self.patience.timeout
-        try:
-            with anyio.fail_after(timeout):
-                async with self._http.stream("POST", server.url + path, json=body) as response:
-                    said = await read_body(response)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise _Fault(ears.line(str(error)) or "no connection", 0.0, heard=False) from None
-        except TimeoutError:
-            self._back(server)
-            raise _Fault(f"no answer within {timeout:g} s", 0.0) from None
-        except httpx.TransportError as error:
-            raise _Fault(f"connection lost ({type(error).__name__})", 0.0) from None
-        except TooLargeError as error:
-            self._back(server)
+# %% ../../nbs/35_engines/110_http.ipynb #b2c7f6e5
+async def _post_once(
+    client: Client, server: _Server, path: str, body: Mapping[str, Any], read: Callable[[Any], _T]
+) -> _T:
+    """What `read` makes of a server's answer. Raises `_Fault`, `RefusedError` or `UnreachableError`."""
+    import anyio
+    import httpx
+    reader, timeout = client.reader, client.patience.timeout
+    try:
+        with anyio.fail_after(timeout):
+            async with client.http.stream("POST", server.url + path, json=body) as response:
+                content = await _read_body(response)
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise _Fault(reader.line(str(error)) or "no connection", 0.0, heard=False) from None
+    except httpx.TransportError as error:
+        raise _Fault(f"connection lost ({type(error).__name__})", 0.0) from None
+    except (TimeoutError, ValueError) as error:
+        server.heard()
+        if isinstance(error, _TooLargeError):
             raise TempolocError(f"{server.url} answers with {error}: the rest was not read") from None
-        except ValueError as error:
-            self._back(server)
-            raise _Fault(str(error)) from None
-        self._back(server)
-        status = response.status_code
-        if status == 200:
-            return self._understood(said, read)
-        reason, headers = ears.reason(response, said), response.headers
-        if may_pass(status, headers.get("x-should-retry")):
-            asked = retry_after(headers.get("Retry-After"), headers.get("retry-after-ms"))
-            raise _Fault(reason, asked or 0.0 if status in (429, 502, 503, 504) else asked)
-        if status in (401, 403):
-            raise UnreachableError(f"{server.url} refuses the key in ${self._key_variable}: {reason}")
-        if status == 413:
-            size = int(response.request.headers.get("Content-Length", 0)) / 2**20
-            reason += f": the video is too large for it (a request of {size:.1f} MiB). {SMALLER}"
-        raise RefusedError(f"{server.url} refuses: {reason}", status)
+        late = isinstance(error, TimeoutError)
+        raise (_Fault(f"no answer within {timeout:g} s", 0.0) if late else _Fault(str(error))) from None
+    server.heard()
+    if response.status_code != 200:
+        raise _refusal(reader, server.url, response, reader.reason(response, content))
+    answer = None
+    try:
+        answer = reader.json(content)
+        return read(answer)
+    except ValueError as error:
+        none = "a web page" if content.lstrip().startswith(b"<") else "no JSON"
+        line = reader.line(_error_text(answer) or (str(error) if isinstance(error, TempolocError) else none))
+        raise _Fault(f"an answer that is cut off or has another shape ({line})") from None
 
-    def _understood(self, said: bytes, read: Callable[[Any], Answer]) -> Answer:
-        """What `read` makes of an answer. Raises `_Fault`."""
-        found = None
-        try:
-            found = self._ears.json(said)
-            return read(found)
-        except ValueError as error:
-            none = "a web page" if said.lstrip().startswith(b"<") else "no JSON"
-            told = error_text(found) or (str(error) if isinstance(error, TempolocError) else none)
-            raise _Fault(f"an answer that is cut off or has another shape ({self._ears.line(told)})") from None
+# %% ../../nbs/35_engines/110_http.ipynb #8db87066
+def _refusal(reader: _ResponseReader, url: str, response: httpx.Response, reason: str) -> Exception:
+    """What a status other than 200 means."""
+    status, (again, wait) = response.status_code, _again(response)
+    if again:
+        return _Fault(reason, wait or 0.0 if status in (429, 502, 503, 504) else wait)
+    if status in (401, 403):
+        return UnreachableError(f"{url} refuses the key in ${reader.key_variable}: {reason}")
+    if status == 413:
+        size = int(response.request.headers.get("Content-Length", 0)) / 2**20
+        reason += (
+            f": the video is too large for it (a request of {size:.1f} MiB). Ask at a lower fps or with fewer"
+            " total_pixels (--fps, --total-pixels), or let it read a folder (--media)"
+        )
+    return RefusedError(f"{url} refuses: {reason}", status)
 
 # %% ../../nbs/35_engines/110_http.ipynb #e7a1c0de
 @contextmanager
@@ -293,13 +511,12 @@ def event_loop() -> Iterator[BlockingPortal]:
     would wait for its end for ever.
     """
     from anyio.from_thread import start_blocking_portal
-
     with ExitStack() as stack:
         with _later():
             portal = stack.enter_context(start_blocking_portal())
         yield portal
 
-
+# %% ../../nbs/35_engines/110_http.ipynb #1a535313
 @contextmanager
 def _later() -> Iterator[None]:
     """Keeps Ctrl-C until the block is done, in the main thread; other threads never get it."""
@@ -318,47 +535,43 @@ def _later() -> Iterator[None]:
 
 # %% ../../nbs/35_engines/110_http.ipynb #face25e7
 def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeout: float = 10.0) -> Any:
-    """The JSON at `path` of a server, asked again twice where that may help (`may_pass`).
+    """The JSON at `path` of a server, asked again twice where that may help (`_may_pass`).
 
     Raises `UnreachableError` if no connection or no answer comes within `timeout` s, or the key is refused, else
     `TempolocError`.
     """
-    httpx, ears = import_optional("httpx", "a server"), Ears(key_variable)
-    url = ears.address(url)
+    httpx, reader = import_optional("httpx", "a server"), _ResponseReader(key_variable)
+    url = reader.address(url)
     try:
         with event_loop() as portal:
-            response, body = portal.call(_get, ears, url + path, timeout)
+            response, body = portal.call(_get, reader, url + path, timeout)
         if response.status_code in (401, 403):
-            hint = f"refuses the key in ${key_variable}" if ears.key else f"wants a key: set ${key_variable}"
+            hint = f"refuses the key in ${key_variable}" if reader.key else f"wants a key: set ${key_variable}"
             raise UnreachableError(f"{url} {hint}")
-        if response.status_code != 200:
-            said = ears.reason(response, body)
-            raise TempolocError(f"{url}{path} answers {said}: does it speak OpenAI's protocol?")
-        return ears.json(body)
+        if response.status_code == 200:
+            return reader.json(body)
+        wrong = f"answers {reader.reason(response, body)}"
     except TimeoutError:
         raise UnreachableError(f"{url} cannot be reached (no answer within {timeout:g} s)") from None
     except (httpx.TransportError, httpx.InvalidURL) as error:
-        raise UnreachableError(f"{url} cannot be reached ({ears.line(str(error)) or type(error).__name__})") from None
-    except TooLargeError as error:
-        raise TempolocError(f"{url}{path} answers with {error}: does it speak OpenAI's protocol?") from None
+        raise UnreachableError(f"{url} cannot be reached ({reader.line(str(error)) or type(error).__name__})") from None
+    except TempolocError:
+        raise
     except ValueError as error:
-        if isinstance(error, TempolocError):
-            raise
-        raise TempolocError(f"{url}{path} is not JSON: does it speak OpenAI's protocol?") from None
+        wrong = f"answers with {error}" if isinstance(error, _TooLargeError) else "is not JSON"
+    raise TempolocError(f"{url}{path} {wrong}: does it speak OpenAI's protocol?")
 
-
-async def _get(ears: Ears, url: str, timeout: float) -> tuple[httpx.Response, bytes]:
+# %% ../../nbs/35_engines/110_http.ipynb #f233bdad
+async def _get(reader: _ResponseReader, url: str, timeout: float) -> tuple[httpx.Response, bytes]:
     """A response and its body, all of it within `timeout` s; the third where the first two may pass."""
     import anyio
-
     patience = Patience(retries=2, first=0.5)
     for tries in range(1, patience.retries + 2):
         with anyio.fail_after(timeout):
-            async with ears.open(timeout, [url]) as http, http.stream("GET", url) as response:
-                body, headers = await read_body(response), response.headers
-        asked = retry_after(headers.get("Retry-After"), headers.get("retry-after-ms"))
-        again = response.status_code != 200 and may_pass(response.status_code, headers.get("x-should-retry"))
-        if tries > patience.retries or not again or (asked or 0.0) > timeout:
+            async with _open(reader, timeout, [url]) as http, http.stream("GET", url) as response:
+                body = await _read_body(response)
+        again, wait = _again(response)
+        if tries > patience.retries or response.status_code == 200 or not again or (wait or 0.0) > timeout:
             break
-        await anyio.sleep(patience.wait(tries) if asked is None else asked)
+        await anyio.sleep(patience.wait(tries) if wait is None else wait)
     return response, body

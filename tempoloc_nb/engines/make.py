@@ -145,9 +145,9 @@ def make_engine(name: str, model: Any, **options: Any) -> Backend:
     if name == "ray":
         given["replicas"] = copies
     elif copies > 1:
-        from tempoloc_nb.engines.copies import ParallelBackend
+        from tempoloc_nb.engines.data_parallel import DataParallelBackend
 
-        return ParallelBackend(place.path, copies, engine=name, **given)
+        return DataParallelBackend(place.path, copies, engine=name, **given)
     engine: Backend = _class(name)(place.path, **given)
     return engine
 

@@ -20,7 +20,8 @@ from ..video.files import Footage
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['Request', 'Response', 'Incomplete', 'Backend', 'reason', 'clip_error', 'row_seed', 'too_long', 'sampling_fields']
+__all__ = ['Answer', 'Request', 'Response', 'Incomplete', 'Backend', 'reason', 'clip_error', 'row_seed', 'too_long',
+           'sampling_fields']
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #2d7ed87a
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,9 @@ class Incomplete(list[Response]):
         self.why = why
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #25d38113
+Answer = list[Response] | TempolocError  # what a request is answered with: its responses, or why there are none
+
+
 class Backend(Protocol):
     """What the runner needs of an engine."""
 
@@ -74,10 +78,8 @@ class Backend(Protocol):
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers: revision, dtype, pixels, …; JSON values."""
 
-    def stream(
-        self, requests: Iterable[Request], sampling: Sampling
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        """Each request with its responses, or with the reason why there are none, in any order."""
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
+        """Each request with its answer, in any order."""
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #e05ad322
 def reason(error: BaseException) -> str:

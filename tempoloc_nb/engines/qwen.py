@@ -6,45 +6,141 @@
 from __future__ import annotations
 
 import inspect
+import json
 import multiprocessing
 import re
 import sys
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
-from ..core.files import first_line
+from ..core.files import first_line, read_object
 from ..core.optional import import_transformers
 from .protocol import Request, clip_error
-from .served_video import processor_rules
+from ..models.recognise import get_model
+from ..video.budget import MERGE, PATCHES, QWEN3_LEAST, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image
-from ..video.view import ClipInputs, clip_inputs, is_qwen3, pixel_limits
+from ..video.overlay import OverlayOptions
+from ..video.view import ClipInputs, PixelLimits, clip_inputs, is_qwen3, pixel_limits
 
 if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['CLOCK', 'BICUBIC', 'TESTED', 'ATTENTION', 'video_metadata', 'Shown', 'show', 'prepare', 'fit', 'positions',
-           'mrope_positions', 'stock_positions', 'check_version', 'tested_transformers', 'attend_in_segments',
-           'use_batched_vision_attention']
+__all__ = ['TESTED', 'VideoRules', 'video_rules', 'processor_rules', 'overlay_options', 'Shown', 'show', 'prepare', 'fit',
+           'positions', 'mrope_positions', 'stock_positions', 'check_version', 'tested_transformers',
+           'attend_in_segments', 'use_batched_vision_attention']
+
+# %% ../../nbs/35_engines/40_qwen.ipynb #ed72255f
+_Family = Literal["qwen2_5_vl", "qwen3_vl"]
+
+
+@dataclass(frozen=True, slots=True)
+class VideoRules:
+    """How a model's processor sizes videos. `least` and `most` pixels: of a frame (Qwen2.5-VL) or of all (Qwen3-VL)."""
+
+    family: _Family
+    least: int
+    most: int
+    patch: int
+
+    @property
+    def processor(self) -> Any:
+        """What `clip_inputs` asks a processor for: its sizes and, by its class's name, its family."""
+        kind = type("Qwen3Sizes" if self.family == "qwen3_vl" else "Qwen25Sizes", (SimpleNamespace,), {})
+        size = {"shortest_edge": self.least, "longest_edge": self.most}
+        return kind(video_processor=SimpleNamespace(size=size))
+
+    def resized(self, width: int, height: int, n_frames: int, budget: int | None = None) -> tuple[int, int]:
+        """(width, height) that the processor makes of frames; `budget` pixels per frame at most.
+
+        Source: `smart_resize` of Qwen2VLVideoProcessor and Qwen3VLVideoProcessor in transformers 5.
+        """
+        counted = n_frames if self.family == "qwen3_vl" else 1
+        limit = self.most if budget is None else min(self.most, budget * counted)
+        return smart_resize(width, height, self.patch * MERGE, self.least, limit, counted, counted)
+
+    def pair_tokens(self, width: int, height: int, n_frames: int) -> int:
+        """Tokens of each frame pair."""
+        w, h = self.resized(width, height, n_frames)
+        return (w // self.patch // MERGE) * (h // self.patch // MERGE)
+
+# %% ../../nbs/35_engines/40_qwen.ipynb #a8908b57
+# Sizes of the published checkpoints: preprocessor_config.json of Qwen2.5-VL (3B, 7B, 72B), whose processor is also its
+# video processor's, and video_preprocessor_config.json of Qwen3-VL.
+_PUBLISHED: dict[_Family, VideoRules] = {
+    "qwen2_5_vl": VideoRules("qwen2_5_vl", 56 * 56, 12_845_056, PATCHES["qwen2.5-vl"]),
+    "qwen3_vl": VideoRules("qwen3_vl", QWEN3_LEAST, QWEN3_TOTAL_PIXELS, PATCHES["qwen3-vl"]),
+}
+
+
+def video_rules(model: Path | str) -> VideoRules:
+    """The rules of a family by name ("qwen2_5_vl", "qwen3_vl"), or of a model's folder.
+
+    Raises `TempolocError` for a folder without a readable configuration, or of another family.
+    """
+    if model in _PUBLISHED:
+        return _PUBLISHED[model]
+    folder, families = Path(model), ", ".join(_PUBLISHED)
+    try:
+        kind = str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise TempolocError(f"{model} is not a model's folder: give one, or a family ({families})") from None
+    usual = next((rules for family, rules in _PUBLISHED.items() if kind.startswith(family)), None)
+    if usual is None:
+        raise TempolocError(f"{model} is a {kind} model: choose one of {families}")
+    config = _processor_config(folder)
+    size = config.get("size") or {}
+    least = config.get("min_pixels") or size.get("shortest_edge") or usual.least
+    most = config.get("max_pixels") or size.get("longest_edge") or usual.most
+    return VideoRules(usual.family, int(least), int(most), int(config.get("patch_size") or usual.patch))
+
+# %% ../../nbs/35_engines/40_qwen.ipynb #c7a1d0e3
+def _processor_config(folder: Path) -> dict[str, Any]:
+    """The video processor's own configuration: the first that transformers would look at; perhaps none."""
+    for name in ("processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json"):
+        if (folder / name).is_file():
+            config = read_object(folder / name, "model")
+            config = config.get("video_processor", {}) if name == "processor_config.json" else config
+            if config:
+                return config
+    return {}
+
+# %% ../../nbs/35_engines/40_qwen.ipynb #ace0bad8
+def processor_rules(processor: Any) -> VideoRules:
+    """The rules of a processor that is loaded."""
+    video = processor.video_processor
+    least, most = (int(video.size[edge]) for edge in ("shortest_edge", "longest_edge"))
+    return VideoRules("qwen3_vl" if is_qwen3(processor) else "qwen2_5_vl", least, most, int(video.patch_size))
+
+# %% ../../nbs/35_engines/40_qwen.ipynb #4d06cace
+def overlay_options(model: Path | str, **given: Any) -> OverlayOptions:
+    """How `stamp_videos` stamps files for a model: at its card's rate, by its kind of stamps, in its own pixels.
+
+    `model` is a folder, or a name of `tempoloc models`; what is `given`, and not None, replaces its choice. Raises
+    `TempolocError` for a model that is not known, and as `OverlayOptions` does.
+    """
+    info = get_model(model)
+    rules = video_rules(info.folder or ("qwen3_vl" if info.pixel_rule == "qwen3-vl" else "qwen2_5_vl"))
+    limits = PixelLimits(rules.least, rules.most, rules.family == "qwen3_vl", info.card.total_pixels)
+    own: dict[str, Any] = {"fps": info.card.fps, "pairs": info.card.view.stamps == "pair", "limits": limits}
+    return OverlayOptions(**own | {k: v for k, v in given.items() if v is not None})
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #4769a0d7
-CLOCK = 90_000  # ticks a second
-
-
-def video_metadata(shown: ClipInputs, qwen3: bool) -> dict[str, Any]:
+def _video_metadata(frames: ClipInputs, qwen3: bool) -> dict[str, Any]:
     """What the processor of either family has to know of frames that are sampled already."""
-    if qwen3:
-        indices = [round(t * CLOCK) for t in shown.times]
-        times = {"fps": float(CLOCK), "frames_indices": indices, "total_num_frames": indices[-1] + 1}
-    else:
-        n = len(shown.times)
-        times = {"fps": float(shown.fps), "frames_indices": list(range(n)), "total_num_frames": n}
-    return {**times, "duration": len(shown.times) / shown.fps}
+    clock = 90_000.0 if qwen3 else float(frames.fps)  # ticks a second
+    ticks = [round(t * clock) for t in frames.times] if qwen3 else list(range(len(frames.times)))
+    return {
+        "fps": clock, "frames_indices": ticks, "total_num_frames": ticks[-1] + 1,
+        "duration": len(frames.times) / frames.fps,
+    }  # fmt: skip
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #7d7af07b
 @dataclass(frozen=True, slots=True)
@@ -80,7 +176,7 @@ def show(request: Request, processor: Any, total_pixels: int | None = None) -> S
         raise clip_error(request.clip, error) from None
     return prepare(frames, request.prompt.messages(request.labels), processor, total_pixels)
 
-
+# %% ../../nbs/35_engines/40_qwen.ipynb #e96cafc0
 def prepare(
     frames: ClipInputs, messages: list[dict[str, Any]], processor: Any, total_pixels: int | None = None
 ) -> Shown:
@@ -92,14 +188,11 @@ def prepare(
     size, (n, height, width, _) = pixel_limits(processor, frames, total_pixels), frames.images.shape
     rules = replace(processor_rules(processor), most=size["longest_edge"])
     return Shown(
-        text, frames.images, video_metadata(frames, is_qwen3(processor)), size, frames.pairs,
+        text, frames.images, _video_metadata(frames, is_qwen3(processor)), size, frames.pairs,
         frames.pairs * rules.pair_tokens(width, height, n), frames.seconds_per_pair, frames.fps,
     )  # fmt: skip
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #25a3d47d
-BICUBIC = 3  # a processor's `resample`
-
-
 def fit(shown: Shown, processor: Any) -> Shown:
     """`shown` with its frames at the size to which the processor would bring them, which then leaves them alone.
 
@@ -107,13 +200,12 @@ def fit(shown: Shown, processor: Any) -> Shown:
     Frames that the processor does not resize, or not bicubically, stay as they are.
     """
     import torch
-
     least, most = shown.size["shortest_edge"], shown.size["longest_edge"]
     rules = replace(processor_rules(processor), least=least, most=most)
     n, height, width, _ = shown.images.shape
     w, h = rules.resized(width, height, n)
     video = processor.video_processor
-    if (w, h) == (width, height) or not video.do_resize or int(video.resample) != BICUBIC:
+    if (w, h) == (width, height) or not video.do_resize or int(video.resample) != 3:  # bicubic
         return shown
     frames = torch.from_numpy(shown.images).permute(0, 3, 1, 2)
     resized = torch.nn.functional.interpolate(frames, size=(h, w), mode="bicubic", antialias=True)
@@ -161,7 +253,6 @@ def stock_positions(
     The prompt `ids` is (1, L), on the CPU; its one video's `grid` is (1, 3).
     """
     import torch
-
     core = model.model
     given: dict[str, Any] = {"video_grid_thw": grid}
     takes = inspect.signature(core.get_rope_index).parameters
@@ -169,9 +260,9 @@ def stock_positions(
         given["mm_token_type_ids"] = 2 * (ids == model.config.video_token_id).int()
     if "second_per_grid_ts" in takes:
         given["second_per_grid_ts"] = torch.tensor([seconds_per_pair])
-    found, _ = core.get_rope_index(ids, **given)
-    array: npt.NDArray[np.int64] = found[:, 0].numpy()
-    return array
+    by_row, _ = core.get_rope_index(ids, **given)
+    position_ids: npt.NDArray[np.int64] = by_row[:, 0].numpy()
+    return position_ids
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #b0699390
 TESTED = {
@@ -184,10 +275,6 @@ TESTED = {
 }
 """The lowest and the newest release of each engine's library that the tests ran with."""
 
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)[:3]))
-
 # %% ../../nbs/35_engines/40_qwen.ipynb #407ad884
 @cache
 def check_version(name: str, found: str) -> None:
@@ -197,24 +284,25 @@ def check_version(name: str, found: str) -> None:
     """
     lowest, newest = TESTED[name]
     library, _, beside = name.partition(" ")
-    if _numbers(found) < _numbers(lowest):
-        told = f"{library} {found} is too old{beside and f' {beside}'}"
-        raise TempolocError(f"{told}: pip install '{library}>={lowest}' (tested up to {newest})")
-    if _numbers(found)[:2] > _numbers(newest)[:2] and multiprocessing.parent_process() is None:
+    here, least, most = (tuple(map(int, re.findall(r"\d+", version)[:3])) for version in (found, lowest, newest))
+    if here < least:
+        old = f"{library} {found} is too old{beside and f' {beside}'}"
+        raise TempolocError(f"{old}: pip install '{library}>={lowest}' (tested up to {newest})")
+    if here[:2] > most[:2] and multiprocessing.parent_process() is None:
         tested = f"the last that was tested{beside and f' {beside}'}"
         print(f"tempoloc: {library} {found} is newer than {newest}, {tested}", file=sys.stderr)
 
-# %% ../../nbs/35_engines/40_qwen.ipynb #2a49182a
+# %% ../../nbs/35_engines/40_qwen.ipynb #c171af80
 def tested_transformers() -> Any:
     """transformers; raises `TempolocError` where it is missing or too old."""
     transformers = import_transformers()
     check_version("transformers", transformers.__version__)
     return transformers
 
-# %% ../../nbs/35_engines/40_qwen.ipynb #3dba0fe0
-ATTENTION = "batched_flash_segments"  # transformers gives segment boundaries to names with "flash" in them
-
 # %% ../../nbs/35_engines/40_qwen.ipynb #84e8a5c7
+_ATTENTION = "batched_flash_segments"  # transformers gives segment boundaries to names with "flash" in them
+
+
 def attend_in_segments(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
     scaling: float | None = None, dropout: float = 0.0, cu_seq_lens_q: torch.Tensor | None = None,
@@ -227,7 +315,6 @@ def attend_in_segments(
     its segment. Returns (1, tokens, heads, size) and None, as transformers' attention functions do.
     """
     import torch
-
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:  # (segments, heads, length, size)
         return torch.nn.functional.scaled_dot_product_attention(
             q, k, v, dropout_p=dropout, scale=scaling, is_causal=bool(is_causal)
@@ -255,9 +342,9 @@ def use_batched_vision_attention(model: Any) -> str:
     but is called once per segment.
     """
     transformers = import_transformers()
-    transformers.AttentionInterface.register(ATTENTION, attend_in_segments)
+    transformers.AttentionInterface.register(_ATTENTION, attend_in_segments)
     available = transformers.utils.is_flash_attn_2_available()
     fast = available and model.device.type == "cuda" and model.dtype.itemsize == 2
-    name = "flash_attention_2" if fast else ATTENTION
+    name = "flash_attention_2" if fast else _ATTENTION
     model.set_attn_implementation({"vision_config": name})
     return name

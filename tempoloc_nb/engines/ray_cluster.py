@@ -20,32 +20,36 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
-from .protocol import Request, Response, clip_error, row_seed, sampling_fields, too_long
+from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from .qwen import Shown, show, tested_transformers
-from .vllm_engine import vllm_prompt
-from .vllm_offline import engine_arguments, import_vllm
+from tempoloc_nb.engines.vllm_offline import (
+    engine_arguments,
+    import_vllm,
+    vllm_prompt,
+    vllm_sampling,
+    vllm_settings,
+)
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..models.sampling import Sampling
 
 # %% auto #0
-__all__ = ['ERROR', 'request_row', 'trial_rows', 'ask_row', 'answer_row', 'read_answer', 'RayBackend']
+__all__ = ['RayBackend']
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #a634c188
-ERROR = "__inference_error__"  # the column in which ray.data.llm keeps a row's error
+_ERROR = "__inference_error__"  # the column in which ray.data.llm keeps a row's error
 
 
-def request_row(number: int, request: Request) -> dict[str, Any]:
+def _request_row(number: int, request: Request) -> dict[str, Any]:
     """A row of the dataset: a request and its number, with a path to its video that is the same everywhere."""
     return {"number": number, "request": pickle.dumps(replace(request, video=request.video.resolve()))}
 
-
-def trial_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #1c3d620a
+def _trial_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A row for each trial of a row's request."""
     return [{**row, "trial": trial} for trial in pickle.loads(row["request"]).trials]
 
@@ -54,13 +58,13 @@ def trial_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _processor(model: str, revision: str | None) -> Any:
     return tested_transformers().AutoProcessor.from_pretrained(model, revision=revision)
 
-
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #e4cc363a
 @lru_cache(maxsize=1)
 def _shown(request: Request, model: str, revision: str | None, total_pixels: int | None) -> Shown:
     return show(request, _processor(model, revision), total_pixels)
 
-# %% ../../nbs/35_engines/90_ray_cluster.ipynb #961cc445
-def ask_row(
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #3a0ca6d0
+def _ask_row(
     row: Mapping[str, Any], model: str, revision: str | None, total_pixels: int | None, sampling: Sampling
 ) -> dict[str, Any]:
     """What Ray's vLLM stage wants to know of one trial; its error if the clip cannot be shown."""
@@ -68,47 +72,44 @@ def ask_row(
     try:
         shown = _shown(request, model, revision, total_pixels)
     except Exception as error:
-        return {ERROR: str(clip_error(request.clip, error))}
-    constraint, prompt = request.constraint, vllm_prompt(shown)
-    drawn = sampling_fields(sampling, row_seed(sampling.seed, request.clip, row["trial"]))
-    drawn["repetition_penalty"] = sampling.repetition_penalty
-    if constraint is not None:
-        drawn["structured_outputs"] = {constraint.kind: constraint.text}
+        return {_ERROR: str(clip_error(request.clip, error))}
+    prompt = vllm_prompt(shown)
     return {
         "prompt": prompt["prompt"], "multimodal_data": prompt["multi_modal_data"],
-        "mm_processor_kwargs": prompt["mm_processor_kwargs"], "sampling_params": drawn,
+        "mm_processor_kwargs": prompt["mm_processor_kwargs"],
+        "sampling_params": vllm_sampling(request, sampling, row["trial"]),
         "multimodal_uuids": {"video": [f"tempoloc-{row['number']}"]},  # or vLLM hashes all frames of each trial
         "expected": shown.vision_tokens, "fps": shown.fps,
     }  # fmt: skip
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #018989de
-def answer_row(row: Mapping[str, Any], video_token: int) -> dict[str, Any]:
+def _answer_row(row: Mapping[str, Any], video_token: int) -> dict[str, Any]:
     """What is kept of a row that the engine answered."""
-    made = list(row["generated_tokens"])
+    tokens = list(row["generated_tokens"])
     return {
-        "number": row["number"], "trial": row["trial"], "text": row["generated_text"], "last": made[-1] if made else -1,
-        "prompt_tokens": row["num_input_tokens"], "completion_tokens": len(made), "fps": row["fps"],
-        "vision_tokens": list(row["prompt_token_ids"]).count(video_token), "expected": row["expected"],
+        **{name: row[name] for name in ("number", "trial", "fps", "expected")}, "text": row["generated_text"],
+        "last": tokens[-1] if tokens else -1, "prompt_tokens": row["num_input_tokens"],
+        "completion_tokens": len(tokens), "vision_tokens": list(row["prompt_token_ids"]).count(video_token),
         "seconds": row["time_taken_llm"],
     }  # fmt: skip
 
-# %% ../../nbs/35_engines/90_ray_cluster.ipynb #1f13b7ec
-def read_answer(
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #26fe3459
+def _read_answer(
     row: Mapping[str, Any], request: Request, sampling: Sampling, ends: frozenset[int]
 ) -> Response | TempolocError:
     """A trial's response, or why there is none. `ends`: tokens that end an answer."""
-    if row[ERROR]:
-        told = str(row[ERROR]).strip().splitlines()[0]
-        return TempolocError(told if request.clip in told else f"{request.clip}: vLLM refuses it: {told}")
+    if row[_ERROR]:
+        line = str(row[_ERROR]).strip().splitlines()[0]
+        return TempolocError(line if request.clip in line else f"{request.clip}: vLLM refuses it: {line}")
     if row["vision_tokens"] != row["expected"]:
         return TempolocError(
             f"{request.clip}: vLLM made {row['vision_tokens']} vision tokens of its frames instead of {row['expected']}"
         )
     stopped = row["last"] in ends
     if not stopped and row["completion_tokens"] < sampling.max_new_tokens:
-        told = too_long(row["prompt_tokens"], row["vision_tokens"], sampling.max_new_tokens, "engine")
+        context = too_long(row["prompt_tokens"], row["vision_tokens"], sampling.max_new_tokens, "engine")
         after = f"vLLM ended an answer after {row['completion_tokens']} tokens"
-        return TempolocError(f"{request.clip}: {after}: {told}, or raise max_model_len")
+        return TempolocError(f"{request.clip}: {after}: {context}, or raise max_model_len")
     return Response(
         row["trial"], row["text"], row_seed(sampling.seed, request.clip, row["trial"]), "stop" if stopped else "length",
         row["prompt_tokens"], row["completion_tokens"], row["vision_tokens"], row["fps"], row["seconds"],
@@ -130,17 +131,6 @@ class _Plan:
     video_token: int
     ends: frozenset[int]
 
-# %% ../../nbs/35_engines/90_ray_cluster.ipynb #63331d9a
-def _reach(address: str) -> None:
-    """Raise `TempolocError` if nobody listens at an address HOST:PORT: Ray would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), timeout=10).close()
-        except OSError as error:
-            told = f"no Ray cluster answers at {address} ({error}): is it started, and the port right?"
-            raise TempolocError(told) from None
-
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #9be0846a
 def _dataset(ray: Any, plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> Any:
     """The Ray dataset whose rows are answers."""
@@ -155,39 +145,36 @@ def _dataset(ray: Any, plan: _Plan, requests: Sequence[Request], sampling: Sampl
         log_engine_metrics=False, chat_template_stage=False, tokenize_stage=False, detokenize_stage=False,
     )  # fmt: skip
     ask = partial(
-        ask_row, model=plan.model, revision=plan.revision, total_pixels=plan.total_pixels, sampling=sampling
+        _ask_row, model=plan.model, revision=plan.revision, total_pixels=plan.total_pixels, sampling=sampling
     )
-    keep = partial(answer_row, video_token=plan.video_token)
+    keep = partial(_answer_row, video_token=plan.video_token)
     stage = llm.build_processor(config, preprocess=ask, postprocess=keep)
-    rows = [request_row(number, request) for number, request in enumerate(requests)]
-    return stage(ray.data.from_items(rows).flat_map(trial_rows))
+    rows = [_request_row(number, request) for number, request in enumerate(requests)]
+    return stage(ray.data.from_items(rows).flat_map(_trial_rows))
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #bf63babd
-def _answers(
-    plan: _Plan, requests: Sequence[Request], sampling: Sampling
-) -> Iterator[tuple[int, list[Response] | TempolocError]]:
+def _answers(plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> Iterator[tuple[int, Answer]]:
     """Numbers of requests, with their responses in the order of trials or the first error among them."""
-    _reach(plan.ray_options["address"])
+    address = plan.ray_options["address"]
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        if port.isdigit():  # where nobody listens, Ray would try for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        line = f"no Ray cluster answers at {address} ({error}): is it started, and the port right?"
+        raise TempolocError(line) from None
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = importlib.import_module("ray")
     ray.init(**{"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR, **plan.ray_options})
-    found: dict[int, dict[int, Response | TempolocError]] = defaultdict(dict)
+    begun: dict[int, dict[int, Response | TempolocError]] = defaultdict(dict)
     for row in _dataset(ray, plan, requests, sampling).iter_rows():
         number = int(row["number"])
-        request, answers = requests[number], found[number]
-        answers[row["trial"]] = read_answer(row, request, sampling, plan.ends)
+        request, answers = requests[number], begun[number]
+        answers[row["trial"]] = _read_answer(row, request, sampling, plan.ends)
         if len(answers) == len(request.trials):
-            del found[number]
+            del begun[number]
             errors = [a for a in answers.values() if isinstance(a, TempolocError)]
             yield number, errors[0] if errors else [a for t in request.trials if isinstance(a := answers[t], Response)]
-
-# %% ../../nbs/35_engines/90_ray_cluster.ipynb #853cbb63
-def _why(error: Exception) -> str:
-    """Why the engines have ended, in a line: Ray sends a worker's whole traceback as the message."""
-    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    start = max((i for i, line in enumerate(lines) if not line[0].isspace()), default=0)
-    words = " ".join(line.strip() for line in lines[start : start + 2])[:300]
-    return f"vLLM cannot load it: {words}" if "creation task" in str(error) else f"Ray has ended: {words}"
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #b7545286
 def _drive(pipe: Connection, log: str, plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> None:
@@ -199,32 +186,65 @@ def _drive(pipe: Connection, log: str, plan: _Plan, requests: Sequence[Request],
         os.dup2(file.fileno(), 2)
     with suppress(OSError):  # the parent is gone
         try:
-            for found in _answers(plan, requests, sampling):
-                pipe.send(found)
+            for answer in _answers(plan, requests, sampling):
+                pipe.send(answer)
             pipe.send(None)
         except Exception as error:
             pipe.send(error if isinstance(error, TempolocError) else TempolocError(_why(error)))
 
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #cb1e8be5
+def _why(error: Exception) -> str:
+    """Why the engines have ended, in a line: Ray sends a worker's whole traceback as the message."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    start = max((i for i, line in enumerate(lines) if not line[0].isspace()), default=0)
+    words = " ".join(line.strip() for line in lines[start : start + 2])[:300]
+    return f"vLLM cannot load it: {words}" if "creation task" in str(error) else f"Ray has ended: {words}"
+
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #9dcff4dd
-def _end(driver: SpawnProcess, done: bool, grace: float = 30.0) -> None:
-    """End the driver and what it started on this machine; before it has `done`, it is asked to."""
-    if not done:
-        driver.terminate()
-    driver.join(grace)
-    for process in _session(driver.pid):
-        with suppress(ProcessLookupError):
-            os.kill(process, getattr(signal, "SIGKILL", signal.SIGTERM))
-    driver.join()
+class _Driver:
+    """The process that talks to Ray about `requests`, and the parent's end of its pipe."""
 
+    def __init__(self, log: str, plan: _Plan, requests: Sequence[Request], sampling: Sampling) -> None:
+        context = multiprocessing.get_context("spawn")
+        (self.pipe, theirs), self.log = context.Pipe(), Path(log)
+        self.process = context.Process(target=_drive, args=(theirs, log, plan, requests, sampling), daemon=True)
+        self.process.start()
+        theirs.close()
 
+    def receive(self, patience: float) -> Any:
+        """What the driver sent next, within `patience` s; raises `TempolocError` where that is an error, or nothing."""
+        try:
+            answer = self.pipe.recv() if self.pipe.poll(patience) else TempolocError(f"no answer for {patience:g} s")
+        except (EOFError, OSError):
+            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
+            answer = TempolocError(f"Ray's driver was ended; the last it said: {lines[-1][:300]}")
+        if isinstance(answer, TempolocError):
+            raise TempolocError(
+                f"{answer}. Logs of Ray are in /tmp/ray/session_latest/logs where it ran; the same command goes on with"
+                " what is missing"
+            )
+        return answer
+
+    def end(self, done: bool) -> None:
+        """End the driver and what it started on this machine; before it has `done`, it is asked to."""
+        self.pipe.close()
+        if not done:
+            self.process.terminate()
+        self.process.join(30)
+        for process in _session(self.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+        self.process.join()
+
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #7b837515
 def _session(leader: int | None) -> list[int]:
     """Processes of a session; Ray gives each of its workers a group of its own. Found on Linux only."""
-    found = [leader] if leader else []
+    members = [leader] if leader else []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):  # ended since
             if int(stat.read_text().rpartition(")")[2].split()[3]) == leader:
-                found.append(int(stat.parent.name))
-    return found
+                members.append(int(stat.parent.name))
+    return members
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #21c5fac5
 class RayBackend:
@@ -237,12 +257,8 @@ class RayBackend:
     the longest wait (s) for the next answer, the time in which engines start included; other options are those of
     `VLLMBackend`.
 
-    Prompts, vision tokens, seeds and sampling are those of `VLLMBackend`. The texts may differ by rounding: an engine
-    adds up in an order that depends on what else it works on, and that is Ray's choice. Two engines on a CPU in float32
-    gave vLLM's own texts for 60 simulated clips, with the trained tiny model and greedily, and for 200 trials at
-    temperature 1 with untrained models of both families.
-
-    Raises `TempolocError` where Ray or vLLM is missing, or the model cannot be loaded.
+    Prompts, vision tokens, seeds and sampling are those of `VLLMBackend`; the texts may differ by rounding. Raises
+    `TempolocError` where Ray or vLLM is missing, or the model cannot be loaded.
     """
 
     name = "ray"
@@ -253,19 +269,15 @@ class RayBackend:
         title: str | None = None, options: Mapping[str, Any] | None = None, revision: str | None = None,
         ray_options: Mapping[str, Any] | None = None, patience: float = 3600.0,
     ) -> None:
-        if min(replicas, tensor_parallel, concurrency) < 1:
-            counts = f"{replicas}, {tensor_parallel} and {concurrency}"
+        if min(counts := (replicas, tensor_parallel, concurrency)) < 1:
             raise TempolocError(f"replicas, tensor_parallel and concurrency are 1 or more, got {counts}")
         _check_ray()
         local = Path(model).is_dir()
         if local:
             check_folder(Path(model))
         source = str(Path(model).resolve()) if local else str(model)
-        transformers = tested_transformers()
         try:
-            config = transformers.AutoConfig.from_pretrained(source, revision=revision)
-            ends = _end_tokens(transformers, source, revision)
-            processor = _processor(source, revision)
+            config, processor, ends = _read_model(source, revision)
         except (OSError, ValueError, AttributeError) as error:
             raise TempolocError(f"{model}: cannot be loaded: {first_line(error)}") from error
         on_cpu = bool(importlib.import_module("vllm.platforms").current_platform.is_cpu())
@@ -278,56 +290,32 @@ class RayBackend:
             total_pixels=total_pixels, video_token=int(config.video_token_id), ends=ends,
         )  # fmt: skip
         self.model, self.total_pixels, self.patience = title or model_title(model), total_pixels, patience
-        self._settings = {
-            "engine": "vllm", "dtype": self._plan.engine["dtype"], "device": "cpu" if on_cpu else "cuda",
-            "total_pixels": total_pixels, "options": dict(options or {}),
-            "revision": model_revision(model, config),
-        }  # fmt: skip
+        hashed = model_revision(model, config)
+        self._settings = vllm_settings(self._plan.engine["dtype"], on_cpu, total_pixels, options, hashed)
 
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers. The number of engines does not."""
         return dict(self._settings)
 
-    def stream(
-        self, requests: Iterable[Request], sampling: Sampling
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
         """Each request with its responses or its error, as they are finished. All requests are taken first.
 
         Raises `TempolocError` if Ray cannot be started or reached, its engines cannot load the model, or nothing is
-        answered for `patience` seconds: what was answered until then was given out.
+        answered for `patience` seconds.
         """
-        asked = list(requests)
-        if not asked:
+        questions, done = list(requests), False
+        if not questions:
             return
-        context = multiprocessing.get_context("spawn")
         with tempfile.NamedTemporaryFile(prefix="tempoloc-ray-", suffix=".log") as log:
-            pipe, theirs = context.Pipe()
-            given = (theirs, log.name, self._plan, asked, sampling)
-            driver = context.Process(target=_drive, args=given, daemon=True)
-            driver.start()
-            theirs.close()
-            done = False
+            driver = _Driver(log.name, self._plan, questions, sampling)
             try:
-                while (found := self._receive(pipe, Path(log.name))) is not None:
-                    yield asked[found[0]], found[1]
+                while (answer := driver.receive(self.patience)) is not None:
+                    yield questions[answer[0]], answer[1]
                 done = True
+            except TempolocError as error:
+                raise TempolocError(f"{self.model}: {error}") from None
             finally:
-                pipe.close()
-                _end(driver, done)
-
-    def _receive(self, pipe: Connection, log: Path) -> Any:
-        """What the driver sent next; raises `TempolocError` where that is an error, or there is nothing."""
-        try:
-            found = pipe.recv() if pipe.poll(self.patience) else TempolocError(f"no answer for {self.patience:g} s")
-        except (EOFError, OSError):
-            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
-            found = TempolocError(f"Ray's driver was ended; the last it said: {said[-1][:300]}")
-        if isinstance(found, TempolocError):
-            raise TempolocError(
-                f"{self.model}: {found}. Logs of Ray are in /tmp/ray/session_latest/logs where it ran; the same command"
-                " goes on with what is missing"
-            )
-        return found
+                driver.end(done)
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #2b9e4b4d
 def _check_ray() -> None:
@@ -340,9 +328,13 @@ def _check_ray() -> None:
         )
     import_vllm()
 
-
-def _end_tokens(transformers: Any, model: str, revision: str | None) -> frozenset[int]:
-    """The tokens at which vLLM ends an answer."""
-    ends = transformers.GenerationConfig.from_pretrained(model, revision=revision).eos_token_id
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model, revision=revision)
-    return frozenset({tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None})
+# %% ../../nbs/35_engines/90_ray_cluster.ipynb #59ffbc95
+def _read_model(model: str, revision: str | None) -> tuple[Any, Any, frozenset[int]]:
+    """(configuration, processor, the tokens at which vLLM ends an answer)."""
+    transformers = tested_transformers()
+    config, ends, tokenizer = (
+        kind.from_pretrained(model, revision=revision)
+        for kind in (transformers.AutoConfig, transformers.GenerationConfig, transformers.AutoTokenizer)
+    )
+    more = ends.eos_token_id if isinstance(ends.eos_token_id, list) else [ends.eos_token_id]
+    return config, _processor(model, revision), frozenset({tokenizer.eos_token_id, *more} - {None})

@@ -8,50 +8,57 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from uuid import uuid4
 
+import numpy as np
+from annotated_types import Ge, Le, Len
+from PIL import Image as Picture
+
 from ..clips.videos import first_names
+from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
+from ..core.files import first_line
 from ..core.optional import import_optional
 from ..core.texts import shown
-from .http import Client, Patience, RefusedError, UnreachableError, event_loop
-from .keys import base_url, read_key
-from .protocol import Incomplete, Request, Response, clip_error, row_seed, sampling_fields
-from .replies import Reply, Served, list_served, read_prompt_tokens, read_reply
-from tempoloc_nb.engines.served_video import (
-    CODEC,
-    FRAME_EDGES,
-    LOADER_FPS,
-    ServedVideo,
-    VideoRules,
-    around_patches,
-    pairs_read,
-    video_rules,
-    write_video,
+from tempoloc_nb.engines.http import (
+    Client,
+    Patience,
+    RefusedError,
+    UnreachableError,
+    base_url,
+    event_loop,
+    get_json,
 )
+from .protocol import Answer, Incomplete, Request, Response, clip_error, row_seed, sampling_fields
+from .qwen import VideoRules, video_rules
 from ..models.checkpoints import model_title
 from ..models.serve import serve_arguments
 from ..models.constraints import Constraint, obeys
 from ..models.prompts import conversation
 from ..models.sampling import Sampling
+from ..video.budget import FRAMES_PER_TOKEN
+from ..video.files import encode
+from ..video.view import clip_inputs
 
 if TYPE_CHECKING:
     import anyio
     from anyio.streams.memory import MemoryObjectSendStream
 
 # %% auto #0
-__all__ = ['ALL_FRAMES', 'CHAT', 'Pair', 'DECODERS', 'chat_body', 'sampling_body', 'constraint_body', 'find_served',
-           'OpenAIBackend']
+__all__ = ['ALL_FRAMES', 'CHAT', 'DECODERS', 'chat_body', 'ServedVideo', 'write_video', 'Reply', 'read_reply', 'list_served',
+           'find_served', 'OpenAIBackend']
 
 # %% ../../nbs/35_engines/100_server.ipynb #18eaf398
+_LOADER_FPS = 30  # vLLM's video loaders sample at this rate at most
 # Makes vLLM take all frames of a file: its loader, and then the processor of Qwen3-VL, which would sample once more.
 ALL_FRAMES: dict[str, dict[str, Any]] = {
-    "media_io_kwargs": {"video": {"fps": LOADER_FPS, "num_frames": -1}},
+    "media_io_kwargs": {"video": {"fps": _LOADER_FPS, "num_frames": -1}},
     "mm_processor_kwargs": {"do_sample_frames": False},
 }
 CHAT = "/v1/chat/completions"
@@ -63,15 +70,15 @@ def chat_body(request: Request, model: str, place: dict[str, Any]) -> dict[str, 
     return {"model": model, "messages": conversation(request.prompt.system, question, place)}
 
 # %% ../../nbs/35_engines/100_server.ipynb #9ede8709
-def sampling_body(sampling: Sampling, seed: int, vllm: bool) -> dict[str, Any]:
+def _sampling_body(sampling: Sampling, seed: int, vllm: bool) -> dict[str, Any]:
     """How to draw. Fields that OpenAI's protocol lacks go to vLLM alone, but a penalty that is not 1 to any server."""
     body = sampling_fields(sampling, seed)
     if vllm or sampling.repetition_penalty != 1:
         body["repetition_penalty"] = sampling.repetition_penalty
     return body | ({"top_k": -1} if vllm else {})
 
-# %% ../../nbs/35_engines/100_server.ipynb #86b19217
-def constraint_body(constraint: Constraint | None) -> dict[str, Any]:
+# %% ../../nbs/35_engines/100_server.ipynb #dd7b4814
+def _constraint_body(constraint: Constraint | None) -> dict[str, Any]:
     """What an answer must match, as vLLM (regular expressions) and OpenAI (JSON schemas) take it."""
     if constraint is None:
         return {}
@@ -80,13 +87,191 @@ def constraint_body(constraint: Constraint | None) -> dict[str, Any]:
     schema = {"name": "answer", "schema": json.loads(constraint.text), "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
+# %% ../../nbs/35_engines/100_server.ipynb #ac1e3e06
+_CODEC = {"crf": "12", "preset": "veryfast"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedVideo:
+    """A file with `n_frames` (even) frames of `width`×`height` at the container's rate `fps`, all to be read."""
+
+    path: Path
+    n_frames: int
+    fps: float
+    width: int
+    height: int
+
+    @property
+    def pairs(self) -> int:
+        """Frame pairs."""
+        return self.n_frames // FRAMES_PER_TOKEN
+
+    def url(self) -> str:
+        """The file's address for a server on this machine, or one that shares the folder."""
+        return self.path.resolve().as_uri()
+
+    def data_url(self) -> str:
+        """The file itself."""
+        return "data:video/mp4;base64," + b64encode(self.path.read_bytes()).decode()
+
+# %% ../../nbs/35_engines/100_server.ipynb #00de6adc
+def _container_rate(n_frames: int, fps: float) -> float:
+    """`fps`, or a hair less where a loader's `frames / fps * 30`, in floats, would lose the last pair."""
+    return fps * (1 - 1e-4) if int(n_frames / fps * _LOADER_FPS) < n_frames <= n_frames / fps * 30.001 else fps
+
+# %% ../../nbs/35_engines/100_server.ipynb #ad37789f
+def write_video(request: Request, rules: VideoRules, path: Path, total_pixels: int | None = None) -> ServedVideo:
+    """Write a request's frames, sampled and stamped as its view says, to `path` (.mp4).
+
+    Raises `TempolocError` naming the source if it cannot be read.
+    """
+    frames = clip_inputs(request.video, rules.processor, request.fps, request.view, total_pixels)
+    images, n = frames.images, len(frames.images)
+    height, width = images.shape[1:3]
+    if total_pixels is not None:
+        w, h = rules.resized(width, height, n, frames.budget)
+        if w * h < width * height:
+            cubic, width, height = Picture.Resampling.BICUBIC, w, h
+            images = np.stack([np.asarray(Picture.fromarray(image).resize((w, h), cubic)) for image in images])
+    encode(path, images, fps=_container_rate(n, frames.fps), options=_CODEC)
+    return ServedVideo(path, n, frames.fps, width + width % 2, height + height % 2)
+
+# %% ../../nbs/35_engines/100_server.ipynb #459de52f
+_FRAME_EDGES = {"qwen2_5_vl": 0, "qwen3_vl": 2}  # tokens that not every version writes
+
+
+def _around_patches(rules: VideoRules, pairs: int, fps: float) -> str:
+    """The text that a video of so many frame pairs has around its patches.
+
+    Source: Qwen3VLProcessor of transformers 5, whose pair of frames is shown at the mean of their times. Earlier ones
+    leave out the outermost two tokens (`_FRAME_EDGES`).
+    """
+    start, end = "<|vision_start|>", "<|vision_end|>"
+    if rules.family == "qwen2_5_vl":
+        return start + end
+    times = [(FRAMES_PER_TOKEN * k + 0.5) / fps for k in range(pairs)]
+    return start + "".join(f"<{time:.1f} seconds>{start}{end}" for time in times) + end
+
+# %% ../../nbs/35_engines/100_server.ipynb #26702ac2
+def _pairs_read(rules: VideoRules, video: ServedVideo, tokens: int, text: int, pair_text: float) -> int | None:
+    """The number of frame pairs that a prompt of `tokens` has; None if no number explains it.
+
+    `text` is the prompt's tokens without patches if all pairs are read, `pair_text` how many of them belong to a pair,
+    on average: as times may have a digit more or less, it may be off by one token per pair.
+    """
+
+    def missed(pairs: int) -> float:
+        spent = rules.pair_tokens(video.width, video.height, FRAMES_PER_TOKEN * pairs)
+        return abs(text + pairs * spent - (video.pairs - pairs) * pair_text - tokens)
+
+    best = min(range(1, 2 * video.pairs + 1), key=missed)
+    return best if missed(best) <= (best + _FRAME_EDGES[rules.family] if pair_text else 0) else None
+
+# %% ../../nbs/35_engines/100_server.ipynb #4f04d58b
+_Count = Annotated[int, Ge(0), Le(10**8)]  # tokens
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    __pydantic_config__: ClassVar = OTHERS
+
+# %% ../../nbs/35_engines/100_server.ipynb #b7fc2806
+@dataclass(frozen=True, slots=True)
+class _Usage(_Open):
+    prompt_tokens: _Count
+    completion_tokens: _Count
+
+# %% ../../nbs/35_engines/100_server.ipynb #9f6d5573
+@dataclass(frozen=True, slots=True)
+class _Message(_Open):
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+
+# %% ../../nbs/35_engines/100_server.ipynb #21494e21
+@dataclass(frozen=True, slots=True)
+class _Choice(_Open):
+    message: _Message
+    finish_reason: Any = None
+
+# %% ../../nbs/35_engines/100_server.ipynb #5c8c4133
+@dataclass(frozen=True, slots=True)
+class _Counted(_Open):
+    usage: _Usage
+
+# %% ../../nbs/35_engines/100_server.ipynb #447c114f
+@dataclass(frozen=True, slots=True)
+class _Completion(_Counted):
+    choices: Annotated[tuple[_Choice, ...], Len(1, 1)]
+
+# %% ../../nbs/35_engines/100_server.ipynb #375277d4
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A chat completion: its text, "stop" or "length" (cut off), and the tokens counted."""
+
+    text: str
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
+
+# %% ../../nbs/35_engines/100_server.ipynb #c9661734
+def read_reply(answer: Any) -> Reply:
+    """A chat completion's JSON. Raises `TempolocError`, a line for each fault, for another shape."""
+    completion = check(_Completion, answer, "the completion")
+    (choice,), usage = completion.choices, completion.usage
+    text, thought = choice.message.content, choice.message.reasoning or choice.message.reasoning_content
+    if text is None and not thought:
+        raise TempolocError("the completion has no text")
+    text = f"<think>{thought}</think>{text or ''}" if thought else text or ""
+    reason = choice.finish_reason
+    word = str(reason.get("type") if isinstance(reason, dict) else reason).lower()  # SGLang's own has more than a word
+    if word in ("abort", "error", "content_filter"):
+        raise TempolocError(f"the server gave the answer up ({word})")
+    # OpenAI's word, Gemini's and Anthropic's, Mistral's
+    cut_off = word in ("length", "max_tokens", "max_length", "model_length")
+    return Reply(text, "length" if cut_off else "stop", usage.prompt_tokens, usage.completion_tokens)
+
+# %% ../../nbs/35_engines/100_server.ipynb #a6cfbac1
+def _prompt_tokens(answer: Any) -> int:
+    """The tokens of the question that a chat completion counts, whatever it answers. Raises as `read_reply` does."""
+    return check(_Counted, answer, "the completion").usage.prompt_tokens
+
+# %% ../../nbs/35_engines/100_server.ipynb #94d875f6
+@dataclass(frozen=True, slots=True)
+class _Served(_Open):
+    """A model in a server's list: its name there, whose it is ("vllm"), and where it comes from."""
+
+    id: str
+    owned_by: str | None = None
+    root: str | None = None
+
+    def __post_init__(self) -> None:
+        for text in (self.id, self.owned_by, self.root):
+            if text is not None and (shown(text) != text or len(text) > 1000):
+                raise ValueError("is not a name: it has control characters, or more than 1,000 characters")
+
+# %% ../../nbs/35_engines/100_server.ipynb #d63f4317
+@dataclass(frozen=True, slots=True)
+class _ServedList(_Open):
+    data: tuple[_Served, ...]
+
+# %% ../../nbs/35_engines/100_server.ipynb #dd2097fb
+def list_served(url: str, key_variable: str) -> dict[str, _Served]:
+    """The models that a server lists in `/v1/models`, by name. Raises `TempolocError` as `get_json` does."""
+    answer = get_json(url, "/v1/models", key_variable)
+    try:
+        return {m.id: m for m in check(_ServedList, answer, "the list").data}
+    except TempolocError as error:
+        wrong = f"{base_url(url)}/v1/models lists no models ({shown(first_line(error))[:300]})"
+        raise TempolocError(f"{wrong}: does it speak OpenAI's protocol?") from None
+
 # %% ../../nbs/35_engines/100_server.ipynb #f041ebec
-def find_served(model: str, servers: Sequence[str], key_variable: str) -> Served:
+def find_served(model: str, servers: Sequence[str], key_variable: str) -> _Served:
     """What the servers say of `model`; a line on stderr names those that do not answer, which may come later.
 
     Raises `TempolocError` if none answers, or one that does has no such model.
     """
-    found, silent = None, []
+    served, silent = None, []
     for url in map(base_url, servers):
         try:
             entries = list_served(url, key_variable)
@@ -98,16 +283,16 @@ def find_served(model: str, servers: Sequence[str], key_variable: str) -> Served
                 f"{url} has no model {model}: it serves {first_names(sorted(entries)) or 'none'}; to serve it under"
                 f" that name, add --served-model-name {model}"
             )
-        found = found or entries[model]
-    if found is None:
+        served = served or entries[model]
+    if served is None:
         command = shlex.join(serve_arguments(model))
         raise UnreachableError(f"{'; '.join(silent)}. Start a server, for instance: {command}")
     for line in silent:
         print(f"tempoloc: {line}; the other servers go on", file=sys.stderr)
-    return found
+    return served
 
 # %% ../../nbs/35_engines/100_server.ipynb #a142c518
-Pair = tuple[Request, list[Response] | TempolocError]
+_Pair = tuple[Request, Answer]
 DECODERS = 2  # clips that are decoded at the same time
 
 
@@ -115,7 +300,7 @@ class OpenAIBackend:
     """Answers requests with OpenAI-compatible servers. See `protocol.Backend`.
 
     `model` is the name under which the `servers` (URLs) serve it; `rules` say how it sizes videos (see
-    `served_video.video_rules`). `folder`: a folder that the servers may read (vLLM's `--allowed-local-media-path`), in
+    `qwen.video_rules`). `folder`: a folder that the servers may read (vLLM's `--allowed-local-media-path`), in
     which videos wait while they are asked about; without one they are sent as base64. `concurrency` requests at a time
     go to each server. The API key is read from the environment variable `key_variable`, and from nowhere else. Raises
     `TempolocError` where no server answers, one has no such model, or the folder is not there.
@@ -137,7 +322,6 @@ class OpenAIBackend:
             raise TempolocError("give the URL of at least one server, for instance http://localhost:8000")
         self.servers, self.served, self.total_pixels = tuple(servers), model, total_pixels
         self.concurrency, self.patience, self.key_variable = concurrency, patience or Patience(), key_variable
-        read_key(key_variable)
         entry = find_served(model, servers, key_variable)
         self.engine, self.source = str(entry.owned_by), entry.root or model
         self.model = title or model_title(self.source)
@@ -146,10 +330,10 @@ class OpenAIBackend:
         """What besides request and sampling determines the answers. The servers' addresses do not."""
         return {
             "engine": self.engine, "served_model": self.served, "source": Path(self.source).name,
-            "rules": asdict(self.rules), "total_pixels": self.total_pixels, "video": {"codec": "h264", **CODEC},
+            "rules": asdict(self.rules), "total_pixels": self.total_pixels, "video": {"codec": "h264", **_CODEC},
         }  # fmt: skip
 
-    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Pair]:
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[_Pair]:
         """Each request with its responses or its error, as they come.
 
         Where some trials of a clip fail, the others are its responses. Raises `TempolocError` if no server can be asked
@@ -158,36 +342,108 @@ class OpenAIBackend:
         import anyio
         with TemporaryDirectory(dir=self.folder, prefix="tempoloc-") as folder, event_loop() as portal:
             Path(folder).chmod(0o755)  # the server may be another user's
-            send, receive = anyio.create_memory_object_stream[Pair | Exception](0)
+            send, receive = anyio.create_memory_object_stream[_Pair | Exception](0)
             run = portal.start_task_soon(_Run(self, sampling, Path(folder)).all, iter(requests), send)
             while True:
                 try:
-                    found = portal.call(receive.receive)
+                    outcome = portal.call(receive.receive)
                 except anyio.EndOfStream:
                     break
-                if isinstance(found, Exception):
-                    raise found
-                yield found
+                if isinstance(outcome, Exception):
+                    raise outcome
+                yield outcome
             run.result()
 
 # %% ../../nbs/35_engines/100_server.ipynb #9303620f
-class _Run:
-    """One call of `stream`: what its tasks share. Lives in one event loop."""
+class _Questions:
+    """What the tasks of one run share to ask about a clip. Lives in one event loop."""
 
-    def __init__(self, backend: OpenAIBackend, sampling: Sampling, folder: Path) -> None:
-        self.backend, self.sampling, self.folder = backend, sampling, folder
-        self.vllm = backend.engine == "vllm"
+    def __init__(self, backend: OpenAIBackend, sampling: Sampling) -> None:
+        self.backend, self.sampling, self.vllm = backend, sampling, backend.engine == "vllm"
         self.ask_for_all = self.vllm  # until a server says that a request may not
         self.counted: dict[tuple[str, str, str], int] = {}
         self.warned: set[str] = set()
         self.client: Client
+
+    async def text(self, request: Request, around: str) -> int:
+        """Tokens of a request's prompt with `around` in the video's place."""
+        key = (request.prompt.system, request.prompt.question(request.labels), around)
+        if key not in self.counted:
+            body = chat_body(request, self.backend.served, {"type": "text", "text": around})
+            counting = body | {"temperature": 0, "max_tokens": 1}
+            self.counted[key], _ = await self.client.post(CHAT, counting, _prompt_tokens)
+        return self.counted[key]
+
+    async def trial(self, request: Request, trial: int, video: ServedVideo, url: str, text: int) -> Response:
+        """One answer. Raises `TempolocError`."""
+        seed = row_seed(self.sampling.seed, request.clip, trial)
+        body = chat_body(request, self.backend.served, {"type": "video_url", "video_url": {"url": url}})
+        body |= _sampling_body(self.sampling, seed, self.vllm) | _constraint_body(request.constraint)
+        reply, seconds = await self._post(body)
+        if request.constraint and reply.finish_reason == "stop" and not obeys(request.constraint, reply.text):
+            self.warn(f"the server ignored the {request.constraint.kind} that answers had to match ({request.clip})")
+        tokens, fps = await _tokens_read(self, request, video, reply, text)
+        return Response(
+            trial, reply.text, seed, reply.finish_reason, reply.prompt_tokens, reply.completion_tokens, tokens, fps,
+            seconds,
+        )  # fmt: skip
+
+    async def _post(self, body: dict[str, Any]) -> tuple[Reply, float]:
+        """Post a question; ask for all frames where the server allows a request to do so."""
+        if self.ask_for_all:
+            try:
+                return await self.client.post(CHAT, body | ALL_FRAMES, read_reply)
+            except RefusedError as error:
+                if not any(field in str(error) for field in ALL_FRAMES):
+                    raise
+                self.ask_for_all = False
+        return await self.client.post(CHAT, body, read_reply)
+
+    def warn(self, line: str) -> None:
+        """Print one line of a kind (its first words) per run."""
+        kind = " ".join(line.split()[:3])
+        if kind not in self.warned:
+            self.warned.add(kind)
+            print(f"tempoloc: {shown(line)}", file=sys.stderr)
+
+# %% ../../nbs/35_engines/100_server.ipynb #1e6a9c44
+async def _tokens_read(
+    questions: _Questions, request: Request, video: ServedVideo, reply: Reply, text: int
+) -> tuple[int, float]:
+    """(vision tokens, frames/s) that the model was given; `text` of the prompt's tokens are no video's."""
+    rules, size = questions.backend.rules, (video.width, video.height)
+    wanted = video.pairs * rules.pair_tokens(*size, video.n_frames)
+    if 0 <= text + wanted - reply.prompt_tokens <= _FRAME_EDGES[rules.family]:
+        return wanted, video.fps
+    one = await questions.text(request, _around_patches(rules, 1, video.fps))
+    pairs = _pairs_read(rules, video, reply.prompt_tokens, text, (text - one) / max(1, video.pairs - 1))
+    if pairs is None or pairs == video.pairs:
+        questions.warn(
+            f"the server sizes frames by other rules than {rules.family}'s: {request.clip} became"
+            f" {reply.prompt_tokens - text} vision tokens instead of {wanted}, so that its fps cannot be checked"
+        )
+        return max(0, reply.prompt_tokens - text), video.fps
+    fps, backend = video.fps * pairs / video.pairs, questions.backend
+    questions.warn(
+        f"the server took {pairs} of {video.pairs} frame pairs of {request.clip}, {fps:.2g} fps instead of"
+        f" {video.fps:.2g}, and the rows say so; to have all, start it like this:"
+        f" {shlex.join(serve_arguments(backend.source, media=backend.folder or '.'))}"
+    )
+    return pairs * rules.pair_tokens(*size, 2 * pairs), fps
+
+# %% ../../nbs/35_engines/100_server.ipynb #252bfb72
+class _Run(_Questions):
+    """One call of `stream`; videos wait in a `folder`."""
+
+    def __init__(self, backend: OpenAIBackend, sampling: Sampling, folder: Path) -> None:
+        super().__init__(backend, sampling)
+        self.folder = folder
         self.decoders: anyio.CapacityLimiter
 
-    async def all(self, requests: Iterator[Request], send: MemoryObjectSendStream[Pair | Exception]) -> None:
+    async def all(self, requests: Iterator[Request], send: MemoryObjectSendStream[_Pair | Exception]) -> None:
         """Answer all requests; what ends the run is sent as an exception."""
         import anyio
         from anyio import to_thread
-
         b, ended = self.backend, None
         self.decoders = anyio.CapacityLimiter(DECODERS)
         client = Client(b.servers, concurrency=b.concurrency, patience=b.patience, key_variable=b.key_variable)
@@ -208,123 +464,59 @@ class _Run:
                 await send.send(ended)
 
     async def _clip(
-        self, request: Request, room: anyio.Semaphore, send: MemoryObjectSendStream[Pair | Exception]
+        self, request: Request, room: anyio.Semaphore, send: MemoryObjectSendStream[_Pair | Exception]
     ) -> None:
         """All trials of a clip, asked together."""
         import anyio
-
-        answers: list[Response | TempolocError] = []
+        responses, errors = list[Response](), list[Exception]()
         path = self.folder / f"{uuid4().hex}.mp4"
         try:
-            video, url = await anyio.to_thread.run_sync(self._video, request, path, limiter=self.decoders)
-            text = await self._text(request, around_patches(self.backend.rules, video.pairs, video.fps))
+            place = anyio.to_thread.run_sync(_place_video, self.backend, request, path, limiter=self.decoders)
+            video, url = await place
+            text = await self.text(request, _around_patches(self.backend.rules, video.pairs, video.fps))
 
             async def ask(trial: int) -> None:
                 try:
-                    answers.append(await self._trial(request, trial, video, url, text))
+                    responses.append(await self.trial(request, trial, video, url, text))
                 except Exception as error:
-                    answers.append(_named(request, error))
+                    errors.append(error)
 
             async with anyio.create_task_group() as group:
                 for trial in request.trials:
                     group.start_soon(ask, trial)
         except Exception as error:
-            answers = [_named(request, error)]
+            errors.append(error)
         finally:
             path.unlink(missing_ok=True)
-        for found in _whole(request, answers):
-            await send.send(found)
+        for outcome in _outcome(request, responses, errors):
+            await send.send(outcome)
         room.release()
 
-    def _video(self, request: Request, path: Path) -> tuple[ServedVideo, str]:
-        """A request's video and its URL; a file that is sent does not stay."""
-        video = write_video(request, self.backend.rules, path, self.backend.total_pixels)
-        if self.backend.folder is not None:
-            path.chmod(0o644)
-            return video, video.url()
-        url = video.data_url()
-        path.unlink()
-        return video, url
+# %% ../../nbs/35_engines/100_server.ipynb #60d2f7a9
+def _place_video(backend: OpenAIBackend, request: Request, path: Path) -> tuple[ServedVideo, str]:
+    """A request's video and its URL; a file that is sent does not stay."""
+    video = write_video(request, backend.rules, path, backend.total_pixels)
+    if backend.folder is not None:
+        path.chmod(0o644)
+        return video, video.url()
+    url = video.data_url()
+    path.unlink()
+    return video, url
 
-    async def _text(self, request: Request, around: str) -> int:
-        """Tokens of a request's prompt with `around` in the video's place."""
-        key = (request.prompt.system, request.prompt.question(request.labels), around)
-        if key not in self.counted:
-            body = chat_body(request, self.backend.served, {"type": "text", "text": around})
-            counting = body | {"temperature": 0, "max_tokens": 1}
-            self.counted[key], _ = await self.client.post(CHAT, counting, read_prompt_tokens)
-        return self.counted[key]
-
-    async def _trial(self, request: Request, trial: int, video: ServedVideo, url: str, text: int) -> Response:
-        """One answer. Raises `TempolocError`."""
-        seed = row_seed(self.sampling.seed, request.clip, trial)
-        body = chat_body(request, self.backend.served, {"type": "video_url", "video_url": {"url": url}})
-        body |= sampling_body(self.sampling, seed, self.vllm) | constraint_body(request.constraint)
-        reply, seconds = await self._post(body)
-        if request.constraint and reply.finish_reason == "stop" and not obeys(request.constraint, reply.text):
-            self._warn(f"the server ignored the {request.constraint.kind} that answers had to match ({request.clip})")
-        tokens, fps = await self._seen(request, video, reply, text)
-        return Response(
-            trial, reply.text, seed, reply.finish_reason, reply.prompt_tokens, reply.completion_tokens, tokens, fps,
-            seconds,
-        )  # fmt: skip
-
-    async def _post(self, body: dict[str, Any]) -> tuple[Reply, float]:
-        """Post a question; ask for all frames where the server allows a request to do so."""
-        if self.ask_for_all:
-            try:
-                return await self.client.post(CHAT, body | ALL_FRAMES, read_reply)
-            except RefusedError as error:
-                if not any(field in str(error) for field in ALL_FRAMES):
-                    raise
-                self.ask_for_all = False
-        return await self.client.post(CHAT, body, read_reply)
-
-    async def _seen(self, request: Request, video: ServedVideo, reply: Reply, text: int) -> tuple[int, float]:
-        """(vision tokens, frames/s) that the model was given."""
-        rules, size = self.backend.rules, (video.width, video.height)
-        wanted = video.pairs * rules.pair_tokens(*size, video.n_frames)
-        if 0 <= text + wanted - reply.prompt_tokens <= FRAME_EDGES[rules.family]:
-            return wanted, video.fps
-        one = await self._text(request, around_patches(rules, 1, video.fps))
-        pairs = pairs_read(rules, video, reply.prompt_tokens, text, (text - one) / max(1, video.pairs - 1))
-        if pairs is None or pairs == video.pairs:
-            self._warn(
-                f"the server sizes frames by other rules than {rules.family}'s: {request.clip} became"
-                f" {reply.prompt_tokens - text} vision tokens instead of {wanted}, so that its fps cannot be checked"
-            )
-            return max(0, reply.prompt_tokens - text), video.fps
-        fps = video.fps * pairs / video.pairs
-        self._warn(
-            f"the server took {pairs} of {video.pairs} frame pairs of {request.clip}, {fps:.2g} fps instead of"
-            f" {video.fps:.2g}, and the rows say so; to have all, start it like this:"
-            f" {shlex.join(serve_arguments(self.backend.source, media=self.backend.folder or '.'))}"
-        )
-        return pairs * rules.pair_tokens(*size, 2 * pairs), fps
-
-    def _warn(self, line: str) -> None:
-        """Print one line of a kind (its first words) per run."""
-        kind = " ".join(line.split()[:3])
-        if kind not in self.warned:
-            self.warned.add(kind)
-            print(f"tempoloc: {shown(line)}", file=sys.stderr)
-
-# %% ../../nbs/35_engines/100_server.ipynb #252bfb72
-def _named(request: Request, error: Exception) -> TempolocError:
-    """An error as its clip's; what ends a run stays what it is."""
-    return error if isinstance(error, UnreachableError) else clip_error(request.clip, error)
-
-
-def _whole(request: Request, answers: Sequence[Response | TempolocError]) -> Iterator[Pair | Exception]:
-    """A clip's outcome: its responses in order of trials, or why there are none; then what ends the run."""
-    good = sorted((a for a in answers if isinstance(a, Response)), key=lambda a: a.trial)
-    errors = [a for a in answers if isinstance(a, TempolocError)]
-    fatal = next((e for e in errors if isinstance(e, UnreachableError)), None)
-    if good and errors and fatal is None:
-        print(f"tempoloc: {len(errors)} of {len(answers)} trials failed: {shown(str(errors[0]))}", file=sys.stderr)
-    if good:
-        yield request, Incomplete(good, str(errors[0])) if errors else good
-    elif fatal is None:
-        yield request, errors[0]
-    if fatal is not None:
-        yield fatal
+# %% ../../nbs/35_engines/100_server.ipynb #ceb61639
+def _outcome(
+    request: Request, responses: list[Response], errors: Sequence[Exception]
+) -> Iterator[_Pair | Exception]:
+    """A clip's responses in order of trials, or why there are none; then what ends the run."""
+    end = next((e for e in errors if isinstance(e, UnreachableError)), None)
+    why = end or clip_error(request.clip, errors[0]) if errors else None
+    if responses and why and end is None:
+        failed = f"{len(errors)} of {len(request.trials)} trials failed"
+        print(f"tempoloc: {failed}: {shown(str(why))}", file=sys.stderr)
+    responses.sort(key=lambda r: r.trial)
+    if responses:
+        yield request, Incomplete(responses, str(why)) if why else responses
+    elif why and end is None:
+        yield request, why
+    if end is not None:
+        yield end

@@ -9,18 +9,20 @@ import importlib
 import multiprocessing
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from multiprocessing.connection import wait
 from pathlib import Path
 from textwrap import shorten
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -29,17 +31,16 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import cores
 from ..core.optional import import_optional
-from .protocol import Request, Response, clip_error
+from .protocol import Answer, Request, Response, clip_error, row_seed, sampling_fields, too_long
 from .qwen import Shown, check_version, fit, prepare, show, tested_transformers
-from .vllm_engine import VLLMEngine
-from .vllm_parent import engines_end_with_this_process
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..models.prompts import load_prompt
 from ..models.sampling import Sampling
 from ..video.view import GREY, ClipInputs, frame_pixels
 
 # %% auto #0
-__all__ = ['BATCHES', 'import_vllm', 'failure', 'keep_memory_whole', 'engine_arguments', 'VLLMBackend']
+__all__ = ['import_vllm', 'end_with_parent', 'vllm_prompt', 'vllm_sampling', 'VLLMEngine', 'engine_arguments', 'vllm_settings',
+           'VLLMBackend']
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #a943b452
 def import_vllm() -> Any:
@@ -60,27 +61,56 @@ def import_vllm() -> Any:
     os.environ.setdefault("TRITON_CACHE_DIR", str(Path(vllm.envs.VLLM_CACHE_ROOT) / "triton"))
     return vllm
 
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #6d1f0a35
+_PARENT = "TEMPOLOC_VLLM_PARENT"  # the environment variable that says whose child an engine is
+
+
+@contextmanager
+def _engines_end_with_this_process() -> Iterator[None]:
+    """An engine that is started while this lasts ends with this process."""
+    os.environ[_PARENT] = str(os.getpid())
+    try:
+        yield
+    finally:
+        os.environ.pop(_PARENT, None)
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #69752e89
+def end_with_parent() -> None:
+    """Have this process end once its parent is gone, if the environment names that. A plugin of vLLM."""
+    parent = os.getppid()
+
+    def end() -> None:
+        while os.getppid() == parent:  # its end gives this process another one
+            sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)  # vLLM tidies up, and ends the engine's workers
+        sleep(10)
+        os._exit(1)  # it was busy elsewhere
+
+    if os.environ.get(_PARENT) == str(parent):
+        Thread(target=end, daemon=True).start()
+
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #06c6a4b4
 _ERROR = re.compile(r"^(?:\(.*?\) )?(?:ERROR .*?\] )?((?:\w+\.)*\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
-_MEMORY = re.compile(r"out of memory|OutOfMemory|KV cache|gpu_memory_utilization|GPU memory", re.IGNORECASE)
-_ROOM = (
-    "; it needs more memory than there is: shorten max_model_len, spread the model over GPUs with tensor_parallel, give"
-    " options such as quantization=\"fp8\", or take a smaller model"
-)
-_SHARED = re.compile(r"memory profiling.*current free memory", re.IGNORECASE | re.DOTALL)
-_QUIET = "; another process gave memory of the GPU back meanwhile: start again once the GPU is yours alone"
+_WAYS_OUT = (  # what an error says, and what helps against it
+    (r"^(ImportError|ModuleNotFoundError):",
+     "install what is missing into vLLM's environment: pip install 'tempoloc_nb[vllm]'"),
+    (r"memory profiling.*current free memory",
+     "another process gave memory of the GPU back meanwhile: start again once the GPU is yours alone"),
+    (r"out of memory|OutOfMemory|KV cache|gpu_memory_utilization|GPU memory",
+     "it needs more memory than there is: shorten max_model_len, spread the model over GPUs with tensor_parallel, give"
+     " options such as quantization=\"fp8\", or take a smaller model"),
+)  # fmt: skip
 
 
-def failure(log: str, error: BaseException) -> str:
+def _failure(log: str, error: BaseException) -> str:
     """Why vLLM failed, in a line, and what helps: from the `log` of its processes, else from `error` itself."""
     found = _ERROR.search(log)
-    kind, said = (found[1].rpartition(".")[2], found[2]) if found else (type(error).__name__, first_line(error))
-    missing = kind in ("ImportError", "ModuleNotFoundError")
-    way = _QUIET if _SHARED.search(said) else _ROOM if _MEMORY.search(f"{kind}: {said}") else ""
-    way = "; install what is missing into vLLM's environment: pip install 'tempoloc_nb[vllm]'" if missing else way
-    return f"{shorten(said.strip().rstrip('.'), 240, placeholder=' …')}{way}"
+    kind, text = (found[1].rpartition(".")[2], found[2]) if found else (type(error).__name__, first_line(error))
+    line = f"{kind}: {text}"
+    ways = [way for pattern, way in _WAYS_OUT if re.search(pattern, line, re.IGNORECASE | re.DOTALL)]
+    return shorten(text.strip().rstrip("."), 240, placeholder=" …") + (f"; {ways[0]}" if ways else "")
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #5d2f6a10
 class _Log:
     """What vLLM's processes write to stderr, kept in a file unless the user asked for vLLM's log."""
 
@@ -110,45 +140,363 @@ class _Log:
         """What was written after the first `since` bytes."""
         return os.pread(self._file.fileno(), self.size() - since, since).decode(errors="replace")
 
-# %% ../../nbs/35_engines/80_vllm_offline.ipynb #112fcb67
-def _cpu_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What vLLM for CPUs needs: it would ask for 92 % of the memory, and ends where that is not free; and it ends where
-    it reads a prompt with a seed in parts ("CPU Generator does not use offset").
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #856016ee
+def vllm_prompt(shown: Shown) -> dict[str, Any]:
+    """A clip as vLLM takes it."""
+    return {
+        "prompt": shown.text,
+        "multi_modal_data": {"video": [(shown.images, shown.metadata | {"do_sample_frames": False})]},
+        "mm_processor_kwargs": {"do_sample_frames": False, "size": shown.size},
+    }
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #81be60aa
+def vllm_sampling(request: Request, sampling: Sampling, trial: int) -> dict[str, Any]:
+    """How one trial is drawn: with its own seed, and by the request's constraint if it has one."""
+    fields = sampling_fields(sampling, row_seed(sampling.seed, request.clip, trial))
+    fields["repetition_penalty"] = sampling.repetition_penalty
+    constraint = request.constraint
+    return fields | ({} if constraint is None else {"structured_outputs": {constraint.kind: constraint.text}})
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #c9f3273f
+def _sampling_params(vllm: Any, request: Request, sampling: Sampling, trial: int, *, tell: bool = False) -> Any:
+    """vLLM's `SamplingParams` for one trial.
+
+    `tell`: the engine gives out the first token alone and then the rest, else the whole answer at once.
     """
-    cache = {} if "gpu_memory_utilization" in options else {"kv_cache_memory_bytes": 4 << 30}
-    return {"enable_chunked_prefill": False, **cache}
+    params, fields = importlib.import_module("vllm.sampling_params"), vllm_sampling(request, sampling, trial)
+    if "structured_outputs" in fields:
+        fields["structured_outputs"] = params.StructuredOutputsParams(**fields["structured_outputs"])
+    kind = params.RequestOutputKind
+    return vllm.SamplingParams(
+        **fields, output_kind=kind.DELTA if tell else kind.FINAL_ONLY,
+        stream_interval=sampling.max_new_tokens + 1 if tell else None,
+    )  # fmt: skip
 
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #434212d3
+@dataclass(slots=True)
+class _Flight:
+    """A clip in the engine: its prompt as vLLM rendered it, the trials that wait for the first, and the answered."""
 
-def keep_memory_whole(tensor_parallel: int) -> None:
+    request: Request
+    fps: float
+    prompt: Mapping[str, Any]
+    waiting: tuple[int, ...]
+    begun: tuple[str, int] = ("", 0)  # text and tokens that the first trial has given out before its end
+    responses: dict[int, Response] = field(default_factory=dict)
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #43399ddb
+@dataclass(slots=True)
+class _Prompts:
+    """Prompts for a vLLM engine, checked as it rendered them."""
+
+    vllm: Any
+    core: Any  # vllm.LLMEngine
+    sampling: Sampling
+    numbers: Iterator[int]  # never used twice in an engine
+
+    def render(self, shown: Shown) -> dict[str, Any]:
+        """A clip's prompt for all its trials. Raises what vLLM or `_check` has against it. For one thread at a time."""
+        video = {"multi_modal_uuids": {"video": [f"tempoloc-{next(self.numbers)}"]}}  # or vLLM hashes all frames
+        prompt: dict[str, Any]
+        (prompt,) = self.core.renderer.render_cmpl([vllm_prompt(shown) | video], skip_mm_cache=True)
+        self._check(shown, prompt)
+        return prompt
+
+    def _vision_tokens(self, ids: Sequence[int]) -> int:
+        return ids.count(self.core.model_config.hf_config.video_token_id)
+
+    def _check(self, shown: Shown, prompt: Mapping[str, Any]) -> None:
+        """Raise `TempolocError` if a rendered prompt is too long or does not show what it should."""
+        ids, context = prompt["prompt_token_ids"], self.core.model_config.max_model_len
+        tokens, new = self._vision_tokens(ids), self.sampling.max_new_tokens
+        video = prompt["mm_kwargs"]["video"][0]
+        pairs, clock = int(video["video_grid_thw"].data[0]), video.get("second_per_grid_ts")
+        seconds = shown.seconds_per_pair if clock is None else float(clock.data)
+        shown.check("vLLM", pairs, tokens)
+        if abs(seconds / shown.seconds_per_pair - 1) > 0.01:  # it may be rounded to bfloat16
+            raise TempolocError(
+                f"this vLLM ({self.vllm.__version__}) takes frame pairs to be {seconds:.3f} s apart instead of"
+                f" {shown.seconds_per_pair:.3f} s: use one that reads a video's metadata, such as 0.32"
+            )
+        if len(ids) + new > context:
+            raise TempolocError(f"{too_long(len(ids), tokens, new, 'engine', context)}, or raise max_model_len")
+
+    def _give(self, prompt: Mapping[str, Any], params: Any) -> str:
+        """Give the engine a prompt under a new number, without its frames where its process holds them."""
+        number, cache = str(next(self.numbers)), self.core.renderer.mm_processor_cache
+        if cache is not None:
+            (frames,), (key,) = prompt["mm_kwargs"]["video"], prompt["mm_hashes"]["video"]
+            frames, _ = cache.get_and_update_item((frames, []), key)
+            prompt = {**prompt, "mm_kwargs": type(prompt["mm_kwargs"])({"video": [frames]})}
+        self.core.add_request(number, prompt, params)
+        return number
+
+    def rehearse(self, request: Request, prompt: Mapping[str, Any], count: int) -> None:
+        """Have a prompt answered in 1, 2, … `count` tokens, so that tokens are drawn in batches of every size."""
+        for tokens in range(1, count + 1):
+            params = _sampling_params(self.vllm, request, replace(self.sampling, max_new_tokens=tokens), tokens)
+            params.ignore_eos = True
+            self._give(prompt, params)
+        while self.core.has_unfinished_requests():
+            self.core.step()
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #c3e1b7a8
+@dataclass(slots=True)
+class _InEngine(_Prompts):
+    """The prompts that are in an engine: its number of a prompt → clip, trial, and `share` at its start.
+
+    `share` shares time out: while n prompts are in the engine, it grows by 1/n seconds a second, so that what each
+    prompt sees of it sums up to the time that all took.
+    """
+
+    running: dict[str, tuple[_Flight, int, float]] = field(default_factory=dict)
+    waiting: int = 0  # trials that follow the first one of their clip
+    share: float = 0.0
+    last: float = 0.0
+
+    @property
+    def room(self) -> int:
+        """How many prompts are answered at a time, at most."""
+        return int(self.core.vllm_config.scheduler_config.max_num_seqs)
+
+    def _tick(self) -> None:
+        now = monotonic()
+        if self.running:
+            self.share += (now - self.last) / len(self.running)
+        self.last = now
+
+    def _enter(self, flight: _Flight, trial: int, *, tell: bool = False) -> None:
+        number = self._give(flight.prompt, _sampling_params(self.vllm, flight.request, self.sampling, trial, tell=tell))
+        self._tick()
+        self.running[number] = flight, trial, self.share
+
+    def _let_in(self, flight: _Flight) -> None:
+        """Give the engine the trials of a clip whose first one it has read, if they wait."""
+        others, flight.waiting = flight.waiting, ()
+        self.waiting -= len(others)
+        for trial in others:
+            self._enter(flight, trial)
+        flight.prompt = {}
+
+    def abort(self, numbers: Iterable[str]) -> None:
+        """Take prompts out of the engine unanswered, and with them the trials that wait for them."""
+        gone = list(numbers)
+        for number in gone:
+            flight, *_ = self.running.pop(number)
+            self.waiting -= len(flight.waiting)
+            flight.waiting = ()
+        if gone:
+            self.core.abort_request(gone)
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #f50e9d27
+class VLLMEngine(_InEngine):
+    """A vLLM engine that is given clips, and gives back their answers."""
+
+    def add(self, request: Request, fps: float, prompt: Mapping[str, Any]) -> None:
+        """Give a clip's first trial to the engine; `step` adds the others. Raises what vLLM has against it."""
+        first, *others = request.trials
+        flight = _Flight(request, fps, prompt, tuple(others))
+        self._enter(flight, first, tell=bool(others))
+        self.waiting += len(others)
+
+    def step(self) -> Iterator[tuple[Request, Answer]]:
+        """Let the engine go on; gives the clips whose last trial is answered now."""
+        outputs = self.core.step()
+        self._tick()
+        for output in outputs:
+            if output.request_id not in self.running:  # its clip was given up a moment ago
+                continue
+            flight, trial, began = self.running[output.request_id]
+            request, part = flight.request, output.outputs[0]
+            if output.finished and part.finish_reason not in ("stop", "length"):
+                self.abort([number for number, (other, *_) in self.running.items() if other is flight])
+                yield request, TempolocError(f"{request.clip}: vLLM gave it up ({part.finish_reason})")
+                continue
+            self._let_in(flight)
+            if not output.finished:
+                flight.begun = part.text, len(part.token_ids)
+                continue
+            del self.running[output.request_id]
+            text, tokens = flight.begun if trial == request.trials[0] else ("", 0)
+            flight.responses[trial] = Response(
+                trial, text + part.text, row_seed(self.sampling.seed, request.clip, trial), part.finish_reason,
+                len(output.prompt_token_ids), tokens + len(part.token_ids),
+                self._vision_tokens(output.prompt_token_ids), flight.fps, self.share - began,
+            )  # fmt: skip
+            if len(flight.responses) == len(request.trials):
+                yield request, [flight.responses[t] for t in request.trials]
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #112fcb67
+def _keep_memory_whole(tensor_parallel: int) -> None:
     """Let PyTorch extend the memory that it holds on a GPU, unless the user has said how it is to be held.
 
-    Clips of many lengths leave pieces behind that fit no later clip. With a model of 7B sizes on an H100 of 80 GB, 60
-    clips took 80,673 MiB in pieces, and 77,957 in memory that is extended. A divided model keeps the pieces: its GPUs
-    reach each other's memory by handles that the other kind lacks.
+    A divided model keeps the pieces: its GPUs reach each other's memory by handles that the other kind lacks.
     """
     if tensor_parallel == 1 and "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:
         os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #381f7700
 def engine_arguments(
     processor: Any, on_cpu: bool, tensor_parallel: int, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a vLLM engine is started with, beside its model; `options` replace anything."""
-    arguments = {
+    image, video = processor.image_processor, processor.video_processor
+    norms = ("image_mean", "image_std", "rescale_factor")
+    alike = all(list(np.ravel(getattr(image, n))) == list(np.ravel(getattr(video, n))) for n in norms)
+    arguments: dict[str, Any] = {
         "tensor_parallel_size": tensor_parallel, "enforce_eager": on_cpu,
         "limit_mm_per_prompt": {"image": 0, "video": 1},
         "mm_processor_cache_gb": 0.5,  # a clip's trials follow each other: few are kept
         "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
-        **(_cpu_arguments(options) if on_cpu else {}),
-        **({} if _one_normalization(processor) else {"mm_device_do_normalize": False}), **options,
     }  # fmt: skip
+    if on_cpu:
+        arguments["enable_chunked_prefill"] = False
+        arguments |= {} if "gpu_memory_utilization" in options else {"kv_cache_memory_bytes": 4 << 30}
+    if not alike:  # vLLM's own kernel treats videos by the images' numbers
+        arguments["mm_device_do_normalize"] = False
+    arguments |= options
     return {**arguments, "dtype": arguments.get("dtype") or ("float32" if on_cpu else "auto")}
 
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #a122161f
+def vllm_settings(
+    dtype: str, on_cpu: bool, total_pixels: int | None, options: Mapping[str, Any] | None, revision: str | None
+) -> dict[str, Any]:
+    """What besides request and sampling determines the answers of a vLLM engine, alone or on a cluster."""
+    return {
+        "engine": "vllm", "dtype": dtype, "device": "cpu" if on_cpu else "cuda", "total_pixels": total_pixels,
+        "options": dict(options or {}), "revision": revision,
+    }  # fmt: skip
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #9b3f6d18
+_BATCHES = 96  # sizes of batch that are tried at the start: vLLM 0.32 has one kernel for all from 65 on
+
+
+class _Process:
+    """A vLLM engine in a process of its own: its first answers, and its end."""
+
+    llm: Any  # vllm.LLM
+    processor: Any
+    total_pixels: int | None
+    _vllm: Any
+    _numbers: Iterator[int]
+    _processes: Sequence[Any]
+
+    def _warm_up(self) -> None:
+        """Ask about grey frames, so that the kernels of first use are compiled: once, then in batches of every size."""
+        frames, prompt = np.full((16, 252, 252, 3), GREY, dtype=np.uint8), load_prompt("tiny")
+        times = tuple(i / 4 for i in range(len(frames)))
+        request = Request("first answers", "", Path(), ("nothing",), prompt, 4.0)
+        pixels = frame_pixels(self.processor, len(frames), self.total_pixels)
+        messages = prompt.messages(request.labels)
+        shown = prepare(ClipInputs(frames, times, 4.0, pixels), messages, self.processor, self.total_pixels)
+        sampling = Sampling(temperature=0.6, top_p=0.95, repetition_penalty=1.15, max_new_tokens=16)
+        engine = VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
+        rendered = engine.render(fit(shown, self.processor))
+        engine.add(request, shown.fps, rendered)
+        while engine.running:
+            for _, answer in engine.step():
+                if isinstance(answer, TempolocError):
+                    raise answer
+        engine.rehearse(request, rendered, min(_BATCHES, engine.room))
+
+    def close(self) -> None:
+        """End the engine and give its memory back."""
+        if hasattr(self, "llm"):
+            self.llm.llm_engine.engine_core.shutdown()
+
+    @contextmanager
+    def _watched(self, error: Exception) -> Iterator[None]:
+        """While this lasts, the death of the engine's process raises `error`: vLLM wakes nobody who waits."""
+        done, answers = Event(), getattr(self.llm.llm_engine.engine_core, "outputs_queue", None)
+
+        def watch() -> None:
+            while answers is not None and not done.wait(0.5):
+                if wait([p.sentinel for p in self._processes], timeout=0):
+                    answers.put(error)
+                    return
+
+        Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #d342d678
+def _death(processes: Iterable[Any], log: str, error: Exception) -> str:
+    """That the engine has ended, why, and how to go on."""
+    killed = [p.exitcode for p in processes if p.exitcode is not None and p.exitcode < 0]
+    if killed and not _ERROR.search(log):
+        why = f"killed by signal {-killed[0]}: by the system perhaps, where memory ran out"
+    else:
+        why = _failure(log, error)
+    return f"vLLM's engine has ended ({why}): run the same command again for what is missing"
+
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #3f7a0d5c
+class _Fed(_Process):
+    """An engine that is kept busy. `ended` says why it is gone; "" while it is there."""
+
+    _threads: int
+    _log: _Log
+    ended = ""
+
+    def _show(self, request: Request) -> Shown:
+        return fit(show(request, self.processor, self.total_pixels), self.processor)
+
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[tuple[Request, Answer]]:
+        """Each request with its responses or its error, as they are finished.
+
+        Raises `TempolocError` if the engine itself ends: what was answered until then was given out. `ended` says why.
+        """
+        if self.ended:
+            raise TempolocError(self.ended)
+        dead = importlib.import_module("vllm.v1.engine.exceptions").EngineDeadError
+        written, engine = self._log.size(), VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
+        try:
+            with self._watched(dead()):
+                yield from self._answers(engine, iter(requests), dead)
+        except (dead, RuntimeError) as error:  # out of memory, say
+            self.ended = _death(self._processes, self._log.text(written), error)
+            raise TempolocError(self.ended) from error
+
+    def _answers(
+        self, engine: VLLMEngine, source: Iterator[Request], dead: type[Exception]
+    ) -> Iterator[tuple[Request, Answer]]:
+        """Each request and its answer, while threads decode the next videos and one makes prompts of them."""
+        reading, read = deque[tuple[Request, Future[tuple[float, dict[str, Any]]]]](), 0
+
+        def rendered(decoded: Future[Shown]) -> tuple[float, dict[str, Any]]:
+            shown = decoded.result()
+            return shown.fps, engine.render(shown)
+
+        with ThreadPoolExecutor(self._threads) as decoders, ThreadPoolExecutor(1) as renderer:
+            try:
+                while True:
+                    # few at first: many threads share Python's lock, and the engine waits for the first video
+                    for request in islice(source, min(self._threads, 2 * read + 2) + 1 - len(reading)):
+                        decoded = decoders.submit(self._show, request)
+                        reading.append((request, renderer.submit(rendered, decoded)))
+                    busy = len(engine.running) + engine.waiting
+                    if reading and busy < engine.room and (reading[0][1].done() or not engine.running):
+                        request, prompt = reading.popleft()
+                        read += 1
+                        try:
+                            engine.add(request, *prompt.result())
+                        except dead:
+                            raise
+                        except Exception as error:  # one clip's, and no reason to stop
+                            yield request, clip_error(request.clip, error)
+                    elif engine.running:
+                        yield from engine.step()
+                    else:
+                        return
+            finally:
+                for _, prompt in reading:
+                    prompt.cancel()
+                with suppress(dead):
+                    engine.abort(list(engine.running))
+
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #4dd03ff8
-BATCHES = 96  # sizes of batch that are tried at the start: vLLM 0.32 has one kernel for all from 65 on
-
-
-class VLLMBackend:
+class VLLMBackend(_Fed):
     """Answers requests with a vLLM engine on this machine. See `protocol.Backend`.
 
     `model` is a folder or a hub name. `tensor_parallel` GPUs share it. `dtype` is the model's own on a GPU and float32
@@ -171,18 +519,18 @@ class VLLMBackend:
             check_folder(Path(model))
         on_cpu = import_optional("vllm.platforms").current_platform.is_cpu()
         given = {"dtype": dtype, "max_model_len": max_model_len, "revision": revision, **(options or {})}
-        self.model, self.total_pixels, self.ended = title or model_title(model), total_pixels, ""
+        self.model, self.total_pixels = title or model_title(model), total_pixels
         self._threads = 1 if on_cpu else min(16, cores())
         self._numbers, self._log = count(), _Log()
         self.seconds: dict[str, float] = {}
         if not on_cpu:
-            keep_memory_whole(tensor_parallel)
+            _keep_memory_whole(tensor_parallel)
         try:
             with self._log.taking(), self._timed("start"):
                 self.processor = tested_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
                 arguments = engine_arguments(self.processor, on_cpu, tensor_parallel, given)
                 before = set(multiprocessing.active_children())
-                with engines_end_with_this_process():
+                with _engines_end_with_this_process():
                     self.llm = self._vllm.LLM(model=str(model), **arguments)
                 self._processes = [p for p in multiprocessing.active_children() if p not in before]
             if not on_cpu:
@@ -190,16 +538,13 @@ class VLLMBackend:
                     self._warm_up()
         except (OSError, ValueError, RuntimeError, AssertionError, TypeError, ImportError) as error:
             self.close()
-            raise TempolocError(f"{model}: vLLM cannot load it: {failure(self._log.text(), error)}") from error
+            raise TempolocError(f"{model}: vLLM cannot load it: {_failure(self._log.text(), error)}") from error
         config = self.llm.llm_engine.model_config
-        self._settings = {
-            "engine": "vllm", "dtype": str(config.dtype).removeprefix("torch."),
-            "device": "cpu" if on_cpu else "cuda", "total_pixels": total_pixels, "options": dict(options or {}),
-            "revision": model_revision(model, config.hf_config),
-        }  # fmt: skip
+        dtype, revision = str(config.dtype).removeprefix("torch."), model_revision(model, config.hf_config)
+        self._settings = vllm_settings(dtype, on_cpu, total_pixels, options, revision)
         if not on_cpu and multiprocessing.parent_process() is None:
-            told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.seconds.items())
-            print(f"tempoloc: vLLM is ready ({told})", file=sys.stderr)
+            times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.seconds.items())
+            print(f"tempoloc: vLLM is ready ({times})", file=sys.stderr)
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -207,125 +552,6 @@ class VLLMBackend:
         yield
         self.seconds[what] = monotonic() - began
 
-    def _warm_up(self) -> None:
-        """Ask about grey frames, so that the kernels of first use are compiled: once, then in batches of every size."""
-        frames, prompt = np.full((16, 252, 252, 3), GREY, dtype=np.uint8), load_prompt("tiny")
-        times = tuple(i / 4 for i in range(len(frames)))
-        asked = Request("first answers", "", Path(), ("nothing",), prompt, 4.0)
-        pixels = frame_pixels(self.processor, len(frames), self.total_pixels)
-        messages = prompt.messages(asked.labels)
-        shown = prepare(ClipInputs(frames, times, 4.0, pixels), messages, self.processor, self.total_pixels)
-        sampling = Sampling(temperature=0.6, top_p=0.95, repetition_penalty=1.15, max_new_tokens=16)
-        engine = VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
-        rendered = engine.render(fit(shown, self.processor))
-        engine.add(asked, shown.fps, rendered)
-        while engine.running:
-            for _, answer in engine.step():
-                if isinstance(answer, TempolocError):
-                    raise answer
-        engine.rehearse(asked, rendered, min(BATCHES, engine.room))
-
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers."""
         return dict(self._settings)
-
-    def close(self) -> None:
-        """End the engine and give its memory back."""
-        if hasattr(self, "llm"):
-            self.llm.llm_engine.engine_core.shutdown()
-
-    @contextmanager
-    def _watched(self, error: Exception) -> Iterator[None]:
-        """While this lasts, the death of the engine's process, killed for memory perhaps, raises `error`.
-
-        vLLM notices it too, but does not wake whoever waits for an answer. An engine in this process raises by itself.
-        """
-        done, answers = Event(), getattr(self.llm.llm_engine.engine_core, "outputs_queue", None)
-
-        def watch() -> None:
-            while answers is not None and not done.wait(0.5):
-                if wait([p.sentinel for p in self._processes], timeout=0):
-                    answers.put(error)
-                    return
-
-        Thread(target=watch, daemon=True).start()
-        try:
-            yield
-        finally:
-            done.set()
-
-    def _show(self, request: Request) -> Shown:
-        return fit(show(request, self.processor, self.total_pixels), self.processor)
-
-    def stream(
-        self, requests: Iterable[Request], sampling: Sampling
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        """Each request with its responses or its error, as they are finished.
-
-        Raises `TempolocError` if the engine itself ends: what was answered until then was given out. `ended` says why.
-        """
-        if self.ended:
-            raise TempolocError(self.ended)
-        dead = importlib.import_module("vllm.v1.engine.exceptions").EngineDeadError
-        written, engine = self._log.size(), VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
-        try:
-            with self._watched(dead()):
-                yield from self._answers(engine, iter(requests), dead)
-        except (dead, RuntimeError) as error:  # out of memory, say
-            self.ended = self._death(self._log.text(written), error)
-            raise TempolocError(self.ended) from error
-
-    def _answers(
-        self, engine: VLLMEngine, source: Iterator[Request], dead: type[Exception]
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        """Each request and its answer, while threads decode the next videos and one makes prompts of them."""
-        reading, read = deque[tuple[Request, Future[tuple[float, dict[str, Any]]]]](), 0
-
-        def rendered(decoded: Future[Shown]) -> tuple[float, dict[str, Any]]:
-            shown = decoded.result()
-            return shown.fps, engine.render(shown)
-
-        with ThreadPoolExecutor(self._threads) as decoders, ThreadPoolExecutor(1) as renderer:
-            try:
-                while True:
-                    # few at first: many threads share Python's lock, and the engine waits for the first video
-                    for request in islice(source, min(self._threads, 2 * read + 2) + 1 - len(reading)):
-                        decoded = decoders.submit(self._show, request)
-                        reading.append((request, renderer.submit(rendered, decoded)))
-                    busy = len(engine.running) + engine.waiting
-                    if reading and busy < engine.room and (reading[0][1].done() or not engine.running):
-                        request, made = reading.popleft()
-                        read += 1
-                        try:
-                            engine.add(request, *made.result())
-                        except dead:
-                            raise
-                        except Exception as error:  # one clip's, and no reason to stop
-                            yield request, clip_error(request.clip, error)
-                    elif engine.running:
-                        yield from engine.step()
-                    else:
-                        return
-            finally:
-                for _, made in reading:
-                    made.cancel()
-                with suppress(dead):
-                    engine.abort(list(engine.running))
-
-    def _death(self, log: str, error: Exception) -> str:
-        """That the engine has ended, why, and how to go on."""
-        killed = [p.exitcode for p in self._processes if p.exitcode is not None and p.exitcode < 0]
-        if killed and not _ERROR.search(log):
-            why = f"killed by signal {-killed[0]}: by the system perhaps, where memory ran out"
-        else:
-            why = failure(log, error)
-        return f"vLLM's engine has ended ({why}): run the same command again for what is missing"
-
-# %% ../../nbs/35_engines/80_vllm_offline.ipynb #b63e8961
-def _one_normalization(processor: Any) -> bool:
-    """Whether images and videos are normalized alike: vLLM's own kernel treats videos by the images' numbers."""
-    image, video = processor.image_processor, processor.video_processor
-    return all(
-        list(np.ravel(getattr(image, name))) == list(np.ravel(getattr(video, name)))
-        for name in ("image_mean", "image_std", "rescale_factor")
-    )

@@ -26,11 +26,19 @@ from ..core.files import first_line, folder_or_nothing, read_jsonl, read_object,
 from ..core.files import sole_writer
 from ..core.files import keep_backup
 from ..engines.http import Client, Patience, RefusedError, UnreachableError, event_loop
-from ..engines.keys import base_url
+from ..engines.http import base_url
 from ..engines.protocol import Request, row_seed
-from ..engines.replies import Reply, list_served, read_reply
-from ..engines.served_video import video_rules, write_video
-from ..engines.server import ALL_FRAMES, CHAT, DECODERS, find_served
+from ..engines.qwen import video_rules
+from tempoloc_nb.engines.server import (
+    ALL_FRAMES,
+    CHAT,
+    DECODERS,
+    Reply,
+    find_served,
+    list_served,
+    read_reply,
+    write_video,
+)
 from .convert import Lenient, check_unique, relative_path
 from ..models.prompts import Prompt, prompt_folder
 from ..models.sampling import Sampling
@@ -314,7 +322,7 @@ def caption_videos_of(source: Path | str, video_root: Path | None = None) -> dic
 class CaptionOptions:
     """How captions are made. `prompts`: a folder with `scene.txt` and `narrative.txt` ({scene} in it); "" for ours.
 
-    Videos are sampled at `fps` and sized by `rules`, a family's name or a model's folder (`served_video.video_rules`),
+    Videos are sampled at `fps` and sized by `rules`, a family's name or a model's folder (`qwen.video_rules`),
     to at most `total_pixels` over all frames.
     """
 

@@ -21,7 +21,8 @@ from ..core.errors import TempolocError
 from ..core.machine import process_place
 from .sample import Sample, to_row
 from .store import dataset_place, has_split, read_samples
-from ..engines.hf import Encoded, encode_request
+from ..engines.decoding import Encoded
+from ..engines.hf import encode_request
 from ..engines.protocol import Request, clip_error
 from .training_file import TrainingFile
 from ..clips.tasks import BoundaryIs

@@ -57,7 +57,7 @@ _PRESETS = (
 class OverlayOptions:
     """How files are stamped. `fps` is the rate at which the model will sample them, not a rate to write.
 
-    With a model's own `limits` (`engines.served_video.overlay_options`) a sampled frame of the file has as many pixels
+    With a model's own `limits` (`engines.qwen.overlay_options`) a sampled frame of the file has as many pixels
     for the model as one that is stamped in memory. Without, the stamp's size follows the recipe's rule.
     """
 

@@ -15,7 +15,7 @@ from tiny_models import qwen25
 
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.engines.protocol import row_seed
-from tempoloc_nb.engines.served_video import video_rules
+from tempoloc_nb.engines.qwen import video_rules
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -26,7 +26,7 @@ from tempoloc_nb.cli.main import join_parameters
 from tempoloc_nb.cli.study import read_override
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.engines.served_video import video_rules
+from tempoloc_nb.engines.qwen import video_rules
 from tempoloc_nb.video.files import encode, probe
 
 Run = Callable[..., tuple[int, str, str]]

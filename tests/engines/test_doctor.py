@@ -16,12 +16,11 @@ from fake_server import RULES, FakeServer
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import doctor, hf
-from tempoloc_nb.engines.doctor import FORMS, examine, require_health
+from tempoloc_nb.engines.doctor import _FORMS, examine, require_health
 from tempoloc_nb.engines.hf import HFBackend
-from tempoloc_nb.engines.known_clip import write_clip
 from tempoloc_nb.engines.server import OpenAIBackend
+from tempoloc_nb.engines.test_pattern import write_pattern
 from tempoloc_nb.models.recognise import ask_config
-from tempoloc_nb.video.view import View
 
 WAY = ask_config("tempoloc-tiny").changed(fps=4, total_pixels=10**6)
 MADE = {"qwen25": tiny_models.qwen25, "qwen3": tiny_models.qwen3}
@@ -34,12 +33,12 @@ def engine_of(family: str) -> HFBackend:
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_clip(tmp_path_factory.mktemp("known") / "clip.mp4")
+    return write_pattern(tmp_path_factory.mktemp("known") / "clip.mp4")
 
 
 @pytest.fixture(autouse=True)
 def written_once(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "write_clip", lambda path: Path(copy(clip, path)))
+    monkeypatch.setattr(doctor, "write_pattern", lambda path: Path(copy(clip, path)))
 
 
 CASES: list[tuple[str, Callable[..., Any] | None, tuple[str, ...]]] = [
@@ -65,7 +64,7 @@ def test_a_fault_is_found_by_its_name(
     sick = ill.plant(fault, hf, engine_of(family), monkeypatch) if fault else engine_of(family)
     found = examine(sick, MADE[family](), WAY)
     assert found.faults == names, str(found)
-    assert not [f.check for f in found.findings if f.verdict == "unseen"]
+    assert not [f.check for f in found.findings if f.severity == "unseen"]
 
 
 def test_limits_that_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +72,7 @@ def test_limits_that_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, size = engine_of("qwen25"), {"shortest_edge": 784, "longest_edge": 200_704}
     monkeypatch.setattr(engine.processor.video_processor, "size", size)
     rules = doctor.processor_rules(engine.processor)
-    monkeypatch.setattr(doctor, "expected_rules", lambda *_: rules)
+    monkeypatch.setattr(doctor, "_expected_rules", lambda *_: rules)
     few, many = WAY.changed(fps=1, total_pixels=10**5), WAY.changed(fps=1, total_pixels=4 * 10**5)
     monkeypatch.setattr(engine, "total_pixels", many.total_pixels)
     assert examine(engine, "m", many).faults == ()
@@ -110,9 +109,9 @@ def test_a_server_is_judged_by_tokens_and_answers() -> None:
         with FakeServer("fake", **options) as server:  # type: ignore[arg-type]
             found = examine(OpenAIBackend("fake", [server.url], rules=RULES), "fake", WAY.changed(total_pixels=10**8))
         assert found.faults == names, str(found)
-        unseen = [f.check for f in found.findings if f.verdict == "unseen"]
+        unseen = [f.check for f in found.findings if f.severity == "unseen"]
         assert (len(unseen), unseen[0], unseen[-1]) == (13, "frames", "text begins")
-        cut_off = [f.check for f in found.findings if "cut off in blanks" in f.found]
+        cut_off = [f.check for f in found.findings if "cut off in blanks" in f.message]
         assert cut_off == (["constraint json"] if options.get("text") is blank else [])
 
 
@@ -121,7 +120,7 @@ def test_before_a_long_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert "none is wrong" in capsys.readouterr().err
     sick = ill.plant(ill.backwards, hf, engine_of("qwen25"), monkeypatch)
     with pytest.raises(TempolocError, match=r"wrong: order[^$]*no clip was asked about"):
-        require_health(sick, MADE["qwen25"](), WAY, View("frame", content="blank"))
+        require_health(sick, MADE["qwen25"](), WAY.changed(stamps="frame", content="blank"))
 
 
 def test_an_engine_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,5 +128,5 @@ def test_an_engine_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sick.engine.net.config.text_config, "max_position_embeddings", 200)
     found = examine(sick, MADE["qwen25"](), WAY)
     assert found.faults == ("answer",)
-    assert "exceed the model's context" in found.findings[-1].found
-    assert FORMS.keys() == {"regex", "json"}
+    assert "exceed the model's context" in found.findings[0].message
+    assert _FORMS.keys() == {"regex", "json"}

@@ -21,8 +21,8 @@ from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.engines import hf as backend_hf
-from tempoloc_nb.engines.grammar import Grammars, Guide
+from tempoloc_nb.engines import decoding
+from tempoloc_nb.engines.decoding import Grammars, Guide
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.requests import asked_form, plan_requests
@@ -274,7 +274,7 @@ def test_a_constraint_that_cannot_be_read_costs_its_own_clip_alone(qwen: HFBacke
 
 
 def test_a_model_that_computes_nonsense_is_told_by_clip(qwen: HFBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_hf, "pick", lambda logits, *_: torch.full((len(logits),), 7))
+    monkeypatch.setattr(decoding, "_pick", lambda logits, *_: torch.full((len(logits),), 7))
     one, two = requests(None, None)
     found = list(qwen.stream([made_for(one, "regex"), two], BABBLE))
     assert [r.clip for r, _ in found] == [one.clip, two.clip]

@@ -22,11 +22,11 @@ from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines import qwen as vision_attention
-from tempoloc_nb.engines.hf import HFBackend, encode_request, generate_tokens, pick
+from tempoloc_nb.engines.decoding import _pick, generate_tokens
+from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request
-from tempoloc_nb.engines.qwen import mrope_positions, stock_positions
-from tempoloc_nb.engines.served_video import overlay_options
+from tempoloc_nb.engines.qwen import mrope_positions, overlay_options, stock_positions
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.prompts import load_prompt
@@ -247,13 +247,13 @@ def test_tokens_are_drawn_as_often_as_they_should_be() -> None:
         expected[order[:count]] = chance[order[:count]] / chance[order[:count]].sum()
         n = 20_000
         uniform = (torch.arange(n) + 0.5) / n
-        tokens = pick(logits.expand(n, -1), uniform, Sampling(temperature=temperature, top_p=top_p))
+        tokens = _pick(logits.expand(n, -1), uniform, Sampling(temperature=temperature, top_p=top_p))
         assert np.allclose(np.bincount(tokens.numpy(), minlength=6) / n, expected, atol=2e-4)
 
 
 def test_the_last_draw_picks_a_token() -> None:
     logits = torch.randn(200, 5000, generator=torch.Generator().manual_seed(0))
-    tokens = pick(logits, torch.full((200,), float(np.nextafter(np.float32(1), np.float32(0)))), Sampling(top_p=0.9))
+    tokens = _pick(logits, torch.full((200,), float(np.nextafter(np.float32(1), np.float32(0)))), Sampling(top_p=0.9))
     assert int(tokens.max()) < 5000
 
 

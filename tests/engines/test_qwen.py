@@ -13,7 +13,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines import qwen
 from tempoloc_nb.engines.qwen import TESTED, Shown, check_version, fit, show
-from tempoloc_nb.engines.vllm_engine import vllm_prompt
+from tempoloc_nb.engines.vllm_offline import vllm_prompt
 from tempoloc_nb.video.view import View
 
 FAMILIES = {"qwen25": qwen25, "qwen3": qwen3}

@@ -14,10 +14,17 @@ import pytest
 from fake_server import FakeServer
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.http import Client, Patience, RefusedError, event_loop, get_json, may_pass, retry_after
-from tempoloc_nb.engines.keys import is_here
-from tempoloc_nb.engines.replies import Reply, list_served, read_reply
-from tempoloc_nb.engines.server import CHAT
+from tempoloc_nb.engines.http import (
+    Client,
+    Patience,
+    RefusedError,
+    _is_here,
+    _may_pass,
+    _retry_after,
+    event_loop,
+    get_json,
+)
+from tempoloc_nb.engines.server import CHAT, Reply, list_served, read_reply
 
 QUICK = Patience(timeout=30.0, retries=2, first=0.02, longest=0.1, absence=20.0)
 NO_REASON = object()
@@ -104,8 +111,8 @@ def test_a_server_says_itself_whether_to_ask_again() -> None:
     assert ask((403, {}, {"X-Should-Retry": "True"}), GOOD) == (read_reply(completion()), 2)
     found, count = ask((503, {"error": "never"}, {"x-should-retry": "false"}), GOOD)
     assert (found, count) == ("it refuses: HTTP 503, never", 1)
-    assert may_pass(500, "perhaps")
-    assert not may_pass(400, "perhaps")
+    assert _may_pass(500, "perhaps")
+    assert not _may_pass(400, "perhaps")
 
 
 def test_it_is_given_up_after_the_last_try_and_says_why() -> None:
@@ -115,13 +122,13 @@ def test_it_is_given_up_after_the_last_try_and_says_why() -> None:
 
 def test_waits_that_servers_ask_for() -> None:
     soon = datetime.now(UTC) + timedelta(seconds=90)
-    assert retry_after("7", "250") == 0.25
-    assert retry_after("7", "soon") == 7
-    assert retry_after("7", "nan") == 7
-    assert (retry_after("inf"), retry_after("nan"), retry_after(""), retry_after("7 s")) == (None,) * 4
-    assert 80 < (retry_after(format_datetime(soon, usegmt=True)) or 0) <= 90
-    assert 80 < (retry_after(soon.strftime("%a %b %d %H:%M:%S %Y")) or 0) <= 90  # the form of C's asctime
-    assert retry_after("Sun, 06 Nov 1994 08:49:37 GMT") == 0
+    assert _retry_after("7", "250") == 0.25
+    assert _retry_after("7", "soon") == 7
+    assert _retry_after("7", "nan") == 7
+    assert (_retry_after("inf"), _retry_after("nan"), _retry_after(""), _retry_after("7 s")) == (None,) * 4
+    assert 80 < (_retry_after(format_datetime(soon, usegmt=True)) or 0) <= 90
+    assert 80 < (_retry_after(soon.strftime("%a %b %d %H:%M:%S %Y")) or 0) <= 90  # the form of C's asctime
+    assert _retry_after("Sun, 06 Nov 1994 08:49:37 GMT") == 0
 
 
 def test_the_list_of_models_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,10 +191,10 @@ HERE = (
 
 
 def test_which_servers_are_here() -> None:
-    assert all(is_here(url) for url in HERE)
+    assert all(_is_here(url) for url in HERE)
     elsewhere = ("http://10.0.0.1", "http://127.0.0.1.example.org", "http://localhost.example.org", "http://128.0.0.1",
                  "http://[::2]:8000", "http://notlocalhost")  # fmt: skip
-    assert not any(is_here(url) for url in elsewhere)
+    assert not any(_is_here(url) for url in elsewhere)
 
 
 @pytest.fixture

@@ -22,12 +22,17 @@ from video_clips import write_clip
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import http as http_client
-from tempoloc_nb.engines.http import Patience, UnreachableError, get_json, retry_after
-from tempoloc_nb.engines.keys import base_url
+from tempoloc_nb.engines.http import Patience, UnreachableError, _retry_after, base_url, get_json
 from tempoloc_nb.engines.protocol import Backend, Request, Response, row_seed
-from tempoloc_nb.engines.replies import read_reply
-from tempoloc_nb.engines.served_video import VideoRules, around_patches, pairs_read, video_rules, write_video
-from tempoloc_nb.engines.server import OpenAIBackend, constraint_body
+from tempoloc_nb.engines.qwen import VideoRules, video_rules
+from tempoloc_nb.engines.server import (
+    OpenAIBackend,
+    _around_patches,
+    _constraint_body,
+    _pairs_read,
+    read_reply,
+    write_video,
+)
 from tempoloc_nb.models.constraints import Constraint
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.sampling import Sampling
@@ -443,15 +448,15 @@ def test_the_pairs_read_are_found_from_the_tokens(family: str, videos: list[Path
     for pairs in range(1, video.pairs + 1):
         tokens = 50 + pairs * (pair_text + rules.pair_tokens(video.width, video.height, 2 * pairs))
         text = 50 + round(video.pairs * pair_text)
-        assert pairs_read(rules, video, round(tokens), text, pair_text) == pairs
-        assert pairs_read(rules, video, round(tokens) + 7, text, pair_text) != pairs
-    assert around_patches(rules, 3, 4.0).count("<|vision_start|>") == (4 if family == "qwen3_vl" else 1)
+        assert _pairs_read(rules, video, round(tokens), text, pair_text) == pairs
+        assert _pairs_read(rules, video, round(tokens) + 7, text, pair_text) != pairs
+    assert _around_patches(rules, 3, 4.0).count("<|vision_start|>") == (4 if family == "qwen3_vl" else 1)
 
 
 def test_constraints_are_sent_and_looked_at(videos: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
     regex, js = Constraint("regex", r"answer \d+"), Constraint("json", json.dumps(schema))
-    assert constraint_body(None) == {}
+    assert _constraint_body(None) == {}
     with FakeServer() as server:
         list(backend(server).stream(requests(videos, 1, 1, constraint=regex), Sampling()))
         assert capsys.readouterr().err == ""
@@ -545,11 +550,11 @@ def test_waits() -> None:
     for bad in ({"timeout": 0}, {"retries": -1}, {"first": 0}, {"absence": -1}):
         with pytest.raises(TempolocError):
             Patience(**bad)  # type: ignore[arg-type]
-    assert retry_after("2") == 2
-    assert retry_after("-3") == 0
-    assert retry_after(None) is None
-    assert retry_after("later") is None
-    assert (retry_after("Fri, 01 Jan 2100 00:00:00 GMT") or 0) > 3000
+    assert _retry_after("2") == 2
+    assert _retry_after("-3") == 0
+    assert _retry_after(None) is None
+    assert _retry_after("later") is None
+    assert (_retry_after("Fri, 01 Jan 2100 00:00:00 GMT") or 0) > 3000
 
 
 def test_without_httpx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

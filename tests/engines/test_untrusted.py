@@ -23,12 +23,10 @@ from fake_server import RULES, FakeServer
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.heard import LARGEST
-from tempoloc_nb.engines.http import Client, Patience, UnreachableError, event_loop, get_json
-from tempoloc_nb.engines.keys import base_url
+from tempoloc_nb.engines.http import _LARGEST as LARGEST
+from tempoloc_nb.engines.http import Client, Patience, UnreachableError, base_url, event_loop, get_json
 from tempoloc_nb.engines.protocol import reason, row_seed
-from tempoloc_nb.engines.replies import list_served, read_reply
-from tempoloc_nb.engines.server import CHAT, OpenAIBackend
+from tempoloc_nb.engines.server import CHAT, OpenAIBackend, list_served, read_reply
 from tempoloc_nb.inference.run import RunSummary
 from tempoloc_nb.inference.store import read_errors
 

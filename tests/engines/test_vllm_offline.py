@@ -15,10 +15,9 @@ import pytest
 from asking import SHORT, requests
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines import copies, vllm_engine, vllm_offline
+from tempoloc_nb.engines import data_parallel, vllm_offline
 from tempoloc_nb.engines.protocol import row_seed
-from tempoloc_nb.engines.vllm_engine import VLLMEngine
-from tempoloc_nb.engines.vllm_offline import failure
+from tempoloc_nb.engines.vllm_offline import VLLMEngine
 
 STARTED = """(EngineCore pid=7) ERROR 11-22 03:40:11 [core.py:1100] EngineCore failed to start.
 (EngineCore pid=7) ERROR 11-22 03:40:11 [core.py:1100] Traceback (most recent call last):
@@ -45,7 +44,7 @@ VAGUE = RuntimeError("Engine core initialization failed. See root cause above.")
     ],
 )  # fmt: skip
 def test_the_root_cause_is_told_in_a_line(line: str, told: str, way: str) -> None:
-    found = failure(STARTED.format(line), VAGUE)
+    found = vllm_offline._failure(STARTED.format(line), VAGUE)
     assert told in found
     assert way in found
     assert "\n" not in found
@@ -53,8 +52,8 @@ def test_the_root_cause_is_told_in_a_line(line: str, told: str, way: str) -> Non
 
 
 def test_without_a_log_the_error_speaks() -> None:
-    assert failure("", VAGUE) == str(VAGUE).rstrip(".")
-    assert "pip install" in failure("", ImportError("libcudart.so.13: cannot open shared object file"))
+    assert vllm_offline._failure("", VAGUE) == str(VAGUE).rstrip(".")
+    assert "pip install" in vllm_offline._failure("", ImportError("libcudart.so.13: cannot open shared object file"))
 
 
 def test_what_processes_write_is_kept(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +112,7 @@ def test_memory_is_kept_whole_unless_gpus_share_it(
         monkeypatch.delenv(name)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    vllm_offline.keep_memory_whole(tensor_parallel)
+    vllm_offline._keep_memory_whole(tensor_parallel)
     assert os.environ.get("PYTORCH_ALLOC_CONF") == kept
 
 
@@ -147,10 +146,10 @@ def test_an_engine_without_memory_has_ended(monkeypatch: pytest.MonkeyPatch) -> 
     sent: list[Any] = []
     asked = [(requests(3), SHORT)]
     pipe = SimpleNamespace(send=sent.append, recv=lambda: asked.pop())
-    monkeypatch.setattr(copies.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(copies, "_load_vllm", lambda *_: backend)
+    monkeypatch.setattr(data_parallel.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(data_parallel, "_load", lambda *_: backend)
     backend.settings = dict  # type: ignore[method-assign]
-    copies._work(pipe, "vllm", "cuda:0", 0, {})
+    data_parallel._work(pipe, "vllm", "cuda:0", 0, {})
     assert [index for index, _ in sent[1:]] == [0, 1, 2]
     assert all("engine has ended" in str(error) for _, error in sent[1:])
 
@@ -197,7 +196,7 @@ def test_a_clips_other_trials_wait_for_its_first(monkeypatch: pytest.MonkeyPatch
     def params(_: Any, request: Any, sampling: Any, trial: int, *, tell: bool = False) -> dict[str, Any]:
         return {"seed": row_seed(sampling.seed, request.clip, trial), "tell": tell}
 
-    monkeypatch.setattr(vllm_engine, "sampling_params", params)
+    monkeypatch.setattr(vllm_offline, "_sampling_params", params)
     core = Core()
     engine = VLLMEngine(None, core, SHORT, count())
     one, two = requests(2, trials=3)
@@ -223,7 +222,7 @@ def test_a_clips_other_trials_wait_for_its_first(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_stream_that_is_left_takes_the_waiting_trials_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_engine, "sampling_params", lambda *_, tell: {"seed": 0, "tell": tell})
+    monkeypatch.setattr(vllm_offline, "_sampling_params", lambda *_, tell: {"seed": 0, "tell": tell})
     engine = VLLMEngine(None, Core(), SHORT, count())
     (one,) = requests(1, trials=3)
     engine.add(one, 4.0, {"mm_kwargs": {"video": ["frames"]}, "mm_hashes": {"video": ["a"]}})

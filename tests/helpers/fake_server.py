@@ -15,7 +15,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from tempoloc_nb.engines.served_video import VideoRules
+from tempoloc_nb.engines.qwen import VideoRules
 from tempoloc_nb.video.files import VideoInfo, probe
 
 RULES = VideoRules("qwen2_5_vl", 28 * 28, 128 * 128, 14)

@@ -55,7 +55,7 @@ def without_metadata(shown: Shown) -> Shown:
 
 
 def plant(fault: Callable[..., Any], module: Any, backend: Any, patch: pytest.MonkeyPatch) -> Backend:
-    """`backend` of `module` (engines.hf, engines.vllm_offline; vllm_engine for seeds) with a fault of this file."""
+    """`backend` of `module` (engines.hf, engines.vllm_offline) with a fault of this file."""
     if fault in (half_rate, free, later_stamps):
         return Changed(backend, fault)
     if fault in (backwards, blue_for_red, without_metadata):

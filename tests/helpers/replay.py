@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.engines import hf
+from tempoloc_nb.engines import decoding, hf
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.models.sampling import Sampling
@@ -69,7 +69,7 @@ class Recorder:
         return found
 
 
-_GENERATE, _PICK = hf.generate_tokens, hf.pick
+_GENERATE, _PICK = hf.generate_tokens, decoding._pick
 
 
 def record(backend: HFBackend, asked: Sequence[Request], sampling: Sampling) -> tuple[list[list[Response]], Tokens]:
@@ -101,7 +101,7 @@ def replay(backend: HFBackend, request: Request, sampling: Sampling, tokens: Tok
         step += 1
         return token
 
-    with patch.object(hf, "pick", forced):
+    with patch.object(decoding, "_pick", forced):
         (answer,) = backend.generate([request], sampling)
     assert step == longest, f"{request.clip}: the answer in company has {longest} tokens, alone {step}"
     return answer

@@ -143,7 +143,7 @@ def test_the_doctor_finds_nothing_but_what_is_planted(made: Path, family: str, m
 def test_the_doctor_knows_the_releases_own_positions(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """5.18 repaired the seconds; from 5.3 on the text begins by a frame's side, which rounded seconds hide."""
     backend, way = backend_of(made / "qwen25"), ask_config("tempoloc-tiny").changed(fps=4)
-    (note,) = (f for f in examine(backend, made / "qwen25", way).findings if f.verdict == "note")
+    (note,) = (f for f in examine(backend, made / "qwen25", way).findings if f.severity == "note")
     assert note.check == "plain transformers"
     monkeypatch.setattr(backend, "stock", True)
     faults = examine(backend, made / "qwen25", way).faults

@@ -11,14 +11,14 @@ from vllm_processes import engines
 from wide_models import qwen25
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.copies import ParallelBackend
+from tempoloc_nb.engines.data_parallel import DataParallelBackend
 from tempoloc_nb.engines.make import make_engine
 
 
 def test_two_copies_answer_as_one_does() -> None:
     asked = requests(count=4, trials=2)
     two = make_engine("vllm", qwen25(), data_parallel=2, title="untrained")
-    assert isinstance(two, ParallelBackend)
+    assert isinstance(two, DataParallelBackend)
     both = texts(two, asked)
     assert two.name == "vllm"
     two.close()
@@ -32,7 +32,7 @@ def test_two_copies_answer_as_one_does() -> None:
 def test_a_killed_copy_leaves_no_engine() -> None:
     """The other finishes its share; the dead one's clips are named, and its engine gives its memory back."""
     asked = requests(count=4, trials=2)
-    two = ParallelBackend(qwen25(), 2, engine="vllm", title="untrained")
+    two = DataParallelBackend(qwen25(), 2, engine="vllm", title="untrained")
     first = two._workers[0].process.pid
     assert first
     orphans = engines(first)

@@ -14,8 +14,7 @@ from video_clips import write_clip
 
 from tempoloc_nb.engines import vllm_offline
 from tempoloc_nb.engines.protocol import Request
-from tempoloc_nb.engines.vllm_engine import VLLMEngine
-from tempoloc_nb.engines.vllm_offline import VLLMBackend
+from tempoloc_nb.engines.vllm_offline import VLLMBackend, VLLMEngine
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def test_long_prompts_with_seeds(backend: VLLMBackend, tmp_path: Path) -> None:
 
 def test_a_rehearsal_draws_batches_of_every_size(backend: VLLMBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a GPU does before it is ready: a batch of each size, down to one, and nothing is left in the engine."""
-    monkeypatch.setattr(vllm_offline, "BATCHES", 7)
+    monkeypatch.setattr(vllm_offline, "_BATCHES", 7)
     core, ends = backend.llm.llm_engine, list[list[int]]()
     step = core.step
 

@@ -121,8 +121,8 @@ WAY = ask_config("tempoloc-tiny").changed(fps=4)
 def test_the_doctor_infers_what_a_server_does_not_show(server: VLLMServer, capsys: pytest.CaptureFixture[str]) -> None:
     found = examine(backend(server), server.model, WAY)
     assert found.faults == (), str(found)
-    assert sum(f.verdict == "unseen" for f in found.findings) == 13
-    assert "by the prompt's tokens" in next(f.found for f in found.findings if f.check == "rate reported")
+    assert sum(f.severity == "unseen" for f in found.findings) == 13
+    assert "by the prompt's tokens" in next(f.message for f in found.findings if f.check == "rate reported")
     assert capsys.readouterr().err == ""
 
 

@@ -13,10 +13,10 @@ from tiny_models import qwen3, qwen25
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.engines import hf
-from tempoloc_nb.engines.hf import Encoded, HFBackend, encode_request
+from tempoloc_nb.engines import decoding
+from tempoloc_nb.engines.decoding import Encoded, use_prefix_cache
+from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.qwen import use_batched_vision_attention
-from tempoloc_nb.engines.shared_prompts import SHARED, share_prompts
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.sampling import Sampling
 
@@ -58,10 +58,10 @@ def whole(model: Any, prompt: Encoded, answer: torch.Tensor) -> torch.Tensor:
 
 def stepped(model: Any, prompts: list[Encoded]) -> tuple[torch.Tensor, Any]:
     """(rows, n + 1, vocabulary) logits of the same, a token at a time after kept prompts; and what was kept."""
-    state = hf._prefill(model, prompts, ROWS, GREEDY)
+    state = decoding._prefill(model, prompts, ROWS, GREEDY)
     logits = [state.logits.float()]
     for token in ANSWERS.T:
-        logits.append(hf._step(model, state, token).float())
+        logits.append(decoding._step(model, state, token).float())
     return torch.stack(logits, dim=1), state
 
 
@@ -87,15 +87,15 @@ def test_a_prompt_is_kept_once_and_without_padding(folder: Path) -> None:
     prompts = encoded(backend)
     with torch.inference_mode():
         _, state = stepped(backend.net, prompts)
-    assert [p.trials for p in state.prompts] == [3, 2]
-    for kept, prompt in zip(state.prompts, prompts, strict=True):
+    assert [p.trials for p in state.prefixes] == [3, 2]
+    for kept, prompt in zip(state.prefixes, prompts, strict=True):
         assert {k.shape[1] for layer in kept.layers for k in layer} == {len(prompt.ids)}
     assert {layer.keys.shape[2] for layer in state.cache.layers} == {ANSWERS.shape[1]}
 
 
 def test_outside_it_the_model_is_transformers_own(folder: Path) -> None:
     backend = HFBackend(folder, device="cpu")
-    assert backend.net.config.text_config._attn_implementation == SHARED
+    assert backend.net.config.text_config._attn_implementation == decoding._PREFIX_CACHE
     plain, _, _ = load_model(folder, "cpu", "float32")
     use_batched_vision_attention(plain)
     (prompt, _) = encoded(backend)
@@ -108,4 +108,4 @@ def test_a_sliding_window_is_refused() -> None:
     model, _, _ = load_model(qwen25(), "cpu", "float32")
     model.config.text_config.layer_types = ["full_attention", "sliding_attention"]
     with pytest.raises(TempolocError, match="layers of sliding_attention cannot be asked in transformers here"):
-        share_prompts(model)
+        use_prefix_cache(model)

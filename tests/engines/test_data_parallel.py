@@ -18,7 +18,7 @@ from video_clips import write_clip
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.copies import ParallelBackend, answer_each
+from tempoloc_nb.engines.data_parallel import DataParallelBackend, _answer_each
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
@@ -38,9 +38,9 @@ def requests(count: int, trials: int = 2) -> list[Request]:
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[ParallelBackend]:
+def two() -> Iterator[DataParallelBackend]:
     backend = make_engine("hf", qwen25(), data_parallel=2, device="cpu")
-    assert isinstance(backend, ParallelBackend)
+    assert isinstance(backend, DataParallelBackend)
     yield backend
     backend.close()
 
@@ -61,7 +61,7 @@ def check_same(found: dict[tuple[str, int, int], str], wanted: dict[tuple[str, i
     assert sum(found[key] == text for key, text in wanted.items()) >= 0.8 * len(wanted)
 
 
-def test_two_processes_answer_as_one_does(two: ParallelBackend) -> None:
+def test_two_processes_answer_as_one_does(two: DataParallelBackend) -> None:
     one = make_engine("hf", qwen25(), device="cpu")
     assert isinstance(one, HFBackend)
     assert (two.model, two.settings()) == (one.model, one.settings())
@@ -73,7 +73,7 @@ def test_two_processes_answer_as_one_does(two: ParallelBackend) -> None:
     assert few.keys() == {key for key in alone if key[0] == asked[0].clip}
 
 
-def test_a_run_can_go_on_with_another_number_of_processes(two: ParallelBackend, tmp_path: Path) -> None:
+def test_a_run_can_go_on_with_another_number_of_processes(two: DataParallelBackend, tmp_path: Path) -> None:
     few = replace(SIM, clips=SIM.clips[:3])
     out = tmp_path / "p.jsonl"
     first = run_backend(make_engine("hf", qwen25(), device="cpu"), few, out, fps=4, prompt="tiny", sampling=DRAWN)
@@ -81,7 +81,7 @@ def test_a_run_can_go_on_with_another_number_of_processes(two: ParallelBackend, 
     assert (first.written, second.kept, second.written) == (3, 3, 3)
 
 
-def test_a_bad_clip_is_its_own_error(two: ParallelBackend, tmp_path: Path) -> None:
+def test_a_bad_clip_is_its_own_error(two: DataParallelBackend, tmp_path: Path) -> None:
     good, other = requests(2)
     torn = tmp_path / "torn.mp4"
     torn.write_bytes(good.video.read_bytes()[:3000])
@@ -119,7 +119,7 @@ class Breaks:
 @pytest.mark.parametrize("bad", [(0,), (1, 2), (4,), (0, 1, 2, 3, 4)])
 def test_what_breaks_a_batch_costs_no_other_clip_its_answer(bad: Sequence[int]) -> None:
     asked = requests(5)
-    found = list(answer_each(Breaks([asked[i].clip for i in bad]), asked, DRAWN))
+    found = list(_answer_each(Breaks([asked[i].clip for i in bad]), asked, DRAWN))
     assert sorted(i for i, _ in found) == [0, 1, 2, 3, 4]
     for i, answer in found:
         if i in bad:
@@ -128,7 +128,7 @@ def test_what_breaks_a_batch_costs_no_other_clip_its_answer(bad: Sequence[int]) 
             assert answer == []
 
 
-def test_a_process_that_dies_is_named_and_the_other_finishes(two: ParallelBackend) -> None:
+def test_a_process_that_dies_is_named_and_the_other_finishes(two: DataParallelBackend) -> None:
     asked = requests(6)
     victim = two._workers[1].process
     assert victim.pid is not None
@@ -146,7 +146,7 @@ def test_a_process_that_dies_is_named_and_the_other_finishes(two: ParallelBacken
     assert len(texts(two, asked)) == 12  # new processes
 
 
-def test_a_stream_that_is_left_ends_its_processes(two: ParallelBackend) -> None:
+def test_a_stream_that_is_left_ends_its_processes(two: DataParallelBackend) -> None:
     asked = requests(4)
     stream = two.stream(asked, DRAWN)
     next(stream)
@@ -157,7 +157,7 @@ def test_a_stream_that_is_left_ends_its_processes(two: ParallelBackend) -> None:
 
 
 def test_ctrl_c_is_the_parents() -> None:
-    backend = ParallelBackend(qwen25(), 2, device="cpu")
+    backend = DataParallelBackend(qwen25(), 2, device="cpu")
     processes = [w.process for w in backend._workers]
     for process in processes:
         assert process.pid is not None
@@ -168,7 +168,7 @@ def test_ctrl_c_is_the_parents() -> None:
 
 
 def test_qwen3_in_two_processes() -> None:
-    backend = ParallelBackend(qwen3(), 2, device="cpu", batch=1)
+    backend = DataParallelBackend(qwen3(), 2, device="cpu", batch=1)
     asked = requests(2, trials=5)
     check_same(texts(backend, asked), texts(HFBackend(qwen3(), device="cpu", batch=1), asked))
     backend.close()
