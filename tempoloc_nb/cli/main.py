@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from . import data, find, finetune, labels, models, predictions, reviewing, study, videos
+from . import data, find, labels, models, predictions, reviewing, sft, study, videos
 from .options import say, tell
 from .study import join_parameters
 from ..core.errors import TempolocError
@@ -112,7 +112,7 @@ PANELS: dict[str, tuple[Any, ...]] = {
     ),
     "Videos and data": ("simulate:simulate", videos.overlay, data.app),
     "Generate demonstrations": (labels.check_labels, "generate:generate"),
-    "Train": (finetune.app, "tiny:app"),
+    "Train": (sft.app, "tiny:app"),
     "The study": (study.study, study.experiment),
 }  # fmt: skip
 for panel, commands in PANELS.items():

@@ -20,7 +20,7 @@ from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, read_object, read_text, write_json
 from ..core.outputs import keep_backup
-from ..sft.sample import answer_events
+from ..sft.dataset import answer_events
 from .convert import relative_path
 from ..video.files import VideoInfo, probe
 

@@ -31,7 +31,7 @@ from tempoloc_nb.core.files import (
     write_jsonl,
 )
 from ..core.outputs import check_output
-from ..sft.sample import after_the_end
+from ..sft.dataset import after_the_end
 from tempoloc_nb.formats.captions import (
     Action,
     NamedVideo,

@@ -15,8 +15,7 @@ from ..clips.videos import first_names
 from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, write_text
 from ..core.outputs import check_folder
-from ..sft.sample import Sample
-from ..sft.store import dataset_place, read_one_split
+from ..sft.dataset import Sample, dataset_place, read_one_split
 from .convert import Converted
 from .messages import message_row
 from ..video.files import probe

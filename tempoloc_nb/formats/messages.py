@@ -22,8 +22,16 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import folder_or_nothing, is_stream, read_jsonl, read_object, write_json, write_jsonl
 from ..core.outputs import check_folder
 from ..core.provenance import file_hash
-from ..sft.sample import PLACEHOLDER, Sample, check_question, inside, to_row
-from ..sft.store import dataset_place, read_one_split, save_samples
+from tempoloc_nb.sft.dataset import (
+    PLACEHOLDER,
+    Sample,
+    check_question,
+    dataset_place,
+    inside,
+    read_one_split,
+    save_samples,
+    to_row,
+)
 from .convert import Converted, check_unique, relative_path
 from ..scoring.answers import parse_answer
 from ..models.prompts import conversation

@@ -17,7 +17,7 @@ from ..clips.manifest import load_benchmark
 from ..clips.tasks import Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
-from ..sft.rules import RANKS
+from ..core.findings import RANKS
 from ..formats.hdf5_rules import Layout, Offsets, Ranges
 from .peers import peer_findings
 from tempoloc_nb.labels.rules import (

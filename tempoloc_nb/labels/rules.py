@@ -12,7 +12,7 @@ import numpy as np
 
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
-from ..sft.rules import Severity
+from ..core.findings import Severity
 from ..formats.hdf5_rules import Layout, Offsets, Ranges, check_order, check_skills, rise_of
 from .demonstrations import DemoLabels, LabelGroup, Steps
 from ..inference.signals import Kind, Told, Transition, event_kinds, find_transitions

@@ -20,7 +20,7 @@ from tempoloc_nb.formats.lerobot_episodes import parquet
 from tempoloc_nb.formats.lerobot_read import read_lerobot
 from tempoloc_nb.formats.lerobot_rows import LANGUAGE, REST
 from tempoloc_nb.formats.lerobot_write import spans_of, write_lerobot_subtasks
-from tempoloc_nb.sft.sources import from_manifest
+from tempoloc_nb.sft.build import from_manifest
 from tempoloc_nb.video.files import encode, probe, read
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra data)")

@@ -19,8 +19,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.provenance import file_hash
 from tempoloc_nb.formats.convert import export_dataset, import_dataset
 from tempoloc_nb.formats.messages import MessageLine, export_messages, import_messages, message_row, read_turns
-from tempoloc_nb.sft.sample import Sample, sample_of
-from tempoloc_nb.sft.store import read_samples, save_samples
+from tempoloc_nb.sft.dataset import Sample, read_samples, sample_of, save_samples
 from tempoloc_nb.video.files import probe
 
 datasets = pytest.importorskip("datasets", reason="needs the extra `data`")

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from tempoloc_nb.sft.cosmos.torch_attention import apply_rotary_emb, flash_attn_func, flash_attn_varlen_func
+from tempoloc_nb.sft.cosmos.entry import apply_rotary_emb, flash_attn_func, flash_attn_varlen_func
 
 HEADS, FEWER, SIZE = 4, 2, 8
 
@@ -78,8 +78,8 @@ def test_what_it_lacks_is_refused() -> None:
 def test_it_takes_the_place_of_what_is_missing_and_of_nothing_else() -> None:
     code = """
 import sys
-from tempoloc_nb.sft.cosmos.torch_attention import take_its_place
-print(take_its_place(), take_its_place())
+from tempoloc_nb.sft.cosmos.entry import replace_flash_attn
+print(replace_flash_attn(), replace_flash_attn())
 from flash_attn import flash_attn_func, flash_attn_varlen_func
 from flash_attn.layers.rotary import apply_rotary_emb
 import transformers

@@ -12,12 +12,10 @@ from cosmos_rl.dispatcher.data.packer.base import BaseDataPacker
 from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.sft.config import make_config
 from tempoloc_nb.sft.cosmos.entry import dataset_of, validation_of
+from tempoloc_nb.sft.dataset import Sample
 from tempoloc_nb.sft.facts import data_facts, lengths_of, model_facts
-from tempoloc_nb.sft.keys import nest
-from tempoloc_nb.sft.sample import Sample
-from tempoloc_nb.sft.training_file import TrainingFile
+from tempoloc_nb.sft.training_file import make_config, nest, training_file
 
 IGNORED = -100
 
@@ -68,7 +66,7 @@ def test_the_check_counts_the_packers_tokens(
     packer: Any, model: Path, dataset: tuple[Path, list[Sample]], vision: dict[str, Any]
 ) -> None:
     flat, config = config_of(dataset[0], model, **vision)
-    file = TrainingFile.of(flat)
+    file = training_file(flat)
     counted = lengths_of(data_facts(file)[0], model_facts(file), file)
     found = dataset_of(config)
     assert counted.total == tuple(len(packer.sft_process_sample(found[i])["input_ids"]) for i in range(len(found)))
