@@ -14,7 +14,7 @@ run once it has taken that step and starts it again with `train.resume`, from th
 the curves.
 
 cosmos-rl's environment is `--cosmos` or TEMPOLOC_COSMOS_RL. Without flash-attn it computes with torch's own attention
-(finetuning.cosmos.torch_attention), and the file says so.
+(sft.cosmos.entry), and the file says so.
 """
 
 from __future__ import annotations

@@ -45,12 +45,11 @@ _Item = TypeVar("_Item")
 _Done = TypeVar("_Done")
 
 # %% auto #0
-__all__ = ['Candidate', 'Source', 'from_manifest', 'from_recipe', 'demonstration_of', 'split_clips', 'BuildOptions', 'Built',
-           'build_dataset']
+__all__ = ['Source', 'from_manifest', 'from_recipe', 'demonstration_of', 'split_clips', 'BuildOptions', 'Built', 'build_dataset']
 
 # %% ../../nbs/60_sft/20_build.ipynb #0329d967
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class _Candidate:
     """A clip that may become a sample. `problem` is (a short reason, what exactly), where it cannot."""
 
     clip: Clip
@@ -66,7 +65,7 @@ class Source:
     """
 
     name: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[_Candidate, ...]
     conventions: frozenset[BoundaryIs] = frozenset()
     digits: int = 2
     unused: tuple[str, ...] = ()
@@ -97,7 +96,7 @@ def from_manifest(name: str | Path, video_root: Path | None = None, allowed: Col
         message = f"{benchmark.name}, clip {clip.clip}: unknown field {unknown!r} (known: {names})"
         raise TempolocError(f"{message}; correct it, or give --allow {unknown}")
     videos = videos_here(benchmark, video_root)
-    candidates = tuple(Candidate(c, videos.get(c.clip), _problem(c, videos)) for c in benchmark.clips)
+    candidates = tuple(_Candidate(c, videos.get(c.clip), _problem(c, videos)) for c in benchmark.clips)
     return Source(benchmark.name, candidates, frozenset(t.boundary_is for t in benchmark.tasks.values()))
 
 # %% ../../nbs/60_sft/20_build.ipynb #c6af5472
@@ -132,7 +131,7 @@ def _clip_name(stem: str, tasks: Collection[Task]) -> tuple[str, str]:
     return task_key, f"{task_key}/{stem.removeprefix(task_key).strip('_') or stem}"
 
 # %% ../../nbs/60_sft/20_build.ipynb #03a9cde7
-def _recipe_candidates(responses: Mapping[Any, Any], videos: Mapping[str, Path]) -> Iterator[Candidate]:
+def _recipe_candidates(responses: Mapping[Any, Any], videos: Mapping[str, Path]) -> Iterator[_Candidate]:
     """A candidate for each answer; `videos` by their names without suffix."""
     tasks = list_tasks("mimicgen")
     for demo, text in responses.items():
@@ -147,7 +146,7 @@ def _recipe_candidates(responses: Mapping[Any, Any], videos: Mapping[str, Path])
             problem = ("answer cannot be read", f"{demo}: {error}")
         source = "NVIDIA Cosmos cookbook, formatted_prompts_and_responses.pkl"
         clip = Clip(clip_id, task, events, source=source, extra={"demonstration": str(demo)})
-        yield Candidate(clip, video, problem)
+        yield _Candidate(clip, video, problem)
 
 # %% ../../nbs/60_sft/20_build.ipynb #4a69f6bd
 def from_recipe(videos: Path, pickle: Path) -> Source:
@@ -403,7 +402,7 @@ def _stamp_fault(video: _Video, clip: Clip, options: BuildOptions) -> str:
     return ""
 
 # %% ../../nbs/60_sft/20_build.ipynb #43b35c48
-def _draft(candidate: Candidate, options: BuildOptions, sample_as: Callable[..., Sample]) -> _Draft | _Dropped:
+def _draft(candidate: _Candidate, options: BuildOptions, sample_as: Callable[..., Sample]) -> _Draft | _Dropped:
     """A sample of the candidate, its split still open, or why there is none."""
     clip, path = candidate.clip, candidate.video
     dropped = partial(_Dropped, clip.clip)

@@ -18,14 +18,15 @@ from ..core.settings import settings
 from ..models.prompts import load_prompt
 from .cosmos.env import VARIABLE, ask, cosmos_python
 from .dataset import Sample
-from .facts import RECIPE_EXAMPLE, Lengths, ModelFacts, ModelShape, Resizing
-from .facts import data_facts, lengths_of, memory, model_facts, schedule
+from .facts import RECIPE_EXAMPLE, Lengths, ModelFacts, ModelShape
+from .facts import count_steps, data_facts, lengths_of, memory, model_facts
 from .facts import estimate_tokens, recipe_tokens, vision_tokens
 from .training_file import TrainingFile, engine_of, known_keys, range_problem
 from .training_file import read_config_file, read_training_file, training_file
+from ..video.budget import token_side
 
 # %% auto #0
-__all__ = ['key_findings', 'division_findings', 'EvaluationSettings', 'vision_findings', 'check_config']
+__all__ = ['EvaluationSettings', 'check_config']
 
 # %% ../../nbs/60_sft/50_check.ipynb #d34402ea
 _NEEDED = {
@@ -36,7 +37,7 @@ _NEEDED = {
 }
 
 
-def key_findings(flat: Mapping[str, Any]) -> Iterator[Finding]:
+def _key_findings(flat: Mapping[str, Any]) -> Iterator[Finding]:
     """Unknown keys, values of another type, keys that are needed, and numbers out of range."""
     wrong = known_keys().problems(flat)
     for key, value in flat.items():
@@ -47,7 +48,7 @@ def key_findings(flat: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding("error", key, "is missing", way_out)
 
 # %% ../../nbs/60_sft/50_check.ipynb #95287e0e
-def division_findings(file: TrainingFile, shape: ModelShape | None = None) -> Iterator[Finding]:
+def _division_findings(file: TrainingFile, shape: ModelShape | None = None) -> Iterator[Finding]:
     """Sizes that do not divide. Source: check_config of cosmos-rl's workers, its ParallelDims and `Config`."""
     at, batch, micro, tensor = "policy.parallelism.", file.batch, file.micro_batch, file.tensor
     if batch % file.mini_batch:
@@ -89,7 +90,7 @@ class EvaluationSettings:
     convention: BoundaryIs = "start"
 
 # %% ../../nbs/60_sft/50_check.ipynb #46f1478a
-def vision_findings(file: TrainingFile, evaluation: EvaluationSettings, rule: str = "qwen2.5-vl") -> Iterator[Finding]:
+def _vision_findings(file: TrainingFile, evaluation: EvaluationSettings, rule: str = "qwen2.5-vl") -> Iterator[Finding]:
     """Sampling rate and pixels of a training file against those of the evaluation."""
     fps, wanted, key = file.fps, evaluation.fps, "custom.vision.fps"
     if fps is None:
@@ -99,7 +100,7 @@ def vision_findings(file: TrainingFile, evaluation: EvaluationSettings, rule: st
         message, same = f"training samples {fps:g} fps, the evaluation {wanted:g}", f"--eval-fps {fps:g}"
         yield Finding("error", key, message, f"--set {key}={wanted:g}, or {same} and localize --fps {fps:g}")
     yield from _budget_findings(file, evaluation.total_pixels)
-    least = file.min_pixels or 128 * Resizing(rule).side ** 2
+    least = file.min_pixels or 128 * token_side(rule) ** 2
     if file.max_pixels is not None and file.max_pixels < least:
         key, fault = "custom.vision.max_pixels", "is below the least that qwen-vl-utils gives a frame"
         message = f"{file.max_pixels} {fault}, {least}, and its packer fails"
@@ -138,7 +139,7 @@ def _evaluation_findings(
 def _example_findings(file: TrainingFile) -> Iterator[Finding]:
     """Whether the recipe's own example, 7 s of 512×512, fits a training file."""
     key, fps, text = "policy.model_max_length", file.fps or 1, estimate_tokens(load_prompt("recipe").system)
-    tokens = vision_tokens(*RECIPE_EXAMPLE, file.vision)
+    tokens = vision_tokens(*RECIPE_EXAMPLE, file)
     if tokens + text > file.max_length:
         message = (
             f"the recipe's example (7 s of 512×512) at {fps:g} fps is {recipe_tokens(fps)} vision tokens by the"
@@ -232,16 +233,17 @@ def _step_findings(file: TrainingFile, steps: int, step_samples: int, samples: i
 def _estimates(file: TrainingFile, model: ModelFacts, lengths: Lengths) -> tuple[dict[str, Any], list[Finding]]:
     """Steps, tokens and memory (an estimate) of a run, and what is wrong with them."""
     total = lengths.total
-    samples, plan = len(total), schedule(file, len(total))
-    facts: dict[str, Any] = {"samples a step": plan.step_samples}
+    samples, step_samples = len(total), file.batch * file.copies
+    facts: dict[str, Any] = {"samples a step": step_samples}
+    epoch, steps = count_steps(file, samples)
     if samples:
         each = sum(min(n, file.max_length) for n in total) / samples
         facts |= {
-            "samples": samples, "steps": plan.steps, "steps an epoch": plan.steps_per_epoch,
+            "samples": samples, "steps": steps, "steps an epoch": epoch,
             "longest sample (tokens)": max(total), "text counted with": lengths.counted,
-            "tokens of the run": round(each * plan.step_samples * plan.steps),
+            "tokens of the run": round(each * step_samples * steps),
         }  # fmt: skip
-    findings = list(_step_findings(file, plan.steps, plan.step_samples, samples))
+    findings = list(_step_findings(file, steps, step_samples, samples))
     longest = min(file.max_length, max(total, default=file.max_length))
     parameters = model.info.parameters if model.info else None
     parts = memory(file, parameters, model.shape, longest, max(lengths.vision, default=longest))
@@ -267,29 +269,21 @@ def check_config(
     """
     path, gpus = Path(path), gpu_count() if gpus is None else gpus
     flat = read_config_file(path)
-    findings = list(key_findings(flat))
+    findings = list(_key_findings(flat))
     keys_wrong = any(f.severity == "error" for f in findings)
     findings += _engine_findings(path, flat, engine, cosmos, gpus)
     if keys_wrong:
         message = "model, dataset, lengths and costs are checked once the keys are right"
         return Report((*findings, Finding("note", path.name, message)))
-    file = training_file(flat, engine, path.name)
-    more, facts = _file_findings(file, gpus, evaluation or EvaluationSettings(), progress)
-    return Report((*findings, *more), facts)
-
-# %% ../../nbs/60_sft/50_check.ipynb #a5a0b62b
-def _file_findings(
-    file: TrainingFile, gpus: int, evaluation: EvaluationSettings, progress: Callable[[int, int], None] | None
-) -> tuple[list[Finding], dict[str, Any]]:
-    """(what is found about model, dataset, lengths and costs of a file whose keys are right, estimates)."""
+    file, evaluation = training_file(flat, engine, path.name), evaluation or EvaluationSettings()
     model, (data, validation) = model_facts(file), data_facts(file, progress)
     lengths, others = (lengths_of(part, model, file) for part in (data, validation))
     facts, costs = _estimates(file, model, lengths)
-    findings = [
-        *division_findings(file, model.shape), *model.findings, *data.findings,
-        *vision_findings(file, evaluation, model.rule), *_evaluation_findings(data.samples, model, evaluation),
+    findings += [
+        *_division_findings(file, model.shape), *model.findings, *data.findings,
+        *_vision_findings(file, evaluation, model.rule), *_evaluation_findings(data.samples, model, evaluation),
         *_length_findings(lengths, file, "samples"), *_length_findings(others, file, "validation samples"), *costs,
     ]  # fmt: skip
     if file.engine == "cosmos-rl":
         findings += [*_gpu_findings(file, gpus), *(() if data.samples else _example_findings(file))]
-    return findings, facts
+    return Report(tuple(findings), facts)

@@ -35,7 +35,7 @@ PLACEHOLDER = "<video>"  # the video's place in the text of `messages`
 # %% auto #0
 __all__ = ['PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'check_question', 'sample_of', 'inside', 'chat_messages',
            'to_row', 'from_row', 'save_samples', 'dataset_place', 'load_splits', 'read_samples', 'read_one_split',
-           'SplitData', 'read_splits', 'Spread', 'TaskStats', 'dataset_stats', 'stats_text', 'stats_figure']
+           'SplitData', 'read_splits', 'TaskStats', 'dataset_stats', 'stats_text', 'stats_figure']
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #44c09575
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ def read_splits(path: Path | str, validates: bool) -> SplitData:
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #bbe5a95b
 @dataclass(frozen=True, slots=True)
-class Spread:
+class _Spread:
     """The least, the median and the greatest of some numbers."""
 
     least: float
@@ -319,7 +319,7 @@ class Spread:
     most: float
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Spread:
+    def of(cls, values: Iterable[float]) -> _Spread:
         """That of `values`."""
         values = sorted(values)
         return cls(values[0], median(values), values[-1])
@@ -336,10 +336,10 @@ class TaskStats:
     split: str
     task: str
     clips: int
-    events: Spread
-    duration: Spread
-    subtask: Spread
-    frames: Spread
+    events: _Spread
+    duration: _Spread
+    subtask: _Spread
+    frames: _Spread
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #839e9f78
 def dataset_stats(samples: Sequence[Sample]) -> list[TaskStats]:
@@ -354,7 +354,7 @@ def dataset_stats(samples: Sequence[Sample]) -> list[TaskStats]:
         pairs = (pair for s in own for pair in itertools.pairwise([0.0, *(e.time for e in s.events)]))
         subtask, frames = (b - a for a, b in pairs), (max(1, math.ceil(s.duration * s.fps - 1e-6)) for s in own)
         spreads = (len(s.events) for s in own), (s.duration for s in own), subtask, frames
-        rows.append(TaskStats(split, task, len(own), *map(Spread.of, spreads)))
+        rows.append(TaskStats(split, task, len(own), *map(_Spread.of, spreads)))
     return rows
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #84eb1506

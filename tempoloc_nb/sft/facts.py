@@ -29,13 +29,12 @@ from ..video.view import fitting_coefficient
 _MODEL, _DATASET = "policy.model_name_or_path", "custom.dataset.path"
 
 # %% auto #0
-__all__ = ['RECIPE_EXAMPLE', 'Resizing', 'vision_tokens', 'recipe_tokens', 'estimate_tokens', 'Schedule', 'schedule',
-           'ModelShape', 'known_shape', 'lora_parameters', 'memory', 'ModelFacts', 'model_facts', 'DataFacts',
-           'data_facts', 'Lengths', 'lengths_of']
+__all__ = ['RECIPE_EXAMPLE', 'vision_tokens', 'recipe_tokens', 'estimate_tokens', 'count_steps', 'ModelShape', 'memory',
+           'ModelFacts', 'model_facts', 'DataFacts', 'data_facts', 'Lengths', 'lengths_of']
 
 # %% ../../nbs/60_sft/40_facts.ipynb #fc524c61
 @dataclass(frozen=True, slots=True)
-class Resizing:
+class _Resizing:
     """Who resizes: the model's `rule` (`video.budget.RULES`) in an engine, with the processor's own limits in pixels.
 
     `stamps`: the engine adds the border of the time stamps to each frame.
@@ -67,7 +66,7 @@ def _processor_limits(model: Path | None) -> tuple[int | None, int | None]:
     return None, None
 
 # %% ../../nbs/60_sft/40_facts.ipynb #e7fd2cec
-def _size_in_cosmos(width: int, height: int, frames: int, vision: Vision, by: Resizing) -> tuple[int, int]:
+def _size_in_cosmos(width: int, height: int, frames: int, vision: Vision, by: _Resizing) -> tuple[int, int]:
     """A frame's size after `fetch_video` of qwen-vl-utils 0.0.14 and the model's processor."""
     least = vision.min_pixels or 128 * by.side**2
     most = budget.frame_limit(frames, vision.total_pixels or 128000 * by.side**2 * 0.9, least, 768 * by.side**2)
@@ -77,7 +76,7 @@ def _size_in_cosmos(width: int, height: int, frames: int, vision: Vision, by: Re
     return budget.smart_resize(*size, by.side, by.least, by.most)
 
 
-def _size_here(width: int, height: int, frames: int, vision: Vision, by: Resizing) -> tuple[int, int]:
+def _size_here(width: int, height: int, frames: int, vision: Vision, by: _Resizing) -> tuple[int, int]:
     """A frame's size as `clip_inputs` and the model's processor make it."""
     least = vision.min_pixels or by.least or budget.FRAME_LEAST
     total = vision.total_pixels or budget.RECIPE_TOTAL_PIXELS
@@ -96,13 +95,13 @@ def _size_here(width: int, height: int, frames: int, vision: Vision, by: Resizin
     return budget.smart_resize(width, height, by.side, least, limit)
 
 # %% ../../nbs/60_sft/40_facts.ipynb #c8ace99c
-def vision_tokens(width: int, height: int, duration: float, vision: Vision, by: Resizing | None = None) -> int:
+def vision_tokens(width: int, height: int, duration: float, vision: Vision, by: _Resizing | None = None) -> int:
     """Tokens of a clip of `duration` seconds in the language model, after sampling and resizing.
 
     `vision.fps` is at most the source's, 1 if it is None. Qwen3-VL's text timestamps are counted as 9 tokens a pair:
     two around the vision tokens, and `<12.3 seconds>` with a token a digit (Qwen3VLProcessor of transformers).
     """
-    by, fps = by or Resizing(), float(vision.fps or 1)
+    by, fps = by or _Resizing(), float(vision.fps or 1)
     if by.engine == "cosmos-rl":
         frames = budget.n_sampled(by.rule, duration, fps)
         w, h = _size_in_cosmos(width, height, frames, vision, by)
@@ -157,17 +156,8 @@ def _conversation_text(turns: Sequence[Mapping[str, Any]]) -> str:
     return "".join(texts)
 
 # %% ../../nbs/60_sft/40_facts.ipynb #59db350a
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How a run goes through its samples: `step_samples` are those of all data-parallel GPUs together."""
-
-    step_samples: int
-    steps_per_epoch: int
-    steps: int
-
-
-def schedule(file: TrainingFile, samples: int) -> Schedule:
-    """Steps that a training takes through `samples`.
+def count_steps(file: TrainingFile, samples: int) -> tuple[int, int]:
+    """(steps an epoch, steps of the run) that a training takes through `samples`.
 
     Source: SFTPolicyWorker of cosmos-rl 0.4.7: a DistributedSampler, which pads each GPU's share to the same size, and
     a DataLoader of `train_batch_per_replica` a GPU that drops an incomplete last batch by default; `max_num_steps` ends
@@ -175,7 +165,7 @@ def schedule(file: TrainingFile, samples: int) -> Schedule:
     """
     share = math.ceil(samples / file.copies) / file.batch
     each = math.floor(share) if file.drop_last else math.ceil(share)
-    return Schedule(file.batch * file.copies, each, int(min(each * file.epochs, file.max_steps or math.inf)))
+    return each, int(min(each * file.epochs, file.max_steps or math.inf))
 
 # %% ../../nbs/60_sft/40_facts.ipynb #9bbee20a
 @dataclass(frozen=True, slots=True)
@@ -192,7 +182,7 @@ class ModelShape:
     vision_depth: int = 0
 
 # %% ../../nbs/60_sft/40_facts.ipynb #2f12dd62
-def known_shape(model: Path | None, known: Mapping[str, int] | None = None) -> ModelShape | None:
+def _known_shape(model: Path | None, known: Mapping[str, int] | None = None) -> ModelShape | None:
     """The shape in a model's config.json, or the `known` one; None if neither says it."""
     if model is None or not (model / "config.json").is_file():
         return ModelShape(**known) if known else None
@@ -209,7 +199,7 @@ def known_shape(model: Path | None, known: Mapping[str, int] | None = None) -> M
 _LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
-def lora_parameters(shape: ModelShape, rank: int, modules: Sequence[str] | str) -> int:
+def _lora_parameters(shape: ModelShape, rank: int, modules: Sequence[str] | str) -> int:
     """Parameters of LoRA adapters on the language model's linear layers: rank × (inputs + outputs) each (LoRA)."""
     wide = shape.hidden_size * shape.num_key_value_heads // shape.num_attention_heads
     sides = {"q_proj": shape.hidden_size, "o_proj": shape.hidden_size, "k_proj": wide, "v_proj": wide}
@@ -236,7 +226,7 @@ def memory(
         return None
     model_parallel = file.tensor * file.pipeline
     shards = max(1, file.shards) * file.context * model_parallel
-    adapters = lora_parameters(shape, file.lora_rank, file.lora_modules) if file.lora_rank else 0
+    adapters = _lora_parameters(shape, file.lora_rank, file.lora_modules) if file.lora_rank else 0
     trained, width = adapters or parameters, 4 if file.weights_dtype == "float32" else 2
     tokens = file.mini_batch * min(longest, file.max_length) / (file.tensor * file.context)
     kept = 2 if file.gradient_checkpointing else 34
@@ -277,7 +267,7 @@ def model_facts(file: TrainingFile) -> ModelFacts:
     except TempolocError as error:
         return ModelFacts(name, findings=(Finding("error", _MODEL, str(error), "give a Qwen-VL model's folder"),))
     folder = Path(name) if Path(name).is_dir() else info.folder if info and info.folder else cached_folder(name)
-    shape = known_shape(folder, load_presets().shapes.get(info.hub or "" if info else name))
+    shape = _known_shape(folder, load_presets().shapes.get(info.hub or "" if info else name))
     return ModelFacts(name, info, folder, shape, tuple(_model_findings(file, info, folder)))
 
 # %% ../../nbs/60_sft/40_facts.ipynb #dcd2c7c0
@@ -391,9 +381,9 @@ def lengths_of(data: DataFacts, model: ModelFacts, file: TrainingFile) -> Length
     count, (least, most) = counter or estimate_tokens, _processor_limits(model.folder)
     frames, texts = [], []
     for sample, (width, height) in zip(data.samples, data.sizes, strict=True):
-        vision = replace(file.vision, fps=min(file.fps or 2.0, sample.source_fps))
+        vision = replace(file, fps=min(file.fps or 2.0, sample.source_fps))
         adds = file.engine == "transformers" and sample.stamps != "none" and not sample.stamped
-        by = Resizing(model.rule, file.engine, least, most, adds)
+        by = _Resizing(model.rule, file.engine, least, most, adds)
         frames.append(vision_tokens(width, height, sample.duration, vision, by))
         texts.append(count(_conversation_text(sample.turns)))
     return Lengths(tuple(frames), tuple(texts), counted)

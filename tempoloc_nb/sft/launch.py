@@ -29,7 +29,7 @@ from .cosmos.env import VARIABLE, ask, cosmos_python, cosmos_variables
 from .training_file import engine_of, nest, read_config_file, read_training_file, training_file
 
 # %% auto #0
-__all__ = ['Command', 'launch_command', 'Progress', 'end_run', 'TrainingRun', 'launch_training']
+__all__ = ['Command', 'launch_command', 'Progress', 'TrainingRun', 'launch_training']
 
 # %% ../../nbs/60_sft/60_launch.ipynb #47449ba7
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _ended(process: subprocess.Popen[bytes], name: str, seconds: float, hurry: C
     return True
 
 # %% ../../nbs/60_sft/60_launch.ipynb #5bd5a589
-def end_run(
+def _end_run(
     process: subprocess.Popen[bytes], name: str, grace: float, hurry: Callable[[], bool] = lambda: False
 ) -> None:
     """End all of a run: interrupt it, and kill what is left after `grace` seconds, or once there is a `hurry`."""
@@ -293,7 +293,7 @@ def _run(
             if interrupted:
                 echo(f"interrupted: ending the training, at most {grace:g} s; Ctrl-C once more kills it")
         finally:
-            end_run(process, name, grace, lambda: len(interrupts) > 1)
+            _end_run(process, name, grace, lambda: len(interrupts) > 1)
             follower.close()
     outcome = "failed" if alone and follower.broken else _outcome(process.returncode, follower.last, counts)
     outcome = "interrupted" if interrupted else outcome

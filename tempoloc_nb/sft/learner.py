@@ -39,12 +39,11 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['sample_request', 'Example', 'Examples', 'collate', 'answer_loss', 'set_frame_pixels', 'read_data', 'fitting',
-           'trained_way', 'source_folder', 'start_model', 'without_weights', 'freeze', 'trainable', 'save_folder',
-           'base_name']
+__all__ = ['Examples', 'collate', 'answer_loss', 'read_data', 'fitting', 'trained_way', 'source_folder', 'start_model',
+           'without_weights', 'trainable', 'save_folder', 'base_name']
 
 # %% ../../nbs/60_sft/80_learner.ipynb #078332b0
-def sample_request(sample: Sample, root: Path) -> Request:
+def _sample_request(sample: Sample, root: Path) -> Request:
     """What inference would ask about a sample's video, which is below `root`, in the words of the sample."""
     prompt = Prompt("dataset", sample.system, sample.question)  # no {n} and {events} are left in it
     view = View("none" if sample.stamped else sample.stamps)  # the stamps that are not in the file yet
@@ -52,7 +51,7 @@ def sample_request(sample: Sample, root: Path) -> Request:
 
 # %% ../../nbs/60_sft/80_learner.ipynb #9b07003c
 @dataclass(frozen=True, slots=True)
-class Example:
+class _Example:
     """A sample as tensors: `encoded` is prompt and answer, `labels` (L,) are -100 but at the answer and its end."""
 
     encoded: Encoded
@@ -76,13 +75,13 @@ def _answer_ids(processor: Any, prompt: Prompt, answer: str, ends: Sequence[int]
     return [*tokenizer.encode(answer, add_special_tokens=False), after[0]]
 
 # %% ../../nbs/60_sft/80_learner.ipynb #ce34d42f
-def _with_answer(encoded: Encoded, answer: Sequence[int]) -> Example:
+def _with_answer(encoded: Encoded, answer: Sequence[int]) -> _Example:
     """A prompt and the tokens after it."""
     ids = np.concatenate([encoded.ids, np.asarray(answer, dtype=np.int64)])
     first = int(encoded.positions.max()) + 1
     places = np.tile(np.arange(first, first + len(answer)), (3, 1))
     labels = np.where(np.arange(len(ids)) < len(encoded.ids), -100, ids)
-    return Example(replace(encoded, ids=ids, positions=np.concatenate([encoded.positions, places], axis=1)), labels)
+    return _Example(replace(encoded, ids=ids, positions=np.concatenate([encoded.positions, places], axis=1)), labels)
 
 # %% ../../nbs/60_sft/80_learner.ipynb #9d636585
 @dataclass(eq=False)
@@ -102,14 +101,14 @@ class Examples:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index: int) -> Example:
+    def __getitem__(self, index: int) -> _Example:
         sample = self.samples[index]
-        request = sample_request(sample, self.root)
+        request = _sample_request(sample, self.root)
         encoded = encode_request(request, self.model, self.processor, self.total_pixels)
         return _with_answer(encoded, _answer_ids(self.processor, request.prompt, sample.answer, self.ends))
 
 # %% ../../nbs/60_sft/80_learner.ipynb #e4ad1978
-def collate(examples: Sequence[Example], pad: int) -> dict[str, Any]:
+def collate(examples: Sequence[_Example], pad: int) -> dict[str, Any]:
     """A batch as the model takes it, its rows padded on the left.
 
     `input_ids`, `attention_mask` and `labels` are (B, L), `position_ids` (3, B, L). Logits are kept from one token
@@ -142,7 +141,7 @@ def answer_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: torch.Te
     return total / ((wanted != -100).sum() if num_items_in_batch is None else num_items_in_batch)
 
 # %% ../../nbs/60_sft/80_learner.ipynb #00e0f23c
-def set_frame_pixels(processor: Any, least: int | None, most: int | None) -> bool:
+def _set_frame_pixels(processor: Any, least: int | None, most: int | None) -> bool:
     """Set the fewest and most pixels of a frame, where given; returns whether that changed the processor.
 
     Raises `TempolocError` for Qwen3-VL, which limits the pixels of a whole video.
@@ -243,12 +242,12 @@ def start_model(file: TrainingFile, device: str) -> tuple[Any, Any]:
     """(model to train, its processor). Raises `TempolocError` for what cannot be loaded, frozen or adapted."""
     transformers = import_transformers()
     model, processor, _ = load_model(locate_model(file.model).path, device, file.weights_dtype, file.revision)
-    set_frame_pixels(processor, file.min_pixels, file.max_pixels)
+    _set_frame_pixels(processor, file.min_pixels, file.max_pixels)
     use_batched_vision_attention(model)
     if file.lora_rank:
         transformers.set_seed(file.seed)
         model = _add_lora(model, file)
-    freeze(model, file.freeze)
+    _freeze(model, file.freeze)
     return model, processor
 
 # %% ../../nbs/60_sft/80_learner.ipynb #3c7e1826
@@ -267,7 +266,7 @@ def _names(name: str) -> tuple[str, str]:
     return bare, bare.replace("model.visual.", "visual.", 1).replace("model.language_model.", "model.", 1)
 
 
-def freeze(model: Any, patterns: Sequence[str]) -> None:
+def _freeze(model: Any, patterns: Sequence[str]) -> None:
     """Freeze the weights whose name a pattern matches.
 
     Raises `TempolocError` for a pattern that is not a regular expression or matches none, and if nothing is left to

@@ -12,6 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from .learner import save_folder, source_folder, start_model, trainable, without
 from .training_file import TrainingFile, read_training_file
 
 # %% auto #0
-__all__ = ['TrainingSummary', 'learning_rate', 'train', 'main']
+__all__ = ['TrainingSummary', 'train', 'main']
 
 # %% ../../nbs/60_sft/90_train.ipynb #fb94923c
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,8 @@ def _last_checkpoint(output: Path) -> tuple[Path | None, int]:
     step = max(folders, default=0)
     return folders.get(step), step
 
-# %% ../../nbs/60_sft/90_train.ipynb #cb149adb
-def learning_rate(file: TrainingFile, step: int, steps: int) -> float:
+# %% ../../nbs/60_sft/90_train.ipynb #5f12d5e4
+def _learning_rate(file: TrainingFile, step: int, steps: int) -> float:
     """The factor of the learning rate at a step, 0 to `steps` - 1: warm-up, the whole rate, decay.
 
     Source: `build_lr_schedulers` of cosmos-rl 0.4.7, so that a file means the same curve in both engines.
@@ -132,19 +133,29 @@ def learning_rate(file: TrainingFile, step: int, steps: int) -> float:
     return file.floor + (1 - file.floor) * left if done > 0 else 1.0
 
 # %% ../../nbs/60_sft/90_train.ipynb #8d4252f5
-def _trainer_class(file: TrainingFile) -> Any:
-    """`Trainer` with the file's learning rates, and without a fault of its own."""
-    base: Any = import_transformers().Trainer
+def _make_trainer(
+    file: TrainingFile, model: Any, processor: Any, args: Any, train: Examples, validation: Examples,
+    journal: _Journal,
+) -> Any:
+    """A `Trainer` that learns answers at the file's learning rates, writes to the journal, and loads what it saved."""
     import torch
+
+    transformers, pad = import_transformers(), processor.tokenizer.pad_token_id
+    pad = int(train.ends[0] if pad is None else pad)
+    base: Any = transformers.Trainer
 
     class Learner(base):  # type: ignore[misc]
         lr_scheduler: Any
 
         def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
             if self.lr_scheduler is None:
-                curve = functools.partial(learning_rate, file, steps=num_training_steps)
+                curve = functools.partial(_learning_rate, file, steps=num_training_steps)
                 self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, curve)
             return self.lr_scheduler
+
+        def log(self, logs: dict[str, float], *rest: Any) -> None:
+            super().log(logs, *rest)
+            journal.add(self.state.global_step, self.state.max_steps, logs)
 
         def _load_from_checkpoint(self, folder: str, model: Any = None) -> None:
             if file.lora_rank or self.is_fsdp_enabled:
@@ -155,25 +166,9 @@ def _trainer_class(file: TrainingFile) -> Any:
             saved = type(self.model).from_pretrained(folder, dtype=self.model.dtype)
             self.model.load_state_dict(saved.state_dict())
 
-    return Learner
-
-# %% ../../nbs/60_sft/90_train.ipynb #b67931f7
-def _make_trainer(
-    file: TrainingFile, model: Any, processor: Any, args: Any, train: Examples, validation: Examples,
-    journal: _Journal,
-) -> Any:
-    """A `Trainer` that learns answers and writes to the journal."""
-    transformers, pad = import_transformers(), processor.tokenizer.pad_token_id
-    pad = int(train.ends[0] if pad is None else pad)
-    callback: Any = transformers.TrainerCallback
-
-    class Tell(callback):  # type: ignore[misc]
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            journal.add(state.global_step, state.max_steps, logs or {})
-
-    trainer = _trainer_class(file)(
+    trainer = Learner(
         model=model, args=args, data_collator=lambda batch: collate(batch, pad), train_dataset=train,
-        eval_dataset=validation or None, compute_loss_func=answer_loss, callbacks=[Tell()],
+        eval_dataset=validation or None, compute_loss_func=answer_loss,
     )  # fmt: skip
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
@@ -274,39 +269,33 @@ def train(file: TrainingFile, device: str | None = None) -> TrainingSummary:
     done is not trained again.
     """
     _check_processes(file)
-    data = read_data(file)
+    data, first, began = read_data(file), is_first(), time.monotonic()
     record = _open_record(file, data)
-    if not is_first():
-        return _train(file, data, record, device)
-    file.output.mkdir(parents=True, exist_ok=True)
-    with sole_writer(file.output):
-        write_json(file.output / "run.json", record)
-        return _train(file, data, record, device)
-
-
-def _train(file: TrainingFile, data: SplitData, record: dict[str, Any], device: str | None) -> TrainingSummary:
-    """As `train`, in a folder that is its own."""
-    began, device = time.monotonic(), torch_device(device)
-    checkpoint, begin = _last_checkpoint(file.output)
-    if "steps" in record and (file.output / "model" / "README.md").is_file():
-        return _summary(file, record, 0.0)
-    args = _arguments(file, device, len(data.train), bool(data.validation), not begin)
-    model, processor = start_model(file, str(args.device))
-    parts = [_examples(file, data.root, part, model, processor) for part in (data.train, data.validation)]
-    journal = _Journal(file.output / "log.jsonl", begin)
-    trainer = _make_trainer(file, model, processor, args, parts[0][0], parts[1][0], journal)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if data.validation and max(journal.validation(), default=-1) < trainer.state.global_step:
-        trainer.evaluate()
-    steps, seconds = trainer.state.global_step, round(time.monotonic() - began, 1)
-    record |= {
-        "steps": steps, "trained_on": len(parts[0][0]), "trained_numbers": trainable(model)[0],
-        "dropped": parts[0][1] | parts[1][1], "validation_loss": sorted(journal.validation().items()),
-        "device": device_name(device, process_place()[1]), "versions": versions(),
-        "calls": [*record["calls"], {"from_step": begin, "to_step": steps, "seconds": seconds}],
-    }  # fmt: skip
-    _finish(file, trainer, processor, data, record)
-    return _summary(file, record, seconds)
+    if first:
+        file.output.mkdir(parents=True, exist_ok=True)
+    with sole_writer(file.output) if first else nullcontext():
+        if first:
+            write_json(file.output / "run.json", record)
+        device, (checkpoint, begin) = torch_device(device), _last_checkpoint(file.output)
+        if "steps" in record and (file.output / "model" / "README.md").is_file():
+            return _summary(file, record, 0.0)
+        args = _arguments(file, device, len(data.train), bool(data.validation), not begin)
+        model, processor = start_model(file, str(args.device))
+        parts = [_examples(file, data.root, part, model, processor) for part in (data.train, data.validation)]
+        journal = _Journal(file.output / "log.jsonl", begin)
+        trainer = _make_trainer(file, model, processor, args, parts[0][0], parts[1][0], journal)
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        if data.validation and max(journal.validation(), default=-1) < trainer.state.global_step:
+            trainer.evaluate()
+        steps, seconds = trainer.state.global_step, round(time.monotonic() - began, 1)
+        record |= {
+            "steps": steps, "trained_on": len(parts[0][0]), "trained_numbers": trainable(model)[0],
+            "dropped": parts[0][1] | parts[1][1], "validation_loss": sorted(journal.validation().items()),
+            "device": device_name(device, process_place()[1]), "versions": versions(),
+            "calls": [*record["calls"], {"from_step": begin, "to_step": steps, "seconds": seconds}],
+        }  # fmt: skip
+        _finish(file, trainer, processor, data, record)
+        return _summary(file, record, seconds)
 
 # %% ../../nbs/60_sft/90_train.ipynb #deebdb13
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
@@ -32,17 +32,16 @@ def engine_of(name: str) -> Engine:
     raise unknown("engine", name, get_args(Engine))
 
 # %% auto #0
-__all__ = ['Engine', 'FIXED', 'engine_of', 'flatten', 'nest', 'KeyList', 'known_keys', 'read_override', 'TrainingPreset',
-           'Presets', 'load_presets', 'make_config', 'to_toml', 'write_config', 'read_config_file', 'Vision',
-           'TrainingFile', 'training_file', 'range_problem', 'read_training_file']
+__all__ = ['Engine', 'engine_of', 'nest', 'known_keys', 'read_override', 'load_presets', 'make_config', 'to_toml', 'write_config',
+           'read_config_file', 'Vision', 'TrainingFile', 'training_file', 'range_problem', 'read_training_file']
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #f32906c0
-def flatten(table: Mapping[str, Any], tables: Iterable[str] = (), at: str = "") -> dict[str, Any]:
+def _flatten(table: Mapping[str, Any], tables: Iterable[str] = (), at: str = "") -> dict[str, Any]:
     """A nested table as dotted keys; a key of `tables` keeps its table as a value."""
     flat: dict[str, Any] = {}
     for name, value in table.items():
         key = f"{at}{name}"
-        flat |= flatten(value, tables, f"{key}.") if isinstance(value, dict) and key not in tables else {key: value}
+        flat |= _flatten(value, tables, f"{key}.") if isinstance(value, dict) and key not in tables else {key: value}
     return flat
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #7e205212
@@ -60,14 +59,6 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #1cb97683
-_SIZES = ("resized_height", "resized_width", "min_pixels", "max_pixels", "total_pixels", "nframes", "min_frames",
-          "max_frames")  # fmt: skip
-_CUSTOM: dict[str, dict[str, Any]] = {
-    "custom.dataset.path": {"kinds": ["str"]},
-    "custom.dataset.overlong": {"kinds": ["str"], "choices": ["error", "drop"]},  # the engine transformers'
-    **{f"custom.vision.{name}": {"kinds": ["float"]} for name in ("fps", "video_start", "video_end")},
-    **{f"custom.vision.{name}": {"kinds": ["int"]} for name in _SIZES},
-}
 _KINDS = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "table": "a table",
           "list[str]": "a list of texts", "list[float]": "a list of numbers", "any": "a value"}  # fmt: skip
 
@@ -80,13 +71,18 @@ def _fits(value: Any, kind: str) -> bool:
         return type(value) in (int, float) and math.isfinite(value)
     return kind == "any" or type(value) is {"int": int, "str": str, "bool": bool, "table": dict}.get(kind)
 
-# %% ../../nbs/60_sft/30_training_file.ipynb #63530f5b
+# %% ../../nbs/60_sft/30_training_file.ipynb #a9b4c8c5
 @dataclass(frozen=True, slots=True)
-class KeyList:
-    """The keys that a file may have: for each its kinds of value, and choices where there are any."""
+class _KeyList:
+    """The keys that a file may have: for each its kinds of value, and choices where there are any.
+
+    Of the engine transformers are `fixed` (the values of keys that it does not honour) and `ignored` keys.
+    """
 
     version: str  # of cosmos-rl
     keys: Mapping[str, Mapping[str, Any]]
+    fixed: Mapping[str, Sequence[Any]]
+    ignored: Sequence[str]
 
     def problem(self, key: str, value: Any) -> str | None:
         """What is wrong with a key or its value, in a line with the way out; None if nothing is."""
@@ -107,10 +103,14 @@ class KeyList:
 
 
 @cache
-def known_keys() -> KeyList:
-    """cosmos-rl's keys and those below `custom`."""
-    stored = json.loads((data_dir() / "sft" / "cosmos_rl_keys.json").read_text(encoding="utf-8"))
-    return KeyList(stored["cosmos_rl"], {k: v for k, v in stored["keys"].items() if k != "custom"} | _CUSTOM)
+def known_keys(engine: str = "cosmos-rl") -> _KeyList:
+    """cosmos-rl's keys and those below `custom`; for the engine transformers with narrower kinds of value."""
+    folder = data_dir() / "sft"
+    stored = json.loads((folder / "cosmos_rl_keys.json").read_text(encoding="utf-8"))
+    own = read_toml(folder / "own_keys.toml", "keys")
+    keys = {k: v for k, v in stored["keys"].items() if k != "custom"} | own["custom"]
+    keys |= own["transformers"]["narrower"] if engine == "transformers" else {}
+    return _KeyList(stored["cosmos_rl"], keys, own["transformers"]["fixed"], own["transformers"]["ignored"])
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #e87e06f5
 def read_override(text: str) -> tuple[str, Any]:
@@ -131,7 +131,7 @@ def read_override(text: str) -> tuple[str, Any]:
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #dcc814fb
 @dataclass(frozen=True, slots=True)
-class TrainingPreset:
+class _TrainingPreset:
     """A named set of changes: what it is for (`about`), for which `engines`, and the keys it sets."""
 
     __pydantic_config__: ClassVar = STRICT
@@ -142,20 +142,20 @@ class TrainingPreset:
 
 
 @dataclass(frozen=True, slots=True)
-class Presets:
+class _Presets:
     """All of the presets file: the bases of the `engines`, the `presets`, and the `shapes` of models."""
 
     __pydantic_config__: ClassVar = STRICT
 
     engines: Mapping[Engine, Mapping[str, Any]]
-    presets: Mapping[str, TrainingPreset]
+    presets: Mapping[str, _TrainingPreset]
     shapes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #d76ff416
-def load_presets(path: Path | None = None) -> Presets:
+def load_presets(path: Path | None = None) -> _Presets:
     """The shipped presets, or those of another file; raises `TempolocError` for what in it is unknown or missing."""
     path = path or data_dir() / "sft" / "presets.toml"
-    loaded = check(Presets, read_toml(path, "presets"), path.name)
+    loaded = check(_Presets, read_toml(path, "presets"), path.name)
     for name, table in [*((name, p.set) for name, p in loaded.presets.items()), *loaded.engines.items()]:
         for problem in known_keys().problems(table).values():
             raise TempolocError(f"{path.name}, {name}: {problem}")
@@ -217,30 +217,35 @@ def read_config_file(path: Path | str) -> dict[str, Any]:
     adapters = table.get("policy", {}).get("lora") if isinstance(table.get("policy"), dict) else None
     empty = {"policy.lora.r": 8} if adapters == {} else {}  # a table without keys asks for cosmos-rl's own rank
     free = [key for key, entry in known_keys().keys.items() if "table" in entry["kinds"]]  # tables of free names
-    return flatten(table, free) | empty
+    return _flatten(table, free) | empty
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #aabfae42
-@dataclass(frozen=True, slots=True)
-class Vision:
-    """How clips are sampled and resized: frames a second, pixels of a frame, pixels of all frames of a clip."""
-
-    fps: float | None = None
-    min_pixels: int | None = None
-    max_pixels: int | None = None
-    total_pixels: int | None = None
-
-
 def _key(name: str, *default: Any, least: float | None = None, above: float | None = None, cosmos: bool = False) -> Any:
     """A field of the file's key `name`; without a default, the file must have it. `cosmos`: cosmos-rl's alone."""
     metadata = {"key": name, "least": least, "above": above, "cosmos": cosmos}
     return field(metadata=metadata, **({"default": default[0]} if default else {}))
 
-# %% ../../nbs/60_sft/30_training_file.ipynb #fcc62c11
-@dataclass(frozen=True, slots=True)
-class _Data:
-    """Samples, model and output. `fps` None leaves the rate to the dataset.
+# %% ../../nbs/60_sft/30_training_file.ipynb #7173b3ff
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vision:
+    """How clips are sampled and resized: frames a second, pixels of a frame, `total_pixels` of all frames of a clip.
 
-    `min_pixels` and `max_pixels` are of a frame, `total_pixels` of all frames of a clip. `overlong` says what becomes
+    A `fps` of None leaves the rate to the dataset.
+    """
+
+    fps: float | None = _key("custom.vision.fps", None, above=0)
+    min_pixels: int | None = _key("custom.vision.min_pixels", None, above=0)
+    max_pixels: int | None = _key("custom.vision.max_pixels", None, above=0)
+    total_pixels: int | None = _key("custom.vision.total_pixels", None, above=0)
+    resized_height: int | None = _key("custom.vision.resized_height", None, above=0, cosmos=True)
+    resized_width: int | None = _key("custom.vision.resized_width", None, above=0, cosmos=True)
+
+# %% ../../nbs/60_sft/30_training_file.ipynb #b4cd7c72
+@dataclass(frozen=True, slots=True)
+class _Learning(Vision):
+    """What is learned from, and how. Lengths are in tokens, frequencies in optimizer steps.
+
+    A step learns from `batch` samples a data-parallel GPU, `mini_batch` of them at a time. `overlong` says what becomes
     of samples longer than `max_length`: "error", or "drop".
     """
 
@@ -248,22 +253,7 @@ class _Data:
     model: str = _key("policy.model_name_or_path")
     engine: Engine = "cosmos-rl"
     overlong: str = _key("custom.dataset.overlong", "error")
-    fps: float | None = _key("custom.vision.fps", None, above=0)
-    min_pixels: int | None = _key("custom.vision.min_pixels", None, above=0)
-    max_pixels: int | None = _key("custom.vision.max_pixels", None, above=0)
-    total_pixels: int | None = _key("custom.vision.total_pixels", None, above=0)
-    resized_height: int | None = _key("custom.vision.resized_height", None, above=0, cosmos=True)
-    resized_width: int | None = _key("custom.vision.resized_width", None, above=0, cosmos=True)
     output: Path = _key("train.output_dir", Path("outputs"))  # noqa: RUF009
-
-# %% ../../nbs/60_sft/30_training_file.ipynb #b8a09a57
-@dataclass(frozen=True, slots=True)
-class _Learning(_Data):
-    """How the model learns. Lengths are in tokens, frequencies in optimizer steps.
-
-    A step learns from `batch` samples a data-parallel GPU, `mini_batch` of them at a time.
-    """
-
     epochs: int = _key("train.epoch", 1, above=0)
     max_steps: int | None = _key("train.max_num_steps", None, above=0)
     batch: int = _key("train.train_batch_per_replica", 8, above=0)
@@ -299,7 +289,7 @@ class _Learning(_Data):
 # %% ../../nbs/60_sft/30_training_file.ipynb #6194952b
 @dataclass(frozen=True, slots=True)
 class TrainingFile(_Learning):
-    """What a training file says, as `engine` reads it; the first fields are those of `_Data` and `_Learning`.
+    """What a training file says, as `engine` reads it; the first fields are those of `Vision` and `_Learning`.
 
     `validate` None is the engine's own choice, `validates`. A `shards` of -1 takes the GPUs that there are.
     """
@@ -318,11 +308,6 @@ class TrainingFile(_Learning):
     validation_batch: int = _key("validation.batch_size", 1, above=0)  # a clip at a time: the loss is the mean of clips
     logger: tuple[str, ...] = _key("logging.logger", (), cosmos=True)
     log_every: int = _key("logging.log_interval", 1, above=0)
-
-    @property
-    def vision(self) -> Vision:
-        """`[custom.vision]`."""
-        return Vision(self.fps, self.min_pixels, self.max_pixels, self.total_pixels)
 
     @property
     def validates(self) -> bool:
@@ -380,25 +365,6 @@ def range_problem(key: str, value: Any) -> str | None:
         return f"{key} = {value!r} is not above {above}"
     return f"{key} = {value!r} is below {least}" if least is not None and value < least else None
 
-# %% ../../nbs/60_sft/30_training_file.ipynb #ad9ed7e0
-FIXED: Mapping[str, tuple[Any, ...]] = {
-    "train.compile": (False,), "train.optm_name": ("AdamW",), "train.resume": (True,), "train.ema_enable": (False,),
-    "train.fsdp_offload": (False,), "train.sequence_packing": (False,), "train.deterministic": (False,),
-    "train.train_policy.type": ("sft",), "train.train_policy.conversation_column_name": ("conversations",),
-    "train.train_policy.dataloader_shuffle": (True,), "train.train_policy.dataloader_drop_last": (False,),
-    "train.ckpt.export_safetensors": (True, False), "train.ckpt.save_mode": ("sync", "async"),
-    "train.ckpt.upload_hf": (False,), "train.ckpt.upload_s3": (False,),
-    "policy.parallelism.tp_size": (1,), "policy.parallelism.cp_size": (1,), "policy.parallelism.pp_size": (1,),
-    "policy.parallelism.ep_size": (1,), "policy.parallelism.n_init_replicas": (1,),
-    "policy.lora.lora_names": (["default"],), "policy.lora.use_rslora": (False,), "logging.logger": (["console"], []),
-}  # fmt: skip
-_IGNORED = ("logging.project_name", "logging.experiment_name", "logging.group_name", "redis")  # names and ports
-_NARROWER = {  # than in cosmos-rl
-    "train.optm_lr": {"kinds": ["float"]}, "train.optm_warmup_steps": {"kinds": ["int"]},
-    "train.master_dtype": {"kinds": ["str"], "choices": ["float32", "bfloat16"]},
-    "train.param_dtype": {"kinds": ["str"], "choices": ["float32", "bfloat16"]},
-}  # fmt: skip
-
 # %% ../../nbs/60_sft/30_training_file.ipynb #6d84adc1
 def read_training_file(path: Path | str, engine: str = "cosmos-rl") -> TrainingFile:
     """Read a training file for an engine.
@@ -419,13 +385,13 @@ def read_training_file(path: Path | str, engine: str = "cosmos-rl") -> TrainingF
 # %% ../../nbs/60_sft/30_training_file.ipynb #bc87dbe3
 def _check_honoured(flat: Mapping[str, Any], where: str) -> None:
     """Raise `TempolocError` for a key that the engine transformers would ignore or misread."""
-    own = replace(known_keys(), keys={**known_keys().keys, **_NARROWER})
+    own = known_keys("transformers")
     for key, value in flat.items():
         if key in _FIELDS and not _FIELDS[key].metadata["cosmos"]:
             if problem := own.problem(key, value) or range_problem(key, value):
                 raise TempolocError(f"{where}: {problem}")
-        elif key not in _IGNORED and value not in FIXED.get(key, ()):
-            way_out = f"leave it at {FIXED[key][0]!r}" if key in FIXED else "remove it"
+        elif key not in own.ignored and value not in own.fixed.get(key, ()):
+            way_out = f"leave it at {own.fixed[key][0]!r}" if key in own.fixed else "remove it"
             message = f"the engine transformers does not honour {key} = {value!r}"
             raise TempolocError(f"{where}: {message}: {way_out}, or use cosmos-rl")
 

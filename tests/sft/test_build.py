@@ -37,7 +37,7 @@ from tempoloc_nb.sft.build import (
     from_recipe,
 )
 from tempoloc_nb.sft.dataset import Sample, chat_messages, dataset_stats, read_samples, stats_figure, stats_text
-from tempoloc_nb.sft.learner import sample_request
+from tempoloc_nb.sft.learner import _sample_request
 from tempoloc_nb.video.files import decode, probe, read
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 
@@ -129,7 +129,7 @@ def test_videos_are_stamped_as_inference_stamps(clips: Path, stamps: Any) -> Non
     stamped, target = built.folder / first.video, clips / "expected.mp4"
     stamp_video(clips / "videos/0.mp4", target, OverlayOptions(fps=4, pairs=stamps == "pair"))
     assert first.stamped
-    assert sample_request(first, built.folder).view.stamps == "none"
+    assert _sample_request(first, built.folder).view.stamps == "none"
     assert first.video_sha256 == file_hash(stamped)
     assert stamped.read_bytes() == target.read_bytes()
     assert read(stamped, 4).images.shape[1] > 96

@@ -12,25 +12,25 @@ from typing import Any
 import pytest
 import tiny_models
 from sft_data import make_dataset
-from tempoloc_nb.cli.sft import app
 from typer.testing import CliRunner
 
+from tempoloc_nb.cli.sft import app
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.findings import Finding, Report
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sft import check as sft_check
-from tempoloc_nb.sft.check import EvaluationSettings, check_config, division_findings, key_findings, vision_findings
+from tempoloc_nb.sft.check import EvaluationSettings, _division_findings, _key_findings, _vision_findings, check_config
 from tempoloc_nb.sft.cosmos.env import VARIABLE, cosmos_python
 from tempoloc_nb.sft.dataset import Sample, save_samples
 from tempoloc_nb.sft.facts import (
     ModelShape,
-    Resizing,
+    _lora_parameters,
+    _Resizing,
+    count_steps,
     data_facts,
     lengths_of,
-    lora_parameters,
     memory,
     model_facts,
-    schedule,
     vision_tokens,
 )
 from tempoloc_nb.sft.training_file import TrainingFile, Vision, known_keys, make_config, training_file, write_config
@@ -127,10 +127,10 @@ def test_keys_and_types_are_checked_before_all_else(tmp_path: Path) -> None:
 
 def test_missing_keys_are_errors() -> None:
     for key in ("custom.dataset.path", "policy.model_name_or_path", "train.output_dir", "train.train_policy.type"):
-        found = list(key_findings({k: v for k, v in make_config().items() if k != key}))
+        found = list(_key_findings({k: v for k, v in make_config().items() if k != key}))
         assert [f.check for f in found] == [key]
     without = {k: v for k, v in make_config().items() if not k.startswith("custom.vision")}
-    assert "would sample 1 frame" in next(vision_findings(training_file(without), EvaluationSettings())).message
+    assert "would sample 1 frame" in next(_vision_findings(training_file(without), EvaluationSettings())).message
 
 
 def test_the_recipes_example_is_too_long_for_the_recipes_context(tmp_path: Path) -> None:
@@ -243,11 +243,11 @@ def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Pat
 
 
 def test_more_pixels_and_frames_are_more_tokens() -> None:
-    vision = Vision(8, total_pixels=6422528)
-    assert vision_tokens(512, 512, 7, vision) > vision_tokens(512, 512, 7, Vision(8, total_pixels=3_000_000))
-    assert vision_tokens(512, 512, 3, vision) > vision_tokens(512, 512, 3, Vision(4, total_pixels=6422528))
-    assert vision_tokens(512, 512, 3, vision, Resizing(least=7840, most=15680)) == 12 * 16  # a processor's own limits
-    assert vision_tokens(512, 512, 3, vision, Resizing("qwen3-vl")) != vision_tokens(512, 512, 3, vision)
+    vision = Vision(fps=8, total_pixels=6422528)
+    assert vision_tokens(512, 512, 7, vision) > vision_tokens(512, 512, 7, Vision(fps=8, total_pixels=3_000_000))
+    assert vision_tokens(512, 512, 3, vision) > vision_tokens(512, 512, 3, Vision(fps=4, total_pixels=6422528))
+    assert vision_tokens(512, 512, 3, vision, _Resizing(least=7840, most=15680)) == 12 * 16  # a processor's own limits
+    assert vision_tokens(512, 512, 3, vision, _Resizing("qwen3-vl")) != vision_tokens(512, 512, 3, vision)
 
 
 def test_steps_are_counted_as_cosmos_rl_counts_them() -> None:
@@ -261,9 +261,8 @@ def test_steps_are_counted_as_cosmos_rl_counts_them() -> None:
         data = torch.utils.data
         sampler = data.DistributedSampler(range(samples), num_replicas=gpus, rank=gpus - 1)
         loader = data.DataLoader(range(samples), batch_size=batch, sampler=sampler, drop_last=drop)
-        plan = schedule(training_file(flat), samples)
-        assert (plan.steps_per_epoch, plan.steps) == (len(loader), 2 * len(loader))
-    assert schedule(training_file(make_config() | {"train.max_num_steps": 5}), 3644).steps == 5
+        assert count_steps(training_file(flat), samples) == (len(loader), 2 * len(loader))
+    assert count_steps(training_file(make_config() | {"train.max_num_steps": 5}), 3644)[1] == 5
 
 
 def test_memory_by_hand() -> None:
@@ -280,7 +279,7 @@ def test_memory_by_hand() -> None:
     assert half is not None
     assert half["optimizer"] == 2000
     # q and o: 8+8; k and v: 8+4, twice each, in two layers, of rank 3
-    assert lora_parameters(shape, 3, ["q_proj", "k_proj", "v_proj", "o_proj"]) == 3 * 2 * (2 * 16 + 2 * 12)
+    assert _lora_parameters(shape, 3, ["q_proj", "k_proj", "v_proj", "o_proj"]) == 3 * 2 * (2 * 16 + 2 * 12)
     assert memory(file, 1000, None, 64, 32) is None
 
 
@@ -288,15 +287,15 @@ def test_lora_counts_what_peft_adds() -> None:
     """The number of trained parameters, against adapters that peft adds to a real model."""
     peft = pytest.importorskip("peft", reason="peft is not installed: LoRA's parameters are not compared")
     from tempoloc_nb.core.optional import import_transformers
-    from tempoloc_nb.sft.facts import known_shape
+    from tempoloc_nb.sft.facts import _known_shape
 
     folder = tiny_models.qwen25()
     model = import_transformers().AutoModelForImageTextToText.from_pretrained(folder)
     names = ["q_proj", "k_proj", "v_proj", "o_proj"]
     wrapped = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=names))
-    shape = known_shape(folder)
+    shape = _known_shape(folder)
     assert shape is not None
-    assert lora_parameters(shape, 4, names) == sum(p.numel() for p in wrapped.parameters() if p.requires_grad)
+    assert _lora_parameters(shape, 4, names) == sum(p.numel() for p in wrapped.parameters() if p.requires_grad)
 
 
 def test_a_warm_up_longer_than_the_run_is_a_warning(tmp_path: Path, dataset: tuple[Path, list[Sample]]) -> None:
@@ -392,7 +391,7 @@ def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
 
 
 def test_shards_that_are_not_named() -> None:
-    found = list(division_findings(training_file(make_config() | {"policy.parallelism.dp_shard_size": -1})))
+    found = list(_division_findings(training_file(make_config() | {"policy.parallelism.dp_shard_size": -1})))
     assert [type(f) for f in found] == [Finding]
     assert "launcher starts 1" in found[0].message
 

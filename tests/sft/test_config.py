@@ -9,14 +9,14 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tempoloc_nb.cli.sft import app
 from typer.testing import CliRunner
 
+from tempoloc_nb.cli.sft import app
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.sft.training_file import (
     Engine,
-    flatten,
+    _flatten,
     known_keys,
     load_presets,
     make_config,
@@ -55,7 +55,7 @@ def test_the_recipes_file_key_for_key(tmp_path: Path, monkeypatch: pytest.Monkey
     vision = written["custom"].pop("vision")
     assert written == RECIPE
     assert vision == {"fps": settings().study.fps, "total_pixels": settings().pixels.total_pixels}
-    assert [type(v) for v in flatten(written).values()] == [type(flatten(RECIPE)[k]) for k in flatten(written)]
+    assert [type(v) for v in _flatten(written).values()] == [type(_flatten(RECIPE)[k]) for k in _flatten(written)]
 
 
 def test_every_preset_of_an_engine_has_known_keys_of_the_right_type() -> None:
@@ -148,8 +148,8 @@ _VALUES = st.one_of(_TEXTS, _NUMBERS, st.lists(_TEXTS, max_size=3), st.lists(st.
 
 @given(st.dictionaries(_NAMES, st.one_of(_VALUES, st.dictionaries(_NAMES, _VALUES, min_size=1)), min_size=1))
 def test_what_is_written_is_read_again(table: dict[str, Any]) -> None:
-    assert tomllib.loads(to_toml(flatten(table))) == table
-    assert nest(flatten(table)) == table
+    assert tomllib.loads(to_toml(_flatten(table))) == table
+    assert nest(_flatten(table)) == table
 
 
 def test_tables_of_free_names_keep_their_dots(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
 def test_model_and_dataset_options(engine: str) -> None:
     options = ["config", "-o", "-", "--engine", engine, "--model", "m/n", "--dataset", "d", "--set", "train.epoch=7"]
     result = CliRunner().invoke(app, options)
-    made = flatten(tomllib.loads(result.stdout))
+    made = _flatten(tomllib.loads(result.stdout))
     wanted = {"policy.model_name_or_path": "m/n", "custom.dataset.path": "d", "train.epoch": 7}
     assert wanted.items() <= made.items()
 

@@ -14,9 +14,9 @@ from textwrap import dedent, indent
 import pytest
 import tiny_models
 from sft_data import make_dataset
-from tempoloc_nb.cli.sft import app
 from typer.testing import CliRunner
 
+from tempoloc_nb.cli.sft import app
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.sft.cosmos.env import VARIABLE
 from tempoloc_nb.sft.launch import Progress, _run_processes, launch_command, launch_training

@@ -30,7 +30,7 @@ from tempoloc_nb.sft.dataset import (
     save_samples,
     to_row,
 )
-from tempoloc_nb.sft.learner import sample_request
+from tempoloc_nb.sft.learner import _sample_request
 from tempoloc_nb.video.view import View
 
 datasets = pytest.importorskip("datasets", reason="needs tempoloc_nb[data]")
@@ -164,7 +164,7 @@ def test_datasets_of_earlier_versions_say_recipe_for_frame() -> None:
 
 def test_the_view_adds_the_stamps_that_are_missing() -> None:
     def view(**changed: Any) -> View:
-        return sample_request(make(**changed), Path()).view
+        return _sample_request(make(**changed), Path()).view
 
     assert view() == View("pair")
     assert view(stamps="frame") == View("frame")

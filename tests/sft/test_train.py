@@ -37,18 +37,18 @@ from tempoloc_nb.sft.dataset import Sample, sample_of, save_samples
 from tempoloc_nb.sft.learner import (
     Examples,
     _answer_ids,
+    _freeze,
+    _set_frame_pixels,
     answer_loss,
     base_name,
     collate,
     fitting,
-    freeze,
     read_data,
     save_folder,
-    set_frame_pixels,
     start_model,
     without_weights,
 )
-from tempoloc_nb.sft.training_file import FIXED, TrainingFile, read_training_file
+from tempoloc_nb.sft.training_file import TrainingFile, known_keys, read_training_file
 from tempoloc_nb.video.view import View
 
 read_own = partial(read_training_file, engine="transformers")
@@ -185,9 +185,9 @@ def test_wrong_values_are_refused_in_one_line(tmp_path: Path, old: str, new: str
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("key", sorted(FIXED))
+@pytest.mark.parametrize("key", sorted(known_keys().fixed))
 def test_a_key_may_have_the_value_that_changes_nothing(tmp_path: Path, key: str) -> None:
-    value = json.dumps(FIXED[key][0])
+    value = json.dumps(known_keys().fixed[key][0])
     (tmp_path / "sft.toml").write_text(f'{key} = {value}\ncustom.dataset.path = "d"\npolicy.model_name_or_path = "m"\n')
     assert read_own(tmp_path / "sft.toml").model == "m"
 
@@ -201,13 +201,13 @@ def test_lora_without_a_rank_has_cosmos_rls(tmp_path: Path) -> None:
 def test_the_rate_is_cosmos_rls_curve() -> None:
     """Values by hand from its formula: warm-up over `warmup` steps inclusive, then decay that never reaches 0."""
     plain = TrainingFile(Path("d"), "m", warmup=3)
-    assert [engine.learning_rate(plain, s, 8) for s in range(8)] == [0.0, 0.5, 1, 1, 1, 1, 1, 1]
+    assert [engine._learning_rate(plain, s, 8) for s in range(8)] == [0.0, 0.5, 1, 1, 1, 1, 1, 1]
     linear = replace(plain, decay="linear", floor=0.2)
-    assert [engine.learning_rate(linear, s, 8) for s in range(2, 8)] == pytest.approx([1, 1, 0.84, 0.68, 0.52, 0.36])
+    assert [engine._learning_rate(linear, s, 8) for s in range(2, 8)] == pytest.approx([1, 1, 0.84, 0.68, 0.52, 0.36])
     late = replace(plain, decay="cosine", decay_share=0.25)
-    assert [engine.learning_rate(late, s, 8) for s in range(3, 8)] == pytest.approx([1, 1, 1, 1, 0.5])
-    assert [engine.learning_rate(replace(plain, warmup=1), s, 2) for s in range(2)] == [1, 1]
-    assert engine.learning_rate(replace(plain, warmup=20, warmup_from=0.5), 0, 4) == 0.5
+    assert [engine._learning_rate(late, s, 8) for s in range(3, 8)] == pytest.approx([1, 1, 1, 1, 0.5])
+    assert [engine._learning_rate(replace(plain, warmup=1), s, 2) for s in range(2)] == [1, 1]
+    assert engine._learning_rate(replace(plain, warmup=20, warmup_from=0.5), 0, 4) == 0.5
 
 
 # --- What is learned from
@@ -354,23 +354,23 @@ def test_the_splits_of_a_dataset(tmp_path: Path, dataset: Path) -> None:
 def test_pixels_become_the_processors_own_limits(tmp_path: Path) -> None:
     folder = tiny_models.qwen25()
     model, processor, _ = load_model(folder, "cpu", "float32")
-    assert not set_frame_pixels(processor, None, None)
-    assert set_frame_pixels(processor, 3136, 6272)
+    assert not _set_frame_pixels(processor, None, None)
+    assert _set_frame_pixels(processor, 3136, 6272)
     out = save_folder(model, processor, folder, tmp_path / "out", "card")
     _, again, _ = load_model(out, "cpu", "float32")
     assert (again.video_processor.size["shortest_edge"], again.video_processor.size["longest_edge"]) == (3136, 6272)
     with pytest.raises(TempolocError, match=r"both custom\.vision\.min_pixels and max_pixels"):
-        set_frame_pixels(processor, 10_000, None)
+        _set_frame_pixels(processor, 10_000, None)
     _, third, _ = load_model(tiny_models.qwen3(), "cpu", "float32")
     with pytest.raises(TempolocError, match="total_pixels"):
-        set_frame_pixels(third, None, 6272)
+        _set_frame_pixels(third, None, 6272)
 
 
 @pytest.mark.parametrize("patterns", [["["], ["nothing"], ["^visual", "."]])
 def test_patterns_that_freeze_nothing_or_everything_are_refused(patterns: list[str]) -> None:
     model, _, _ = load_model(tiny_models.qwen25(), "cpu", "float32")
     with pytest.raises(TempolocError, match="freeze_pattern"):
-        freeze(model, patterns)
+        _freeze(model, patterns)
 
 
 def test_lora_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

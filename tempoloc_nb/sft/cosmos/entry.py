@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['ConversationDataset', 'dataset_of', 'validation_of', 'flash_attn_func', 'flash_attn_varlen_func', 'apply_rotary_emb',
-           'replace_flash_attn', 'main']
+__all__ = ['main']
 
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #51876ea1
-class ConversationDataset:
+class _ConversationDataset:
     """The conversations of one split, each a list of messages for cosmos-rl's packers."""
 
     def __init__(self, path: Path | str, split: str | None, vision: Mapping[str, Any]) -> None:
@@ -49,17 +48,17 @@ class ConversationDataset:
         return chat_messages(from_row(self.rows[index]), self.root, **self.vision)
 
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #fd9d2f37
-def dataset_of(config: Any, split: str | None = None) -> ConversationDataset:
+def _dataset_of(config: Any, split: str | None = None) -> _ConversationDataset:
     """The dataset that a cosmos-rl `Config` names: `[custom.dataset] path`, `[custom.vision]`."""
     path = config.custom.get("dataset", {}).get("path")
     if not path:
         raise TempolocError("the configuration lacks custom.dataset.path")
-    return ConversationDataset(path, split, config.custom.get("vision", {}))
+    return _ConversationDataset(path, split, config.custom.get("vision", {}))
 
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #1efc3c85
-def validation_of(config: Any) -> ConversationDataset | None:
+def _validation_of(config: Any) -> _ConversationDataset | None:
     """The validation split, or None where `validation.enable` is false."""
-    return dataset_of(config, "validation") if config.validation.enable else None
+    return _dataset_of(config, "validation") if config.validation.enable else None
 
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #5608e00a
 def _refuse(options: dict[str, Any]) -> None:
@@ -74,7 +73,7 @@ def _spread(x: torch.Tensor, heads: int) -> torch.Tensor:
     return x if x.shape[-2] == heads else x.repeat_interleave(heads // x.shape[-2], dim=-2)
 
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #4595bdb6
-def flash_attn_func(
+def _flash_attn_func(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout_p: float = 0.0, softmax_scale: float | None = None,
     causal: bool = False, **options: Any,
 ) -> torch.Tensor:
@@ -91,7 +90,7 @@ def flash_attn_func(
     return attention(queries, keys, values, dropout_p=dropout_p, is_causal=causal, scale=softmax_scale).transpose(1, 2)
 
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #0924eaeb
-def flash_attn_varlen_func(
+def _flash_attn_varlen_func(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor,
     max_seqlen_q: int, max_seqlen_k: int, dropout_p: float = 0.0, softmax_scale: float | None = None,
     causal: bool = False, **options: Any,
@@ -110,7 +109,7 @@ def flash_attn_varlen_func(
     return attended[0]
 
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #3c0b83b7
-def apply_rotary_emb(
+def _apply_rotary_emb(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool = False, **options: Any
 ) -> torch.Tensor:
     """`x` (batch, tokens, heads, size) turned by angles whose `cos` and `sin` are (tokens, half of what is turned).
@@ -126,13 +125,13 @@ def apply_rotary_emb(
     return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], dim=-1)
 
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #d5411db5
-def replace_flash_attn() -> bool:
+def _replace_flash_attn() -> bool:
     """Put these functions where `import flash_attn` finds them, unless flash-attn is installed; returns whether."""
     if "flash_attn" in sys.modules or importlib.util.find_spec("flash_attn") is not None:
         return False
     contents: dict[str, dict[str, Any]] = {
-        "flash_attn": {"flash_attn_func": flash_attn_func, "flash_attn_varlen_func": flash_attn_varlen_func},
-        "flash_attn.layers": {}, "flash_attn.layers.rotary": {"apply_rotary_emb": apply_rotary_emb},
+        "flash_attn": {"flash_attn_func": _flash_attn_func, "flash_attn_varlen_func": _flash_attn_varlen_func},
+        "flash_attn.layers": {}, "flash_attn.layers.rotary": {"apply_rotary_emb": _apply_rotary_emb},
     }  # fmt: skip
     for name, functions in contents.items():
         spec = ModuleSpec(name, None, is_package=name != "flash_attn.layers.rotary")
@@ -143,10 +142,10 @@ def replace_flash_attn() -> bool:
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #4ab63357
 def main() -> None:
     """Run the part of cosmos-rl that this process was started for; without flash-attn, with torch's attention."""
-    if replace_flash_attn():
+    if _replace_flash_attn():
         print("tempoloc: flash-attn is not installed, torch's own attention is in its place", flush=True)
     entry: Any = importlib.import_module("cosmos_rl.launcher.worker_entry")
-    entry.main(dataset=dataset_of, val_dataset=validation_of)
+    entry.main(dataset=_dataset_of, val_dataset=_validation_of)
 
 # %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #d09ab7aa
 if __name__ == "__main__" and __spec__:  # run with -m, not as a notebook

@@ -27,7 +27,7 @@ VARIABLE = "TEMPOLOC_COSMOS_RL"  # the environment variable that names its Pytho
 _MARK = "tempoloc-answer:"  # cosmos-rl prints while it is imported: the answer's line starts with this
 
 # %% auto #0
-__all__ = ['VARIABLE', 'config_keys', 'main', 'cosmos_python', 'cosmos_variables', 'ask']
+__all__ = ['VARIABLE', 'main', 'cosmos_python', 'cosmos_variables', 'ask']
 
 # %% ../../../nbs/60_sft/70_cosmos_env.ipynb #8199d0e3
 def _kinds_of(annotation: Any) -> tuple[list[str], list[Any]]:
@@ -51,12 +51,12 @@ def _model_in(annotation: Any) -> Any:
     return next((m for m in inside if "SFT" in m.__name__), inside[0] if inside else None)
 
 # %% ../../../nbs/60_sft/70_cosmos_env.ipynb #670b8ecd
-def config_keys(model: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def _config_keys(model: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """(dotted key, {kinds, choices}) of every key below a pydantic model; a table without own keys is one key."""
     for name, field in model.model_fields.items():
         inner = _model_in(field.annotation)
         if inner is not None and get_origin(field.annotation) not in (list, dict):
-            yield from config_keys(inner, f"{at}{name}.")
+            yield from _config_keys(inner, f"{at}{name}.")
             continue
         kinds, choices = _kinds_of(field.annotation)
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
@@ -68,7 +68,7 @@ def config_keys(model: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]
 def _keys() -> dict[str, Any]:
     """All keys of the cosmos-rl that is installed here, and its version."""
     config: Any = importlib.import_module("cosmos_rl.policy.config").Config
-    return {"cosmos_rl": importlib.metadata.version("cosmos-rl"), "keys": dict(config_keys(config))}
+    return {"cosmos_rl": importlib.metadata.version("cosmos-rl"), "keys": dict(_config_keys(config))}
 
 # %% ../../../nbs/60_sft/70_cosmos_env.ipynb #5ce47eb6
 def _validate(path: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sft.check import check_config
-from tempoloc_nb.sft.cosmos.env import ask, config_keys
+from tempoloc_nb.sft.cosmos.env import _config_keys, ask
 from tempoloc_nb.sft.training_file import (
     known_keys,
     load_presets,
@@ -29,7 +29,7 @@ def test_the_key_list_is_that_of_the_installed_version() -> None:
     shipped = json.loads((data_dir() / "sft" / "cosmos_rl_keys.json").read_text())
     found = ask(Path(sys.executable), "keys")
     assert shipped["cosmos_rl"] == found["cosmos_rl"]
-    assert shipped["keys"] == found["keys"] == json.loads(json.dumps(dict(config_keys(Config))))
+    assert shipped["keys"] == found["keys"] == json.loads(json.dumps(dict(_config_keys(Config))))
 
 
 @pytest.mark.parametrize("presets", [[], *([p] for p in PRESETS), *map(list, combinations(PRESETS, 2))])
