@@ -180,7 +180,7 @@ def _field(clip: Clip, key: str) -> str:
         raise TempolocError(f"{clip.clip} has no {key!r} in its manifest: add it, or split by something else")
     return str(value)
 
-
+# %% ../../nbs/60_sft/20_build.ipynb #492e8f0f
 def demonstration_of(clip: Clip, key: str | None = None) -> str:
     """The source demonstration of a clip: its field `key`, else `demonstration` where it has it, its seed, itself."""
     if key is not None:
@@ -214,7 +214,7 @@ class _SplitPlan:
     tasks: Mapping[str, str]
     key: str | None = None
 
-
+# %% ../../nbs/60_sft/20_build.ipynb #51560fa4
 def _split_name(name: str) -> str:
     """The name of a split, which becomes a folder beside `videos`; raises `TempolocError` for one that cannot be."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) or name == "videos":
@@ -274,7 +274,7 @@ def _assign(clips: Sequence[Clip], groups: Sequence[int], plan: _SplitPlan, seed
         raise TempolocError(f"the split {empty[0]!r} would be empty: {len(set(groups))} demonstrations are too few")
     return splits
 
-
+# %% ../../nbs/60_sft/20_build.ipynb #0ac8c94e
 def split_clips(
     clips: Sequence[Clip], plan: str, seed: int = 0, demonstration: str | None = None, pictures: Sequence[str] = ()
 ) -> list[str]:
@@ -288,7 +288,7 @@ def split_clips(
         own.add(("pictures", shown))
     return _assign(clips, _group(marks), _read_plan(plan), seed)
 
-
+# %% ../../nbs/60_sft/20_build.ipynb #e84e83af
 def _check_leaks(clips: Sequence[Clip], groups: Sequence[int], splits: Sequence[str]) -> None:
     """Raise `TempolocError` naming two clips of one demonstration that are in different splits, if there are any."""
     for place, g in enumerate(groups):
@@ -351,7 +351,7 @@ class _Video:
     pictures: str
     overlay: Mapping[str, Any]
 
-
+# %% ../../nbs/60_sft/20_build.ipynb #952d81c8
 @dataclass(frozen=True, slots=True)
 class _Dropped:
     """A clip that is left out: a short reason to count by, and what exactly. `chosen`: by an option, not by a fault."""
@@ -361,7 +361,7 @@ class _Dropped:
     detail: str
     chosen: bool = False
 
-
+# %% ../../nbs/60_sft/20_build.ipynb #3fd8ba20
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """A sample on its way, with the clip that it is made from and its video."""
@@ -426,7 +426,7 @@ def _draft(candidate: _Candidate, options: BuildOptions, sample_as: Callable[...
     except TempolocError as error:
         return dropped("question or name", str(error))
 
-
+# %% ../../nbs/60_sft/20_build.ipynb #237a5037
 def _message(error: Exception, path: Path) -> str:
     """An error's first line, with the video's name instead of its path."""
     text = getattr(error, "strerror", None) or first_line(error)
@@ -572,7 +572,7 @@ def build_dataset(
             raise
     return Built(output, summary)
 
-
+# %% ../../nbs/60_sft/20_build.ipynb #1ae73f44
 def _clear(folder: Path, wanted: Collection[Path]) -> None:
     """Remove what an interrupted build with other clips left in `folder`."""
     for path in sorted(folder.rglob("*"), reverse=True):  # what a folder holds comes before the folder

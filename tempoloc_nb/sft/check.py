@@ -36,7 +36,7 @@ _NEEDED = {
     "train.train_policy.type": "--set train.train_policy.type=sft; cosmos-rl's default is reinforcement learning",
 }
 
-
+# %% ../../nbs/60_sft/50_check.ipynb #c2cfdcb3
 def _key_findings(flat: Mapping[str, Any]) -> Iterator[Finding]:
     """Unknown keys, values of another type, keys that are needed, and numbers out of range."""
     wrong = known_keys().problems(flat)
@@ -106,7 +106,7 @@ def _vision_findings(file: TrainingFile, evaluation: EvaluationSettings, rule: s
         message = f"{file.max_pixels} {fault}, {least}, and its packer fails"
         yield Finding("error", key, message, f"--set {key}={least} or more")
 
-
+# %% ../../nbs/60_sft/50_check.ipynb #715ce309
 def _budget_findings(file: TrainingFile, wanted: int) -> Iterator[Finding]:
     key, total = "custom.vision.total_pixels", file.total_pixels
     limits = [n for n in ("max_pixels", "resized_height", "resized_width") if getattr(file, n) is not None]

@@ -72,9 +72,8 @@ class Sample:
         """`conversations`, parsed: system (where there is one), user, assistant; `TempolocError` if it is damaged."""
         try:
             turns: list[dict[str, Any]] = json.loads(self.conversations)
-        except ValueError as error:
-            message = f"the conversation of {self.clip} is damaged ({error}): build the dataset again"
-            raise TempolocError(message) from None
+        except ValueError as e:
+            raise TempolocError(f"the conversation of {self.clip} is damaged ({e}): build the dataset again") from None
         return turns
 
     @property
@@ -216,7 +215,7 @@ def _features() -> Any:
     columns = {f.name: special.get(f.name, text) for f in fields(Sample)}
     return datasets.Features({**columns, "messages": [{"role": text, "content": text}], "videos": [text]})
 
-
+# %% ../../nbs/60_sft/10_dataset.ipynb #46682831
 def save_samples(samples: Iterable[Sample], folder: Path | str) -> dict[str, int]:
     """Write a split for each word in the samples' `split` below `folder`; returns their sizes."""
     datasets = import_optional("datasets")
@@ -284,7 +283,7 @@ def read_one_split(source: Path | str, split: str | None = None) -> list[Sample]
         raise TempolocError(f"{source}: {len(gone)} of {len(samples)} videos are not there, {gone[0]} the first")
     return samples
 
-# %% ../../nbs/60_sft/10_dataset.ipynb #cb6c13bd
+# %% ../../nbs/60_sft/10_dataset.ipynb #62e17fbb
 @dataclass(frozen=True, slots=True)
 class SplitData:
     """The samples of a training, to learn from (the split `name`) and to validate on; their videos are below `root`."""
@@ -300,7 +299,7 @@ class SplitData:
         rows = [to_row(sample) for sample in (*self.train, *self.validation)]
         return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
-
+# %% ../../nbs/60_sft/10_dataset.ipynb #c95bd83f
 def read_splits(path: Path | str, validates: bool) -> SplitData:
     """What a training reads of `custom.dataset.path`: the split that it names, else train, and validation if there."""
     root, named = dataset_place(path)

@@ -75,7 +75,7 @@ def _size_in_cosmos(width: int, height: int, frames: int, vision: Vision, by: _R
         return size
     return budget.smart_resize(*size, by.side, by.least, by.most)
 
-
+# %% ../../nbs/60_sft/40_facts.ipynb #a04db2de
 def _size_here(width: int, height: int, frames: int, vision: Vision, by: _Resizing) -> tuple[int, int]:
     """A frame's size as `clip_inputs` and the model's processor make it."""
     least = vision.min_pixels or by.least or budget.FRAME_LEAST
@@ -337,7 +337,7 @@ def _split_findings(data: SplitData, file: TrainingFile) -> Iterator[Finding]:
         message = f"{file.dataset} has no split validation"
         yield Finding("error", "validation.enable", message, "--set validation.enable=false")
 
-
+# %% ../../nbs/60_sft/40_facts.ipynb #d23ecd6d
 def _sample_findings(samples: Sequence[Sample], file: TrainingFile) -> Iterator[Finding]:
     """Samples that were built for another sampling rate, mixed conventions, and stamps that cosmos-rl cannot show."""
     fps, total = file.fps, len(samples)

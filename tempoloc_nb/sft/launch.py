@@ -127,7 +127,7 @@ def _run_processes(name: str) -> list[int]:
                 pids.append(int(folder.name))
     return [pid for pid in pids if pid != os.getpid()]
 
-# %% ../../nbs/60_sft/60_launch.ipynb #b4b8d725
+# %% ../../nbs/60_sft/60_launch.ipynb #07afe1ce
 def _kill(process: subprocess.Popen[bytes], name: str) -> None:
     """Kill the process, its group and all of the run."""
     with suppress(ProcessLookupError, PermissionError):
@@ -141,7 +141,7 @@ def _kill(process: subprocess.Popen[bytes], name: str) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
-
+# %% ../../nbs/60_sft/60_launch.ipynb #651f6ede
 def _ended(process: subprocess.Popen[bytes], name: str, seconds: float, hurry: Callable[[], bool]) -> bool:
     """Whether all of a run has ended, within so many seconds or until there is a `hurry`."""
     until = time.monotonic() + seconds
@@ -219,7 +219,7 @@ def _versions(engine: str, cosmos: Path | str | None) -> dict[str, Any]:
         return {"unknown": str(error)}
     return {"python": environment["python"], **{k: v for k, v in environment["versions"].items() if v}}
 
-# %% ../../nbs/60_sft/60_launch.ipynb #35f4e338
+# %% ../../nbs/60_sft/60_launch.ipynb #a3b39681
 def _outcome(status: int, last: Progress | None, counts: bool) -> str:
     """The outcome of a run, which may tell of its steps (`counts`): status 0 alone does not say that it took all."""
     if status:

@@ -265,7 +265,7 @@ def _names(name: str) -> tuple[str, str]:
     bare = name.removeprefix("base_model.model.")
     return bare, bare.replace("model.visual.", "visual.", 1).replace("model.language_model.", "model.", 1)
 
-
+# %% ../../nbs/60_sft/80_learner.ipynb #072f1b47
 def _freeze(model: Any, patterns: Sequence[str]) -> None:
     """Freeze the weights whose name a pattern matches.
 

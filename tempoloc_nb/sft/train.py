@@ -115,7 +115,7 @@ def _last_checkpoint(output: Path) -> tuple[Path | None, int]:
     step = max(folders, default=0)
     return folders.get(step), step
 
-# %% ../../nbs/60_sft/90_train.ipynb #5f12d5e4
+# %% ../../nbs/60_sft/90_train.ipynb #46a6b018
 def _learning_rate(file: TrainingFile, step: int, steps: int) -> float:
     """The factor of the learning rate at a step, 0 to `steps` - 1: warm-up, the whole rate, decay.
 
@@ -229,7 +229,7 @@ def _check_processes(file: TrainingFile) -> None:
             f" tempoloc_nb.sft.train, or {one}"
         )
 
-
+# %% ../../nbs/60_sft/90_train.ipynb #ef20e9c2
 def _examples(
     file: TrainingFile, root: Path, samples: Sequence[Sample], model: Any, processor: Any
 ) -> tuple[Examples, dict[str, int]]:
@@ -253,7 +253,7 @@ def _finish(file: TrainingFile, trainer: Any, processor: Any, data: SplitData, r
         write_json(file.output / "run.json", record)
     trainer.accelerator.wait_for_everyone()
 
-
+# %% ../../nbs/60_sft/90_train.ipynb #a3016e1a
 def _summary(file: TrainingFile, record: Mapping[str, Any], seconds: float) -> TrainingSummary:
     losses = [loss for _, loss in record["validation_loss"]] or [None]
     dropped, model = len(record["dropped"]), file.output / "model"

@@ -22,7 +22,11 @@ from ..core.settings import data_dir, settings
 
 Engine = Literal["cosmos-rl", "transformers"]
 
+# %% auto #0
+__all__ = ['Engine', 'engine_of', 'nest', 'known_keys', 'read_override', 'load_presets', 'make_config', 'to_toml', 'write_config',
+           'read_config_file', 'Vision', 'TrainingFile', 'training_file', 'range_problem', 'read_training_file']
 
+# %% ../../nbs/60_sft/30_training_file.ipynb #edd70b1b
 def engine_of(name: str) -> Engine:
     """`name`, if it is an engine that trains; raises `TempolocError` otherwise."""
     engine: Engine
@@ -30,10 +34,6 @@ def engine_of(name: str) -> Engine:
         if name == engine:
             return engine
     raise unknown("engine", name, get_args(Engine))
-
-# %% auto #0
-__all__ = ['Engine', 'engine_of', 'nest', 'known_keys', 'read_override', 'load_presets', 'make_config', 'to_toml', 'write_config',
-           'read_config_file', 'Vision', 'TrainingFile', 'training_file', 'range_problem', 'read_training_file']
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #f32906c0
 def _flatten(table: Mapping[str, Any], tables: Iterable[str] = (), at: str = "") -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _fits(value: Any, kind: str) -> bool:
         return type(value) in (int, float) and math.isfinite(value)
     return kind == "any" or type(value) is {"int": int, "str": str, "bool": bool, "table": dict}.get(kind)
 
-# %% ../../nbs/60_sft/30_training_file.ipynb #a9b4c8c5
+# %% ../../nbs/60_sft/30_training_file.ipynb #f303d140
 @dataclass(frozen=True, slots=True)
 class _KeyList:
     """The keys that a file may have: for each its kinds of value, and choices where there are any.
@@ -101,7 +101,7 @@ class _KeyList:
         """What is wrong, by key, for each key of a file that cosmos-rl does not have or would misread."""
         return {key: problem for key, value in flat.items() if (problem := self.problem(key, value))}
 
-
+# %% ../../nbs/60_sft/30_training_file.ipynb #3c3f4cac
 @cache
 def known_keys(engine: str = "cosmos-rl") -> _KeyList:
     """cosmos-rl's keys and those below `custom`; for the engine transformers with narrower kinds of value."""
@@ -140,7 +140,7 @@ class _TrainingPreset:
     engines: tuple[Engine, ...]
     set: Mapping[str, Any]
 
-
+# %% ../../nbs/60_sft/30_training_file.ipynb #fd893054
 @dataclass(frozen=True, slots=True)
 class _Presets:
     """All of the presets file: the bases of the `engines`, the `presets`, and the `shapes` of models."""
@@ -191,7 +191,7 @@ def _toml_value(value: Any) -> str:
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
-
+# %% ../../nbs/60_sft/30_training_file.ipynb #9cbad7c6
 def to_toml(flat: Mapping[str, Any]) -> str:
     """Dotted keys as a TOML file, a section for each table."""
     sections: dict[str, list[str]] = {"": []}
@@ -225,7 +225,7 @@ def _key(name: str, *default: Any, least: float | None = None, above: float | No
     metadata = {"key": name, "least": least, "above": above, "cosmos": cosmos}
     return field(metadata=metadata, **({"default": default[0]} if default else {}))
 
-# %% ../../nbs/60_sft/30_training_file.ipynb #7173b3ff
+# %% ../../nbs/60_sft/30_training_file.ipynb #8ae3b6cb
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vision:
     """How clips are sampled and resized: frames a second, pixels of a frame, `total_pixels` of all frames of a clip.
@@ -240,7 +240,7 @@ class Vision:
     resized_height: int | None = _key("custom.vision.resized_height", None, above=0, cosmos=True)
     resized_width: int | None = _key("custom.vision.resized_width", None, above=0, cosmos=True)
 
-# %% ../../nbs/60_sft/30_training_file.ipynb #b4cd7c72
+# %% ../../nbs/60_sft/30_training_file.ipynb #00f80fc3
 @dataclass(frozen=True, slots=True)
 class _Learning(Vision):
     """What is learned from, and how. Lengths are in tokens, frequencies in optimizer steps.
@@ -329,7 +329,7 @@ class TrainingFile(_Learning):
         """Passes a step."""
         return self.batch // self.mini_batch
 
-# %% ../../nbs/60_sft/30_training_file.ipynb #ac683251
+# %% ../../nbs/60_sft/30_training_file.ipynb #bb8b92d6
 _FIELDS = {at.metadata["key"]: at for at in fields(TrainingFile) if at.metadata}  # by dotted key
 
 

@@ -29,7 +29,7 @@ def _scale(config: dict[str, Any], folder: Path) -> float:
     rank = float(config["r"])
     return float(config["lora_alpha"]) / (rank**0.5 if config.get("use_rslora") else rank)
 
-
+# %% ../../../nbs/60_sft/78_cosmos_adapters.ipynb #8a46c15e
 def merge_adapters(adapters: Path | str, output: Path | str, base: Path | str | None = None) -> int:
     """Write the model in `base` with the adapters in `adapters` added to `output`; returns how many weights changed.
 

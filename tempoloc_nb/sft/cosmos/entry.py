@@ -67,7 +67,7 @@ def _refuse(options: dict[str, Any]) -> None:
     for name in (n for n, value in options.items() if value not in unset):
         raise NotImplementedError(f"torch's attention in flash-attn's place has no {name}: install flash-attn")
 
-
+# %% ../../../nbs/60_sft/75_cosmos_entry.ipynb #9bd0ffbf
 def _spread(x: torch.Tensor, heads: int) -> torch.Tensor:
     """Keys or values (..., tokens, fewer heads, size) with each head repeated for its group of queries."""
     return x if x.shape[-2] == heads else x.repeat_interleave(heads // x.shape[-2], dim=-2)

@@ -44,7 +44,7 @@ def _kinds_of(annotation: Any) -> tuple[list[str], list[Any]]:
         return ["table"], []
     return [annotation.__name__ if annotation in (bool, int, float, str) else "any"], []
 
-
+# %% ../../../nbs/60_sft/70_cosmos_env.ipynb #69811806
 def _model_in(annotation: Any) -> Any:
     """The pydantic model in an annotation, that of supervised fine-tuning where there are two; None without any."""
     inside = [a for a in (annotation, *get_args(annotation)) if hasattr(a, "model_fields")]
