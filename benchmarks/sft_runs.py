@@ -14,7 +14,7 @@ run once it has taken that step and starts it again with `train.resume`, from th
 the curves.
 
 cosmos-rl's environment is `--cosmos` or TEMPOLOC_COSMOS_RL. Without flash-attn it computes with torch's own attention
-(finetuning.cosmos.torch_attention), and the file says so.
+(sft.cosmos.entry), and the file says so.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from tempoloc_nb.core.files import write_json
 from tempoloc_nb.core.plots import house_style
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sft.check import check_config
-from tempoloc_nb.sft.config import make_config, write_config
 from tempoloc_nb.sft.cosmos.env import ask, cosmos_python
 from tempoloc_nb.sft.launch import Progress, launch_training
+from tempoloc_nb.sft.training_file import make_config, write_config
 
 
 def held() -> dict[int, float]:
@@ -136,8 +136,8 @@ def train(plan: argparse.Namespace, run: str) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     path, shards = file_of(plan, run, folder, False), int(run.partition(":")[2] or 1)
     report = check_config(path, engine, cosmos=plan.cosmos, gpus=shards if plan.gpus is None else plan.gpus)
-    print(f"{run}:", *report.lines, sep="\n  ", flush=True)
-    told: dict[str, Any] = {"run": run, "errors of check": report.errors, "estimates": dict(report.estimates)}
+    print(f"{run}:", *str(report).splitlines(), sep="\n  ", flush=True)
+    told: dict[str, Any] = {"run": run, "errors of check": report.errors, "estimates": dict(report.facts)}
     if report.errors:
         return told
     curve, quiet = Curve(plan.kill), (folder / "seen.log").open("a")
@@ -153,7 +153,7 @@ def train(plan: argparse.Namespace, run: str) -> dict[str, Any]:
             told["went on from step"] = min(curve.times, default=0) - 1
     told |= {"seconds": round(done.seconds, 1), "seconds a step": curve.seconds, "reason": done.reason,
              "losses": [curve.losses[step] for step in sorted(curve.losses)], **memory.told()}  # fmt: skip
-    tokens, steps = report.estimates.get("tokens of the run"), report.estimates.get("steps")
+    tokens, steps = report.facts.get("tokens of the run"), report.facts.get("steps")
     if curve.seconds and tokens and steps:
         told["tokens a second"] = round(tokens / steps / curve.seconds)
     exported = sorted(folder.glob("output/**/safetensors/*/config.json"), key=lambda p: p.stat().st_mtime)

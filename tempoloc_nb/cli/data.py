@@ -93,8 +93,7 @@ def build(
 ) -> None:
     """Write conversations, their videos and a summary."""
     from tempoloc_nb.core.settings import settings
-    from tempoloc_nb.sft.build import BuildOptions, build_dataset
-    from tempoloc_nb.sft.sources import Source, from_manifest, from_recipe
+    from tempoloc_nb.sft.build import BuildOptions, Source, build_dataset, from_manifest, from_recipe
 
     if (manifest is None) == (recipe_videos is None) or (recipe_videos is None) != (recipe_pickle is None):
         raise TempolocError("give either --manifest, or --recipe-videos with --recipe-pickle")
@@ -128,13 +127,15 @@ def stats(
     as_json: JsonOption = False,
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
-    from tempoloc_nb.sft.stats import dataset_stats, stats_figure, stats_json, stats_text
-    from tempoloc_nb.sft.store import read_samples
+    from dataclasses import asdict
+
+    from tempoloc_nb.core.texts import json_text
+    from tempoloc_nb.sft.dataset import dataset_stats, read_samples, stats_figure, stats_text
 
     place = figure and figure_place(figure, force)
     samples = read_samples(dataset, split)
     rows = dataset_stats(samples)
-    echo_done(stats_json(rows) if as_json else stats_text(rows), place)
+    echo_done(json_text([asdict(r) for r in rows], 2) if as_json else stats_text(rows), place)
     if place:
         write_figure(stats_figure(samples), place, force)
 

@@ -159,7 +159,7 @@ PANELS = {
     "Generate demonstrations": {
         "check-labels": "cli.labels:check_labels", "generate": "lab.commands.generate:generate",
     },
-    "Train": {"sft": "cli.finetune:app", "tiny": "lab.commands.tiny:app"},
+    "Train": {"sft": "cli.sft:app", "tiny": "lab.commands.tiny:app"},
     "The study": {"study": "cli.study:study", "experiment": "cli.study:experiment"},
 }  # fmt: skip
 """Panel of the help → its commands, each with its place; nothing of the product imports the laboratory."""

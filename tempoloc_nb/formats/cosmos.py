@@ -29,8 +29,8 @@ from .captions import Action, NamedVideo, actions_text, event_actions, media_fie
 from .captions import read_text_actions, uuid_of
 from .convert import Converted, Lenient, ReadClips, check_unique, relative_path
 from ..models.prompts import conversation
-from ..sft.sample import Sample, after_the_end
-from ..sft.store import dataset_place, read_one_split
+from ..sft.dataset import Sample, after_the_end
+from ..sft.dataset import dataset_place, read_one_split
 from ..video.files import SUFFIXES, VideoInfo, probe
 
 # %% auto #0

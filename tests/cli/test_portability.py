@@ -141,7 +141,7 @@ def test_boundaries_are_written_into_demonstrations_without_locks(tmp_path: Path
 def test_the_simulation_takes_away_what_it_says(tmp_path: Path) -> None:
     code = (
         "from tempoloc_nb.core import machine\n"
-        "from tempoloc_nb.finetuning import launch\n"
+        "from tempoloc_nb.sft import launch\n"
         "assert not hasattr(machine.os, 'sched_getaffinity') and machine.cores() >= 1\n"
         "assert not hasattr(launch.os, 'killpg') and not hasattr(launch.signal, 'SIGKILL')\n"
     )
@@ -151,12 +151,12 @@ def test_the_simulation_takes_away_what_it_says(tmp_path: Path) -> None:
 def test_a_training_is_ended_without_process_groups(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time\n"
-        "from tempoloc_nb.sft.launch import end_run\n"
+        "from tempoloc_nb.sft.launch import _end_run\n"
         "for program in ('', 'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); '):\n"
         "    program += 'print(1, flush=True); import time; time.sleep(60)'\n"
         "    job = subprocess.Popen([sys.executable, '-c', program], stdout=subprocess.PIPE)\n"
         "    job.stdout.readline()\n"
-        "    end_run(job, 'run', 0.3)\n"
+        "    _end_run(job, 'run', 0.3)\n"
         "    assert job.poll() is not None\n"
         "    job.stdout.close()\n"
     )

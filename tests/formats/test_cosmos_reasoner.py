@@ -29,8 +29,7 @@ from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.formats import cosmos
 from tempoloc_nb.formats.convert import export_dataset
 from tempoloc_nb.formats.cosmos import _frames_taken, export_cosmos_reasoner
-from tempoloc_nb.sft.sample import Sample, sample_of
-from tempoloc_nb.sft.store import save_samples
+from tempoloc_nb.sft.dataset import Sample, sample_of, save_samples
 from tempoloc_nb.video.files import probe
 
 pytest.importorskip("datasets", reason="needs the extra `data`")

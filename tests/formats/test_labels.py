@@ -10,9 +10,8 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event, read_task
 from tempoloc_nb.formats.convert import export_dataset, import_dataset, task_text
-from tempoloc_nb.sft.build import BuildOptions, build_dataset
-from tempoloc_nb.sft.sources import from_manifest, read_response
-from tempoloc_nb.sft.store import read_samples
+from tempoloc_nb.sft.build import BuildOptions, _read_response, build_dataset, from_manifest
+from tempoloc_nb.sft.dataset import read_samples
 from tempoloc_nb.video.files import encode
 
 MARKS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\xa0\u3000\ufeff😀&<>\"'"
@@ -34,4 +33,4 @@ def test_an_odd_label_comes_back(tmp_path: Path, mark: str) -> None:
     assert read_samples(tmp_path / "built")[0].events[0].label == label
     (tmp_path / "mug.toml").write_text(task_text("mug", [label]), encoding="utf-8")
     assert read_task(tmp_path / "mug.toml").events == (label,)
-    assert read_response(f"Event 1: <1.0> <2.0> {label}")[0].label == label
+    assert _read_response(f"Event 1: <1.0> <2.0> {label}")[0].label == label

@@ -19,7 +19,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.lerobot import parquet
 from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import LANGUAGE, REST, spans_of
-from tempoloc_nb.sft.sources import from_manifest
+from tempoloc_nb.sft.build import from_manifest
 from tempoloc_nb.video.files import encode, probe, read
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra data)")

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tempoloc_nb.clips.manifest import load_benchmark
-from tempoloc_nb.sft.sample import Sample, sample_of
-from tempoloc_nb.sft.store import save_samples
+from tempoloc_nb.sft.dataset import Sample, sample_of, save_samples
 
 
 def make_dataset(folder: Path, n: int = 2, changes: dict[str, Any] | None = None, **options: Any) -> list[Sample]:

@@ -26,11 +26,18 @@ from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.core.machine import file_hash
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.sft import build as dataset_build
-from tempoloc_nb.sft.build import BuildOptions, Built, build_dataset, look_at
-from tempoloc_nb.sft.sample import Sample, chat_messages
-from tempoloc_nb.sft.sources import Source, from_manifest, from_recipe, read_response
-from tempoloc_nb.sft.stats import dataset_stats, stats_figure, stats_text
-from tempoloc_nb.sft.store import read_samples
+from tempoloc_nb.sft.build import (
+    BuildOptions,
+    Built,
+    Source,
+    _look_at,
+    _read_response,
+    build_dataset,
+    from_manifest,
+    from_recipe,
+)
+from tempoloc_nb.sft.dataset import Sample, chat_messages, dataset_stats, read_samples, stats_figure, stats_text
+from tempoloc_nb.sft.learner import _sample_request
 from tempoloc_nb.video.files import decode, probe, read
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 
@@ -122,7 +129,7 @@ def test_videos_are_stamped_as_inference_stamps(clips: Path, stamps: Any) -> Non
     stamped, target = built.folder / first.video, clips / "expected.mp4"
     stamp_video(clips / "videos/0.mp4", target, OverlayOptions(fps=4, pairs=stamps == "pair"))
     assert first.stamped
-    assert first.view.stamps == "none"
+    assert _sample_request(first, built.folder).view.stamps == "none"
     assert first.video_sha256 == file_hash(stamped)
     assert stamped.read_bytes() == target.read_bytes()
     assert read(stamped, 4).images.shape[1] > 96
@@ -202,7 +209,7 @@ def test_duplicates_are_found_by_content(clips: Path) -> None:
                 packet.stream = stream
                 new.mux(packet)
     assert copied.read_bytes() != (clips / "videos/0.mp4").read_bytes()
-    assert look_at(copied).pictures == look_at(clips / "videos/0.mp4").pictures
+    assert _look_at(copied).pictures == _look_at(clips / "videos/0.mp4").pictures
     truth = [{"label": "grasping the cube", "boundary": 0.5}, {"label": "releasing the cube", "boundary": 1.5}]
     edit(clips, 1, video="videos/1.mkv", events=truth)
     edit(clips, 2, video="videos/0.mp4")
@@ -251,7 +258,7 @@ def test_rows_that_cannot_be_read_are_damage(clips: Path, monkeypatch: pytest.Mo
             raise SystemError("Negative size passed to PyUnicode_New")
 
     out = build(clips).folder
-    monkeypatch.setattr("tempoloc_nb.sft.store.load_samples", lambda folder: {"train": Rows()})
+    monkeypatch.setattr("tempoloc_nb.sft.dataset.load_splits", lambda folder: {"train": Rows()})
     with pytest.raises(TempolocError, match=r"is damaged \(Negative size .*\): build it again"):
         read_samples(out)
 
@@ -444,7 +451,7 @@ def test_what_the_recipe_skips_in_silence(recipe: tuple[Path, Path], tmp_path: P
 )  # fmt: skip
 def test_answers_that_are_none(text: str) -> None:
     with pytest.raises(TempolocError):
-        read_response(text)
+        _read_response(text)
 
 
 def test_a_time_left_in_a_label(recipe: tuple[Path, Path], tmp_path: Path) -> None:

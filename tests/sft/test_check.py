@@ -14,20 +14,26 @@ import tiny_models
 from sft_data import make_dataset
 from typer.testing import CliRunner
 
-from tempoloc_nb.cli.finetune import app
+from tempoloc_nb.cli.sft import app
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.findings import Finding, Report
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sft import check as sft_check
-from tempoloc_nb.sft.check import CheckReport, check_config
-from tempoloc_nb.sft.config import make_config, write_config
+from tempoloc_nb.sft.check import EvaluationSettings, _division_findings, _key_findings, _vision_findings, check_config
 from tempoloc_nb.sft.cosmos.env import VARIABLE, cosmos_python
-from tempoloc_nb.sft.costs import ModelShape, Resizing, lora_parameters, memory, schedule, vision_tokens
-from tempoloc_nb.sft.facts import data_facts, lengths_of, model_facts
-from tempoloc_nb.sft.keys import known_keys
-from tempoloc_nb.sft.rules import EvaluationSettings, Finding, division_findings, key_findings, vision_findings
-from tempoloc_nb.sft.sample import Sample
-from tempoloc_nb.sft.store import save_samples
-from tempoloc_nb.sft.training_file import TrainingFile, Vision
+from tempoloc_nb.sft.dataset import Sample, save_samples
+from tempoloc_nb.sft.facts import (
+    ModelShape,
+    _lora_parameters,
+    _Resizing,
+    count_steps,
+    data_facts,
+    lengths_of,
+    memory,
+    model_facts,
+    vision_tokens,
+)
+from tempoloc_nb.sft.training_file import TrainingFile, Vision, known_keys, make_config, training_file, write_config
 
 
 @pytest.fixture(autouse=True)
@@ -44,15 +50,15 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Sample
     return folder, make_dataset(folder, 4)
 
 
-def report_on(path: Path, changes: dict[str, Any], *presets: str, gpus: int = 1, **options: Any) -> CheckReport:
+def report_on(path: Path, changes: dict[str, Any], *presets: str, gpus: int = 1, **options: Any) -> Report:
     """The report on a file of one GPU with these changes."""
     write_config(path / "sft.toml", make_config(presets=["one-gpu", *presets], changes=changes), force=True)
     return check_config(path / "sft.toml", gpus=gpus, **options)
 
 
-def errors(report: CheckReport) -> dict[str, str]:
+def errors(report: Report) -> dict[str, str]:
     """Message and way out of each error, by key."""
-    return {f.key: f"{f.message}; {f.way_out}" for f in report.findings if f.severity == "error"}
+    return {f.check: f"{f.message}; {f.way_out}" for f in report.findings if f.severity == "error"}
 
 
 def good(dataset: Path) -> dict[str, Any]:
@@ -63,8 +69,8 @@ def good(dataset: Path) -> dict[str, Any]:
 def test_a_good_file_has_no_errors(tmp_path: Path, dataset: tuple[Path, list[Sample]]) -> None:
     report = report_on(tmp_path, good(dataset[0]), "lora")
     assert errors(report) == {}
-    assert report.estimates["samples"] == 3
-    assert report.estimates["steps"] == 3 * 120
+    assert report.facts["samples"] == 3
+    assert report.facts["steps"] == 3 * 120
     assert any("not checked: cosmos-rl's own validation" in f.message for f in report.findings)
 
 
@@ -121,14 +127,14 @@ def test_keys_and_types_are_checked_before_all_else(tmp_path: Path) -> None:
 
 def test_missing_keys_are_errors() -> None:
     for key in ("custom.dataset.path", "policy.model_name_or_path", "train.output_dir", "train.train_policy.type"):
-        found = list(key_findings({k: v for k, v in make_config().items() if k != key}))
-        assert [f.key for f in found] == [key]
+        found = list(_key_findings({k: v for k, v in make_config().items() if k != key}))
+        assert [f.check for f in found] == [key]
     without = {k: v for k, v in make_config().items() if not k.startswith("custom.vision")}
-    assert "would sample 1 frame" in next(vision_findings(TrainingFile.of(without), EvaluationSettings())).message
+    assert "would sample 1 frame" in next(_vision_findings(training_file(without), EvaluationSettings())).message
 
 
 def test_the_recipes_example_is_too_long_for_the_recipes_context(tmp_path: Path) -> None:
-    found = [f for f in report_on(tmp_path, {}).findings if f.key == "policy.model_max_length"]
+    found = [f for f in report_on(tmp_path, {}).findings if f.check == "policy.model_max_length"]
     assert [f.severity for f in found] == ["warning"]
     assert "4032 vision tokens" in found[0].message
     assert "8092 as qwen-vl-utils" in found[0].message
@@ -166,7 +172,7 @@ def test_validation_samples_are_measured_where_they_are_used(
     tmp_path: Path, dataset: tuple[Path, list[Sample]]
 ) -> None:
     """The longest clip is the one to validate on, and the only one that does not fit."""
-    file = TrainingFile.of(make_config(changes=good(dataset[0])))
+    file = training_file(make_config(changes=good(dataset[0])))
     data, _ = data_facts(file)
     sizes = lengths_of(data, model_facts(file), file).total
     longest = sizes.index(max(sizes))
@@ -193,7 +199,7 @@ def test_mixed_conventions_and_missing_videos(tmp_path: Path, dataset: tuple[Pat
     save_samples(samples, folder)
     (folder / "videos").mkdir()
     shutil.copy(dataset[0] / samples[0].video, folder / samples[0].video)
-    said = [f.message for f in data_facts(TrainingFile.of(make_config(changes=good(folder))))[0].findings]
+    said = [f.message for f in data_facts(training_file(make_config(changes=good(folder))))[0].findings]
     assert any("disagree on the boundary" in m for m in said)
     assert any("2 of 3 videos cannot be read" in m and Path(samples[1].video).name in m for m in said)
 
@@ -206,7 +212,7 @@ def test_validation_needs_its_split(tmp_path: Path) -> None:
 
 def test_a_split_folder_is_a_dataset_too(dataset: tuple[Path, list[Sample]]) -> None:
     """The recipe's own script needs the folder of the split."""
-    file = TrainingFile.of(make_config(changes={"custom.dataset.path": str(dataset[0] / "validation")}))
+    file = training_file(make_config(changes={"custom.dataset.path": str(dataset[0] / "validation")}))
     found, _ = data_facts(file)
     assert [s.clip for s in found.samples] == [dataset[1][-1].clip]
     assert found.findings == ()
@@ -218,12 +224,12 @@ def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Pat
     """Token for token for Qwen2.5-VL; for Qwen3-VL, whose written times are counted at nine a pair, within a tenth."""
     from tempoloc_nb.core.optional import import_transformers
     from tempoloc_nb.engines.hf import end_tokens
-    from tempoloc_nb.sft.examples import Examples
+    from tempoloc_nb.sft.learner import Examples
 
     folder = make()
     samples = make_dataset(tmp_path / "set", 3, stamps=stamps)[:-1]
     changes = {"custom.dataset.path": str(tmp_path / "set"), "policy.model_name_or_path": str(folder)}
-    file = TrainingFile.of(make_config("transformers", changes=changes), "transformers")
+    file = training_file(make_config("transformers", changes=changes), "transformers")
     counted = lengths_of(data_facts(file)[0], model_facts(file), file)
     transformers = import_transformers()
     processor = transformers.AutoProcessor.from_pretrained(folder)
@@ -237,11 +243,11 @@ def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Pat
 
 
 def test_more_pixels_and_frames_are_more_tokens() -> None:
-    vision = Vision(8, total_pixels=6422528)
-    assert vision_tokens(512, 512, 7, vision) > vision_tokens(512, 512, 7, Vision(8, total_pixels=3_000_000))
-    assert vision_tokens(512, 512, 3, vision) > vision_tokens(512, 512, 3, Vision(4, total_pixels=6422528))
-    assert vision_tokens(512, 512, 3, vision, Resizing(least=7840, most=15680)) == 12 * 16  # a processor's own limits
-    assert vision_tokens(512, 512, 3, vision, Resizing("qwen3-vl")) != vision_tokens(512, 512, 3, vision)
+    vision = Vision(fps=8, total_pixels=6422528)
+    assert vision_tokens(512, 512, 7, vision) > vision_tokens(512, 512, 7, Vision(fps=8, total_pixels=3_000_000))
+    assert vision_tokens(512, 512, 3, vision) > vision_tokens(512, 512, 3, Vision(fps=4, total_pixels=6422528))
+    assert vision_tokens(512, 512, 3, vision, _Resizing(least=7840, most=15680)) == 12 * 16  # a processor's own limits
+    assert vision_tokens(512, 512, 3, vision, _Resizing("qwen3-vl")) != vision_tokens(512, 512, 3, vision)
 
 
 def test_steps_are_counted_as_cosmos_rl_counts_them() -> None:
@@ -255,9 +261,8 @@ def test_steps_are_counted_as_cosmos_rl_counts_them() -> None:
         data = torch.utils.data
         sampler = data.DistributedSampler(range(samples), num_replicas=gpus, rank=gpus - 1)
         loader = data.DataLoader(range(samples), batch_size=batch, sampler=sampler, drop_last=drop)
-        plan = schedule(TrainingFile.of(flat), samples)
-        assert (plan.steps_per_epoch, plan.steps) == (len(loader), 2 * len(loader))
-    assert schedule(TrainingFile.of(make_config() | {"train.max_num_steps": 5}), 3644).steps == 5
+        assert count_steps(training_file(flat), samples) == (len(loader), 2 * len(loader))
+    assert count_steps(training_file(make_config() | {"train.max_num_steps": 5}), 3644)[1] == 5
 
 
 def test_memory_by_hand() -> None:
@@ -274,7 +279,7 @@ def test_memory_by_hand() -> None:
     assert half is not None
     assert half["optimizer"] == 2000
     # q and o: 8+8; k and v: 8+4, twice each, in two layers, of rank 3
-    assert lora_parameters(shape, 3, ["q_proj", "k_proj", "v_proj", "o_proj"]) == 3 * 2 * (2 * 16 + 2 * 12)
+    assert _lora_parameters(shape, 3, ["q_proj", "k_proj", "v_proj", "o_proj"]) == 3 * 2 * (2 * 16 + 2 * 12)
     assert memory(file, 1000, None, 64, 32) is None
 
 
@@ -282,20 +287,20 @@ def test_lora_counts_what_peft_adds() -> None:
     """The number of trained parameters, against adapters that peft adds to a real model."""
     peft = pytest.importorskip("peft", reason="peft is not installed: LoRA's parameters are not compared")
     from tempoloc_nb.core.optional import import_transformers
-    from tempoloc_nb.sft.costs import known_shape
+    from tempoloc_nb.sft.facts import _known_shape
 
     folder = tiny_models.qwen25()
     model = import_transformers().AutoModelForImageTextToText.from_pretrained(folder)
     names = ["q_proj", "k_proj", "v_proj", "o_proj"]
     wrapped = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=names))
-    shape = known_shape(folder)
+    shape = _known_shape(folder)
     assert shape is not None
-    assert lora_parameters(shape, 4, names) == sum(p.numel() for p in wrapped.parameters() if p.requires_grad)
+    assert _lora_parameters(shape, 4, names) == sum(p.numel() for p in wrapped.parameters() if p.requires_grad)
 
 
 def test_a_warm_up_longer_than_the_run_is_a_warning(tmp_path: Path, dataset: tuple[Path, list[Sample]]) -> None:
     report = report_on(tmp_path, good(dataset[0]) | {"train.epoch": 1})
-    assert any(f.key == "train.optm_warmup_steps" and "run of 3" in f.message for f in report.findings)
+    assert any(f.check == "train.optm_warmup_steps" and "run of 3" in f.message for f in report.findings)
 
 
 def test_memory_is_compared_with_the_gpu(
@@ -303,15 +308,15 @@ def test_memory_is_compared_with_the_gpu(
 ) -> None:
     monkeypatch.setattr(sft_check, "gpu_memory", lambda: 80 * 2**30)
     full, lora = report_on(tmp_path, good(dataset[0])), report_on(tmp_path, good(dataset[0]), "lora")
-    assert any(f.key == "memory" and "it has 80" in f.message for f in full.findings)
-    assert not any(f.key == "memory" for f in lora.findings)
+    assert any(f.check == "memory" and "it has 80" in f.message for f in full.findings)
+    assert not any(f.check == "memory" for f in lora.findings)
 
 
 def test_a_models_folder_gives_tokenizer_and_shape(tmp_path: Path, dataset: tuple[Path, list[Sample]]) -> None:
     report = report_on(tmp_path, good(dataset[0]) | {"policy.model_name_or_path": str(tiny_models.qwen25())})
     assert errors(report) == {}
-    assert "tokenizer" in report.estimates["text counted with"]
-    assert report.estimates["memory a GPU (GiB, estimate)"] < 2
+    assert "tokenizer" in report.facts["text counted with"]
+    assert report.facts["memory a GPU (GiB, estimate)"] < 2
     bare = tmp_path / "bare"
     shutil.copytree(tiny_models.qwen25(), bare)
     (bare / "model.safetensors").unlink()
@@ -335,7 +340,7 @@ def test_cosmos_rls_environment_is_asked(tmp_path: Path, dataset: tuple[Path, li
     """A Python that has this package and no cosmos-rl: an error in one line, and the rest is checked."""
     report = report_on(tmp_path, good(dataset[0]), cosmos=Path(sys.executable))
     assert "cosmos_rl" in errors(report)["cosmos-rl"]
-    assert report.estimates["steps"]
+    assert report.facts["steps"]
     with pytest.raises(TempolocError, match="no Python there"):
         cosmos_python(tmp_path / "nothing")
 
@@ -373,8 +378,8 @@ def test_the_command_prints_lines_or_json(tmp_path: Path, dataset: tuple[Path, l
     assert told.exit_code == 1
     found = json.loads(told.output)
     assert found["errors"] == 1
-    assert found["findings"][0]["key"] == "custom.vision.fps"
-    assert found["estimates"]["samples"] == 3
+    assert found["findings"][0]["check"] == "custom.vision.fps"
+    assert found["facts"]["samples"] == 3
 
 
 def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
@@ -386,7 +391,7 @@ def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
 
 
 def test_shards_that_are_not_named() -> None:
-    found = list(division_findings(TrainingFile.of(make_config() | {"policy.parallelism.dp_shard_size": -1})))
+    found = list(_division_findings(training_file(make_config() | {"policy.parallelism.dp_shard_size": -1})))
     assert [type(f) for f in found] == [Finding]
     assert "launcher starts 1" in found[0].message
 

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tempoloc_nb.cli.finetune import app
+from tempoloc_nb.cli.sft import app
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
-from tempoloc_nb.sft.config import load_presets, make_config, read_config_file, to_toml, write_config
-from tempoloc_nb.sft.keys import ENGINES, config_problems, flatten, known_keys, nest, read_override
-from tempoloc_nb.sft.training_file import read_training_file
+from tempoloc_nb.sft.training_file import (
+    Engine,
+    _flatten,
+    known_keys,
+    load_presets,
+    make_config,
+    nest,
+    read_config_file,
+    read_override,
+    read_training_file,
+    to_toml,
+    write_config,
+)
 
 # mimicgen_sft.toml of the recipe, parsed: what tomllib reads from the file that it publishes.
 RECIPE = {
@@ -45,13 +55,13 @@ def test_the_recipes_file_key_for_key(tmp_path: Path, monkeypatch: pytest.Monkey
     vision = written["custom"].pop("vision")
     assert written == RECIPE
     assert vision == {"fps": settings().study.fps, "total_pixels": settings().pixels.total_pixels}
-    assert [type(v) for v in flatten(written).values()] == [type(flatten(RECIPE)[k]) for k in flatten(written)]
+    assert [type(v) for v in _flatten(written).values()] == [type(_flatten(RECIPE)[k]) for k in _flatten(written)]
 
 
 def test_every_preset_of_an_engine_has_known_keys_of_the_right_type() -> None:
     for name, preset in load_presets().presets.items():
         for engine in preset.engines:
-            assert not list(config_problems(make_config(engine, [name]))), name
+            assert not known_keys().problems(make_config(engine, [name])), name
 
 
 @pytest.mark.parametrize("presets", [[], ["lora"], ["context-8192"], ["lora", "context-8192"]])
@@ -138,15 +148,15 @@ _VALUES = st.one_of(_TEXTS, _NUMBERS, st.lists(_TEXTS, max_size=3), st.lists(st.
 
 @given(st.dictionaries(_NAMES, st.one_of(_VALUES, st.dictionaries(_NAMES, _VALUES, min_size=1)), min_size=1))
 def test_what_is_written_is_read_again(table: dict[str, Any]) -> None:
-    assert tomllib.loads(to_toml(flatten(table))) == table
-    assert nest(flatten(table)) == table
+    assert tomllib.loads(to_toml(_flatten(table))) == table
+    assert nest(_flatten(table)) == table
 
 
 def test_tables_of_free_names_keep_their_dots(tmp_path: Path) -> None:
     made = make_config(presets=["lora"], changes={"policy.lora.alpha_pattern": {r"layers\.1\.q": 2.0}})
     write_config(tmp_path / "a.toml", made)
     assert read_config_file(tmp_path / "a.toml") == made
-    assert not list(config_problems(made))
+    assert not known_keys().problems(made)
 
 
 def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
@@ -162,11 +172,11 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
         write_config(tmp_path / "none" / "a.toml", make_config())
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", get_args(Engine))
 def test_model_and_dataset_options(engine: str) -> None:
     options = ["config", "-o", "-", "--engine", engine, "--model", "m/n", "--dataset", "d", "--set", "train.epoch=7"]
     result = CliRunner().invoke(app, options)
-    made = flatten(tomllib.loads(result.stdout))
+    made = _flatten(tomllib.loads(result.stdout))
     wanted = {"policy.model_name_or_path": "m/n", "custom.dataset.path": "d", "train.epoch": 7}
     assert wanted.items() <= made.items()
 

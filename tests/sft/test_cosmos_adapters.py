@@ -38,7 +38,7 @@ def exported(tmp_path: Path) -> Path:
 def test_a_folder_of_adapters_is_named_as_one(exported: Path) -> None:
     shutil.copy(tiny_models.qwen25() / "config.json", exported)
     with pytest.raises(
-        TempolocError, match=r"has adapters but no model: .* -m tempoloc_nb\.finetuning\.cosmos\.adapters"
+        TempolocError, match=r"has adapters but no model: .* -m tempoloc_nb\.sft\.cosmos\.adapters"
     ):
         check_folder(exported)
 

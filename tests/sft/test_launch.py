@@ -16,12 +16,11 @@ import tiny_models
 from sft_data import make_dataset
 from typer.testing import CliRunner
 
-from tempoloc_nb.cli.finetune import app
+from tempoloc_nb.cli.sft import app
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.sft.config import make_config, write_config
 from tempoloc_nb.sft.cosmos.env import VARIABLE
-from tempoloc_nb.sft.keys import nest
-from tempoloc_nb.sft.launch import Progress, launch_command, launch_training, read_progress, run_processes
+from tempoloc_nb.sft.launch import Progress, _run_processes, launch_command, launch_training
+from tempoloc_nb.sft.training_file import make_config, nest, write_config
 
 linux = pytest.mark.skipif(not Path("/proc/self/environ").is_file(), reason="processes are found through /proc")
 
@@ -129,7 +128,7 @@ def test_what_is_left_after_the_end_is_ended(tmp_path: Path) -> None:
     run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
     assert run.outcome == "finished"
     assert time.monotonic() - began < 300  # the server's 600
-    assert run_processes(f"{run.folder.name}-{os.getpid()}") == []
+    assert _run_processes(f"{run.folder.name}-{os.getpid()}") == []
 
 
 def interrupted(
@@ -141,7 +140,7 @@ def interrupted(
     script starts in the background does.
     """
     env = stand_in(tmp_path, body)
-    code = "import sys; from tempoloc_nb.cli.finetune import app; app(sys.argv[1:])"
+    code = "import sys; from tempoloc_nb.cli.sft import app; app(sys.argv[1:])"
     line = ["launch", str(tmp_path / "sft.toml"), "--cosmos", str(env), "--grace", str(grace)]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -165,7 +164,7 @@ def interrupted(
 
 def left_of(tmp_path: Path, pid: int) -> list[int]:
     (folder,) = (tmp_path / "out" / "launches").iterdir()
-    return run_processes(f"{folder.name}-{pid}")
+    return _run_processes(f"{folder.name}-{pid}")
 
 
 def test_a_failed_worker_ends_the_run_though_cosmos_rl_would_wait(tmp_path: Path) -> None:
@@ -282,14 +281,14 @@ def test_what_cannot_be_started(tmp_path: Path) -> None:
     ],
 )
 def test_progress_is_read_from_both_engines_logs(line: str, progress: tuple[int, int, str]) -> None:
-    found = read_progress(line)
+    found = Progress.read(line)
     assert found is not None
     assert (found.step, found.steps, str(found.loss)) == progress
 
 
 @pytest.mark.parametrize("line", ["", "epoch 3/4", "stepping 3/4", "3/4 steps", "footstep: 3/4"])
 def test_other_lines_are_no_progress(line: str) -> None:
-    assert read_progress(line) is None
+    assert Progress.read(line) is None
 
 
 def test_the_engine_transformers_for_real(tmp_path: Path) -> None:

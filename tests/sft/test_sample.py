@@ -18,17 +18,19 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.models.prompts import list_prompts, load_prompt
 from tempoloc_nb.scoring.answers import parse_answer
 from tempoloc_nb.scoring.recipe_rule import parse_recipe
-from tempoloc_nb.sft.sample import (
+from tempoloc_nb.sft.dataset import (
     Sample,
     answer_events,
-    answer_of,
     chat_messages,
     check_question,
     from_row,
+    load_splits,
+    read_samples,
     sample_of,
+    save_samples,
     to_row,
 )
-from tempoloc_nb.sft.store import load_samples, read_samples, save_samples
+from tempoloc_nb.sft.learner import _sample_request
 from tempoloc_nb.video.view import View
 
 datasets = pytest.importorskip("datasets", reason="needs tempoloc_nb[data]")
@@ -79,9 +81,7 @@ def test_an_answer_reads_back_as_the_truth(convention: Any) -> None:
 
 def test_a_true_end_goes_before_the_next_boundary() -> None:
     clip = replace(CUBE, events=(Event("a", 1.0, 1.0, 1.25), Event("b", 3.0)))
-    assert (
-        answer_of(answer_events(clip, 6.0)) == "<answer>\nEvent 1: <1.00> <1.25> a\nEvent 2: <3.00> <6.00> b\n</answer>"
-    )
+    assert make(clip).answer == "<answer>\nEvent 1: <1.00> <1.25> a\nEvent 2: <3.00> <6.00> b\n</answer>"
 
 
 def test_a_true_end_that_is_the_boundary_says_nothing_of_what_follows() -> None:
@@ -163,10 +163,13 @@ def test_datasets_of_earlier_versions_say_recipe_for_frame() -> None:
 
 
 def test_the_view_adds_the_stamps_that_are_missing() -> None:
-    assert make().view == View("pair")
-    assert make(stamps="frame").view == View("frame")
-    assert make(stamped=True).view == View("none")
-    assert make(stamps="none", stamped=True).view == View("none")
+    def view(**changed: Any) -> View:
+        return _sample_request(make(**changed), Path()).view
+
+    assert view() == View("pair")
+    assert view(stamps="frame") == View("frame")
+    assert view(stamped=True) == View("none")
+    assert view(stamps="none", stamped=True) == View("none")
     assert not make(stamps="none", stamped=True).stamped
 
 
@@ -174,7 +177,7 @@ def test_messages_and_chat(tmp_path: Path) -> None:
     sample = make()
     assert [m["role"] for m in sample.messages] == ["system", "user", "assistant"]
     assert sample.messages[1]["content"] == "<video>" + sample.question
-    assert sum(m["content"].count("<video>") for m in sample.messages) == len(sample.videos) == 1
+    assert sum(m["content"].count("<video>") for m in sample.messages) == len(to_row(sample)["videos"]) == 1
     chat = chat_messages(sample, tmp_path, fps=8, max_pixels=100352)
     assert chat[1]["content"][0] == {
         "type": "video", "video": str(tmp_path / "videos/cube/0.mp4"), "fps": 8, "max_pixels": 100352,
@@ -197,11 +200,11 @@ def test_datasets_keeps_every_sample(tmp_path: Path) -> None:
     assert read_samples(tmp_path / "d") == [samples[0], samples[2], samples[1]]
     assert read_samples(tmp_path / "d", "validation") == [samples[1]]
     assert read_samples(tmp_path / "d" / "train") == [samples[0], samples[2]]
-    row = load_samples(tmp_path / "d")["train"][0]
+    row = load_splits(tmp_path / "d")["train"][0]
     assert row["events"][1] == {"label": "releasing the red cube", "boundary": 3.25, "start": 3.25, "end": 6.0}
     assert row["messages"] == samples[0].messages
     assert row["videos"] == ["videos/cube/0.mp4"]
-    by_start = load_samples(tmp_path / "d")["train"].filter(lambda r: r["duration"] > 5 and r["convention"] == "start")
+    by_start = load_splits(tmp_path / "d")["train"].filter(lambda r: r["duration"] > 5 and r["convention"] == "start")
     assert len(by_start) == 2
 
 

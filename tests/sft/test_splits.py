@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.sft.splits import assign, check_leaks, demonstration_of, group, read_plan
+from tempoloc_nb.sft.build import _assign, _check_leaks, _group, _read_plan, demonstration_of
 
 EVENTS = (Event("a", 1.0),)
 
@@ -22,7 +22,7 @@ def clip(task: str, name: object, **fields: object) -> Clip:
 
 @given(st.lists(st.sets(st.integers(0, 12), max_size=3), max_size=30))
 def test_groups_are_the_connected_components(marks: list[set[int]]) -> None:
-    groups = group(marks)
+    groups = _group(marks)
     members = [{i for i, g in enumerate(groups) if g == root} for root in sorted(set(groups))]
     assert all(groups[g] == g for g in groups)  # named by a member
     for i, a in enumerate(members):
@@ -43,24 +43,24 @@ def test_groups_are_the_connected_components(marks: list[set[int]]) -> None:
 def test_fractions_keep_groups_whole_and_hold(made: list[tuple[str, int]], seed: int) -> None:
     clips = [clip(task, i, seed=i) for i, task in enumerate(t for t, _ in made)]
     clips = [Clip(c.clip, c.task, EVENTS, seed=s) for c, (_, s) in zip(clips, made, strict=True)]
-    groups = group([{demonstration_of(c)} for c in clips])
+    groups = _group([{demonstration_of(c)} for c in clips])
     try:
-        splits = assign(clips, groups, read_plan("train=0.7,validation=0.3"), seed)
+        splits = _assign(clips, groups, _read_plan("train=0.7,validation=0.3"), seed)
     except TempolocError as error:
         assert "would be empty" in str(error)  # noqa: PT017
         return
-    check_leaks(clips, groups, splits)
+    _check_leaks(clips, groups, splits)
     largest = max(Counter(groups).values())
     assert abs(splits.count("train") - 0.7 * len(clips)) <= 2 * largest
 
 
 def test_the_split_does_not_depend_on_the_order() -> None:
     clips = [clip(task, i) for task in "xy" for i in range(20)]
-    plan = read_plan("train=0.8,validation=0.2")
+    plan = _read_plan("train=0.8,validation=0.2")
 
     def by_name(order: list[Clip], seed: int = 0) -> dict[str, str]:
         return {
-            c.clip: s for c, s in zip(order, assign(order, group([{c.clip} for c in order]), plan, seed), strict=True)
+            c.clip: s for c, s in zip(order, _assign(order, _group([{c.clip} for c in order]), plan, seed), strict=True)
         }
 
     assert by_name(clips) == by_name(clips[::-1])
@@ -71,32 +71,32 @@ def test_the_split_does_not_depend_on_the_order() -> None:
 
 def test_small_tasks_share_what_rounding_leaves() -> None:
     clips = [clip(task, i) for task in "abcdefghij" for i in range(3)]
-    splits = assign(clips, list(range(30)), read_plan("train=0.9,validation=0.1"))
+    splits = _assign(clips, list(range(30)), _read_plan("train=0.9,validation=0.1"))
     assert Counter(splits) == {"train": 27, "validation": 3}
 
 
 def test_by_task_and_by_field() -> None:
     clips = [clip("x", 0), clip("x", 1), clip("y", 0, split="sft", robot="UR5e")]
-    assert assign(clips, [0, 1, 2], read_plan("train=1,test=y")) == ["train", "train", "test"]
+    assert _assign(clips, [0, 1, 2], _read_plan("train=1,test=y")) == ["train", "train", "test"]
     with pytest.raises(TempolocError, match="x/0 has no 'split'"):
-        assign(clips, [0, 1, 2], read_plan("split"))
-    assert assign(clips[2:], [0], read_plan("split")) == ["sft"]
-    assert assign(clips[2:], [0], read_plan("robot")) == ["UR5e"]
+        _assign(clips, [0, 1, 2], _read_plan("split"))
+    assert _assign(clips[2:], [0], _read_plan("split")) == ["sft"]
+    assert _assign(clips[2:], [0], _read_plan("robot")) == ["UR5e"]
 
 
 def test_leaks_are_found() -> None:
     extra = {"demonstration": "demo_0"}
     cameras = [clip("x", "0_front", split="train", extra=extra), clip("x", "0_wrist", split="test", extra=extra)]
-    groups = group([{demonstration_of(c)} for c in cameras])
+    groups = _group([{demonstration_of(c)} for c in cameras])
     with pytest.raises(TempolocError, match=r"x/0_front \(train\) and x/0_wrist \(test\) come from one demonstration"):
-        assign(cameras, groups, read_plan("split"))
+        _assign(cameras, groups, _read_plan("split"))
     slow = [clip("x", 0, seed=5), clip("x-slow", 0, seed=5)]
-    groups = group([{demonstration_of(c)} for c in slow])
+    groups = _group([{demonstration_of(c)} for c in slow])
     with pytest.raises(TempolocError, match=r"x-slow/0 \(test\)"):
-        assign(slow, groups, read_plan("train=1,test=x-slow"))
+        _assign(slow, groups, _read_plan("train=1,test=x-slow"))
     with pytest.raises(TempolocError, match=r"x-slow/0 \(by fraction\)"):
-        assign(slow, groups, read_plan("train=1,test=x"))
-    assert assign(slow, [0, 1], read_plan("train=1,test=x")) == ["test", "train"]  # told otherwise
+        _assign(slow, groups, _read_plan("train=1,test=x"))
+    assert _assign(slow, [0, 1], _read_plan("train=1,test=x")) == ["test", "train"]  # told otherwise
 
 
 def test_what_tells_a_demonstration() -> None:
@@ -128,9 +128,9 @@ def test_what_tells_a_demonstration() -> None:
 )
 def test_bad_plans(plan: str, said: str) -> None:
     with pytest.raises(TempolocError, match=said):
-        assign([clip("x", 0)], [0], read_plan(plan))
+        _assign([clip("x", 0)], [0], _read_plan(plan))
 
 
 def test_a_field_that_is_no_folder() -> None:
     with pytest.raises(TempolocError, match=r"cannot be called '\.\./up'"):
-        assign([clip("x", 0, split="../up")], [0], read_plan("split"))
+        _assign([clip("x", 0, split="../up")], [0], _read_plan("split"))

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from tempoloc_nb.sft.cosmos.torch_attention import apply_rotary_emb, flash_attn_func, flash_attn_varlen_func
+from tempoloc_nb.sft.cosmos.entry import _apply_rotary_emb, _flash_attn_func, _flash_attn_varlen_func
 
 HEADS, FEWER, SIZE = 4, 2, 8
 
@@ -37,7 +37,7 @@ def test_segments_and_their_gradients_are_the_formulas(ends: tuple[int, ...], ca
     q, k, v = drawn(ends[-1], HEADS, SIZE), drawn(ends[-1], FEWER, SIZE), drawn(ends[-1], FEWER, SIZE)
     told = torch.tensor(ends, dtype=torch.int32)
     longest = max(b - a for a, b in pairwise(ends))
-    ours = flash_attn_varlen_func(q, k, v, told, told.clone(), longest, longest, causal=causal, deterministic=False)
+    ours = _flash_attn_varlen_func(q, k, v, told, told.clone(), longest, longest, causal=causal, deterministic=False)
     true = torch.cat([attention(q[a:b], k[a:b], v[a:b], causal) for a, b in pairwise(ends)])
     torch.testing.assert_close(ours, true)
     weights = torch.randn_like(true)
@@ -53,14 +53,14 @@ def test_segments_and_their_gradients_are_the_formulas(ends: tuple[int, ...], ca
 def test_a_batch_is_its_rows(causal: bool) -> None:
     torch.manual_seed(1)
     q, k, v = drawn(2, 7, HEADS, SIZE), drawn(2, 7, FEWER, SIZE), drawn(2, 7, FEWER, SIZE)
-    ours = flash_attn_func(q, k, v, causal=causal)
+    ours = _flash_attn_func(q, k, v, causal=causal)
     torch.testing.assert_close(ours, torch.stack([attention(*rows, causal) for rows in zip(q, k, v, strict=True)]))
 
 
 def test_a_rotation_turns_each_pair_by_its_angle() -> None:
     torch.manual_seed(2)
     x, angles = torch.randn(1, 5, HEADS, SIZE, dtype=torch.float64), torch.rand(5, 3, dtype=torch.float64)
-    ours = apply_rotary_emb(x, angles.cos(), angles.sin())
+    ours = _apply_rotary_emb(x, angles.cos(), angles.sin())
     turned = torch.complex(x[..., :3], x[..., 3:6]) * torch.polar(torch.ones_like(angles), angles)[:, None]
     torch.testing.assert_close(ours, torch.cat([turned.real, turned.imag, x[..., 6:]], dim=-1))
 
@@ -68,18 +68,18 @@ def test_a_rotation_turns_each_pair_by_its_angle() -> None:
 def test_what_it_lacks_is_refused() -> None:
     q, few = torch.randn(1, 4, HEADS, SIZE), torch.randn(1, 3, HEADS, SIZE)
     with pytest.raises(NotImplementedError, match="softcap"):
-        flash_attn_func(q, q, q, softcap=30.0)
+        _flash_attn_func(q, q, q, softcap=30.0)
     with pytest.raises(NotImplementedError, match="rows of another length"):
-        flash_attn_func(q, few, few, causal=True)
+        _flash_attn_func(q, few, few, causal=True)
     with pytest.raises(NotImplementedError, match="interleaved"):
-        apply_rotary_emb(q, torch.ones(4, 4), torch.zeros(4, 4), interleaved=True)
+        _apply_rotary_emb(q, torch.ones(4, 4), torch.zeros(4, 4), interleaved=True)
 
 
 def test_it_takes_the_place_of_what_is_missing_and_of_nothing_else() -> None:
     code = """
 import sys
-from tempoloc_nb.sft.cosmos.torch_attention import take_its_place
-print(take_its_place(), take_its_place())
+from tempoloc_nb.sft.cosmos.entry import _replace_flash_attn
+print(_replace_flash_attn(), _replace_flash_attn())
 from flash_attn import flash_attn_func, flash_attn_varlen_func
 from flash_attn.layers.rotary import apply_rotary_emb
 import transformers

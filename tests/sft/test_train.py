@@ -33,19 +33,22 @@ from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.recognise import find_model
 from tempoloc_nb.sft import train as engine
-from tempoloc_nb.sft.examples import (
+from tempoloc_nb.sft.dataset import Sample, sample_of, save_samples
+from tempoloc_nb.sft.learner import (
     Examples,
-    answer_ids,
+    _answer_ids,
+    _freeze,
+    _set_frame_pixels,
     answer_loss,
+    base_name,
     collate,
     fitting,
     read_data,
-    set_frame_pixels,
+    save_folder,
+    start_model,
+    without_weights,
 )
-from tempoloc_nb.sft.sample import Sample, sample_of
-from tempoloc_nb.sft.store import save_samples
-from tempoloc_nb.sft.training_file import FIXED, TrainingFile, read_training_file
-from tempoloc_nb.sft.weights import base_name, freeze, save_folder, start_model, without_weights
+from tempoloc_nb.sft.training_file import TrainingFile, known_keys, read_training_file
 from tempoloc_nb.video.view import View
 
 read_own = partial(read_training_file, engine="transformers")
@@ -182,9 +185,9 @@ def test_wrong_values_are_refused_in_one_line(tmp_path: Path, old: str, new: str
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("key", sorted(FIXED))
+@pytest.mark.parametrize("key", sorted(known_keys().fixed))
 def test_a_key_may_have_the_value_that_changes_nothing(tmp_path: Path, key: str) -> None:
-    value = json.dumps(FIXED[key][0])
+    value = json.dumps(known_keys().fixed[key][0])
     (tmp_path / "sft.toml").write_text(f'{key} = {value}\ncustom.dataset.path = "d"\npolicy.model_name_or_path = "m"\n')
     assert read_own(tmp_path / "sft.toml").model == "m"
 
@@ -198,13 +201,13 @@ def test_lora_without_a_rank_has_cosmos_rls(tmp_path: Path) -> None:
 def test_the_rate_is_cosmos_rls_curve() -> None:
     """Values by hand from its formula: warm-up over `warmup` steps inclusive, then decay that never reaches 0."""
     plain = TrainingFile(Path("d"), "m", warmup=3)
-    assert [plain.rate(s, 8) for s in range(8)] == [0.0, 0.5, 1, 1, 1, 1, 1, 1]
+    assert [engine._learning_rate(plain, s, 8) for s in range(8)] == [0.0, 0.5, 1, 1, 1, 1, 1, 1]
     linear = replace(plain, decay="linear", floor=0.2)
-    assert [linear.rate(s, 8) for s in range(2, 8)] == pytest.approx([1, 1, 0.84, 0.68, 0.52, 0.36])
+    assert [engine._learning_rate(linear, s, 8) for s in range(2, 8)] == pytest.approx([1, 1, 0.84, 0.68, 0.52, 0.36])
     late = replace(plain, decay="cosine", decay_share=0.25)
-    assert [late.rate(s, 8) for s in range(3, 8)] == pytest.approx([1, 1, 1, 1, 0.5])
-    assert [replace(plain, warmup=1).rate(s, 2) for s in range(2)] == [1, 1]
-    assert replace(plain, warmup=20, warmup_from=0.5).rate(0, 4) == 0.5
+    assert [engine._learning_rate(late, s, 8) for s in range(3, 8)] == pytest.approx([1, 1, 1, 1, 0.5])
+    assert [engine._learning_rate(replace(plain, warmup=1), s, 2) for s in range(2)] == [1, 1]
+    assert engine._learning_rate(replace(plain, warmup=20, warmup_from=0.5), 0, 4) == 0.5
 
 
 # --- What is learned from
@@ -272,12 +275,12 @@ def test_a_template_that_ends_an_answer_otherwise_is_refused() -> None:
     examples, _, processor = examples_of([sample(0)], tiny_models.qwen25())
     prompt = load_prompt("tiny")
     with pytest.raises(TempolocError, match="no token at which the model stops"):
-        answer_ids(processor, replace(prompt, user="?"), "<answer>", [0])
+        _answer_ids(processor, replace(prompt, user="?"), "<answer>", [0])
     processor.chat_template = processor.chat_template.replace("{{ message['content'] }}", "{{ 'x' }}").replace(
         "{{ part['text'] }}", "{{ part['text'] | trim }}"
     )
     with pytest.raises(TempolocError, match="does not write an answer as it is given"):
-        answer_ids(processor, replace(prompt, user="?"), " <answer>", examples.ends)
+        _answer_ids(processor, replace(prompt, user="?"), " <answer>", examples.ends)
 
 
 @pytest.mark.parametrize("which", range(2))
@@ -351,30 +354,30 @@ def test_the_splits_of_a_dataset(tmp_path: Path, dataset: Path) -> None:
 def test_pixels_become_the_processors_own_limits(tmp_path: Path) -> None:
     folder = tiny_models.qwen25()
     model, processor, _ = load_model(folder, "cpu", "float32")
-    assert not set_frame_pixels(processor, None, None)
-    assert set_frame_pixels(processor, 3136, 6272)
+    assert not _set_frame_pixels(processor, None, None)
+    assert _set_frame_pixels(processor, 3136, 6272)
     out = save_folder(model, processor, folder, tmp_path / "out", "card")
     _, again, _ = load_model(out, "cpu", "float32")
     assert (again.video_processor.size["shortest_edge"], again.video_processor.size["longest_edge"]) == (3136, 6272)
     with pytest.raises(TempolocError, match=r"both custom\.vision\.min_pixels and max_pixels"):
-        set_frame_pixels(processor, 10_000, None)
+        _set_frame_pixels(processor, 10_000, None)
     _, third, _ = load_model(tiny_models.qwen3(), "cpu", "float32")
     with pytest.raises(TempolocError, match="total_pixels"):
-        set_frame_pixels(third, None, 6272)
+        _set_frame_pixels(third, None, 6272)
 
 
 @pytest.mark.parametrize("patterns", [["["], ["nothing"], ["^visual", "."]])
 def test_patterns_that_freeze_nothing_or_everything_are_refused(patterns: list[str]) -> None:
     model, _, _ = load_model(tiny_models.qwen25(), "cpu", "float32")
     with pytest.raises(TempolocError, match="freeze_pattern"):
-        freeze(model, patterns)
+        _freeze(model, patterns)
 
 
 def test_lora_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr("tempoloc_nb.sft.weights.importlib", SimpleNamespace(import_module=missing))
+    monkeypatch.setattr("tempoloc_nb.sft.learner.importlib", SimpleNamespace(import_module=missing))
     with pytest.raises(TempolocError, match=r"needs peft: pip install 'tempoloc_nb\[lora\]'"):
         start_model(TrainingFile(Path("d"), str(tiny_models.qwen25()), lora_rank=4), "cpu")
 
@@ -393,14 +396,14 @@ def weights(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def trained(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, engine.FinetuneSummary]:
+def trained(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, engine.TrainingSummary]:
     """A run of six steps, and what it says."""
     folder = tmp_path_factory.mktemp("runs")
     path = write_config(folder / "sft.toml", dataset, folder / "whole", tiny_models.qwen25())
-    return folder / "whole", engine.finetune(read_own(path), "cpu")
+    return folder / "whole", engine.train(read_own(path), "cpu")
 
 
-def test_training_lowers_the_validation_loss(trained: tuple[Path, engine.FinetuneSummary]) -> None:
+def test_training_lowers_the_validation_loss(trained: tuple[Path, engine.TrainingSummary]) -> None:
     output, summary = trained
     assert summary.before is not None
     assert summary.after is not None
@@ -425,15 +428,15 @@ def need_peft() -> None:
 
 def interrupt(path: Path, step: int) -> int:
     """Run the command until a step has been logged, and press Ctrl-C; returns its status."""
-    plain = engine.Journal.add
+    plain = engine._Journal.add
 
-    def stop(self: engine.Journal, at: int, steps: int, logs: Any) -> None:
+    def stop(self: engine._Journal, at: int, steps: int, logs: Any) -> None:
         plain(self, at, steps, logs)
         if at == step:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine.Journal, "add", stop)
+        patch.setattr(engine._Journal, "add", stop)
         return engine.main([str(path), "--device", "cpu"])
 
 
@@ -445,7 +448,7 @@ def same_run(a: Path, b: Path) -> bool:
 
 
 def test_an_interrupted_run_ends_as_an_unbroken_one(
-    dataset: Path, tmp_path: Path, trained: tuple[Path, engine.FinetuneSummary], capsys: pytest.CaptureFixture[str]
+    dataset: Path, tmp_path: Path, trained: tuple[Path, engine.TrainingSummary], capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "run"
     path = write_config(tmp_path / "sft.toml", dataset, output, tiny_models.qwen25())
@@ -456,7 +459,7 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(
     assert same_run(trained[0], output)
     record = json.loads((output / "run.json").read_text())
     assert [(c["from_step"], c["to_step"]) for c in record["calls"]] == [(4, 6)]
-    assert engine.finetune(read_own(path), "cpu").seconds == 0  # done: nothing is trained again
+    assert engine.train(read_own(path), "cpu").seconds == 0  # done: nothing is trained again
     other = write_config(tmp_path / "other.toml", dataset, output, tiny_models.qwen25(), "train.seed = 3")
     assert engine.main([str(other), "--device", "cpu"]) == 1
     assert "holds a run with other seed" in capsys.readouterr().err
@@ -477,7 +480,7 @@ def test_adapters_are_merged_and_go_on(dataset: Path, tmp_path: Path) -> None:
     need_peft()
     runs = [tmp_path / "whole", tmp_path / "broken"]
     paths = [write_config(tmp_path / f"{r.name}.toml", dataset, r, tiny_models.qwen25(), ADAPTERS) for r in runs]
-    summary = engine.finetune(read_own(paths[0]), "cpu")
+    summary = engine.train(read_own(paths[0]), "cpu")
     assert summary.before is not None
     assert summary.after is not None
     assert summary.after < summary.before
@@ -496,7 +499,7 @@ def test_frozen_weights_stay_and_all_others_change(dataset: Path, tmp_path: Path
         'policy.freeze_pattern = ["^visual\\\\."]\ntrain.max_num_steps = 2\ntrain.optm_weight_decay = 0.1\n'
         "train.optm_warmup_start_factor = 1",
     )  # fmt: skip
-    summary = engine.finetune(read_own(path), "cpu")
+    summary = engine.train(read_own(path), "cpu")
     assert summary.steps == 2
     start, end = weights(tiny_models.qwen25()), weights(summary.model)
     same = {name for name, w in start.items() if w.equal(end[name])}
@@ -504,7 +507,7 @@ def test_frozen_weights_stay_and_all_others_change(dataset: Path, tmp_path: Path
 
 
 def test_a_trained_folder_is_evaluated_by_its_path(
-    trained: tuple[Path, engine.FinetuneSummary], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: tuple[Path, engine.TrainingSummary], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tempoloc_nb.cli.main import main
 
@@ -527,7 +530,7 @@ def test_a_trained_folder_is_evaluated_by_its_path(
 
 
 def test_the_card_names_the_model_that_is_asked_in_the_same_way(
-    trained: tuple[Path, engine.FinetuneSummary], tmp_path: Path
+    trained: tuple[Path, engine.TrainingSummary], tmp_path: Path
 ) -> None:
     start, out = tiny_models.qwen25(), trained[1].model
     assert (out / "README.md").read_text().startswith(f"---\nbase_model: {start.name}\n---\n")
@@ -582,10 +585,10 @@ def test_a_damaged_record_is_one_line(dataset: Path, tmp_path: Path, capsys: pyt
 
 def test_a_log_line_cut_by_a_kill_does_not_stop_the_run_that_goes_on(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    first = engine.Journal(log, 0)
+    first = engine._Journal(log, 0)
     for step in (1, 2):
         first.add(step, 9, {"loss": 1.5})
     log.write_text(log.read_text() + '{"step": 3, "lo')
-    assert [line["step"] for line in engine.Journal(log, 2).lines] == [1, 2]
+    assert [line["step"] for line in engine._Journal(log, 2).lines] == [1, 2]
     assert log.read_text().count("\n") == 2
     assert log.read_text().endswith("}\n")

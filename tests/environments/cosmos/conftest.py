@@ -14,7 +14,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import packed_models
 from sft_data import make_dataset
 
-from tempoloc_nb.sft.sample import Sample
+from tempoloc_nb.sft.dataset import Sample
 
 
 @pytest.fixture(scope="session")

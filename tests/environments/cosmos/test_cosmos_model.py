@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, Qwen2_5_VLForConditionalGeneration
 
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.sft.cosmos.torch_attention import take_its_place
+from tempoloc_nb.sft.cosmos.entry import _replace_flash_attn
 
 FOLDER = data_dir() / "models" / "tempoloc-tiny-base"
 GRID, SECONDS = torch.tensor([[6, 8, 8]]), torch.tensor([1.0])
@@ -25,7 +25,7 @@ def theirs() -> Any:
     """tempoloc-tiny-base in cosmos-rl's model, loaded by cosmos-rl's own converter."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(modeling_utils, "decide_fa_version", lambda: 2)  # asks for a GPU's generation
-        take_its_place()
+        _replace_flash_attn()
         made = Qwen2_5_VLConditionalModel.from_pretrained(AutoConfig.from_pretrained(FOLDER), str(FOLDER))
     alone = SimpleNamespace(tp_coord=(0, 1), dp_shard_coord=(0, 1), tp_enabled=False, pp_enabled=False)
     places = {**made.visual.state_dict(), **made.model.state_dict()}

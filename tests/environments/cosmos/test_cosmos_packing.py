@@ -12,12 +12,10 @@ from cosmos_rl.dispatcher.data.packer.base import BaseDataPacker
 from cosmos_rl.policy.config import Config
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.sft.config import make_config
-from tempoloc_nb.sft.cosmos.entry import dataset_of, validation_of
+from tempoloc_nb.sft.cosmos.entry import _dataset_of, _validation_of
+from tempoloc_nb.sft.dataset import Sample
 from tempoloc_nb.sft.facts import data_facts, lengths_of, model_facts
-from tempoloc_nb.sft.keys import nest
-from tempoloc_nb.sft.sample import Sample
-from tempoloc_nb.sft.training_file import TrainingFile
+from tempoloc_nb.sft.training_file import make_config, nest, training_file
 
 IGNORED = -100
 
@@ -43,7 +41,7 @@ def test_labels_are_the_assistants_tokens_and_no_others(
     packer: Any, model: Path, dataset: tuple[Path, list[Sample]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a run may start anywhere
-    found = dataset_of(config_of(dataset[0], model)[1])
+    found = _dataset_of(config_of(dataset[0], model)[1])
     assert len(found) == 3
     for sample, messages in zip(dataset[1], (found[i] for i in range(3)), strict=False):
         made = packer.sft_process_sample(messages)
@@ -68,16 +66,16 @@ def test_the_check_counts_the_packers_tokens(
     packer: Any, model: Path, dataset: tuple[Path, list[Sample]], vision: dict[str, Any]
 ) -> None:
     flat, config = config_of(dataset[0], model, **vision)
-    file = TrainingFile.of(flat)
+    file = training_file(flat)
     counted = lengths_of(data_facts(file)[0], model_facts(file), file)
-    found = dataset_of(config)
+    found = _dataset_of(config)
     assert counted.total == tuple(len(packer.sft_process_sample(found[i])["input_ids"]) for i in range(len(found)))
 
 
 def test_the_sampling_rate_reaches_the_positions(packer: Any, model: Path, dataset: tuple[Path, list[Sample]]) -> None:
     """A frame pair spans 2 / fps seconds, at most the source's rate, and there are so many pairs, of an even number."""
     for fps in (2.0, 8.0):
-        found = dataset_of(config_of(dataset[0], model, **{"custom.vision.fps": fps})[1])
+        found = _dataset_of(config_of(dataset[0], model, **{"custom.vision.fps": fps})[1])
         for i, sample in enumerate(dataset[1][:3]):
             made, rate = packer.sft_process_sample(found[i]), min(fps, sample.source_fps)
             assert float(made["second_per_grid_ts"][0]) == pytest.approx(2 / rate, rel=0.1)
@@ -87,7 +85,7 @@ def test_the_sampling_rate_reaches_the_positions(packer: Any, model: Path, datas
 def test_a_batch_pads_labels_and_a_short_context_cuts_the_answer_off(
     packer: Any, model: Path, dataset: tuple[Path, list[Sample]]
 ) -> None:
-    found = dataset_of(config_of(dataset[0], model)[1])
+    found = _dataset_of(config_of(dataset[0], model)[1])
     made = [packer.sft_process_sample(found[i]) for i in range(3)]
     longest = packer.sft_compute_max_len(made)
     batch = packer.sft_collate_fn(made, computed_max_len=longest, ignore_label_id=IGNORED)
@@ -106,7 +104,7 @@ def test_qwen3_videos_are_packed_too(dataset: tuple[Path, list[Sample]], tmp_pat
     config = config_of(dataset[0], packed_models.qwen3(tmp_path / "qwen3"))[1]
     packer = HFVLMDataPacker()
     packer.setup(config)
-    made = packer.sft_process_sample(dataset_of(config)[0])
+    made = packer.sft_process_sample(_dataset_of(config)[0])
     learned = [n for n in made["label_ids"] if n != IGNORED]
     assert dataset[1][0].answer in packer.tokenizer.decode(learned)
     assert "Event 1: <start time>" not in packer.tokenizer.decode(learned)
@@ -116,20 +114,20 @@ def test_validation_is_the_validation_split_where_it_is_asked_for(
     model: Path, dataset: tuple[Path, list[Sample]]
 ) -> None:
     off, on = (config_of(dataset[0], model, **{"validation.enable": enabled})[1] for enabled in (False, True))
-    assert validation_of(off) is None
-    found = validation_of(on)
+    assert _validation_of(off) is None
+    found = _validation_of(on)
     assert found is not None
     assert [found[0][-1]["content"]] == [dataset[1][-1].answer]
-    split = validation_of(config_of(dataset[0] / "train", model, **{"validation.enable": True})[1])
+    split = _validation_of(config_of(dataset[0] / "train", model, **{"validation.enable": True})[1])
     assert split is not None
     assert [split[0][-1]["content"], len(split)] == [dataset[1][-1].answer, 1]
 
 
 def test_a_wrong_path_or_split_is_one_line(model: Path, dataset: tuple[Path, list[Sample]], tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="no such dataset"):
-        dataset_of(config_of(tmp_path / "none", model)[1])
+        _dataset_of(config_of(tmp_path / "none", model)[1])
     with pytest.raises(TempolocError, match="no split 'test', only train, validation"):
-        dataset_of(config_of(dataset[0], model)[1], "test")
+        _dataset_of(config_of(dataset[0], model)[1], "test")
 
 
 def test_the_lora_preset_trains_the_language_models_attention_alone(model: Path) -> None:

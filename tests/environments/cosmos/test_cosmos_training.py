@@ -23,9 +23,9 @@ from sft_data import make_dataset
 
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.sft.config import make_config, write_config
 from tempoloc_nb.sft.cosmos.adapters import merge_adapters
 from tempoloc_nb.sft.launch import Progress, TrainingRun, launch_training
+from tempoloc_nb.sft.training_file import make_config, write_config
 
 BASE = data_dir() / "models" / "tempoloc-tiny-base"
 HELPERS = Path(__file__).parents[2] / "helpers"
