@@ -110,14 +110,14 @@ PANELS: dict[str, tuple[Any, ...]] = {
         predictions.localize, predictions.evaluate, predictions.consensus, predictions.fuse,
         predictions.merge, predictions.import_recipe, models.models, models.doctor,
     ),
-    "Videos and data": ("simulate:simulate", videos.overlay, data.app),
-    "Generate demonstrations": (labels.check_labels, "generate:generate"),
-    "Train": (finetune.app, "tiny:app"),
+    "Videos and data": ("simulate", videos.overlay, data.app),
+    "Generate demonstrations": (labels.check_labels, "generate"),
+    "Train": (finetune.app, "app"),
     "The study": (study.study, study.experiment),
 }  # fmt: skip
 for panel, commands in PANELS.items():
     for named in commands:
-        command: Any = resolve_name(f"tempoloc_nb.lab.commands.{named}") if isinstance(named, str) else named
+        command: Any = resolve_name(f"tempoloc_nb.lab.commands:{named}") if isinstance(named, str) else named
         if isinstance(command, typer.Typer):
             app.add_typer(command, rich_help_panel=panel)
         else:

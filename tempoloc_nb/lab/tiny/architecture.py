@@ -88,8 +88,7 @@ def train_tokenizer(texts: Iterable[str], size: int) -> Any:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=size - len(SPECIAL_TOKENS),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        vocab_size=size - len(SPECIAL_TOKENS), initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(list(texts), trainer)
@@ -137,8 +136,7 @@ def tiny_processor(tokenizer: Any, frame_pixels: int = FRAME_PIXELS) -> Any:
     sizes = {"shortest_edge": frame_pixels // 2, "longest_edge": frame_pixels}
     sides = {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
     return transformers.Qwen2_5_VLProcessor(
-        image_processor=transformers.Qwen2VLImageProcessor(size=dict(sizes), **sides),
-        tokenizer=tokenizer,
+        image_processor=transformers.Qwen2VLImageProcessor(size=dict(sizes), **sides), tokenizer=tokenizer,
         video_processor=transformers.Qwen2VLVideoProcessor(size=dict(sizes), do_sample_frames=False, **sides),
         chat_template=CHAT_TEMPLATE,
     )

@@ -145,9 +145,7 @@ def _word_angles(places: torch.Tensor, config: Any, size: int) -> torch.Tensor:
     return torch.cat((angles, angles), -1)[:, None]
 
 
-def read(
-    language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, compiled: bool = False
-) -> torch.Tensor:
+def read(language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, compiled: bool = False) -> torch.Tensor:
     """(rows, tokens, hidden) of `embeds` of that shape at `places` (3, rows, tokens); products are in `dtype`."""
     config = language.config
     size = config.hidden_size // config.num_attention_heads

@@ -18,10 +18,11 @@ from tempoloc_nb.clips.manifest import read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.locks import sole_writer
 from tempoloc_nb.lab.sim import make as simulate
+from tempoloc_nb.lab.sim.demonstration import load_episode
 from tempoloc_nb.lab.sim.episode import EpisodeFailed
-from tempoloc_nb.lab.sim.families import find_families
 from tempoloc_nb.lab.sim.make import SimulationSummary, render_episodes, simulate_clips
-from tempoloc_nb.lab.sim.render import choose_gl, load_episode, write_moving
+from tempoloc_nb.lab.sim.render import choose_gl, write_moving
+from tempoloc_nb.lab.sim.tasks import find_families
 
 FAMILY = find_families("sft", "stack-two")[0]
 
