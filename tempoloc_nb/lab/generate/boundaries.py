@@ -26,8 +26,8 @@ from ..sim.scene import CONTROL_HZ
 from ..sim.tasks import SCRIPTS
 
 # %% auto #0
-__all__ = ['Times', 'Found', 'ERRORS', 'no_video', 'one_label', 'by_gripper', 'by_model', 'named_boundaries', 'found_boundaries',
-           'write_found', 'read_found', 'with_error', 'fit_ends', 'Cut', 'cut']
+__all__ = ['Times', 'Found', 'ERRORS', 'no_video', 'one_label', 'named_boundaries', 'found_boundaries', 'write_found',
+           'read_found', 'with_error', 'fit_ends', 'Cut', 'cut']
 
 # %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #1c598be3
 Times = tuple[float, ...] | None  # the boundaries (s) of one source's events; None: the source is left out
@@ -52,13 +52,13 @@ def _whole(times: Sequence[float | None]) -> Times:
     return tuple(known) if len(known) == len(times) and all(np.diff(known) > 0) else None
 
 
-def by_gripper(sources: Sequence[Source], labels: Sequence[str]) -> list[Times]:
+def _by_gripper(sources: Sequence[Source], labels: Sequence[str]) -> list[Times]:
     """The gripper rule's boundaries, from the sources' own signals."""
     kinds = event_kinds(labels)
     return [_whole(gripper_rule(kinds, find_transitions(s.opening))) for s in sources]
 
 # %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #b40a0fe7
-def by_model(
+def _by_model(
     predictions: Path | str, benchmark: Benchmark, sources: Sequence[Source], *, fused: bool = False, sure: bool = False
 ) -> list[Times]:
     """A model's boundaries from its predictions of a benchmark, its trials combined.
@@ -91,7 +91,7 @@ def named_boundaries(
         if name.endswith(".jsonl"):
             if own:
                 raise TempolocError(f"{name}: write boundaries into the file first (tempoloc dataset export hdf5)")
-            times[Path(name).stem] = by_model(name, load_benchmark(folder), sources)
+            times[Path(name).stem] = _by_model(name, load_benchmark(folder), sources)
         elif ":" in name:
             with_error(name, sources, 0)
             errors.append(name)
@@ -99,7 +99,7 @@ def named_boundaries(
             times[name] = [s.boundaries for s in sources]
         elif name == "gripper":
             labels = [label for label, _ in SCRIPTS[task].events]
-            times[name] = by_gripper(sources, labels if own else load_benchmark(folder).of_task(task)[0].labels)
+            times[name] = _by_gripper(sources, labels if own else load_benchmark(folder).of_task(task)[0].labels)
         elif name in _ORIGINS:
             times[name] = no_video(sources) if name == "no-video" else one_label(sources)
         else:
@@ -112,9 +112,9 @@ def found_boundaries(folder: Path | str, task: str, sources: Sequence[Source], p
     benchmark = load_benchmark(folder)
     return {
         **named_boundaries(_ORIGINS, folder, task, sources)[0],
-        "tempoloc-tiny": by_model(predictions, benchmark, sources),
-        "fusion": by_model(predictions, benchmark, sources, fused=True),
-        "fusion-sure": by_model(predictions, benchmark, sources, fused=True, sure=True),
+        "tempoloc-tiny": _by_model(predictions, benchmark, sources),
+        "fusion": _by_model(predictions, benchmark, sources, fused=True),
+        "fusion-sure": _by_model(predictions, benchmark, sources, fused=True, sure=True),
     }
 
 

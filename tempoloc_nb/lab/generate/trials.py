@@ -32,13 +32,13 @@ from .sources import Source, is_hdf5, read_sources, task_of
 from ..sim.render import in_order, process_pool
 
 # %% auto #0
-__all__ = ['Offset', 'Settled', 'OFFSETS', 'BLOCK', 'Setting', 'configure', 'run_trial', 'Job', 'plan', 'read_trials',
-           'run_trials', 'try_boundaries', 'outcomes_of']
+__all__ = ['OFFSETS', 'BLOCK', 'Setting', 'run_trial', 'Job', 'plan', 'read_trials', 'run_trials', 'try_boundaries',
+           'outcomes_of']
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #8c937a1f
-Offset = tuple[int, int]
-Settled = tuple[int, tuple[int, ...]]  # the source of a trial, and where its subtasks end after the offsets
-OFFSETS: tuple[Offset, ...] = ((0, 0), (10, 20))  # control steps: none, and MimicGen's own
+_Offset = tuple[int, int]
+_Settled = tuple[int, tuple[int, ...]]  # the source of a trial, and where its subtasks end after the offsets
+OFFSETS: tuple[_Offset, ...] = ((0, 0), (10, 20))  # control steps: none, and MimicGen's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Setting:
         return f"mimicgen {version_of(self.checkout)}" if self.checkout else None
 
 
-def configure(task: str, offset: Offset, setting: Setting) -> Any:
+def _configure(task: str, offset: _Offset, setting: Setting) -> Any:
     """The generator's `MimicEnvCfg` of a task: one arm, a source chosen by how its first object lies."""
     lab = isaac_mimic()
     config = lab.MimicEnvCfg()
@@ -89,8 +89,8 @@ def _settling(base: Any) -> Any:
         """A generator that says what it settled on and stops if that is `known`."""
 
         used: Sequence[int] = ()
-        known: Mapping[Settled, bool] = {}
-        settled: Settled | None = None
+        known: Mapping[_Settled, bool] = {}
+        settled: _Settled | None = None
 
         def randomize_subtask_boundaries(self) -> Any:
             drawn = super().randomize_subtask_boundaries()
@@ -121,7 +121,7 @@ class _Reset:
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #273dee94
 def _generator(
-    scene: Scene, sources: Sequence[Source], given: Cut, offset: Offset, setting: Setting
+    scene: Scene, sources: Sequence[Source], given: Cut, offset: _Offset, setting: Setting
 ) -> tuple[Any, Callable[[], Any]]:
     """A generator with these sources, and what runs it once."""
     if setting.checkout:
@@ -134,7 +134,7 @@ def _generator(
         theirs = _settling(mimicgen(setting.checkout).DataGenerator)(spec, demos, keys)
         view = MimicGenScene(scene, setting.checkout)
         return theirs, lambda: theirs.generate(view, view)
-    scene.cfg = configure(scene.task, offset, setting)
+    scene.cfg = _configure(scene.task, offset, setting)
     pool = isaac_mimic().DataGenInfoPool(scene, scene.cfg, "cpu")
     for i, ends in zip(given.used, given.ends, strict=True):
         pool._add_episode(episode(sources[i], scene.task, ends))
@@ -143,8 +143,8 @@ def _generator(
 
 
 def run_trial(
-    scene: Scene, sources: Sequence[Source], times: Sequence[Times], *, offset: Offset, layout: int, setting: Setting,
-    known: Mapping[Settled, bool] = MappingProxyType({}),
+    scene: Scene, sources: Sequence[Source], times: Sequence[Times], *, offset: _Offset, layout: int, setting: Setting,
+    known: Mapping[_Settled, bool] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Let the generator try the `layout` once: `success`, the `source` and `ends` that it settled on, `mae`, `bias`.
 
@@ -181,14 +181,14 @@ class Job:
     """The origins of boundaries to try in one layout of a task with one range of offsets."""
 
     task: str
-    offset: Offset
+    offset: _Offset
     trial: int
     boundaries: tuple[str, ...]
 
 
 def plan(
-    boundaries: Mapping[str, Sequence[str]], offsets: Sequence[Offset], trials: int,
-    done: Callable[[str, Offset, int, str], bool],
+    boundaries: Mapping[str, Sequence[str]], offsets: Sequence[_Offset], trials: int,
+    done: Callable[[str, _Offset, int, str], bool],
 ) -> Iterator[Job]:
     """Jobs for `trials` layouts of tasks with their `boundaries`, in the order of running, without those `done`."""
     later = ("shift:-0.25", "shift:+0.25", "shift:-0.5", "shift:+0.5")
@@ -212,7 +212,9 @@ def _workplace(folder: str, task: str) -> tuple[Scene, tuple[Source, ...]]:
     return Scene(task), read_sources(folder, task)
 
 
-def _run_job(job: Job, folder: str, found: Found, setting: Setting, known: dict[Settled, bool]) -> list[dict[str, Any]]:
+def _run_job(
+    job: Job, folder: str, found: Found, setting: Setting, known: dict[_Settled, bool]
+) -> list[dict[str, Any]]:
     """The rows of a job's trials, in order; `found` are the task's boundaries by origin."""
     scene, sources = _workplace(folder, job.task)
     rows = []
@@ -228,7 +230,7 @@ def _run_job(job: Job, folder: str, found: Found, setting: Setting, known: dict[
     return rows
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #becd4524
-def _key(row: Mapping[str, Any]) -> tuple[str, Offset, int, str]:
+def _key(row: Mapping[str, Any]) -> tuple[str, _Offset, int, str]:
     low, high = row["offset"]
     return row["task"], (int(low), int(high)), int(row["trial"]), row["boundaries"]
 
@@ -250,7 +252,7 @@ def read_trials(path: Path | str) -> list[dict[str, Any]]:
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #823bf8ec
 def run_trials(
     folder: Path | str, out: Path | str, boundaries: Mapping[str, Found], *, errors: Sequence[str] = (),
-    offsets: Sequence[Offset] = OFFSETS, trials: int = 200, setting: Setting = Setting(), workers: int = 2,
+    offsets: Sequence[_Offset] = OFFSETS, trials: int = 200, setting: Setting = Setting(), workers: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Outcomes, ...]:
     """Try `trials` layouts with sources of a simulated `folder` or an HDF5 file, and append a line per trial to `out`.
@@ -315,7 +317,7 @@ def try_boundaries(
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #75136052
 def outcomes_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Outcomes, ...]:
     """Outcomes by task, offsets and boundaries; errors are means over the trials that had a source."""
-    groups: dict[tuple[str, Offset, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, _Offset, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         task, offset, _, name = _key(row)
         groups.setdefault((task, offset, name), []).append(row)

@@ -18,18 +18,16 @@ import numpy.typing as npt
 
 from ...core.errors import TempolocError
 from ...core.files import all_or_nothing
+from ..sim.motion import Floats, Ints
 from ..tiny.frame_store import Recording
 
 if TYPE_CHECKING:
     import torch
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 # %% auto #0
-__all__ = ['Floats', 'Ints', 'REST', 'NetworkShape', 'build_network', 'stage_logits', 'segmentation_loss', 'label_scores',
-           'best_cuts', 'boundaries_of', 'SeenClip', 'first_clips', 'draw_rows', 'frame_classes', 'Segmenter',
-           'load_segmenter', 'SegmentTraining', 'train_segmenter']
+__all__ = ['REST', 'NetworkShape', 'build_network', 'stage_logits', 'segmentation_loss', 'label_scores', 'best_cuts',
+           'boundaries_of', 'SeenClip', 'first_clips', 'frame_classes', 'Segmenter', 'load_segmenter',
+           'SegmentTraining', 'train_segmenter']
 
 # %% ../../../nbs/97_lab_segmentation/10_network.ipynb #6367946b
 @dataclass(frozen=True, slots=True)
@@ -178,7 +176,7 @@ def first_clips(clips: Sequence[SeenClip], count: int) -> list[SeenClip]:
     return [clip for turn in zip_longest(*tasks.values()) for clip in turn if clip is not None][:count]
 
 
-def draw_rows(clip: SeenClip, rng: np.random.Generator) -> Ints:
+def _draw_rows(clip: SeenClip, rng: np.random.Generator) -> Ints:
     """Rows of a clip's features (T,): every so many seconds from its beginning, or in four of ten from later on."""
     length = len(clip.features) / clip.rate
     start = rng.uniform(0.0, 0.6 * length) if rng.random() < 0.4 else 0.0
@@ -269,7 +267,7 @@ def _batches(
     rng = np.random.default_rng(plan.seed)
     for _ in range(plan.steps):
         chosen = [int(i) for i in rng.integers(len(clips), size=plan.clips_a_step)]
-        rows = [draw_rows(clips[i], rng) for i in chosen]
+        rows = [_draw_rows(clips[i], rng) for i in chosen]
         classes = np.full((len(rows), max(map(len, rows))), -1, dtype=np.int64)
         for line, i, some in zip(classes, chosen, rows, strict=True):
             line[: len(some)] = frame_classes(some / clips[i].rate, clips[i].events, vocabulary)

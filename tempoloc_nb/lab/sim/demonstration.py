@@ -19,10 +19,9 @@ from ...core.errors import TempolocError
 from ...core.files import all_or_nothing
 from ...inference.signals import arrival
 from .episode import EpisodeFailed
-from .gap_policies import POLICIES, marks
 from .layouts import lay_out, task_objects
 from .motion import Bools, Floats
-from .policies import ScriptedPolicy
+from .policies import POLICIES, ScriptedPolicy, marks
 from .scene import Appearance, Randomizer, make_environment
 from .tasks import ClipFamily
 

@@ -18,11 +18,11 @@ from .scene import BALLS, BOWL, BUTTONS, CUP, HANDLE, Appearance
 from .tasks import SCRIPTS, Bin
 
 # %% auto #0
-__all__ = ['Part', 'task_objects', 'lay_out']
+__all__ = ['task_objects', 'lay_out']
 
 # %% ../../../nbs/95_lab_sim/50_layouts.ipynb #be25456a
 @dataclass(frozen=True, slots=True)
-class Part:
+class _Part:
     """A part of an object, with the attributes of robosuite's objects that are used here.
 
     `base` is the body that is moved to place a fixed object; a free one has a joint in `joints`.
@@ -37,10 +37,10 @@ class Part:
 def task_objects(env: Any, task: str) -> dict[str, Any]:
     """The environment's objects that a task's script and events refer to, by name."""
     named = {thing.name: thing for thing in env.model.mujoco_objects}
-    named |= {"handle": Part("Door_latch", ("Door_handle",)), "goal": Part("goal", (), "goal")}
-    named |= {name: Part(name, (f"{name}_cap",), f"{name}_base") for name in BUTTONS}
-    named |= {"bowl": Part("bowl", (), "bowl"), "cup": Part("cup_main", ("cup_handle",), joints=("cup_joint",))}
-    named |= {name: Part(name, (f"{name}_ball",), joints=(f"{name}_joint",)) for name in BALLS}
+    named |= {"handle": _Part("Door_latch", ("Door_handle",)), "goal": _Part("goal", (), "goal")}
+    named |= {name: _Part(name, (f"{name}_cap",), f"{name}_base") for name in BUTTONS}
+    named |= {"bowl": _Part("bowl", (), "bowl"), "cup": _Part("cup_main", ("cup_handle",), joints=("cup_joint",))}
+    named |= {name: _Part(name, (f"{name}_ball",), joints=(f"{name}_joint",)) for name in BALLS}
     return {name: named[name] for name in SCRIPTS[task].objects}
 
 # %% ../../../nbs/95_lab_sim/50_layouts.ipynb #2a2479ca
@@ -172,7 +172,7 @@ def lay_out(
     options = [_layout(env, task, looks, rng) for _ in range(6)]  # few: distance and duration are only loosely tied
     spots, start, _ = min(options, key=lambda option: _misfit(option[2], durations, timing))
     for thing, spot in zip(task_objects(env, task).values(), spots, strict=False):
-        if isinstance(thing, Part) and thing.base:
+        if isinstance(thing, _Part) and thing.base:
             env.sim.model._model.body_pos[env.sim.model.body_name2id(thing.base)] = spot[:3]
         else:
             place_object(env, thing, spot)

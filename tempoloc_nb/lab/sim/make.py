@@ -27,7 +27,7 @@ from .scene import environment_options
 from .tasks import ROBOTS, SCRIPTS, ClipFamily
 
 # %% auto #0
-__all__ = ['SimulationSummary', 'simulate_clips', 'simulate', 'clip_of', 'render_episodes']
+__all__ = ['SimulationSummary', 'simulate_clips', 'simulate', 'render_episodes']
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #7932b7b8
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def simulate_clips(
         note = {"robot": family.robot, "first_seed": family.first_seed, "fps": family.fps, "split": family.split}
         _claim(root / "episodes" / family.key, note)
         kept, failed = _simulate(family, n, root, workers, progress)
-        clips = [clip_of(family, i, seed, root) for i, seed in enumerate(kept)]
+        clips = [_clip_of(family, i, seed, root) for i, seed in enumerate(kept)]
         if states:
             _write_states(root / "hdf5" / family.key, family, [_episode_path(root, family, s) for s in kept])
         _merge_manifest(root / "manifest.jsonl", family.key, clips)
@@ -165,7 +165,7 @@ def _check_own(root: Path, family: ClipFamily) -> None:
             continue
         seed, own = clip.seed or 0, clip
         if _episode_path(root, family, seed).exists():  # else it is made again, from the same seed
-            own = clip_of(family, 0, seed, root)
+            own = _clip_of(family, 0, seed, root)
         same = (own.labels, own.boundaries) == (clip.labels, clip.boundaries)
         if not same or clip.source != "simulated" or "corrections" in clip.extra:
             raise TempolocError(f"{path}: somebody changed {clip.clip}: {way}")
@@ -202,7 +202,7 @@ def _describe(root: Path, family: ClipFamily) -> None:
             write_text(path, "\n".join(lines) + "\n", force=False)
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #17a76d19
-def clip_of(family: ClipFamily, index: int, seed: int, root: Path) -> Clip:
+def _clip_of(family: ClipFamily, index: int, seed: int, root: Path) -> Clip:
     """The manifest entry of a saved episode. An event lasts until the next one; the last until its phase ends."""
     episode = load_episode(_episode_path(root, family, seed))
     meta = episode.meta

@@ -17,7 +17,7 @@ from .motion import Floats, down, forward, heading, spin, yawed
 from .scene import Appearance, Randomizer
 
 # %% auto #0
-__all__ = ['Pillar', 'GraspShape', 'find_shape', 'Scene', 'random_scenes']
+__all__ = ['Pillar', 'find_shape', 'Scene', 'random_scenes']
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #63dd009d
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Pillar:
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #412fb4e3
 @dataclass(frozen=True, slots=True)
-class GraspShape:
+class _GraspShape:
     """An object at rest as an upright cylinder, and how fingers close on it."""
 
     half: float  # m, from its middle to what it stands on
@@ -51,29 +51,29 @@ class GraspShape:
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #7c2f690a
 _QUARTERS, _HALVES = tuple(k * np.pi / 2 for k in range(4)), (np.pi / 2, -np.pi / 2)
-# Half height, radius, height of the grip over the middle, width (m), and angles (see `GraspShape`).
+# Half height, radius, height of the grip over the middle, width (m), and angles (see `_GraspShape`).
 _MESHES: Mapping[str, tuple[float, float, float, float, tuple[float, ...]]] = {
     "Milk": (0.061, 0.028, 0.055, 0.04, _QUARTERS), "Bread": (0.0235, 0.031, 0.0, 0.04, _HALVES),
     "Cereal": (0.075, 0.052, 0.047, 0.03, _HALVES),
 }
 
 
-def find_shape(model: Any, key: str) -> GraspShape:
+def find_shape(model: Any, key: str) -> _GraspShape:
     """The shape of a cube, nut or can as large as it is now, or of another object for the bins."""
     if key.startswith("cube"):
         half = float(model.geom(f"{key}_g0_vis").size[2])
-        return GraspShape(half, 1.3 * half, np.zeros(3), np.full(3, 0.006), 2 * half, _QUARTERS)
+        return _GraspShape(half, 1.3 * half, np.zeros(3), np.full(3, 0.006), 2 * half, _QUARTERS)
     if key.endswith("Nut"):
         geoms = [g for g in range(model.ngeom) if model.geom(g).name.startswith(f"{key}_g")]
         lug = max(geoms, key=lambda g: float(model.geom_pos[g, 0]))
         size, at = model.geom_size[lug], np.array(model.geom_pos[lug])
         at[0] += 0.010  # towards its end: fingers clear of the ring
-        return GraspShape(float(size[2]), 0.065, at, np.array([0.01, 0.0, 0.004]), 2 * float(size[1]), _HALVES)
+        return _GraspShape(float(size[2]), 0.065, at, np.array([0.01, 0.0, 0.004]), 2 * float(size[1]), _HALVES)
     if key in _MESHES:
         half, radius, grip, width, angles = _MESHES[key]
-        return GraspShape(half, radius, np.array([0.0, 0.0, grip]), np.array([0.0, 0.0, 0.015]), width, angles)
+        return _GraspShape(half, radius, np.array([0.0, 0.0, grip]), np.array([0.0, 0.0, 0.015]), width, angles)
     half, radius = float(model.geom(f"{key}_g0").size[2]), float(model.geom(f"{key}_g0").size[0])
-    return GraspShape(half, radius, np.zeros(3), np.array([0.0, 0.0, 0.02]), 2 * radius, ())
+    return _GraspShape(half, radius, np.zeros(3), np.array([0.0, 0.0, 0.02]), 2 * radius, ())
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #9090d576
 _HIDDEN = np.array([0.0, 0.0, -1.0])  # m: below the floor
@@ -204,7 +204,7 @@ class _TableTop(_Stage):
         there = [key for key in keys if key == focus or spots.get(key)]
         return np.stack([first, self.data.qpos]), there, focus if kind == "held" else None
 
-    def hand_at(self, key: str | None, shape: GraspShape | None, held: bool) -> tuple[float, float, list[Pillar]]:
+    def hand_at(self, key: str | None, shape: _GraspShape | None, held: bool) -> tuple[float, float, list[Pillar]]:
         """Bring the hand somewhere, with an object in it or between its fingers, or with neither.
 
         Returns how far it can sink (m), the least gap, and what is taken up.
@@ -234,7 +234,7 @@ class _TableTop(_Stage):
         self.open(fit if held else rng.uniform(narrowest, 1.0))
         return room, narrowest, [*body, shape.pillar(middle)]
 
-    def spot(self, shape: GraspShape, below: Sequence[Pillar]) -> tuple[str, Floats, Floats]:
+    def spot(self, shape: _GraspShape, below: Sequence[Pillar]) -> tuple[str, Floats, Floats]:
         """How and where (middle, rotation) an object could be: flat, on one of `below`, on a peg, in the air."""
         rng = self.rng
         middle, rotation = self.ground() + np.array([0.0, 0.0, shape.half]), yawed(rng.uniform(-np.pi, np.pi))
@@ -252,7 +252,7 @@ class _TableTop(_Stage):
             return kind, np.array([*peg.middle[:2], height]), yawed(rng.integers(4) * np.pi / 2)
         return "flat", middle, rotation
 
-    def place(self, key: str, shape: GraspShape, taken: list[Pillar], below: list[Pillar]) -> str | None:
+    def place(self, key: str, shape: _GraspShape, taken: list[Pillar], below: list[Pillar]) -> str | None:
         """Put an object where nothing is, perhaps on one of `below`, and add it to both lists.
 
         Returns how (see `spot`), or None if no room was found: it then stays hidden.

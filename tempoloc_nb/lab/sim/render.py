@@ -22,12 +22,12 @@ from ...core.files import all_or_nothing
 from .demonstration import SavedEpisode, load_episode
 from ...video.files import Image, encode
 
-Item = TypeVar("Item")
-Outcome = TypeVar("Outcome")
+_Item = TypeVar("_Item")
+_Outcome = TypeVar("_Outcome")
 
 # %% auto #0
-__all__ = ['Item', 'Outcome', 'choose_gl', 'save_mujoco', 'load_mujoco', 'EpisodeRenderer', 'write_moving', 'open_renderer',
-           'process_pool', 'in_order', 'render_job']
+__all__ = ['choose_gl', 'save_mujoco', 'load_mujoco', 'EpisodeRenderer', 'write_moving', 'open_renderer', 'process_pool',
+           'in_order', 'render_job']
 
 # %% ../../../nbs/95_lab_sim/80_render.ipynb #d81319f9
 def choose_gl() -> str:
@@ -182,10 +182,10 @@ def process_pool(workers: int | None, most: int | None = None, *, gl: bool = Tru
 
 
 def in_order(
-    submit: Callable[[Item], Future[Outcome]], jobs: Iterable[Item], ahead: int
-) -> Iterator[tuple[Item, Outcome]]:
+    submit: Callable[[_Item], Future[_Outcome]], jobs: Iterable[_Item], ahead: int
+) -> Iterator[tuple[_Item, _Outcome]]:
     """(job, outcome) in the order of the jobs, with `ahead` of them in flight."""
-    queue: list[tuple[Item, Future[Outcome]]] = []
+    queue: list[tuple[_Item, Future[_Outcome]]] = []
     for job in jobs:
         queue.append((job, submit(job)))
         if len(queue) >= ahead:

@@ -16,10 +16,11 @@ import numpy.typing as npt
 from ...core.errors import TempolocError
 from ...core.optional import import_torchvision
 from ...engines.qwen import positions
+from ..sim.motion import Ints
 from . import tasks
 from .frame_store import FrameStore, Recording
 from .plan import Stage
-from .tasks import Ints, TaskExample, TaskOptions
+from .tasks import TaskExample, TaskOptions
 
 if TYPE_CHECKING:
     import torch

@@ -32,8 +32,8 @@ from ..sim.tasks import with_starts
 
 # %% auto #0
 __all__ = ['MAX_OBJECTS', 'ARRAYS', 'RENDERED', 'SIZE', 'RATE', 'SCENE_SHARES', 'SCENES_A_PART', 'Recording', 'FrameStore',
-           'write_part', 'read_part', 'load_store', 'PartJob', 'shrink', 'make_part', 'make_parts', 'episode_jobs',
-           'scene_jobs', 'list_clips', 'csv_text']
+           'write_part', 'read_part', 'load_store', 'shrink', 'make_parts', 'episode_jobs', 'scene_jobs', 'list_clips',
+           'csv_text']
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5714b5a4
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ RATE, _SCENE_RATE = 15.0, 8.0  # Hz at which clips and the two frames of scenes 
 
 
 @dataclass(frozen=True, slots=True)
-class PartJob:
+class _PartJob:
     """What one part holds: saved episodes of one model, or `scenes` random scenes of it."""
 
     part: Path
@@ -194,7 +194,7 @@ def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     return tuple(out) if len(out) > len(meta["labels"]) else ()
 
 
-def _clips(job: PartJob, model: Any) -> Iterator[_Take]:
+def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
     """The job's saved episodes."""
     for path in job.episodes:
         episode = load_episode(path)
@@ -211,7 +211,7 @@ def _clips(job: PartJob, model: Any) -> Iterator[_Take]:
         yield one, episode, labels
 
 
-def _scenes(job: PartJob, model: Any) -> Iterator[_Take]:
+def _scenes(job: _PartJob, model: Any) -> Iterator[_Take]:
     """Random scenes of the job's model."""
     task, robot = job.model.stem.rsplit("-", 1)
     endless = random_scenes(model, task, np.random.default_rng(job.seed))
@@ -221,7 +221,7 @@ def _scenes(job: PartJob, model: Any) -> Iterator[_Take]:
         yield one, _repainted(model, scene.episode(), np.random.default_rng([job.seed, number])), scene.labels
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #21ff6608
-def make_part(job: PartJob) -> int:
+def _make_part(job: _PartJob) -> int:
     """Render one part; returns how many frames."""
     # scenes need a model whose looks no episode has changed
     renderer = open_renderer(job.model, RENDERED, "clips" if job.episodes else "scenes")
@@ -236,20 +236,20 @@ def make_part(job: PartJob) -> int:
 
 
 def make_parts(
-    jobs: Sequence[PartJob], workers: int | None = None, progress: Callable[[int], None] | None = None
+    jobs: Sequence[_PartJob], workers: int | None = None, progress: Callable[[int], None] | None = None
 ) -> int:
     """Make the parts that are not there yet; returns the frames rendered."""
     missing, total = [job for job in jobs if not job.part.exists()], 0
     if missing:
         with process_pool(workers, len(missing)) as pool:
-            for future in as_completed([pool.submit(make_part, job) for job in missing]):
+            for future in as_completed([pool.submit(_make_part, job) for job in missing]):
                 total += future.result()
                 if progress:
                     progress(total)
     return total
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5d3accde
-def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -> list[PartJob]:
+def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -> list[_PartJob]:
     """Jobs for the episodes that `tempoloc simulate` saved below `root`, except the last `hold_out` of each family.
 
     Raises `TempolocError` if there are none.
@@ -266,7 +266,7 @@ def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -
         model = root / "models" / f"{meta['task']}-{meta['robot']}.xz"
         for k in range(0, len(paths), per_part):
             part = out / f"{folder.name}-{k:05d}.npz"
-            jobs.append(PartJob(part, model, tuple(paths[k : k + per_part])))
+            jobs.append(_PartJob(part, model, tuple(paths[k : k + per_part])))
     return jobs
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #a27a7c15
@@ -277,7 +277,7 @@ SCENE_SHARES = {
 SCENES_A_PART = 1000
 
 
-def scene_jobs(models: Path, out: Path, scenes: int, robot: str = "Panda") -> list[PartJob]:
+def scene_jobs(models: Path, out: Path, scenes: int, robot: str = "Panda") -> list[_PartJob]:
     """Jobs for about `scenes` random scenes, in thousands, from the compiled models in the folder `models`.
 
     Raises `TempolocError` naming a model that is not there.
@@ -288,7 +288,7 @@ def scene_jobs(models: Path, out: Path, scenes: int, robot: str = "Panda") -> li
         if not model.is_file():
             raise TempolocError(f"no model {model}: tempoloc simulate --task {task} --n 1 --no-render makes it")
         for i in range(max(1, round(scenes * share / SCENES_A_PART))):
-            jobs.append(PartJob(out / f"scene-{task}-{i:03d}.npz", model, scenes=SCENES_A_PART, seed=1000 + i))
+            jobs.append(_PartJob(out / f"scene-{task}-{i:03d}.npz", model, scenes=SCENES_A_PART, seed=1000 + i))
     return jobs
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #ceaf82f3

@@ -10,23 +10,21 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ...core.checks import STRICT
+from ..sim.motion import Floats, Ints
 from ..sim.tasks import is_start
 from .frame_store import FrameStore, Recording
 from ...models.prompts import Prompt, load_prompt
 from ...scoring.answers import write_answer
 from ...video.stamp import pair_times
 
-Choice = TypeVar("Choice")
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+_Choice = TypeVar("_Choice")
 
 # %% auto #0
-__all__ = ['Choice', 'Ints', 'Floats', 'TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film', 'film_of', 'splice',
-           'Sequenced', 'sequence', 'window', 'scenes_sequence', 'held_object', 'look_up', 'walk', 'localize_events',
-           'target', 'scenes_by_holding', 'montage', 'epilogue', 'recite']
+__all__ = ['TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film', 'film_of', 'splice', 'Sequenced', 'sequence', 'window',
+           'scenes_sequence', 'look_up', 'walk', 'localize_events', 'target', 'scenes_by_holding', 'montage',
+           'epilogue', 'recite']
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #e1b48524
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ def wordings() -> dict[Prompt, float]:
     return {load_prompt("tiny"): 0.6, load_prompt("recipe"): 0.1, **others}
 
 
-def choose(rng: np.random.Generator, shares: Mapping[Choice, float]) -> Choice:
+def choose(rng: np.random.Generator, shares: Mapping[_Choice, float]) -> _Choice:
     """One of `shares`, as often as its share of their sum."""
     weights = np.array(list(shares.values()))
     return list(shares)[int(rng.choice(len(shares), p=weights / weights.sum()))]
@@ -208,7 +206,7 @@ def scenes_sequence(recordings: Sequence[Recording], rng: np.random.Generator, o
     return Sequenced(frames, shown, stamps, 2 / fps, 0.0, 1.0, shift)
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #26f2e7c0
-def held_object(store: FrameStore, recording: Recording, row: int) -> str:
+def _held_object(store: FrameStore, recording: Recording, row: int) -> str:
     """Name of the object in the hand, or "nothing"."""
     held = int(store.held[row])
     return recording.names[held] if held >= 0 else "nothing"
@@ -224,7 +222,7 @@ def _describe(store: FrameStore, recording: Recording, row: int) -> str:
     for k in np.argsort(recording.names):
         if store.seen[row, k]:
             parts.append(f"{recording.names[k]} {place(*store.objects[row, k])}")
-    return " ".join([*parts, "holds", held_object(store, recording, row)])
+    return " ".join([*parts, "holds", _held_object(store, recording, row)])
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #f1f3c831
 def look_up(
@@ -242,7 +240,7 @@ def look_up(
 def walk(store: FrameStore, recording: Recording, seq: Sequenced) -> TaskExample:
     """Say for every frame pair in turn when it is and what is held."""
     last = seq.frames[1::2].tolist()  # of each pair
-    lines = [f"{time} {held_object(store, recording, row)}" for time, row in zip(seq.pair_labels(), last, strict=True)]
+    lines = [f"{time} {_held_object(store, recording, row)}" for time, row in zip(seq.pair_labels(), last, strict=True)]
     return seq.sample("walk", "What is held?", "\n".join(lines))
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #3cecb123
@@ -291,7 +289,7 @@ def scenes_by_holding(store: FrameStore) -> dict[str, list[Recording]]:
     groups: dict[str, list[Recording]] = {}
     for recording in store.recordings:
         if recording.kind == "scene":
-            groups.setdefault(held_object(store, recording, recording.first), []).append(recording)
+            groups.setdefault(_held_object(store, recording, recording.first), []).append(recording)
     return groups
 
 
