@@ -157,7 +157,7 @@ def prepare(
         frames = make_parts(jobs, workers, lambda done: bar.update(done - bar.n))
     say(f"{output}: {len(jobs)} parts, {frames} frames rendered")
 
-
+# %% ../../nbs/94_lab_commands/10_commands.ipynb #cf05e00a
 @app.command()
 def clips(
     roots: _RootsArgument, output: Annotated[Path, typer.Option("--output", "-o", help="Table to write (CSV).")],

@@ -45,7 +45,7 @@ def one_label(sources: Sequence[Source]) -> list[Times]:
     first = sources[0]
     return [tuple(b * s.seconds / first.seconds for b in first.boundaries) for s in sources]
 
-
+# %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #ae9af089
 def _whole(times: Sequence[float | None]) -> Times:
     """Boundaries that are all known and in order, or None."""
     known = [t for t in times if t is not None]
@@ -117,7 +117,7 @@ def found_boundaries(folder: Path | str, task: str, sources: Sequence[Source], p
         "fusion-sure": _by_model(predictions, benchmark, sources, fused=True, sure=True),
     }
 
-
+# %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #268bafea
 def write_found(path: Path | str, found: Mapping[str, Found], sources: Mapping[str, Sequence[Source]]) -> None:
     """Write a table of boundaries (s) by task: a line for each source and origin, without times if it is left out."""
     lines = ["task,source,boundaries,times"]
@@ -127,7 +127,7 @@ def write_found(path: Path | str, found: Mapping[str, Found], sources: Mapping[s
                 lines.append(f"{task},{source.name},{name},{' '.join(f'{t:.4f}' for t in times or ())}")
     write_text(Path(path), "\n".join([*lines, ""]))
 
-
+# %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #576292bc
 def read_found(path: Path | str) -> dict[str, dict[str, list[Times]]]:
     """The boundaries in a table by `write_found`, by task and origin; `TempolocError` names a line that is none."""
     found: dict[str, dict[str, list[Times]]] = {}
@@ -200,7 +200,7 @@ class Cut:
     mae: float
     bias: float
 
-
+# %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #2710346d
 def cut(sources: Sequence[Source], times: Iterable[Times], task: str, offset: tuple[int, int]) -> Cut:
     """The sources whose boundaries are all known, with subtasks that the generator accepts.
 

@@ -145,7 +145,7 @@ def _in_place(names: dict[str, tuple[str, ...]]) -> Iterator[None]:
             else:
                 sys.modules[name] = module
 
-
+# %% ../../../nbs/98_lab_generate/30_generators.ipynb #a3c8acc0
 def version_of(checkout: Path) -> str:
     """Which version of MimicGen a checkout says that it is; raises `TempolocError` for a folder that is none."""
     if not (checkout / "mimicgen" / "datagen" / "data_generator.py").is_file():
@@ -156,7 +156,7 @@ def version_of(checkout: Path) -> str:
     said = re.search(r'__version__ = "(.+)"', read_text(checkout / "mimicgen" / "__init__.py", "MimicGen's own file"))
     return said[1] if said else "unknown"
 
-
+# %% ../../../nbs/98_lab_generate/30_generators.ipynb #c745d003
 @cache
 def mimicgen(checkout: Path) -> SimpleNamespace:
     """The `DataGenerator`, `DatagenInfo` and `MG_TaskSpec` of a checkout of MimicGen.
@@ -196,7 +196,7 @@ def as_hdf5(sources: Sequence[Source], task: str, ends: Sequence[Sequence[int]])
                 demo[f"datagen_info/{name}"] = values
     return out
 
-
+# %% ../../../nbs/98_lab_generate/30_generators.ipynb #452c0157
 def task_spec(checkout: Path, task: str, offset: tuple[int, int], **subtask: Any) -> Any:
     """MimicGen's `MG_TaskSpec` of a task; `subtask` goes to each subtask, `nn_k` to those whose object moves."""
     spec, nearest = mimicgen(checkout).MG_TaskSpec(), {"nn_k": subtask.pop("nn_k")}

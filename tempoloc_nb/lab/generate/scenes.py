@@ -42,7 +42,7 @@ class Subtask:
         """The name of the subtask's termination signal."""
         return None if self.event is None else f"event_{self.event}"
 
-
+# %% ../../../nbs/98_lab_generate/10_scenes.ipynb #161135b6
 HALF_SIZE = 0.02  # m: all cubes are alike, since a generator has no way to learn of another size
 PARTS: Mapping[str, tuple[Subtask, ...]] = {
     "stack-two": (Subtask("cubeA", 0), Subtask("cubeB")),
@@ -69,7 +69,7 @@ def _about_z(angle: float) -> Floats:
     c, s = np.cos(angle), np.sin(angle)
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
-
+# %% ../../../nbs/98_lab_generate/10_scenes.ipynb #a4d2a468
 def visible_pose(task: str, position: Floats, rotation: Floats) -> Floats:
     """The pose (4, 4) of an object at `position` (3,) with `rotation` (3, 3), as far as it can be seen.
 
@@ -120,7 +120,7 @@ def _torques(
     pose = np.dot(own, 10 * (rest - qpos[index]) - 2 * np.sqrt(10) * speed)
     return np.dot(jacobian.T, np.dot(lambda_full, wrench)) + bias[index] + np.dot(nullspace.T, pose)
 
-
+# %% ../../../nbs/98_lab_generate/10_scenes.ipynb #5e2b8816
 @cache
 def _compiled() -> Any:
     import numba

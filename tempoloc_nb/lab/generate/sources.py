@@ -73,7 +73,7 @@ def _matrices(quaternions: Floats) -> Floats:
     ]
     return np.array(rows).transpose(2, 0, 1)
 
-
+# %% ../../../nbs/98_lab_generate/20_sources.ipynb #e22e13de
 def _source(demo: Any, clip: Clip) -> Source:
     """A source from a demonstration's HDF5 group, up to six control steps after success."""
     instants = json.loads(demo.attrs["instants"])
@@ -165,7 +165,7 @@ def _own_source(demo: Any, signals: DemoSignals, task: str) -> Source:
         signal_at(opening_of(demo), CONTROL_HZ),
     )  # fmt: skip
 
-
+# %% ../../../nbs/98_lab_generate/20_sources.ipynb #a92d50ae
 def _read_file(path: Path, task: str) -> tuple[Source, ...]:
     if (own := task_of(path)) != task:
         raise TempolocError(f"{path.name} has demonstrations of {own}, not of {task}")

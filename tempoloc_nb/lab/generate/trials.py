@@ -60,7 +60,7 @@ class Setting:
         """The generator's name in its rows; the rows of Isaac Lab's have none."""
         return f"mimicgen {version_of(self.checkout)}" if self.checkout else None
 
-
+# %% ../../../nbs/98_lab_generate/50_trials.ipynb #7d517ac6
 def _configure(task: str, offset: _Offset, setting: Setting) -> Any:
     """The generator's `MimicEnvCfg` of a task: one arm, a source chosen by how its first object lies."""
     lab = isaac_mimic()
@@ -106,7 +106,7 @@ def _settling(base: Any) -> Any:
 
     return Settling
 
-
+# %% ../../../nbs/98_lab_generate/50_trials.ipynb #304afa21
 class _Reset:
     """The queue to which the generator sends its request for a reset."""
 
@@ -141,7 +141,7 @@ def _generator(
     own = _settling(isaac_mimic().DataGenerator)(scene, src_demo_datagen_info_pool=pool)
     return own, lambda: asyncio.run(own.generate(0, scene.success_term, _Reset(scene), None, export_demo=False))
 
-
+# %% ../../../nbs/98_lab_generate/50_trials.ipynb #a06f095e
 def run_trial(
     scene: Scene, sources: Sequence[Source], times: Sequence[Times], *, offset: _Offset, layout: int, setting: Setting,
     known: Mapping[_Settled, bool] = MappingProxyType({}),
@@ -185,7 +185,7 @@ class Job:
     trial: int
     boundaries: tuple[str, ...]
 
-
+# %% ../../../nbs/98_lab_generate/50_trials.ipynb #d9aeba26
 def plan(
     boundaries: Mapping[str, Sequence[str]], offsets: Sequence[_Offset], trials: int,
     done: Callable[[str, _Offset, int, str], bool],

@@ -167,7 +167,7 @@ class SeenClip:
         """(label, boundary in s), in the order of time."""
         return self.recording.events
 
-
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #df0c6029
 def first_clips(clips: Sequence[SeenClip], count: int) -> list[SeenClip]:
     """`count` clips, the tasks in turn, each in the order of its names; all of them if there are no more."""
     tasks: dict[str, list[SeenClip]] = defaultdict(list)
@@ -184,7 +184,7 @@ def _draw_rows(clip: SeenClip, rng: np.random.Generator) -> Ints:
     rows = np.round(np.arange(start, length, step) * clip.rate).astype(np.int64)
     return rows[rows < len(clip.features)]
 
-
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #9e267bbb
 def frame_classes(times: Floats, events: Sequence[tuple[str, float]], vocabulary: Sequence[str]) -> Ints:
     """The class of frames at some times (T,): that of the next event, to which the subtask leads, or the rest."""
     order = [vocabulary.index(label) for label, _ in events] + [vocabulary.index(REST)]
@@ -232,7 +232,7 @@ class Segmenter:
         with all_or_nothing(path) as partial:
             save_file(halves, partial, metadata=notes)
 
-
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #dbaf2246
 def load_segmenter(path: Path, device: str = "cpu") -> Segmenter:
     """Read what `Segmenter.save` wrote. Raises `TempolocError` for another file."""
     from safetensors import SafetensorError, safe_open
@@ -259,7 +259,7 @@ class SegmentTraining:
     lr: float = 1e-3  # at first; it falls linearly to 0
     seed: int = 0
 
-
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #cbfd925d
 def _batches(
     clips: Sequence[SeenClip], vocabulary: Sequence[str], plan: SegmentTraining
 ) -> Iterator[tuple[list[int], list[Ints], Ints]]:
@@ -273,7 +273,7 @@ def _batches(
             line[: len(some)] = frame_classes(some / clips[i].rate, clips[i].events, vocabulary)
         yield chosen, rows, classes
 
-
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #4386646e
 def train_segmenter(
     clips: Sequence[SeenClip], plan: SegmentTraining | None = None, device: str = "cpu",
     tell: Callable[[int, float], None] | None = None,

@@ -101,7 +101,7 @@ def encode_store(store: Path, out: Path, splits: Sequence[str], device: str | No
         raise TempolocError(f"{store} has no clips of {', '.join(splits)}: render them with tempoloc tiny prepare")
     return targets
 
-
+# %% ../../../nbs/97_lab_segmentation/20_run.ipynb #8c4d0df5
 def read_clips(parts: Iterable[Path], split: str) -> list[SeenClip]:
     """The clips of a split in files of `encode_store`, by the names of their recordings. Raises as it does."""
     clips: list[SeenClip] = []

@@ -164,7 +164,7 @@ def _listed(manifest: Path, videos: int) -> list[Clip]:
         for clip in read_manifest(manifest)
     ]  # fmt: skip
 
-
+# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #4d09b4fd
 def _write(work: Path, out: Path, clips: Sequence[Clip], hand: bool) -> None:
     episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in clips]
     write_clip_signals(out / "signals.npz", episodes, hand=hand)

@@ -86,7 +86,7 @@ def debounce(held: Bools, gap: int = _FLICKER) -> Bools:
             out[a:b] = True
     return out
 
-
+# %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #1613e3bb
 def runs(held: Bools) -> list[tuple[int, int]]:
     """(first sample, last sample + 1) of each stretch in which `held` (N,) is true."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], held, [False]])))
@@ -112,7 +112,7 @@ def _grasp(held: Bools, hold: int, last: bool) -> int | None:
         grasp = again
     return grasp
 
-
+# %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #58605362
 def _of_grasp(
     traces: Mapping[str, Any], k: int, grasp: int, commands: Sequence[tuple[float, int]], step: float
 ) -> dict[str, float]:
@@ -165,7 +165,7 @@ def find_instants(
         out |= {f"{kind}:{name}": t for kind, t in instants.items()}
     return out
 
-
+# %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #7de325cf
 def holdings(touching: Any, names: Sequence[str], step: float) -> list[tuple[str, float, float]]:
     """Every time that an object is held, in order: (name, from, to) in s, of how many fingers touch each, (N, K)."""
     held = [(name, a, b) for k, name in enumerate(names) for a, b in runs(debounce(touching[:, k] == 2))]

@@ -60,7 +60,7 @@ class Thing:
     body: int
     offset: Floats  # (3,) m, of the labelled point in the body's frame
 
-
+# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #a4e193be
 def has(model: Any, kind: str, name: str) -> bool:
     """Whether a model has a `BODY`, `GEOM`, `JOINT`, … of this name."""
     import mujoco
@@ -185,7 +185,7 @@ def label_states(
     visible = {thing.name: in_frame(seen[:, 1 + k]) & ~hidden[:, k] for k, thing in enumerate(things)}
     return FrameLabels(seen[:, 0], gripper.gap(distance), objects, visible, held)
 
-
+# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #1c0c6989
 def held_objects(instants: Mapping[str, float], keys: Sequence[str], times: Floats) -> Ints:
     """Index (F,) of the object in hand at `times` (F,) s, or −1: from an object's grasp to its release.
 

@@ -110,7 +110,7 @@ def _push(env: Any, rng: np.random.Generator) -> _Placement:
     start = _start(rng, table)
     return spots, start, [_distance(start, spots[0]), _distance(*spots)]
 
-
+# %% ../../../nbs/95_lab_sim/50_layouts.ipynb #9f589efb
 def _place_cube(env: Any, rng: np.random.Generator, xy: Floats) -> None:
     height = env.table_offset[2] + float(env.cube.size[2]) + 0.001
     place_object(env, env.cube, np.array([*xy, height, rng.uniform(-np.pi, np.pi)]))
@@ -146,7 +146,7 @@ def _pour(env: Any, rng: np.random.Generator) -> _Placement:
     start = _start(rng, table, 0.0, 0.14)
     return [*spots, *balls, np.array([*cup, floor + 0.018, 0.0])], start, [_distance(start, spots[0]), _apart(*spots)]
 
-
+# %% ../../../nbs/95_lab_sim/50_layouts.ipynb #890b05a1
 _LAYOUTS: Mapping[str, Callable[[Any, np.random.Generator], _Placement]] = {
     "square": _nuts, "nut-assembly": _nuts, "thread": _nuts, "door": _door, "push": _push, "press": _press,
     "pour": _pour,

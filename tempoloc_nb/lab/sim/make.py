@@ -70,7 +70,7 @@ def _attempt(family: ClipFamily, seed: int, root: Path) -> str:
         return str(failure)
     return ""
 
-
+# %% ../../../nbs/95_lab_sim/90_make.ipynb #2303f12d
 def _save_model(task: str, robot: str, path: Path) -> None:
     save_mujoco(path, workshop(task, robot)[0].sim.model._model)
 
@@ -152,7 +152,7 @@ def _simulate(
         pool.shutdown(cancel_futures=True)
     return kept, failed
 
-
+# %% ../../../nbs/95_lab_sim/90_make.ipynb #c88b1a6a
 def _model_path(root: Path, family: ClipFamily) -> Path:
     return root / "models" / f"{family.task}-{family.robot}.xz"
 
@@ -262,7 +262,7 @@ def _write_demo(group: Any, episode: SavedEpisode) -> int:
             group.create_dataset(name, data=values, compression="gzip" if values.ndim > 1 else None)
     return len(actions)
 
-
+# %% ../../../nbs/95_lab_sim/90_make.ipynb #ef2a26ea
 def _write_file(path: Path, family: ClipFamily, episodes: Sequence[Path]) -> None:
     with all_or_nothing(path) as partial, import_optional("h5py", "a file of robot states").File(partial, "w") as file:
         data = file.create_group("data")
@@ -272,7 +272,7 @@ def _write_file(path: Path, family: ClipFamily, episodes: Sequence[Path]) -> Non
         env_args = {"env_name": name, "env_version": "1.5.2", "type": 1, "env_kwargs": options}
         data.attrs["env_args"] = json.dumps(env_args)
 
-
+# %% ../../../nbs/95_lab_sim/90_make.ipynb #c3101b1e
 def _write_states(folder: Path, family: ClipFamily, episodes: Sequence[Path]) -> None:
     """Write `folder/NNN.hdf5` for each episode that has none yet, and `folder`.hdf5 with all of them."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -203,7 +203,7 @@ def down(yaw: float) -> Floats:
     x, z = heading(yaw), np.array([0.0, 0.0, -1.0])
     return np.stack([x, np.cross(z, x), z], 1)
 
-
+# %% ../../../nbs/95_lab_sim/10_motion.ipynb #be216cb9
 def forward(yaw: float) -> Floats:
     """Rotation of a hand that points along `yaw`, horizontally, with its fingers closing vertically."""
     z, x = heading(yaw), np.array([0.0, 0.0, -1.0])  # so every arm's wrist gets there

@@ -137,7 +137,7 @@ def _miss(p: ScriptedPolicy, name: str, others: Sequence[str]) -> None:
         p.grip = grip
         p.follow(Plan(target), p.now + p.rng.uniform(least, most))
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #18d3a791
 def _put_back(p: ScriptedPolicy, name: str, others: Sequence[str]) -> None:
     """Grasp a cube, lift it, and put it down where it was."""
     at, grip, avoid = _cube_grip(p, name, others)
@@ -150,7 +150,7 @@ def _put_back(p: ScriptedPolicy, name: str, others: Sequence[str]) -> None:
         p.boundary = p.now
     p.let_go(name, False)
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #6189e511
 def _detour(p: ScriptedPolicy, wanted: str, others: Sequence[str]) -> None:
     """Grasp another cube or the `wanted` one and put it back; half of the time also close on air before the grasp."""
     names, grasped = (wanted, *others), str(p.rng.choice([wanted, *others]))
@@ -175,7 +175,7 @@ def _put_on(p: ScriptedPolicy, upper: str, lower: str, others: Sequence[str], fi
         raise EpisodeFailed(f"{upper} not above {lower}")
     p.let_go(upper, first + 2 == len(p.durations))
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #17c3a2b1
 def _stack(p: ScriptedPolicy) -> None:
     """A on B; with a third cube also C on A."""
     if p.detours:
@@ -241,7 +241,7 @@ def _nut(p: ScriptedPolicy, name: str, first: int) -> None:
     p.wait(lambda: bool(p.object_pose(name)[2] < peg[2] + 0.02), hold, 0.8, f"{name} stuck on its peg")
     p.boundary = p.now - 0.1
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #6cbdc60a
 def _nuts(p: ScriptedPolicy) -> None:
     """The square nut onto its peg; in `nut-assembly` (four phases) also the round one."""
     for name, first in (("SquareNut", 0), ("RoundNut", 2))[: len(p.durations) // 2]:
@@ -297,7 +297,7 @@ def _take_handle(p: ScriptedPolicy) -> None:
     p.grip = 1
     p.wait(lambda: p.holds("handle"), target, 1.5, "could not grasp the handle")
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #a891bfe3
 def _swing(p: ScriptedPolicy) -> None:
     """Pull the held handle along its arc around the hinge, past the angle that counts as open."""
     data, start = p.data, p.hand_pose()
@@ -314,7 +314,7 @@ def _swing(p: ScriptedPolicy) -> None:
     arc = Plan(np.zeros(4), (Move(p.now, width, (wide, 0.0, 0.0, 0.0)),))
     p.follow(arc, p.now + 0.93 * width, gate=on_arc)  # not to its standstill
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #ff2fb639
 def _door(p: ScriptedPolicy) -> None:
     """Grasp the handle from the front, pull the door open, let go and back off."""
     p.attitude = forward
@@ -336,7 +336,7 @@ def _go(p: ScriptedPolicy, target: Floats, end: float, top: float) -> None:
     p.styles.append(plan.style)
     p.follow(plan, window[1])
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #7d7d74e7
 def _onward(p: ScriptedPolicy, step: Floats, width: float, until: Callable[[], bool], problem: str) -> None:
     """Move the hand by `step` (3,) within `width` s, less if `until` holds before."""
     plan = Plan(p.hand_pose(), (Move(p.now, width, (*step, 0.0)),))
@@ -380,7 +380,7 @@ def _press_one(p: ScriptedPolicy, name: str, budget: float) -> None:
     _onward(p, step, width, lambda: bool(p.object_pose(name)[2] < cap[2] - TRAVEL - 0.002), f"{name} stayed up")
     p.boundary = p.now
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #35052e75
 def _press(p: ScriptedPolicy) -> None:
     """Shut, and press one button after the other from above."""
     p.grip = 1
@@ -402,7 +402,7 @@ def _tilt(p: ScriptedPolicy, plan: Plan, axis: Floats, yaw: float, until: Callab
         position, rotation = p.hand()
         p.act(goal[:3] - position, rotation_vector(spin(goal[3] * axis) @ down(yaw), rotation))
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #95092e6a
 def _empty_cup(p: ScriptedPolicy, side: int) -> None:
     """Tilt the held cup to its `side` (1: left, −1: right) until it is empty, and turn it back."""
     yaw, width = float(p.hand_pose()[3]), _TILT * p.rng.uniform(0.87, 1.15)
@@ -427,7 +427,7 @@ def _empty_cup(p: ScriptedPolicy, side: int) -> None:
     upright = Move(now, back, (-0.5 * sway[0], -0.5 * sway[1], 0.03, -angle))
     _tilt(p, Plan(np.array([*p.hand()[0], angle]), (upright,)), axis, yaw, lambda: p.now > now + back)
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #392777f2
 def _pour(p: ScriptedPolicy) -> None:
     """Grasp the cup by its handle, empty it over the bowl, and put it back."""
     cup, bowl = p.object_pose("cup"), p.object_pose("bowl")

@@ -60,7 +60,7 @@ def save_mujoco(path: Path, model: Any) -> None:
     with all_or_nothing(path) as partial:
         partial.write_bytes(lzma.compress(raw.tobytes(), preset=1))
 
-
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #8006d318
 def load_mujoco(path: Path) -> Any:
     """Read a model that `save_mujoco` wrote with the same mujoco version."""
     import mujoco
@@ -154,7 +154,7 @@ def open_renderer(model: Path, size: int, use: str = "") -> EpisodeRenderer:
         _open[model, size, use] = EpisodeRenderer(load_mujoco(model), size)
     return _open[model, size, use]
 
-
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #037d69ff
 @atexit.register
 def _close_at_exit() -> None:
     # OSMesa contexts cannot be closed once the interpreter is being taken apart; EGL's are gone by now
@@ -180,7 +180,7 @@ def process_pool(workers: int | None, most: int | None = None, *, gl: bool = Tru
         count if most is None else min(count, most), get_context("spawn"), _set_gl, (gl, threads)
     )  # fmt: skip
 
-
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #421e13be
 def in_order(
     submit: Callable[[_Item], Future[_Outcome]], jobs: Iterable[_Item], ahead: int
 ) -> Iterator[tuple[_Item, _Outcome]]:
@@ -194,7 +194,7 @@ def in_order(
     for first, future in queue:
         yield first, future.result()
 
-
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #b6db6df5
 def render_job(job: tuple[Path, Path, Path, int, float, int]) -> int:
     """Render one episode: (episode, model, video, size, fps, crf), in a process of its own."""
     episode, model, video, size, fps, crf = job

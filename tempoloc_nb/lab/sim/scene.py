@@ -63,7 +63,7 @@ def _geom(name: str, kind: str, size: str, colour: str, more: str = _GHOST) -> s
 def _body(name: str, pos: str, *inside: str, more: str = "") -> str:
     return f'<body name="{name}" pos="{pos}" {more}>{"".join(inside)}</body>'
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #c3789c1e
 def _decorate(model: Any) -> None:
     """Add textures and three visual-only distractors to a robosuite task model, before it is compiled."""
     from robosuite.utils.mjcf_utils import xml_path_completion
@@ -94,7 +94,7 @@ def _add_third_cube(env: Any) -> None:
         mujoco_objects=[env.cubeA, env.cubeB, env.cubeC],
     )  # fmt: skip
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #61a17bac
 def _stacked(env: Any) -> bool:
     """A rests on B and C on A, and the gripper holds neither."""
 
@@ -138,7 +138,7 @@ def _buttons() -> list[str]:
         bodies.append(_body(f"{name}_base", "0.1 0.1 0.8", box, cap))
     return bodies
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #baad9160
 def _pressed(env: Any) -> bool:
     """Every button has sunk by more than `TRAVEL`."""
     return all(env.sim.data.get_joint_qpos(f"{name}_slide") > TRAVEL + 0.001 for name in BUTTONS)
@@ -183,7 +183,7 @@ def _cup_and_bowl() -> list[str]:
         bodies.append(_body(name, f"-0.2 {0.1 * i} 0.82", f'<freejoint name="{name}_joint"/>', light, ball))
     return bodies
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #835cbf3f
 def _poured(env: Any) -> bool:
     """Every ball is in the bowl, and the cup stands on the table, let go."""
     data = env.sim.data

@@ -34,7 +34,7 @@ class Bin:
         """The turn (rad) after which fingers fit again; 0: any turn."""
         return 2 * math.pi / self.turns if self.turns else 0.0
 
-
+# %% ../../../nbs/95_lab_sim/20_tasks.ipynb #2594fe41
 @dataclass(frozen=True, slots=True)
 class Script:
     """A scripted task: `events` are (label template, instant); `after`, instants that end phases without an event."""
@@ -68,7 +68,7 @@ class View:
     target: tuple[float, float, float]
     fov: float
 
-
+# %% ../../../nbs/95_lab_sim/20_tasks.ipynb #25c57425
 @dataclass(frozen=True, slots=True)
 class Fingers:
     """A gripper: seconds from its command to contact made and lost, and its joints' positions closed and opened."""
@@ -80,7 +80,7 @@ class Fingers:
     closed: tuple[float, ...]
     opened: tuple[float, ...]
 
-
+# %% ../../../nbs/95_lab_sim/20_tasks.ipynb #2a3faca5
 @dataclass(frozen=True, slots=True)
 class _Declared:
     __pydantic_config__: ClassVar = STRICT

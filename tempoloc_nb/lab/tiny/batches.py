@@ -260,7 +260,7 @@ def _draw_looks(n: int, shape: tuple[int, ...], seed: int, device: Any, dtype: A
     grain = torch.randn(shape, generator=generator, device=device, dtype=dtype)
     return *(v.to(dtype) for v in (gain, lift, blur, noise)), grain
 
-
+# %% ../../../nbs/96_lab_tiny/60_batches.ipynb #42a3e5bd
 def _vary(pictures: torch.Tensor, owner: torch.Tensor, looks: tuple[torch.Tensor, ...]) -> torch.Tensor:
     """Change brightness, contrast, colour balance, sharpness and noise, alike in all frames of each example."""
     from torch.nn import functional
@@ -295,7 +295,7 @@ def _patches(
     blocks = full.view(f // 2, 2, h // patch // merge, merge, patch, w // patch // merge, merge, patch, 3)
     return blocks.permute(0, 2, 5, 3, 6, 8, 1, 4, 7).reshape(-1, 3 * 2 * patch * patch)
 
-
+# %% ../../../nbs/96_lab_tiny/60_batches.ipynb #d991708e
 @cache
 def _maker(compiled: bool) -> Any:
     import torch

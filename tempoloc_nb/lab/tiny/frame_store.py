@@ -134,7 +134,7 @@ class _PartJob:
     scenes: int = 0
     seed: int = 0
 
-
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #7463fd64
 def shrink(frame: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """A frame as the processor would shrink it: bicubic with antialiasing, to `SIZE`."""
     from PIL import Image
@@ -193,7 +193,7 @@ def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
         out.append((label, float(instants[key])))
     return tuple(out) if len(out) > len(meta["labels"]) else ()
 
-
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #55312ab5
 def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
     """The job's saved episodes."""
     for path in job.episodes:
@@ -210,7 +210,7 @@ def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
         )  # fmt: skip
         yield one, episode, labels
 
-
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #b0a26316
 def _scenes(job: _PartJob, model: Any) -> Iterator[_Take]:
     """Random scenes of the job's model."""
     task, robot = job.model.stem.rsplit("-", 1)
@@ -234,7 +234,7 @@ def _make_part(job: _PartJob) -> int:
     write_part(job.part, recordings, _arrays(frames, labels))
     return len(frames)
 
-
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #efc60f35
 def make_parts(
     jobs: Sequence[_PartJob], workers: int | None = None, progress: Callable[[int], None] | None = None
 ) -> int:
@@ -310,7 +310,7 @@ def _listed(job: tuple[Path, Path]) -> dict[str, Any]:
         **dict(zip(("state", "first", "middle", "last"), hashes, strict=True)),
     }
 
-
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #ead8285e
 def list_clips(roots: Sequence[Path], workers: int | None = None) -> list[dict[str, Any]]:
     """A line for each episode below `roots`: split, family, arm, seed, seconds, events, hashes of state and frames."""
     jobs = [(path, job.model) for root in roots for job in episode_jobs(root, root) for path in job.episodes]

@@ -150,7 +150,7 @@ def split_rows() -> list[list[Any]]:
             groups.setdefault((row["split"], row["family"], row["robot"]), []).append(float(row["seconds"]))
     return [[*key, len(seconds), f"{sum(seconds) / 3600:.1f}"] for key, seconds in groups.items()]
 
-
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #fa55f5e1
 def stage_rows(plan: TrainingPlan) -> list[list[Any]]:
     """Name, steps, training tasks with their shares (%), and frame pairs of each stage."""
     shares = [", ".join(f"{name} {100 * share:.0f}" for name, share in s.tasks.items()) for s in plan.options.stages]
@@ -208,7 +208,7 @@ def model_card(model: str) -> str:
         text = text.replace(f"{{{study}/{table}}}", results_table(study, table))
     return text
 
-
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #e35f3066
 def write_cards() -> list[Path]:
     """Write the README.md of each shipped model; returns the paths."""
     paths = [data_dir() / "models" / model / "README.md" for model in MODELS]

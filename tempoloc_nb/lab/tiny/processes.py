@@ -154,7 +154,7 @@ def joined(device: str) -> Iterator[tuple[Ranks, str]]:
         gc.collect()  # a module that still holds the group would keep its threads alive, which crash at exit
         torch.distributed.destroy_process_group()
 
-
+# %% ../../../nbs/96_lab_tiny/70_processes.ipynb #d3c9c9d1
 def _is_set(name: str) -> bool:
     return os.environ.get(name, "").lower() in ("1", "true", "yes")
 

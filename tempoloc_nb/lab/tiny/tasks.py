@@ -78,7 +78,7 @@ def wordings() -> dict[Prompt, float]:
     others = {Prompt(f"wording{i}", *texts): 0.3 / len(_WORDINGS) for i, texts in enumerate(_WORDINGS)}
     return {load_prompt("tiny"): 0.6, load_prompt("recipe"): 0.1, **others}
 
-
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #86b92b98
 def choose(rng: np.random.Generator, shares: Mapping[_Choice, float]) -> _Choice:
     """One of `shares`, as often as its share of their sum."""
     weights = np.array(list(shares.values()))
@@ -99,7 +99,7 @@ class Film:
         """The length of the film in seconds."""
         return len(self.rows) / self.rate
 
-
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #04e41eec
 def film_of(recording: Recording) -> Film:
     """A clip as it is."""
     return Film(recording.first + np.arange(recording.count), recording.rate, recording.events, recording.end)
@@ -236,7 +236,7 @@ def look_up(
     lines = [f"{written[j]} {_describe(store, recordings[j], int(seq.frames[2 * j]))}" for j in chosen]
     return seq.sample("look_up", question, "\n".join(lines))
 
-
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #a6c58ba1
 def walk(store: FrameStore, recording: Recording, seq: Sequenced) -> TaskExample:
     """Say for every frame pair in turn when it is and what is held."""
     last = seq.frames[1::2].tolist()  # of each pair
@@ -292,7 +292,7 @@ def scenes_by_holding(store: FrameStore) -> dict[str, list[Recording]]:
             groups.setdefault(_held_object(store, recording, recording.first), []).append(recording)
     return groups
 
-
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #d834f7e9
 _Scenes = Mapping[str, Sequence[Recording]]
 _Prompts = Mapping[Prompt, float]
 

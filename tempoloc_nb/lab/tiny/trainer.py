@@ -217,7 +217,7 @@ def _times_given_truth(tokenizer: Any, logits: torch.Tensor, targets: torch.Tens
                 pairs.append((float(guess[1]) if guess else 99.0, float(time[1])))
     return pairs
 
-
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #dafb4d56
 def _validate(model: Any, stage: StageBatches, pixels: PatchMaker, batches: int, dtype: Any) -> dict[str, float]:
     """Mean loss over batches, and median and mean error of times given the truth before them (s)."""
     import torch
