@@ -129,14 +129,15 @@ _ASKED = {"validation": "validation", "test": "sim"}  # split → benchmark
 
 
 def segmenter_rows(
-    segmenter: Segmenter, seen: Sequence[SeenClip], benchmark: Benchmark, model: str, *, trial: int = 0
+    segmenter: Segmenter, seen: Sequence[SeenClip], benchmark: Benchmark, model: str, *, fps: float = 8.0,
+    trial: int = 0,
 ) -> Iterator[dict[str, Any]]:
-    """A prediction row for each clip of `benchmark` that was seen; frames are at 8 fps, or as many as a clip has.
+    """A prediction row for each clip of `benchmark` that was seen; `fps` is capped at each clip's own.
 
     A recording has the clip's name or, as simulated episodes have, its task and seed. Raises `TempolocError` if its
     events are others.
     """
-    clips, fps = {clip.recording.name: clip for clip in seen}, 8.0
+    clips = {clip.recording.name: clip for clip in seen}
     for clip in benchmark.clips:
         one = clips.get(clip.clip, clips.get(f"{clip.task}/{clip.seed or 0:09d}"))
         if one is None or clip.fps is None:
