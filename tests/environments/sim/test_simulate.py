@@ -55,10 +55,12 @@ def test_a_failed_demonstration_leaves_its_reason(tmp_path: Path, monkeypatch: p
         raise EpisodeFailed("slipped")
 
     monkeypatch.setattr(simulate, "simulate_episode", fails)
-    assert simulate._attempt((FAMILY, 5, tmp_path)) == "slipped"
-    assert [p.name for p in tmp_path.iterdir()] == ["000000005.failed"]
+    folder = tmp_path / "episodes" / FAMILY.key
+    folder.mkdir(parents=True)
+    assert simulate._attempt(FAMILY, 5, tmp_path) == "slipped"
+    assert [p.name for p in folder.iterdir()] == ["000000005.failed"]
     monkeypatch.setattr(simulate, "simulate_episode", lambda *_: pytest.fail("ran a seed whose outcome is known"))
-    assert simulate._attempt((FAMILY, 5, tmp_path)) == "slipped"
+    assert simulate._attempt(FAMILY, 5, tmp_path) == "slipped"
 
 
 def test_an_interrupted_run_continues(made: tuple[Path, SimulationSummary], tmp_path: Path) -> None:
