@@ -31,7 +31,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_jsonl
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.pack import pack_predictions
-from tempoloc_nb.lab.sim.families import SEEDS, families, find_families
+from tempoloc_nb.lab.sim.tasks import SEEDS, families, find_families
 from tempoloc_nb.models.locate import model_folder
 from tempoloc_nb.study.sealed import answers_name
 
@@ -44,7 +44,7 @@ SIMULATE = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
-from tempoloc_nb.lab.sim.families import find_families
+from tempoloc_nb.lab.sim.tasks import find_families
 from tempoloc_nb.lab.sim.make import simulate_clips
 seeds, n, out = json.loads(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 for family in find_families("test"):

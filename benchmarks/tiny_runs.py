@@ -45,9 +45,9 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import folder_or_nothing, sole_writer, write_json
 from tempoloc_nb.core.machine import cores, gpu_count
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.lab.sim.families import ClipFamily, families
+from tempoloc_nb.lab.sim.tasks import ClipFamily, families
+from tempoloc_nb.lab.tiny.frame_store import SCENE_SHARES
 from tempoloc_nb.lab.tiny.plan import load_plan
-from tempoloc_nb.lab.tiny.prepare import SCENE_SHARES
 from tempoloc_nb.study.experiments import Experiment, committed, load_experiments
 
 STEPS = ("clips", "store", "videos", "train", "answer", "list")
@@ -63,7 +63,7 @@ SMALL |= {"validation": "stack-three"}
 # Run in the simulator's environment, which has no torch.
 SIMULATE = """
 import sys
-from tempoloc_nb.lab.sim.families import find_families
+from tempoloc_nb.lab.sim.tasks import find_families
 from tempoloc_nb.lab.sim.make import simulate_clips
 split, key, n, out, workers, render = sys.argv[1:]
 family = find_families(split, key)[0]
@@ -72,7 +72,7 @@ print(simulate_clips(family, int(n), out, render=render == "videos", states=Fals
 # Weights of the trainings here, as experiments name them.
 WEIGHTS = re.compile(r"runs/sft(?:-seed(\d+))?/(?:model|steps/(\d+))")
 COMMAND = "import sys; from tempoloc_nb.__main__ import main; sys.exit(main())"
-FEW_SCENES = "import tempoloc_nb.lab.tiny.prepare as prepare; prepare.SCENES_A_PART = 5; "
+FEW_SCENES = "import tempoloc_nb.lab.tiny.frame_store as store; store.SCENES_A_PART = 5; "
 
 
 def benchmark_name(split: str) -> str:

@@ -35,6 +35,7 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.pack import pack_predictions, read_rows
 from tempoloc_nb.inference.record import read_record, record_path
 from tempoloc_nb.lab.study.curves import read_log
+from tempoloc_nb.lab.tiny.frame_store import csv_text
 from tempoloc_nb.lab.tiny.plan import load_plan
 from tempoloc_nb.models.checkpoints import folder_revision
 from tempoloc_nb.study.experiments import Experiment, check_answers, load_experiments
@@ -112,11 +113,7 @@ class Shipment:
                 write(target, answers.read_bytes())
                 write(record_path(target), record_path(answers).read_bytes())
         write(self.data / "training" / "sft.jsonl.xz", lzma.compress(self.log.read_bytes(), preset=9))
-        rows, table = self.all_clips(), io.StringIO()
-        writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write(self.listed, lzma.compress(table.getvalue().encode(), preset=9))
+        write(self.listed, lzma.compress(csv_text(self.all_clips()).encode(), preset=9))
         return len(self.files) + 2 * len(self.localized) + 2
 
 

@@ -154,12 +154,12 @@ PANELS = {
         "import-recipe": "cli.predictions:import_recipe", "models": "cli.models:models", "doctor": "cli.models:doctor",
     },
     "Videos and data": {
-        "simulate": "lab.commands.simulate:simulate", "overlay": "cli.videos:overlay", "dataset": "cli.data:app",
+        "simulate": "lab.commands:simulate", "overlay": "cli.videos:overlay", "dataset": "cli.data:app",
     },
     "Generate demonstrations": {
-        "check-labels": "cli.labels:check_labels", "generate": "lab.commands.generate:generate",
+        "check-labels": "cli.labels:check_labels", "generate": "lab.commands:generate",
     },
-    "Train": {"sft": "cli.sft:app", "tiny": "lab.commands.tiny:app"},
+    "Train": {"sft": "cli.sft:app", "tiny": "lab.commands:app"},
     "The study": {"study": "cli.study:study", "experiment": "cli.study:experiment"},
 }  # fmt: skip
 """Panel of the help → its commands, each with its place; nothing of the product imports the laboratory."""

@@ -23,9 +23,9 @@ from tempoloc_nb.formats import hdf5_write as demo_signals
 from tempoloc_nb.formats.hdf5 import _signal_clips, demos_of, opened_demos, read_signals
 from tempoloc_nb.formats.hdf5_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
 from tempoloc_nb.formats.hdf5_write import write_signals
-from tempoloc_nb.lab.sim import states as sim_states
-from tempoloc_nb.lab.sim.families import families
-from tempoloc_nb.lab.sim.render import SavedEpisode
+from tempoloc_nb.lab.sim import make as sim_states
+from tempoloc_nb.lab.sim.demonstration import SavedEpisode
+from tempoloc_nb.lab.sim.tasks import families
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
 

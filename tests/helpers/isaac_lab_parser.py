@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from tempoloc_nb.lab.generate.isaac_mimic import isaac_mimic
+from tempoloc_nb.lab.generate.generators import isaac_mimic
 
 
 def pool_of(subtasks: Mapping[str, Sequence[Mapping[str, Any]]], *, skillgen: bool = False) -> Any:

@@ -15,7 +15,7 @@ import pytest
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.record import read_record
-from tempoloc_nb.lab.sim.families import SEEDS, families
+from tempoloc_nb.lab.sim.tasks import SEEDS, families
 from tempoloc_nb.models.checkpoints import folder_revision
 from tempoloc_nb.models.locate import model_folder
 from tempoloc_nb.study.sealed import answers_name, mean_of_seeds, sealed_runs

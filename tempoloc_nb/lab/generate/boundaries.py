@@ -16,19 +16,18 @@ import numpy as np
 from ...clips.manifest import Benchmark, load_benchmark
 from ...core.errors import TempolocError, unknown
 from ...core.files import read_text, write_text
-from .scenes import parts_of
-from .hdf5_sources import is_hdf5
-from .sources import Source
 from ...inference.consensus import combine_trials
 from ...inference.fuse import fuse_answer
 from ...inference.signals import event_kinds, find_transitions, gripper_rule
+from .scenes import parts_of
+from .sources import Source, is_hdf5
 from ..sim.motion import Floats
 from ..sim.scene import CONTROL_HZ
 from ..sim.tasks import SCRIPTS
 
 # %% auto #0
-__all__ = ['Times', 'Found', 'ORIGINS', 'ERRORS', 'no_video', 'one_label', 'by_gripper', 'by_model', 'named_boundaries',
-           'found_boundaries', 'write_found', 'read_found', 'with_error', 'fit_ends', 'Cut', 'cut']
+__all__ = ['Times', 'Found', 'ERRORS', 'no_video', 'one_label', 'named_boundaries', 'found_boundaries', 'write_found',
+           'read_found', 'with_error', 'fit_ends', 'Cut', 'cut']
 
 # %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #1c598be3
 Times = tuple[float, ...] | None  # the boundaries (s) of one source's events; None: the source is left out
@@ -46,20 +45,20 @@ def one_label(sources: Sequence[Source]) -> list[Times]:
     first = sources[0]
     return [tuple(b * s.seconds / first.seconds for b in first.boundaries) for s in sources]
 
-
-def by_gripper(sources: Sequence[Source], labels: Sequence[str]) -> list[Times]:
-    """The gripper rule's boundaries, from the sources' own signals."""
-    kinds = event_kinds(labels)
-    return [_whole(gripper_rule(kinds, find_transitions(s.opening))) for s in sources]
-
-
+# %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #ae9af089
 def _whole(times: Sequence[float | None]) -> Times:
     """Boundaries that are all known and in order, or None."""
     known = [t for t in times if t is not None]
     return tuple(known) if len(known) == len(times) and all(np.diff(known) > 0) else None
 
+
+def _by_gripper(sources: Sequence[Source], labels: Sequence[str]) -> list[Times]:
+    """The gripper rule's boundaries, from the sources' own signals."""
+    kinds = event_kinds(labels)
+    return [_whole(gripper_rule(kinds, find_transitions(s.opening))) for s in sources]
+
 # %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #b40a0fe7
-def by_model(
+def _by_model(
     predictions: Path | str, benchmark: Benchmark, sources: Sequence[Source], *, fused: bool = False, sure: bool = False
 ) -> list[Times]:
     """A model's boundaries from its predictions of a benchmark, its trials combined.
@@ -68,64 +67,57 @@ def by_model(
     reach or fewer than half of the trials agree on it (confidence under 0.5). An event without an answer leaves its
     source out.
     """
-    signals = {s.name: s.opening for s in sources}
-    found: dict[str, Times] = {}
-    for answer in combine_trials(predictions, benchmark):
-        if answer.clip not in signals:
-            continue
+    signals, times = {s.name: s.opening for s in sources}, dict[str, Times]()
+    for answer in (answer for answer in combine_trials(predictions, benchmark) if answer.clip in signals):
         moved, outcomes = fuse_answer(answer, signals[answer.clip]) if fused else (answer, ())
         doubtful = "far" in outcomes or any(e.confidence < 0.5 for e in answer.events)
-        found[answer.clip] = None if sure and doubtful else _whole([e.boundary for e in moved.events])
-    return [found.get(s.name) for s in sources]
+        times[answer.clip] = None if sure and doubtful else _whole([e.boundary for e in moved.events])
+    return [times.get(s.name) for s in sources]
 
 # %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #7a33c0d6
-ORIGINS = ("truth", "gripper", "no-video", "one-label")
+_ORIGINS = ("truth", "gripper", "no-video", "one-label")
 
 
 def named_boundaries(
     names: Sequence[str], folder: Path | str, task: str, sources: Sequence[Source]
 ) -> tuple[Found, tuple[str, ...]]:
-    """Boundaries by origin, and errors to make (see `ERRORS`), from their names: `ORIGINS`, errors, predictions files.
+    """Boundaries by origin, and errors to make, from their names: an origin, an error of `ERRORS`, a predictions file.
 
     Raises `TempolocError` for a name that is none of them, and for predictions that cannot be read.
     """
-    found, errors = dict[str, Sequence[Times]](), []
+    times, errors = dict[str, Sequence[Times]](), []
     own = is_hdf5(folder)
     for name in names:
         if name.endswith(".jsonl"):
             if own:
                 raise TempolocError(f"{name}: write boundaries into the file first (tempoloc dataset export hdf5)")
-            found[Path(name).stem] = by_model(name, load_benchmark(folder), sources)
+            times[Path(name).stem] = _by_model(name, load_benchmark(folder), sources)
         elif ":" in name:
             with_error(name, sources, 0)
             errors.append(name)
         elif name == "truth":
-            found[name] = [s.boundaries for s in sources]
+            times[name] = [s.boundaries for s in sources]
         elif name == "gripper":
             labels = [label for label, _ in SCRIPTS[task].events]
-            found[name] = by_gripper(sources, labels if own else load_benchmark(folder).of_task(task)[0].labels)
-        elif name in ORIGINS:
-            found[name] = no_video(sources) if name == "no-video" else one_label(sources)
+            times[name] = _by_gripper(sources, labels if own else load_benchmark(folder).of_task(task)[0].labels)
+        elif name in _ORIGINS:
+            times[name] = no_video(sources) if name == "no-video" else one_label(sources)
         else:
-            raise unknown("boundaries", name, [*ORIGINS, *ERRORS])
-    return found, tuple(errors)
+            raise unknown("boundaries", name, [*_ORIGINS, *ERRORS])
+    return times, tuple(errors)
 
 # %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #d7cbafdf
 def found_boundaries(folder: Path | str, task: str, sources: Sequence[Source], predictions: Path | str) -> Found:
     """Boundaries of sources in a simulated `folder` from all that the study compares, the model's in `predictions`."""
     benchmark = load_benchmark(folder)
-    clip = next(c for c in benchmark.of_task(task))
     return {
-        "truth": [s.boundaries for s in sources],
-        "gripper": by_gripper(sources, clip.labels),
-        "no-video": no_video(sources),
-        "one-label": one_label(sources),
-        "tempoloc-tiny": by_model(predictions, benchmark, sources),
-        "fusion": by_model(predictions, benchmark, sources, fused=True),
-        "fusion-sure": by_model(predictions, benchmark, sources, fused=True, sure=True),
+        **named_boundaries(_ORIGINS, folder, task, sources)[0],
+        "tempoloc-tiny": _by_model(predictions, benchmark, sources),
+        "fusion": _by_model(predictions, benchmark, sources, fused=True),
+        "fusion-sure": _by_model(predictions, benchmark, sources, fused=True, sure=True),
     }
 
-
+# %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #268bafea
 def write_found(path: Path | str, found: Mapping[str, Found], sources: Mapping[str, Sequence[Source]]) -> None:
     """Write a table of boundaries (s) by task: a line for each source and origin, without times if it is left out."""
     lines = ["task,source,boundaries,times"]
@@ -135,7 +127,7 @@ def write_found(path: Path | str, found: Mapping[str, Found], sources: Mapping[s
                 lines.append(f"{task},{source.name},{name},{' '.join(f'{t:.4f}' for t in times or ())}")
     write_text(Path(path), "\n".join([*lines, ""]))
 
-
+# %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #576292bc
 def read_found(path: Path | str) -> dict[str, dict[str, list[Times]]]:
     """The boundaries in a table by `write_found`, by task and origin; `TempolocError` names a line that is none."""
     found: dict[str, dict[str, list[Times]]] = {}
@@ -186,9 +178,8 @@ def fit_ends(times: Sequence[float], steps: int, task: str, offset: tuple[int, i
 
     They are in order and leave the room that an `offset` range (control steps) needs.
     """
-    wanted = [round(times[p.event] * CONTROL_HZ) for p in parts_of(task) if p.event is not None]
+    ends = [round(times[p.event] * CONTROL_HZ) for p in parts_of(task) if p.event is not None]
     room = max(offset[1] - offset[0], 0) + 2
-    ends = list(wanted)
     least = max(2, 1 - offset[0])
     for i, end in enumerate(ends):
         ends[i] = max(end, least if i == 0 else ends[i - 1] + room)
@@ -209,7 +200,7 @@ class Cut:
     mae: float
     bias: float
 
-
+# %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #2710346d
 def cut(sources: Sequence[Source], times: Iterable[Times], task: str, offset: tuple[int, int]) -> Cut:
     """The sources whose boundaries are all known, with subtasks that the generator accepts.
 

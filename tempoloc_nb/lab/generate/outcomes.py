@@ -61,7 +61,7 @@ def write_outcomes(path: str | Path, outcomes: Iterable[Outcomes]) -> None:
         lines.append(f"{o.task},{o.offset[0]}..{o.offset[1]},{o.boundaries},{o.mae:.4f},{o.bias:.4f},{trials}")
     write_text(Path(path), "\n".join([*lines, ""]))
 
-
+# %% ../../../nbs/98_lab_generate/60_outcomes.ipynb #fcbb9764
 def read_outcomes(path: str | Path) -> tuple[Outcomes, ...]:
     """The outcomes of a table by `write_outcomes`; raises `TempolocError` naming the line that is none."""
     lines = read_text(Path(path), "outcomes").splitlines()

@@ -8,14 +8,10 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,38 +23,50 @@ from ...core.errors import TempolocError
 from ...core.files import read_text, writing
 from ...core.files import sole_writer
 from .boundaries import ERRORS, Cut, Found, Times, cut, named_boundaries, with_error
-from .hdf5_sources import is_hdf5, sources_of, task_of
-from .isaac_mimic import isaac_mimic
-from .mimicgen import NOISE_STEP, MimicGenScene, as_hdf5, mimicgen, task_spec, version_of
+from tempoloc_nb.lab.generate.generators import (
+    NOISE_STEP, MimicGenScene, as_hdf5, episode, isaac_mimic, mimicgen, task_spec, version_of,
+)
 from .outcomes import Outcomes
 from .scenes import PARTS, Scene, parts_of
-from .sources import Source, episode
+from .sources import Source, is_hdf5, read_sources, task_of
+from ..sim.render import in_order, process_pool
 
 # %% auto #0
-__all__ = ['Offset', 'OFFSETS', 'FIRST_LAYOUT', 'FIRST_TUNING', 'Settled', 'BLOCK', 'Setting', 'configure', 'run_trial', 'Job',
-           'plan', 'run_job', 'read_trials', 'run_trials', 'try_boundaries', 'outcomes_of']
+__all__ = ['OFFSETS', 'BLOCK', 'Setting', 'run_trial', 'Job', 'plan', 'read_trials', 'run_trials', 'try_boundaries',
+           'outcomes_of']
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #8c937a1f
-Offset = tuple[int, int]
-OFFSETS: tuple[Offset, ...] = ((0, 0), (10, 20))  # control steps: none, and MimicGen's own
-FIRST_LAYOUT, FIRST_TUNING = 1_000, 500_000  # seeds of the layouts of results, and of choosing the setting
+_Offset = tuple[int, int]
+_Settled = tuple[int, tuple[int, ...]]  # the source of a trial, and where its subtasks end after the offsets
+OFFSETS: tuple[_Offset, ...] = ((0, 0), (10, 20))  # control steps: none, and MimicGen's own
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Steps from a subtask's end to the next one's start, noise (share of a step), nearest sources to choose among."""
+    """Steps from a subtask's end to the next one's start, noise (share of a step), nearest sources to choose among.
+
+    The generator is Isaac Lab's, or that of a `checkout` of MimicGen; `first` is the seed of the first layout (results
+    begin at 1,000, the choice of these settings was made from 500,000 on).
+    """
 
     interpolation: int = 5
     noise: float = 0.05
     neighbours: int = 3
+    checkout: Path | None = None
+    first: int = 1_000
 
+    @property
+    def generator(self) -> str | None:
+        """The generator's name in its rows; the rows of Isaac Lab's have none."""
+        return f"mimicgen {version_of(self.checkout)}" if self.checkout else None
 
-def configure(task: str, offset: Offset, setting: Setting) -> Any:
+# %% ../../../nbs/98_lab_generate/50_trials.ipynb #7d517ac6
+def _configure(task: str, offset: _Offset, setting: Setting) -> Any:
     """The generator's `MimicEnvCfg` of a task: one arm, a source chosen by how its first object lies."""
     lab = isaac_mimic()
-    found, parts = lab.MimicEnvCfg(), parts_of(task)
-    found.datagen_config.generation_select_src_per_subtask = False
-    found.subtask_configs["arm"] = [
+    config = lab.MimicEnvCfg()
+    config.datagen_config.generation_select_src_per_subtask = False
+    config.subtask_configs["arm"] = [
         lab.SubTaskConfig(
             object_ref=p.thing, subtask_term_signal=p.signal, action_noise=setting.noise,
             subtask_term_offset_range=offset if p.signal else (0, 0),
@@ -66,14 +74,11 @@ def configure(task: str, offset: Offset, setting: Setting) -> Any:
             selection_strategy_kwargs={"nn_k": setting.neighbours} if p.thing else {},
             num_interpolation_steps=setting.interpolation, num_fixed_steps=0,
         )
-        for p in parts
+        for p in parts_of(task)
     ]  # fmt: skip
-    return found
+    return config
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #7bf69d62
-Settled = tuple[int, tuple[int, ...]]  # the source of a trial, and where its subtasks end after the offsets
-
-
 class _KnownError(Exception):
     """The generator settled on a trial whose outcome is known."""
 
@@ -84,8 +89,8 @@ def _settling(base: Any) -> Any:
         """A generator that says what it settled on and stops if that is `known`."""
 
         used: Sequence[int] = ()
-        known: Mapping[Settled, bool] = {}
-        settled: Settled | None = None
+        known: Mapping[_Settled, bool] = {}
+        settled: _Settled | None = None
 
         def randomize_subtask_boundaries(self) -> Any:
             drawn = super().randomize_subtask_boundaries()
@@ -101,7 +106,7 @@ def _settling(base: Any) -> Any:
 
     return Settling
 
-
+# %% ../../../nbs/98_lab_generate/50_trials.ipynb #304afa21
 class _Reset:
     """The queue to which the generator sends its request for a reset."""
 
@@ -115,66 +120,60 @@ class _Reset:
         pass
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #273dee94
-def _of_isaac_lab(
-    scene: Scene, sources: Sequence[Source], given: Cut, offset: Offset, setting: Setting
+def _generator(
+    scene: Scene, sources: Sequence[Source], given: Cut, offset: _Offset, setting: Setting
 ) -> tuple[Any, Callable[[], Any]]:
-    """Isaac Lab's generator with these sources, and what runs it once."""
-    scene.cfg = configure(scene.task, offset, setting)
+    """A generator with these sources, and what runs it once."""
+    if setting.checkout:
+        spec = task_spec(
+            setting.checkout, scene.task, offset, action_noise=setting.noise * NOISE_STEP, nn_k=setting.neighbours,
+            num_interpolation_steps=setting.interpolation,
+        )  # fmt: skip
+        demos = as_hdf5([sources[i] for i in given.used], scene.task, given.ends)
+        keys = [f"demo_{i}" for i in range(len(given.used))]
+        theirs = _settling(mimicgen(setting.checkout).DataGenerator)(spec, demos, keys)
+        view = MimicGenScene(scene, setting.checkout)
+        return theirs, lambda: theirs.generate(view, view)
+    scene.cfg = _configure(scene.task, offset, setting)
     pool = isaac_mimic().DataGenInfoPool(scene, scene.cfg, "cpu")
     for i, ends in zip(given.used, given.ends, strict=True):
         pool._add_episode(episode(sources[i], scene.task, ends))
-    made = _settling(isaac_mimic().DataGenerator)(scene, src_demo_datagen_info_pool=pool)
-    return made, lambda: asyncio.run(made.generate(0, scene.success_term, _Reset(scene), None, export_demo=False))
+    own = _settling(isaac_mimic().DataGenerator)(scene, src_demo_datagen_info_pool=pool)
+    return own, lambda: asyncio.run(own.generate(0, scene.success_term, _Reset(scene), None, export_demo=False))
 
-
-def _of_mimicgen(
-    scene: Scene, sources: Sequence[Source], given: Cut, offset: Offset, setting: Setting, checkout: Path
-) -> tuple[Any, Callable[[], Any]]:
-    """The generator of a checkout of MimicGen with these sources, and what runs it once."""
-    spec = task_spec(
-        checkout, scene.task, offset, action_noise=setting.noise * NOISE_STEP, nn_k=setting.neighbours,
-        num_interpolation_steps=setting.interpolation,
-    )  # fmt: skip
-    held = as_hdf5([sources[i] for i in given.used], scene.task, given.ends)
-    keys = [f"demo_{i}" for i in range(len(given.used))]
-    made = _settling(mimicgen(checkout).DataGenerator)(spec, held, keys)
-    asked = MimicGenScene(scene, checkout)
-    return made, lambda: made.generate(asked, asked)
-
-
+# %% ../../../nbs/98_lab_generate/50_trials.ipynb #a06f095e
 def run_trial(
-    scene: Scene, sources: Sequence[Source], times: Sequence[Times], *, offset: Offset, layout: int, setting: Setting,
-    known: Mapping[Settled, bool] = MappingProxyType({}), checkout: Path | None = None,
+    scene: Scene, sources: Sequence[Source], times: Sequence[Times], *, offset: _Offset, layout: int, setting: Setting,
+    known: Mapping[_Settled, bool] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Let the generator try the `layout` once: `success`, the `source` and `ends` that it settled on, `mae`, `bias`.
 
-    The generator is Isaac Lab's, or that of a MimicGen `checkout`. Without a source whose boundaries are known there is
-    nothing to try: no success. The same arguments give the same trial; one whose outcome is `known` is not run.
+    Without a source whose boundaries are known there is nothing to try: no success. The same arguments give the same
+    trial; one whose outcome is `known` is not run.
     """
     import torch
 
     given = cut(sources, times, scene.task, offset)
-    out = {"mae": round(given.mae, 4), "bias": round(given.bias, 4)}
     if not given.used:
         return {"success": False, "source": None, "ends": [], "mae": None, "bias": None}
     torch.set_num_threads(1)
-    scene.layout, said = layout, io.StringIO()
-    with redirect_stdout(said), redirect_stderr(said):
-        to = (scene, sources, given, offset, setting)
-        generator, generate = _of_mimicgen(*to, checkout) if checkout else _of_isaac_lab(*to)
+    scene.layout, output = layout, io.StringIO()
+    with redirect_stdout(output), redirect_stderr(output):
+        generator, generate = _generator(scene, sources, given, offset, setting)
     generator.used, generator.known = given.used, known
     np.random.seed(layout)  # the generator draws offsets from numpy's, and sources from torch's own numbers
     torch.manual_seed(layout)
     try:
-        with redirect_stdout(said):
+        with redirect_stdout(output):
             success = bool(generate()["success"])
     except _KnownError:
         success = known[generator.settled]
-    return {"success": success, "source": generator.settled[0], "ends": list(generator.settled[1])} | out
+    source, ends = generator.settled
+    errors = {"mae": round(given.mae, 4), "bias": round(given.bias, 4)}
+    return {"success": success, "source": source, "ends": list(ends), **errors}
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #5cd16020
 BLOCK = 25  # layouts
-_LATER = ("shift:-0.25", "shift:+0.25", "shift:-0.5", "shift:+0.5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,108 +181,92 @@ class Job:
     """The origins of boundaries to try in one layout of a task with one range of offsets."""
 
     task: str
-    offset: Offset
+    offset: _Offset
     trial: int
     boundaries: tuple[str, ...]
 
-
+# %% ../../../nbs/98_lab_generate/50_trials.ipynb #d9aeba26
 def plan(
-    boundaries: Mapping[str, Sequence[str]], offsets: Sequence[Offset], trials: int,
-    done: Callable[[str, Offset, int, str], bool],
+    boundaries: Mapping[str, Sequence[str]], offsets: Sequence[_Offset], trials: int,
+    done: Callable[[str, _Offset, int, str], bool],
 ) -> Iterator[Job]:
     """Jobs for `trials` layouts of tasks with their `boundaries`, in the order of running, without those `done`."""
+    later = ("shift:-0.25", "shift:+0.25", "shift:-0.5", "shift:+0.5")
+
     def rank(name: str) -> int:
-        return 0 if name not in ERRORS else 1 if name in _LATER else 2
+        return 0 if name not in ERRORS else 1 if name in later else 2
 
     for first in range(0, trials, BLOCK):
-        for wanted in range(3):
-            for trial in range(first, min(first + BLOCK, trials)):
-                for task, names in boundaries.items():
-                    for offset in offsets:
-                        open_ = [n for n in names if rank(n) == wanted and not done(task, offset, trial, n)]
-                        if open_:
-                            yield Job(task, offset, trial, tuple(open_))
+        order = [(wanted, trial) for wanted in range(3) for trial in range(first, min(first + BLOCK, trials))]
+        for wanted, trial in order:
+            for task, names in boundaries.items():
+                for offset in offsets:
+                    open_ = [n for n in names if rank(n) == wanted and not done(task, offset, trial, n)]
+                    if open_:
+                        yield Job(task, offset, trial, tuple(open_))
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #d6c0104e
 @cache
 def _workplace(folder: str, task: str) -> tuple[Scene, tuple[Source, ...]]:
     """This process's scene and sources of a task: making them takes seconds."""
-    return Scene(task), sources_of(folder, task)
+    return Scene(task), read_sources(folder, task)
 
 
-def _quiet() -> None:
-    os.environ["MUJOCO_GL"] = "disable"  # before mujoco is imported
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
-
-
-def _generator(checkout: Path | None) -> str | None:
-    """A generator's name in its rows; the rows of Isaac Lab's have none."""
-    return f"mimicgen {version_of(checkout)}" if checkout else None
-
-
-def run_job(
-    job: Job, folder: str, found: Found, setting: Setting, known: Mapping[Settled, bool], first: int = FIRST_LAYOUT,
-    checkout: Path | None = None,
+def _run_job(
+    job: Job, folder: str, found: Found, setting: Setting, known: dict[_Settled, bool]
 ) -> list[dict[str, Any]]:
-    """The rows of a job's trials, in order; `found` are the task's boundaries by origin, `first` is layout 0's seed."""
+    """The rows of a job's trials, in order; `found` are the task's boundaries by origin."""
     scene, sources = _workplace(folder, job.task)
-    memory, rows = dict(known), []
+    rows = []
     for name in job.boundaries:
+        layout = setting.first + job.trial
         times = found[name] if name in found else with_error(name, sources, job.trial)
-        layout = first + job.trial
-        row = run_trial(
-            scene, sources, times, offset=job.offset, layout=layout, setting=setting, known=memory, checkout=checkout
-        )
+        row = run_trial(scene, sources, times, offset=job.offset, layout=layout, setting=setting, known=known)
         if row["source"] is not None:
-            memory[row["source"], tuple(row["ends"])] = row["success"]
+            known[row["source"], tuple(row["ends"])] = row["success"]
         key = {"task": job.task, "offset": list(job.offset), "boundaries": name, "trial": job.trial}
-        if checkout:
-            key["generator"] = _generator(checkout)
-        rows.append(key | row)
+        by = {"generator": setting.generator} if setting.checkout else {}
+        rows.append(key | by | row)
     return rows
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #becd4524
+def _key(row: Mapping[str, Any]) -> tuple[str, _Offset, int, str]:
+    low, high = row["offset"]
+    return row["task"], (int(low), int(high)), int(row["trial"]), row["boundaries"]
+
+
 def read_trials(path: Path | str) -> list[dict[str, Any]]:
     """The whole rows of a file of trials; the last line may be cut off. No file, no rows."""
     path = Path(path)
     if not path.exists():
         return []
     text = read_text(path, "file of trials")
-    whole = text[: text.rfind("\n") + 1]
     try:
-        rows = [json.loads(line) for line in whole.splitlines() if line.strip()]
+        rows = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines() if line.strip()]
         for row in rows:
             _key(row), row["success"], row["source"], row["ends"]
     except (ValueError, KeyError, TypeError) as error:
         raise TempolocError(f"{path} is no file of trials ({error!r}): choose another -o") from None
     return rows
 
-
-def _key(row: Mapping[str, Any]) -> tuple[str, Offset, int, str]:
-    low, high = row["offset"]
-    return row["task"], (int(low), int(high)), int(row["trial"]), row["boundaries"]
-
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #823bf8ec
 def run_trials(
     folder: Path | str, out: Path | str, boundaries: Mapping[str, Found], *, errors: Sequence[str] = (),
-    offsets: Sequence[Offset] = OFFSETS, trials: int = 200, setting: Setting = Setting(),
-    first: int = FIRST_LAYOUT, workers: int = 2, progress: Callable[[int], None] | None = None,
-    checkout: Path | None = None,
+    offsets: Sequence[_Offset] = OFFSETS, trials: int = 200, setting: Setting = Setting(), workers: int = 2,
+    progress: Callable[[int], None] | None = None,
 ) -> tuple[Outcomes, ...]:
     """Try `trials` layouts with sources of a simulated `folder` or an HDF5 file, and append a line per trial to `out`.
 
     `boundaries` are by task and origin; `errors` (see `ERRORS`) are tried beside them. The same call goes on where an
-    earlier one stopped. `progress(n)` is called after n more trials. The generator is Isaac Lab's, or that of a
-    MimicGen `checkout`. Raises `TempolocError` where it is not there, the folder has no sources, or another process
-    writes the file, or another generator wrote it.
+    earlier one stopped. `progress(n)` is called after n more trials. Raises `TempolocError` where the generator is not
+    there, the folder has no sources, another process writes the file, or another generator wrote it.
     """
     folder, out = str(Path(folder).resolve()), Path(out)
     for task in boundaries:
-        sources_of(folder, task)  # say what is wrong before the workers start
-    if checkout is None:
+        read_sources(folder, task)  # say what is wrong before the workers start
+    if setting.checkout is None:
         isaac_mimic()
-    generator = _generator(checkout)
+    generator = setting.generator
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
@@ -291,64 +274,36 @@ def run_trials(
         if any(row.get("generator") != generator for row in rows):
             raise TempolocError(f"{out} holds trials of another generator: choose another -o")
         seen = {_key(row) for row in rows}
-        known: dict[tuple[str, Offset, int], dict[Settled, bool]] = {}
-        _remember(known, rows)
         names = {task: (*found, *errors) for task, found in boundaries.items()}
         jobs = plan(names, offsets, trials, lambda *key: key in seen)
-        with out.open("a", encoding="utf-8") as file:
-            file.truncate(_whole_bytes(out))
-            for new in _run(jobs, folder, boundaries, setting, known, first, workers, checkout):
-                file.write("".join(json.dumps(row) + "\n" for row in new))
-                file.flush()
-                rows += new
-                _remember(known, new)
-                if progress:
-                    progress(len(new))
+        pool = process_pool(workers, gl=False, threads=False)
+
+        def submit(job: Job) -> Any:
+            mine = [row for row in rows if _key(row)[:3] == (job.task, job.offset, job.trial)]
+            known = {(r["source"], tuple(r["ends"])): r["success"] for r in mine if r["source"] is not None}
+            return pool.submit(_run_job, job, folder, boundaries[job.task], setting, known)
+
+        try:
+            with out.open("a", encoding="utf-8") as file:
+                file.truncate(out.read_bytes().rfind(b"\n") + 1)  # whole lines
+                for _, new in in_order(submit, jobs, 2 * workers):
+                    file.write("".join(json.dumps(row) + "\n" for row in new))
+                    file.flush()
+                    rows += new
+                    if progress:
+                        progress(len(new))
+        finally:
+            pool.shutdown(cancel_futures=True)
     return outcomes_of(rows)
-
-
-def _whole_bytes(path: Path) -> int:
-    """How many bytes of a file are whole lines."""
-    return path.read_bytes().rfind(b"\n") + 1
-
-
-def _remember(known: dict[tuple[str, Offset, int], dict[Settled, bool]], rows: Sequence[Mapping[str, Any]]) -> None:
-    for row in rows:
-        if row["source"] is not None:
-            task, offset, trial, _ = _key(row)
-            known.setdefault((task, offset, trial), {})[row["source"], tuple(row["ends"])] = row["success"]
-
-# %% ../../../nbs/98_lab_generate/50_trials.ipynb #aa2aae24
-def _run(
-    jobs: Iterator[Job], folder: str, boundaries: Mapping[str, Found], setting: Setting,
-    known: Mapping[tuple[str, Offset, int], Mapping[Settled, bool]], first: int, workers: int,
-    checkout: Path | None,
-) -> Iterator[list[dict[str, Any]]]:
-    """The rows of jobs, in order, with a few in flight."""
-    def submit(job: Job) -> Future[list[dict[str, Any]]]:
-        mine = dict(known.get((job.task, job.offset, job.trial), {}))
-        return pool.submit(run_job, job, folder, boundaries[job.task], setting, mine, first, checkout)
-
-    # spawn: a forked child would inherit the parent's thread state
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
-    try:
-        queue = [submit(job) for job in islice(jobs, 2 * workers)]
-        while queue:
-            yield queue.pop(0).result()
-            queue += [submit(job) for job in islice(jobs, 1)]
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #f7ef2e56
 def try_boundaries(
-    folder: Path | str, out: Path | str, names: Sequence[str], *, tasks: Sequence[str] = (),
-    offsets: Sequence[Offset] = OFFSETS, trials: int = 20, workers: int = 2,
-    progress: Callable[[int], None] | None = None, checkout: Path | None = None,
+    folder: Path | str, out: Path | str, names: Sequence[str], *, tasks: Sequence[str] = (), **options: Any
 ) -> tuple[Outcomes, ...]:
     """Try boundaries by their names (see `named_boundaries`) with the sources of a simulated `folder` or file.
 
-    `tasks` are by default all those of the folder that can be generated. Goes on with its own `out`, as `run_trials`
-    does, and raises what that and `named_boundaries` raise.
+    `tasks` are by default all those of the folder that can be generated; `options` are those of `run_trials`. Goes on
+    with its own `out`, and raises what that and `named_boundaries` raise.
     """
     there = (task_of(folder),) if is_hdf5(folder) else load_benchmark(folder).tasks
     chosen = tuple(tasks) or tuple(task for task in PARTS if task in there)
@@ -356,16 +311,13 @@ def try_boundaries(
         raise TempolocError(f"{folder} has no task that can be generated here: {', '.join(PARTS)}")
     found, errors = {}, tuple[str, ...]()
     for task in chosen:
-        found[task], errors = named_boundaries(names, folder, task, sources_of(folder, task))
-    return run_trials(
-        folder, out, found, errors=errors, offsets=offsets, trials=trials, workers=workers, progress=progress,
-        checkout=checkout,
-    )
+        found[task], errors = named_boundaries(names, folder, task, read_sources(folder, task))
+    return run_trials(folder, out, found, errors=errors, **options)
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #75136052
 def outcomes_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Outcomes, ...]:
     """Outcomes by task, offsets and boundaries; errors are means over the trials that had a source."""
-    groups: dict[tuple[str, Offset, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, _Offset, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         task, offset, _, name = _key(row)
         groups.setdefault((task, offset, name), []).append(row)

@@ -5,14 +5,31 @@
 # %% ../../../nbs/97_lab_segmentation/10_network.ipynb #3e2b7bfe
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...core.errors import TempolocError
+from ...core.files import all_or_nothing
+from ..sim.motion import Floats, Ints
+from ..tiny.frame_store import Recording
 
 if TYPE_CHECKING:
     import torch
 
+# %% auto #0
+__all__ = ['REST', 'NetworkShape', 'build_network', 'stage_logits', 'segmentation_loss', 'label_scores', 'best_cuts',
+           'boundaries_of', 'SeenClip', 'first_clips', 'frame_classes', 'Segmenter', 'load_segmenter',
+           'SegmentTraining', 'train_segmenter']
 
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #6367946b
 @dataclass(frozen=True, slots=True)
 class NetworkShape:
     """Sizes of an MS-TCN: the paper's, except for the features. `classes` and `features` are numbers per frame."""
@@ -22,9 +39,6 @@ class NetworkShape:
     filters: int = 64
     layers: int = 10
     stages: int = 4
-
-# %% auto #0
-__all__ = ['DROPOUT', 'NetworkShape', 'build_network', 'stage_logits', 'segmentation_loss']
 
 # %% ../../../nbs/97_lab_segmentation/10_network.ipynb #8ea0f8ea
 def build_network(shape: NetworkShape, seed: int = 0) -> torch.nn.ModuleList:
@@ -46,22 +60,20 @@ def build_network(shape: NetworkShape, seed: int = 0) -> torch.nn.ModuleList:
         return nn.ModuleList([stage(shape.features if k == 0 else shape.classes) for k in range(shape.stages)])
 
 # %% ../../../nbs/97_lab_segmentation/10_network.ipynb #d00f40aa
-DROPOUT = 0.5  # of what a layer adds, while it learns: as in the authors' program; the paper does not mention it
-
-
 def stage_logits(network: Any, features: torch.Tensor, there: torch.Tensor) -> list[torch.Tensor]:
     """Logits (B, classes, T) of each stage from features (B, features, T); `there` (B, 1, T) is 0 after a clip."""
     from torch.nn import functional
 
-    found, x = [], features
+    dropout = 0.5  # of what a layer adds, while it learns: as in the authors' program; the paper does not mention it
+    logits, x = [], features
     for stage in network:
         hidden = stage["enter"](x) * there
         for layer in stage["layers"]:
             more = layer["mix"](functional.relu(layer["wide"](hidden)))
-            hidden = (hidden + functional.dropout(more, DROPOUT, network.training)) * there
-        found.append(stage["leave"](hidden) * there)
-        x = functional.softmax(found[-1], dim=1) * there
-    return found
+            hidden = (hidden + functional.dropout(more, dropout, network.training)) * there
+        logits.append(stage["leave"](hidden) * there)
+        x = functional.softmax(logits[-1], dim=1) * there
+    return logits
 
 # %% ../../../nbs/97_lab_segmentation/10_network.ipynb #61c7fc35
 def segmentation_loss(
@@ -82,3 +94,214 @@ def segmentation_loss(
         smooth = (change.square() * both).sum() / (both.sum() * logits.shape[1])
         total = total + functional.nll_loss(log_p, classes, ignore_index=-1) + weight * smooth
     return total
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #ca661dc7
+REST = "rest"  # the class of frames after the last event
+
+
+def label_scores(log_p: Floats, vocabulary: Sequence[str], labels: Sequence[str]) -> Floats:
+    """Log probabilities (T, events + 1) of the asked events and the rest, from those of the classes (T, classes).
+
+    `vocabulary` names the classes. A label that is not among them gets the sum of the classes that have its verb (its
+    first word) and are not asked for themselves; if there are none, the same for every frame.
+    """
+    columns = []
+    for label in (*labels, REST):
+        kin = [k for k, name in enumerate(vocabulary) if name.split()[0] == label.split()[0] and name not in labels]
+        if label in vocabulary:
+            columns.append(log_p[:, vocabulary.index(label)])
+        elif kin:
+            columns.append(np.logaddexp.reduce(log_p[:, kin], axis=1))
+        else:
+            columns.append(np.full(len(log_p), -np.log(len(vocabulary))))
+    return np.stack(columns, axis=1)
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #5d3d3431
+def best_cuts(scores: Floats) -> Ints:
+    """Where to cut T frames into K pieces in a row so that the sum of their scores (T, K) is highest: (K - 1,) rows.
+
+    Piece k ends before row `cuts[k]`. Raises `TempolocError` if there are fewer frames than pieces.
+    """
+    frames, pieces = scores.shape
+    if frames < pieces:
+        raise TempolocError(f"a clip of {frames} frames cannot be cut into {pieces} pieces: sample it more often")
+    sums = np.concatenate([np.zeros((1, pieces)), np.cumsum(scores, axis=0)])  # of the first so many frames
+    best = np.append(0.0, np.full(frames, -np.inf))  # of the pieces so far, by how many frames they have
+    ways = np.zeros((pieces, frames + 1), dtype=np.int64)
+    for k in range(pieces):
+        gain = best - sums[:, k]
+        highest = np.maximum.accumulate(gain[:-1])
+        new = np.append(True, highest[1:] > highest[:-1])  # of equal ones the first
+        ways[k, 1:] = np.maximum.accumulate(np.where(new, np.arange(frames), 0))
+        best = np.append(-np.inf, gain[ways[k, 1:]]) + sums[:, k]
+    cuts = np.zeros(pieces, dtype=np.int64)
+    end = frames
+    for k in range(pieces - 1, -1, -1):
+        end = cuts[k] = ways[k, end]
+    return cuts[1:]
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #0109403a
+def boundaries_of(log_p: Floats, vocabulary: Sequence[str], labels: Sequence[str], times: Floats) -> list[float]:
+    """A boundary (s) for each asked event: the middle between the last frame of its piece and the next frame.
+
+    `log_p` (T, classes) as in `label_scores`; `times` (T,) of the frames in seconds. Raises what `best_cuts` raises.
+    """
+    cuts = best_cuts(label_scores(log_p, vocabulary, labels))
+    return [float(t) for t in (times[cuts - 1] + times[cuts]) / 2]
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #71e9791d
+@dataclass(frozen=True, slots=True)
+class SeenClip:
+    """A clip as features: `features` (F, D) at `rate` Hz, frame k at k / rate seconds."""
+
+    recording: Recording
+    features: npt.NDArray[np.float16]
+
+    @property
+    def rate(self) -> float:
+        """Frames a second."""
+        return self.recording.rate
+
+    @property
+    def events(self) -> tuple[tuple[str, float], ...]:
+        """(label, boundary in s), in the order of time."""
+        return self.recording.events
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #df0c6029
+def first_clips(clips: Sequence[SeenClip], count: int) -> list[SeenClip]:
+    """`count` clips, the tasks in turn, each in the order of its names; all of them if there are no more."""
+    tasks: dict[str, list[SeenClip]] = defaultdict(list)
+    for clip in sorted(clips, key=lambda c: (c.recording.task, c.recording.name)):
+        tasks[clip.recording.task].append(clip)
+    return [clip for turn in zip_longest(*tasks.values()) for clip in turn if clip is not None][:count]
+
+
+def _draw_rows(clip: SeenClip, rng: np.random.Generator) -> Ints:
+    """Rows of a clip's features (T,): every so many seconds from its beginning, or in four of ten from later on."""
+    length = len(clip.features) / clip.rate
+    start = rng.uniform(0.0, 0.6 * length) if rng.random() < 0.4 else 0.0
+    step = float(np.exp(rng.uniform(*np.log((1 / 15, 1 / 4)))))  # s between two frames
+    rows = np.round(np.arange(start, length, step) * clip.rate).astype(np.int64)
+    return rows[rows < len(clip.features)]
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #9e267bbb
+def frame_classes(times: Floats, events: Sequence[tuple[str, float]], vocabulary: Sequence[str]) -> Ints:
+    """The class of frames at some times (T,): that of the next event, to which the subtask leads, or the rest."""
+    order = [vocabulary.index(label) for label, _ in events] + [vocabulary.index(REST)]
+    return np.array(order)[np.searchsorted([t for _, t in events], times, side="right")]
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #7ce2e5d7
+class Segmenter:
+    """A trained network with the names of its classes and the scale of its features."""
+
+    def __init__(self, network: Any, shape: NetworkShape, vocabulary: Sequence[str], mean: Any, scale: Any) -> None:
+        self.network, self.shape, self.vocabulary = network, shape, tuple(vocabulary)
+        self.mean, self.scale = mean, scale  # (D, 1)
+
+    def logits(self, features: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Logits (B, classes, T) of each stage for clips' features (T, D), the shorter clips' padded with zeros."""
+        import torch
+
+        most = max(len(f) for f in features)
+        there = torch.zeros((len(features), 1, most), device=self.mean.device)
+        x = torch.zeros((len(features), self.shape.features, most), device=self.mean.device)
+        for i, one in enumerate(features):
+            there[i, :, : len(one)] = 1
+            x[i, :, : len(one)] = one.to(self.mean.device).T.float()
+        return stage_logits(self.network, (x - self.mean) / self.scale * there, there)
+
+    def find(self, features: npt.NDArray[np.float16], times: Floats, labels: Sequence[str]) -> list[float]:
+        """Boundaries (s) of the asked events in frames with these features (T, D), seen at `times` (T,) s.
+
+        Raises `TempolocError` for fewer frames than events.
+        """
+        import torch
+
+        self.network.eval()
+        with torch.inference_mode():
+            last = self.logits([torch.from_numpy(features)])[-1][0].double()
+        return boundaries_of(torch.log_softmax(last, dim=0).T.cpu().numpy(), self.vocabulary, labels, times)
+
+    def save(self, path: Path) -> None:
+        """Write weights (half precision) and names to one safetensors file."""
+        from safetensors.torch import save_file
+
+        tensors = {**self.network.state_dict(), "mean": self.mean, "scale": self.scale}
+        halves = {name: t.detach().cpu().half().contiguous() for name, t in tensors.items()}
+        notes = {"shape": json.dumps(asdict(self.shape)), "vocabulary": json.dumps(self.vocabulary)}
+        with all_or_nothing(path) as partial:
+            save_file(halves, partial, metadata=notes)
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #dbaf2246
+def load_segmenter(path: Path, device: str = "cpu") -> Segmenter:
+    """Read what `Segmenter.save` wrote. Raises `TempolocError` for another file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            notes = file.metadata() or {}
+            tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+        shape = NetworkShape(**json.loads(notes["shape"]))
+        mean, scale = (tensors.pop(name).to(device) for name in ("mean", "scale"))
+        network = build_network(shape)
+        network.load_state_dict(tensors)
+    except (OSError, SafetensorError, KeyError, TypeError, RuntimeError, ValueError) as error:
+        raise TempolocError(f"{path} holds no segmentation network: {error}") from None
+    return Segmenter(network.to(device), shape, json.loads(notes["vocabulary"]), mean, scale)
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #076f26a8
+@dataclass(frozen=True, slots=True)
+class SegmentTraining:
+    """How a network learns: Adam as in the paper, more clips a step and fewer steps."""
+
+    steps: int = 1500
+    clips_a_step: int = 16
+    lr: float = 1e-3  # at first; it falls linearly to 0
+    seed: int = 0
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #cbfd925d
+def _batches(
+    clips: Sequence[SeenClip], vocabulary: Sequence[str], plan: SegmentTraining
+) -> Iterator[tuple[list[int], list[Ints], Ints]]:
+    """(clips, their rows, classes (B, T) with -1 where a clip is over) of each step; the same for a seed."""
+    rng = np.random.default_rng(plan.seed)
+    for _ in range(plan.steps):
+        chosen = [int(i) for i in rng.integers(len(clips), size=plan.clips_a_step)]
+        rows = [_draw_rows(clips[i], rng) for i in chosen]
+        classes = np.full((len(rows), max(map(len, rows))), -1, dtype=np.int64)
+        for line, i, some in zip(classes, chosen, rows, strict=True):
+            line[: len(some)] = frame_classes(some / clips[i].rate, clips[i].events, vocabulary)
+        yield chosen, rows, classes
+
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #4386646e
+def train_segmenter(
+    clips: Sequence[SeenClip], plan: SegmentTraining | None = None, device: str = "cpu",
+    tell: Callable[[int, float], None] | None = None,
+) -> Segmenter:
+    """A network trained on labelled clips; `tell` hears (step, loss) now and then. Without clips: `TempolocError`."""
+    import torch
+
+    plan = plan or SegmentTraining()
+    if not clips:
+        raise TempolocError("no labelled clips to learn from")
+    vocabulary = (*sorted({label for clip in clips for label, _ in clip.events}), REST)
+    features = [torch.from_numpy(clip.features).to(device) for clip in clips]
+    sample = torch.cat(features[:: max(1, len(features) // 200)]).float()
+    mean, scale = sample.mean(dim=0)[:, None], sample.std(dim=0)[:, None] + 1e-3
+    shape = NetworkShape(len(vocabulary), sample.shape[1])
+    segmenter = Segmenter(build_network(shape, plan.seed).to(device), shape, vocabulary, mean, scale)
+    network = segmenter.network.train()
+    optimizer = torch.optim.Adam(network.parameters(), lr=plan.lr)
+    decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, plan.steps)
+    torch.manual_seed(plan.seed)
+    for step, (chosen, rows, classes) in enumerate(_batches(clips, vocabulary, plan)):
+        shown = [features[i][torch.from_numpy(r).to(device)] for i, r in zip(chosen, rows, strict=True)]
+        loss = segmentation_loss(segmenter.logits(shown), torch.from_numpy(classes).to(device))
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        decay.step()
+        if tell and step % 100 == 0:
+            tell(step, float(loss.detach()))
+    network.eval()
+    return segmenter

@@ -18,20 +18,68 @@ from ...clips.manifest import Clip, read_manifest, write_manifest
 from ...core.errors import TempolocError
 from ...core.files import all_or_nothing
 from ...formats.gripper import NPZ_HAND
-from .families import find_families
+from .demonstration import SavedEpisode, debounce, load_episode, runs
 from .make import SimulationSummary, simulate_clips
 from .motion import Floats
-from .render import SavedEpisode, load_episode
 from .scene import CONTROL_HZ
-from .truth import agreement, estimate_instants
+from .tasks import find_families
 
 # %% auto #0
-__all__ = ['APERTURE_UNIT', 'VELOCITY_UNIT', 'SIGNAL_HZ', 'Signals', 'named_objects', 'write_clip_signals', 'read_clip_signals',
-           'label_errors', 'build_benchmark', 'pack_clips']
+__all__ = ['SIGNAL_HZ', 'estimate_instants', 'agreement', 'Signals', 'write_clip_signals', 'read_clip_signals', 'label_errors',
+           'build_benchmark', 'pack_clips']
+
+# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #706be437
+def _knee(values: Floats) -> int:
+    """Index of the point of a curve (n,) that lies farthest from the chord between its ends."""
+    chord = np.linspace(values[0], values[-1], len(values))
+    return int(np.argmax(np.abs(values - chord)))
+
+# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #e49d7701
+def _carried(aperture: Floats, speed: Floats, fps: float) -> tuple[int, int] | None:
+    """The longest way the object makes while the gripper is part open and still: first and last frame + 1."""
+    still = np.abs(np.gradient(aperture)) * fps < 0.02
+    moving = speed > 0.02  # m/s
+    carried = debounce(moving & still & (aperture < 0.85 * aperture.max()), gap=round(1.2 * fps))
+    ways = [(a, b) for a, b in runs(carried) if b - a >= 0.2 * fps]
+    return max(ways, key=lambda way: float(speed[way[0] : way[1]].sum()), default=None)
+
+# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #33bbc3e9
+def estimate_instants(aperture: Floats, velocity: Floats, fps: float = 30.0) -> dict[str, float]:
+    """Grasp, release and insertion (s) of one object from aperture (F,) in m and velocity (F, 3) in m/s.
+
+    Uses no contact. Returns what it can find of `grasp`, `release`, `insert`.
+    """
+    way = _carried(aperture, np.linalg.norm(velocity, axis=1), fps)
+    if way is None:
+        return {}
+    start, end = way
+    plateau, out = float(np.median(aperture[start:end])), {}
+    half = plateau + 0.5 * (float(aperture.max()) - plateau)
+    if len(wide := np.flatnonzero(aperture[:start] > half)):
+        out["grasp"] = (int(wide[-1]) + _knee(aperture[int(wide[-1]) : start + 1])) / fps
+    if len(wide := np.flatnonzero(aperture[end:] > half)):
+        opened = end + int(wide[0])
+        shut = int(np.flatnonzero(aperture[:opened] < plateau + 0.0005)[-1])
+        out["release"] = (shut + _knee(aperture[shut : opened + 1])) / fps
+        falling = -velocity[shut : shut + round(0.6 * fps), 2]
+        top = int(np.argmax(falling))
+        if falling[top] > 0.15:
+            out["insert"] = (shut + top) / fps
+    return out
+
+# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #ef7e01c3
+def agreement(
+    events: Sequence[tuple[str, float]], estimates: Mapping[str, Mapping[str, float]], fps: float = 30.0
+) -> list[float]:
+    """|label − estimate| in frames, an event; inf where the estimate is missing.
+
+    `events`: (instant name such as `grasp:cubeA`, boundary in s); `estimates[object][kind]` in s.
+    """
+    named = [(*name.partition(":")[::2], boundary) for name, boundary in events]
+    return [abs(boundary - estimates.get(thing, {}).get(kind, np.inf)) * fps for kind, thing, boundary in named]
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #a77d809f
-APERTURE_UNIT = 1e-5  # m
-VELOCITY_UNIT = 1e-3  # m/s
+_APERTURE_UNIT, _VELOCITY_UNIT = 1e-5, 1e-3  # m, m/s
 SIGNAL_HZ = 30.0
 
 
@@ -46,42 +94,36 @@ class Signals:
         """The instants (s) that the signals alone suggest, by object and kind."""
         return {name: estimate_instants(self.aperture, v, SIGNAL_HZ) for name, v in self.velocity.items()}
 
-# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #11cd35df
-def named_objects(clip: Clip) -> list[str]:
-    """The objects that a clip's events are about, in order of appearance."""
-    return list(dict.fromkeys(name.split(":")[1] for name in clip.extra["instant_names"]))
-
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #b5203191
 def _hand_at(episode: SavedEpisode, frames: int) -> npt.NDArray[np.int64]:
     """The hand's way (frames, 3) in units of `NPZ_HAND`, at `SIGNAL_HZ`."""
     places = np.asarray(episode.demo["obs/robot0_eef_pos"]) / NPZ_HAND
-    asked, known = np.arange(frames) / SIGNAL_HZ, np.arange(len(places)) / CONTROL_HZ
-    return np.round([np.interp(asked, known, axis) for axis in places.T]).astype(np.int64).T
+    wanted, known = np.arange(frames) / SIGNAL_HZ, np.arange(len(places)) / CONTROL_HZ
+    return np.round([np.interp(wanted, known, axis) for axis in places.T]).astype(np.int64).T
 
 
 def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]], *, hand: bool = False) -> None:
     """Pack the signals of saved episodes as integers (units above), clips one after the other.
 
-    With `hand`, the hand's way takes the place of the objects' velocities.
+    With `hand`, the hand's way takes the place of the velocities of the objects that a clip's events are about.
     """
     lengths, names, apertures, velocities, hands = [], [], [], [], []
     for clip, file in episodes:
-        episode, objects = load_episode(file), [] if hand else named_objects(clip)
+        episode, about = load_episode(file), [name.split(":")[1] for name in clip.extra["instant_names"]]
+        objects = [] if hand else list(dict.fromkeys(about))
         order = [list(episode.meta["objects"]).index(name) for name in objects]
         lengths.append(len(episode.aperture))
         names.append(" ".join(objects))
-        apertures.append(np.round(episode.aperture / APERTURE_UNIT))
-        velocities.append(np.round(episode.velocity[:, order].reshape(lengths[-1], -1) / VELOCITY_UNIT))
+        apertures.append(np.round(episode.aperture / _APERTURE_UNIT))
+        velocities.append(np.round(episode.velocity[:, order].reshape(lengths[-1], -1) / _VELOCITY_UNIT))
         hands.append(_hand_at(episode, lengths[-1]))
     width = max(v.shape[1] for v in velocities)
     padded = [np.pad(v, ((0, 0), (0, width - v.shape[1]))) for v in velocities]
     arrays = {
-        "clip": np.array([clip.clip for clip, _ in episodes]),
-        "objects": np.array(names),
-        "frames": np.array(lengths, dtype=np.int32),
-        "aperture": np.concatenate(apertures).astype(np.uint16),
+        "clip": np.array([clip.clip for clip, _ in episodes]), "objects": np.array(names),
+        "frames": np.array(lengths, dtype=np.int32), "aperture": np.concatenate(apertures).astype(np.uint16),
         "velocity": np.concatenate(padded).clip(-32767, 32767).astype(np.int16).T,
-    }
+    }  # fmt: skip
     if hand:  # changes, which pack better; `read_gripper` sums them up
         arrays["hand"] = np.diff(np.concatenate(hands), axis=0, prepend=0).astype(np.int16).T
     # np.load reads any of zip's compressions, and this one takes a third less than np.savez_compressed
@@ -95,16 +137,12 @@ def read_clip_signals(path: str | Path) -> dict[str, Signals]:
     """Signals by clip id."""
     try:
         with np.load(path, allow_pickle=False) as data:
-            ends = np.cumsum(data["frames"])
-            aperture: npt.NDArray[np.float64] = data["aperture"] * APERTURE_UNIT
-            velocity: npt.NDArray[np.float64] = data["velocity"].T * VELOCITY_UNIT
-            out = {}
-            for clip, names, length, end in zip(data["clip"], data["objects"], data["frames"], ends, strict=True):
-                rows = slice(int(end - length), int(end))
-                objects = str(names).split()
-                out[str(clip)] = Signals(
-                    aperture[rows], {name: velocity[rows, 3 * k : 3 * k + 3] for k, name in enumerate(objects)}
-                )
+            aperture, velocity = data["aperture"] * _APERTURE_UNIT, data["velocity"].T * _VELOCITY_UNIT
+            out, start = {}, 0
+            for clip, names, length in zip(data["clip"], data["objects"], data["frames"].tolist(), strict=True):
+                rows, start = slice(start, start + length), start + length
+                by_object = {name: velocity[rows, 3 * k : 3 * k + 3] for k, name in enumerate(str(names).split())}
+                out[str(clip)] = Signals(aperture[rows], by_object)
             return out
     except (OSError, KeyError, ValueError) as error:
         raise TempolocError(f"{Path(path).name} holds no signals: {error}") from None
@@ -112,24 +150,29 @@ def read_clip_signals(path: str | Path) -> dict[str, Signals]:
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #d69113be
 def label_errors(clip: Clip, signals: Signals) -> list[float]:
     """How far each of a clip's labels is from the independent estimate, in frames of 1/30 s."""
-    names = clip.extra["instant_names"]
-    events = [(str(name), boundary) for name, boundary in zip(names, clip.boundaries, strict=True)]
+    events = list(zip(map(str, clip.extra["instant_names"]), clip.boundaries, strict=True))
     return agreement(events, signals.estimates(), SIGNAL_HZ)
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #caa88683
-def _compact(clip: Clip, videos: int) -> Clip:
-    shipped = clip.video if int(clip.name) < videos else None
-    extra = {k: v for k, v in clip.extra.items() if k in ("idle", "instant_names")}
-    return replace(clip, video=shipped, extra=extra)
+def _listed(manifest: Path, videos: int) -> list[Clip]:
+    """The clips of a manifest as they are shipped; the first `videos` of each family keep the path of theirs."""
+    return [
+        replace(
+            clip, video=clip.video if int(clip.name) < videos else None,
+            extra={k: v for k, v in clip.extra.items() if k in ("idle", "instant_names")},
+        )
+        for clip in read_manifest(manifest)
+    ]  # fmt: skip
+
+# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #4d09b4fd
+def _write(work: Path, out: Path, clips: Sequence[Clip], hand: bool) -> None:
+    episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in clips]
+    write_clip_signals(out / "signals.npz", episodes, hand=hand)
+    write_manifest(out / "manifest.jsonl.xz", clips)
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #64ae6142
 def build_benchmark(
-    work: str | Path,
-    out: str | Path,
-    *,
-    clips: int = 100,
-    videos: int = 10,
-    labels: int = 100,
+    work: str | Path, out: str | Path, *, clips: int = 100, videos: int = 10, labels: int = 100,
     workers: int | None = None,
 ) -> list[SimulationSummary]:
     """Simulate the test families (`clips` each, the first `videos` rendered) and SFT labels, and write them to `out`.
@@ -139,24 +182,18 @@ def build_benchmark(
     """
     work, out = Path(work), Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    summaries = []
-    for split, count, rendered in (("test", clips, videos), ("sft", labels, 0)):
-        for family in find_families(split):
-            folder = work / split
-            summaries.append(simulate_clips(family, count, folder, render=rendered, states=False, workers=workers))
-    for family in find_families("test"):
-        for i in range(videos):
-            name = f"videos/{family.key}/{i:03d}.mp4"
-            (out / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(work / "test" / name, out / name)
+    summaries = [
+        simulate_clips(family, count, work / split, render=rendered, states=False, workers=workers)
+        for split, count, rendered in (("test", clips, videos), ("sft", labels, 0)) for family in find_families(split)
+    ]  # fmt: skip
     order = [family.key for family in find_families("test")]
-    listed = sorted(read_manifest(work / "test" / "manifest.jsonl"), key=lambda clip: order.index(clip.task))
-    test = [_compact(clip, videos) for clip in listed]
-    episodes = [(clip, work / "test" / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in test]
-    write_clip_signals(out / "signals.npz", episodes)
-    write_manifest(out / "manifest.jsonl.xz", test)
-    train = [_compact(clip, 0) for clip in read_manifest(work / "sft" / "manifest.jsonl")]
-    write_manifest(out / "train.jsonl.xz", train)
+    for key in order:
+        (out / "videos" / key).mkdir(parents=True, exist_ok=True)
+        for name in (f"videos/{key}/{i:03d}.mp4" for i in range(videos)):
+            shutil.copyfile(work / "test" / name, out / name)
+    listed = sorted(_listed(work / "test" / "manifest.jsonl", videos), key=lambda clip: order.index(clip.task))
+    _write(work / "test", out, listed, hand=False)
+    write_manifest(out / "train.jsonl.xz", _listed(work / "sft" / "manifest.jsonl", 0))
     return summaries
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #cdecd782
@@ -167,9 +204,6 @@ def pack_clips(work: str | Path, out: str | Path, videos: int = 0) -> None:
     """
     work, out = Path(work), Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    clips = [_compact(clip, videos) for clip in read_manifest(work / "manifest.jsonl")]
-    episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in clips]
-    write_clip_signals(out / "signals.npz", episodes, hand=True)
-    write_manifest(out / "manifest.jsonl.xz", clips)
+    _write(work, out, _listed(work / "manifest.jsonl", videos), hand=True)
     for task in work.glob("*.toml"):
         shutil.copyfile(task, out / task.name)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...core.errors import TempolocError
-from .motion import Bools, Floats, Ints
-from .render import SavedEpisode
+from .demonstration import SavedEpisode
+from .motion import Bools, Floats, Ints, rotation_vector
+from .tasks import GRIPPERS
 
 # %% auto #0
-__all__ = ['THICK', 'project', 'image_points', 'in_frame', 'Thing', 'has', 'find_things', 'Gripper', 'find_gripper',
-           'FrameLabels', 'label_states', 'held_objects', 'label_episode']
+__all__ = ['HOME', 'project', 'image_points', 'in_frame', 'Thing', 'has', 'find_things', 'Gripper', 'find_gripper', 'FrameLabels',
+           'label_states', 'held_objects', 'label_episode', 'Arm', 'find_arm']
 
 # %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #52c422d9
 def project(points: Floats, eye: Floats, rotation: Floats, fovy: float) -> Floats:
@@ -44,6 +44,13 @@ def in_frame(positions: Floats) -> Bools:
     return np.asarray(((positions >= 0) & (positions <= 1)).all(axis=-1))
 
 # %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #5c4689e7
+_NAMES = {
+    "cube": "cube", "cubeA": "cube", "cubeB": "cube", "cubeC": "cube",
+    "SquareNut": "square nut", "RoundNut": "round nut", "Can": "can",
+    "Milk": "milk carton", "Bread": "loaf of bread", "Cereal": "cereal box", "cup": "cup",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Thing:
     """Something to point at: `key` as in instants (`cubeA`), `name` as people say (`red cube`)."""
@@ -53,23 +60,14 @@ class Thing:
     body: int
     offset: Floats  # (3,) m, of the labelled point in the body's frame
 
-
-_NAMES = MappingProxyType(
-    {
-        "cube": "cube", "cubeA": "cube", "cubeB": "cube", "cubeC": "cube",
-        "SquareNut": "square nut", "RoundNut": "round nut", "Can": "can",
-        "Milk": "milk carton", "Bread": "loaf of bread", "Cereal": "cereal box", "cup": "cup",
-    }
-)  # fmt: skip
-
-# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #31a9786b
+# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #a4e193be
 def has(model: Any, kind: str, name: str) -> bool:
     """Whether a model has a `BODY`, `GEOM`, `JOINT`, … of this name."""
     import mujoco
 
     return int(mujoco.mj_name2id(model, getattr(mujoco.mjtObj, f"mjOBJ_{kind}"), name)) >= 0
 
-# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #6a48f006
+
 def find_things(model: Any) -> tuple[Thing, ...]:
     """The objects of a task's model under their names in the looks that it wears now."""
     things = []
@@ -77,10 +75,10 @@ def find_things(model: Any) -> tuple[Thing, ...]:
         if has(model, "BODY", f"{key}_main"):
             if key in ("cubeA", "cubeB", "cubeC"):
                 material = model.material(int(model.geom_matid[model.geom(f"{key}_g0_vis").id])).name
-                found = re.search("(red|green|blue)wood", material)
-                if found is None:
+                color = re.search("(red|green|blue)wood", material)
+                if color is None:
                     raise TempolocError(f"{key} wears {material!r}, whose colour has no name")
-                name = f"{found[1]} cube"
+                name = f"{color[1]} cube"
             things.append(Thing(key, name, model.body(f"{key}_main").id, np.zeros(3)))
     if has(model, "GEOM", "Door_handle"):
         handle = model.geom("Door_handle")
@@ -97,52 +95,37 @@ class Gripper:
     opened: Floats
     pads: tuple[int, int]  # geoms
     site: int  # between the fingertips
-    reach: tuple[float, float]  # m between the pads' centres, closed and open
+    reach: tuple[float, float] = (0.0, 1.0)  # m between the pads' centres, closed and open
+
+    def distance(self, data: Any) -> float:
+        """Metres between the pads' centres now."""
+        return float(np.linalg.norm(data.geom_xpos[self.pads[0]] - data.geom_xpos[self.pads[1]]))
 
     def gap(self, distance: Floats) -> Floats:
         """Share 0…1 of a distance between the pads' centres (m)."""
         return np.clip((distance - self.reach[0]) / (self.reach[1] - self.reach[0]), 0.0, 1.0)
 
-
-# Joint positions closed and open. The Robotiq's six joints are only loosely tied: robosuite's own open pose.
-_POSES: Mapping[tuple[str, float], tuple[tuple[float, ...], tuple[float, ...]]] = MappingProxyType(
-    {  # by the first joint's name and upper limit
-        ("gripper0_right_finger_joint1", 0.04): ((0.0, 0.0), (0.04, -0.04)),  # Panda hand
-        ("gripper0_right_finger_joint", 0.8): ((0.8, -0.8, 0.8) * 2, (-0.026, -0.267, -0.2) * 2),  # Robotiq 85
-        ("gripper0_right_finger_joint", 0.7): (  # Robotiq 140: where its motors leave it
-            (0.493, 0.328, -0.363, -0.472, 0.017, -0.316),
-            (0.014, 0.051, 0.066, -0.012, 0.024, 0.069),
-        ),
-        ("gripper0_right_l_finger_joint", 0.020833): ((-0.0115, 0.0115), (0.0112, -0.0112)),  # Rethink, likewise
-    }
-)
-
-# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #6099119b
-def _distance(data: Any, pads: tuple[int, int]) -> float:
-    return float(np.linalg.norm(data.geom_xpos[pads[0]] - data.geom_xpos[pads[1]]))
-
 # %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #c9d8a677
-def _limit(model: Any, joint: str) -> float | None:
-    return round(float(model.joint(joint).range[1]), 6) if has(model, "JOINT", joint) else None
-
-
 def find_gripper(model: Any) -> Gripper:
     """The gripper of a model; raises `TempolocError` if it is none of `ROBOTS`."""
     import mujoco
 
-    first = next((key for key in _POSES if _limit(model, key[0]) == key[1]), None)
-    if first is None:
+    def limit(joint: str) -> float | None:
+        return round(float(model.joint(joint).range[1]), 6) if has(model, "JOINT", joint) else None
+
+    known = next((fingers for fingers in GRIPPERS.values() if limit(fingers.joint) == fingers.limit), None)
+    if known is None:
         raise TempolocError("the model has no gripper that is known here: use a robot of `tempoloc simulate`")
-    closed, opened = (np.array(pose) for pose in _POSES[first])
-    joints = model.joint(first[0]).qposadr[0] + np.arange(len(closed))
+    joints = model.joint(known.joint).qposadr[0] + np.arange(len(known.closed))
     pads = [i for i in range(model.ngeom) if model.geom(i).name.endswith(("pad_collision", "fingerpad_g0"))]
+    site = model.site("gripper0_right_grip_site").id
+    gripper = Gripper(joints, np.array(known.closed), np.array(known.opened), (pads[0], pads[1]), site)
     data, ends = mujoco.MjData(model), []
-    for pose in (closed, opened):
+    for pose in (gripper.closed, gripper.opened):
         data.qpos[joints] = pose
         mujoco.mj_kinematics(model, data)
-        ends.append(_distance(data, (pads[0], pads[1])))
-    site = model.site("gripper0_right_grip_site").id
-    return Gripper(joints, closed, opened, (pads[0], pads[1]), site, (ends[0], ends[1]))
+        ends.append(gripper.distance(data))
+    return replace(gripper, reach=(ends[0], ends[1]))
 
 # %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #df4109ae
 @dataclass(frozen=True, slots=True)
@@ -160,43 +143,34 @@ class FrameLabels:
         """The objects' names, in the order of the labels."""
         return tuple(self.objects)
 
-
-THICK = 0.04  # m: what is nearer to an object's middle is the object, the peg in it, or a finger on it
-_SOLID = 0.5  # fainter surfaces (pick-place's ghosts of where things belong) hide nothing
-
 # %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #0fc9193f
 def _hidden(model: Any, data: Any, eye: Floats, point: Floats) -> bool:
-    """Whether something solid stands more than `THICK` before `point`, seen from `eye` (both (3,) m)."""
+    """Whether something solid stands more than 4 cm before `point`, seen from `eye` (both (3,) m)."""
     import mujoco
 
+    thick = 0.04  # m: what is nearer to an object's middle is the object, the peg in it, or a finger on it
     length = float(np.linalg.norm(point - eye))
     ray, passed, geom = (point - eye) / length, 0.0, np.zeros(1, dtype=np.int32)
     drawn = np.array([0, 1, 1, 1, 1, 1], dtype=np.uint8)  # geom groups; the first are collision shapes
-    while passed < length - THICK:
-        found = mujoco.mj_ray(model, data, eye + passed * ray, ray, drawn, 1, -1, geom)
-        if found < 0 or passed + found > length - THICK:
+    while passed < length - thick:
+        far = mujoco.mj_ray(model, data, eye + passed * ray, ray, drawn, 1, -1, geom)
+        if far < 0 or passed + far > length - thick:
             return False
-        if model.geom_rgba[geom[0], 3] > _SOLID:
+        if model.geom_rgba[geom[0], 3] > 0.5:  # pick-place's faint ghosts of where things belong hide nothing
             return True
-        passed += found + 1e-4
+        passed += far + 1e-4
     return False
 
 # %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #40166f49
 def label_states(
-    model: Any,
-    data: Any,
-    gripper: Gripper,
-    things: Sequence[Thing],
-    qpos: Floats,
-    held: Ints,
-    camera: str = "agentview",
+    model: Any, data: Any, gripper: Gripper, things: Sequence[Thing], qpos: Floats, held: Ints
 ) -> FrameLabels:
     """Labels of the states `qpos` (F, nq) of a model as it looks now, with `held` (F,) as given."""
     import mujoco
 
     points, distance = np.zeros((len(qpos), 1 + len(things), 3)), np.zeros(len(qpos))
     hidden = np.zeros((len(qpos), len(things)), dtype=bool)
-    bodies, eye = [thing.body for thing in things], data.cam_xpos[model.camera(camera).id]
+    bodies, eye = [thing.body for thing in things], data.cam_xpos[model.camera("agentview").id]
     offsets = np.array([thing.offset for thing in things]).reshape(-1, 3, 1)
     for i, q in enumerate(qpos):
         data.qpos[:] = q
@@ -205,13 +179,13 @@ def label_states(
         points[i, 0] = data.site_xpos[gripper.site]
         points[i, 1:] = data.xpos[bodies] + (data.xmat[bodies].reshape(-1, 3, 3) @ offsets)[..., 0]
         hidden[i] = [_hidden(model, data, eye, point) for point in points[i, 1:]]
-        distance[i] = _distance(data, gripper.pads)
-    seen = image_points(model, data, camera, points)  # the camera stands still
+        distance[i] = gripper.distance(data)
+    seen = image_points(model, data, "agentview", points)  # the camera stands still
     objects = {thing.name: seen[:, 1 + k] for k, thing in enumerate(things)}
     visible = {thing.name: in_frame(seen[:, 1 + k]) & ~hidden[:, k] for k, thing in enumerate(things)}
-    return FrameLabels(seen[:, 0], gripper.gap(distance), MappingProxyType(objects), MappingProxyType(visible), held)
+    return FrameLabels(seen[:, 0], gripper.gap(distance), objects, visible, held)
 
-# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #d2fedd06
+# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #1c0c6989
 def held_objects(instants: Mapping[str, float], keys: Sequence[str], times: Floats) -> Ints:
     """Index (F,) of the object in hand at `times` (F,) s, or −1: from an object's grasp to its release.
 
@@ -224,10 +198,10 @@ def held_objects(instants: Mapping[str, float], keys: Sequence[str], times: Floa
     return held
 
 # %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #2b4cca9d
-def label_episode(model: Any, episode: SavedEpisode, stride: int = 1, camera: str = "agentview") -> FrameLabels:
+def label_episode(model: Any, episode: SavedEpisode, stride: int = 1) -> FrameLabels:
     """Labels of an episode's frames 0, stride, 2·stride, … at the episode's rate.
 
-    Dresses `model` in the episode's looks, as `EpisodeRenderer.frames` does.
+    Gives `model` the episode's looks, as `EpisodeRenderer.frames` does.
     """
     import mujoco
 
@@ -239,4 +213,57 @@ def label_episode(model: Any, episode: SavedEpisode, stride: int = 1, camera: st
     held = held_objects(episode.meta["instants"], keys, times)
     for key, begin, end in episode.meta.get("held", ()):  # of clips with detours, whose instants tell the last grasps
         held[(times >= begin) & (times < end)] = keys.index(key)
-    return label_states(model, mujoco.MjData(model), find_gripper(model), things, qpos, held, camera)
+    return label_states(model, mujoco.MjData(model), find_gripper(model), things, qpos, held)
+
+# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #b8118b5e
+# Panda's joints (rad) with the hand in front of it, pointing down: where robosuite starts.
+HOME = np.array([0.0, np.pi / 16, 0.0, -np.pi * 5 / 6, 0.0, np.pi - 0.2, np.pi / 4])
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A Panda in one model, with the data that it moves."""
+
+    model: Any
+    data: Any
+    gripper: Gripper
+    joints: Ints  # in qpos; the degrees of freedom have the same numbers
+    limits: Floats  # (7, 2) rad
+
+    def hand(self) -> tuple[Floats, Floats]:
+        """Position (3,) m and rotation (3, 3) of the grip site, as mj_kinematics last found it."""
+        site = self.gripper.site
+        return np.array(self.data.site_xpos[site]), np.array(self.data.site_xmat[site]).reshape(3, 3)
+
+    def reach(self, position: Floats, rotation: Floats, start: Floats, iterations: int) -> float:
+        """Bring the hand near a pose from the joints `start` (7,); returns the error left: m + 0.1 × rad."""
+        import mujoco
+
+        q, jacobian = np.array(start), np.zeros((6, self.model.nv))
+        for i in range(iterations + 1):
+            self.data.qpos[self.joints] = q
+            mujoco.mj_kinematics(self.model, self.data)
+            here, attitude = self.hand()
+            error = np.concatenate([position - here, rotation_vector(rotation, attitude)])
+            left = float(np.sqrt(error[:3] @ error[:3]) + 0.1 * np.sqrt(error[3:] @ error[3:]))
+            if left < 1e-3 or i == iterations:
+                break
+            mujoco.mj_comPos(self.model, self.data)
+            mujoco.mj_jacSite(self.model, self.data, jacobian[:3], jacobian[3:], self.gripper.site)
+            j = jacobian[:, self.joints]
+            home = 0.1 * (start - q)
+            step = j.T @ np.linalg.solve(j @ j.T + 1e-4 * np.eye(6), error - j @ home) + home
+            q = np.clip(q + np.clip(step, -0.4, 0.4), self.limits[:, 0], self.limits[:, 1])
+        return left
+
+# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #e3e78c96
+def find_arm(model: Any) -> Arm:
+    """The arm of a model; raises `TempolocError` if it is not a Panda."""
+    import mujoco
+
+    gripper, names = find_gripper(model), [f"robot0_joint{i + 1}" for i in range(7)]
+    if len(gripper.joints) != 2 or not all(has(model, "JOINT", name) for name in names):
+        raise TempolocError("random scenes are made with a Panda: load the model of a Panda's clips")
+    joints = np.array([int(model.joint(name).qposadr[0]) for name in names])
+    limits = np.array([model.joint(name).range for name in names]) + np.array([0.02, -0.02])
+    return Arm(model, mujoco.MjData(model), gripper, joints, limits)

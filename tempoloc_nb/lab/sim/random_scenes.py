@@ -7,21 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from .arm import HOME, find_arm, spin, yawed
-from .episode import down, forward
-from .frame_labels import FrameLabels, find_things, has, label_states
-from .motion import Floats
-from .render import SavedEpisode
-from .scene import Dresser, Looks
+from .demonstration import SavedEpisode
+from .frame_labels import HOME, FrameLabels, find_arm, find_things, has, label_states
+from .motion import Floats, down, forward, heading, spin, yawed
+from .scene import Appearance, Randomizer
 
 # %% auto #0
-__all__ = ['HIDDEN', 'Surface', 'Pillar', 'GraspShape', 'find_shape', 'Scene', 'find_surfaces', 'SceneBuilder', 'TableTop',
-           'Doorway', 'random_scenes']
+__all__ = ['Pillar', 'find_shape', 'Scene', 'random_scenes']
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #63dd009d
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class Pillar:
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #412fb4e3
 @dataclass(frozen=True, slots=True)
-class GraspShape:
+class _GraspShape:
     """An object at rest as an upright cylinder, and how fingers close on it."""
 
     half: float  # m, from its middle to what it stands on
@@ -54,39 +50,33 @@ class GraspShape:
         return Pillar(np.asarray(middle), self.radius, self.half)
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #7c2f690a
-# Half height, radius, height of the grip over the middle, width (m), and angles (see `GraspShape`).
-_MESHES: Mapping[str, tuple[float, float, float, float, tuple[float, ...]]] = MappingProxyType(
-    {
-        "Milk": (0.061, 0.028, 0.055, 0.04, tuple(k * np.pi / 2 for k in range(4))),
-        "Bread": (0.0235, 0.031, 0.0, 0.04, (np.pi / 2, -np.pi / 2)),
-        "Cereal": (0.075, 0.052, 0.047, 0.03, (np.pi / 2, -np.pi / 2)),
-    }
-)
+_QUARTERS, _HALVES = tuple(k * np.pi / 2 for k in range(4)), (np.pi / 2, -np.pi / 2)
+# Half height, radius, height of the grip over the middle, width (m), and angles (see `_GraspShape`).
+_MESHES: Mapping[str, tuple[float, float, float, float, tuple[float, ...]]] = {
+    "Milk": (0.061, 0.028, 0.055, 0.04, _QUARTERS), "Bread": (0.0235, 0.031, 0.0, 0.04, _HALVES),
+    "Cereal": (0.075, 0.052, 0.047, 0.03, _HALVES),
+}
 
 
-def find_shape(model: Any, key: str) -> GraspShape:
+def find_shape(model: Any, key: str) -> _GraspShape:
     """The shape of a cube, nut or can as large as it is now, or of another object for the bins."""
     if key.startswith("cube"):
         half = float(model.geom(f"{key}_g0_vis").size[2])
-        quarters = tuple(k * np.pi / 2 for k in range(4))
-        return GraspShape(half, 1.3 * half, np.zeros(3), np.full(3, 0.006), 2 * half, quarters)
+        return _GraspShape(half, 1.3 * half, np.zeros(3), np.full(3, 0.006), 2 * half, _QUARTERS)
     if key.endswith("Nut"):
-        lug = max(
-            (g for g in range(model.ngeom) if model.geom(g).name.startswith(f"{key}_g")),
-            key=lambda g: float(model.geom_pos[g, 0]),
-        )
+        geoms = [g for g in range(model.ngeom) if model.geom(g).name.startswith(f"{key}_g")]
+        lug = max(geoms, key=lambda g: float(model.geom_pos[g, 0]))
         size, at = model.geom_size[lug], np.array(model.geom_pos[lug])
         at[0] += 0.010  # towards its end: fingers clear of the ring
-        play = np.array([0.01, 0.0, 0.004])
-        return GraspShape(float(size[2]), 0.065, at, play, 2 * float(size[1]), (np.pi / 2, -np.pi / 2))
+        return _GraspShape(float(size[2]), 0.065, at, np.array([0.01, 0.0, 0.004]), 2 * float(size[1]), _HALVES)
     if key in _MESHES:
         half, radius, grip, width, angles = _MESHES[key]
-        return GraspShape(half, radius, np.array([0.0, 0.0, grip]), np.array([0.0, 0.0, 0.015]), width, angles)
+        return _GraspShape(half, radius, np.array([0.0, 0.0, grip]), np.array([0.0, 0.0, 0.015]), width, angles)
     half, radius = float(model.geom(f"{key}_g0").size[2]), float(model.geom(f"{key}_g0").size[0])
-    return GraspShape(half, radius, np.zeros(3), np.array([0.0, 0.0, 0.02]), 2 * radius, ())
+    return _GraspShape(half, radius, np.zeros(3), np.array([0.0, 0.0, 0.02]), 2 * radius, ())
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #9090d576
-HIDDEN = np.array([0.0, 0.0, -1.0])  # m: below the floor
+_HIDDEN = np.array([0.0, 0.0, -1.0])  # m: below the floor
 _STEP = 1 / 8  # s between the frames
 
 
@@ -94,7 +84,7 @@ _STEP = 1 / 8  # s between the frames
 class Scene:
     """Two states 1/8 s apart, what makes them look as they do, and what they show."""
 
-    looks: Looks
+    looks: Appearance
     qpos: Floats  # (2, nq)
     labels: FrameLabels  # of both frames; objects that are not there are not named
 
@@ -103,14 +93,13 @@ class Scene:
         return SavedEpisode({"rate": 1 / _STEP}, self.qpos, self.looks.arrays, np.zeros(2), np.zeros((2, 0, 3)), {})
 
 
-Surface = tuple[Floats, Floats, float]  # lower and upper corner (x, y) and height, m
 # Fingers, and the hand and wrist above them: height over the grip site, radius, half height (m).
 _HAND = ((0.02, 0.05, 0.03), (0.23, 0.11, 0.18))
 _UPRIGHT = np.diag([1.0, -1.0, -1.0])  # of an object, in the frame of a hand that points down
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #e5779be8
-def find_surfaces(model: Any, data: Any) -> list[Surface]:
-    """Where things can be put within sight and reach: the table's middle, or the floors of the bins."""
+def _find_surfaces(model: Any, data: Any) -> list[tuple[Floats, Floats, float]]:
+    """Lower and upper corner (x, y) and height (m) of where things can be put: the table's middle, the bins' floors."""
     if has(model, "BODY", "bin1"):
         near, far = (np.array(data.xpos[model.body(name).id]) for name in ("bin1", "bin2"))
         spots = [(near, (0.0, 0.0), (0.15, 0.19))]
@@ -121,17 +110,14 @@ def find_surfaces(model: Any, data: Any) -> list[Surface]:
     return [(np.array([-0.22, -0.27]), np.array([0.17, 0.27]), top)]
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #20d042ff
-class SceneBuilder:
-    """One model on which random scenes are set, one after the other.
-
-    `model` must wear its own looks still: take it fresh from `load_mujoco`.
-    """
+class _Stage:
+    """One model on which random scenes are set, one after the other."""
 
     def __init__(self, model: Any, task: str, rng: np.random.Generator) -> None:
         import mujoco
 
         self.model, self.task, self.rng, self.mujoco = model, task, rng, mujoco
-        self.arm, self.dresser = find_arm(model), Dresser(model, task)
+        self.arm, self.randomizer = find_arm(model), Randomizer(model, task)
         self.data, self.gripper = self.arm.data, self.arm.gripper
         free = np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE).tolist()
         bodies = [model.body(int(model.jnt_bodyid[i])).name.removesuffix("_main") for i in free]
@@ -187,12 +173,12 @@ class SceneBuilder:
             self.open(float(np.clip(gap + self.rng.uniform(-0.25, 0.25), narrowest, 1.0)))
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #9cce3671
-class TableTop(SceneBuilder):
+class _TableTop(_Stage):
     """Scenes with free objects: cubes, nuts, or the can."""
 
     def __init__(self, model: Any, task: str, rng: np.random.Generator) -> None:
         super().__init__(model, task, rng)
-        self.surfaces = find_surfaces(model, self.data)
+        self.surfaces = _find_surfaces(model, self.data)
         names = [name for name in ("peg1", "peg2") if has(model, "BODY", name)]
         self.pegs = [Pillar(np.array(self.data.xpos[model.body(name).id]), 0.028, 0.1) for name in names]
 
@@ -205,7 +191,7 @@ class TableTop(SceneBuilder):
     def __call__(self, keys: Sequence[str]) -> tuple[Floats, list[str], str | None]:
         rng = self.rng
         for key in self.slots:
-            self.put(key, HIDDEN, np.eye(3))
+            self.put(key, _HIDDEN, np.eye(3))
         shapes = {key: find_shape(self.model, key) for key in keys}
         here = [key for key in rng.permutation(list(keys)).tolist() if self.chance(0.88)]
         kind = str(rng.choice(["held", "between", "away"], p=[0.4, 0.2, 0.4])) if here else "away"
@@ -218,7 +204,7 @@ class TableTop(SceneBuilder):
         there = [key for key in keys if key == focus or spots.get(key)]
         return np.stack([first, self.data.qpos]), there, focus if kind == "held" else None
 
-    def hand_at(self, key: str | None, shape: GraspShape | None, held: bool) -> tuple[float, float, list[Pillar]]:
+    def hand_at(self, key: str | None, shape: _GraspShape | None, held: bool) -> tuple[float, float, list[Pillar]]:
         """Bring the hand somewhere, with an object in it or between its fingers, or with neither.
 
         Returns how far it can sink (m), the least gap, and what is taken up.
@@ -248,7 +234,7 @@ class TableTop(SceneBuilder):
         self.open(fit if held else rng.uniform(narrowest, 1.0))
         return room, narrowest, [*body, shape.pillar(middle)]
 
-    def spot(self, shape: GraspShape, below: Sequence[Pillar]) -> tuple[str, Floats, Floats]:
+    def spot(self, shape: _GraspShape, below: Sequence[Pillar]) -> tuple[str, Floats, Floats]:
         """How and where (middle, rotation) an object could be: flat, on one of `below`, on a peg, in the air."""
         rng = self.rng
         middle, rotation = self.ground() + np.array([0.0, 0.0, shape.half]), yawed(rng.uniform(-np.pi, np.pi))
@@ -266,7 +252,7 @@ class TableTop(SceneBuilder):
             return kind, np.array([*peg.middle[:2], height]), yawed(rng.integers(4) * np.pi / 2)
         return "flat", middle, rotation
 
-    def place(self, key: str, shape: GraspShape, taken: list[Pillar], below: list[Pillar]) -> str | None:
+    def place(self, key: str, shape: _GraspShape, taken: list[Pillar], below: list[Pillar]) -> str | None:
         """Put an object where nothing is, perhaps on one of `below`, and add it to both lists.
 
         Returns how (see `spot`), or None if no room was found: it then stays hidden.
@@ -285,26 +271,21 @@ class TableTop(SceneBuilder):
         """Go on by 1/8 s: the hand, what it holds, the gripper, and what is in the air."""
         position, rotation = self.arm.hand()
         shift, turn = self.motion(room, np.array([0.0, 0.0, 1.0]) if kind == "between" else None)
-        start = np.array(self.data.qpos[self.arm.joints])
+        start, qpos = np.array(self.data.qpos[self.arm.joints]), self.data.qpos
         self.arm.reach(position + shift, spin(turn) @ rotation, start, 6)
-        if kind == "held" and focus:
+        if kind == "held" and focus:  # it moves and turns with the hand
             now, turned = self.arm.hand()
-            self.carry(focus, position, now, turned @ rotation.T)
+            turned, at, old = turned @ rotation.T, self.slots[focus], np.zeros(9)
+            self.mujoco.mju_quat2Mat(old, qpos[at + 3 : at + 7])
+            self.put(focus, now + turned @ (qpos[at : at + 3] - position), turned @ old.reshape(3, 3))
         else:
             self.squeeze(narrowest)
-        for key in loose:
+        for at in (self.slots[key] for key in loose):
             if self.chance(0.5):
-                at = self.slots[key]
-                self.data.qpos[at : at + 3] += self.rng.normal(0.0, 0.015, 3)
-
-    def carry(self, key: str, before: Floats, now: Floats, turned: Floats) -> None:
-        """Move an object with a hand that goes from `before` to `now` and turns by `turned` (3, 3)."""
-        at, old = self.slots[key], np.zeros(9)
-        self.mujoco.mju_quat2Mat(old, self.data.qpos[at + 3 : at + 7])
-        self.put(key, now + turned @ (self.data.qpos[at : at + 3] - before), turned @ old.reshape(3, 3))
+                qpos[at : at + 3] += self.rng.normal(0.0, 0.015, 3)
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #73d29ed5
-class Doorway(SceneBuilder):
+class _Doorway(_Stage):
     """Scenes with the door."""
 
     def __call__(self, keys: Sequence[str]) -> tuple[Floats, list[str], str | None]:
@@ -320,7 +301,8 @@ class Doorway(SceneBuilder):
         self.open(self.fitting(2 * float(model.geom("Door_handle").size[2])) if kind == "held" else rng.uniform())
         for _ in range(20):
             off = self.offset(kind, ahead)
-            left = self.arm.reach(handle + off, self.pointing(ahead, kind == "held"), HOME, 60)
+            pointing = forward(ahead) if kind == "held" else self.tilted(forward(ahead + rng.normal(0.0, 0.15)))
+            left = self.arm.reach(handle + off, pointing, HOME, 60)
             if left < 0.02:
                 break
         first, held = np.array(self.data.qpos), kind == "held" and left < 0.02
@@ -328,12 +310,11 @@ class Doorway(SceneBuilder):
         if held:
             if self.chance(0.7):
                 self.data.qpos[hinge] = np.clip(angle + _STEP * rng.uniform(-0.4, 0.4), 0.0, 0.4)
-            moved, heading = self.handle()
-            turned = yawed(heading - ahead)
+            moved, facing = self.handle()
+            turned = yawed(facing - ahead)
             self.arm.reach(moved + turned @ (position - handle), turned @ rotation, start, 8)
         else:
-            back = -np.array([np.cos(ahead), np.sin(ahead), 0.0])
-            shift, turn = self.motion(0.1, back if kind == "before" else None)
+            shift, turn = self.motion(0.1, -heading(ahead) if kind == "before" else None)
             self.arm.reach(position + shift, spin(turn) @ rotation, start, 6)
             self.squeeze(0.0)
         return np.stack([first, self.data.qpos]), list(keys), "handle" if held else None
@@ -347,19 +328,14 @@ class Doorway(SceneBuilder):
 
     def offset(self, kind: str, ahead: float) -> Floats:
         """Where the hand is, seen from the handle (m)."""
-        rng, back = self.rng, -np.array([np.cos(ahead), np.sin(ahead), 0.0])
-        side = np.array([-back[1], back[0], 0.0])
+        rng, back = self.rng, -heading(ahead)
         away, across, up = {
-            "held": ((-0.008, 0.004), 0.02, 0.0),
-            "before": ((0.02, 0.12), 0.03, 0.03),
+            "held": ((-0.008, 0.004), 0.02, 0.0), "before": ((0.02, 0.12), 0.03, 0.03),
             "away": ((0.06, 0.28), 0.2, 0.15),
-        }[kind]
+        }[kind]  # fmt: skip
         sideways, upwards = rng.uniform(-across, across), rng.uniform(-up, up)
-        return np.asarray(rng.uniform(*away) * back + sideways * side + np.array([0.0, 0.0, upwards]))
-
-    def pointing(self, ahead: float, exact: bool) -> Floats:
-        """Rotation of a hand that points at the door."""
-        return forward(ahead) if exact else self.tilted(forward(ahead + self.rng.normal(0.0, 0.15)))
+        side = sideways * np.array([-back[1], back[0], 0.0])
+        return np.asarray(rng.uniform(*away) * back + side + np.array([0.0, 0.0, upwards]))
 
 # %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #1e7d2e80
 def random_scenes(model: Any, task: str, rng: np.random.Generator) -> Iterator[Scene]:
@@ -368,13 +344,11 @@ def random_scenes(model: Any, task: str, rng: np.random.Generator) -> Iterator[S
     `model` wears the looks of the scene that came last: render it before asking for the next.
     Raises `TempolocError` for another arm.
     """
-    stage = Doorway(model, task, rng) if task == "door" else TableTop(model, task, rng)
+    stage = _Doorway(model, task, rng) if task == "door" else _TableTop(model, task, rng)
     while True:
-        looks = stage.dresser(rng)
-        keys = [thing.key for thing in find_things(model)]
-        qpos, there, held = stage(keys)
-        looks = replace(looks, arrays=stage.dresser.current())  # with the door where it is now
+        looks = stage.randomizer(rng)
+        qpos, there, held = stage([thing.key for thing in find_things(model)])
+        looks = replace(looks, arrays=stage.randomizer.current())  # with the door where it is now
         things = [thing for thing in find_things(model) if thing.key in there]
         index = [thing.key for thing in things].index(held) if held else -1
-        labels = label_states(model, stage.data, stage.gripper, things, qpos, np.full(2, index))
-        yield Scene(looks, qpos, labels)
+        yield Scene(looks, qpos, label_states(model, stage.data, stage.gripper, things, qpos, np.full(2, index)))

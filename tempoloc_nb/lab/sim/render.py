@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import atexit
 import ctypes.util
-import json
 import lzma
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...core.errors import TempolocError
 from ...core.files import all_or_nothing
-from .motion import Floats
+from .demonstration import SavedEpisode, load_episode
 from ...video.files import Image, encode
 
+_Item = TypeVar("_Item")
+_Outcome = TypeVar("_Outcome")
+
 # %% auto #0
-__all__ = ['choose_gl', 'SavedEpisode', 'save_episode', 'load_episode', 'save_mujoco', 'load_mujoco', 'EpisodeRenderer',
-           'write_moving', 'open_renderer', 'render_pool', 'render_job']
+__all__ = ['choose_gl', 'save_mujoco', 'load_mujoco', 'EpisodeRenderer', 'write_moving', 'open_renderer', 'process_pool',
+           'in_order', 'render_job']
 
 # %% ../../../nbs/95_lab_sim/80_render.ipynb #d81319f9
 def choose_gl() -> str:
@@ -49,49 +50,6 @@ def choose_gl() -> str:
         + ": apt-get install libosmesa6 (CPU), or libegl1 libgl1-mesa-dri (EGL)"
     )
 
-# %% ../../../nbs/95_lab_sim/80_render.ipynb #2c5792eb
-@dataclass(frozen=True, slots=True)
-class SavedEpisode:
-    """One successful demonstration. `qpos` (F, nq) and the signals are at `rate` Hz: row i is time i / rate."""
-
-    meta: Mapping[str, Any]
-    qpos: Floats
-    looks: Mapping[str, Any]
-    aperture: Floats  # (F,) m
-    velocity: Floats  # (F, K, 3) m/s, objects in the order of meta["objects"]
-    demo: Mapping[str, Any]  # states, actions and obs at control rate, for HDF5
-
-    @property
-    def rate(self) -> float:
-        """Recorded states a second."""
-        return float(self.meta["rate"])
-
-    def end(self, otherwise: float) -> float:
-        """When the last event's phase ends (s); `otherwise` where the script ends with it."""
-        phases, last = self.meta["phases"], self.meta["labels"][-1][1]
-        after = phases.index(last) + 1
-        return float(self.meta["instants"][phases[after]]) if after < len(phases) else otherwise
-
-# %% ../../../nbs/95_lab_sim/80_render.ipynb #819ef3a0
-def save_episode(path: Path, episode: SavedEpisode) -> None:
-    """Write one `.npz`, all or nothing."""
-    arrays: dict[str, Any] = {"qpos": episode.qpos, "aperture": episode.aperture, "velocity": episode.velocity}
-    arrays |= {f"looks/{k}": v for k, v in episode.looks.items()} | {f"demo/{k}": v for k, v in episode.demo.items()}
-    with all_or_nothing(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, meta=np.array(json.dumps(dict(episode.meta))), **arrays)
-
-# %% ../../../nbs/95_lab_sim/80_render.ipynb #ee7dd857
-def load_episode(path: Path) -> SavedEpisode:
-    """Read an episode; raises `TempolocError` naming a file that is not one."""
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            looks = {k.removeprefix("looks/"): data[k] for k in data.files if k.startswith("looks/")}
-            demo = {k.removeprefix("demo/"): data[k] for k in data.files if k.startswith("demo/")}
-            meta = json.loads(str(data["meta"]))
-            return SavedEpisode(meta, data["qpos"], looks, data["aperture"], data["velocity"], demo)
-    except (OSError, KeyError, ValueError) as error:
-        raise TempolocError(f"{path.name} is not a saved episode: {error}") from None
-
 # %% ../../../nbs/95_lab_sim/80_render.ipynb #f8178c89
 def save_mujoco(path: Path, model: Any) -> None:
     """Write a compiled MuJoCo model, compressed, all or nothing."""
@@ -102,7 +60,7 @@ def save_mujoco(path: Path, model: Any) -> None:
     with all_or_nothing(path) as partial:
         partial.write_bytes(lzma.compress(raw.tobytes(), preset=1))
 
-# %% ../../../nbs/95_lab_sim/80_render.ipynb #2e098499
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #8006d318
 def load_mujoco(path: Path) -> Any:
     """Read a model that `save_mujoco` wrote with the same mujoco version."""
     import mujoco
@@ -136,11 +94,7 @@ class EpisodeRenderer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Free the OpenGL context."""
-        self.renderer.close()
+        self.renderer.close()  # frees the OpenGL context
 
     def frames(self, episode: SavedEpisode, fps: float) -> Iterator[Image]:
         """Frames (size, size, 3) at i / `fps`; `fps` must divide the episode's rate."""
@@ -179,23 +133,16 @@ def write_moving(path: Path, frames: Iterable[Image], fps: float, crf: int = 23)
     encode(path, watched(), fps, options={"crf": str(crf), "preset": "slow"})
     return count
 
-
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #57928fcf
 _open: dict[tuple[Path, int, str], EpisodeRenderer] = {}  # this process's one renderer
 
-# %% ../../../nbs/95_lab_sim/80_render.ipynb #679c91a9
+
 def _close_renderer() -> None:
     for renderer in _open.values():
-        renderer.close()
+        renderer.renderer.close()
     _open.clear()
 
 
-@atexit.register
-def _close_at_exit() -> None:
-    # OSMesa contexts cannot be closed once the interpreter is being taken apart; EGL's are gone by now
-    if os.environ.get("MUJOCO_GL") == "osmesa":
-        _close_renderer()
-
-# %% ../../../nbs/95_lab_sim/80_render.ipynb #57928fcf
 def open_renderer(model: Path, size: int, use: str = "") -> EpisodeRenderer:
     """This process's renderer of a saved model, kept open for the next job of its kind: loading one takes seconds.
 
@@ -207,19 +154,48 @@ def open_renderer(model: Path, size: int, use: str = "") -> EpisodeRenderer:
         _open[model, size, use] = EpisodeRenderer(load_mujoco(model), size)
     return _open[model, size, use]
 
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #037d69ff
+@atexit.register
+def _close_at_exit() -> None:
+    # OSMesa contexts cannot be closed once the interpreter is being taken apart; EGL's are gone by now
+    if os.environ.get("MUJOCO_GL") == "osmesa":
+        _close_renderer()
+
 # %% ../../../nbs/95_lab_sim/80_render.ipynb #68f60947
-def _set_gl() -> None:
-    os.environ["MUJOCO_GL"] = choose_gl()  # before mujoco is imported
-    if gpus := len(list(Path("/dev").glob("nvidia[0-9]*"))):
-        os.environ.setdefault("MUJOCO_EGL_DEVICE_ID", str(os.getpid() % gpus))  # processes share out the GPUs
+def _set_gl(gl: bool, threads: bool) -> None:
+    os.environ["MUJOCO_GL"] = choose_gl() if gl else "disable"  # before mujoco is imported
+    if gl and (gpus := len(list(Path("/dev").glob("nvidia[0-9]*")))):
+        os.environ.setdefault("MUJOCO_EGL_DEVICE_ID", str(os.getpid() % gpus))
+    for name in () if threads else ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
 
 
-def render_pool(workers: int) -> ProcessPoolExecutor:
-    """Processes that can render. Spawned: a forked child would inherit the parent's OpenGL and thread state."""
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_set_gl)
+def process_pool(workers: int | None, most: int | None = None, *, gl: bool = True, threads: bool = True) -> Any:
+    """Processes for simulation, with `gl` for rendering: `workers` or as many as cores, `most` at most.
 
-# %% ../../../nbs/95_lab_sim/80_render.ipynb #338e2999
+    Without `threads` each has one. They are spawned: a forked child would inherit the parent's OpenGL and thread state.
+    """
+    count = max(1, workers or os.cpu_count() or 1)
+    return ProcessPoolExecutor(
+        count if most is None else min(count, most), get_context("spawn"), _set_gl, (gl, threads)
+    )  # fmt: skip
+
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #421e13be
+def in_order(
+    submit: Callable[[_Item], Future[_Outcome]], jobs: Iterable[_Item], ahead: int
+) -> Iterator[tuple[_Item, _Outcome]]:
+    """(job, outcome) in the order of the jobs, with `ahead` of them in flight."""
+    queue: list[tuple[_Item, Future[_Outcome]]] = []
+    for job in jobs:
+        queue.append((job, submit(job)))
+        if len(queue) >= ahead:
+            first, future = queue.pop(0)
+            yield first, future.result()
+    for first, future in queue:
+        yield first, future.result()
+
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #b6db6df5
 def render_job(job: tuple[Path, Path, Path, int, float, int]) -> int:
-    """Render one episode: (episode, model, video, size, fps, crf). Runs in a process of its own (see simulate)."""
+    """Render one episode: (episode, model, video, size, fps, crf), in a process of its own."""
     episode, model, video, size, fps, crf = job
     return write_moving(video, open_renderer(model, size).frames(load_episode(episode), fps), fps, crf)

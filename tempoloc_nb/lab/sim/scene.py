@@ -7,130 +7,207 @@ from __future__ import annotations
 
 import logging
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ...core.errors import TempolocError, unknown
-from .gap_scenes import pour_balls, press_buttons, push_cube
 from .motion import Floats
+from .tasks import ROBOTS, SCRIPTS, VIEWS
 
 # %% auto #0
-__all__ = ['ROBOTS', 'CONTROL_HZ', 'KP', 'MAX_STEP', 'ENVIRONMENTS', 'TEXTURES', 'DISTRACTORS', 'VIEWS', 'EDITABLE',
-           'CUBE_COLORS', 'controller_config', 'make_environment', 'environment_options', 'camera_quaternion', 'Looks',
-           'Dresser']
+__all__ = ['CONTROL_HZ', 'KP', 'MAX_STEP', 'PUSH_NEAR', 'TRAVEL', 'BUTTONS', 'CUP', 'BOWL', 'RIM', 'HANDLE', 'BALLS',
+           'environment_options', 'make_environment', 'Appearance', 'Randomizer']
 
 # %% ../../../nbs/95_lab_sim/30_scene.ipynb #2dd6710d
-# robosuite's name of each arm's own gripper, and of the grippers that any arm may carry
-_OWN = {
-    "Panda": "PandaGripper", "Kinova3": "Robotiq85Gripper", "UR5e": "Robotiq85Gripper",
-    "IIWA": "Robotiq140Gripper", "Sawyer": "RethinkGripper",
-}  # fmt: skip
-_GRIPPERS = {
-    "panda": "PandaGripper", "robotiq85": "Robotiq85Gripper", "robotiq140": "Robotiq140Gripper",
-    "rethink": "RethinkGripper",
-}  # fmt: skip
-ROBOTS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {arm: (arm, gripper) for arm, gripper in _OWN.items()}
-    | {f"{a}-{short}": (a, g) for a, own in _OWN.items() for short, g in _GRIPPERS.items() if g != own}
-)
-"""Arms, alone with their own gripper (`UR5e`) or with another's (`UR5e-panda`): robosuite's names of both."""
 CONTROL_HZ = 20
 KP = 300.0  # 1/s², critically damped
 MAX_STEP = (0.10, 0.5)  # m, rad: the largest displacement one action can ask for
 
 
-def controller_config() -> dict[str, Any]:
-    """robosuite composite controller: OSC_POSE with displacements as actions, plus the gripper."""
+def environment_options(task: str, robot: str) -> dict[str, Any]:
+    """Keyword arguments of the environment, also stored in the HDF5 files' `env_args`."""
+    arm, gripper = ROBOTS[robot]
     limits = [MAX_STEP[0]] * 3 + [MAX_STEP[1]] * 3
-    arm = {
+    control = {
         "type": "OSC_POSE", "input_max": 1, "input_min": -1, "output_max": limits, "output_min": [-x for x in limits],
         "kp": KP, "damping_ratio": 1, "impedance_mode": "fixed", "kp_limits": [0, 300], "damping_ratio_limits": [0, 10],
-        "position_limits": None, "orientation_limits": None, "uncouple_pos_ori": False,
-        "input_type": "delta", "input_ref_frame": "base", "interpolation": None, "ramp_ratio": 0.2,
-        "gripper": {"type": "GRIP"},
+        "position_limits": None, "orientation_limits": None, "uncouple_pos_ori": False, "input_type": "delta",
+        "input_ref_frame": "base", "interpolation": None, "ramp_ratio": 0.2, "gripper": {"type": "GRIP"},
+    }
+    # What differs from robosuite's defaults: the bins stand 10 cm nearer, where every arm reaches the whole of both.
+    special: dict[str, Any] = {"use_latch": False} if task == "door" else {}
+    if SCRIPTS[task].bin:
+        special = {"bin1_pos": [0.0, -0.25, 0.8], "bin2_pos": [0.0, 0.28, 0.8]}
+    drawing = ("has_renderer", "has_offscreen_renderer", "use_camera_obs", "use_object_obs")
+    return {
+        **special, "robots": arm, "controller_configs": {"type": "BASIC", "body_parts": {"right": control}},
+        **({} if ROBOTS[arm][1] == gripper else {"gripper_types": gripper}), **dict.fromkeys(drawing, False),
+        "control_freq": CONTROL_HZ, "ignore_done": True, "hard_reset": False, "initialization_noise": None,
     }  # fmt: skip
-    return {"type": "BASIC", "body_parts": {"right": arm}}
 
 # %% ../../../nbs/95_lab_sim/30_scene.ipynb #519e151d
-ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "lift": "Lift",
-        "stack-two": "Stack",
-        "stack-three": "StackThreeCubes",
-        "square": "NutAssemblySquare",
-        "nut-assembly": "NutAssembly",
-        "pick-place": "PickPlaceCan",
-        "door": "Door",
-        "push": "PushCube",
-        "press": "PressButtons",
-        "thread": "NutAssemblySquare",
-        "milk": "PickPlaceMilk",
-        "bread": "PickPlaceBread",
-        "cereal": "PickPlaceCereal",
-        "pour": "PourBalls",
-    }
-)
-TEXTURES = ("light-wood", "gray-felt", "dark-wood")
-DISTRACTORS = (("box", "0.022 0.015 0.03"), ("cylinder", "0.02 0.03"), ("sphere", "0.024"))
+_TEXTURES = ("light-wood", "gray-felt", "dark-wood")
+_DISTRACTORS = (("box", "0.022 0.015 0.03"), ("cylinder", "0.02 0.03"), ("sphere", "0.024"))
+_SOLID, _GHOST = 'contype="1" conaffinity="1"', 'contype="0" conaffinity="0"'
 
 
-def _dress(model: Any) -> None:
+def _geom(name: str, kind: str, size: str, colour: str, more: str = _GHOST) -> str:
+    """A geom that is seen; it touches nothing unless `more` says so."""
+    return f'<geom name="{name}" type="{kind}" size="{size}" group="1" rgba="{colour}" {more}/>'
+
+
+def _body(name: str, pos: str, *inside: str, more: str = "") -> str:
+    return f'<body name="{name}" pos="{pos}" {more}>{"".join(inside)}</body>'
+
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #c3789c1e
+def _decorate(model: Any) -> None:
     """Add textures and three visual-only distractors to a robosuite task model, before it is compiled."""
     from robosuite.utils.mjcf_utils import xml_path_completion
 
-    for name in TEXTURES:
+    for name in _TEXTURES:
         path = xml_path_completion(f"textures/{name}.png")
         model.asset.append(ET.Element("texture", {"type": "2d", "name": f"study-{name}", "file": path}))
         material = {"name": f"study-{name}", "texture": f"study-{name}", "texrepeat": "2 2", "specular": "0.2"}
         model.asset.append(ET.Element("material", material))
-    for i, (kind, size) in enumerate(DISTRACTORS):
-        body = ET.SubElement(model.worldbody, "body", {"name": f"distractor{i}", "pos": "0 0 -1"})
-        geom = {"type": kind, "size": size, "contype": "0", "conaffinity": "0", "group": "1", "rgba": "1 1 0 1"}
-        ET.SubElement(body, "geom", {"name": f"distractor{i}_visual", **geom})
+    for i, (kind, size) in enumerate(_DISTRACTORS):
+        geom = _geom(f"distractor{i}_visual", kind, size, "1 1 0 1")
+        model.worldbody.append(ET.fromstring(_body(f"distractor{i}", "0 0 -1", geom)))
 
 # %% ../../../nbs/95_lab_sim/30_scene.ipynb #22fb5387
-def _three_cubes(stack: Any) -> Any:
-    """robosuite's Stack with a third cube: A on B, then C on A."""
+def _add_third_cube(env: Any) -> None:
     from robosuite.models.objects import BoxObject
     from robosuite.models.tasks import ManipulationTask
     from robosuite.utils.mjcf_utils import CustomMaterial
 
-    class StackThreeCubes(stack):  # type: ignore[misc]
-        def _load_model(self) -> None:
-            super()._load_model()
-            look = {"texrepeat": "1 1", "specular": "0.4", "shininess": "0.1"}
-            names = {"texture": "WoodBlue", "tex_name": "bluewood", "mat_name": "bluewood_mat"}
-            blue = CustomMaterial(**names, tex_attrib={"type": "cube"}, mat_attrib=look)
-            half = [0.02, 0.02, 0.02]
-            self.cubeC = BoxObject(name="cubeC", size_min=half, size_max=half, rgba=[0, 0, 1, 1], material=blue)
-            self.placement_initializer.add_objects(self.cubeC)
-            self.model: Any = ManipulationTask(
-                mujoco_arena=self.model.mujoco_arena,
-                mujoco_robots=[robot.robot_model for robot in self.robots],
-                mujoco_objects=[self.cubeA, self.cubeB, self.cubeC],
-            )
+    look = {"texrepeat": "1 1", "specular": "0.4", "shininess": "0.1"}
+    names = {"texture": "WoodBlue", "tex_name": "bluewood", "mat_name": "bluewood_mat"}
+    blue = CustomMaterial(**names, tex_attrib={"type": "cube"}, mat_attrib=look)
+    half = [0.02, 0.02, 0.02]
+    env.cubeC = BoxObject(name="cubeC", size_min=half, size_max=half, rgba=[0, 0, 1, 1], material=blue)
+    env.placement_initializer.add_objects(env.cubeC)
+    env.model = ManipulationTask(
+        mujoco_arena=env.model.mujoco_arena, mujoco_robots=[robot.robot_model for robot in env.robots],
+        mujoco_objects=[env.cubeA, env.cubeB, env.cubeC],
+    )  # fmt: skip
 
-        def _check_success(self) -> bool:
-            """A rests on B and C on A, and the gripper holds neither."""
-            held = any(self._check_grasp(self.robots[0].gripper, cube) for cube in (self.cubeA, self.cubeC))
-            return not held and self._on(self.cubeA, self.cubeB) and self._on(self.cubeC, self.cubeA)
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #61a17bac
+def _stacked(env: Any) -> bool:
+    """A rests on B and C on A, and the gripper holds neither."""
 
-        def _on(self, upper: Any, lower: Any) -> bool:
-            above, below = (self.sim.data.get_body_xpos(cube.root_body) for cube in (upper, lower))
-            offset = above - below
-            return bool(np.hypot(*offset[:2]) < 0.03 and offset[2] > 0.03 and self.check_contact(upper, lower))
+    def on(upper: Any, lower: Any) -> bool:
+        above, below = (env.sim.data.get_body_xpos(cube.root_body) for cube in (upper, lower))
+        offset = above - below
+        return bool(np.hypot(*offset[:2]) < 0.03 and offset[2] > 0.03 and env.check_contact(upper, lower))
 
-    return StackThreeCubes
+    held = any(env._check_grasp(env.robots[0].gripper, cube) for cube in (env.cubeA, env.cubeC))
+    return not held and on(env.cubeA, env.cubeB) and on(env.cubeC, env.cubeA)
+
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #57f81773
+PUSH_NEAR = 0.02  # m from the goal's centre at which a pushed cube is there
+_YELLOW = "0.95 0.8 0.1 1"
+
+
+def _goal() -> list[str]:
+    """A yellow disc on the table."""
+    return [_body("goal", "0.1 0.1 0.8", _geom("goal_disc", "cylinder", "0.035 0.001", _YELLOW))]
+
+
+def _pushed(env: Any) -> bool:
+    """The cube's centre is within `PUSH_NEAR` of the goal's, on the table."""
+    away = env.sim.data.get_body_xpos(env.cube.root_body) - env.sim.data.get_body_xpos("goal")
+    return bool(np.hypot(*away[:2]) < PUSH_NEAR and away[2] < 0.03)
+
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #04ff1642
+TRAVEL = 0.006  # m by which a pressed button has sunk; it stops at twice that
+BUTTONS = {"green": "0.1 0.7 0.2 1", "blue": "0.1 0.25 0.9 1"}  # by name, in the order in which they are pressed
+
+
+def _buttons() -> list[str]:
+    """Two buttons on the table that stay down once they are pressed."""
+    moves = f'type="slide" axis="0 0 -1" range="0 {2 * TRAVEL}" limited="true" frictionloss="1" damping="2"'
+    mass = '<inertial pos="0 0 0" mass="0.02" diaginertia="1e-5 1e-5 1e-5"/>'
+    bodies = []
+    for name, colour in BUTTONS.items():
+        top = _geom(f"{name}_cap", "cylinder", "0.018 0.008", colour, _SOLID)
+        cap = _body(name, "0 0 0.021", f'<joint name="{name}_slide" {moves}/>', mass, top, more='gravcomp="1"')
+        box = _geom(f"{name}_box", "box", "0.03 0.03 0.006", "0.2 0.2 0.2 1")
+        bodies.append(_body(f"{name}_base", "0.1 0.1 0.8", box, cap))
+    return bodies
+
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #baad9160
+def _pressed(env: Any) -> bool:
+    """Every button has sunk by more than `TRAVEL`."""
+    return all(env.sim.data.get_joint_qpos(f"{name}_slide") > TRAVEL + 0.001 for name in BUTTONS)
+
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #062a5ddc
+CUP = (0.025, 0.038, 0.050)  # m: inner radius of the floor and of the rim, height; its body's origin is its middle
+BOWL = (0.050, 0.075, 0.045)  # likewise
+RIM = float(np.hypot(CUP[1], CUP[2] / 2))  # m from the cup's middle to its rim
+HANDLE = 0.085  # m from the cup's middle to where its handle is grasped
+BALLS = ("ball0", "ball1", "ball2", "ball3")  # what is poured; each has a radius of 1 cm
+
+
+def _vessel(name: str, shape: tuple[float, float, float], colour: str) -> list[str]:
+    """A floor and eight walls; `shape` as that of `CUP`."""
+    low, high, height = shape
+    floor = f'{_SOLID} pos="0 0 {0.002 - height / 2}"'
+    geoms = [_geom(f"{name}_floor", "cylinder", f"{low + 0.002} 0.002", colour, floor)]
+    lean, radius = np.arctan2(high - low, height), (low + high) / 2 + 0.002
+    size = f"0.002 {(high + 0.002) * np.tan(np.pi / 8)} {height / 2 / np.cos(lean)}"
+    for i in range(8):
+        x, y = np.cos(i * np.pi / 4), np.sin(i * np.pi / 4)
+        axes = f"{x * np.cos(lean)} {y * np.cos(lean)} {-np.sin(lean)} {-y} {x} 0"  # outwards, and along the wall
+        wall = f'{_SOLID} pos="{radius * x} {radius * y} 0" xyaxes="{axes}"'
+        geoms.append(_geom(f"{name}_wall{i}", "box", size, colour, wall))
+    return geoms
+
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #778eb116
+def _cup_and_bowl() -> list[str]:
+    """A bowl, and a cup with a handle and four balls in it."""
+    mass = '<inertial pos="-0.02 0 0" mass="0.1" diaginertia="1e-4 2e-4 2e-4"/>'
+    at = f'{_SOLID} pos="{-HANDLE + 0.01} 0 0"'
+    handle = _geom("cup_handle", "box", "0.04 0.008 0.012", "0.15 0.15 0.15 1", at)
+    walls = _vessel("cup", CUP, "0.2 0.35 0.85 1")
+    bodies = [
+        _body("bowl", "0.1 0.2 0.83", *_vessel("bowl", BOWL, "0.2 0.6 0.35 1")),
+        _body("cup_main", "0.1 -0.1 0.83", '<freejoint name="cup_joint"/>', mass, *walls, handle),
+    ]
+    rolls = f'{_SOLID} condim="6" friction="0.6 0.005 0.0005"'
+    light = '<inertial pos="0 0 0" mass="0.005" diaginertia="2e-7 2e-7 2e-7"/>'
+    for i, name in enumerate(BALLS):
+        ball = _geom(f"{name}_ball", "sphere", "0.01", _YELLOW, rolls)
+        bodies.append(_body(name, f"-0.2 {0.1 * i} 0.82", f'<freejoint name="{name}_joint"/>', light, ball))
+    return bodies
+
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #835cbf3f
+def _poured(env: Any) -> bool:
+    """Every ball is in the bowl, and the cup stands on the table, let go."""
+    data = env.sim.data
+    cup, bowl = data.get_body_xpos("cup_main"), data.get_body_xpos("bowl")
+    away = np.array([data.get_body_xpos(name) - bowl for name in BALLS])
+    inside = bool((np.hypot(*away[:, :2].T) < BOWL[1]).all() and (away[:, 2] < BOWL[2] / 2).all())
+    stands = data.get_body_xmat("cup_main")[2, 2] > 0.97 and cup[2] < env.table_offset[2] + CUP[2] / 2 + 0.01
+    return inside and bool(stands) and not env._check_grasp(env.robots[0].gripper, ["cup_handle"])
 
 # %% ../../../nbs/95_lab_sim/30_scene.ipynb #c9901000
+def _added(bodies: Callable[[], list[str]]) -> Callable[[Any], None]:
+    return lambda env: env.model.worldbody.extend(map(ET.fromstring, bodies()))
+
+
+# Our environments: robosuite's that each extends, what is added, and when its task is done.
+_OWN: Mapping[str, tuple[str, Callable[[Any], None], Callable[[Any], bool]]] = {
+    "StackThreeCubes": ("Stack", _add_third_cube, _stacked), "PushCube": ("Lift", _added(_goal), _pushed),
+    "PressButtons": ("Lift", _added(_buttons), _pressed), "PourBalls": ("Lift", _added(_cup_and_bowl), _poured),
+}
+
+
 @cache
-def _classes() -> Mapping[str, Any]:
-    """Environment classes by task, dressed."""
+def _environment(name: str) -> Any:
+    """The class of an environment, with what is added to it."""
     try:
         logging.disable(logging.WARNING)  # robosuite warns of optional parts that nobody here needs
         import robosuite
@@ -142,75 +219,45 @@ def _classes() -> Mapping[str, Any]:
     from robosuite.environments.base import REGISTERED_ENVS
 
     robosuite.utils.log_utils.ROBOSUITE_DEFAULT_LOGGER.setLevel("ERROR")
-    known = {**REGISTERED_ENVS, "StackThreeCubes": _three_cubes(REGISTERED_ENVS["Stack"])}
-    gaps = {"PushCube": push_cube, "PressButtons": press_buttons, "PourBalls": pour_balls}
-    known |= {name: added(REGISTERED_ENVS["Lift"]) for name, added in gaps.items()}
-    return {task: _dressed(known[name]) for task, name in ENVIRONMENTS.items()}
+    known, extend, done = _OWN.get(name, (name, None, None))
+    base: Any = REGISTERED_ENVS[known]
 
-# %% ../../../nbs/95_lab_sim/30_scene.ipynb #31302aaf
-def _dressed(base: Any) -> Any:
     class Scene(base):  # type: ignore[misc]
         def _load_model(self) -> None:
             super()._load_model()
-            _dress(self.model)
+            if extend:
+                extend(self)
+            _decorate(self.model)
 
-    Scene.__name__ = Scene.__qualname__ = base.__name__
+        def _check_success(self) -> bool:
+            return bool(done(self) if done else super()._check_success())
+
+    Scene.__name__ = Scene.__qualname__ = name
     return Scene
 
 # %% ../../../nbs/95_lab_sim/30_scene.ipynb #97b4215d
 def make_environment(task: str, robot: str) -> Any:
-    """A robosuite environment for `task` (a key of `ENVIRONMENTS`) without any renderer.
+    """A robosuite environment for `task` (a key of `SCRIPTS`) without any renderer.
 
     Raises `TempolocError` for an unknown task or arm, or when robosuite is not installed.
     """
-    if task not in ENVIRONMENTS:
-        raise unknown("task", task, ENVIRONMENTS)
+    if task not in SCRIPTS:
+        raise unknown("task", task, SCRIPTS)
     if robot not in ROBOTS:
         raise unknown("robot", robot, ROBOTS)
     # robosuite draws the size of Lift's cube when it builds the model, and every process is to have the same cube.
-    return _classes()[task](**environment_options(task, robot), seed=0)
-
-
-# What differs from robosuite's defaults: the bins stand 10 cm nearer, where every arm reaches the whole of both.
-_BIN_TASKS = tuple(task for task, name in ENVIRONMENTS.items() if name.startswith("PickPlace"))
-_TASK_OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"door": {"use_latch": False}}
-    | {task: {"bin1_pos": [0.0, -0.25, 0.8], "bin2_pos": [0.0, 0.28, 0.8]} for task in _BIN_TASKS}
-)
-
-# %% ../../../nbs/95_lab_sim/30_scene.ipynb #b87e76d0
-def environment_options(task: str, robot: str) -> dict[str, Any]:
-    """Keyword arguments of the environment, also stored in the HDF5 files' `env_args`."""
-    arm, gripper = ROBOTS[robot]
-    drawing = ("has_renderer", "has_offscreen_renderer", "use_camera_obs", "use_object_obs")
-    return {
-        **_TASK_OPTIONS.get(task, {}), "robots": arm, "controller_configs": controller_config(),
-        **({} if gripper == _OWN[arm] else {"gripper_types": gripper}),
-        **dict.fromkeys(drawing, False),
-        "control_freq": CONTROL_HZ, "ignore_done": True, "hard_reset": False, "initialization_noise": None,
-    }  # fmt: skip
+    return _environment(SCRIPTS[task].environment)(**environment_options(task, robot), seed=0)
 
 # %% ../../../nbs/95_lab_sim/30_scene.ipynb #40de6a97
-# Where the camera stands and what it looks at (m, world frame), a task; fov in degrees.
-_TABLE = ((0.62, 0.0, 1.32), (-0.06, 0.0, 0.89), 38.0)
-_PEGS = ((0.80, 0.0, 1.42), (0.03, 0.0, 0.90), 42.0)
-VIEWS: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float], float]] = MappingProxyType(
-    {
-        **dict.fromkeys(("lift", "stack-two", "stack-three", "push", "press"), _TABLE),
-        **dict.fromkeys(("square", "nut-assembly", "thread"), _PEGS),
-        **dict.fromkeys(_BIN_TASKS, ((0.90, 0.05, 1.55), (-0.02, 0.02, 0.90), 50.0)),
-        "pour": ((0.82, 0.0, 1.42), (0.0, 0.0, 0.92), 42.0),
-        "door": ((0.45, 0.45, 1.60), (-0.10, -0.02, 1.02), 50.0),
-    }
-)
-EDITABLE = (
+_EDITABLE = (
     "cam_pos", "cam_quat", "cam_fovy", "light_pos", "light_dir", "light_diffuse", "light_ambient",
     "geom_rgba", "geom_matid", "geom_size", "mat_rgba", "body_pos", "body_quat",
 )  # fmt: skip
-CUBE_COLORS = ("red", "green", "blue")
+_COLORS = ("red", "green", "blue")
+_HUES = np.array([[0.9, 0.8, 0.1], [0.6, 0.2, 0.7], [0.95, 0.5, 0.1], [0.9, 0.9, 0.9], [0.15, 0.15, 0.15]])
 
 
-def camera_quaternion(eye: Floats, target: Floats) -> Floats:
+def _camera_quaternion(eye: Floats, target: Floats) -> Floats:
     """Camera quaternion (w, x, y, z) at `eye` towards `target`, upright (MuJoCo cameras look along −z)."""
     import mujoco
 
@@ -223,80 +270,72 @@ def camera_quaternion(eye: Floats, target: Floats) -> Floats:
 
 # %% ../../../nbs/95_lab_sim/30_scene.ipynb #5d78a68c
 @dataclass(frozen=True, slots=True)
-class Looks:
+class Appearance:
     """The model arrays that make one clip look as it does, and what was chosen."""
 
     arrays: Mapping[str, Any]
     colors: tuple[str, ...] = ()  # of cubes A, B, C
-    half_sizes: tuple[float, ...] = field(default=())  # of the cubes, m
+    half_sizes: tuple[float, ...] = ()  # of the cubes, m
 
 # %% ../../../nbs/95_lab_sim/30_scene.ipynb #4bbc5604
-class Dresser:
-    """Varies the looks of one compiled model; every call starts again from the model as it was built.
+class Randomizer:
+    """Varies the appearance of one compiled model; every call starts again from the model as it was built.
 
     With a `half_size` (m) all cubes are of that size.
     """
 
     def __init__(self, model: Any, task: str, half_size: float | None = None) -> None:
         self.model, self.task, self.half_size = model, task, half_size
-        self.pristine = {name: np.array(getattr(model, name)) for name in EDITABLE}
+        self.view, self.bins = SCRIPTS[task].view, SCRIPTS[task].bin is not None
+        self.pristine = self.current()
 
-    def __call__(self, rng: np.random.Generator) -> Looks:
-        model = self.model
+    def __call__(self, rng: np.random.Generator) -> Appearance:
         for name, value in self.pristine.items():
-            getattr(model, name)[:] = value
-        self._camera(rng)
-        self._light(rng)
+            getattr(self.model, name)[:] = value
+        self._view_and_light(rng)
         self._table(rng)
         self._distract(rng)
         colors, sizes = self._cubes(rng)
-        return Looks(self.current(), colors, sizes)
+        return Appearance(self.current(), colors, sizes)
 
     def current(self) -> dict[str, Any]:
         """The varied arrays as they are now."""
-        return {name: np.array(getattr(self.model, name)) for name in EDITABLE}
+        return {name: np.array(getattr(self.model, name)) for name in _EDITABLE}
 
-    def _camera(self, rng: np.random.Generator) -> None:
-        camera = self.model.camera("agentview").id
-        eye, target, fov = (np.array(x, dtype=np.float64) for x in VIEWS[self.task])
-        eye += rng.uniform(-1, 1, 3) * np.array([0.05, 0.10, 0.05])
-        target += rng.uniform(-0.02, 0.02, 3)
-        self.model.cam_pos[camera] = eye
-        self.model.cam_quat[camera] = camera_quaternion(eye, target)
-        self.model.cam_fovy[camera] = fov + rng.uniform(-2.0, 2.0)
-
-    def _light(self, rng: np.random.Generator) -> None:
-        self.model.light_pos[:] += rng.uniform(-0.6, 0.6, self.model.light_pos.shape)
-        self.model.light_dir[:] += rng.uniform(-0.3, 0.3, self.model.light_dir.shape)
-        self.model.light_diffuse[:] = rng.uniform(0.45, 0.9) * rng.uniform(0.92, 1.0, 3)
-        self.model.light_ambient[:] = rng.uniform(0.0, 0.25)
+    def _view_and_light(self, rng: np.random.Generator) -> None:
+        model, view = self.model, VIEWS[self.view]
+        camera = model.camera("agentview").id
+        eye = np.array(view.eye) + rng.uniform(-1, 1, 3) * np.array([0.05, 0.10, 0.05])
+        target = np.array(view.target) + rng.uniform(-0.02, 0.02, 3)
+        model.cam_pos[camera], model.cam_quat[camera] = eye, _camera_quaternion(eye, target)
+        model.cam_fovy[camera] = view.fov + rng.uniform(-2.0, 2.0)
+        model.light_pos[:] += rng.uniform(-0.6, 0.6, model.light_pos.shape)
+        model.light_dir[:] += rng.uniform(-0.3, 0.3, model.light_dir.shape)
+        model.light_diffuse[:] = rng.uniform(0.45, 0.9) * rng.uniform(0.92, 1.0, 3)
+        model.light_ambient[:] = rng.uniform(0.0, 0.25)
 
     def _table(self, rng: np.random.Generator) -> None:
-        name = rng.choice(["", *TEXTURES])
-        if self.task not in _BIN_TASKS:  # bins, no table top
+        name = rng.choice(["", *_TEXTURES])
+        if not self.bins:  # they have no table top
             material = self.model.material(f"study-{name}" if name else "table_ceramic").id
             self.model.geom_matid[self.model.geom("table_visual").id] = material
             self.model.mat_rgba[material, :3] = rng.uniform(0.6, 1.0) * rng.uniform(0.88, 1.0, 3)
 
     def _distract(self, rng: np.random.Generator) -> None:
-        height = 0.84 if self.task in _BIN_TASKS else 0.85 if VIEWS[self.task] is _PEGS else 0.83
-        sides = rng.permutation([-1, -1, 1])
-        for i, side in enumerate(sides.tolist()):
-            body = self.model.body(f"distractor{i}").id
-            if rng.random() < 0.35 or self.task in (*_BIN_TASKS, "door"):
+        height = {"bins": 0.84, "pegs": 0.85}.get(self.view, 0.83)
+        for i, side in enumerate(rng.permutation([-1, -1, 1]).tolist()):
+            if rng.random() < 0.35 or self.bins or self.task == "door":
                 continue  # stays below the floor
             spot = [rng.uniform(-0.24, 0.0), side * rng.uniform(0.30, 0.37), height]
-            self.model.body_pos[body] = spot
-            hue = np.array([[0.9, 0.8, 0.1], [0.6, 0.2, 0.7], [0.95, 0.5, 0.1], [0.9, 0.9, 0.9], [0.15, 0.15, 0.15]])
-            self.model.geom_rgba[self.model.geom(f"distractor{i}_visual").id, :3] = hue[rng.integers(len(hue))]
+            self.model.body_pos[self.model.body(f"distractor{i}").id] = spot
+            self.model.geom_rgba[self.model.geom(f"distractor{i}_visual").id, :3] = _HUES[rng.integers(len(_HUES))]
 
     def _resize(self, cube: str, half: float) -> None:
         """Give a cube its size, also in the bounding boxes with which MuJoCo looks for contacts."""
         model = self.model
         for suffix in ("g0", "g0_vis"):
             geom = model.geom(f"{cube}_{suffix}").id
-            model.geom_size[geom] = half
-            model.geom_aabb[geom, 3:] = half
+            model.geom_size[geom] = model.geom_aabb[geom, 3:] = half
             model.geom_rbound[geom] = half * 3**0.5
             body = int(model.geom_bodyid[geom])
         first, count = int(model.body_bvhadr[body]), int(model.body_bvhnum[body])
@@ -306,13 +345,12 @@ class Dresser:
         names = {"stack-three": "ABC", "stack-two": "AB"}.get(self.task, "")
         if not names:
             return (), ()
-        materials = {"red": "redwood_mat", "green": "greenwood_mat", "blue": "bluewood_mat"}
-        order = [str(c) for c in rng.permutation(CUBE_COLORS if len(names) == 3 else CUBE_COLORS[:2])]
+        order = [str(c) for c in rng.permutation(_COLORS[: len(names)])]
         sizes = rng.uniform(0.0185, 0.0225, len(names))
         if self.half_size is not None:  # drawn all the same: what is drawn after them stays
             sizes[:] = self.half_size
         for name, color, size in zip(names, order, sizes.tolist(), strict=True):
             self._resize(f"cube{name}", size)
-            ids = [i for i in range(self.model.nmat) if self.model.material(i).name.endswith(materials[color])]
+            ids = [i for i in range(self.model.nmat) if self.model.material(i).name.endswith(f"{color}wood_mat")]
             self.model.geom_matid[self.model.geom(f"cube{name}_g0_vis").id] = ids[0]
         return tuple(order), tuple(sizes.tolist())

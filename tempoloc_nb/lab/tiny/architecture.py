@@ -18,8 +18,8 @@ from ...core.optional import import_transformers
 from ...models.prompts import load_prompt
 
 # %% auto #0
-__all__ = ['FRAME_PIXELS', 'SPECIAL_TOKENS', 'CHAT_TEMPLATE', 'CORPUS_PROMPTS', 'TinyShape', 'corpus', 'train_tokenizer',
-           'tiny_config', 'tiny_processor', 'save_processor', 'save_model_folder', 'build_tiny']
+__all__ = ['SPECIAL_TOKENS', 'CHAT_TEMPLATE', 'TinyShape', 'corpus', 'train_tokenizer', 'tiny_config', 'tiny_processor',
+           'save_processor', 'save_model_folder', 'build_tiny']
 
 # %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #89d3d8b7
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class TinyShape:
     tokens_per_second: int = 12
 
 
-FRAME_PIXELS = 112 * 140  # a frame after resizing, its stamp included
+_FRAME_PIXELS = 112 * 140  # a frame after resizing, its stamp included
 SPECIAL_TOKENS = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>",
     "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
@@ -61,13 +61,13 @@ CHAT_TEMPLATE = (  # Qwen's markup; a line break before "{%-" would be stripped,
 )
 
 
-CORPUS_PROMPTS = ("recipe", "tiny")  # not all: a new prompt must not change a model that is trained again
+_CORPUS_PROMPTS = ("recipe", "tiny")  # not all: a new prompt must not change a model that is trained again
 
 
 def corpus() -> list[str]:
     """The project's own texts: prompts, event names, and answers in the recipe's form."""
     labels = sorted({label for task in list_tasks() for label in task.events})
-    texts = [f"{p.system}\n{p.question(labels)}" for p in map(load_prompt, CORPUS_PROMPTS)]
+    texts = [f"{p.system}\n{p.question(labels)}" for p in map(load_prompt, _CORPUS_PROMPTS)]
     answers = [f"<answer>\nEvent {i % 9 + 1}: <> <> {label}\n</answer>" for i, label in enumerate(labels)]
     colors = [f"grasping the {c} cube. releasing the {c} cube" for c in ("red", "green", "blue", "yellow")]
     return texts + answers + colors + ["<think> </think> user assistant system"]
@@ -80,18 +80,13 @@ def train_tokenizer(texts: Iterable[str], size: int) -> Any:
     transformers = import_transformers()
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_QWEN2_SPLIT), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    split = pre_tokenizers.Split(Regex(_QWEN2_SPLIT), behavior="isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size - len(SPECIAL_TOKENS),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    least = size - len(SPECIAL_TOKENS)
+    trainer = trainers.BpeTrainer(vocab_size=least, initial_alphabet=letters, show_progress=False)
     tokenizer.train_from_iterator(list(texts), trainer)
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     kept = [token for token in SPECIAL_TOKENS if token not in ("<|im_end|>", "<|endoftext|>")]
@@ -129,7 +124,7 @@ def tiny_config(tokenizer: Any, shape: TinyShape) -> Any:
     )  # fmt: skip
 
 # %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #54ed0098
-def tiny_processor(tokenizer: Any, frame_pixels: int = FRAME_PIXELS) -> Any:
+def tiny_processor(tokenizer: Any, frame_pixels: int = _FRAME_PIXELS) -> Any:
     """A `Qwen2_5_VLProcessor` that resizes every frame to about `frame_pixels` pixels, in steps of 28."""
     transformers = import_transformers()
 
@@ -137,25 +132,23 @@ def tiny_processor(tokenizer: Any, frame_pixels: int = FRAME_PIXELS) -> Any:
     sizes = {"shortest_edge": frame_pixels // 2, "longest_edge": frame_pixels}
     sides = {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
     return transformers.Qwen2_5_VLProcessor(
-        image_processor=transformers.Qwen2VLImageProcessor(size=dict(sizes), **sides),
-        tokenizer=tokenizer,
+        image_processor=transformers.Qwen2VLImageProcessor(size=dict(sizes), **sides), tokenizer=tokenizer,
         video_processor=transformers.Qwen2VLVideoProcessor(size=dict(sizes), do_sample_frames=False, **sides),
         chat_template=CHAT_TEMPLATE,
     )
 
-# %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #b3e37c7c
+# %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #bdcab35c
 def _edit_json(path: Path, **changes: Any) -> None:
     """Set keys of a JSON object in a file; None removes a key."""
     values = json.loads(path.read_text(encoding="utf-8")) | changes
     kept = {k: v for k, v in values.items() if v is not None}
     path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
-# %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #bdcab35c
+
 def save_processor(processor: Any, out: Path) -> None:
     """Save a processor so that transformers 4.57 and 5 load it."""
-    processor.save_pretrained(out)
-    processor.image_processor.save_pretrained(out)
-    processor.video_processor.save_pretrained(out)
+    for part in (processor, processor.image_processor, processor.video_processor):
+        part.save_pretrained(out)
     tokenizer = processor.tokenizer
     named = (tokenizer.eos_token, tokenizer.pad_token)
     _edit_json(

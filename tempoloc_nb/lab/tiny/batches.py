@@ -16,33 +16,17 @@ import numpy.typing as npt
 from ...core.errors import TempolocError
 from ...core.optional import import_torchvision
 from ...engines.qwen import positions
+from ..sim.motion import Ints
+from . import tasks
 from .frame_store import FrameStore, Recording
 from .plan import Stage
-from tempoloc_nb.lab.tiny.tasks import (
-    TaskExample,
-    TaskOptions,
-    choose,
-    epilogue,
-    film_of,
-    localize_events,
-    look_up,
-    montage,
-    recite,
-    scenes_by_holding,
-    scenes_sequence,
-    sequence,
-    splice,
-    walk,
-    window,
-    wordings,
-)
+from .tasks import TaskExample, TaskOptions
 
 if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['BORDER', 'TRIES', 'LOW_BORDERS', 'Batch', 'Collator', 'StageBatches', 'placed', 'any_size', 'PatchMaker',
-           'draw_looks', 'vary', 'stamp_strips']
+__all__ = ['BORDER', 'Batch', 'Collator', 'StageBatches', 'placed', 'any_size', 'PatchMaker', 'stamp_strips']
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #508d6cd3
 BORDER = 64  # pixels under a clip of 256×256 that hold its stamp: a quarter of the frame becomes a row of tokens
@@ -52,12 +36,12 @@ BORDER = 64  # pixels under a clip of 256×256 that hold its stamp: a quarter of
 class Batch:
     """Collated examples. `L` tokens a row, `F` frames in all, rows padded on the right."""
 
-    ids: npt.NDArray[np.int64]  # (B, L)
-    labels: npt.NDArray[np.int64]  # (B, L), -100 where nothing is to be learned
-    positions: npt.NDArray[np.int64]  # (3, B, L)
-    frames: npt.NDArray[np.int64]  # (F,) rows of the store
-    stamps: npt.NDArray[np.int64]  # (F,) hundredths of a second
-    owner: npt.NDArray[np.int64]  # (F,) row of the batch
+    ids: Ints  # (B, L)
+    labels: Ints  # (B, L), -100 where nothing is to be learned
+    positions: Ints  # (3, B, L)
+    frames: Ints  # (F,) rows of the store
+    stamps: Ints  # (F,) hundredths of a second
+    owner: Ints  # (F,) row of the batch
     grid: tuple[int, int]  # rows and columns of patches a frame
     kind: str
     seed: int
@@ -77,21 +61,21 @@ class Collator:
 
     def length(self, sample: TaskExample) -> int:
         """About how many tokens a sample has: its vision tokens, and a token for every four letters of text."""
-        said = len(sample.given) + len(sample.answer)
-        words = len(sample.system) + len(sample.question) + 2 * said  # digits are tokens of their own
+        answered = len(sample.given) + len(sample.answer)
+        words = len(sample.system) + len(sample.question) + 2 * answered  # digits are tokens of their own
         return sample.pairs * self.rows * self.columns + words // 4 + 20
 
-    def row(self, sample: TaskExample, flat: bool) -> tuple[list[int], int, npt.NDArray[np.int64]]:
+    def row(self, sample: TaskExample, flat: bool) -> tuple[list[int], int, Ints]:
         """(token ids, where the answer starts, position ids) of one example; `flat`: without time in the positions."""
         system = f"<|im_start|>system\n{sample.system}<|im_end|>\n" if sample.system else ""
         head = self._encode(f"{system}<|im_start|>user\n<|vision_start|>")
         question = self._encode(f"<|vision_end|>{sample.question}<|im_end|>\n<|im_start|>assistant\n")
-        given, answer = self._encode(sample.given), self._encode(f"{sample.answer}<|im_end|>\n")
+        question += self._encode(sample.given)
+        answer = self._encode(f"{sample.answer}<|im_end|>\n")
         vision = [self.video] * (sample.pairs * self.rows * self.columns)
         step = 0.0 if flat else self.rate * sample.seconds_per_pair
-        asked = question + given
-        places = positions(len(head), sample.pairs, len(asked) + len(answer), step, self.rows, self.columns)
-        return head + vision + asked + answer, len(head) + len(vision) + len(asked), places
+        places = positions(len(head), sample.pairs, len(question) + len(answer), step, self.rows, self.columns)
+        return head + vision + question + answer, len(head) + len(vision) + len(question), places
 
     def squeezed(self) -> Collator:
         """A collator for frames with one row of tokens less."""
@@ -102,8 +86,7 @@ class Collator:
     ) -> Batch:
         rows = [self.row(sample, f) for sample, f in zip(samples, flat, strict=True)]
         size = (len(rows), max(len(ids) for ids, _, _ in rows))
-        ids, labels = np.full(size, self.pad), np.full(size, -100)
-        places = np.zeros((3, *size), dtype=np.int64)
+        ids, labels, places = np.full(size, self.pad), np.full(size, -100), np.zeros((3, *size), dtype=np.int64)
         for i, (tokens, start, place) in enumerate(rows):
             n = len(tokens)
             ids[i, :n] = tokens
@@ -116,8 +99,7 @@ class Collator:
         return Batch(ids, labels, places, frames, stamps, owner, grid, kind, seed, border)
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #3c50af4d
-TRIES = 10_000  # for one example: clips may be too short for the pairs wanted
-LOW_BORDERS = (28, 36, 44)  # of frames that a processor squeezes: the recipe's 28 pixels, and larger ones
+_SCENES = {"scenes", "montage", "epilogue"}  # training tasks that need random scenes
 
 
 class StageBatches:
@@ -129,11 +111,11 @@ class StageBatches:
     ) -> None:
         self.store, self.collator, self.stage, self.seed = store, collator, stage, seed
         self.tokens, self.flat, self.options = tokens, flat, options or TaskOptions()
-        self.prompts = wordings()
+        self.prompts = tasks.wordings()
         self.scenes = [s for s in store.recordings if s.kind == "scene"]
-        self.holding = scenes_by_holding(store) if {"montage", "epilogue"} & set(stage.tasks) else {}
+        self.holding = tasks.scenes_by_holding(store) if {"montage", "epilogue"} & set(stage.tasks) else {}
         self.clips = [s for s in store.recordings if s.kind == "clip" and s.split in stage.splits]
-        if not self.clips or ({"scenes", "montage", "epilogue"} & set(stage.tasks) and not self.scenes):
+        if not self.clips or (_SCENES & set(stage.tasks) and not self.scenes):
             wanted = f"clips of {', '.join(stage.splits)}" if not self.clips else "random scenes"
             raise TempolocError(f"the frame store has no {wanted}, which stage {stage.name!r} needs: add their parts")
 
@@ -142,16 +124,16 @@ class StageBatches:
 
     def __getitem__(self, number: int) -> Batch:
         rng = np.random.default_rng([self.seed, number])
-        kind = choose(rng, self.stage.tasks)
+        kind = tasks.choose(rng, self.stage.tasks)
         collator, border = self.collator, BORDER
         if self.options.squeezed and rng.random() < self.options.squeezed:
-            collator, border = collator.squeezed(), int(rng.choice(LOW_BORDERS))
+            # frames that a processor squeezes: with the recipe's border of 28 pixels, and larger ones
+            collator, border = collator.squeezed(), int(rng.choice((28, 36, 44)))
         low, high = np.log(self.stage.pairs)
         pairs = 1 if kind in ("frame", "recite") else round(float(np.exp(rng.uniform(low, high))))
-        samples: list[TaskExample] = []
-        longest = 0
+        samples, longest = list[TaskExample](), 0
         while True:
-            sample = self._draw_one(kind, pairs, rng)
+            sample = self._draw(kind, pairs, rng)
             longest = max(longest, collator.length(sample))
             if samples and (len(samples) + 1) * longest > self.tokens:
                 break
@@ -159,10 +141,10 @@ class StageBatches:
         flat = rng.random(len(samples)) < self.flat
         return collator(samples, kind, self.seed * 1_000_003 + number, flat.tolist(), border)
 
-    def _draw_one(self, kind: str, pairs: int, rng: np.random.Generator) -> TaskExample:
-        """An example. Raises `TempolocError` if many tries give none, rather than try for ever."""
-        for _ in range(TRIES):
-            if (sample := self._draw(kind, pairs, rng)) is not None:
+    def _draw(self, kind: str, pairs: int, rng: np.random.Generator) -> TaskExample:
+        """An example. Raises `TempolocError` if 10,000 tries give none: clips may be too short for the pairs wanted."""
+        for _ in range(10_000):
+            if (sample := self._try(kind, pairs, rng)) is not None:
                 return sample
         raise TempolocError(
             f"stage {self.stage.name!r}: no clip is long enough for a {kind} of {pairs} frame pairs: lower its pairs"
@@ -173,36 +155,36 @@ class StageBatches:
         clip, share = self.clips[int(rng.integers(len(self.clips)))], self.options.skills
         return replace(clip, events=clip.skills) if share and rng.random() < share and clip.skills else clip
 
-    def _draw(self, kind: str, pairs: int, rng: np.random.Generator) -> TaskExample | None:
-        store, options = self.store, self.options
+    def _try(self, kind: str, pairs: int, rng: np.random.Generator) -> TaskExample | None:
+        store, options, prompts = self.store, self.options, self.prompts
         if kind in ("frame", "scenes") and self.scenes and (kind == "scenes" or rng.random() < 0.7):
             recordings = [self.scenes[i] for i in rng.integers(len(self.scenes), size=pairs)]
-            return look_up(store, recordings, scenes_sequence(recordings, rng, options), rng, options)
+            return tasks.look_up(store, recordings, tasks.scenes_sequence(recordings, rng, options), rng, options)
         if kind == "montage":
-            return montage(self.holding, rng, options, pairs, self.prompts)
+            return tasks.montage(self.holding, rng, options, pairs, prompts)
         recording = self._clip(rng)
         if kind == "epilogue":
-            return epilogue(recording, self.holding, rng, options, pairs, self.prompts)
-        film = film_of(recording)
+            return tasks.epilogue(recording, self.holding, rng, options, pairs, prompts)
+        film = tasks.film_of(recording)
         if kind == "recite":
-            return recite(window(film, rng, options, pairs), rng, self.prompts, options)
+            return tasks.recite(tasks.window(film, rng, options, pairs), rng, prompts, options)
         if kind in ("frame", "look_up"):
-            return look_up(store, [recording] * pairs, window(film, rng, options, pairs), rng, options)
-        joined = splice(film, film_of(self._clip(rng))) if kind == "splice" else film
-        seq = None if joined is None else sequence(joined, rng, options, pairs)
-        if joined is None or seq is None:
+            seq = tasks.window(film, rng, options, pairs)
+            return tasks.look_up(store, [recording] * pairs, seq, rng, options)
+        joined = tasks.splice(film, tasks.film_of(self._clip(rng))) if kind == "splice" else film
+        if joined is None or (shown := tasks.sequence(joined, rng, options, pairs)) is None:
             return None
         if kind == "walk":
-            return walk(store, [recording] * pairs, seq)
-        return localize_events(joined, seq, rng, self.prompts, options)
+            return tasks.walk(store, recording, shown)
+        return tasks.localize_events(joined, shown, rng, prompts, options)
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #54332251
 def placed(values: npt.NDArray[Any], device: Any) -> torch.Tensor:
     """An array as a tensor on `device`. A copy to a GPU goes through pinned memory, so as not to wait for the GPU."""
     import torch
 
-    made = torch.from_numpy(values)
-    return made.pin_memory().to(device, non_blocking=True) if torch.device(device).type == "cuda" else made.to(device)
+    tensor, gpu = torch.from_numpy(values), torch.device(device).type == "cuda"
+    return tensor.pin_memory().to(device, non_blocking=True) if gpu else tensor.to(device)
 
 
 def any_size(x: torch.Tensor, *axes: int) -> torch.Tensor:
@@ -222,8 +204,7 @@ class PatchMaker:
 
         self.frames, self.patch, self.merge = frames, patch, merge  # (N, height, width, 3) uint8
         video = processor.video_processor
-        self.mean = torch.tensor(video.image_mean, device=frames.device)
-        self.std = torch.tensor(video.image_std, device=frames.device)
+        self.mean, self.std = (torch.tensor(x, device=frames.device) for x in (video.image_mean, video.image_std))
         self._strips: dict[int, torch.Tensor] = {}
 
     def strips(self, border: int = BORDER) -> torch.Tensor:
@@ -231,8 +212,8 @@ class PatchMaker:
         import torch
 
         if border not in self._strips:
-            made = torch.from_numpy(stamp_strips(int(self.frames.shape[2]), border))
-            self._strips[border] = made.to(self.frames.device)
+            strips = torch.from_numpy(stamp_strips(int(self.frames.shape[2]), border))
+            self._strips[border] = strips.to(self.frames.device)
         return self._strips[border]
 
     @property
@@ -252,37 +233,35 @@ class PatchMaker:
         frames, stamps = placed(batch.frames, device), placed(batch.stamps, device)
         owner, looks = placed(batch.owner, device), None
         if augment:
-            looks = draw_looks(len(batch.ids), (len(batch.frames), *self.frames.shape[1:]), batch.seed, device, dtype)
+            looks = _draw_looks(len(batch.ids), (len(batch.frames), *self.frames.shape[1:]), batch.seed, device, dtype)
         if compiled and not low:
             for values in (frames, stamps, owner, *(looks or ())):
                 any_size(values, 0)
-        made: torch.Tensor = _maker(compiled and not low)(
+        patches: torch.Tensor = _maker(compiled and not low)(
             self.frames, frames, strips, stamps, owner, looks, self.mean.to(dtype), self.std.to(dtype),
             (batch.grid[0] * self.patch, batch.grid[1] * self.patch) if low else None, self.patch, self.merge,
         )
-        return made
+        return patches
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #be723d0c
-def draw_looks(
-    n: int, shape: tuple[int, ...], seed: int, device: Any, dtype: Any
-) -> tuple[torch.Tensor, ...]:
+def _draw_looks(n: int, shape: tuple[int, ...], seed: int, device: Any, dtype: Any) -> tuple[torch.Tensor, ...]:
     """(gain, lift, blur, noise) of each of `n` examples, and the grain of frames of `shape` (F, height, width, 3)."""
     import torch
 
     generator = torch.Generator(device=device).manual_seed(seed)
 
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.rand(shape, generator=generator, device=device, dtype=torch.float32)
+    def draw(channels: int = 1) -> torch.Tensor:
+        return torch.rand((n, 1, 1, channels), generator=generator, device=device, dtype=torch.float32)
 
-    gain = (0.8 + 0.4 * draw(n, 1, 1, 1)) * (0.93 + 0.14 * draw(n, 1, 1, 3))
-    lift = 0.16 * draw(n, 1, 1, 1) - 0.08
-    blur = draw(n, 1, 1, 1) * (draw(n, 1, 1, 1) < 0.4)
-    noise = 0.03 * draw(n, 1, 1, 1) ** 2
+    gain = (0.8 + 0.4 * draw()) * (0.93 + 0.14 * draw(3))
+    lift = 0.16 * draw() - 0.08
+    blur = draw() * (draw() < 0.4)
+    noise = 0.03 * draw() ** 2
     grain = torch.randn(shape, generator=generator, device=device, dtype=dtype)
     return *(v.to(dtype) for v in (gain, lift, blur, noise)), grain
 
-
-def vary(pictures: torch.Tensor, owner: torch.Tensor, looks: tuple[torch.Tensor, ...]) -> torch.Tensor:
+# %% ../../../nbs/96_lab_tiny/60_batches.ipynb #42a3e5bd
+def _vary(pictures: torch.Tensor, owner: torch.Tensor, looks: tuple[torch.Tensor, ...]) -> torch.Tensor:
     """Change brightness, contrast, colour balance, sharpness and noise, alike in all frames of each example."""
     from torch.nn import functional
 
@@ -304,7 +283,7 @@ def _patches(
 
     pictures = store[frames].to(mean.dtype) / 255
     if looks is not None:
-        pictures = vary(pictures, owner, looks)
+        pictures = _vary(pictures, owner, looks)
     written = strips[stamps].to(mean.dtype) / 255
     full = torch.cat([pictures, written[..., None].expand(-1, -1, -1, 3)], dim=1)
     if size is not None:
@@ -316,7 +295,7 @@ def _patches(
     blocks = full.view(f // 2, 2, h // patch // merge, merge, patch, w // patch // merge, merge, patch, 3)
     return blocks.permute(0, 2, 5, 3, 6, 8, 1, 4, 7).reshape(-1, 3 * 2 * patch * patch)
 
-
+# %% ../../../nbs/96_lab_tiny/60_batches.ipynb #d991708e
 @cache
 def _maker(compiled: bool) -> Any:
     import torch

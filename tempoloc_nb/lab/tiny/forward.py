@@ -34,7 +34,7 @@ def _norm(x: torch.Tensor, weight: torch.Tensor, eps: float, dtype: Any) -> torc
     wide = x.float()
     return (weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)).to(dtype)
 
-
+# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #4e87e5ae
 def _turn(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotary positions (arXiv 2104.09864) on the last axis, in float32."""
     import torch
@@ -113,7 +113,7 @@ def _frame_angles(rows: int, columns: int, merge: int, size: int) -> npt.NDArray
     angles = (blocks[..., None] * rates).reshape(len(blocks), -1)
     return np.concatenate([angles, angles], -1).astype(np.float32)
 
-
+# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #9fe7b1bc
 def see(visual: Any, pixels: torch.Tensor, grid: tuple[int, int], compiled: bool = False) -> torch.Tensor:
     """(tokens, hidden) of frame pairs of `grid` rows and columns of patches. `pixels` is (patches, 3·2·14·14)."""
     import torch
@@ -144,10 +144,8 @@ def _word_angles(places: torch.Tensor, config: Any, size: int) -> torch.Tensor:
     angles = places[axis].permute(1, 2, 0).float() * rates
     return torch.cat((angles, angles), -1)[:, None]
 
-
-def read(
-    language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, compiled: bool = False
-) -> torch.Tensor:
+# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #77eae962
+def read(language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, compiled: bool = False) -> torch.Tensor:
     """(rows, tokens, hidden) of `embeds` of that shape at `places` (3, rows, tokens); products are in `dtype`."""
     config = language.config
     size = config.hidden_size // config.num_attention_heads
@@ -177,7 +175,7 @@ def _see_by_modules(visual: Any, pixels: torch.Tensor, grid: tuple[int, int], co
     with precision(pixels.device.type, pixels.dtype):
         return visual(pixels, grid_thw=size).pooler_output
 
-
+# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #1631f661
 def _read_by_modules(language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, compiled: bool) -> Any:
     """As `read`, by the modules' own forward passes."""
     with precision(embeds.device.type, dtype):

@@ -5,12 +5,16 @@
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #3a97fb85
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -20,8 +24,18 @@ import numpy.typing as npt
 
 from ...core.errors import TempolocError
 from ...core.files import all_or_nothing
+from ..sim.demonstration import SavedEpisode, load_episode
+from ..sim.frame_labels import label_episode
+from ..sim.random_scenes import random_scenes
+from ..sim.render import open_renderer, process_pool
+from ..sim.tasks import with_starts
 
+# %% auto #0
+__all__ = ['MAX_OBJECTS', 'ARRAYS', 'RENDERED', 'SIZE', 'RATE', 'SCENE_SHARES', 'SCENES_A_PART', 'Recording', 'FrameStore',
+           'write_part', 'read_part', 'load_store', 'shrink', 'make_parts', 'episode_jobs', 'scene_jobs', 'list_clips',
+           'csv_text']
 
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5714b5a4
 @dataclass(frozen=True, slots=True)
 class Recording:
     """Frames in a row. `first` and `count` are rows of its store; `rate` is in Hz; times are seconds."""
@@ -38,9 +52,6 @@ class Recording:
     events: tuple[tuple[str, float], ...] = ()  # (label, boundary), in the order of time
     end: float = 0.0  # s, end of the last event
     skills: tuple[tuple[str, float], ...] = ()  # the events with the starts of their skills; none if they are not known
-
-# %% auto #0
-__all__ = ['MAX_OBJECTS', 'ARRAYS', 'Recording', 'FrameStore', 'write_part', 'read_part', 'load_store']
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #449d2c5a
 MAX_OBJECTS = 4
@@ -72,15 +83,14 @@ def read_part(path: Path, arrays: Iterable[str] = ARRAYS) -> tuple[list[Recordin
     try:
         with np.load(path, allow_pickle=False) as data:
             raw = json.loads(str(data["shots"]))
-            found = {name: data[name] for name in arrays}
+            named = {name: data[name] for name in arrays}
         recordings = []
         for entry in raw:
             events, skills = (tuple((label, t) for label, t in entry.get(key, ())) for key in ("events", "skills"))
-            names = tuple(entry["names"])
-            recordings.append(Recording(**{**entry, "names": names, "events": events, "skills": skills}))
+            recordings.append(Recording(**entry | {"names": tuple(entry["names"]), "events": events, "skills": skills}))
     except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise TempolocError(f"{path} is not a part of a frame store ({error}): delete it and make it again") from None
-    return recordings, found
+    return recordings, named
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #34e68046
 def load_store(paths: Iterable[Path]) -> FrameStore:
@@ -108,3 +118,210 @@ def load_store(paths: Iterable[Path]) -> FrameStore:
 
         list(pool.map(fill, files, starts))
     return FrameStore(tuple(recordings), **whole)
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #676bfad7
+RENDERED, SIZE = 256, 112  # pixels: sides of the rendered and of the kept frames
+RATE, _SCENE_RATE = 15.0, 8.0  # Hz at which clips and the two frames of scenes are kept
+
+
+@dataclass(frozen=True, slots=True)
+class _PartJob:
+    """What one part holds: saved episodes of one model, or `scenes` random scenes of it."""
+
+    part: Path
+    model: Path
+    episodes: tuple[Path, ...] = ()
+    scenes: int = 0
+    seed: int = 0
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #7463fd64
+def shrink(frame: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """A frame as the processor would shrink it: bicubic with antialiasing, to `SIZE`."""
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(frame).resize((SIZE, SIZE), Image.Resampling.BICUBIC))
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #2e057149
+def _arrays(frames: Sequence[npt.NDArray[np.uint8]], labels: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+    n, row = len(frames), 0
+    objects, seen = np.zeros((n, MAX_OBJECTS, 2), np.float32), np.zeros((n, MAX_OBJECTS), np.bool_)
+    for label in labels:
+        rows = slice(row, row + len(label.gap))
+        for k, name in enumerate(label.objects):
+            objects[rows, k], seen[rows, k] = label.objects[name], label.visible[name]
+        row = rows.stop
+    return {
+        "frames": np.stack(frames), "objects": objects, "seen": seen,
+        "hand": np.concatenate([x.hand for x in labels]).astype(np.float32),
+        "gap": np.concatenate([x.gap for x in labels]).astype(np.float32),
+        "held": np.concatenate([x.held for x in labels]).astype(np.int8),
+    }
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #df7487ab
+_LEARNED = ("base", "sft", "hands", "gaps-sft", "detours-sft")  # splits that models learn from
+
+
+def _repainted(model: Any, episode: SavedEpisode, rng: np.random.Generator) -> SavedEpisode:
+    """The episode, in six of ten cases with the arm and its hand in random shades, and everything else unchanged."""
+    if rng.random() >= 0.6:
+        return episode
+    looks = episode.looks
+    colors, paints = np.array(looks["geom_rgba"]), np.array(looks["mat_rgba"])
+    for part in ("robot0_", "gripper0_"):
+        shade, tint, offset = rng.uniform(0.1, 1.6), rng.uniform(0.7, 1.3, 3), rng.uniform(-0.2, 0.35)
+        mine = [i for i in range(model.ngeom) if model.body(int(model.geom_bodyid[i])).name.startswith(part)]
+        materials = sorted({int(looks["geom_matid"][i]) for i in mine} - {-1})
+        bare = [i for i in mine if looks["geom_matid"][i] < 0]
+        for target, rows in ((paints, materials), (colors, bare)):
+            target[rows, :3] = np.clip(target[rows, :3] * shade * tint + offset, 0.03, 1.0)
+    return replace(episode, looks={**looks, "geom_rgba": colors, "mat_rgba": paints})
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #40a1cb19
+_Take = tuple[Recording, SavedEpisode, Any]  # what a part lists, the episode to render, the simulator's labels
+
+
+def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    """The events of an episode with the starts of their skills; none where it has no such starts."""
+    apart = 0.1  # s: a start that is nearer than this to the event before or after it is left out
+    instants, out = meta["instants"], list[tuple[str, float]]()
+    for event in meta["labels"]:
+        *begins, (label, key) = with_starts([event])
+        for name, start in ((name, instants.get(at)) for name, at in begins):
+            before = out[-1][1] if out else 0.0
+            if start is not None and before + apart <= start <= instants[key] - apart:
+                out.append((name, float(start)))
+        out.append((label, float(instants[key])))
+    return tuple(out) if len(out) > len(meta["labels"]) else ()
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #55312ab5
+def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
+    """The job's saved episodes."""
+    for path in job.episodes:
+        episode = load_episode(path)
+        meta = episode.meta
+        if meta["split"] in _LEARNED:
+            episode = _repainted(model, episode, np.random.default_rng(meta["seed"]))
+        labels = label_episode(model, episode, stride=round(episode.rate / RATE))
+        one = Recording(
+            f"{path.parent.name}/{path.stem}", "clip", meta["split"], meta["task"], meta["robot"], RATE, 0,
+            len(labels.gap), labels.names,
+            tuple((label, float(meta["instants"][key])) for label, key in meta["labels"]),
+            episode.end(float(meta["length"])), _skills(meta),
+        )  # fmt: skip
+        yield one, episode, labels
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #b0a26316
+def _scenes(job: _PartJob, model: Any) -> Iterator[_Take]:
+    """Random scenes of the job's model."""
+    task, robot = job.model.stem.rsplit("-", 1)
+    endless = random_scenes(model, task, np.random.default_rng(job.seed))
+    for number, scene in enumerate(islice(endless, job.scenes)):
+        name = f"scene/{task}/{job.seed}-{number}"
+        one = Recording(name, "scene", "base", task, robot, _SCENE_RATE, 0, 2, scene.labels.names)
+        yield one, _repainted(model, scene.episode(), np.random.default_rng([job.seed, number])), scene.labels
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #21ff6608
+def _make_part(job: _PartJob) -> int:
+    """Render one part; returns how many frames."""
+    # scenes need a model whose looks no episode has changed
+    renderer = open_renderer(job.model, RENDERED, "clips" if job.episodes else "scenes")
+    recordings, frames, labels = list[Recording](), list[npt.NDArray[np.uint8]](), []
+    for one, episode, known in (_clips if job.episodes else _scenes)(job, renderer.model):
+        recordings.append(replace(one, first=len(frames)))
+        frames += [shrink(frame) for frame in renderer.frames(episode, one.rate)]
+        labels.append(known)
+    job.part.parent.mkdir(parents=True, exist_ok=True)
+    write_part(job.part, recordings, _arrays(frames, labels))
+    return len(frames)
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #efc60f35
+def make_parts(
+    jobs: Sequence[_PartJob], workers: int | None = None, progress: Callable[[int], None] | None = None
+) -> int:
+    """Make the parts that are not there yet; returns the frames rendered."""
+    missing, total = [job for job in jobs if not job.part.exists()], 0
+    if missing:
+        with process_pool(workers, len(missing)) as pool:
+            for future in as_completed([pool.submit(_make_part, job) for job in missing]):
+                total += future.result()
+                if progress:
+                    progress(total)
+    return total
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5d3accde
+def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -> list[_PartJob]:
+    """Jobs for the episodes that `tempoloc simulate` saved below `root`, except the last `hold_out` of each family.
+
+    Raises `TempolocError` if there are none.
+    """
+    jobs = []
+    if not (root / "episodes").is_dir():
+        raise TempolocError(f"{root} has no episodes: make them with tempoloc simulate")
+    for folder in sorted(p for p in (root / "episodes").iterdir() if p.is_dir()):
+        found = sorted(folder.glob("*.npz"))
+        paths = found[: len(found) - hold_out]
+        if not paths:
+            raise TempolocError(f"{folder} has {len(found)} episodes and {hold_out} are held out: simulate more")
+        meta = load_episode(paths[0]).meta
+        model = root / "models" / f"{meta['task']}-{meta['robot']}.xz"
+        for k in range(0, len(paths), per_part):
+            part = out / f"{folder.name}-{k:05d}.npz"
+            jobs.append(_PartJob(part, model, tuple(paths[k : k + per_part])))
+    return jobs
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #a27a7c15
+# Shares of the random scenes: most show the objects of the hardest tasks.
+SCENE_SHARES = {
+    "stack-three": 0.4, "nut-assembly": 0.3, "lift": 0.075, "stack-two": 0.075, "pick-place": 0.075, "door": 0.075,
+}
+SCENES_A_PART = 1000
+
+
+def scene_jobs(models: Path, out: Path, scenes: int, robot: str = "Panda") -> list[_PartJob]:
+    """Jobs for about `scenes` random scenes, in thousands, from the compiled models in the folder `models`.
+
+    Raises `TempolocError` naming a model that is not there.
+    """
+    jobs = []
+    for task, share in SCENE_SHARES.items():
+        model = models / f"{task}-{robot}.xz"
+        if not model.is_file():
+            raise TempolocError(f"no model {model}: tempoloc simulate --task {task} --n 1 --no-render makes it")
+        for i in range(max(1, round(scenes * share / SCENES_A_PART))):
+            jobs.append(_PartJob(out / f"scene-{task}-{i:03d}.npz", model, scenes=SCENES_A_PART, seed=1000 + i))
+    return jobs
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #ceaf82f3
+def _digest(values: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:10]
+
+
+def _listed(job: tuple[Path, Path]) -> dict[str, Any]:
+    """(episode, model) → the clip's line."""
+    path, model = job
+    episode = load_episode(path)
+    meta, last = episode.meta, len(episode.qpos) - 1
+    picks = replace(episode, qpos=episode.qpos[[0, last // 2, last]])
+    start = np.round(episode.qpos[0], 3) + 0.0  # to a millimetre, without negative zeros
+    hashes = [_digest(start), *map(_digest, open_renderer(model, RENDERED).frames(picks, picks.rate))]
+    return {
+        "split": meta["split"], "family": path.parent.name, "robot": meta["robot"], "seed": meta["seed"],
+        "seconds": round(float(meta["length"]), 2), "events": len(meta["labels"]),
+        **dict(zip(("state", "first", "middle", "last"), hashes, strict=True)),
+    }
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #ead8285e
+def list_clips(roots: Sequence[Path], workers: int | None = None) -> list[dict[str, Any]]:
+    """A line for each episode below `roots`: split, family, arm, seed, seconds, events, hashes of state and frames."""
+    jobs = [(path, job.model) for root in roots for job in episode_jobs(root, root) for path in job.episodes]
+    with process_pool(workers) as pool:
+        return list(pool.map(_listed, jobs, chunksize=50))
+
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #18746397
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same keys as CSV with a header."""
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return table.getvalue()

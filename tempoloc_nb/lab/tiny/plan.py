@@ -5,8 +5,11 @@
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #baec2d95
 from __future__ import annotations
 
+import csv
+import lzma
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -14,17 +17,16 @@ from typing import Any, ClassVar
 
 from ...core.checks import STRICT, check
 from ...core.errors import TempolocError, unknown
-from ...core.files import read_toml
+from ...core.files import read_object, read_toml, write_text
 from ...core.settings import data_dir
 from .tasks import TaskOptions
 
-
-
 # %% auto #0
-__all__ = ['TASKS', 'Stage', 'TrainOptions', 'in_our_words', 'TrainingPlan', 'load_plan']
+__all__ = ['MODELS', 'Stage', 'TrainOptions', 'in_our_words', 'TrainingPlan', 'load_plan', 'split_rows', 'stage_rows', 'read_run',
+           'training_facts', 'results_table', 'model_card', 'write_cards']
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #1220eb3f
-TASKS = ("frame", "scenes", "look_up", "walk", "localize", "splice", "montage", "epilogue", "recite")
+_TASKS = ("frame", "scenes", "look_up", "walk", "localize", "splice", "montage", "epilogue", "recite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,14 @@ class Stage:
 
     name: str
     steps: int
-    tasks: Mapping[str, float]  # shares of TASKS
+    tasks: Mapping[str, float]  # shares of training tasks
     pairs: tuple[int, int]
     splits: tuple[str, ...] = ("base",)  # clips of these; scenes are of the base
     restart: bool = False
 
     def __post_init__(self) -> None:
-        for task in set(self.tasks) - set(TASKS):
-            raise unknown(f"training task of stage {self.name!r}", task, TASKS)
+        for task in set(self.tasks) - set(_TASKS):
+            raise unknown(f"training task of stage {self.name!r}", task, _TASKS)
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #378ac3bc
 @dataclass(frozen=True, slots=True)
@@ -97,15 +99,13 @@ class TrainOptions:
         return next((stage for stage, end in zip(self.stages, ends, strict=True) if step <= end), self.stages[-1])
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #2358774f
-_FIRST_WORDS = {"lesson_options": "task_options", "lessons": "tasks"}
-
-
 def in_our_words(values: Mapping[str, Any]) -> dict[str, Any]:
     """Options as a file or a checkpoint has them, with the keys of the first edition as they are called now."""
-    made = {_FIRST_WORDS.get(key, key): value for key, value in values.items()}
-    if isinstance(made.get("stages"), list):
-        made["stages"] = [in_our_words(stage) if isinstance(stage, dict) else stage for stage in made["stages"]]
-    return made
+    first_words = {"lesson_options": "task_options", "lessons": "tasks"}
+    options = {first_words.get(key, key): value for key, value in values.items()}
+    if isinstance(options.get("stages"), list):
+        options["stages"] = [in_our_words(stage) if isinstance(stage, dict) else stage for stage in options["stages"]]
+    return options
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #23092d9e
 @dataclass(frozen=True, slots=True)
@@ -137,3 +137,81 @@ def load_plan(path: str | Path, **changes: Any) -> TrainingPlan:
     if not values.get("stages"):
         raise TempolocError(f"{file.name} has no [[stages]]")
     return TrainingPlan(file.stem, init, check(TrainOptions, {**values, **changes}, file.name))
+
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #c9693759
+MODELS: Mapping[str, str] = {"tempoloc-tiny-base": "base", "tempoloc-tiny": "sft"}  # model → its training run
+
+
+def split_rows() -> list[list[Any]]:
+    """Split, family, arm, clips and hours of video, for each family of `data/training/clips.csv.xz`."""
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    with lzma.open(data_dir() / "training" / "clips.csv.xz", "rt", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            groups.setdefault((row["split"], row["family"], row["robot"]), []).append(float(row["seconds"]))
+    return [[*key, len(seconds), f"{sum(seconds) / 3600:.1f}"] for key, seconds in groups.items()]
+
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #fa55f5e1
+def stage_rows(plan: TrainingPlan) -> list[list[Any]]:
+    """Name, steps, training tasks with their shares (%), and frame pairs of each stage."""
+    shares = [", ".join(f"{name} {100 * share:.0f}" for name, share in s.tasks.items()) for s in plan.options.stages]
+    stages = zip(plan.options.stages, shares, strict=True)
+    return [[s.name, s.steps, share, f"{s.pairs[0]}–{s.pairs[1]}"] for s, share in stages]
+
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #086f3f12
+def read_run(name: str) -> dict[str, Any]:
+    """The record of a shipped training run; raises `TempolocError` if there is none."""
+    path = data_dir() / "training" / f"{name}.run.json"
+    if not path.is_file():
+        raise TempolocError(f"no record {path.name}: copy run.json of the training run to {path}")
+    return read_object(path, "training record")
+
+
+def training_facts(name: str) -> str:
+    """Steps, batch, learning rate, seed, time and machine of a shipped run, in one line."""
+    record, options = read_run(name), load_plan(name).options
+    minutes = sum(call["seconds"] for call in record["calls"]) / 60
+    return (
+        f"{options.steps} steps of about {options.tokens // 1000}k tokens, AdamW, learning rate {options.lr:g} (warm-up"
+        f" {options.warmup} steps, cosine to {options.floor:.0%}), weight decay {options.weight_decay:g}, seed"
+        f" {record['seed']}; {minutes:.0f} min on {record['device']}, torch {record['versions']['torch']}"
+    )
+
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #028963cb
+def results_table(study: str, name: str) -> str:
+    """A published table as Markdown; raises `TempolocError` if it has not been published."""
+    path = data_dir() / "results" / study / f"{name}.md"
+    if not path.is_file():
+        raise TempolocError(f"{study} has no published table {name}: tempoloc study --profile full, then --publish")
+    return path.read_text(encoding="utf-8").strip()
+
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #fa3c8230
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    import pandas as pd
+
+    from tempoloc_nb.study.report import markdown_table
+
+    return markdown_table(pd.DataFrame(rows, columns=list(head))).strip()
+
+
+def model_card(model: str) -> str:
+    """The text of a shipped model's README.md; raises `TempolocError` for an unknown model or a missing part."""
+    if model not in MODELS:
+        raise TempolocError(f"no card for {model!r}: the study's models are {', '.join(MODELS)}")
+    run = MODELS[model]
+    text = (data_dir() / "training" / f"{run}.card.md").read_text(encoding="utf-8")
+    text = text.replace("{splits}", _table(("split", "family", "arm", "clips", "hours"), split_rows()))
+    stages = ("stage", "steps", "training tasks (% of batches)", "frame pairs")
+    for part, of, name in re.findall(r"(\{(facts|stages)(?::([\w-]+))?\})", text):
+        facts = training_facts(name or run) if of == "facts" else _table(stages, stage_rows(load_plan(name or run)))
+        text = text.replace(part, facts)
+    for study, table in re.findall(r"\{(\w+)/(\w+)\}", text):
+        text = text.replace(f"{{{study}/{table}}}", results_table(study, table))
+    return text
+
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #e35f3066
+def write_cards() -> list[Path]:
+    """Write the README.md of each shipped model; returns the paths."""
+    paths = [data_dir() / "models" / model / "README.md" for model in MODELS]
+    for model, path in zip(MODELS, paths, strict=True):
+        write_text(path, model_card(model))
+    return paths

@@ -92,13 +92,13 @@ class Ranks:
         fully_shard(module, mesh=mesh)  # what is left: embeddings, and the output that shares their weights
         return module
 
-    def agree(self, said: bool) -> bool:
-        """What the first process says, which the others wait for. Costs no wait for the GPU."""
+    def agree(self, answer: bool) -> bool:
+        """What the first process answers, which the others wait for. Costs no wait for the GPU."""
         if self.world == 1:
-            return said
+            return answer
         import torch
 
-        word = torch.tensor([said])
+        word = torch.tensor([answer])
         torch.distributed.broadcast(word, src=0)
         return bool(word)
 
@@ -113,9 +113,7 @@ class Ranks:
 
     def gather(self, state: Any) -> Any:
         """A state dict of whole weights, in the CPU's memory if they were sharded; None where not `first`."""
-        if not self.sharded:
-            return state if self.first else None
-        whole = _gathered(state, self.first)
+        whole = _gathered(state, self.first) if self.sharded else state
         return whole if self.first else None
 
 
@@ -156,7 +154,7 @@ def joined(device: str) -> Iterator[tuple[Ranks, str]]:
         gc.collect()  # a module that still holds the group would keep its threads alive, which crash at exit
         torch.distributed.destroy_process_group()
 
-
+# %% ../../../nbs/96_lab_tiny/70_processes.ipynb #d3c9c9d1
 def _is_set(name: str) -> bool:
     return os.environ.get(name, "").lower() in ("1", "true", "yes")
 

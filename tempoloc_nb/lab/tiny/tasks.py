@@ -10,29 +10,29 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ...core.checks import STRICT
-from ...scoring.answers import write_answer
-from ...models.prompts import Prompt, load_prompt
-from ..sim.families import is_start
+from ..sim.motion import Floats, Ints
+from ..sim.tasks import is_start
 from .frame_store import FrameStore, Recording
+from ...models.prompts import Prompt, load_prompt
+from ...scoring.answers import write_answer
 from ...video.stamp import pair_times
 
-Choice = TypeVar("Choice")
+_Choice = TypeVar("_Choice")
 
 # %% auto #0
-__all__ = ['Choice', 'WORDINGS', 'VERBS', 'COLORS', 'THINGS', 'TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film',
-           'film_of', 'splice', 'Sequenced', 'sequence', 'window', 'scenes_sequence', 'describe_frame', 'held_object',
-           'look_up', 'walk', 'localize_events', 'target', 'scenes_by_holding', 'montage', 'epilogue', 'recite']
+__all__ = ['TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film', 'film_of', 'splice', 'Sequenced', 'sequence', 'window',
+           'scenes_sequence', 'look_up', 'walk', 'localize_events', 'target', 'scenes_by_holding', 'montage',
+           'epilogue', 'recite']
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #e1b48524
 @dataclass(frozen=True, slots=True)
 class TaskExample:
     """One training example: frames of a `FrameStore`, the time written under each, and the conversation about them."""
 
-    frames: npt.NDArray[np.int64]  # (2N,) rows of the store, two for each frame pair
-    stamps: npt.NDArray[np.int64]  # (2N,) hundredths of a second; -1 where nothing is written
+    frames: Ints  # (2N,) rows of the store, two for each frame pair
+    stamps: Ints  # (2N,) hundredths of a second; -1 where nothing is written
     seconds_per_pair: float
     system: str
     question: str
@@ -65,7 +65,7 @@ class TaskOptions:
     scenes_by_frame: float = 0.3  # share of sequences of scenes with a stamp of its own under each frame
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #267c6408
-WORDINGS: tuple[tuple[str, str], ...] = (
+_WORDINGS: tuple[tuple[str, str], ...] = (
     ("", "Find the following {n} events in the video.\n{events}\nGive the start and end time of each event."),
     ("You analyze robot videos.", "When do these events happen?\n{events}"),
     ("Answer with the times at the bottom of the frames.", "{events}"),
@@ -75,11 +75,11 @@ WORDINGS: tuple[tuple[str, str], ...] = (
 
 def wordings() -> dict[Prompt, float]:
     """The share of every way to ask: the package's prompts first."""
-    others = {Prompt(f"wording{i}", *texts): 0.3 / len(WORDINGS) for i, texts in enumerate(WORDINGS)}
+    others = {Prompt(f"wording{i}", *texts): 0.3 / len(_WORDINGS) for i, texts in enumerate(_WORDINGS)}
     return {load_prompt("tiny"): 0.6, load_prompt("recipe"): 0.1, **others}
 
-# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #5c0023dc
-def choose(rng: np.random.Generator, shares: Mapping[Choice, float]) -> Choice:
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #86b92b98
+def choose(rng: np.random.Generator, shares: Mapping[_Choice, float]) -> _Choice:
     """One of `shares`, as often as its share of their sum."""
     weights = np.array(list(shares.values()))
     return list(shares)[int(rng.choice(len(shares), p=weights / weights.sum()))]
@@ -89,7 +89,7 @@ def choose(rng: np.random.Generator, shares: Mapping[Choice, float]) -> Choice:
 class Film:
     """What is sampled: a clip, or two in a row. `rows` (F,) of the store at `rate` Hz; times are seconds."""
 
-    rows: npt.NDArray[np.int64]
+    rows: Ints
     rate: float
     events: tuple[tuple[str, float], ...]
     end: float  # of the last event
@@ -99,12 +99,12 @@ class Film:
         """The length of the film in seconds."""
         return len(self.rows) / self.rate
 
-# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #2f6e3f30
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #04e41eec
 def film_of(recording: Recording) -> Film:
     """A clip as it is."""
     return Film(recording.first + np.arange(recording.count), recording.rate, recording.events, recording.end)
 
-# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #9a999144
+
 def splice(first: Film, second: Film) -> Film | None:
     """One clip after another; None if they share the name of an event, which would then have two times."""
     if {name for name, _ in first.events} & {name for name, _ in second.events}:
@@ -118,8 +118,8 @@ def splice(first: Film, second: Film) -> Film | None:
 class Sequenced:
     """Sampled frames of a film: rows of the store, the instants of the pairs as shown, and how to convert."""
 
-    frames: npt.NDArray[np.int64]
-    shown: npt.NDArray[np.float64]  # (2N,) s, the time of each frame in the sampled video
+    frames: Ints
+    shown: Floats  # (2N,) s, the time of each frame in the sampled video
     kind: str  # of the stamps: none, frame or pair
     seconds_per_pair: float
     start: float  # s of the film at which the video starts
@@ -127,19 +127,19 @@ class Sequenced:
     shift: float  # s by which stamps run ahead of the video
 
     @property
-    def labels(self) -> npt.NDArray[np.float64]:
+    def labels(self) -> Floats:
         """(2N,) s, the time written under each frame, less the shift; without stamps, what would be written."""
         return self.shown if self.kind == "frame" else np.array(pair_times(self.shown.tolist()))
 
     @property
-    def stamps(self) -> npt.NDArray[np.int64]:
-        """(2N,) hundredths of a second under each frame, or -1."""
+    def stamps(self) -> Ints:
+        """(2N,) hundredths of a second under each frame, as written with two decimals, or -1."""
         if self.kind == "none":
             return np.full(len(self.shown), -1, dtype=np.int64)
-        return _hundredths(self.labels + self.shift)
+        return np.array([round(float(f"{t:.2f}") * 100) for t in self.labels + self.shift], dtype=np.int64)
 
     @property
-    def instants(self) -> npt.NDArray[np.float64]:
+    def instants(self) -> Floats:
         """(N,) s, the mean of each pair's two frames."""
         return np.array(pair_times(self.shown.tolist()))[::2]
 
@@ -155,11 +155,6 @@ class Sequenced:
     def sample(self, kind: str, question: str, answer: str, system: str = "", given: str = "") -> TaskExample:
         """An example of the task `kind` that shows these frames."""
         return TaskExample(self.frames, self.stamps, self.seconds_per_pair, system, question, answer, kind, given)
-
-
-def _hundredths(times: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Times as they are written: with two decimals."""
-    return np.array([round(float(f"{t:.2f}") * 100) for t in times], dtype=np.int64)
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #eb81ce2f
 def sequence(film: Film, rng: np.random.Generator, options: TaskOptions, pairs: int) -> Sequenced | None:
@@ -210,24 +205,24 @@ def scenes_sequence(recordings: Sequence[Recording], rng: np.random.Generator, o
     stamps = "frame" if rng.random() < options.scenes_by_frame else "pair"
     return Sequenced(frames, shown, stamps, 2 / fps, 0.0, 1.0, shift)
 
-# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #682b84ed
-def _place(x: float, y: float) -> str:
-    return " ".join(f"{min(99, max(0, int(100 * v))):02d}" for v in (x, y))
-
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #26f2e7c0
-def describe_frame(store: FrameStore, recording: Recording, row: int) -> str:
-    """What the simulator knows of frame `row` of the store, in words."""
-    parts = [f"hand {_place(*store.hand[row])} gap {min(99, int(100 * store.gap[row])):02d}"]
-    for k in np.argsort(recording.names):
-        if store.seen[row, k]:
-            parts.append(f"{recording.names[k]} {_place(*store.objects[row, k])}")
-    return " ".join([*parts, "holds", held_object(store, recording, row)])
-
-# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #a2b57014
-def held_object(store: FrameStore, recording: Recording, row: int) -> str:
+def _held_object(store: FrameStore, recording: Recording, row: int) -> str:
     """Name of the object in the hand, or "nothing"."""
     held = int(store.held[row])
     return recording.names[held] if held >= 0 else "nothing"
+
+
+def _describe(store: FrameStore, recording: Recording, row: int) -> str:
+    """What the simulator knows of frame `row` of the store, in words."""
+
+    def place(x: float, y: float) -> str:
+        return " ".join(f"{min(99, max(0, int(100 * v))):02d}" for v in (x, y))
+
+    parts = [f"hand {place(*store.hand[row])} gap {min(99, int(100 * store.gap[row])):02d}"]
+    for k in np.argsort(recording.names):
+        if store.seen[row, k]:
+            parts.append(f"{recording.names[k]} {place(*store.objects[row, k])}")
+    return " ".join([*parts, "holds", _held_object(store, recording, row)])
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #f1f3c831
 def look_up(
@@ -238,15 +233,14 @@ def look_up(
     chosen = rng.permutation(n)[: options.queries]
     written = seq.pair_labels()
     question = "Describe the frame." if n == 1 else f"Describe the frames at {', '.join(written[j] for j in chosen)}."
-    lines = [f"{written[j]} {describe_frame(store, recordings[j], int(seq.frames[2 * j]))}" for j in chosen]
+    lines = [f"{written[j]} {_describe(store, recordings[j], int(seq.frames[2 * j]))}" for j in chosen]
     return seq.sample("look_up", question, "\n".join(lines))
 
-# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #bd6aaec1
-def walk(store: FrameStore, recordings: Sequence[Recording], seq: Sequenced) -> TaskExample:
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #a6c58ba1
+def walk(store: FrameStore, recording: Recording, seq: Sequenced) -> TaskExample:
     """Say for every frame pair in turn when it is and what is held."""
-    last = seq.frames[1::2]  # of each pair
-    held = [held_object(store, one, int(row)) for one, row in zip(recordings, last, strict=True)]
-    lines = [f"{time} {name}" for time, name in zip(seq.pair_labels(), held, strict=True)]
+    last = seq.frames[1::2].tolist()  # of each pair
+    lines = [f"{time} {_held_object(store, recording, row)}" for time, row in zip(seq.pair_labels(), last, strict=True)]
     return seq.sample("walk", "What is held?", "\n".join(lines))
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #3cecb123
@@ -281,14 +275,13 @@ def target(
     the labels in the order of the question, each before its time. To write a time before its label, a
     model must look ahead for a whole name; after the label, it can read the time off the transcript word by word.
     """
-    told = [f"{time:.2f} {label}" for label, time in zip([*labels, "end"], times, strict=True)]
-    again = [f"{labels[k]} {times[k]:.2f}" for k in order] if relist else []
+    transcript = ["<think>", *(f"{time:.2f} {label}" for label, time in zip([*labels, "end"], times, strict=True))]
     answer = write_answer([labels[k] for k in order], [(times[k], times[k + 1]) for k in order])
-    rest = "\n".join([*again, "</think>", "", answer])
     if relist:
-        return "\n".join(["<think>", *told, ""]), rest
-    given, tag, learned = rest.partition("<answer>")
-    return "\n".join(["<think>", *told, given]), tag + learned
+        again = [f"{labels[k]} {times[k]:.2f}" for k in order]
+        return "\n".join([*transcript, ""]), "\n".join([*again, "</think>", "", answer])
+    given, tag, learned = answer.partition("<answer>")
+    return "\n".join([*transcript, "</think>", "", given]), tag + learned
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #91314c10
 def scenes_by_holding(store: FrameStore) -> dict[str, list[Recording]]:
@@ -296,13 +289,21 @@ def scenes_by_holding(store: FrameStore) -> dict[str, list[Recording]]:
     groups: dict[str, list[Recording]] = {}
     for recording in store.recordings:
         if recording.kind == "scene":
-            groups.setdefault(held_object(store, recording, recording.first), []).append(recording)
+            groups.setdefault(_held_object(store, recording, recording.first), []).append(recording)
     return groups
+
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #d834f7e9
+_Scenes = Mapping[str, Sequence[Recording]]
+_Prompts = Mapping[Prompt, float]
+
+
+def _drawn(scenes: _Scenes, held: Sequence[str], rng: np.random.Generator) -> list[Recording]:
+    """A scene for each name of what is held."""
+    return [scenes[name][int(rng.integers(len(scenes[name])))] for name in held]
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #c488f972
 def montage(
-    scenes: Mapping[str, Sequence[Recording]], rng: np.random.Generator, options: TaskOptions, pairs: int,
-    prompts: Mapping[Prompt, float],
+    scenes: _Scenes, rng: np.random.Generator, options: TaskOptions, pairs: int, prompts: _Prompts
 ) -> TaskExample | None:
     """Up to three objects held one after another, with nothing held between; None where `pairs` are too few."""
     names = sorted(set(scenes) - {"nothing"})
@@ -315,8 +316,7 @@ def montage(
     cuts = np.sort(rng.permutation(pairs - 1)[: len(held) - 1]) + 1  # the pair at which each run but the first begins
     runs = np.diff([0, *cuts, pairs])
     shown = [name for name, n in zip(held, runs, strict=True) for _ in range(n)]
-    recordings = [scenes[name][int(rng.integers(len(scenes[name])))] for name in shown]
-    seq = scenes_sequence(recordings, rng, options)
+    seq = scenes_sequence(_drawn(scenes, shown, rng), rng, options)
     events = tuple(
         (f"grasping the {name}" if name != "nothing" else f"releasing the {before}", float(t))
         for before, name, t in zip(held, held[1:], seq.instants[cuts], strict=False)
@@ -326,20 +326,18 @@ def montage(
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #bde2ea9c
 def epilogue(
-    recording: Recording, scenes: Mapping[str, Sequence[Recording]], rng: np.random.Generator,
-    options: TaskOptions, pairs: int, prompts: Mapping[Prompt, float],
+    recording: Recording, scenes: _Scenes, rng: np.random.Generator, options: TaskOptions, pairs: int, prompts: _Prompts
 ) -> TaskExample | None:
     """A clip, then scenes in which another object comes into the hand, one of the clip's own if possible."""
-    told = " ".join(label for label, _ in recording.events)
-    others = [n for n in scenes if n != "nothing" and n not in told]
+    named = " ".join(label for label, _ in recording.events)
+    others = [n for n in scenes if n != "nothing" and n not in named]
     names = sorted(set(others) & set(recording.names)) or sorted(others)
     before, during = (int(n) for n in rng.integers(1, max(2, pairs // 5) + 1, 2))
     seq = sequence(film_of(recording), rng, options, pairs - before - during) if pairs > before + during + 2 else None
     if seq is None or not names or "nothing" not in scenes:
         return None
     name = names[int(rng.integers(len(names)))]
-    held = ["nothing"] * before + [name] * during
-    tail = [scenes[n][int(rng.integers(len(scenes[n])))] for n in held]
+    tail = _drawn(scenes, ["nothing"] * before + [name] * during, rng)
     frames = np.concatenate([seq.frames, *(scene.first + np.arange(2) for scene in tail)])
     gap = seq.seconds_per_pair / 2
     shown = np.concatenate([seq.shown, seq.shown[-1] + gap * np.arange(1, 2 * len(tail) + 1)])
@@ -352,17 +350,16 @@ def epilogue(
     return None if sample is None else replace(sample, kind="epilogue")
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #8f8fccfb
-VERBS = ("grasping", "releasing", "lifting", "inserting", "placing", "opening", "closing", "pushing", "pouring")
-COLORS = ("red", "green", "blue", "yellow")
-THINGS = ("cube", "can", "square nut", "round nut", "door handle", "door", "beaker", "cup", "fork", "toast", "chips")
+_VERBS = ("grasping", "releasing", "lifting", "inserting", "placing", "opening", "closing", "pushing", "pouring")
+_THINGS = (
+    *(f"{color} cube" for color in ("red", "green", "blue", "yellow")), "can", "square nut", "round nut", "door handle",
+    "door", "beaker", "cup", "fork", "toast", "chips",
+)  # fmt: skip
 
 
-def recite(
-    seq: Sequenced, rng: np.random.Generator, prompts: Mapping[Prompt, float], options: TaskOptions
-) -> TaskExample:
+def recite(seq: Sequenced, rng: np.random.Generator, prompts: _Prompts, options: TaskOptions) -> TaskExample:
     """Give up to six made-up events of a given transcript in the order of the question. The video does not matter."""
-    names = [f"{c} {t}" if t == "cube" else t for t in THINGS for c in (COLORS if t == "cube" else ("",))]
-    known = [f"{verb} the {name}" for verb in VERBS for name in names]
+    known = [f"{verb} the {name}" for verb in _VERBS for name in _THINGS]
     count = int(rng.integers(1, 7))
     labels = [known[i] for i in rng.permutation(len(known))[:count]]
     times = np.sort(rng.uniform(0.0, rng.uniform(5.0, 40.0), count + 1)).tolist()

@@ -11,31 +11,37 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.errors import TempolocError
-from ...core.files import all_or_nothing, whole_lines, write_text
+from ...core.files import all_or_nothing, whole_lines, write_json, write_text, writing
+from ...core.files import sole_writer
+from ...core.machine import device_name, torch_device
+from ...core.optional import import_transformers
+from ...core.machine import versions
 from ...engines.qwen import use_batched_vision_attention
-from .architecture import save_model_folder
+from .architecture import build_tiny, save_model_folder
 from .batches import Batch, Collator, PatchMaker, StageBatches
 from .forward import Way, answer_logits
-from .frame_store import FrameStore
-from .plan import TrainOptions, in_our_words
-from .processes import ALONE, Ranks, scattered
+from .frame_store import FrameStore, load_store
+from .plan import Stage, TrainingPlan, TrainOptions, in_our_words
+from .processes import ALONE, Ranks, joined, scattered
 from .tasks import TaskOptions
+from ...models.locate import model_folder
 
 if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['loss_module', 'validate', 'Trainer']
+__all__ = ['Trainer', 'Validation', 'TrainSummary', 'train']
 
 # %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #b3e05e63
-def loss_module(model: Any, way: Way = "plain") -> torch.nn.Module:
+def _loss_module(model: Any, way: Way) -> torch.nn.Module:
     """A module that holds `model`; of (batch, pixels, weight) it gives the answers' mean loss times `weight`.
 
     Training in several processes works by the calls of a single module: this one.
@@ -54,44 +60,6 @@ def loss_module(model: Any, way: Way = "plain") -> torch.nn.Module:
 
     return AnswerLoss()
 
-# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #97e91228
-def _times_given_truth(tokenizer: Any, logits: torch.Tensor, targets: torch.Tensor) -> list[tuple[float, float]]:
-    """(predicted, true) seconds of the transcript's lines; a line that does not parse counts as 99 s."""
-    pairs = []
-    text = [tokenizer.decode(x.tolist()) for x in (logits.argmax(-1), targets)]
-    guessed, true = (t.split("<|im_end|>") for t in text)
-    for said, meant in zip(guessed, true, strict=False):
-        lines = meant.partition("</think>")[0].strip().splitlines()[1:]
-        answers = said.partition("</think>")[0].strip().splitlines()[1:]
-        for k, line in enumerate(lines):
-            if found := re.match(r"(\d+\.\d\d) ", line):
-                guess = re.match(r"(\d+\.\d\d) ", answers[k]) if k < len(answers) else None
-                pairs.append((float(guess[1]) if guess else 99.0, float(found[1])))
-    return pairs
-
-# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #07a650c5
-def validate(model: Any, made: StageBatches, pixels: PatchMaker, batches: int, dtype: Any) -> dict[str, float]:
-    """Mean loss over batches, and median and mean error of times given the truth before them (s)."""
-    import torch
-    from torch.nn import functional
-
-    model.eval()
-    losses, times = [], []
-    with torch.no_grad():
-        for number in range(batches):
-            batch = made[number]
-            logits, targets = answer_logits(model, batch, pixels(batch, False, dtype))
-            losses.append(float(functional.cross_entropy(logits.float(), targets)))
-            if batch.kind == "localize":
-                times += _times_given_truth(made.collator.tokenizer, logits, targets)
-    model.train()
-    errors = np.abs([a - b for a, b in times]) if times else np.array([np.nan])
-    return {
-        "loss": float(np.mean(losses)), "median_s": float(np.median(errors)),
-        "mean_s": float(np.minimum(errors, 10.0).mean()),
-        "within_pair": float((errors < 0.3).mean()) if times else math.nan,
-    }
-
 # %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #65dd95aa
 class Trainer:
     """Trains a model on a frame store; can stop at any step, and goes on bit for bit where it stopped.
@@ -108,27 +76,20 @@ class Trainer:
 
         self.model, self.processor, self.store, self.options = model.to(device), processor, store, options
         self.out, self.device, self.step, self.ranks = out, device, 0, ranks
-        self.dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
+        gpu = device.startswith("cuda")
+        self.dtype = torch.bfloat16 if gpu else torch.float32
         use_batched_vision_attention(self.model)
         self.pixels = PatchMaker(torch.from_numpy(store.frames).to(device) if frames is None else frames, processor)
-        rows, columns = self.pixels.grid
-        self.collator = Collator(processor.tokenizer, model.config.vision_config.tokens_per_second, rows, columns)
+        self.collator = Collator(processor.tokenizer, model.config.vision_config.tokens_per_second, *self.pixels.grid)
         self.unsharded = copy.deepcopy(model).cpu() if ranks.sharded and ranks.first else None  # to validate, export
-        self.way: Way = "modules" if ranks.sharded else "compiled" if device.startswith("cuda") else "plain"
-        self.loss = ranks.wrap(loss_module(model, self.way), device)
+        self.way: Way = "modules" if ranks.sharded else "compiled" if gpu else "plain"
+        self.loss = ranks.wrap(_loss_module(model, self.way), device)
         kept = [p for p in model.parameters() if p.ndim > 1]
         bare = [p for p in model.parameters() if p.ndim <= 1]
         groups = [{"params": kept, "weight_decay": options.weight_decay}, {"params": bare, "weight_decay": 0.0}]
-        self.optimizer = torch.optim.AdamW(
-            groups, lr=options.lr, betas=options.betas, fused=device.startswith("cuda")
-        )
-        self.log = out / "log.jsonl"
+        self.optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=gpu)
+        self.checkpoint, self.log = out / "checkpoint.pt", out / "log.jsonl"
         out.mkdir(parents=True, exist_ok=True)
-
-    @property
-    def checkpoint(self) -> Path:
-        """The file that a run goes on from."""
-        return self.out / "checkpoint.pt"
 
     def resume(self) -> int:
         """Load the last checkpoint, if any; returns the step. Raises `TempolocError` if it is another run's."""
@@ -137,7 +98,9 @@ class Trainer:
         if self.checkpoint.exists():
             place = "cpu" if self.ranks.sharded else self.device
             state = torch.load(self.checkpoint, map_location=place, weights_only=True)
-            if not self._is_own(json.loads(state["options"])):
+            saved = in_our_words(json.loads(state["options"]))  # what it does not name has its default
+            saved["task_options"] = json.loads(json.dumps(asdict(TaskOptions()))) | saved["task_options"]
+            if saved != self._record():
                 raise TempolocError(f"{self.checkpoint} belongs to a run with other options: choose another folder")
             current = self.model.state_dict()
             self.model.load_state_dict({name: scattered(x, current[name]) for name, x in state["model"].items()})
@@ -146,15 +109,10 @@ class Trainer:
                 moments.update({name: scattered(x, weights[i]) for name, x in moments.items()})
             self.optimizer.load_state_dict(state["optimizer"])
             self.step = int(state["step"])
-        if self.ranks.first:
-            self._cut_log()
-        return self.step
-
-    def _cut_log(self) -> None:
-        """Drop the log's lines after the checkpoint: these steps will be done again."""
-        if self.log.exists():
+        if self.ranks.first and self.log.exists():  # the steps after the checkpoint will be done again
             kept = [line for line in whole_lines(self.log) if json.loads(line)["step"] <= self.step]
             write_text(self.log, "".join(kept))
+        return self.step
 
     def save(self) -> None:
         """Write a checkpoint of the whole weights, all or nothing."""
@@ -183,44 +141,30 @@ class Trainer:
             save_model_folder(model, self.processor, folder, dtype)
         return folder
 
-    def _is_own(self, options: dict[str, Any]) -> bool:
-        """Whether a checkpoint's options are this run's; those that it does not name have their defaults."""
-        own, said = self._record(), in_our_words(options)
-        said["task_options"] = json.loads(json.dumps(asdict(TaskOptions()))) | said["task_options"]
-        return said == own
-
     def _record(self) -> dict[str, Any]:
         """The options as JSON has them."""
-        said: dict[str, Any] = json.loads(json.dumps(asdict(self.options)))
-        del said["workers"]  # they change how fast, not what, it learns
-        return said
-
-    def batches(self, stage: int) -> StageBatches:
-        """The batches of a stage, by its number from 0."""
-        o = self.options
-        return StageBatches(
-            self.store, self.collator, o.stages[stage], 1000 * o.seed + stage, tokens=o.tokens, flat=o.flat,
-            options=o.task_options,
-        )
+        options: dict[str, Any] = json.loads(json.dumps(asdict(self.options)))
+        del options["workers"]  # they change how fast, not what, it learns
+        return options
 
     def _batches(self) -> Iterator[Batch]:
         from torch.utils.data import DataLoader
 
-        begin = 0
-        for number, stage in enumerate(self.options.stages):
+        begin, o = 0, self.options
+        for number, stage in enumerate(o.stages):
             first = max(0, self.step - begin)
             if first < stage.steps:
-                w = self.options.workers
-                made: Any = self.batches(number)  # a map-style dataset in all but name
+                batches: Any = StageBatches(  # a map-style dataset in all but name
+                    self.store, self.collator, stage, 1000 * o.seed + number, tokens=o.tokens, flat=o.flat,
+                    options=o.task_options,
+                )  # fmt: skip
                 yield from DataLoader(
-                    made, batch_size=None, sampler=range(first, stage.steps), num_workers=w,
-                    prefetch_factor=4 if w else None,
-                )
+                    batches, batch_size=None, sampler=range(first, stage.steps), num_workers=o.workers,
+                    prefetch_factor=4 if o.workers else None,
+                )  # fmt: skip
             begin += stage.steps
 
-    def run(
-        self, until: Callable[[Trainer], bool] = lambda _: False, every: int = 20, save_every: int = 500
-    ) -> None:
+    def run(self, until: Callable[[Trainer], bool] = lambda _: False, every: int = 20, save_every: int = 500) -> None:
         """Train to the last step, or until `until` says so, and leave a checkpoint.
 
         Every `every` steps a line goes to the log; every `save_every` steps there is a checkpoint. Of several
@@ -242,25 +186,200 @@ class Trainer:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
             self.optimizer.step()
             self.step += 1
-            self._note(batch, loss, every, began)
+            if self.step % every == 0:
+                self.note([{
+                    "step": self.step, "kind": batch.kind, "rows": len(batch.ids),
+                    "pairs": len(batch.frames) // 2 // len(batch.ids), "stage": self.options.stage_at(self.step).name,
+                    "loss": round(self.ranks.mean(loss), 4), "seconds": round(time.monotonic() - began, 1),
+                }])  # fmt: skip
             if self.step % save_every == 0:
                 self.save()
             if self.ranks.agree(until(self)):
                 break
         self.save()
 
-    def _note(self, batch: Batch, loss: torch.Tensor, every: int, began: float) -> None:
-        if self.step % every:
-            return
-        line = {
-            "step": self.step, "kind": batch.kind, "rows": len(batch.ids),
-            "pairs": len(batch.frames) // 2 // len(batch.ids), "stage": self.options.stage_at(self.step).name,
-            "loss": round(self.ranks.mean(loss), 4), "seconds": round(time.monotonic() - began, 1),
-        }
-        self.tell([line])
-
-    def tell(self, lines: Iterable[Mapping[str, Any]]) -> None:
+    def note(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Add lines to the log; of several processes, the first does."""
         if self.ranks.first:
             with self.log.open("a", encoding="utf-8", newline="\n") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
+
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #97e91228
+def _times_given_truth(tokenizer: Any, logits: torch.Tensor, targets: torch.Tensor) -> list[tuple[float, float]]:
+    """(predicted, true) seconds of the transcript's lines; a line that does not parse counts as 99 s."""
+    pairs = []
+    text = [tokenizer.decode(x.tolist()) for x in (logits.argmax(-1), targets)]
+    for both in zip(*(t.split("<|im_end|>") for t in text), strict=False):
+        answers, lines = (t.partition("</think>")[0].strip().splitlines()[1:] for t in both)
+        for k, line in enumerate(lines):
+            if time := re.match(r"(\d+\.\d\d) ", line):
+                guess = re.match(r"(\d+\.\d\d) ", answers[k]) if k < len(answers) else None
+                pairs.append((float(guess[1]) if guess else 99.0, float(time[1])))
+    return pairs
+
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #dafb4d56
+def _validate(model: Any, stage: StageBatches, pixels: PatchMaker, batches: int, dtype: Any) -> dict[str, float]:
+    """Mean loss over batches, and median and mean error of times given the truth before them (s)."""
+    import torch
+    from torch.nn import functional
+
+    model.eval()
+    losses, times = [], []
+    with torch.no_grad():
+        for batch in (stage[number] for number in range(batches)):
+            logits, targets = answer_logits(model, batch, pixels(batch, False, dtype))
+            losses.append(float(functional.cross_entropy(logits.float(), targets)))
+            if batch.kind == "localize":
+                times += _times_given_truth(stage.collator.tokenizer, logits, targets)
+    model.train()
+    errors = np.abs([a - b for a, b in times]) if times else np.array([np.nan])
+    return {
+        "loss": float(np.mean(losses)), "median_s": float(np.median(errors)),
+        "mean_s": float(np.minimum(errors, 10.0).mean()),
+        "within_pair": float((errors < 0.3).mean()) if times else math.nan,
+    }  # fmt: skip
+
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #ffff7981
+def _on_device(store: FrameStore, device: str) -> tuple[FrameStore, Any]:
+    """A store without its frames, and these as a tensor on `device`: workers need not carry gigabytes."""
+    import torch
+
+    none = store.frames[:0].copy()  # a view would keep all of them in memory
+    return replace(store, frames=none), torch.from_numpy(store.frames).to(device)
+
+
+class Validation:
+    """Batches about the clips of a store, for each of its splits and arms: the same at every step."""
+
+    def __init__(self, store: FrameStore, trainer: Trainer, batches: int = 2, tokens: int = 60_000) -> None:
+        self.trainer, self.batches = trainer, batches
+        empty, frames = _on_device(store, trainer.device)
+        self.pixels = PatchMaker(frames, trainer.processor)
+        self.groups: dict[tuple[str, str], StageBatches] = {}
+        clips = [one for one in store.recordings if one.kind == "clip"]
+        for split, robot in sorted({(one.split, one.robot) for one in clips}):
+            part = replace(empty, recordings=tuple(c for c in clips if (c.split, c.robot) == (split, robot)))
+            for task in ("localize", "walk"):
+                stage = Stage("validation", batches, {task: 1.0}, (16, 64), (split,))
+                self.groups[f"{split}/{robot}", task] = StageBatches(part, trainer.collator, stage, 77, tokens=tokens)
+
+    def lines(self, model: Any) -> Iterator[dict[str, Any]]:
+        """One line per group and training task, for the log."""
+        for (split, task), stage in self.groups.items():
+            numbers = _validate(model, stage, self.pixels, self.batches, self.trainer.dtype)
+            finite = {name: round(v, 4) for name, v in numbers.items() if np.isfinite(v)}
+            yield {"step": self.trainer.step, "split": split, "lesson": task, **finite}
+
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #e5b20358
+def _starting_model(plan: TrainingPlan, out: Path) -> tuple[Any, Any]:
+    """(model in float32, processor) to start from. A new model is written to `out/start` once, by the run's seed.
+
+    Raises `TempolocError` if the folder to start from is not there.
+    """
+    transformers = import_transformers()
+    import torch
+
+    words = "Describe the frames at . hand gap holds nothing. What is held? door handle square nut round nut can cube "
+    folder = (model_folder(plan.init) or Path(plan.init)) if plan.init else out / "start"
+    if not plan.init and not (folder / "tokenizer_config.json").exists():
+        build_tiny(folder, seed=plan.options.seed, texts=[words] * 3)
+    if not (folder / "config.json").is_file():
+        raise TempolocError(f"{plan.name} starts from {plan.init}, which is not here: give its folder with --init")
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
+    return model, transformers.AutoProcessor.from_pretrained(folder)
+
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #ed3dea72
+@dataclass(frozen=True, slots=True)
+class TrainSummary:
+    """What a call of `train` did: the `model` folder once all `steps` are done, else None."""
+
+    step: int
+    steps: int
+    seconds: float
+    model: Path | None
+
+    def __str__(self) -> str:
+        rest = f"model in {self.model}" if self.model else "run the same command again to go on"
+        return f"step {self.step} of {self.steps} after {self.seconds:.0f} s: {rest}"
+
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #cef35408
+def train(
+    plan: TrainingPlan, store: Path, out: Path, *, validation: Path | None = None, minutes: float | None = None,
+    device: str | None = None, keep: tuple[int, ...] = (),
+) -> TrainSummary:
+    """Train until the run is done or `minutes` are over; the same call again goes on where this one stopped.
+
+    `store` and `validation` are folders of parts that `tempoloc tiny prepare` made. Writes to `out`: `checkpoint.pt`,
+    `log.jsonl` (losses, and validation every 500 steps), `run.json` (machine and time), `steps/NNNNN` (models at
+    the steps of `keep`), and at the end `model`. `device` is "cpu" or "cuda", a GPU where there is one by default.
+
+    Where a launcher started several processes, all make this call with the same folders, which all can read, and the
+    first writes and validates. For that it gathers sharded weights, so its GPU must have room for the whole model.
+    Another number of processes may go on with a run. Raises `TempolocError` if `store` has no parts, if `out` belongs
+    to a run with other options, or has a model without a checkpoint, if another call trains there, if no stage
+    restarts at `plan.begin`, and what `processes.joined` raises.
+    """
+    import torch
+
+    if plan.begin not in plan.options.restarts:
+        steps = ", ".join(map(str, plan.options.restarts))
+        raise TempolocError(f"{plan.name} cannot begin at step {plan.begin}: its curve begins at {steps}")
+    if (out / "model").exists() and not (out / "checkpoint.pt").exists():
+        raise TempolocError(f"{out} has a model that was not trained there: give another -o")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape, and every batch has another
+
+    def time_is_up() -> bool:
+        return minutes is not None and time.monotonic() - began > 60 * minutes
+
+    with joined(torch_device(device)) as (ranks, place):
+        with sole_writer(out) if ranks.first else nullcontext():
+            step, model = _train(plan, store, out, ranks, place, validation, keep, time_is_up)
+        seconds = time.monotonic() - began
+        if ranks.first:
+            _note_call(plan, out, device_name(place.partition(":")[0], ranks.world), step, seconds)
+    return TrainSummary(step, plan.options.steps, seconds, model)
+
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #0da36440
+def _note_call(plan: TrainingPlan, out: Path, device: str, step: int, seconds: float) -> None:
+    """Note in `run.json` what trained for how long; a call that was killed is not in it."""
+    path = out / "run.json"
+    calls = json.loads(path.read_text(encoding="utf-8"))["calls"] if path.exists() else []
+    record = {
+        "config": plan.name, "seed": plan.options.seed, "device": device, "versions": versions(),
+        "begin": plan.begin, "calls": [*calls, {"to_step": step, "seconds": round(seconds, 1)}],
+    }  # fmt: skip
+    write_json(path, record)
+
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #a40a1614
+def _train(
+    plan: TrainingPlan, store: Path, out: Path, ranks: Ranks, device: str, validation: Path | None,
+    keep: tuple[int, ...], stop: Callable[[], bool],
+) -> tuple[int, Path | None]:
+    """(last step, model folder if that was the last of all): `train` in one of its processes."""
+    empty, frames = _on_device(load_store(store.glob("*.npz")), device)
+    if not ranks.first:
+        ranks.agree(True)  # the first may have to write the model
+    model, processor = _starting_model(plan, out)
+    if ranks.first:
+        ranks.agree(True)
+    trainer = Trainer(model, processor, empty, out, plan.options, device=device, frames=frames, ranks=ranks)
+    trainer.step = plan.begin
+    trainer.resume()
+    checks = Validation(load_store(validation.glob("*.npz")), trainer) if validation and ranks.first else None
+    steps = plan.options.steps
+
+    def pause(t: Trainer) -> bool:
+        if validation and (t.step == steps or t.step % 500 == 0):
+            whole = t.whole()
+            t.note(checks.lines(whole) if checks else [])
+        if t.step in keep:
+            t.export(folder=out / "steps" / f"{t.step:05d}")
+        return stop()
+
+    if trainer.step < steps:
+        trainer.run(pause)
+    return trainer.step, trainer.export() if trainer.step == steps else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tempoloc_nb.lab.generate.control import LeanArm
+from tempoloc_nb.lab.generate.scenes import LeanArm
 from tempoloc_nb.lab.sim.scene import make_environment
 
 

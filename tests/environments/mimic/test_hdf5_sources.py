@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.lab.generate.hdf5_sources import sources_of
+from tempoloc_nb.lab.generate.sources import read_sources
 from tempoloc_nb.lab.generate.trials import try_boundaries
 
 TASK = "pick-place"
@@ -30,7 +30,7 @@ def demos(folder: Path, tmp_path: Path) -> Path:
 
 
 def test_a_file_gives_the_sources_that_its_folder_does(folder: Path, demos: Path, tmp_path: Path) -> None:
-    for own, same in zip(sources_of(demos, TASK), sources_of(folder, TASK), strict=True):
+    for own, same in zip(read_sources(demos, TASK), read_sources(folder, TASK), strict=True):
         assert own.boundaries == pytest.approx(same.boundaries[:1], abs=0.026)
         steps = len(same.actions)
         for name in ("actions", "hand", "target"):
@@ -45,18 +45,18 @@ def test_a_file_gives_the_sources_that_its_folder_does(folder: Path, demos: Path
 
 def test_what_cannot_be_rebuilt_is_one_line(demos: Path) -> None:
     with pytest.raises(TempolocError, match=r"demos\.hdf5 has demonstrations of pick-place, not of square"):
-        sources_of(demos, "square")
+        read_sources(demos, "square")
     with h5py.File(demos, "a") as file:
         del file["data/demo_0/obs/datagen_info/subtask_term_signals/grasp"]
     with pytest.raises(TempolocError, match=r"demos\.hdf5: demo_0 has no termination signal"):
-        sources_of(demos, TASK)
+        read_sources(demos, TASK)
     with h5py.File(demos, "a") as file:
         for demo in file["data"].values():
             del demo["obs/datagen_info"]
     with pytest.raises(TempolocError, match="has no termination signals: tempoloc dataset export"):
-        sources_of(demos, TASK)
+        read_sources(demos, TASK)
     for told in ("{}", "no JSON", json.dumps({"env_name": "Coffee_D0", "env_kwargs": {"robots": ["Panda"]}})):
         with h5py.File(demos, "a") as file:
             file["data"].attrs["env_args"] = told
         with pytest.raises(TempolocError, match=r"in a scene that cannot be rebuilt here .*NutAssemblySquare and"):
-            sources_of(demos, TASK)
+            read_sources(demos, TASK)

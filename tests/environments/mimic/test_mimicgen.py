@@ -11,7 +11,7 @@ import h5py
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.lab.generate.mimicgen import as_hdf5, mimicgen
+from tempoloc_nb.lab.generate.generators import as_hdf5, mimicgen
 from tempoloc_nb.lab.generate.scenes import Scene
 from tempoloc_nb.lab.generate.sources import Source, read_sources
 from tempoloc_nb.lab.generate.trials import Setting, run_trial
@@ -77,7 +77,7 @@ def test_true_boundaries_generate(folder: Path, checkout: Path) -> None:
     times = [s.boundaries for s in sources]
 
     def tried(layout: int) -> dict[str, object]:
-        return run_trial(scene, sources, times, offset=(0, 0), layout=layout, setting=Setting(), checkout=checkout)
+        return run_trial(scene, sources, times, offset=(0, 0), layout=layout, setting=Setting(checkout=checkout))
 
     rows = [tried(k) for k in range(3)]
     assert any(row["success"] for row in rows)

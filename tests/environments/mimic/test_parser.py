@@ -19,12 +19,12 @@ from tempoloc_nb.clips.tasks import Event, Subtask
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import export_dataset, task_text
 from tempoloc_nb.formats.hdf5_rules import Ranges, check_order, check_skills, signal_of
-from tempoloc_nb.lab.sim.demonstration import simulate_episode
-from tempoloc_nb.lab.sim.episode import EpisodeFailed, rotation_vector
-from tempoloc_nb.lab.sim.families import find_families
-from tempoloc_nb.lab.sim.render import save_episode
+from tempoloc_nb.lab.sim.demonstration import save_episode, simulate_episode
+from tempoloc_nb.lab.sim.episode import EpisodeFailed
+from tempoloc_nb.lab.sim.make import _write_states
+from tempoloc_nb.lab.sim.motion import rotation_vector
 from tempoloc_nb.lab.sim.scene import CONTROL_HZ, MAX_STEP
-from tempoloc_nb.lab.sim.states import write_states
+from tempoloc_nb.lab.sim.tasks import find_families
 
 TRIES = 3000
 
@@ -108,7 +108,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Eve
         except EpisodeFailed:
             continue
     save_episode(folder / "0.npz", episode)
-    write_states(folder / "stack-two", family, [folder / "0.npz"])
+    _write_states(folder / "stack-two", family, [folder / "0.npz"])
     return folder / "stack-two.hdf5", tuple(Event(n, episode.meta["instants"][i]) for n, i in episode.meta["labels"])
 
 

@@ -12,15 +12,14 @@ import pytest
 from tempoloc_nb.clips.manifest import read_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.lab.sim.demonstration import MAX_IDLE, PLAYED, RATE, simulate_episode, workshop
+from tempoloc_nb.lab.sim.benchmark import agreement, estimate_instants
+from tempoloc_nb.lab.sim.demonstration import MAX_IDLE, RATE, SavedEpisode, simulate_episode, workshop
 from tempoloc_nb.lab.sim.episode import EpisodeFailed, LiveEpisode
-from tempoloc_nb.lab.sim.families import ClipFamily, families, find_families
-from tempoloc_nb.lab.sim.gap_scenes import BOWL, RIM
-from tempoloc_nb.lab.sim.render import EpisodeRenderer, SavedEpisode
-from tempoloc_nb.lab.sim.scene import make_environment
-from tempoloc_nb.lab.sim.truth import agreement, estimate_instants
+from tempoloc_nb.lab.sim.render import EpisodeRenderer
+from tempoloc_nb.lab.sim.scene import BOWL, RIM, make_environment
+from tempoloc_nb.lab.sim.tasks import SCRIPTS, ClipFamily, families, find_families
 
-ARMS = [(task, "Panda") for task in PLAYED] + [
+ARMS = [(task, "Panda") for task in SCRIPTS] + [
     ("stack-three", "UR5e"),
     ("stack-three", "Kinova3"),
     ("square", "Kinova3"),

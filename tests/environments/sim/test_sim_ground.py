@@ -11,15 +11,22 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.lab.sim.arm import HOME, find_arm, spin
-from tempoloc_nb.lab.sim.demonstration import simulate_episode
+from tempoloc_nb.lab.sim.demonstration import SavedEpisode, simulate_episode
 from tempoloc_nb.lab.sim.episode import EpisodeFailed
-from tempoloc_nb.lab.sim.families import find_families
-from tempoloc_nb.lab.sim.frame_labels import find_gripper, find_things, image_points, in_frame, label_episode
-from tempoloc_nb.lab.sim.motion import Floats
+from tempoloc_nb.lab.sim.frame_labels import (
+    HOME,
+    find_arm,
+    find_gripper,
+    find_things,
+    image_points,
+    in_frame,
+    label_episode,
+)
+from tempoloc_nb.lab.sim.motion import Floats, spin
 from tempoloc_nb.lab.sim.random_scenes import Scene, find_shape, random_scenes
-from tempoloc_nb.lab.sim.render import EpisodeRenderer, SavedEpisode
-from tempoloc_nb.lab.sim.scene import Dresser, make_environment
+from tempoloc_nb.lab.sim.render import EpisodeRenderer
+from tempoloc_nb.lab.sim.scene import Randomizer, make_environment
+from tempoloc_nb.lab.sim.tasks import find_families
 
 PAINT = {"red cube": (0, (1, 2)), "green cube": (1, (0, 2)), "blue cube": (2, (0, 1))}  # channel, the others
 
@@ -119,7 +126,7 @@ def test_unknown_gripper_and_arm() -> None:
 
 def test_cubes_are_called_by_the_colour_they_wear(stack: Any) -> None:
     model = fresh(stack)
-    dress = Dresser(model, "stack-three")
+    dress = Randomizer(model, "stack-three")
     for seed in range(4):
         looks = dress(np.random.default_rng(seed))
         assert [t.name for t in find_things(model)] == [f"{color} cube" for color in looks.colors]
@@ -165,7 +172,7 @@ def test_gap_agrees_with_the_recorded_aperture(episode: SavedEpisode) -> None:
 def test_labels_follow_the_looks_of_the_episode(episode: SavedEpisode) -> None:
     model = model_of("stack-two")
     before = label_episode(model, episode, stride=30)
-    Dresser(model, "stack-two")(np.random.default_rng(3))
+    Randomizer(model, "stack-two")(np.random.default_rng(3))
     after = label_episode(model, episode, stride=30)
     assert np.array_equal(before.hand, after.hand)
 

@@ -18,10 +18,11 @@ from tempoloc_nb.clips.manifest import read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.lab.sim import make as simulate
+from tempoloc_nb.lab.sim.demonstration import load_episode
 from tempoloc_nb.lab.sim.episode import EpisodeFailed
-from tempoloc_nb.lab.sim.families import find_families
 from tempoloc_nb.lab.sim.make import SimulationSummary, render_episodes, simulate_clips
-from tempoloc_nb.lab.sim.render import choose_gl, load_episode, write_moving
+from tempoloc_nb.lab.sim.render import choose_gl, write_moving
+from tempoloc_nb.lab.sim.tasks import find_families
 
 FAMILY = find_families("sft", "stack-two")[0]
 
@@ -54,10 +55,12 @@ def test_a_failed_demonstration_leaves_its_reason(tmp_path: Path, monkeypatch: p
         raise EpisodeFailed("slipped")
 
     monkeypatch.setattr(simulate, "simulate_episode", fails)
-    assert simulate._attempt((FAMILY, 5, tmp_path)) == "slipped"
-    assert [p.name for p in tmp_path.iterdir()] == ["000000005.failed"]
+    folder = tmp_path / "episodes" / FAMILY.key
+    folder.mkdir(parents=True)
+    assert simulate._attempt(FAMILY, 5, tmp_path) == "slipped"
+    assert [p.name for p in folder.iterdir()] == ["000000005.failed"]
     monkeypatch.setattr(simulate, "simulate_episode", lambda *_: pytest.fail("ran a seed whose outcome is known"))
-    assert simulate._attempt((FAMILY, 5, tmp_path)) == "slipped"
+    assert simulate._attempt(FAMILY, 5, tmp_path) == "slipped"
 
 
 def test_an_interrupted_run_continues(made: tuple[Path, SimulationSummary], tmp_path: Path) -> None:

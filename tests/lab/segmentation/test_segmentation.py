@@ -17,16 +17,28 @@ from hypothesis import strategies as st
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.lab.segmentation.decode import REST, best_cuts, label_scores
-from tempoloc_nb.lab.segmentation.features import ENCODER, FrameEncoder, SeenClip, encode_store, read_clips
-from tempoloc_nb.lab.segmentation.network import NetworkShape, build_network, segmentation_loss, stage_logits
-from tempoloc_nb.lab.segmentation.run import run_segmentation, segmenter_rows
-from tempoloc_nb.lab.segmentation.train import (
+from tempoloc_nb.lab.segmentation.network import (
+    REST,
+    NetworkShape,
+    SeenClip,
     SegmentTraining,
+    best_cuts,
+    build_network,
     first_clips,
     frame_classes,
+    label_scores,
     load_segmenter,
+    segmentation_loss,
+    stage_logits,
     train_segmenter,
+)
+from tempoloc_nb.lab.segmentation.run import (
+    ENCODER,
+    FrameEncoder,
+    encode_store,
+    read_clips,
+    run_segmentation,
+    segmenter_rows,
 )
 from tempoloc_nb.lab.tiny.batches import Batch, PatchMaker
 from tempoloc_nb.lab.tiny.frame_store import MAX_OBJECTS, Recording, write_part
@@ -182,7 +194,7 @@ def test_frames_are_read_on_the_device_that_was_named(tmp_path: Path, monkeypatc
         devices.append(device)
         return lambda frames: np.zeros((len(frames), 4), np.float16)
 
-    monkeypatch.setattr("tempoloc_nb.lab.segmentation.features.FrameEncoder", encoder)
+    monkeypatch.setattr("tempoloc_nb.lab.segmentation.run.FrameEncoder", encoder)
     part(tmp_path / "store" / "a.npz", [recording("a/000", "sft"), recording("a/001", "sft", 20)])
     plan = SegmentTraining(steps=1, clips_a_step=2)
     run_segmentation(tmp_path / "store", tmp_path / "out", plan=plan, device="cpu:0", tell=lambda _: None)

@@ -16,7 +16,7 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.inference.signals import find_transitions, gripper_answers, signal_at
 from tempoloc_nb.lab.sim.benchmark import SIGNAL_HZ, label_errors, read_clip_signals
-from tempoloc_nb.lab.sim.families import families, find_families
+from tempoloc_nb.lab.sim.tasks import families, find_families
 from tempoloc_nb.study.tables import signal_answers
 
 ROOT = data_dir() / "benchmarks" / "sim"

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tempoloc_nb.lab.sim.families import find_families
-from tempoloc_nb.lab.sim.truth import find_instants, holdings
+from tempoloc_nb.lab.sim.demonstration import find_instants, holdings
+from tempoloc_nb.lab.sim.tasks import find_families
 
 STEP = 0.002
 TIMES = np.arange(1, 1001) * STEP

@@ -21,14 +21,13 @@ from training_store import SMALL, load, made_up_store
 from tempoloc_nb.cli.main import main
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.lab.tiny import batches
-from tempoloc_nb.lab.tiny import run as training
+from tempoloc_nb.lab.tiny import trainer as training
 from tempoloc_nb.lab.tiny.architecture import build_tiny
 from tempoloc_nb.lab.tiny.batches import Collator, StageBatches
 from tempoloc_nb.lab.tiny.frame_store import ARRAYS, write_part
 from tempoloc_nb.lab.tiny.plan import Stage, TrainOptions
 from tempoloc_nb.lab.tiny.processes import joined, share
-from tempoloc_nb.lab.tiny.run import Validation
-from tempoloc_nb.lab.tiny.trainer import Trainer
+from tempoloc_nb.lab.tiny.trainer import Trainer, Validation
 
 TASKS = {"walk": 0.4, "localize": 0.6}
 STAGES = (Stage("frame", 2, {"frame": 1.0}, (1, 1)), Stage("clips", 4, TASKS, (4, 10)))

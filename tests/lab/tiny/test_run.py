@@ -22,7 +22,6 @@ from tempoloc_nb.lab.tiny.architecture import build_tiny
 from tempoloc_nb.lab.tiny.batches import Batch, Collator, PatchMaker, StageBatches
 from tempoloc_nb.lab.tiny.frame_store import ARRAYS, load_store, write_part
 from tempoloc_nb.lab.tiny.plan import Stage, TrainingPlan, TrainOptions
-from tempoloc_nb.lab.tiny.run import train as run_training
 from tempoloc_nb.lab.tiny.tasks import (
     Film,
     Sequenced,
@@ -39,6 +38,7 @@ from tempoloc_nb.lab.tiny.tasks import (
     wordings,
 )
 from tempoloc_nb.lab.tiny.trainer import Trainer
+from tempoloc_nb.lab.tiny.trainer import train as run_training
 from tempoloc_nb.models.prompts import Prompt
 from tempoloc_nb.video.stamp import stamp, stamp_style
 
