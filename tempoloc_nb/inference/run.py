@@ -208,7 +208,8 @@ def answer_clips(
     after Ctrl-C, the same call goes on.
     """
     out = output_file(out)
-    check_output(out, force=True, inputs=[clips.file])
+    if out.exists():
+        check_output(out, force=True, inputs=[clips.file])
     if shard is not None:
         out = shard_path(out, check_shard(shard))
     check_question(ask)

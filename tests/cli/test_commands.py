@@ -126,7 +126,7 @@ def test_a_report_steers_no_terminal_either(run: Run, tmp_path: Path, form: str)
     _, out, err = run("sft", "check", str(file), "--engine", "transformers", "--gpus", "1", *filter(None, [form]))
     assert "\x1b" not in out + err
     assert ("\\u001b[2J" if form else "\\x1b[2J") in out
-    assert not form or any("\x1b[2J" in finding["key"] for finding in json.loads(out)["findings"])
+    assert not form or any("\x1b[2J" in finding["check"] for finding in json.loads(out)["findings"])
 
 
 def test_commands_print_by_one_function_alone() -> None:

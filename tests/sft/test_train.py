@@ -539,7 +539,7 @@ def test_the_card_names_the_model_that_is_asked_in_the_same_way(
     card = f"---\nbase_model: {base_name('tempoloc-tiny-base')}\n---\n"
     found = find_model(save_folder(model, processor, start, tmp_path / "model", card))
     assert found is not None
-    assert (found.base, found.card.prompt, found.card.stamps) == ("tempoloc-tiny-base", "tiny", "pair")
+    assert (found.base, found.card.prompt, found.card.view.stamps) == ("tempoloc-tiny-base", "tiny", "pair")
 
 
 def test_two_processes_train_one_model(dataset: Path, tmp_path: Path) -> None:
