@@ -15,8 +15,7 @@ import numpy.typing as npt
 from .served_video import VideoRules
 from ..video.budget import FRAMES_PER_TOKEN, MERGE
 from ..video.files import Image, encode
-from ..video.legibility import read_stamp
-from ..video.stamp import pair_times, stamp_style, stamp_text
+from ..video.stamp import pair_times, read_stamp, stamp_style, stamp_text
 from ..video.view import View, fitting_coefficient, frame_pixels
 
 # %% auto #0

@@ -25,8 +25,7 @@ from ..inference.consensus import Combined, combine_trials
 from ..inference.no_video import baseline_predictions
 from ..inference.signals import Signal
 from ..scoring.answers import STATUSES
-from ..scoring.rows import index_clips
-from ..scoring.trials import read_trials
+from ..scoring.trials import index_clips, read_trials
 from ..video.files import Footage
 
 # %% auto #0

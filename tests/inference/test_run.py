@@ -52,8 +52,8 @@ def test_rows_are_scored_as_they_are(tmp_path: Path) -> None:
     summary = run_backend(Truthful(), FEW, out, fps=8, trials=2, prompt="tiny")
     assert (summary.written, summary.kept, summary.failed, summary.missing) == (8, 0, (), ())
     result = evaluate([out], FEW, resamples=50)
-    assert result.runs[0].model == "truthful"
-    assert result.runs[0].scores["mae_s"].value < 0.01
+    assert result.model == "truthful"
+    assert (result.estimate("mae_s").value or 0) < 0.01
     record = json.loads((tmp_path / "deep" / "p.run.json").read_text())
     assert record["settings"]["fps"] == 8
     assert record["settings"]["backend_settings"] == {"revision": "1", "device": "cpu"}
@@ -390,7 +390,7 @@ def test_half_characters_and_control_characters_in_answers_are_read_again(tmp_pa
     assert all(r["text"].endswith("\x1b[2J\x07 \x9b2J \u202e \u2028 😀 � �") for r in rows(out))
     merge([out], tmp_path / "m.jsonl")
     for path in (out, tmp_path / "m.jsonl", pack_predictions(out, tmp_path / "packed")):
-        assert evaluate([path], FEW, resamples=50).runs[0].scores["recall"].value == 1.0
+        assert evaluate([path], FEW, resamples=50).estimate("recall").value == 1.0
 
 
 def test_answers_that_a_back_end_forgets_are_failures(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from fake_backend import Truthful
+from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli import study as cli_experiments
@@ -28,7 +29,6 @@ from tempoloc_nb.inference.pack import measured, pack_predictions
 from tempoloc_nb.inference.record import read_record, record_path, write_record
 from tempoloc_nb.models.locate import Place
 from tempoloc_nb.models.sampling import Sampling
-from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.study import experiments
 from tempoloc_nb.study.experiments import (
