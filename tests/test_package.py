@@ -20,7 +20,7 @@ HEAVY = (
     "IPython",
 )  # fmt: skip
 # Tables and figures are what these are for.
-PLOTTING = ("study.", "core.plots")
+PLOTTING = ("study.", "lab.study.", "core.plots", "scoring.evaluation")
 
 
 def imported_by(module: str) -> set[str]:

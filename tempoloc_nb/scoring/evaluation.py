@@ -140,18 +140,19 @@ def _plain(evaluation: Evaluation) -> dict[str, Any]:
     return found
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #6971db10
-def _lines(samples: Mapping[str, Sampled], confidence: float) -> pd.DataFrame:
-    """A line for each score, with its interval; scores that are numbers of events have a line for each event."""
+def _lines(
+    samples: Mapping[str, Sampled], confidence: float, counts: Mapping[str, float] | None = None
+) -> pd.DataFrame:
+    """A line for each score, with its interval, and then for each count.
+
+    Scores that are numbers of events have a line for each event.
+    """
     every = Sampled(np.stack([s.value for s in samples.values()]), np.stack([s.samples for s in samples.values()]))
-    low, high = every.bounds(confidence)
-    width = every.value.size // len(samples)
-    columns = {"value": every.value.ravel(), "low": low.ravel(), "high": high.ravel()}
-    return pd.DataFrame({"score": np.repeat(list(samples), width), **columns})
-
-
-def _counts(counts: Mapping[str, float]) -> pd.DataFrame:
-    """The same for counts, which have no interval."""
-    return pd.DataFrame({"score": list(counts), "value": np.array([*counts.values()], dtype=float)})
+    numbers = np.array([every.value, *every.bounds(confidence)]).reshape(3, -1)
+    names = np.repeat(list(samples), numbers.shape[1] // len(samples)).tolist()
+    columns = dict(zip(("value", "low", "high"), numbers, strict=True))
+    known = pd.DataFrame({"score": [*(counts or {})], "value": np.array([*(counts or {}).values()], dtype=float)})
+    return pd.concat([pd.DataFrame({"score": names, **columns}), known][: 1 + bool(counts)])
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #f8f9960b
 def _event_names(clips: Sequence[Clip], width: int) -> list[str]:
@@ -234,7 +235,7 @@ def _score_run(trials: Trials, run: int, plan: _Plan) -> tuple[pd.DataFrame, pd.
         truth = task_truth([plan.clips[i] for i in places.tolist()], plan.benchmark.tasks[key], plan.mode)
         demo = np.searchsorted(places, trials.clip[rows])
         scores, counts, events, clips = _score_task(key, trials.take(rows), demo, truth, fps, plan)
-        whole = pd.concat([_lines(scores, plan.scoring.confidence), _counts(counts)])
+        whole = _lines(scores, plan.scoring.confidence, counts)
         whole = whole.assign(event="", n=int((clips["trials"] > 0).sum()))
         lines += [part.assign(task=key) for part in (whole, events)]
         by_clip.append(clips.assign(task=key))
@@ -242,8 +243,7 @@ def _score_run(trials: Trials, run: int, plan: _Plan) -> tuple[pd.DataFrame, pd.
         every.append(counts)
     means = {name: mean_of([s[name] for s in samples]) for name in samples[0]}
     totals = {name: sum(c[name] for c in every) for name in every[0]} | {"success": all(c["success"] for c in every)}
-    whole = pd.concat([_lines(means, plan.scoring.confidence), _counts(totals)])
-    clips = pd.concat(by_clip)
+    whole, clips = _lines(means, plan.scoring.confidence, totals), pd.concat(by_clip)
     lines.append(whole.assign(event="", task="", n=int((clips["trials"] > 0).sum())))
     found = pd.concat(lines).assign(model=model, fps=fps)
     return found[_COLUMNS], clips.assign(model=model, fps=fps)

@@ -18,10 +18,10 @@ Ints = npt.NDArray[np.int64]
 SLACK = 1e-9  # 1.3 − 1.2 is a little more than 0.1
 
 # %% auto #0
-__all__ = ['Floats', 'Bools', 'Ints', 'SLACK', 'subtask_durations', 'worst_error', 'recipe_window', 'latest_before',
-           'breaks_order', 'tiou', 'segment_starts', 'segment_counts', 'edit_scores', 'frames_right', 'matched',
-           'mean_by', 'mean_known', 'Estimate', 'Sampled', 'draws', 'sample_ratios', 'sample_columns', 'sample_mean',
-           'over_columns', 'mean_of', 'sample_quantile', 'sign_flip_p']
+__all__ = ['Floats', 'Bools', 'Ints', 'SLACK', 'subtask_durations', 'worst_error', 'recipe_window', 'breaks_order', 'tiou',
+           'segment_starts', 'segment_counts', 'edit_scores', 'frames_right', 'matched', 'mean_by', 'mean_known',
+           'Estimate', 'Sampled', 'draws', 'sample_ratios', 'sample_columns', 'sample_mean', 'over_columns', 'mean_of',
+           'sample_quantile', 'sign_flip_p']
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #5a048936
 def subtask_durations(boundaries: Floats) -> Floats:
@@ -39,7 +39,7 @@ def recipe_window(fps: Floats | float, frames: float = 4.1) -> Floats | float:
     return frames * (1 / fps) / 2
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #c4dd540d
-def latest_before(boundaries: Floats) -> Floats:
+def _latest_before(boundaries: Floats) -> Floats:
     """The latest boundary of the earlier events, 0 at first; NaN boundaries count as not there."""
     known = np.where(np.isnan(boundaries), 0.0, np.maximum(boundaries, 0.0))
     latest = np.maximum.accumulate(known, axis=-1)
@@ -49,7 +49,7 @@ def latest_before(boundaries: Floats) -> Floats:
 def breaks_order(boundaries: Floats) -> Bools:
     """Which events lie before an earlier one."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(boundaries < latest_before(boundaries))
+        return np.asarray(boundaries < _latest_before(boundaries))
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #e22791a8
 def tiou(start: Floats, end: Floats, true_start: Floats, true_end: Floats) -> Floats:
@@ -71,7 +71,7 @@ def segment_starts(predicted: Floats, invented: Floats) -> tuple[Floats, Floats]
     at one instant, that of the event has the segment.
     """
     with np.errstate(invalid="ignore"):
-        ends = np.concatenate([np.where(predicted > latest_before(predicted), predicted, np.nan), invented], axis=1)
+        ends = np.concatenate([np.where(predicted > _latest_before(predicted), predicted, np.nan), invented], axis=1)
     order = np.argsort(ends, axis=1, kind="stable")
     cuts = np.take_along_axis(ends, order, axis=1)
     before = np.concatenate([np.zeros_like(cuts[:, :1]), cuts[:, :-1]], axis=1)

@@ -20,14 +20,14 @@ from .metrics import SLACK, Bools, Floats, Ints, Sampled
 from .trials import Mode, Trials, clip_length
 
 # %% auto #0
-__all__ = ['PER_TRIAL', 'TaskTruth', 'open_intervals', 'task_truth', 'Scored', 'score_trials', 'sample_scores']
+__all__ = ['TaskTruth', 'task_truth', 'Scored', 'score_trials', 'sample_scores']
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #682abf58
 @dataclass(frozen=True, slots=True)
 class TaskTruth:
     """Truth of one task in the base of the scoring (s): arrays (clips, events), except where noted.
 
-    `start` and `end` are NaN where the truth has no interval, or an open one (see `open_intervals`).
+    `start` and `end` are NaN where the truth has no interval, or an open one (see `_open_intervals`).
     """
 
     clips: tuple[Clip, ...]
@@ -39,7 +39,7 @@ class TaskTruth:
     rate: Floats  # (clips, 1), frames of the source per second
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #0fc51e31
-def open_intervals(boundary: Floats, start: Floats, end: Floats, boundary_is: BoundaryIs) -> Bools:
+def _open_intervals(boundary: Floats, start: Floats, end: Floats, boundary_is: BoundaryIs) -> Bools:
     """Which intervals (clips, events) end, or begin, at no event of a clip whose other intervals do.
 
     Where each event lasts to the next one's boundary, nobody was asked when the last one ends: a model may write the
@@ -65,7 +65,7 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
         return np.array(rows, dtype=float)
 
     start, end = (table([[getattr(e, edge) for e in c.events] for c in clips]) for edge in ("start", "end"))
-    closed = ~open_intervals(table([c.boundaries for c in clips]), start, end, task.boundary_is)
+    closed = ~_open_intervals(table([c.boundaries for c in clips]), start, end, task.boundary_is)
     scale = np.array([c.label_scale if mode == "strict" else 1.0 for c in clips])[:, None]
     boundary = table([c.boundaries for c in clips]) * scale
     lengths = [clip_length(c, task) for c in clips]
@@ -225,7 +225,7 @@ def score_trials(
     return Scored(values, ratios, kept)
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #a9ba71a8
-PER_TRIAL = ("worst_s", "edit", "compliance", "order_violations", "extra_events")  # scores that no single event has
+_PER_TRIAL = ("worst_s", "edit", "compliance", "order_violations", "extra_events")  # scores that no single event has
 
 
 def sample_scores(
@@ -245,7 +245,7 @@ def sample_scores(
         own = slice(end - values.shape[1], end)
         part = Sampled(columns.value[own], columns.samples[own])
         scores[name] = metrics.over_columns(part)
-        if name not in PER_TRIAL:
+        if name not in _PER_TRIAL:
             events[name] = part
     upper, lower = (np.nan_to_num(np.stack([r[:, i] for r in means.ratios.values()], axis=1)) for i in (0, 1))
     ratios = metrics.sample_ratios(upper, lower, weights)

@@ -70,15 +70,10 @@ def mre_figure(table: pd.DataFrame, columns: int = 2, hollow: Collection[str] = 
     return figure
 
 # %% ../../nbs/85_study/15_figures.ipynb #773d04c3
-def _marks(kinds: Sequence[str]) -> list[Line2D]:
-    """What the marks of some kinds of rows mean."""
-    looks = [LOOKS[kind] for kind in kinds]
-    return [Line2D([], [], color=k.colour, marker=k.mark, ls="", ms=5, label=k.name) for k in looks]
-
-
 def _mre_legend(figure: Figure, kinds: Sequence[str]) -> None:
     """What the marks and the two lines mean."""
-    handles = _marks(kinds)
+    looks = [LOOKS[kind] for kind in kinds]
+    handles = [Line2D([], [], color=k.colour, marker=k.mark, ls="", ms=5, label=k.name) for k in looks]
     target = settings().scoring.mre_target_pct
     handles.append(Line2D([], [], color=COLOURS["target"], ls="--", label=f"target: {target:g} %"))
     handles.append(Line2D([], [], color=COLOURS["no-video"], ls=":", lw=1.4, label="best no-video baseline"))

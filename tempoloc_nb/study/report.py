@@ -31,8 +31,7 @@ NOT_SO = "Not so in this run:"
 UNFINISHED = "unfinished.txt"  # in a run's folder: what it lacks
 
 # %% auto #0
-__all__ = ['PNG_LIMIT', 'NOT_SO', 'UNFINISHED', 'markdown_table', 'fill', 'Shown', 'ShownFigure', 'Report', 'render',
-           'has_photos']
+__all__ = ['PNG_LIMIT', 'NOT_SO', 'UNFINISHED', 'markdown_table', 'fill', 'Shown', 'ShownFigure', 'Report', 'render']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def _decimals(values: pd.Series[Any]) -> int:
@@ -125,7 +124,8 @@ class Report:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if shell := _shell():
+        ipython = sys.modules.get("IPython")
+        if shell := ipython and ipython.get_ipython():
 
             def say(line: str, cell: str) -> Shown | None:
                 when, holds = _conditions(line, shell.user_ns)
@@ -181,7 +181,7 @@ class Report:
         if self.mark:
             figure.text(0.995, 0.005, self.mark, ha="right", va="bottom", fontsize=8, color=COLOURS["target"])
         target = self._place("figures")
-        svg = render(figure, "svg") if target and not has_photos(figure) else b""
+        svg = render(figure, "svg") if target and not _has_photos(figure) else b""
         png = render(figure, "png")
         if len(png) > PNG_LIMIT:
             room = f"{len(png) // 1000} kB as PNG; make it smaller than {PNG_LIMIT // 1000} kB"
@@ -194,12 +194,6 @@ class Report:
             (target / f"{name}.json").write_text(text + "\n", encoding="utf-8", newline="\n")
         return ShownFigure(png, name, alt)
 
-# %% ../../nbs/85_study/10_report.ipynb #8edac478
-def _shell() -> Any:
-    """The notebook in which this runs; None elsewhere."""
-    found = sys.modules.get("IPython")
-    return found.get_ipython() if found else None
-
 # %% ../../nbs/85_study/10_report.ipynb #ed41a9c4
 def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     """A figure as PNG or SVG: the same bytes for the same figure."""
@@ -209,12 +203,12 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
         out = io.BytesIO()
         if kind == "svg":  # letters have the widths of the screen: a layout settles when it is drawn for that
             figure.savefig(io.BytesIO(), format="png", bbox_inches="tight", dpi=110)
-        dpi = 110 if kind == "svg" or has_photos(figure) else 100
+        dpi = 110 if kind == "svg" or _has_photos(figure) else 100
         figure.savefig(out, format=kind, metadata=metadata, bbox_inches="tight", dpi=dpi)
     return _palette_png(out) if kind == "png" else _short_svg(out.getvalue())
 
 
-def has_photos(figure: Figure) -> bool:
+def _has_photos(figure: Figure) -> bool:
     """Whether a figure shows pictures: they are no smaller, and no sharper, in an SVG."""
     return any(axes.images for axes in figure.axes)
 

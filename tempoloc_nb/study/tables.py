@@ -37,10 +37,10 @@ MEAN = "mean"  # of the families
 
 # %% auto #0
 __all__ = ['MEAN', 'ROWS', 'GRIPPER', 'MINIMA', 'BESIDE_MRE', 'family_name', 'by_task', 'published_results', 'subset',
-           'score_boundaries', 'baseline_answers', 'oracle_name', 'kind_of', 'signal_answers', 'training_clips',
-           'scored_clips', 'reference_runs', 'scaled_prior_run', 'ignoring_run', 'columns_of', 'score_table', 'short',
-           'brief', 'further', 'by_row', 'baseline_scores', 'best_baseline', 'p_text', 'paired', 'best_no_video',
-           'against_best', 'form_table', 'seed_means', 'mre_limit', 'at_most', 'at_least', 'target_table', 'met_text']
+           'score_boundaries', 'oracle_name', 'kind_of', 'signal_answers', 'training_clips', 'scored_clips',
+           'reference_runs', 'scaled_prior_run', 'ignoring_run', 'columns_of', 'score_table', 'short', 'brief',
+           'further', 'by_row', 'baseline_scores', 'best_baseline', 'p_text', 'paired', 'best_no_video', 'against_best',
+           'form_table', 'seed_means', 'mre_limit', 'at_most', 'at_least', 'target_table', 'met_text']
 
 # %% ../../nbs/85_study/30_tables.ipynb #27038b4b
 _NOVELTY = {
@@ -91,7 +91,7 @@ def score_boundaries(
     return evaluate(prediction_rows(benchmark, answers, model, fps), benchmark, mode, resamples=resamples)
 
 
-def baseline_answers(benchmark: Benchmark, train: Sequence[Clip]) -> Iterator[tuple[str, Predictions]]:
+def _baseline_answers(benchmark: Benchmark, train: Sequence[Clip]) -> Iterator[tuple[str, Predictions]]:
     """Name and answers of every no-video baseline; the one of training clips where there are such."""
     for name in [*BASELINES, *([TRAINING_MEDIAN] if train else [])]:
         yield name, baseline_predictions(benchmark, name, train)
@@ -143,7 +143,7 @@ def reference_runs(
     videos that are not shipped. `answers` are the baselines' where they are made already.
     """
     part = benchmark.only(clips)
-    every = dict(baseline_answers(benchmark, training_clips(benchmark)) if answers is None else answers)
+    every = dict(_baseline_answers(benchmark, training_clips(benchmark)) if answers is None else answers)
     rows = {}
     for name, times in {**every, oracle_name(fps): oracle_predictions(part, fps)}.items():
         if mine := {clip: t for clip, t in times.items() if clip in clips}:
@@ -288,7 +288,7 @@ def baseline_scores(
     those of `BESIDE_MRE`. A row that a group's clips cannot answer (for want of a length, say) is left out. A signal
     row is about those that have the signal.
     """
-    answers, found = dict(baseline_answers(benchmark, train)), []
+    answers, found = dict(_baseline_answers(benchmark, train)), []
     for group, keys in (groups or {key: (key,) for key in benchmark.tasks}).items():
         part = subset(benchmark, keys).head(clips)
         names = [c.clip for c in part.clips]

@@ -10,8 +10,8 @@ import pytest
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir, settings
+from tempoloc_nb.lab.tiny.cards import MODELS, model_card, read_run, results_table, split_rows, stage_rows
 from tempoloc_nb.lab.tiny.plan import load_plan
-from tempoloc_nb.study.publish import MODELS, model_card, read_run, results_table, split_rows, stage_rows
 
 
 def test_splits_are_counted_by_family() -> None:
