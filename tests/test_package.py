@@ -20,7 +20,7 @@ HEAVY = (
     "IPython",
 )  # fmt: skip
 # Tables and figures are what these are for.
-PLOTTING = ("study.", "lab.study.", "core.plots", "scoring.evaluation")
+PLOTTING = ("study.", "lab.study.", "lab.tiny.cards", "core.plots", "scoring.evaluation")
 
 
 def imported_by(module: str) -> set[str]:
