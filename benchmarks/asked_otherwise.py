@@ -27,7 +27,7 @@ from tempoloc_nb.inference.pack import read_rows
 from tempoloc_nb.inference.run import answer_clips
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
-from tempoloc_nb.scoring.evaluation import RunResult, compare, evaluate
+from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 
 WAYS = {"memory": (256, ""), "memory, 512": (512, ""), "file": (256, "own"), "file, 512": (512, "own"),
@@ -58,16 +58,16 @@ def main() -> None:
     given = parser.parse_args()
     clips, engine = load_benchmark("sim").head(given.clips), make_engine("hf", given.model)
     ask = AskConfig(given.model, sampling=Sampling(temperature=0.0, max_new_tokens=400))
-    runs: dict[str, RunResult] = {}
+    runs: dict[str, Evaluation] = {}
     rows: list[dict[str, Any]] = []
     for way, (side, stamps) in WAYS.items():
         with tempfile.TemporaryDirectory() as name:
             videos, out = shown(clips, Path(name) / "videos", side, stamps, given.model), Path(name) / "answers.jsonl"
             answer_clips(clips, out, ask.changed(stamps="none" if stamps else "frame"), engine, video_root=videos)
-            runs[way] = evaluate(out, clips, resamples=1000).runs[0]
+            runs[way] = evaluate(out, clips, resamples=1000).run()
             tokens = median(row["vision_tokens"] for row in read_rows(out))
         *_, whole = compare(runs[way], runs["memory"])
-        mean = runs[way].scores["mre_pct"]
+        mean = runs[way].estimate("mre_pct")
         rows.append({"way": way, "clips": len(clips.clips), "vision_tokens": tokens, "mre_pct": mean.value,
                      "difference": whole.difference.value, "low": whole.difference.low, "high": whole.difference.high,
                      "p": whole.p})  # fmt: skip

@@ -26,7 +26,7 @@ def table(answers: Path, record: Mapping[str, Any], experiment: str) -> dict[str
     """How the answers, with their record, compare with an experiment's shipped ones."""
     benchmark = load_benchmark(record["settings"]["benchmark"])
     shipped = data_dir() / "predictions" / f"{experiment}.jsonl.xz"
-    other, own = (evaluate(path, benchmark).runs[0] for path in (answers, shipped))
+    other, own = (evaluate(path, benchmark).run() for path in (answers, shipped))
     backend = record["settings"]["backend"]
     rows = [
         {"task": row.task or "mean", backend: round(row.a, 1), "transformers": round(row.b, 1)}

@@ -33,7 +33,6 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.pack import pack_predictions
 from tempoloc_nb.lab.sim.tasks import SEEDS, families, find_families
 from tempoloc_nb.models.locate import model_folder
-from tempoloc_nb.study.sealed import answers_name
 
 LOG = Path(__file__).parent / "results" / "sealed.jsonl"
 SCORES = ("mre_pct", "p50_pct", "p50_s", "hit@0.25s", "hit@0.5s", "over_100pct", "bias_s", "compliance", "recall")
@@ -124,6 +123,14 @@ def answer(model: Path, out: Path, predictions: Path, stamps: str, batch: int) -
     asked += ["--temperature", "0", "--repetition-penalty", "1", "--max-new-tokens", "400"]
     command = [sys.executable, "-m", "tempoloc_nb", "localize", "--model", str(model)]
     subprocess.run([*command, "--benchmark", str(out / "manifest.jsonl"), *asked], check=True)
+
+
+def answers_name(model: str) -> str:
+    """The name of a model's answers: `tempoloc-tiny`, and `sft-seed1` for the folder `runs/sft-seed1/model`."""
+    parts = [part for part in model.replace("\\", "/").split("/") if part not in ("", ".", "model")]
+    if not parts:
+        raise TempolocError(f"{model!r} names no model: give its folder")
+    return parts[-1]
 
 
 def score(predictions: Path, out: Path) -> dict[str, Any]:

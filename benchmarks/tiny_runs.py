@@ -314,13 +314,13 @@ class Study:
             where = ("--video-root", self.out / "videos" / about, "--pack", self.out / "packed")
             needs, result = tuple(filter(None, (of[1], f"videos-{about}"))), self.out / "packed" / f"{name}.jsonl.xz"
             clips = load_benchmark(about).head(each.clips_per_task).clips
-            cost = each.trials * len(clips) * each.fps
+            cost = each.ask.trials * len(clips) * each.ask.fps
             found.append((cost, Job(name, "answer", (*command, *where), result, needs, gpu=1)))
         return [job for _, job in sorted(found, key=lambda pair: pair[0], reverse=True)]
 
     def localized(self) -> Iterator[tuple[float, Job]]:
         """Answers to benchmarks that no experiment is about, asked as the experiment `sft` asks, and their cost."""
-        way, made = load_experiments()["sft"], {"skills": 24}
+        way, made = load_experiments()["sft"].ask, {"skills": 24}
         for family, n in self.watched.items():
             made[family.split] = made.get(family.split, 0) + n
         asked = ["--prompt", way.prompt, "--stamps", way.view.stamps, "--fps", way.fps]

@@ -23,7 +23,7 @@ HEAVY = (
     "IPython",
 )  # fmt: skip
 # Tables and figures are what these are for.
-PLOTTING = ("study.", "lab.study.", "lab.tiny.cards", "core.plots")
+PLOTTING = ("study.", "lab.study.", "lab.tiny.plan", "core.plots", "scoring.evaluation")
 
 
 def imported_by(module: str) -> set[str]:

@@ -188,7 +188,7 @@ def evaluate(
         predictions, load_benchmark(benchmark), "strict" if strict else "recipe", task=task, boundary_is=told,
         resamples=draws, workers=workers or os.cpu_count() or 1,
     )  # fmt: skip
-    say(found.to_json() if as_json else "\n".join(scorer.evaluation_lines(found)))
+    say(scorer.evaluation_json(found) if as_json else "\n".join(scorer.evaluation_lines(found)))
     if compare:
         a, b = (found.run(name) for name in compare)
         told_lines = scorer.comparison_lines(a, b, resamples=draws, seed=found.seed, confidence=found.confidence)

@@ -5,10 +5,10 @@
 # %% ../../nbs/45_inference/60_consensus.ipynb #8c4b2ef5
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,15 +18,13 @@ from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from .record import derive_record, derived_file
 from ..scoring.answers import Answer, write_answer
-from ..scoring.metrics import Bools, Floats, average_precision, breaks_order, segment_starts, tiou
-from ..scoring.rows import index_clips
-from ..scoring.trials import Trials, read_trials
+from ..scoring.metrics import Floats, breaks_order
+from ..scoring.trials import Trials, index_clips, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 # %% auto #0
-__all__ = ['Order', 'CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials',
-           'move_events', 'combined_row', 'CombineSummary', 'combine', 'RiskPoint', 'risk_coverage',
-           'mean_average_precisions']
+__all__ = ['CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials', 'move_events',
+           'combined_row', 'CombineSummary', 'combine']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -236,114 +234,3 @@ def combine(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
         sum(sum(r["abstained"]) for r in rows), disordered,
     )
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #7463decc
-Order = Literal["confidence", "spread", "error"]
-
-
-@dataclass(frozen=True, slots=True)
-class RiskPoint:
-    """Events, or clips, at least as good as `threshold`: their share of all, and their errors against the truth."""
-
-    threshold: float  # confidence (least kept), spread or error (s, most kept)
-    coverage: float
-    kept: int
-    mae_s: float
-    mre_pct: float  # of the subtask's duration
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #0215927d
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """An event, or a clip by its worst event: what it is kept by, and its errors (s, % of the subtask's duration)."""
-
-    confidence: float
-    spread: float
-    error: float
-    relative: float
-
-    def worth(self, by: Order) -> float:
-        return {"confidence": -self.confidence, "spread": self.spread, "error": self.error}[by]
-
-
-def _judged(answer: Combined, clip: Clip) -> Iterator[_Judged]:
-    """Each event that is not missing."""
-    for e, truth, duration in zip(answer.events, clip.source_boundaries, clip.subtask_durations, strict=True):
-        if e.boundary is not None:
-            error = abs(e.boundary - truth)
-            yield _Judged(e.confidence, e.spread_s or 0.0, error, 100 * error / (duration * clip.label_scale))
-
-
-def _whole(events: Sequence[_Judged]) -> _Judged:
-    """A clip: as sure as its least sure event, with the mean of its events' errors."""
-    return _Judged(
-        min(e.confidence for e in events), max(e.spread for e in events),
-        float(np.mean([e.error for e in events])), float(np.mean([e.relative for e in events])),
-    )  # fmt: skip
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #83519b0a
-def risk_coverage(
-    combined: Sequence[Combined], benchmark: Benchmark, by: Order = "confidence", *, whole: bool = False
-) -> dict[str, tuple[RiskPoint, ...]]:
-    """Error of what is kept of each task at each threshold, the strictest first.
-
-    It keeps events; with `whole`, clips, each as good as its worst event, and none with a missing one. `by` the
-    true error gives the best curve there is. Clips without truth are left out. Raises `TempolocError` for a task of
-    which nothing can be kept.
-    """
-    clips, found = {c.clip: c for c in benchmark.clips}, {}
-    for task, answers in _by_task(combined, benchmark).items():
-        judged = [(c, list(_judged(c, clips[c.clip]))) for c in answers]
-        rows = [row for _, events in judged for row in events]
-        total = sum(len(c.events) for c in answers)
-        if whole:
-            rows, total = [_whole(events) for c, events in judged if len(events) == len(c.events)], len(answers)
-        if not rows:
-            raise TempolocError(f"{task}: no event was answered by half of its trials: there is nothing to keep")
-        found[task] = tuple(_points(rows, total, by))
-    return found
-
-
-def _by_task(combined: Sequence[Combined], benchmark: Benchmark) -> dict[str, list[Combined]]:
-    """The combined answers about clips that have a truth, by task."""
-    labelled = {c.clip for c in benchmark.clips if c.labelled}
-    found: dict[str, list[Combined]] = {}
-    for c in combined:
-        if c.clip in labelled:
-            found.setdefault(c.task, []).append(c)
-    return found
-
-
-def _points(rows: Sequence[_Judged], total: int, by: Order) -> Iterator[RiskPoint]:
-    """The points of one curve."""
-    errors, relative = np.array([r.error for r in rows]), np.array([r.relative for r in rows])
-    worth = np.round(np.array([r.worth(by) for r in rows], dtype=float), 6)
-    for level in np.unique(worth):
-        kept: Bools = worth <= level
-        count, mae = int(kept.sum()), float(errors[kept].mean())
-        yield RiskPoint(abs(float(level)), count / total, count, mae, float(relative[kept].mean()))
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #0b7866f6
-def mean_average_precisions(
-    combined: Sequence[Combined], benchmark: Benchmark, overlaps: Sequence[float] = (0.3, 0.5, 0.7)
-) -> dict[str, dict[float, float]]:
-    """mAP (0 to 1) of each task at each tIoU, its answers sorted by confidence; clips without truth are left out.
-
-    A subtask lasts from the boundary before it to its own, as in F1@k. Answers of one confidence come together.
-    """
-    clips = {c.clip: c for c in benchmark.clips}
-    found: dict[str, dict[float, float]] = {}
-    for task, answers in _by_task(combined, benchmark).items():
-        width = max(len(c.events) for c in answers)
-        ends, truth, sure = (np.full((len(answers), width), np.nan) for _ in range(3))
-        for row, c in enumerate(answers):
-            ends[row, : len(c.events)] = [np.nan if e.boundary is None else e.boundary for e in c.events]
-            sure[row, : len(c.events)] = [e.confidence for e in c.events]
-            truth[row, : len(c.events)] = clips[c.clip].source_boundaries
-        starts, _ = segment_starts(ends, np.empty((len(answers), 0)))
-        iou = tiou(starts, ends, np.concatenate([np.zeros_like(truth[:, :1]), truth[:, :-1]], axis=1), truth)
-        given, wanted = ~np.isnan(starts), (~np.isnan(truth)).sum(axis=0).tolist()
-        found[task] = {}
-        for overlap in overlaps:
-            parts = [(iou[g, e] >= overlap, sure[g, e], wanted[e]) for e, g in enumerate(given.T)]
-            found[task][overlap] = float(np.mean([average_precision(*part) for part in parts]))
-    return found

@@ -34,8 +34,8 @@ EventKind = Kind | Literal["start"]  # a skill's start is no transition of the g
 __all__ = ['Kind', 'KINDS', 'EventKind', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'UPDATES', 'LEAST_READ', 'FEWEST_READ',
            'LONGEST_READ', 'DONE', 'VERBS', 'Told', 'EVENT_KINDS', 'ARM', 'LEAST_HOLD', 'NEAR', 'LEAD', 'GRID',
            'SMOOTH', 'Boundaries', 'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'read_told',
-           'event_arms', 'is_by', 'gripper_rule', 'arrival', 'approach', 'slowing', 'with_starts', 'objects_of',
-           'starts_of', 'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
+           'event_arms', 'is_by', 'gripper_rule', 'arrival', 'approach', 'with_starts', 'objects_of', 'starts_of',
+           'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
@@ -276,13 +276,6 @@ def approach(places: Floats, thing: Floats, times: Floats, end: float, near: flo
     """
     away = np.linalg.norm(places - thing, axis=1)
     return _since(away - np.interp(end, times, away), times, end, near)
-
-
-def slowing(places: Floats, times: Floats, after: float, end: float) -> float:
-    """When (s) the speed of a hand at `places` (F, 3) m last was above half of its peak, between two times (s)."""
-    speed = np.linalg.norm(np.gradient(places, times, axis=0), axis=1)
-    kept = (times >= after) & (times <= end)
-    return float(times[kept][speed[kept] > speed[kept].max() / 2][-1]) if speed[kept].any() else end
 
 
 def _since(away: Floats, times: Floats, end: float, near: float) -> float:

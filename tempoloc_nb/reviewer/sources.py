@@ -26,7 +26,7 @@ from ..inference.find import Found, FoundEvent
 from ..inference.signals import Signal
 from .session import Answers, Review, Trial
 from ..scoring.answers import STATUSES, parse_answer
-from ..scoring.rows import index_clips
+from ..scoring.trials import index_clips
 from ..scoring.trials import Trials, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below

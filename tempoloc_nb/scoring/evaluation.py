@@ -5,110 +5,41 @@
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #841a008f
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from ..clips.manifest import Benchmark, Clip
-from ..clips.tasks import BoundaryIs, Task
+from ..clips.tasks import BoundaryIs
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
 from ..core.settings import Scoring, settings
 from ..core.texts import json_text
 from .answers import STATUSES
-from .intervals import Estimate, Sampled, draws, mean_of, row_means, sample_mean, sign_flip_p
-from .metrics import Bools, Floats
-from .rows import TimeBase, index_clips
-from tempoloc_nb.scoring.scores import (
-    DemoScores,
-    TaskTruth,
-    score_demos,
-    score_samples,
-    score_trials,
-    task_truth,
+from tempoloc_nb.scoring.metrics import (
+    Estimate, Floats, Ints, Sampled, draws, mean_known, mean_of, sample_mean, sign_flip_p,
 )
-from .trials import Ints, Mode, Trials, read_trials
+from .scores import Scored, TaskTruth, sample_scores, score_trials, task_truth
+from .trials import Mode, TimeBase, Trials, index_clips, read_trials
 
 RESAMPLES = 1000
 
 # %% auto #0
-__all__ = ['RESAMPLES', 'Scores', 'EventResult', 'DemoResult', 'TaskResult', 'RunResult', 'Evaluation', 'evaluate', 'Comparison',
-           'compare', 'evaluation_lines', 'comparison_lines']
+__all__ = ['RESAMPLES', 'Evaluation', 'evaluate', 'Comparison', 'compare', 'evaluation_lines', 'comparison_lines',
+           'evaluation_json', 'written_boundaries']
 
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #55ea5403
-Scores = Mapping[str, Estimate]
-
-
-@dataclass(frozen=True, slots=True)
-class EventResult:
-    """Scores of one event (0-based `index`) of a task over its demonstrations."""
-
-    index: int
-    label: str
-    scores: Scores
-
-
-@dataclass(frozen=True, slots=True)
-class DemoResult:
-    """One demonstration: how many trials it has and how many were scored, its scores, its worst event (0-based).
-
-    `event_mre_pct` is the mean relative error (%) of each of its events.
-    """
-
-    clip: str
-    trials: int
-    scored: int
-    worst_event: int | None
-    scores: Mapping[str, float | None]
-    event_mre_pct: tuple[float | None, ...]
-
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #1f33212f
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """One task. `statuses` counts events by status over all trials, `unscored` names clips without any scored trial.
-
-    `success` is the recipe's criterion: mean relative error below the target and every event of every trial
-    identified, with no clip left out.
-    """
-
-    task: str
-    trials: int
-    dropped: int
-    statuses: Mapping[str, int]
-    unscored: tuple[str, ...]
-    success: bool
-    scores: Scores
-    events: tuple[EventResult, ...]
-    demos: tuple[DemoResult, ...]
-
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #776971d2
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """One model at one sampling rate. `scores` are means over its tasks."""
-
-    model: str
-    fps: float
-    success: bool
-    scores: Scores
-    tasks: tuple[TaskResult, ...]
-
-    def of_task(self, key: str) -> TaskResult:
-        """The result on a task; raises `TempolocError` if the run has none of that name."""
-        for task in self.tasks:
-            if task.task == key:
-                return task
-        raise unknown("task", key, (task.task for task in self.tasks))
-
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #b7559ce6
-@dataclass(frozen=True, slots=True)
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #e199a77a
+@dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """All runs in the scored files. `time_base` is the base of all seconds; `truncated` counts cut-off last lines.
+    """Scores of runs (pairs of model and fps) in two tables, as told above; NaN is no number.
 
-    `unlabelled` names the clips without truth, whose answers were skipped.
+    `time_base` is that of all seconds, `truncated` counts cut-off last lines, `unlabelled` names clips without truth.
     """
 
     benchmark: str
@@ -118,133 +49,211 @@ class Evaluation:
     resamples: int
     seed: int
     truncated: int
-    runs: tuple[RunResult, ...]
+    table: pd.DataFrame
+    clips: pd.DataFrame
     unlabelled: tuple[str, ...] = ()
 
-    def run(self, model: str, fps: float | None = None) -> RunResult:
-        """The run of a model; raises `TempolocError` if there is none, or several and `fps` does not tell."""
-        found = [r for r in self.runs if r.model == model and fps in (None, r.fps)]
-        if len(found) != 1:
-            names = ", ".join(f"{r.model} at {r.fps:g} fps" for r in self.runs)
-            raise TempolocError(f"{len(found)} runs of the model {model!r}: choose one of {names}")
-        return found[0]
+    @property
+    def runs(self) -> tuple[Evaluation, ...]:
+        """Each run by itself, in order of appearance."""
+        pairs = self.table[["model", "fps"]].drop_duplicates().itertuples(index=False, name=None)
+        return tuple(_lines_with(self, model=model, fps=fps) for model, fps in pairs)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain containers."""
-        return asdict(self)
+    @property
+    def model(self) -> str:
+        """The first run's model."""
+        return str(self.table["model"].iloc[0])
 
-    def to_json(self) -> str:
-        """JSON; what could not be measured is null."""
-        return json_text(self.to_dict(), 1, allow_nan=False)
+    @property
+    def fps(self) -> float:
+        """The first run's sampling rate."""
+        return float(self.table["fps"].iloc[0])
 
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #d268fa15
-def _estimates(samples: Mapping[str, Sampled], confidence: float) -> dict[str, Estimate]:
-    return {name: s.estimate(confidence) for name, s in samples.items()}
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks, in order of appearance."""
+        return tuple(str(task) for task in dict.fromkeys(self.table["task"]) if task)
+
+    def run(self, model: str | None = None, fps: float | None = None) -> Evaluation:
+        """The one run of a model, or of all; raises `TempolocError` for none, or if there are several."""
+        return _only_run(self, model, fps)
+
+    def of_task(self, key: str) -> Evaluation:
+        """The scores on one task alone; raises `TempolocError` if there is none of that name."""
+        return _of_task(self, key)
+
+    def by_task(self, score: str, event: str = "") -> pd.DataFrame:
+        """A score of the first run: `value`, `low`, `high`, `n` by task, and by "" the mean over tasks."""
+        lines = self.table[(self.table["score"] == score) & (self.table["event"] == event)]
+        return lines.drop_duplicates("task").set_index("task")[["value", "low", "high", "n"]]
+
+    def estimate(self, score: str, task: str = "", event: str = "") -> Estimate:
+        """A score of the first run; raises `TempolocError` for one that is not there."""
+        return _estimate(self, score, task, event)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Evaluation) and _plain(self) == _plain(other)
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #85966b42
+def _lines_with(evaluation: Evaluation, **known: Any) -> Evaluation:
+    """The lines of both tables that have these values."""
+
+    def lines(frame: pd.DataFrame) -> pd.DataFrame:
+        for column, value in known.items():
+            frame = frame[frame[column] == value]
+        return frame.reset_index(drop=True)
+
+    return replace(evaluation, table=lines(evaluation.table), clips=lines(evaluation.clips))
 
 
-def _event_results(
-    events: Sequence[Mapping[str, Sampled]], truth: TaskTruth, confidence: float
-) -> tuple[EventResult, ...]:
-    """The scores of each event. Where clips name it differently, the label gives all names."""
-    results = []
-    for i, samples in enumerate(events):
-        labels = dict.fromkeys(c.events[i].label for c in truth.clips if len(c.events) > i)
-        results.append(EventResult(i, " / ".join(labels), _estimates(samples, confidence)))
-    return tuple(results)
+def _only_run(evaluation: Evaluation, model: str | None, fps: float | None) -> Evaluation:
+    runs = evaluation.runs
+    found = [r for r in runs if model in (None, r.model) and fps in (None, r.fps)]
+    if len(found) != 1:
+        of, names = f" of the model {model!r}" if model else "", ", ".join(f"{r.model} at {r.fps:g} fps" for r in runs)
+        raise TempolocError(f"{len(found)} runs{of}: choose one of {names}")
+    return found[0]
 
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #43047881
-def _demo_results(
-    demo: DemoScores, truth: TaskTruth, index: Ints, kept: Bools
-) -> tuple[DemoResult, ...]:
-    """The scores of each demonstration that has trials: means over its events."""
-    count = len(truth.clips)
-    trials, scored = np.bincount(index, minlength=count), np.bincount(index[kept], minlength=count)
-    columns = {name: row_means(v) for name, v in demo.values.items()}
-    for name, v in demo.ratios.items():
-        numerators, denominators = np.nan_to_num(v).T
-        columns[name] = numerators / np.where(denominators > 0, denominators, np.nan)
-    cells = zip(*([None if x != x else x for x in v.tolist()] for v in columns.values()), strict=True)  # NaN → None
-    errors = demo.values["mae_s"]
+
+def _of_task(evaluation: Evaluation, key: str) -> Evaluation:
+    if key not in evaluation.tasks:
+        raise unknown("task", key, evaluation.tasks)
+    part = _lines_with(evaluation, task=key)
+    mean = part.table[part.table["event"] == ""].assign(task="")
+    return replace(part, table=pd.concat([part.table, mean], ignore_index=True))
+
+
+def _estimate(evaluation: Evaluation, score: str, task: str, event: str) -> Estimate:
+    lines = evaluation.by_task(score, event)
+    if task not in lines.index:
+        raise unknown("score", score, dict.fromkeys(evaluation.table["score"]))
+    numbers = lines[["value", "low", "high"]].to_numpy()[lines.index.get_loc(task)]
+    return Estimate(*(None if v != v else float(v) for v in numbers))
+
+
+def _plain(evaluation: Evaluation) -> dict[str, Any]:
+    """All of it in plain containers; NaN is None."""
+    found: dict[str, Any] = {f.name: getattr(evaluation, f.name) for f in fields(evaluation)}
+    for name in ("table", "clips"):
+        cells = found[name].astype(object)
+        found[name] = cells.where(cells.notna(), None).to_dict("records")
+    return found
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #6971db10
+def _lines(
+    samples: Mapping[str, Sampled], confidence: float, counts: Mapping[str, float] | None = None
+) -> pd.DataFrame:
+    """A line for each score, with its interval, and then for each count.
+
+    Scores that are numbers of events have a line for each event.
+    """
+    every = Sampled(np.stack([s.value for s in samples.values()]), np.stack([s.samples for s in samples.values()]))
+    numbers = np.array([every.value, *every.bounds(confidence)]).reshape(3, -1)
+    names = np.repeat(list(samples), numbers.shape[1] // len(samples)).tolist()
+    columns = dict(zip(("value", "low", "high"), numbers, strict=True))
+    known = pd.DataFrame({"score": [*(counts or {})], "value": np.array([*(counts or {}).values()], dtype=float)})
+    return pd.concat([pd.DataFrame({"score": names, **columns}), known][: 1 + bool(counts)])
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #f8f9960b
+def _event_names(clips: Sequence[Clip], width: int) -> list[str]:
+    """The events of a task; where clips name one differently, it has all names."""
+    labels = [dict.fromkeys(c.events[i].label for c in clips if len(c.events) > i) for i in range(width)]
+    return [f"{i + 1}: {' / '.join(names)}" for i, names in enumerate(labels)]
+
+
+def _clip_lines(means: Scored, truth: TaskTruth, demo: Ints, kept: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    """A line for each clip: its trials, and means over its events."""
+    count, errors = len(truth.clips), means.values["mae_s"]
+    columns: dict[str, Any] = {"clip": [c.clip for c in truth.clips], "trials": np.bincount(demo, minlength=count)}
+    columns["scored"] = np.bincount(demo[kept], minlength=count)
     worst = np.where(np.isnan(errors), -1.0, errors).argmax(axis=1)
-    relative = [tuple(None if x != x else x for x in row) for row in demo.values["mre_pct"].tolist()]
-    results = []
-    for d, row in enumerate(cells):
-        if trials[d]:
-            event = None if np.isnan(errors[d]).all() else int(worst[d])
-            scores = dict(zip(columns, row, strict=True))
-            counts = int(trials[d]), int(scored[d])
-            results.append(DemoResult(truth.clips[d].clip, *counts, event, scores, relative[d]))
-    return tuple(results)
+    columns["worst_event"] = np.where(np.isnan(errors).all(axis=1), np.nan, worst)
+    columns |= {name: mean_known(values, axis=1) for name, values in means.values.items()}
+    for name, pair in means.ratios.items():
+        upper, lower = np.nan_to_num(pair).T
+        columns[name] = np.divide(upper, lower, out=np.full(count, np.nan), where=lower > 0)
+    relative = [tuple(None if x != x else x for x in row) for row in means.values["mre_pct"].tolist()]
+    return pd.DataFrame(columns | {"event_mre_pct": pd.Series(relative, dtype=object)})
 
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #1d5081b7
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #324bb5ab
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What stays the same for all tasks and runs of one evaluation."""
 
+    benchmark: Benchmark
+    clips: Sequence[Clip]
     mode: Mode
     scoring: Scoring
     resamples: int
     seed: int
 
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #324bb5ab
+    def weights(self, task: str, answered: Ints) -> Floats:
+        """How often each clip is drawn; only those with an answer are. (resamples, clips)
+
+        Seeded by the task, so that runs on the same demonstrations draw the same ones.
+        """
+        there = np.flatnonzero(answered)
+        weights = np.zeros((self.resamples, len(answered)))
+        weights[:, there] = draws(len(there), self.resamples, [self.seed, *task.encode()])
+        return weights
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #bced3464
 def _score_task(
-    task: Task, trials: Trials, demo: Ints, truth: TaskTruth, fps: float, plan: _Plan
-) -> tuple[TaskResult, dict[str, Sampled]]:
-    """The result of one task in one run, and its scores with their samples."""
+    key: str, trials: Trials, demo: Ints, truth: TaskTruth, fps: float, plan: _Plan
+) -> tuple[dict[str, Sampled], dict[str, float], pd.DataFrame, pd.DataFrame]:
+    """One task in one run: its scores with their samples, counts, lines of events, and lines of clips."""
     trial = score_trials(trials, demo, truth, fps, plan.mode, plan.scoring)
-    count, confidence = len(truth.clips), plan.scoring.confidence
-    per_demo = score_demos(trial, demo, count)
-    there = np.flatnonzero(np.bincount(demo, minlength=count))
-    # Seeded by the task, so that runs on the same demonstrations draw the same ones.
-    weights = draws(len(there), plan.resamples, [plan.seed, *task.key.encode()])
-    if len(there) < count:
-        drawn, weights = weights, np.zeros((plan.resamples, count))
-        weights[:, there] = drawn
-    samples, events = score_samples(per_demo, weights)
-    codes = np.bincount(trials.status[trials.status >= 0], minlength=len(STATUSES) + 1)
-    scored = set(demo[trial.kept].tolist())
-    unscored = tuple(c.clip for i, c in enumerate(truth.clips) if i not in scored)
-    dropped = int(np.count_nonzero(~trial.kept))
-    identified = samples["recall"].value == 1.0 and not dropped and not unscored
-    result = TaskResult(
-        task.key,
-        len(demo),
-        dropped,
-        {status: int(n) for status, n in zip((*STATUSES, "dropped"), codes, strict=True)},
-        unscored,
-        identified and samples["mre_pct"].value < plan.scoring.mre_target_pct,
-        _estimates(samples, confidence),
-        _event_results(events, truth, confidence),
-        _demo_results(per_demo, truth, demo, trial.kept),
+    means = trial.by_demo(demo, len(truth.clips))
+    answered = np.bincount(demo, minlength=len(truth.clips))
+    scores, events = sample_scores(trial, means, demo, plan.weights(key, answered))
+    codes = np.bincount(trials.status[trials.status >= 0], minlength=len(STATUSES) + 1).tolist()
+    dropped, unscored = int(np.count_nonzero(~trial.kept)), int(np.count_nonzero(~means.kept))
+    identified = bool(scores["recall"].value == 1.0) and not dropped and not unscored
+    success = identified and bool(scores["mre_pct"].value < plan.scoring.mre_target_pct)
+    counts: dict[str, float] = {"trials": len(demo), "dropped": dropped, "unscored": unscored, "success": success}
+    counts |= {f"status_{status}": n for status, n in zip((*STATUSES, "dropped"), codes, strict=True)}
+    names = _event_names(truth.clips, truth.boundary.shape[1])
+    there = ~np.isnan(truth.boundary) & (answered > 0)[:, None]
+    lines = _lines(events, plan.scoring.confidence).assign(
+        event=names * len(events), n=there.sum(axis=0).tolist() * len(events)
     )
-    return result, samples
+    return scores, counts, lines, _clip_lines(means, truth, demo, trial.kept)
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #6da66348
-def _score_run(
-    benchmark: Benchmark, clips: Sequence[Clip], trials: Trials, run: int, plan: _Plan
-) -> RunResult:
-    """The result of one model at one rate, task by task."""
+def _score_run(trials: Trials, run: int, plan: _Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The lines of one model at one rate: of scores, task by task and in the mean, and of clips."""
     model, fps = trials.runs[run]
     own = np.flatnonzero(trials.run == run)
-    keys = np.array([c.task for c in clips])
-    results: list[TaskResult] = []
+    keys = np.array([c.task for c in plan.clips])
+    lines: list[pd.DataFrame] = []
+    by_clip: list[pd.DataFrame] = []
     samples: list[dict[str, Sampled]] = []
+    every: list[dict[str, float]] = []
     for key in dict.fromkeys(keys[trials.clip[own]].tolist()):
         places = np.flatnonzero(keys == key)
         rows = own[keys[trials.clip[own]] == key]
+        truth = task_truth([plan.clips[i] for i in places.tolist()], plan.benchmark.tasks[key], plan.mode)
         demo = np.searchsorted(places, trials.clip[rows])
-        truth = task_truth([clips[i] for i in places.tolist()], benchmark.tasks[key], plan.mode)
-        result, sampled = _score_task(benchmark.tasks[key], trials.take(rows), demo, truth, fps, plan)
-        results.append(result)
-        samples.append(sampled)
+        scores, counts, events, clips = _score_task(key, trials.take(rows), demo, truth, fps, plan)
+        whole = _lines(scores, plan.scoring.confidence, counts)
+        whole = whole.assign(event="", n=int((clips["trials"] > 0).sum()))
+        lines += [part.assign(task=key) for part in (whole, events)]
+        by_clip.append(clips.assign(task=key))
+        samples.append(scores)
+        every.append(counts)
     means = {name: mean_of([s[name] for s in samples]) for name in samples[0]}
-    return RunResult(
-        model, fps, all(r.success for r in results), _estimates(means, plan.scoring.confidence), tuple(results)
-    )
+    totals = {name: sum(c[name] for c in every) for name in every[0]} | {"success": all(c["success"] for c in every)}
+    whole, clips = _lines(means, plan.scoring.confidence, totals), pd.concat(by_clip)
+    lines.append(whole.assign(event="", task="", n=int((clips["trials"] > 0).sum())))
+    found = pd.concat(lines).assign(model=model, fps=fps)
+    return found[_COLUMNS], clips.assign(model=model, fps=fps)
+
+
+_COLUMNS = ["model", "fps", "task", "event", "score", "value", "low", "high", "n"]
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #58a11c67
 def evaluate(
-    predictions: str | Path | Sequence[str | Path],
+    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]],
     benchmark: Benchmark,
     mode: Mode = "strict",
     *,
@@ -255,9 +264,9 @@ def evaluate(
     scoring: Scoring | None = None,
     workers: int = 1,
 ) -> Evaluation:
-    """Score prediction files (JSON Lines) against a benchmark, or one `task` of it.
+    """Score predictions (files of JSON Lines, or rows as they have them) against a benchmark, or one `task` of it.
 
-    Every pair of model and fps in the files is a run of its own. `boundary_is` says which of an answer's two numbers is
+    Every pair of model and fps is a run of its own. `boundary_is` says which of an answer's two numbers is
     the boundary, whatever the files and the task declare; without it, a disagreement is an error. `seed` and `scoring`
     default to the study's settings. Files are read in pieces by `workers` processes. Answers about clips that nobody
     has labelled are skipped.
@@ -276,15 +285,17 @@ def evaluate(
             f"no truth here: no clip of {task or benchmark.name} is labelled. tempoloc dataset export csv"
             " --predictions writes the answers into a table: correct it, and dataset import csv makes a manifest of it"
         )
-    paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-    plan = _Plan(mode, scoring or settings().scoring, resamples, settings().study.seed if seed is None else seed)
-    trials = read_trials(paths, index_clips(benchmark, clips), mode, boundary_is, workers)
+    sources = [predictions] if isinstance(predictions, str | Path) else list(predictions)
+    study = settings()
+    random = study.study.seed if seed is None else seed
+    plan = _Plan(benchmark, clips, mode, scoring or study.scoring, resamples, random)
+    trials = read_trials(sources, index_clips(benchmark, clips), mode, boundary_is, workers)
     with ThreadPoolExecutor(workers) as pool:  # numpy lets threads work side by side
-        runs = tuple(pool.map(lambda i: _score_run(benchmark, clips, trials, i, plan), range(len(trials.runs))))
-    base: TimeBase = "source" if mode == "strict" else "label"
+        parts = list(pool.map(lambda i: _score_run(trials, i, plan), range(len(trials.runs))))
+    table, by_clip = (pd.concat(frames, ignore_index=True) for frames in zip(*parts, strict=True))
     return Evaluation(
-        benchmark.name, mode, base, plan.scoring.confidence, resamples, plan.seed, trials.truncated, runs,
-        tuple(c.clip for c in asked if not c.labelled),
+        benchmark.name, mode, "source" if mode == "strict" else "label", plan.scoring.confidence, resamples, random,
+        trials.truncated, table, by_clip, tuple(c.clip for c in asked if not c.labelled),
     )  # fmt: skip
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #e7479116
@@ -301,27 +312,23 @@ class Comparison:
     p: float | None
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #190c9d42
-def _paired(a: RunResult, b: RunResult, score: str, event: int | None) -> dict[str, Floats]:
+def _pairs(a: Evaluation, b: Evaluation, score: str, event: int | None) -> dict[str, Floats]:
     """The pairs (demos, 2) of each task that both runs have, by task."""
 
-    def value(demo: DemoResult) -> float | None:
-        if event is None:
-            return demo.scores.get(score)
-        return demo.event_mre_pct[event] if event < len(demo.event_mre_pct) else None
+    def values(clips: pd.DataFrame) -> pd.Series[Any]:
+        found = clips[score] if score in clips else pd.Series(np.nan, clips.index)
+        if event is not None:
+            found = clips["event_mre_pct"].map(lambda errors: errors[event] if event < len(errors) else None)
+        return pd.Series(found.to_numpy(dtype=float), clips["clip"])
 
-    pairs: dict[str, Floats] = {}
-    others = {d.clip: value(d) for t in b.tasks for d in t.demos}
-    for task in a.tasks:
-        both = [(value(d), others[d.clip]) for d in task.demos if d.clip in others]
-        known = [(x, y) for x, y in both if x is not None and y is not None]
-        if known:
-            pairs[task.task] = np.array(known)
-    return pairs
+    both = pd.DataFrame({"a": values(a.clips), "b": values(b.clips).reindex(a.clips["clip"])})
+    both = both.assign(task=a.clips["task"].to_numpy()).dropna()
+    return {str(task): part[["a", "b"]].to_numpy() for task, part in both.groupby("task", sort=False)}
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #520c4237
 def compare(
-    a: RunResult,
-    b: RunResult,
+    a: Evaluation,
+    b: Evaluation,
     score: str = "mre_pct",
     *,
     event: int | None = None,
@@ -336,7 +343,7 @@ def compare(
     """
     if event is not None and score != "mre_pct":
         raise TempolocError(f"single events are compared by mre_pct, not by {score}")
-    pairs = _paired(a, b, score, event)
+    pairs = _pairs(a, b, score, event)
     if not pairs:
         raise TempolocError(f"{a.model} and {b.model} share no demonstration with the score {score!r}")
     rows, parts = [], []
@@ -354,17 +361,26 @@ def compare(
     return tuple(rows)
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #57e0f2de
-def _shares(scores: Scores) -> list[str]:
-    """What MRE alone hides: how many times are near, how many are far off, and to which side."""
-    near = [f"{100 * found.value:.1f} % within {name[4:-1]} s"
-            for name in ("hit@0.25s", "hit@0.5s")
-            if (found := scores.get(name)) is not None and found.value is not None]  # fmt: skip
-    far, bias = scores["over_100pct"].value, scores["bias_s"].value
-    return [
-        *near,
-        *([] if far is None else [f"{100 * far:.1f} % off by over 100 %"]),
-        *([] if bias is None else [f"bias {bias:+.3f} s"]),
+def _task_text(run: Evaluation, task: str) -> str:
+    """A task of a run in a line, with what MRE alone hides: how many times are near, and how many are far off."""
+    scores = dict.fromkeys(run.table["score"])
+    of = {name: run.estimate(name, task) for name in scores}
+    shown = [
+        f"MAE {of['mae_s'].format()} s",
+        f"MRE {of['mre_pct'].format(1)} %, median {of['p50_pct'].format(1, interval=False)} %",
     ]
+    for name, factor, text in (
+        ("hit@0.25s", 100, "{:.1f} % within 0.25 s"), ("hit@0.5s", 100, "{:.1f} % within 0.5 s"),
+        ("over_100pct", 100, "{:.1f} % off by over 100 %"), ("bias_s", 1, "bias {:+.3f} s"),
+    ):  # fmt: skip
+        if name in of and (value := of[name].value) is not None:
+            shown.append(text.format(factor * value))
+    shown += [f"{name} {of[name].format()}" for name in ("compliance", "recall")]
+    counts = {name: int(of[name].value or 0) for name in ("success", "dropped", "trials", "unscored")}
+    shown.append("success" if counts["success"] else "no success")
+    shown += [f"{counts['dropped']} of {counts['trials']} trials dropped"] * bool(counts["dropped"])
+    shown += [f"{counts['unscored']} clips without a scored trial"] * bool(counts["unscored"])
+    return f"  {task:18} {', '.join(shown)}"
 
 
 def evaluation_lines(evaluation: Evaluation) -> list[str]:
@@ -372,23 +388,9 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
     lines = [f"{evaluation.benchmark}, {evaluation.mode} scoring, {evaluation.confidence:.0%} intervals"]
     for run in evaluation.runs:
         lines.append(f"{run.model} at {run.fps:g} fps")
-        for result in run.tasks:
-            scores = result.scores
-            shown = [
-                f"MAE {scores['mae_s'].format()} s",
-                f"MRE {scores['mre_pct'].format(1)} %, median {scores['p50_pct'].format(1, interval=False)} %",
-                *_shares(scores),
-                f"compliance {scores['compliance'].format()}",
-                f"recall {scores['recall'].format()}",
-                "success" if result.success else "no success",
-            ]
-            if result.dropped:
-                shown.append(f"{result.dropped} of {result.trials} trials dropped")
-            if result.unscored:
-                shown.append(f"{len(result.unscored)} clips without a scored trial")
-            lines.append(f"  {result.task:18} {', '.join(shown)}")
+        lines += [_task_text(run, task) for task in run.tasks]
         if len(run.tasks) > 1:
-            mae, mre = run.scores["mae_s"].format(), run.scores["mre_pct"].format(1)
+            mae, mre = run.estimate("mae_s").format(), run.estimate("mre_pct").format(1)
             lines.append(f"  {'mean over tasks':18} MAE {mae} s, MRE {mre} %")
     if evaluation.truncated:
         lines.append(f"{evaluation.truncated} cut-off last lines were left out")
@@ -397,9 +399,72 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
     return lines
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #d107c12d
-def comparison_lines(a: RunResult, b: RunResult, **options: Any) -> list[str]:
+def comparison_lines(a: Evaluation, b: Evaluation, **options: Any) -> list[str]:
     """The paired difference of two runs in MRE, a line per task; `options` are those of `compare`."""
     return [
         f"{c.task or 'all tasks'}: {a.model} − {b.model} = {c.difference.format(1)} points of MRE"
         for c in compare(a, b, **options)
     ]
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #a08a06d8
+def _nested(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Scores by name, each with its interval; without counts."""
+    counts = (*_COUNTS, *(f"status_{s}" for s in (*STATUSES, "dropped")))
+    kept = [line for line in lines if line["score"] not in counts]
+    return {line["score"]: {k: line[k] for k in ("value", "low", "high")} for line in kept}
+
+
+_COUNTS = ("trials", "dropped", "unscored", "success")
+
+
+def _task_dict(task: str, lines: Sequence[Mapping[str, Any]], clips: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A task of a run, from its lines of both tables, in plain containers."""
+    of = {line["score"]: line["value"] for line in lines if not line["event"]}
+    events = list(dict.fromkeys(line["event"] for line in lines if line["event"]))
+    whole, *parts = ([line for line in lines if line["event"] == event] for event in ("", *events))
+    demos = []
+    for clip in clips:
+        worst = None if clip["worst_event"] is None else int(clip["worst_event"])
+        head = {k: clip[k] for k in ("clip", "trials", "scored", "event_mre_pct")} | {"worst_event": worst}
+        scores = {k: v for k, v in clip.items() if k not in (*head, "model", "fps", "task")}
+        demos += [{**head, "scores": scores}] * bool(clip["trials"])
+    return {
+        "task": task, "trials": int(of["trials"]), "dropped": int(of["dropped"]), "success": bool(of["success"]),
+        "statuses": {k.removeprefix("status_"): int(n) for k, n in of.items() if k.startswith("status_")},
+        "unscored": [clip["clip"] for clip in clips if not clip["scored"]], "scores": _nested(whole),
+        "events": [
+            {"index": i, "label": name.partition(": ")[2], "scores": _nested(part)}
+            for i, (name, part) in enumerate(zip(events, parts, strict=True))
+        ],
+        "demos": demos,
+    }  # fmt: skip
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #77c72b18
+def evaluation_json(evaluation: Evaluation) -> str:
+    """An evaluation as JSON."""
+    head, runs = _plain(replace(evaluation, table=evaluation.table[:0], clips=evaluation.clips[:0])), []
+    for run in evaluation.runs:
+        lines, clips = (_plain(run)[name] for name in ("table", "clips"))
+        tasks = [
+            _task_dict(task, *([line for line in part if line["task"] == task] for part in (lines, clips)))
+            for task in run.tasks
+        ]
+        mean = [line for line in lines if not line["task"]]
+        success = all(task["success"] for task in tasks)
+        runs.append({"model": run.model, "fps": run.fps, "success": success, "scores": _nested(mean), "tasks": tasks})
+    head = {name: value for name, value in head.items() if name not in ("table", "clips")}
+    return json_text({**head, "runs": runs}, 1, allow_nan=False)
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #6afd60fa
+def written_boundaries(path: Path | str, benchmark: Benchmark) -> Trials:
+    """The trials in a prediction file of one run, however late, with boundaries in s of the source; by clip and trial.
+
+    `clip` is a place in the benchmark's clips. Raises `TempolocError` for a file that cannot be scored, or that holds
+    several runs.
+    """
+    index = index_clips(benchmark, benchmark.clips)
+    endless = {name: clip and replace(clip, length=None) for name, clip in index.clips.items()}  # no time is too late
+    trials = read_trials([path], replace(index, clips=endless), "strict")
+    if len(trials.runs) != 1:
+        raise TempolocError(f"{Path(path).name} has {len(trials.runs)} runs: give files with one run each")
+    return trials.take(np.lexsort((trials.trial, trials.clip)))

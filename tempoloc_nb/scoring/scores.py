@@ -14,40 +14,20 @@ from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..core.errors import TempolocError
 from ..core.settings import Scoring
+from . import metrics
 from .answers import STATUSES
-from .intervals import Sampled, mean_of_columns, sample_columns, sample_quantile, sample_ratios
-from tempoloc_nb.scoring.metrics import (
-    SLACK,
-    Bools,
-    Floats,
-    breaks_order,
-    edit_scores,
-    frames_right,
-    matched,
-    mean_by,
-    recipe_window,
-    segment_counts,
-    segment_starts,
-    subtask_durations,
-    tiou,
-    worst_error,
-)
-from .rows import clip_length
-from .trials import Ints, Mode, Trials
-
-PER_TRIAL = ("worst_s", "edit", "compliance", "order_violations", "extra_events")  # scores that no single event has
-HIT_FRAMES = (1, 2, 5)  # hits are counted within this many frames of the source
+from .metrics import SLACK, Bools, Floats, Ints, Sampled
+from .trials import Mode, Trials, clip_length
 
 # %% auto #0
-__all__ = ['PER_TRIAL', 'HIT_FRAMES', 'TaskTruth', 'open_intervals', 'task_truth', 'TrialScores', 'score_trials', 'DemoScores',
-           'score_demos', 'score_samples']
+__all__ = ['TaskTruth', 'task_truth', 'Scored', 'score_trials', 'sample_scores']
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #682abf58
 @dataclass(frozen=True, slots=True)
 class TaskTruth:
     """Truth of one task in the base of the scoring (s): arrays (clips, events), except where noted.
 
-    `start` and `end` are NaN where the truth has no interval, or an open one (see `open_intervals`).
+    `start` and `end` are NaN where the truth has no interval, or an open one (see `_open_intervals`).
     """
 
     clips: tuple[Clip, ...]
@@ -59,7 +39,7 @@ class TaskTruth:
     rate: Floats  # (clips, 1), frames of the source per second
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #0fc51e31
-def open_intervals(boundary: Floats, start: Floats, end: Floats, boundary_is: BoundaryIs) -> Bools:
+def _open_intervals(boundary: Floats, start: Floats, end: Floats, boundary_is: BoundaryIs) -> Bools:
     """Which intervals (clips, events) end, or begin, at no event of a clip whose other intervals do.
 
     Where each event lasts to the next one's boundary, nobody was asked when the last one ends: a model may write the
@@ -85,7 +65,7 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
         return np.array(rows, dtype=float)
 
     start, end = (table([[getattr(e, edge) for e in c.events] for c in clips]) for edge in ("start", "end"))
-    closed = ~open_intervals(table([c.boundaries for c in clips]), start, end, task.boundary_is)
+    closed = ~_open_intervals(table([c.boundaries for c in clips]), start, end, task.boundary_is)
     scale = np.array([c.label_scale if mode == "strict" else 1.0 for c in clips])[:, None]
     boundary = table([c.boundaries for c in clips]) * scale
     lengths = [clip_length(c, task) for c in clips]
@@ -95,7 +75,7 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
     return TaskTruth(
         tuple(clips),
         boundary,
-        subtask_durations(boundary),
+        metrics.subtask_durations(boundary),
         np.where(closed, start, np.nan) * scale,
         np.where(closed, end, np.nan) * scale,
         np.array([np.nan if length is None else length for length in lengths]),
@@ -103,29 +83,34 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
     )
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #d59ada2d
-_IDENTIFIED = [STATUSES.index(s) for s in ("ok", "out_of_range", "reversed", "duplicate")]
-
-
 @dataclass(frozen=True, slots=True)
-class TrialScores:
-    """Values of each trial, (trials, events) or (trials, 1), NaN where not defined.
+class Scored:
+    """Values of trials, or their means by demonstration: (rows, events) or (rows, 1), NaN where not defined.
 
-    `ratios` are numerators and denominators (trials, 2) of what is summed over clips before it is divided.
+    `ratios` are numerators and denominators (rows, 2) of what is summed over clips before it is divided. `kept` are
+    the trials that count.
     """
 
     values: dict[str, Floats]
     ratios: dict[str, Floats]
     kept: Bools
 
+    def by_demo(self, demo: Ints, demos: int) -> Scored:
+        """Means over the trials of each of `demos` demonstrations; `demo` is each trial's row."""
+        values, ratios = (
+            {name: metrics.mean_by(v, demo, demos) for name, v in part.items()} for part in (self.values, self.ratios)
+        )
+        return Scored(values, ratios, np.bincount(demo[self.kept], minlength=demos) > 0)
+
 
 def _errors(trials: Trials, demo: Ints, truth: TaskTruth, mode: Mode) -> tuple[Floats, Floats, Bools]:
     """Signed error of what can be scored as written, absolute error with penalties, and what breaks the order."""
     wanted, predicted = truth.boundary[demo], trials.boundary[:, : truth.boundary.shape[1]]
-    disorder = breaks_order(predicted)
+    disorder = metrics.breaks_order(predicted)
     if mode == "recipe":
         return predicted - wanted, np.abs(predicted - wanted), disorder
     signed = np.where(disorder, np.nan, predicted - wanted)
-    worst = worst_error(wanted, truth.length[demo][:, None])
+    worst = metrics.worst_error(wanted, truth.length[demo][:, None])
     return signed, np.where(np.isnan(signed), worst, np.abs(signed)), disorder
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #65766439
@@ -137,9 +122,9 @@ def _hits(error: Floats, scored: Bools, rate: Floats, fps: float, scoring: Scori
         return np.where(nothing, np.nan, (condition & scored).astype(float))
 
     with np.errstate(invalid="ignore"):
-        found = {"hit@recipe": hit(error < recipe_window(fps, scoring.hit_window_frames))}
+        found = {"hit@recipe": hit(error < metrics.recipe_window(fps, scoring.hit_window_frames))}
         found |= {f"hit@{s:g}s": hit(error <= s + SLACK) for s in scoring.hit_seconds}
-        frames = {f"hit@{n}f": hit(error * rate <= n + 1e-6) for n in HIT_FRAMES}
+        frames = {f"hit@{n}f": hit(error * rate <= n + 1e-6) for n in (1, 2, 5)}
     return found | {name: np.where(np.isnan(rate), np.nan, values) for name, values in frames.items()}
 
 
@@ -168,18 +153,18 @@ class _Segments:
     def score(self, rows: Ints, invented: Floats) -> tuple[Floats, Floats]:
         """The edit scores (rows,) and ratios (rows, names, 2) of `rows`, which have equally many `invented`."""
         predicted, wanted = self.predicted[rows], self.wanted[rows]
-        starts, also = segment_starts(predicted, invented)
-        edit = edit_scores(predicted, starts, invented, also, wanted)
+        starts, also = metrics.segment_starts(predicted, invented)
+        edit = metrics.edit_scores(predicted, starts, invented, also, wanted)
         pairs: list[tuple[Floats, Floats]] = []
         for k in self.scoring.f1_overlaps_pct:
-            tp, fp, fn = segment_counts(starts, predicted, also, wanted, k)
+            tp, fp, fn = metrics.segment_counts(starts, predicted, also, wanted, k)
             pairs.append((2 * tp, 2 * tp + fp + fn))
         frames, rate = self.frames[rows], self.rate[rows]
-        pairs.append((frames_right(starts, predicted, also, invented, wanted, frames, rate), frames))
+        pairs.append((metrics.frames_right(starts, predicted, also, invented, wanted, frames, rate), frames))
         given = np.concatenate([np.where(np.isnan(wanted), np.nan, predicted), invented], axis=1)
         count, events = (np.count_nonzero(~np.isnan(x), axis=1).astype(float) for x in (given, wanted))
         for collar in self.scoring.hit_seconds:
-            found = matched(given, wanted, collar)
+            found = metrics.matched(given, wanted, collar)
             pairs += [(found, count), (found, events), (2 * found, count + events)]
         return edit, np.stack([np.stack(pair, axis=1) for pair in pairs], axis=1)
 
@@ -197,16 +182,17 @@ def _score_segments(trials: Trials, kept: Bools, segments: _Segments) -> tuple[F
 # %% ../../nbs/40_scoring/40_scores.ipynb #709d420a
 def score_trials(
     trials: Trials, demo: Ints, truth: TaskTruth, fps: float, mode: Mode, scoring: Scoring
-) -> TrialScores:
+) -> Scored:
     """All values of the trials of one task and run; `demo` is each trial's row in `truth`."""
     width = truth.boundary.shape[1]
     asked, predicted = ~np.isnan(truth.boundary[demo]), trials.boundary[:, :width]
     signed, error, disorder = _errors(trials, demo, truth, mode)
     kept = np.asarray(~np.isnan(predicted).all(axis=1) | (mode == "strict"))
-    overlap = tiou(trials.start[:, :width], trials.end[:, :width], truth.start[demo], truth.end[demo])
+    overlap = metrics.tiou(trials.start[:, :width], trials.end[:, :width], truth.start[demo], truth.end[demo])
     overlap[~kept] = np.nan
 
-    segments = _Segments(predicted, truth.boundary[demo], _frames(truth)[demo], truth.rate[demo], scoring)
+    frames = np.round(truth.length * truth.rate[:, 0])
+    segments = _Segments(predicted, truth.boundary[demo], frames[demo], truth.rate[demo], scoring)
     edit, ratios = _score_segments(trials, kept, segments)
 
     def share(condition: Bools) -> Floats:
@@ -216,6 +202,7 @@ def score_trials(
         return np.where(defined, values, np.nan)[:, None]
 
     relative = _relative(error, truth.duration[demo], mode)
+    identified = [STATUSES.index(s) for s in ("ok", "out_of_range", "reversed", "duplicate")]
     tolerant = np.full(len(demo), mode == "strict")  # the recipe's rule reads no labels and no extra events
     values = {
         "mae_s": error,
@@ -228,65 +215,46 @@ def score_trials(
         "miou": overlap,
         **{f"R@{t:g}": np.where(np.isnan(overlap), np.nan, overlap >= t) for t in scoring.tiou_thresholds},
         "edit": edit[:, None],
-        "recall": share(np.isin(trials.status[:, :width], _IDENTIFIED)),
+        "recall": share(np.isin(trials.status[:, :width], identified)),
         "labelled": np.where(tolerant[:, None], share(trials.labelled[:, :width]), np.nan),
         "usable": share(~np.isnan(signed)),
         "compliance": trials.compliant[:, None].astype(float),
         "order_violations": each(np.asarray(disorder.any(axis=1)), kept),
         "extra_events": each(trials.extra, tolerant),
     }
-    return TrialScores(values, ratios, kept)
-
-
-def _frames(truth: TaskTruth) -> Floats:
-    """How many frames each clip has (clips,); NaN where nobody knows."""
-    return np.asarray(np.round(truth.length * truth.rate[:, 0]))
-
-# %% ../../nbs/40_scoring/40_scores.ipynb #bd70a923
-@dataclass(frozen=True, slots=True)
-class DemoScores:
-    """Means over each demonstration's trials: `values` (demos, events or 1), `ratios` (demos, 2); pooled errors.
-
-    `errors` (s) and `relative` (%) are (trials, events), each row of the demonstration `error_demo` (trials,).
-    """
-
-    values: dict[str, Floats]
-    ratios: dict[str, Floats]
-    errors: Floats
-    relative: Floats
-    error_demo: Ints
-
-
-def score_demos(trial: TrialScores, demo: Ints, demos: int) -> DemoScores:
-    """Means over the trials of each of `demos` demonstrations; `demo` is each trial's row."""
-    return DemoScores(
-        {name: mean_by(v, demo, demos) for name, v in trial.values.items()},
-        {name: mean_by(v, demo, demos) for name, v in trial.ratios.items()},
-        trial.values["mae_s"],
-        trial.values["mre_pct"],
-        demo,
-    )
+    return Scored(values, ratios, kept)
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #a9ba71a8
-def score_samples(demo: DemoScores, weights: Floats) -> tuple[dict[str, Sampled], list[dict[str, Sampled]]]:
-    """The scores of a task and of each of its events, with their bootstrap samples."""
-    width = demo.values["mae_s"].shape[1]
+_PER_TRIAL = ("worst_s", "edit", "compliance", "order_violations", "extra_events")  # scores that no single event has
+
+
+def sample_scores(
+    trial: Scored, means: Scored, demo: Ints, weights: Floats
+) -> tuple[dict[str, Sampled], dict[str, Sampled]]:
+    """The scores of a task, and of its events (events,), with their bootstrap samples.
+
+    `means` are those of the trials of each demonstration, `demo` is each trial's, `weights` are how often
+    demonstrations were drawn.
+    """
     # One product for all scores: the weights are large.
-    columns = sample_columns(np.concatenate(list(demo.values.values()), axis=1), weights)
+    columns = metrics.sample_columns(np.concatenate(list(means.values.values()), axis=1), weights)
     scores: dict[str, Sampled] = {}
-    events: list[dict[str, Sampled]] = [{} for _ in range(width)]
-    for name, values in demo.values.items():
-        own, columns = columns[: values.shape[1]], columns[values.shape[1] :]
-        scores[name] = mean_of_columns(own)
-        if name not in PER_TRIAL:
-            for event, column in zip(events, own, strict=True):
-                event[name] = column
-    ratios = np.nan_to_num(np.stack(list(demo.ratios.values()), axis=1))
-    scores |= dict(zip(demo.ratios, sample_ratios(ratios, weights), strict=True))
-    pooled = np.repeat(demo.error_demo, width)
+    events: dict[str, Sampled] = {}
+    ends = np.cumsum([values.shape[1] for values in means.values.values()]).tolist()
+    for (name, values), end in zip(means.values.items(), ends, strict=True):
+        own = slice(end - values.shape[1], end)
+        part = Sampled(columns.value[own], columns.samples[own])
+        scores[name] = metrics.over_columns(part)
+        if name not in _PER_TRIAL:
+            events[name] = part
+    upper, lower = (np.nan_to_num(np.stack([r[:, i] for r in means.ratios.values()], axis=1)) for i in (0, 1))
+    ratios = metrics.sample_ratios(upper, lower, weights)
+    scores |= {name: Sampled(ratios.value[i], ratios.samples[i]) for i, name in enumerate(means.ratios)}
+    errors, relative = trial.values["mae_s"], trial.values["mre_pct"]
+    pooled = np.repeat(demo, errors.shape[1])
     for q in (50, 90):
-        scores[f"p{q}_s"] = sample_quantile(demo.errors.ravel(), pooled, q / 100, weights)
-    scores["p50_pct"] = sample_quantile(demo.relative.ravel(), pooled, 0.5, weights, digits=1)
-    for event, column in zip(events, demo.relative.T, strict=True):
-        event["p50_pct"] = sample_quantile(column, demo.error_demo, 0.5, weights[:0], digits=1)
+        scores[f"p{q}_s"] = metrics.sample_quantile(errors.ravel(), pooled, q / 100, weights)
+    scores["p50_pct"] = metrics.sample_quantile(relative.ravel(), pooled, 0.5, weights, digits=1)
+    medians = [metrics.sample_quantile(column, demo, 0.5, weights[:0], digits=1).value for column in relative.T]
+    events["p50_pct"] = Sampled(np.array(medians), np.full((len(medians), len(weights)), np.nan))
     return scores, events

@@ -9,7 +9,7 @@ import gc
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -34,7 +34,7 @@ from ..models.locate import locate_model
 from ..models.recognise import find_model
 from ..models.registry import listed_model, load_registry
 from ..models.prompts import load_prompt
-from ..scoring.evaluation import RESAMPLES, RunResult, evaluate
+from ..scoring.evaluation import RESAMPLES, Evaluation, evaluate
 from ..scoring.trials import Mode
 from ..video.view import View
 
@@ -370,12 +370,16 @@ def answers_file(
 
 # %% ../../nbs/85_study/70_experiments.ipynb #34031b34
 def score(
-    path: Path | str, benchmark: Benchmark, experiment: Experiment, *, mode: Mode = "strict", resamples: int = RESAMPLES
-) -> RunResult:
+    answers: Path | str | Sequence[Mapping[str, Any]], benchmark: Benchmark, experiment: Experiment, *,
+    mode: Mode = "strict", resamples: int = RESAMPLES,
+) -> Evaluation:
     """Score an experiment's predictions, tasks in the benchmark's order; the result's `model` is its title."""
-    runs = evaluate(path, benchmark, mode, resamples=resamples, seed=settings().study.seed).runs
-    if len(runs) != 1:
-        raise TempolocError(f"{Path(path).name} has {len(runs)} runs; an experiment's predictions are one")
-    order = list(benchmark.tasks)  # shipped predictions are sorted by name
-    tasks = tuple(sorted(runs[0].tasks, key=lambda task: order.index(task.task)))
-    return replace(runs[0], model=experiment.title, tasks=tasks)
+    found = evaluate(answers, benchmark, mode, resamples=resamples, seed=settings().study.seed)
+    if len(found.runs) != 1:
+        raise TempolocError(f"{experiment.name} has {len(found.runs)} runs; an experiment's predictions are one")
+    order = {task: i for i, task in enumerate([*benchmark.tasks, ""])}  # shipped predictions are sorted by name
+    table, clips = (
+        part.assign(model=experiment.title).sort_values("task", key=lambda c: c.map(order), kind="stable")
+        for part in (found.table, found.clips)
+    )
+    return replace(found, table=table.reset_index(drop=True), clips=clips.reset_index(drop=True))

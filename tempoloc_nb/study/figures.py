@@ -20,7 +20,7 @@ from ..core.settings import settings
 from ..video.view import contact_sheet
 
 # %% auto #0
-__all__ = ['PLAIN_NAMES', 'interval_bars', 'mre_figure', 'event_error_figure', 'timeline_figure']
+__all__ = ['PLAIN_NAMES', 'interval_bars', 'mre_figure', 'timeline_figure']
 
 # %% ../../nbs/85_study/15_figures.ipynb #36c90479
 PLAIN_NAMES = {
@@ -70,15 +70,10 @@ def mre_figure(table: pd.DataFrame, columns: int = 2, hollow: Collection[str] = 
     return figure
 
 # %% ../../nbs/85_study/15_figures.ipynb #773d04c3
-def _marks(kinds: Sequence[str]) -> list[Line2D]:
-    """What the marks of some kinds of rows mean."""
-    looks = [LOOKS[kind] for kind in kinds]
-    return [Line2D([], [], color=k.colour, marker=k.mark, ls="", ms=5, label=k.name) for k in looks]
-
-
 def _mre_legend(figure: Figure, kinds: Sequence[str]) -> None:
     """What the marks and the two lines mean."""
-    handles = _marks(kinds)
+    looks = [LOOKS[kind] for kind in kinds]
+    handles = [Line2D([], [], color=k.colour, marker=k.mark, ls="", ms=5, label=k.name) for k in looks]
     target = settings().scoring.mre_target_pct
     handles.append(Line2D([], [], color=COLOURS["target"], ls="--", label=f"target: {target:g} %"))
     handles.append(Line2D([], [], color=COLOURS["no-video"], ls=":", lw=1.4, label="best no-video baseline"))
@@ -106,38 +101,6 @@ def _mre_panel(axes: Axes, part: pd.DataFrame, rows: Sequence[str], hollow: Coll
         if "low" in part:
             axes.axvspan(best["low"], best["high"], color=COLOURS["no-video"], alpha=0.15, lw=0, zorder=1)
     axes.grid(axis="y", visible=False)
-
-# %% ../../nbs/85_study/15_figures.ipynb #e6030509
-def event_error_figure(table: pd.DataFrame) -> Figure:
-    """Relative error of each event, one panel per task: dots with intervals on a logarithmic axis.
-
-    `table` has the columns `task`, `event` (its label), `row`, `kind` (a key of `LOOKS`), `value`, `low`, `high` (%).
-    """
-    tasks = list(dict.fromkeys(table["task"]))
-    kinds = [kind for kind in LOOKS if kind in set(table["kind"])]
-    sizes = [table.loc[table["task"] == task, "event"].nunique() for task in tasks]
-    with house_style():
-        figure = Figure(figsize=(6.6, 0.3 * sum(sizes) + 0.45 * len(tasks) + 0.8), layout="constrained")
-        grid = figure.subplots(len(tasks), 1, sharex=True, squeeze=False, height_ratios=sizes)[:, 0]
-        for task, axes in zip(tasks, grid, strict=True):
-            part = table[table["task"] == task]
-            events = list(dict.fromkeys(part["event"]))
-            for kind, mine in part.groupby("kind", sort=False):
-                look, y = LOOKS[str(kind)], [events.index(e) for e in mine["event"]]
-                bars = interval_bars(mine, "value")
-                axes.errorbar(mine["value"], y, xerr=bars, fmt=look.mark, ms=5, color=look.colour, lw=1.4)
-            axes.set_yticks(range(len(events)), events, fontsize=8)
-            axes.set_ylim(len(events) - 0.5, -0.5)
-            axes.grid(axis="y", visible=False)
-            axes.set_title(str(task), loc="left", fontsize=9)
-        plain_log(grid[0], "x")
-        figure.supxlabel("mean relative error (% of the subtask duration); lower is better", fontsize=9)
-        names = {str(k): ", ".join(dict.fromkeys(p["row"])) for k, p in table.groupby("kind", sort=False)}
-        handles = _marks(kinds)
-        for kind, mark in zip(kinds, handles, strict=True):
-            mark.set_label(PLAIN_NAMES.get(names[kind], names[kind]))
-        figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
-    return figure
 
 # %% ../../nbs/85_study/15_figures.ipynb #d4e92dd8
 def timeline_figure(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import io
 import os
-import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,15 +22,12 @@ from PIL import Image
 from ..clips.manifest import Benchmark, Clip, load_benchmark
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
-from ..core.files import write_jsonl
 from ..core.settings import settings
 from ..inference.no_video import TRAINING_MEDIAN, baseline_predictions
 from ..inference.pack import read_rows
 from ..models.locate import locate_model
-from ..scoring.answer_shift import written_boundaries
-from ..scoring.evaluation import RunResult
+from ..scoring.evaluation import Evaluation, written_boundaries
 from ..scoring.trials import Mode
-from .ablations import ignoring_run, scaled_prior_run
 from tempoloc_nb.study.experiments import (
     Experiment,
     committed,
@@ -47,14 +43,15 @@ from .figures import PLAIN_NAMES, timeline_figure
 from .report import PNG_LIMIT, Report, render
 from tempoloc_nb.study.tables import (
     MEAN,
-    family_name,
+    ignoring_run,
+    p_text,
+    paired,
     reference_runs,
+    scaled_prior_run,
     score_boundaries,
     scored_clips,
-    spread,
     training_clips,
 )
-from .targets import p_text, paired
 from ..video.files import probe, read
 from ..video.view import contact_sheet
 
@@ -134,22 +131,19 @@ class Models:
         """Clip id → video, for the clips whose video is here."""
         return find_videos(self.benchmark, self._given("video_root", None))
 
-    def rates(self, name: str) -> list[RunResult]:
+    def rates(self, name: str) -> list[Evaluation]:
         """The scored runs of an experiment at each rate of the study's grid (`NAME-4fps` and so on)."""
         study = settings().study
         return [self.run(name if rate == study.fps else f"{name}-{rate:g}fps") for rate in study.fps_grid]
 
-    def run(self, name: str, mode: Mode = "strict", like: RunResult | None = None) -> RunResult:
+    def run(self, name: str, mode: Mode = "strict", like: Evaluation | None = None) -> Evaluation:
         """The scored run of an experiment, on the clips of the run `like` alone if that is given."""
         path, experiment, resamples = self.path(name), self.experiment(name), self.report.scale.resamples
-        with tempfile.TemporaryDirectory() as folder:
-            if like is not None:
-                clips, whole = scored_clips(like), path
-                path = Path(folder) / whole.name.removesuffix(".xz")
-                write_jsonl(path, (row for row in read_rows(whole) if row["clip"] in clips))
-            return score(path, self.benchmark, experiment, mode=mode, resamples=resamples)
+        clips = None if like is None else scored_clips(like)
+        answers = path if clips is None else [row for row in read_rows(path) if row["clip"] in clips]
+        return score(answers, self.benchmark, experiment, mode=mode, resamples=resamples)
 
-    def shipped(self, names: Collection[str] = ()) -> dict[str, RunResult]:
+    def shipped(self, names: Collection[str] = ()) -> dict[str, Evaluation]:
         """The scored runs, by name, of the experiments about this benchmark whose answers are shipped, in any profile.
 
         With `names`, of those alone. No model is asked. A line is printed about answers that are missing; in a
@@ -170,19 +164,19 @@ class Models:
             print(text)
         return found
 
-    def describe(self, run: RunResult) -> str:
+    def describe(self, run: Evaluation) -> str:
         """One line: which model answered how much."""
-        clips, answers = len(scored_clips(run)), sum(t.trials for t in run.tasks)
-        return f"{run.model}: {clips} clips of {len(run.tasks)} tasks, {answers} answers at {run.fps:g} fps"
+        clips, answers = len(scored_clips(run)), run.estimate("trials").value
+        return f"{run.model}: {clips} clips of {len(run.tasks)} tasks, {answers:.0f} answers at {run.fps:g} fps"
 
-    def references(self, run: RunResult, mode: Mode = "strict") -> dict[str, RunResult]:
+    def references(self, run: Evaluation, mode: Mode = "strict") -> dict[str, Evaluation]:
         """No-video baselines, signal rows and the oracle on the clips that a run answered, at its rate."""
         return reference_runs(
             self.benchmark, scored_clips(run), fps=run.fps, resamples=self.report.scale.resamples, mode=mode,
             video_root=self._given("video_root", None),
         )
 
-    def priors(self, run: RunResult) -> list[RunResult]:
+    def priors(self, run: Evaluation) -> list[Evaluation]:
         """Baselines from training demonstrations, without a picture: one knows nothing of the clip, one its length.
 
         Without training demonstrations, the medians of the other clips take their place.
@@ -200,7 +194,7 @@ class Models:
         """Clip → the events as they were asked for, of an experiment in whose questions two are swapped."""
         return swapped_labels(self.benchmark, seed=self.experiment(name).ask.sampling.seed)
 
-    def ignoring(self, run: RunResult, name: str = "sft-swapped") -> RunResult:
+    def ignoring(self, run: Evaluation, name: str = "sft-swapped") -> Evaluation:
         """Perfect times in the usual order, for the clips of a run with swapped questions."""
         mine = {clip: labels for clip, labels in self.swapped_questions(name).items() if clip in scored_clips(run)}
         return ignoring_run(self.benchmark, mine, fps=run.fps, resamples=self.report.scale.resamples)
@@ -210,13 +204,13 @@ __all__ = ['STAMP_PAIRS', 'CHOSEN', 'NO_VIDEO', 'NEAR_S', 'Models', 'seed_runs',
            'example_clips', 'median_answers', 'ShownClip', 'ExampleClip', 'examples', 'example_table', 'failure_table']
 
 # %% ../../nbs/85_study/80_models.ipynb #0df4ca53
-def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
+def seed_runs(models: Models, names: Sequence[str]) -> dict[str, Evaluation]:
     """The scored runs of training seeds, by title; what can be neither read nor asked is left out with a printed line.
 
     A publishable run of the study's own models on transformers has to have all: there `TempolocError` is raised. With
     another model, the seeds of the study's own are passed over.
     """
-    found: dict[str, RunResult] = {}
+    found: dict[str, Evaluation] = {}
     for name in filter(models.concerns, names):
         experiment = models.experiment(name)
         shipped = committed(experiment, models.benchmark, models.backend) is not None
@@ -234,7 +228,7 @@ def seed_runs(models: Models, names: Sequence[str]) -> dict[str, RunResult]:
     return found
 
 # %% ../../nbs/85_study/80_models.ipynb #7aca1581
-def held_to_form(models: Models) -> dict[str, RunResult]:
+def held_to_form(models: Models) -> dict[str, Evaluation]:
     """The zero-shot model's free answers, those that are held to the form, and the fine-tuned model's, as shipped.
 
     Empty for another model or benchmark than the study's own: nothing is asked for them.
@@ -257,11 +251,12 @@ def stamp_table(report: Report) -> pd.DataFrame:
     for split, (own, pair) in STAMP_PAIRS.items():
         runs = Models(report, load_benchmark(split)).shipped((own, pair))
         if len(runs) == 2:
-            for row in paired(runs[own], runs[pair], "mre_pct", report.scale.resamples):
-                line: dict[str, Any] = {"split": split, "task": family_name(row.task) if row.task else MEAN}
-                line |= {"clips": row.demos, "mre_own_pct": row.a, "mre_pair_pct": row.b}
-                found.append({**line, **spread(row.difference, "difference"), "p": p_text(row.p)})
-    return pd.DataFrame(found)
+            pairs = paired(runs[own], runs[pair], report.scale.resamples)
+            pairs.insert(0, "split", split)
+            found.append(pairs.assign(p=pairs["p"].map(p_text)).drop(columns="key"))
+    if not found:
+        return pd.DataFrame()
+    return pd.concat(found, ignore_index=True).rename(columns={"a": "mre_own_pct", "b": "mre_pair_pct"})
 
 
 def stamp_verdict(table: pd.DataFrame) -> str:
@@ -276,17 +271,18 @@ def stamp_verdict(table: pd.DataFrame) -> str:
 
 # %% ../../nbs/85_study/80_models.ipynb #1310fa5b
 def example_clips(
-    run: RunResult, videos: Collection[str], score: str = "mre_pct", quantile: float = 0.5
+    run: Evaluation, videos: Collection[str], score: str = "mre_pct", quantile: float = 0.5
 ) -> tuple[str, ...]:
     """Of each task the clip at a quantile of the errors, among those whose video is here.
 
     By default that is the one with the median error (the lower of two); 1 is the worst.
     """
     found = []
+    shown = run.clips[run.clips["clip"].isin(videos)].dropna(subset=[score])
     for task in run.tasks:
-        errors = [(e, d.clip) for d in task.demos if d.clip in videos and (e := d.scores.get(score)) is not None]
-        if errors:
-            found.append(sorted(errors)[int((len(errors) - 1) * quantile)][1])
+        errors = shown[shown["task"] == task].sort_values([score, "clip"])
+        if len(errors):
+            found.append(str(errors["clip"].iloc[int((len(errors) - 1) * quantile)]))
     return tuple(found)
 
 # %% ../../nbs/85_study/80_models.ipynb #e48c50fb
@@ -379,7 +375,7 @@ def examples(
     A no-video baseline stands beside them where it answers the clip.
     """
     videos, run = models.videos(), models.run(chosen_by)
-    errors = {demo.clip: demo.scores["mre_pct"] for task in run.tasks for demo in task.demos}
+    errors = run.clips.set_index("clip")["mre_pct"]
     chosen = {clip: q for q in quantiles for clip in example_clips(run, videos, quantile=q)}
     answers = {models.experiment(n).title: median_answers(models.path(n), models.benchmark) for n in names}
     habit = baseline_predictions(models.benchmark, NO_VIDEO)

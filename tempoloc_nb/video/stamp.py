@@ -23,7 +23,7 @@ from .files import Image
 
 # %% auto #0
 __all__ = ['Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'stamps_of', 'StampStyle', 'stamp_coefficient',
-           'stamp_style', 'stamp_text', 'load_font', 'draw_stamp', 'pair_times', 'stamp']
+           'stamp_style', 'stamp_text', 'load_font', 'draw_stamp', 'pair_times', 'stamp', 'read_stamp', 'model_view']
 
 # %% ../../nbs/15_video/25_stamp.ipynb #7f55ab74
 Stamps = Literal["none", "frame", "pair"]
@@ -145,3 +145,60 @@ def stamp(
         target[:height] = frame
         target[height:] = strip[..., None]
     return stamped
+
+# %% ../../nbs/15_video/25_stamp.ipynb #58b04a7a
+@cache
+def _templates(font: int, scale_x: float, scale_y: float) -> npt.NDArray[np.float32]:
+    """The `GLYPHS` as Pillow draws them at `font` pixels, then resized: (characters, height, width), normalised."""
+    drawn = load_font(font)
+    _, top, _, bottom = (round(edge) for edge in drawn.getbbox(GLYPHS))
+    width, height = round(drawn.getlength("0")), bottom - top
+    size = (max(1, round(width * scale_x)), max(1, round(height * scale_y)))
+    cells = []
+    for character in GLYPHS:
+        cell = Picture.new("L", (width, height))
+        ImageDraw.Draw(cell).text((0, -top), character, font=drawn, fill=255)
+        cells.append(np.asarray(cell.resize(size, Picture.Resampling.BICUBIC), dtype=np.float32))
+    return _normalise(np.stack(cells))
+
+# %% ../../nbs/15_video/25_stamp.ipynb #c8fe8acf
+def _normalise(patches: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Each (height, width) patch with mean 0 and norm 1; a flat one becomes 0."""
+    centred = patches - patches.mean(axis=(-2, -1), keepdims=True)
+    norm = np.sqrt((centred**2).sum(axis=(-2, -1), keepdims=True))
+    result: npt.NDArray[np.float32] = centred / np.maximum(norm, 1.0)
+    return result
+
+
+def read_stamp(border: npt.NDArray[np.float32], font: int, scale: tuple[float, float] = (1.0, 1.0)) -> str:
+    """The text in the grey `border` (height, width), written at `font` pixels and resized by `scale` (x, y).
+
+    An empty border reads as "".
+    """
+    templates = _templates(font, *scale)
+    _, height, width = templates.shape
+    advance = scale[0] * round(load_font(font).getlength("0"))
+    ink, rows = (np.flatnonzero((border > 110).any(axis=axis)) for axis in (0, 1))
+    if not len(ink):
+        return ""
+    n = round((ink[-1] - ink[0] + 1) / advance + 0.2)  # side bearings take about 0.2 of a character
+    left, slack = (border.shape[1] - n * advance) / 2, 2
+    pad = np.pad(border, ((height, height), (width + slack, width + slack)))
+    line = pad[rows[0] + height - 2 : rows[0] + 2 * height + 2]  # two rows of play around the ink
+    text = ""
+    for k in range(n):
+        x = round(left + k * advance) + width
+        area = line[:, x : x + width + 2 * slack]
+        windows = _normalise(np.lib.stride_tricks.sliding_window_view(area, (height, width)))
+        scores = np.tensordot(windows, templates, axes=([2, 3], [1, 2]))
+        text += GLYPHS[int(scores.max(axis=(0, 1)).argmax())]
+    return text
+
+# %% ../../nbs/15_video/25_stamp.ipynb #8fdf4940
+def model_view(images: Image, width: int, height: int) -> Image:
+    """Frames (n, height, width, 3) as a model sees them at another size: bicubic, antialiased.
+
+    Source: `fetch_video` of qwen-vl-utils and Qwen3VLVideoProcessor, which both resize this way.
+    """
+    size, rule = (width, height), Picture.Resampling.BICUBIC
+    return np.stack([np.asarray(Picture.fromarray(image).resize(size, rule)) for image in images])

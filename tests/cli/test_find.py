@@ -19,6 +19,7 @@ import tempoloc_nb
 from tempoloc_nb.cli import find as command
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines import hf
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.found import found_csv, found_vtt, write_found
@@ -104,8 +105,8 @@ def test_a_dataset_goes_in_and_each_answer_comes_at_once(
     root = small_dataset(tmp_path / "set", [frames] * 3)
     shown: list[str] = []
     monkeypatch.setattr(command, "show", lambda text, _: shown.append(text))
-    answer, seen = HFBackend._answer, list[int]()
-    monkeypatch.setattr(HFBackend, "_answer", lambda *a: (seen.append(len(shown)), answer(*a))[1])
+    answer, seen = hf._answer, list[int]()
+    monkeypatch.setattr(hf, "_answer", lambda *a: (seen.append(len(shown)), answer(*a))[1])
     chosen = ("--episode", 0, "--episode", 2, "--camera", "front")
     code, _, err = run("find", root, *EVENTS, "--trials", 1, "--batch", 1, *chosen)
     assert code == 0, err

@@ -54,8 +54,8 @@ def test_rows_are_scored_as_they_are(tmp_path: Path) -> None:
     summary = run_backend(Truthful(), FEW, out, fps=8, trials=2, prompt="tiny")
     assert (summary.written, summary.kept, summary.failed, summary.missing) == (8, 0, (), ())
     result = evaluate([out], FEW, resamples=50)
-    assert result.runs[0].model == "truthful"
-    assert result.runs[0].scores["mae_s"].value < 0.01
+    assert result.model == "truthful"
+    assert (result.estimate("mae_s").value or 0) < 0.01
     record = json.loads((tmp_path / "deep" / "p.run.json").read_text())
     assert record["settings"]["fps"] == 8
     assert record["settings"]["backend_settings"] == {"revision": "1", "device": "cpu"}
@@ -378,7 +378,7 @@ def test_half_characters_and_control_characters_in_answers_are_read_again(tmp_pa
         assert not re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", path.read_text(encoding="utf-8"))
     assert all(r["text"].endswith("\x1b[2J\x07 \x9b2J \u202e \u2028 😀 � �") for r in rows(out))
     for path in (out, pack_predictions(out, tmp_path / "packed")):
-        assert evaluate([path], FEW, resamples=50).runs[0].scores["recall"].value == 1.0
+        assert evaluate([path], FEW, resamples=50).estimate("recall").value == 1.0
 
 
 def test_answers_that_a_back_end_forgets_are_failures(tmp_path: Path) -> None:
@@ -542,3 +542,21 @@ def test_a_record_beside_something_else_stays(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="not a prediction"):
         run_backend(Truthful(), FEW, out, fps=8)
     assert (out.read_text(), (tmp_path / "p.run.json").read_bytes()) == ("another's notes\n", before)
+
+
+def test_shards_are_read_as_one_file(tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    first = run_backend(Truthful(), FEW, out, fps=8, shard=(1, 2)).output
+    with pytest.raises(TempolocError, match="lacks the shard 2/2"):
+        evaluate([out], FEW, resamples=50)
+    run_backend(Truthful(), FEW, out, fps=8, shard=(2, 2))
+    assert len(list(read_rows(out))) == len(FEW.clips)
+    whole = run_backend(Truthful(), FEW, tmp_path / "whole.jsonl", fps=8).output
+    one, other = evaluate([out], FEW, resamples=50), evaluate([whole], FEW, resamples=50)
+    assert one.estimate("mae_s") == other.estimate("mae_s")
+    first.rename(tmp_path / "p.1-of-3.jsonl")
+    with pytest.raises(TempolocError, match="has shards of 2 and 3"):
+        evaluate([out], FEW, resamples=50)
+    out.touch()
+    with pytest.raises(TempolocError, match=r"p\.jsonl is there, and shards of it"):
+        list(read_rows(out))

@@ -25,7 +25,6 @@ from tempoloc_nb.inference.signals import (
     pixel_motion,
     signal_at,
     signal_rows,
-    slowing,
     starts_of,
     with_starts,
 )
@@ -149,7 +148,6 @@ def test_a_late_end_does_not_move_a_start_at_an_object() -> None:
     for end in (2.2, 2.6, 3.5):
         assert approach(hand, cup, times, end) == pytest.approx(2 - 0.05 / 0.3, abs=0.001)
     assert arrival(hand, times, 3.5) > 3
-    assert slowing(hand, times, 0.0, 2.6) == pytest.approx(2, abs=0.04)
 
 
 def test_a_task_says_which_events_start_a_skill() -> None:

@@ -24,7 +24,7 @@ from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.recipe import import_recipe
 from tempoloc_nb.scoring import trials as predictions
-from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate, evaluation_lines
+from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate, evaluation_json, evaluation_lines
 from tempoloc_nb.scoring.trials import line_of
 
 LABELS = ("grasp", "lift", "release")
@@ -62,8 +62,14 @@ def score(
 
 
 def values(evaluation: Evaluation, *names: str) -> list[float | None]:
-    (run,) = evaluation.runs
-    return [run.tasks[0].scores[n].value for n in names]
+    run = evaluation.run()
+    return [run.estimate(n, run.tasks[0]).value for n in names]
+
+
+def of_events(evaluation: Evaluation, score: str = "mae_s") -> list[float | None]:
+    """A score of each event of the only task."""
+    lines = evaluation.table[(evaluation.table["score"] == score) & (evaluation.table["event"] != "")]
+    return [None if v != v else v for v in lines["value"]]
 
 
 # --- strict mode ---
@@ -89,13 +95,11 @@ STRICT = {
 @pytest.mark.parametrize("name", STRICT)
 def test_strict_costs(tmp_path: Path, name: str) -> None:
     answer, errors = STRICT[name]
-    (run,) = score(tmp_path, [row(answer)]).runs
-    result = run.tasks[0]
-    assert [e.scores["mae_s"].value for e in result.events] == pytest.approx(errors)
-    assert result.scores["mae_s"].value == pytest.approx(np.mean(errors))
-    assert result.scores["mre_pct"].value == pytest.approx(100 * np.mean(np.array(errors) / [2, 3, 1]))
-    assert result.scores["worst_s"].value == pytest.approx(max(errors))
-    assert result.demos[0].worst_event == int(np.argmax(errors))
+    run = score(tmp_path, [row(answer)])
+    assert of_events(run) == pytest.approx(errors)
+    mre = 100 * np.mean(np.array(errors) / [2, 3, 1])
+    assert values(run, "mae_s", "mre_pct", "worst_s") == pytest.approx([np.mean(errors), mre, max(errors)])
+    assert run.clips["worst_event"].tolist() == [int(np.argmax(errors))]
 
 
 def test_no_failure_is_better_than_any_answer_within_the_clip(tmp_path: Path) -> None:
@@ -112,9 +116,14 @@ def test_trials_then_demonstrations_then_events(tmp_path: Path) -> None:
     shifted = [text(*((a + s, 10.0) for a in TRUTH)) for s in (0.1, 0.3, 0.6)]
     rows = [row(shifted[0]), row(shifted[1], trial=1), row(shifted[2], "1")]
     assert values(score(tmp_path, rows, benchmark), "mae_s", "bias_s") == pytest.approx([(0.2 + 0.6) / 2] * 2)
-    (run,) = score(tmp_path, rows, benchmark).runs
-    assert [(d.clip, d.trials, d.scored) for d in run.tasks[0].demos] == [("toy/0", 2, 2), ("toy/1", 1, 1)]
-    assert run.tasks[0].demos[0].scores["mae_s"] == pytest.approx(0.2)
+    clips = score(tmp_path, rows, benchmark).clips
+    assert clips[["clip", "trials", "scored"]].to_numpy().tolist() == [["toy/0", 2, 2], ["toy/1", 1, 1]]
+    assert clips["mae_s"][0] == pytest.approx(0.2)
+
+
+def statuses(evaluation: Evaluation) -> dict[str, float]:
+    lines = evaluation.table[(evaluation.table["task"] == "toy") & evaluation.table["score"].str.startswith("status_")]
+    return {str(s).removeprefix("status_"): v for s, v in zip(lines["score"], lines["value"], strict=True)}
 
 
 def test_rates(tmp_path: Path) -> None:
@@ -127,7 +136,7 @@ def test_rates(tmp_path: Path) -> None:
     evaluation = score(tmp_path, [row(a, trial=i) for i, a in enumerate(answers)])
     names = ("compliance", "recall", "labelled", "usable", "order_violations", "extra_events")
     assert values(evaluation, *names) == pytest.approx([2 / 4, 8 / 12, 8 / 12, 7 / 12, 1 / 4, 1 / 4])
-    assert evaluation.runs[0].tasks[0].statuses == {
+    assert statuses(evaluation) == {
         "ok": 8,
         "missing": 4,
         "malformed": 0,
@@ -141,8 +150,8 @@ def test_rates(tmp_path: Path) -> None:
 
 def test_hits(tmp_path: Path) -> None:
     answer = text((2.1, 5.0), (5.25, 6.0), (6.26, 10.0))
-    found = score(tmp_path, [row(answer)]).runs[0].tasks[0].scores
-    hits = {name: found[name].value for name in found if name.startswith("hit@")}
+    found = score(tmp_path, [row(answer)])
+    hits = {n: found.estimate(n, "toy").value for n in found.table["score"].unique() if n.startswith("hit@")}
     # errors 0.1, 0.25 and 0.26 s; the recipe's window at 8 fps is 0.25625 s; a frame is 1/30 s
     third = pytest.approx(1 / 3)
     assert hits == {
@@ -204,10 +213,9 @@ def test_an_interval_that_ends_at_no_event_is_not_compared(tmp_path: Path, side:
     edges = [(2.0, 5.0), (5.0, 6.0), (6.0, 8.0)] if side == "start" else [(0.5, 2.0), (2.0, 5.0), (5.0, 6.0)]
     events = tuple(Event(label, b, *e) for label, b, e in zip(LABELS, TRUTH, edges, strict=True))
     benchmark = replace(toy(replace(clip("0"), events=events)), tasks={"toy": replace(TASK, boundary_is=side)})
-    (run,) = score(tmp_path, [row(text(*edges))], benchmark).runs
-    found = [e.scores["miou"].value for e in run.tasks[0].events]
-    assert found == ([1.0, 1.0, None] if side == "start" else [None, 1.0, 1.0])
-    assert run.scores["miou"].value == 1.0
+    run = score(tmp_path, [row(text(*edges))], benchmark)
+    assert of_events(run, "miou") == ([1.0, 1.0, None] if side == "start" else [None, 1.0, 1.0])
+    assert run.estimate("miou").value == 1.0
 
 
 def test_success(tmp_path: Path) -> None:
@@ -215,7 +223,7 @@ def test_success(tmp_path: Path) -> None:
     benchmark = toy(clip("0"), clip("1"))
 
     def verdict(*rows: dict[str, Any]) -> bool:
-        return score(tmp_path, rows, benchmark).runs[0].success
+        return bool(score(tmp_path, rows, benchmark).estimate("success").value)
 
     assert verdict(row(good), row(good, "1"))
     assert not verdict(row(good))  # clip 1 has no answer
@@ -227,7 +235,9 @@ def test_success(tmp_path: Path) -> None:
 
 
 def test_unscored_clips_are_named(tmp_path: Path) -> None:
-    assert score(tmp_path, [row("")], toy(clip("0"), clip("1"))).runs[0].tasks[0].unscored == ("toy/1",)
+    found = score(tmp_path, [row("")], toy(clip("0"), clip("1")))
+    assert found.clips.loc[found.clips["scored"] == 0, "clip"].tolist() == ["toy/1"]
+    assert json.loads(evaluation_json(found))["runs"][0]["tasks"][0]["unscored"] == ["toy/1"]
 
 
 def test_strict_needs_a_length(tmp_path: Path) -> None:
@@ -243,7 +253,7 @@ def test_clips_with_fewer_events(tmp_path: Path) -> None:
     short = replace(clip("1"), events=clip("1").events[:2])
     rows = [row(text(*((a + 0.3, 9.0) for a in TRUTH))), row(text((2.5, 5.0), (5.1, 6.0)), "1")]
     evaluation = score(tmp_path, rows, toy(clip("0"), short))
-    assert [e.scores["mae_s"].value for e in evaluation.runs[0].tasks[0].events] == pytest.approx([0.4, 0.2, 0.3])
+    assert of_events(evaluation) == pytest.approx([0.4, 0.2, 0.3])
     assert values(evaluation, "mae_s", "recall") == pytest.approx([0.3, 1.0])
 
 
@@ -307,13 +317,12 @@ def test_recipe_mode_is_the_recipe(tmp_path: Path, key: str, use_end: bool) -> N
         (tmp_path / f"results_{stem}.pkl").write_bytes(pickle.dumps({"fps8": texts, "model": "m"}))
     import_recipe(tmp_path, benchmark.tasks[key], tmp_path / "p.jsonl")
     found = evaluate(tmp_path / "p.jsonl", benchmark, "recipe", boundary_is="end" if use_end else "start", resamples=50)
-    (result,) = found.runs[0].tasks
     seconds, percent, hits, dropped = recipes_scorer(results, truth, 8, use_end)
     assert dropped > 0
-    assert result.dropped == dropped == result.statuses["dropped"] / len(clips[0].events)
+    assert values(found, "dropped", "status_dropped") == [dropped, dropped * len(clips[0].events)]
     for name, wanted in (("mae_s", seconds), ("mre_pct", percent), ("hit@recipe", hits)):
-        assert [e.scores[name].value for e in result.events] == pytest.approx(wanted)
-        assert result.scores[name].value == pytest.approx(wanted.mean())
+        assert of_events(found, name) == pytest.approx(wanted)
+        assert values(found, name) == [pytest.approx(wanted.mean())]
 
 
 def test_recipe_mode_pays_for_failing_and_strict_mode_does_not(tmp_path: Path) -> None:
@@ -333,8 +342,8 @@ def test_recipe_mode_pays_for_failing_and_strict_mode_does_not(tmp_path: Path) -
 def test_recipe_mode_with_nothing_to_score(tmp_path: Path) -> None:
     evaluation = score(tmp_path, [row("?")], None, "recipe")
     assert values(evaluation, "mae_s", "p50_s", "compliance", "recall") == [None, None, 0.0, 0.0]
-    assert not evaluation.runs[0].success
-    assert evaluation.runs[0].tasks[0].unscored == ("toy/0",)
+    assert values(evaluation, "success", "unscored") == [0, 1]
+    assert evaluation.clips.loc[evaluation.clips["scored"] == 0, "clip"].tolist() == ["toy/0"]
 
 
 # --- time bases ---
@@ -357,7 +366,7 @@ def test_time_bases(tmp_path: Path) -> None:
         assert values(strict, "mae_s", "mre_pct") == pytest.approx([0.6, 100 * (0.1 / 0.6 + 0.1 / 0.5) / 2])
         assert values(recipe, "mae_s", "mre_pct") == pytest.approx([0.1, 100 * (0.1 / 0.6 + 0.1 / 0.5) / 2])
     wrong = score(tmp_path, [{**rows[1], "time_base": "label"}], benchmark)
-    assert wrong.runs[0].tasks[0].statuses["out_of_range"] == 2  # 4.2 s in a clip of 47 frames, 1.57 s in that base
+    assert values(wrong, "status_out_of_range") == [2]  # 4.2 s in a clip of 47 frames, 1.57 s in that base
 
 
 # --- the boundary convention ---
@@ -429,10 +438,10 @@ def test_a_cut_off_last_line_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps(row(text(*GOOD))) + "\n" + json.dumps(row("", trial=1))[:-9])
     found = evaluate(path, toy(), resamples=10)
-    assert (found.truncated, found.runs[0].tasks[0].trials) == (1, 1)
+    assert (found.truncated, *values(found, "trials")) == (1, 1)
     path.write_text(json.dumps(row(text(*GOOD))))  # whole, only without its line break
     found = evaluate(path, toy(), resamples=10)
-    assert (found.truncated, found.runs[0].tasks[0].trials) == (0, 1)
+    assert (found.truncated, *values(found, "trials")) == (0, 1)
 
 
 def test_repeated_trials_are_refused(tmp_path: Path) -> None:
@@ -459,8 +468,8 @@ def test_other_tasks_of_the_benchmark_are_left_out(tmp_path: Path) -> None:
     benchmark = load_benchmark("recipe")
     base = {"model": "m", "fps": 8, "trial": 0, "text": ""}
     rows = [{**base, "clip": "0", "task": "nut"}, {**base, "clip": "cube/0", "task": "cube"}]
-    assert [t.task for t in score(tmp_path, rows, benchmark).runs[0].tasks] == ["nut", "cube"]
-    assert [t.task for t in score(tmp_path, rows, benchmark, task="cube").runs[0].tasks] == ["cube"]
+    assert score(tmp_path, rows, benchmark).tasks == ("nut", "cube")
+    assert score(tmp_path, rows, benchmark, task="cube").tasks == ("cube",)
     with pytest.raises(TempolocError, match="no row is about"):
         score(tmp_path, rows, benchmark, task="cup")
     with pytest.raises(TempolocError, match="unknown task 'kitchen'"):
@@ -510,14 +519,8 @@ def test_every_line_is_read_once_whatever_the_piece(tmp_path: Path, monkeypatch:
     path = write(tmp_path / "p.jsonl", many_rows(20))
     for size in range(1, 700, 13):
         monkeypatch.setattr(predictions, "CHUNK_BYTES", size)
-        assert (
-            sum(
-                t.trials
-                for r in evaluate(path, toy(*(clip(str(i)) for i in range(5))), resamples=2).runs
-                for t in r.tasks
-            )
-            == 20
-        )
+        runs = evaluate(path, toy(*(clip(str(i)) for i in range(5))), resamples=2).runs
+        assert sum(run.estimate("trials").value or 0 for run in runs) == 20
 
 
 def test_line_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,19 +532,21 @@ def test_line_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_says_everything(tmp_path: Path) -> None:
     evaluation = score(tmp_path, many_rows(), toy(*(clip(str(i)) for i in range(5))))
-    found = json.loads(evaluation.to_json())
+    found = json.loads(evaluation_json(evaluation))
     assert found["runs"][0]["tasks"][0]["scores"]["miou"] == {"value": None, "low": None, "high": None}
     assert found["runs"][1]["tasks"][0]["demos"][0]["clip"] == "toy/0"
-    assert found == json.loads(json.dumps(evaluation.to_dict()))
+    task = evaluation.runs[0].of_task("toy")
+    assert found["runs"][0]["tasks"][0]["scores"]["mre_pct"]["low"] == task.estimate("mre_pct").low
+    assert found["seed"] == evaluation.seed
 
 
 def test_same_seed_same_intervals(tmp_path: Path) -> None:
     benchmark = toy(*(clip(str(i)) for i in range(5)))
     one, same, other = (score(tmp_path, many_rows(), benchmark, seed=s) for s in (1, 1, 2))
     assert one == same
-    assert one.runs[0].scores["mae_s"] != other.runs[0].scores["mae_s"]
-    assert one.runs[0].scores["mae_s"].value == other.runs[0].scores["mae_s"].value
-    estimate = one.runs[0].scores["mae_s"]
+    assert one.runs[0].estimate("mae_s") != other.runs[0].estimate("mae_s")
+    assert one.runs[0].estimate("mae_s").value == other.runs[0].estimate("mae_s").value
+    estimate = one.runs[0].estimate("mae_s")
     assert estimate.low is not None
     assert estimate.value is not None
     assert estimate.high is not None
@@ -554,7 +559,7 @@ def test_run_is_found_by_model_and_rate(tmp_path: Path) -> None:
     assert evaluation.run("m", 4).fps == 4
     with pytest.raises(TempolocError, match="2 runs of the model 'm': choose one of m at 8 fps, m at 4 fps"):
         evaluation.run("m")
-    assert evaluation.run("n").of_task("toy") is evaluation.run("n").tasks[0]
+    assert evaluation.run("n").of_task("toy") == evaluation.run("n")
     with pytest.raises(TempolocError, match="unknown task 'boy': did you mean toy"):
         evaluation.run("n").of_task("boy")
 
@@ -616,9 +621,8 @@ def test_answers_that_ignore_the_swap_are_penalized(tmp_path: Path, mode: str) -
     """Times in their usual order under the exchanged names; the recipe's rule goes by place alone."""
     swapped = ("release", "lift", "grasp")
     found = score(tmp_path, [row(asked_text(swapped, TRUTH), labels=list(swapped))], None, mode)
-    errors = [e.scores["mae_s"].value for e in found.runs[0].tasks[0].events]
     # grasp at 6 s; in strict mode lift (5 s) and release (2 s) then break the order: max(5, 5) and max(6, 4)
-    assert errors == pytest.approx([4.0, 5.0, 6.0] if mode == "strict" else [4.0, 0.0, 4.0])
+    assert of_events(found) == pytest.approx([4.0, 5.0, 6.0] if mode == "strict" else [4.0, 0.0, 4.0])
 
 
 def test_the_recipes_rule_goes_by_place(tmp_path: Path) -> None:
@@ -737,10 +741,41 @@ def test_clips_that_nobody_has_labelled_are_passed_over(tmp_path: Path) -> None:
     mixed, answer = toy(clip("0"), blank), text(*GOOD)
     found = score(tmp_path, [row(answer), row(answer, "1")], mixed)
     assert found.unlabelled == ("toy/1",)
-    assert found.runs == score(tmp_path, [row(answer)]).runs
-    assert not found.runs[0].tasks[0].unscored
+    assert found.table.equals(score(tmp_path, [row(answer)]).table)
+    assert values(found, "unscored") == [0]
     with pytest.raises(TempolocError, match=r"no row is about the clips to score: toy/0$"):
         score(tmp_path, [row(answer, "1")], mixed)
     assert evaluation_lines(found)[-1] == "1 clips have no truth and were not scored: toy/1"
     with pytest.raises(TempolocError, match=r"no truth here: no clip of toy is labelled\. tempoloc dataset"):
         score(tmp_path, [row(answer, "1")], toy(blank))
+
+
+# --- rows without a file, one table ---
+
+
+def test_rows_are_scored_as_their_file_is(tmp_path: Path) -> None:
+    benchmark = toy(*(clip(str(i)) for i in range(5)))
+    assert evaluate(iter(many_rows()), benchmark, resamples=50) == score(tmp_path, many_rows(), benchmark)
+    for rows, message in (
+        ([row(""), row("", "9")], "row 2 is about the clip '9' of task 'toy'"),
+        ([row(""), row("", trial=1), row("")], "row 3 repeats row 1: clip toy/0"),
+        ([row(""), row("", fps=0)], "row 2: fps = 0: should be greater than 0"),
+        ([], "give prediction files, or the rows of one: there is nothing to score"),
+        ([row(""), "p.jsonl"], "give prediction files, or the rows of one"),
+    ):
+        with pytest.raises(TempolocError, match=f"^{message}"):
+            evaluate(rows, benchmark)  # type: ignore[arg-type]
+
+
+def test_one_table_has_every_number(tmp_path: Path) -> None:
+    found = score(tmp_path, many_rows(), toy(*(clip(str(i)) for i in range(5))))
+    table = found.table
+    assert list(table) == ["model", "fps", "task", "event", "score", "value", "low", "high", "n"]
+    assert not table.duplicated(["model", "fps", "task", "event", "score"]).any()
+    assert set(table["event"]) == {"", "1: grasp", "2: lift", "3: release"}
+    assert (table["n"] == 5).all()
+    of = table[table["score"] == "mre_pct"].set_index(["model", "task", "event"])["value"]
+    assert of["m", "toy", ""] == of["m", "", ""] == pytest.approx(of["m", "toy"].drop("").mean())
+    assert found.run("m").by_task("mre_pct")["value"].to_dict() == {"toy": of["m", "toy", ""], "": of["m", "", ""]}
+    with pytest.raises(TempolocError, match="unknown score 'mre': did you mean mre_pct"):
+        found.run("m").estimate("mre")

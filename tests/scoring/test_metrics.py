@@ -12,20 +12,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tempoloc_nb.clips.tasks import Interval
-from tempoloc_nb.scoring.intervals import (
+from tempoloc_nb.scoring.metrics import (
     Estimate,
     Sampled,
+    breaks_order,
     draws,
+    mean_by,
     mean_of,
+    recipe_window,
     sample_mean,
     sample_quantile,
     sample_ratios,
     sign_flip_p,
-)
-from tempoloc_nb.scoring.metrics import (
-    breaks_order,
-    mean_by,
-    recipe_window,
     subtask_durations,
     tiou,
     worst_error,
@@ -94,17 +92,16 @@ def test_samples_are_means_over_drawn_demonstrations(values: np.ndarray) -> None
     columns = [[v for v in values[:, c] if not math.isnan(v)] for c in range(3)]
     means = [np.mean(c) for c in columns if c]
     assert math.isclose(found.value, np.mean(means)) if means else math.isnan(found.value)
-    if found.samples is not None and not np.isnan(values).any():
+    if not np.isnan(values).any():
         for w, sample in zip(weights.astype(int), found.samples, strict=True):
             assert math.isclose(sample, np.repeat(values, w, axis=0).mean())
 
 
 def test_ratio_is_of_sums() -> None:
-    parts = np.array([[[2.0, 2.0]], [[0.0, 6.0]]])
-    (found,) = sample_ratios(parts, np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]]))
-    assert found.value == 0.25
-    assert found.samples is not None
-    assert found.samples.tolist() == [1.0, 0.25, 0.0]
+    upper, lower = np.array([[2.0], [0.0]]), np.array([[2.0], [6.0]])
+    found = sample_ratios(upper, lower, np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]]))
+    assert found.value.tolist() == [0.25]
+    assert found.samples.tolist() == [[1.0, 0.25, 0.0]]
 
 
 @given(arrays(float, 12, elements=maybe), st.sampled_from([0.1, 0.5, 0.9]))
@@ -116,9 +113,9 @@ def test_quantile(values: np.ndarray, q: float) -> None:
         assert math.isnan(found.value)
         return
     assert found.value == np.quantile(there, q, method="inverted_cdf")
-    for w, sample in zip(weights.astype(int), found.samples if found.samples is not None else [], strict=False):
+    for w, sample in zip(weights.astype(int), found.samples, strict=True):
         drawn = np.repeat(values.reshape(4, 3), w, axis=0).ravel()
-        if not np.isnan(drawn).all():
+        if not np.isnan(drawn).all() and np.isfinite(sample):
             assert sample == np.quantile(drawn[~np.isnan(drawn)], q, method="inverted_cdf")
 
 
@@ -130,12 +127,13 @@ def test_no_interval_without_a_second_demonstration() -> None:
 
 
 def test_mean_of_parts() -> None:
-    known, unknown = Sampled(1.0, np.array([0.0, 2.0])), Sampled(math.nan)
-    both = mean_of([known, Sampled(3.0, np.array([3.0, 3.0])), unknown])
+    nothing = np.full(2, np.nan)
+    known, unknown = Sampled(np.array(1.0), np.array([0.0, 2.0])), Sampled(np.array(math.nan), nothing)
+    both = mean_of([known, Sampled(np.array(3.0), np.array([3.0, 3.0])), unknown])
     assert both.value == 2.0
-    assert both.samples is not None
     assert both.samples.tolist() == [1.5, 2.5]
-    assert mean_of([known, Sampled(3.0)]).samples is None
+    without = mean_of([known, Sampled(np.array(3.0), nothing)])
+    assert without.estimate(0.95) == Estimate(2.0)
     assert math.isnan(mean_of([unknown]).value)
 
 

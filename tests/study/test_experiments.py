@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from fake_backend import Truthful
+from study_cells import study_functions
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli import study as cli_experiments
@@ -28,8 +29,7 @@ from tempoloc_nb.inference.pack import measured, pack_predictions
 from tempoloc_nb.inference.record import read_record, record_path, write_record
 from tempoloc_nb.models.locate import Place
 from tempoloc_nb.models.sampling import Sampling
-from tempoloc_nb.scoring.answer_shift import answer_shift, written_boundaries
-from tempoloc_nb.scoring.evaluation import evaluate
+from tempoloc_nb.scoring.evaluation import evaluate, written_boundaries
 from tempoloc_nb.study import experiments
 from tempoloc_nb.study.experiments import (
     asked_clips,
@@ -45,6 +45,7 @@ from tempoloc_nb.study.experiments import (
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View
 
+OVERLAY = study_functions("07")
 SIM = load_benchmark("sim")
 OWN = load_benchmark("base-tasks")
 VALIDATION = load_benchmark("validation")
@@ -301,8 +302,8 @@ def test_a_run_notes_what_it_was(tmp_path: Path) -> None:
         "mean_tokens": {"prompt_tokens": 90.0, "vision_tokens": 40.0, "completion_tokens": 9.0},
     }  # fmt: skip
     run = score(out, SIM, ALL["sft-swapped"], resamples=20)
-    assert (run.model, run.scores["mae_s"].value) == ("tiny SFT, swapped events", pytest.approx(0, abs=0.01))
-    assert run.scores["compliance"].value == 1
+    assert (run.model, run.estimate("mae_s").value) == ("tiny SFT, swapped events", pytest.approx(0, abs=0.01))
+    assert run.estimate("compliance").value == 1
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
@@ -500,7 +501,7 @@ def test_shipped_predictions_are_whole(name: str) -> None:
         (run,) = evaluate(path, benchmark, resamples=1).runs
         assert run.fps == asked.ask.fps
         wanted = replace(benchmark, clips=benchmark.head(asked.clips_per_task).clips)
-        assert {t.task: len(t.demos) for t in run.tasks} == {k: len(wanted.of_task(k)) for k in wanted.tasks}
+        assert run.by_task("mae_s")["n"].drop("").to_dict() == {k: len(wanted.of_task(k)) for k in wanted.tasks}
         assert sum(p.stat().st_size for p in folder.iterdir()) < 2 * 2**20
     same = {"val-seed0": "sft", "val-base": "base", "val-one-arm": "one-arm"}
     if shipped and name in same:  # the weights that were chosen are those that ship
@@ -562,17 +563,17 @@ def test_shifts_are_of_what_was_written(tmp_path: Path) -> None:
     late = replace(ALL["sft"], ask=ALL["sft"].ask.changed(shift=5.0))
     for name, e in {"a": ALL["sft"], "b": late}.items():
         run_experiment(e, FEW, tmp_path / f"{name}.jsonl", trials=2, backend=Truthful())
-    usable = evaluate(tmp_path / "b.jsonl", FEW, resamples=10).runs[0].scores["usable"].value
+    usable = evaluate(tmp_path / "b.jsonl", FEW, resamples=10).estimate("usable").value
     assert usable is not None
     assert usable < 1  # strict scoring does not see the late answers
-    task, every = answer_shift(tmp_path / "a.jsonl", tmp_path / "b.jsonl", FEW, expected=5, resamples=50)
-    assert (task.task, every.task) == ("stack-three", "")
-    assert (task.clips, task.events, task.untimed) == (3, 18, 0)
-    for estimate in (task.median, task.mean, every.mean):
-        assert [estimate.value, estimate.low, estimate.high] == pytest.approx([5.0, 5.0, 5.0])
-    assert task.within.value == 1.0
-    back = answer_shift(tmp_path / "b.jsonl", tmp_path / "a.jsonl", FEW, expected=5, resamples=50)[0]
-    assert (back.mean.value, back.within.value) == (pytest.approx(-5.0), 0.0)
+    how: Any = {"expected": 5, "tolerance": 0.25, "resamples": 50}
+    shift = OVERLAY.answer_shift(tmp_path / "a.jsonl", tmp_path / "b.jsonl", FEW, **how)
+    assert shift["key"].tolist() == ["stack-three", ""]
+    assert shift[["clips", "events", "untimed"]].to_numpy().tolist() == [[3, 18, 0]] * 2
+    assert shift[["median_s", "low", "high"]].to_numpy() == pytest.approx(5.0)
+    assert shift["within_pct"].tolist() == [100.0] * 2
+    back = OVERLAY.answer_shift(tmp_path / "b.jsonl", tmp_path / "a.jsonl", FEW, **how).iloc[0]
+    assert (back["median_s"], back["within_pct"]) == (pytest.approx(-5.0), 0.0)
 
 
 def written(path: Path, answers: dict[tuple[int, int], Sequence[float | None]]) -> Path:
@@ -593,20 +594,20 @@ def written(path: Path, answers: dict[tuple[int, int], Sequence[float | None]]) 
 def test_shifts_pair_clip_trial_and_event(tmp_path: Path) -> None:
     a = written(tmp_path / "a.jsonl", {(1, 0): [1, 2, 3], (0, 1): [1, 2, 3], (0, 0): [1, None, 3], (2, 0): [9, 9, 9]})
     b = written(tmp_path / "b.jsonl", {(0, 0): [2, 3, None], (0, 1): [2, 3, 4], (1, 0): [5, 6, 7], (1, 1): [0, 0, 0]})
-    task, _ = answer_shift(a, b, FEW, expected=1, resamples=200, seed=0)
+    how: Any = {"expected": 1, "tolerance": 0.25, "resamples": 200}
+    task = OVERLAY.answer_shift(a, b, FEW, **how).iloc[0]
     # differences: clip 0: 1 (of trial 0), 1, 1, 1 (trial 1); clip 1: 4, 4, 4
-    assert (task.clips, task.events, task.untimed) == (2, 7, 2)
-    assert (task.median.value, task.within.value) == (1.0, pytest.approx(4 / 7))
-    assert task.mean.value == pytest.approx(16 / 7)
-    assert (task.mean.low, task.mean.high) == (1.0, 4.0)
+    assert task[["clips", "events", "untimed"]].tolist() == [2, 7, 2]
+    assert (task["median_s"], task["within_pct"]) == (1.0, pytest.approx(400 / 7))
+    assert (task["low"], task["high"]) == (1.0, 4.0)
     found = written_boundaries(a, FEW)
     assert (found.clip.tolist(), found.trial.tolist()) == ([0, 0, 1, 2], [0, 1, 0, 0])
     c = written(tmp_path / "c.jsonl", {(2, 5): [1, 2, 3]})
     with pytest.raises(TempolocError, match="share no trial of a clip"):
-        answer_shift(a, c, FEW)
+        OVERLAY.answer_shift(a, c, FEW, **how)
     nothing = written(tmp_path / "d.jsonl", {(0, 0): [None, None, None]})
-    empty, _ = answer_shift(a, nothing, FEW)
-    assert (empty.events, empty.untimed, empty.median.value, empty.mean.value) == (0, 3, None, None)
+    empty = OVERLAY.answer_shift(a, nothing, FEW, **how).iloc[0]
+    assert empty[["events", "untimed", "median_s"]].tolist() == [0, 3, None]
 
 
 # --- the command ---

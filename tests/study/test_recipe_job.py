@@ -36,7 +36,8 @@ def videos(tmp_path: Path) -> Path:
 def checkout(project: Path) -> Path:
     """A project with the zero-shot study, a profile like gpu8 but small, and short answers of other models."""
     (project / "settings.ini").write_text((ROOT / "settings.ini").read_text() + SMALL)
-    shutil.copy(ROOT / "data" / "experiments.toml", project / "data")
+    for name in ("experiments.toml", "simulation.toml"):
+        shutil.copy(ROOT / "data" / name, project / "data")
     text = (ROOT / "data" / "models.toml").read_text()
     assert "max_new_tokens = 4096" in text
     (project / "data" / "models.toml").write_text(text.replace("max_new_tokens = 4096", "max_new_tokens = 10"))

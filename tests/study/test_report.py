@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from study_cells import study_functions
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study import report
-from tempoloc_nb.study.figures import event_error_figure, mre_figure, timeline_figure
+from tempoloc_nb.study.figures import mre_figure, timeline_figure
 from tempoloc_nb.study.report import NOT_SO, Report, render
 from tempoloc_nb.video.view import contact_sheet
 
@@ -46,7 +47,12 @@ def timeline() -> Figure:
     return timeline_figure(FRAMES, 3.0, ["grasp", "release"], {"truth": [0.5, 2.0], "model": [0.6, float("nan")]})
 
 
-@pytest.mark.parametrize("make", [lambda: mre_figure(MRE), lambda: event_error_figure(EVENTS), timeline])
+def event_errors() -> Figure:
+    figure: Figure = study_functions("02").event_error_figure(EVENTS)
+    return figure
+
+
+@pytest.mark.parametrize("make", [lambda: mre_figure(MRE), event_errors, timeline])
 def test_figures_are_the_same_bytes_each_time(make: Callable[[], Figure]) -> None:
     for kind in ("png", "svg"):
         first = render(make(), kind)  # type: ignore[arg-type]
@@ -70,12 +76,9 @@ def test_a_reader_keeps_their_own_style() -> None:
 
 def test_tables_are_written_twice_the_same(tmp_path: Path) -> None:
     table = pd.DataFrame({"task": ["a|b", "c"], "value": [1 / 3, float("nan")], "ok": [True, False]})
-    texts = []
-    for name in ("one", "two"):
-        shown = Report(tmp_path / name, "full").table(table, "t")
-        texts.append((tmp_path / name / "tables" / "t.md").read_text())
-        assert texts[-1] == shown.text
+    texts = [Report(tmp_path / name, "full").table(table, "t").text for name in ("one", "two")]
     assert texts[0] == texts[1]
+    assert [p.name for p in (tmp_path / "one" / "tables").iterdir()] == ["t.csv"]
     assert texts[0].splitlines()[2:] == ["| a\\|b | 0.333 | yes |", "| c | – | no |"]
     assert (tmp_path / "one" / "tables" / "t.csv").read_text() == "task,value,ok\na|b,0.333333,True\nc,,False\n"
 
@@ -110,3 +113,25 @@ def test_a_contact_sheet_scales_and_joins() -> None:
     assert np.asarray(contact_sheet(FRAMES, height=16)).shape == (16, 72, 3)
     with pytest.raises(TempolocError, match="at least one frame"):
         contact_sheet([])
+
+
+def test_an_interval_stands_behind_its_number() -> None:
+    table = pd.DataFrame({"a": [1.25], "low": [1.0], "high": [np.nan], "b": [3.0], "b_low": [2.0], "b_high": [4.0]})
+    table = table.assign(**{"c": 1.0, "least": np.nan, "most": np.nan, "slow": 1, "highest": 2})
+    assert report.markdown_table(table).splitlines()[::2] == [
+        "| a | b | c | slow | highest |", "| 1.25 [1.00, nan] | 3 [2, 4] | 1 | 1 | 2 |",
+    ]  # fmt: skip
+
+
+def test_prose_is_markdown_with_fields() -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    Report(None, "full")
+    shell.user_ns |= {"errors": {"cube": 12.345, "nut": 7.0}}
+    text = "On {' and '.join(k for k in errors)} it errs by **{errors[\"cube\"]:.1f} %** at most.\n"
+    assert shell.run_cell_magic("say", "", text).text == "On cube and nut it errs by **12.3 %** at most."
+    assert shell.run_cell_magic("say", "holds len(errors) == 1", "One.").text == f"*{NOT_SO}* One."
+    assert shell.run_cell_magic("say", "when 'bowl' in errors holds errors['bowl'] > 1", "{errors['bowl']}") is None
+    with pytest.raises(TempolocError, match="write %%say"):
+        shell.run_cell_magic("say", "if errors", "One.")

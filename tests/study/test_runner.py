@@ -49,10 +49,10 @@ def test_a_run_keeps_everything_together(write_study: WriteStudy, project: Path)
     record = json.loads((folder / "run.json").read_text())
     assert record["parameters"] == {"profile": "quick", "factor": 3}
     assert set(record["results"]) == {
-        "tables/factor.csv", "tables/factor.md", "figures/line.svg", "figures/line.png", "figures/line.json",
+        "tables/factor.csv", "figures/line.svg", "figures/line.png", "figures/line.json",
     }  # fmt: skip
     assert (folder / "tables" / "factor.csv").read_text() == "factor\n3\n"
-    assert "QUICK" in (folder / "tables" / "factor.md").read_text()
+    assert "QUICK run: not for citation" in (folder / "notebook.ipynb").read_text()
     assert json.loads((folder / "figures" / "line.json").read_text()) == {"factor": 3, "profile": "quick"}
     index = (project / "runs" / "quick" / "index.html").read_text()
     assert "01_one/notebook.html" in index
@@ -510,10 +510,10 @@ def test_published_results_are_of_one_run() -> None:
         assert there == listed
 
 
-def test_study_notebooks_define_no_functions() -> None:
+def test_study_notebooks_define_no_classes_and_export_nothing() -> None:
     for notebook in study_notebooks():
         for cell in json.loads(notebook.read_text())["cells"]:
             if cell["cell_type"] == "code":
                 source = "".join(cell["source"])
-                assert not any(line.startswith(("def ", "class ")) for line in source.splitlines())
+                assert not any(line.startswith("class ") for line in source.splitlines())
                 assert "#| export" not in source

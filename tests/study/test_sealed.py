@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from study_cells import study_functions
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
@@ -18,8 +19,9 @@ from tempoloc_nb.inference.record import read_record
 from tempoloc_nb.lab.sim.tasks import SEEDS, families
 from tempoloc_nb.models.checkpoints import folder_revision
 from tempoloc_nb.models.locate import model_folder
-from tempoloc_nb.study.sealed import answers_name, mean_of_seeds, sealed_runs
+from tempoloc_nb.study.experiments import load_experiments
 
+TUNED = study_functions("05")
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "sealed.py"
 
 
@@ -96,13 +98,13 @@ def test_the_log_has_the_scores_of_the_answers_beside_it() -> None:
     for clip in benchmark.clips:
         assert 0 <= (clip.seed or 0) - drawn["seeds"][clip.task] < SEEDS
     assert len(benchmark.clips) == drawn["n"] * len(drawn["seeds"])
-    runs = list(sealed_runs(benchmark, resamples=10).values())
+    runs = list(TUNED.sealed_runs(benchmark, 10).values())
     assert len(runs) == len(scored) == len(drawn["models"])
     for run, line in zip(runs, scored, strict=True):
-        assert {task.task for task in run.tasks} == set(line["result"])
+        assert set(run.tasks) == set(line["result"])
         for task in run.tasks:
-            for name, told in line["result"][task.task].items():
-                assert task.scores[name].value == pytest.approx(told["value"], abs=1e-9), (line["model"], name)
+            for name, told in line["result"][task].items():
+                assert run.estimate(name, task).value == pytest.approx(told["value"], abs=1e-9), (line["model"], name)
 
 
 def test_the_sealed_answers_are_of_the_shipped_weights(sealed: ModuleType) -> None:
@@ -114,23 +116,24 @@ def test_the_sealed_answers_are_of_the_shipped_weights(sealed: ModuleType) -> No
     assert record["settings"]["backend_settings"]["revision"] == folder_revision(shipped)
 
 
-def test_answers_have_the_name_of_their_model(tmp_path: Path) -> None:
-    assert [answers_name(m) for m in ("tempoloc-tiny", "runs/sft-seed1/model", "./runs/a/model/")] == [
+def test_answers_have_the_name_of_their_model(sealed: ModuleType) -> None:
+    declared = load_experiments()
+    assert {name: sealed.answers_name(declared[name].model) for name in TUNED.SEALED} == TUNED.SEALED
+    assert [sealed.answers_name(m) for m in ("tempoloc-tiny", "runs/sft-seed1/model", "./runs/a/model/")] == [
         "tempoloc-tiny", "sft-seed1", "a",
     ]  # fmt: skip
     with pytest.raises(TempolocError, match="names no model"):
-        answers_name("model")
+        sealed.answers_name("model")
     benchmark = load_benchmark("sim")
     with pytest.raises(TempolocError, match=r"sft-seed1\.jsonl\.xz is not beside"):
-        sealed_runs(benchmark, ["sft-seed1"])
+        TUNED.sealed_runs(benchmark, 10, {"sft-seed1": "sft-seed1"})
 
 
 def test_the_mean_of_seeds_needs_equal_clips() -> None:
-    one, other, _ = sealed_runs(resamples=10).values()
-    task = one.tasks[0].task
-    mean = mean_of_seeds([one, other]).of_task(task).demos[3].event_mre_pct
-    both = [run.of_task(task).demos[3].event_mre_pct for run in (one, other)]
+    one, other, _ = TUNED.sealed_runs(load_benchmark("sealed"), 10).values()
+    mean = TUNED.mean_of_seeds([one, other]).clips["event_mre_pct"][3]
+    both = [run.clips["event_mre_pct"][3] for run in (one, other)]
     assert mean == pytest.approx([(a + b) / 2 for a, b in zip(*both, strict=True)])
-    fewer = replace(other, tasks=tuple(replace(t, demos=t.demos[1:]) for t in other.tasks))
+    fewer = replace(other, clips=other.clips[1:])
     with pytest.raises(TempolocError, match="different clips of"):
-        mean_of_seeds([one, fewer])
+        TUNED.mean_of_seeds([one, fewer])

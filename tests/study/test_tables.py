@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
-from tempoloc_nb.study.published import ROWS, claims_table, improvement_table
-from tempoloc_nb.study.tables import baseline_scores, family_table, with_published
-from tempoloc_nb.study.targets import best_baseline
+from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.study.tables import ROWS, baseline_scores
 
 RECIPE = load_benchmark("recipe")
 SIM = load_benchmark("sim")
@@ -40,28 +39,34 @@ def test_no_baseline_answers_the_simulated_benchmark(simulated: pd.DataFrame, fa
     assert signals.loc["gripper rule", "mre_pct"] < 1
 
 
+def published(study: str, table: str) -> pd.DataFrame:
+    return pd.read_csv(data_dir() / "results" / study / f"{table}.csv")
+
+
 def test_families_keep_the_pace_of_the_recipes_tasks() -> None:
-    table = family_table(SIM)
+    table = published("02_simulated_benchmark", "families")
     for ratios in table["ratio to the mirrored"]:
         assert all(0.8 <= float(r) <= 1.25 for r in str(ratios).split(" / "))
     assert (table["idle, worst clip (%)"] <= 20).all()
 
 
 def test_published_models_against_no_video() -> None:
-    scores = baseline_scores(RECIPE, fps=8, resamples=50, mode="recipe", groups=ROWS)
-    best = best_baseline(with_published(scores)).set_index("task")
+    scores = baseline_scores(RECIPE, fps=8, resamples=50, mode="recipe", groups=ROWS).set_index(["task", "row"])
+    best = published("01_published_results", "best_no_video").set_index("task")
+    for task, line in best.iterrows():
+        assert scores.loc[(task, line["best no-video baseline"]), "mre_pct"] == pytest.approx(line["mre_pct"], rel=1e-5)
     better = {task: str(names).split(", ") for task, names in best["models below it"].items()}
     assert better["cube"] == ["Qwen3-VL-235B-A22B", "Cosmos-Reason1-7B-SFT"]
     assert better["nut"] == better["bridge"] == better["agibot"] == ["none"]
 
 
 def test_what_the_recipe_states_and_what_it_does_not() -> None:
-    assert list(improvement_table()["agrees"]) == [True, True, True, False]
-    claims = claims_table(len(RECIPE.clips)).set_index("claim")["agrees"]
+    assert list(published("01_published_results", "improvements")["agrees"]) == [True, True, True, False]
+    claims = published("01_published_results", "claims").set_index("claim")["agrees"]
     assert [c for c, agrees in claims.items() if not agrees] == ["change agibot", "reduction, real", "Bridge videos"]
 
 
 def test_five_tasks_of_real_robots_weigh_the_same() -> None:
     """As in the recipe's own "71 % to 47 %": Bridge is one task, AgiBot four."""
-    claims = claims_table(len(RECIPE.clips)).set_index("claim")["computed"]
+    claims = published("01_published_results", "claims").set_index("claim")["computed"]
     assert claims["reduction, real"] == 1.36

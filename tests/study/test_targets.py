@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -15,30 +14,29 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from places import ROOT
+from study_cells import study_functions
 
 from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.inference.no_video import baseline_predictions, prediction_rows
-from tempoloc_nb.lab.study import curves
-from tempoloc_nb.lab.study.few_shot import labelled_clips
-from tempoloc_nb.scoring.answer_shift import answer_shift
-from tempoloc_nb.scoring.evaluation import RunResult, compare, evaluate
-from tempoloc_nb.study import ablations
+from tempoloc_nb.lab.study.training import labelled_clips, read_log
+from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
 from tempoloc_nb.study import models as study_runs
 from tempoloc_nb.study import tables as tb
-from tempoloc_nb.study import targets as mt
+from tempoloc_nb.study.notebooks import log_files
 from tempoloc_nb.study.report import Report, render
 from tempoloc_nb.study.tables import score_boundaries
 from tempoloc_nb.video.files import encode
 
+TUNED, RATES, OVERLAY, SWAPPED, CURVES, BASE = map(study_functions, ("05", "06", "07", "08", "10", "11"))
 SIM = load_benchmark("sim")
 PART = replace(SIM, clips=SIM.head(6).clips)
 CLIPS = frozenset(c.clip for c in PART.clips)
 
 
-def noisy(name: str, sigma: float, seed: int = 0, benchmark: Benchmark = PART) -> RunResult:
+def noisy(name: str, sigma: float, seed: int = 0, benchmark: Benchmark = PART) -> Evaluation:
     """A run whose answers are the truth with noise (s), kept in order."""
     rng = np.random.default_rng(seed)
     answers = {c.clip: tuple(sorted(np.abs(np.add(c.boundaries, rng.normal(0, sigma, 3))))) for c in benchmark.clips}
@@ -46,18 +44,18 @@ def noisy(name: str, sigma: float, seed: int = 0, benchmark: Benchmark = PART) -
 
 
 @pytest.fixture(scope="module")
-def references() -> dict[str, RunResult]:
+def references() -> dict[str, Evaluation]:
     return tb.reference_runs(SIM, CLIPS, fps=8, resamples=100)
 
 
 BEFORE, AFTER = noisy("before", 1.0), noisy("after", 0.05)
 
 
-def test_references_are_made_from_all_clips_and_scored_on_some(references: dict[str, RunResult]) -> None:
+def test_references_are_made_from_all_clips_and_scored_on_some(references: dict[str, Evaluation]) -> None:
     assert all(tb.scored_clips(run) == CLIPS for run in references.values())
     answers = {k: v for k, v in baseline_predictions(SIM, "loo-median").items() if k in CLIPS}
     wanted = score_boundaries(PART, answers, model="loo-median", fps=8, mode="strict", resamples=100)
-    assert references["loo-median"].scores["mre_pct"] == wanted.scores["mre_pct"]
+    assert references["loo-median"].estimate("mre_pct") == wanted.estimate("mre_pct")
     alone = baseline_predictions(PART, "loo-median")
     assert alone != answers
 
@@ -72,10 +70,10 @@ def test_rows_that_a_family_lacks_have_no_line() -> None:
     assert not rows["cube"] & {tb.GRIPPER, tb.MINIMA}  # neither signals nor videos are shipped
     assert "train-median" not in rows["cube"]
     assert table["miou"].isna().all()
-    assert "–" in Report(None, "full").table(tb.further(table), "t", tb.SCORE_INTERVALS).text
+    assert "–" in Report(None, "full").table(tb.further(table), "t").text
 
 
-def test_score_table_has_every_score_of_every_row(references: dict[str, RunResult]) -> None:
+def test_score_table_has_every_score_of_every_row(references: dict[str, Evaluation]) -> None:
     table = tb.score_table({"before": BEFORE, "after": AFTER}, references)
     assert list(dict.fromkeys(table["task"])) == [tb.family_name(k) for k in SIM.tasks]
     assert (table["clips"] == 6).all()
@@ -87,21 +85,21 @@ def test_score_table_has_every_score_of_every_row(references: dict[str, RunResul
     wide = tb.by_row(table)
     assert list(wide["row"]) == ["before", "after", *references]
     mean = wide.set_index("row").loc["after", tb.MEAN]
-    assert mean == pytest.approx(AFTER.scores["mre_pct"].value)
+    assert mean == pytest.approx(AFTER.estimate("mre_pct").value)
 
 
-def test_brief_keeps_the_best_no_video_row_of_each_family(references: dict[str, RunResult]) -> None:
+def test_brief_keeps_the_best_no_video_row_of_each_family(references: dict[str, Evaluation]) -> None:
     table = tb.score_table({"after": AFTER}, references)
     for task, part in tb.brief(table).groupby("task"):
         assert len(part) == 5
         baselines = table[(table["task"] == task) & (table["kind"] == "no-video")]
         assert part["mre_pct"].iloc[1] == baselines["mre_pct"].min()
         assert part["row"].iloc[1] == "best no-video: " + str(baselines.loc[baselines["mre_pct"].idxmin(), "row"])
-    said = "after is better than every no-video baseline in 4 of 4 families: stack-three"
-    assert mt.baseline_verdict(table).startswith(said)
+    best = tb.best_baseline(table)
+    assert best["models below it"].tolist() == ["after"] * 4
 
 
-def test_signal_rows_stand_between_the_baselines_and_the_oracle(references: dict[str, RunResult]) -> None:
+def test_signal_rows_stand_between_the_baselines_and_the_oracle(references: dict[str, Evaluation]) -> None:
     table = tb.score_table({"after": AFTER}, references)
     for _, part in table.groupby("task"):
         assert list(part["kind"]) == ["model", *["no-video"] * 7, "signal", "signal", "oracle"]
@@ -118,22 +116,22 @@ def test_the_gripper_rule_leaves_out_what_the_gripper_does_not_show() -> None:
     assert set(answers[tb.MINIMA]) == CLIPS
 
 
-def test_improvement_is_before_minus_after(references: dict[str, RunResult]) -> None:
-    table = mt.gain_table(BEFORE, AFTER, 200)
+def test_improvement_is_before_minus_after(references: dict[str, Evaluation]) -> None:
+    table = TUNED.gain_table(BEFORE, AFTER, 200)
     assert list(table["task"])[-1] == tb.MEAN
     difference = table["mre_before_pct"] - table["mre_after_pct"]
     assert table["improvement"].to_numpy() == pytest.approx(difference.to_numpy())
     assert (table["improvement"] > 0).all()
-    assert "fell in 4 of 4 families" in mt.gain_verdict(table)
-    back = mt.gain_table(AFTER, BEFORE, 200)
-    assert "fell in 0 of 4 families, in 0 with" in mt.gain_verdict(back)
-    assert mt.p_text(None) == "–"
-    assert mt.p_text(0.0004) == "< 0.001"
-    assert mt.p_text(0.25) == "0.250"
+    assert "fell in 4 of 4 families" in TUNED.fall_text(table)
+    back = TUNED.gain_table(AFTER, BEFORE, 200)
+    assert "fell in 0 of 4 families, in 0 with" in TUNED.fall_text(back)
+    assert tb.p_text(None) == "–"
+    assert tb.p_text(0.0004) == "< 0.001"
+    assert tb.p_text(0.25) == "0.250"
 
 
 def test_seeds_have_spread_and_one_seed_has_none() -> None:
-    table = tb.seed_table({"a": AFTER, "b": noisy("b", 0.05, 1), "c": noisy("c", 0.05, 2)})
+    table = TUNED.seed_table({"a": AFTER, "b": noisy("b", 0.05, 1), "c": noisy("c", 0.05, 2)})
     values = table[["a", "b", "c"]].to_numpy()
     assert table["mean"].to_numpy() == pytest.approx(values.mean(axis=1))
     assert (table["max"].to_numpy() == values.max(axis=1)).all()
@@ -144,7 +142,7 @@ def test_seeds_have_spread_and_one_seed_has_none() -> None:
 def test_an_interval_over_seeds_is_wider_than_one_over_clips_where_seeds_differ() -> None:
     apart = tb.seed_means([noisy("a", 0.05), noisy("b", 1.0, 1), noisy("c", 0.3, 2)])
     alone = tb.seed_means([AFTER])
-    assert alone[""].value == pytest.approx(AFTER.scores["mre_pct"].value)
+    assert alone[""].value == pytest.approx(AFTER.estimate("mre_pct").value)
     for task, one in alone.items():
         many = apart[task]
         width, narrow = (float(np.subtract(e.high, e.low)) for e in (many, one))
@@ -164,10 +162,10 @@ def test_beside_an_mre_stand_its_median_what_is_near_what_is_far_and_the_bias() 
     assert list(tb.further(table))[:3] == ["task", "row", "mae_s"]
 
 
-def test_a_late_event_is_compared_with_no_video_by_itself(references: dict[str, RunResult]) -> None:
+def test_a_late_event_is_compared_with_no_video_by_itself(references: dict[str, Evaluation]) -> None:
     late = {c.clip: (*c.boundaries[:-1], c.boundaries[-1] + 3) for c in PART.clips}
     run = score_boundaries(PART, late, model="late", fps=8, mode="strict", resamples=50)
-    table = tb.event_table(run, references, 200)
+    table = TUNED.event_table(run, references, 200)
     last = table["event"].str.startswith("3")
     assert (table.loc[~last, "mre_pct"] < 1).all()
     assert (table.loc[~last, "difference_high"] < 0).all()
@@ -178,33 +176,29 @@ def test_a_late_event_is_compared_with_no_video_by_itself(references: dict[str, 
         compare(run, run, "mae_s", event=0)
 
 
-def test_targets_are_met_only_by_what_meets_them(references: dict[str, RunResult]) -> None:
-    good = mt.target_table([AFTER], references)
+def test_targets_are_met_only_by_what_meets_them(references: dict[str, Evaluation]) -> None:
+    good = tb.target_table([AFTER], references)
     assert len(good) == 16
     assert list(good.loc[good["target"].str.startswith("MRE <"), "limit"]) == [15, 30, 30, 30]
-    assert mt.verdict(good) == "16 of 16 targets are met."
+    assert tb.met_text(good) == "16 of 16 targets are met."
     halves = good[good["target"].str.contains("half")]
     name = tb.best_no_video(references, "stack-three")
-    best = references[name].of_task("stack-three").scores["mre_pct"].value
+    best = references[name].estimate("mre_pct", "stack-three").value
     assert best is not None
     assert halves["limit"].iloc[0] == best / 2
     assert name in halves["target"].iloc[0]
-    bad = mt.target_table([BEFORE], references)
+    bad = tb.target_table([BEFORE], references)
     missed = bad[~bad["met"]]
     assert set(missed["task"]) == set(bad["task"])
-    assert mt.verdict(bad).splitlines()[0].endswith(f"{16 - len(missed)} of 16 targets are met. Missed (measured):")
+    assert tb.met_text(bad).splitlines()[0].endswith(f"{16 - len(missed)} of 16 targets are met. Missed (measured):")
     assert not bad.loc[~bad["met"], "whole_interval"].any()
 
 
-def test_an_answer_out_of_form_misses_form_and_recall(references: dict[str, RunResult], tmp_path: Path) -> None:
-    from tempoloc_nb.scoring.evaluation import evaluate
-
-    path = tmp_path / "p.jsonl"
+def test_an_answer_out_of_form_misses_form_and_recall(references: dict[str, Evaluation]) -> None:
     rows = list(prediction_rows(PART, {c.clip: c.boundaries for c in PART.clips}, "m", 8))
     rows[0]["text"] = "I see a robot."
-    write_jsonl(path, rows)
-    (run,) = evaluate(path, PART, resamples=50).runs
-    table = mt.target_table([run], references).set_index(["task", "target"])
+    run = evaluate(rows, PART, resamples=50).run()
+    table = tb.target_table([run], references).set_index(["task", "target"])
     seen = table.loc["stack-three (seen)"]
     assert not seen.loc["well-formed answers ≥ 99 %", "met"]
     assert not seen.loc["event recall ≥ 99 %", "met"]
@@ -212,13 +206,14 @@ def test_an_answer_out_of_form_misses_form_and_recall(references: dict[str, RunR
 
 
 def test_rates_are_sorted_by_family_and_have_the_oracles_floor() -> None:
-    oracles = [tb.oracle_run(SIM, CLIPS, fps=fps, resamples=50) for fps in (4, 8)]
-    runs = [replace(AFTER, fps=4.0), replace(AFTER, fps=8.0)]
-    table = ablations.rate_table({"model": runs}, oracles)
+    oracles = [RATES.oracle_at(SIM, CLIPS, fps, 50) for fps in (4, 8)]
+    runs = [replace(AFTER, table=AFTER.table.assign(fps=fps)) for fps in (4.0, 8.0)]
+    table = RATES.rate_table({"model": runs}, oracles)
     assert list(dict.fromkeys(table["task"])) == [tb.family_name(k) for k in SIM.tasks]
     assert len(table) == 4 * 4
     assert set(table.loc[table["row"] == "oracle", "kind"]) == {"oracle"}
-    assert "oracle at 8 fps" in ablations.best_rate(table)
+    errors = table[table["row"] == "oracle"].groupby("fps")["mre_pct"].mean()
+    assert errors.idxmin() == 8
 
 
 def written(path: Path, shift: float) -> Path:
@@ -227,29 +222,28 @@ def written(path: Path, shift: float) -> Path:
     return path
 
 
-def test_shifted_answers_follow_the_stamps_and_others_do_not(tmp_path: Path, references: dict[str, RunResult]) -> None:
+def test_shifted_answers_follow_the_stamps_and_others_do_not(tmp_path: Path, references: dict[str, Evaluation]) -> None:
     here, late = written(tmp_path / "a.jsonl", 0), written(tmp_path / "b.jsonl", 5.0)
     shifts = {
-        "stamps": answer_shift(here, late, PART, expected=5, tolerance=0.25, resamples=50),
-        "nothing": answer_shift(here, here, PART, expected=5, tolerance=0.25, resamples=50),
+        "stamps": OVERLAY.answer_shift(here, late, PART, expected=5, tolerance=0.25, resamples=50),
+        "nothing": OVERLAY.answer_shift(here, here, PART, expected=5, tolerance=0.25, resamples=50),
     }
-    table = ablations.shift_table(shifts, PART, 8, {"stamps": 5.0, "nothing": 5.0})
+    table = OVERLAY.shift_table(shifts, PART, 8)
+    assert (table["expected_s"] == 5).all()
     assert table.groupby("row")["median_follows"].all().to_dict() == {"stamps": True, "nothing": False}
     assert set(table.loc[table["task"] == "stack-three-5fps (compressed)", "pair_s"]) == {0.4}
-    blank = ablations.against_priors(BEFORE, [references["train-median"]], 100)
-    text = ablations.clock_verdict(blank, table, "stamps")
-    assert "in 4 of 4 families." in text.splitlines()[1]
-    assert "in 0 of 4 families; not in" in ablations.clock_verdict(blank, table, "nothing").splitlines()[1]
-    assert ablations.against_priors(AFTER, [references["train-median"]], 100)["better"].all()
+    blank = OVERLAY.against_priors(BEFORE, [references["train-median"]], 100)
+    assert blank["task"].tolist() == [*map(tb.family_name, SIM.tasks), tb.MEAN]
+    assert OVERLAY.against_priors(AFTER, [references["train-median"]], 100)["better"].all()
 
 
 def test_the_scaled_prior_knows_the_length_and_nothing_else() -> None:
     train = tb.training_clips(SIM)
     longer = replace(PART, clips=tuple(replace(c, duration=2 * (c.duration or 0)) for c in PART.clips))
-    one = ablations.scaled_prior_run(PART, train, CLIPS, fps=8, resamples=50)
-    other = ablations.scaled_prior_run(longer, train, CLIPS, fps=8, resamples=50)
+    one = tb.scaled_prior_run(PART, train, CLIPS, fps=8, resamples=50)
+    other = tb.scaled_prior_run(longer, train, CLIPS, fps=8, resamples=50)
     assert tb.scored_clips(one) == CLIPS
-    bias = [run.scores["bias_s"].value or 0 for run in (one, other)]
+    bias = [run.estimate("bias_s").value or 0 for run in (one, other)]
     assert bias[1] > bias[0] + 1
 
 
@@ -266,8 +260,8 @@ def test_a_change_is_judged_by_paired_differences() -> None:
     late = score_boundaries(PART, {k: tuple(t - 0.01 for t in v) for k, v in later.items()}, model="a", fps=8,
                             mode="strict", resamples=50)  # fmt: skip
     more = score_boundaries(PART, later, model="b", fps=8, mode="strict", resamples=50)
-    costs = ablations.view_costs({"unchanged": late, "changed": more}, 400).set_index("shown")
-    assert (late.scores["mre_pct"].high or 0) > (more.scores["mre_pct"].low or 0)
+    costs = OVERLAY.view_costs({"unchanged": late, "changed": more}, 400).set_index("shown")
+    assert (late.estimate("mre_pct").high or 0) > (more.estimate("mre_pct").low or 0)
     assert costs["low"]["changed"] > 0
     assert costs["p"].tolist()[0] == "–"
 
@@ -287,16 +281,14 @@ def exchange(path: Path, follow: bool) -> dict[str, tuple[str, ...]]:
 
 
 def test_following_a_swapped_question_is_told_from_reciting(tmp_path: Path) -> None:
-    from tempoloc_nb.scoring.evaluation import evaluate
-
     exact = noisy("exact", 0.0)
     for follow in (True, False):
         asked = exchange(tmp_path / "p.jsonl", follow)
-        share = ablations.followed(ablations.swaps(tmp_path / "p.jsonl", PART, asked))
-        assert set(share.values()) == {float(follow)}
-        (run,) = evaluate(tmp_path / "p.jsonl", PART, resamples=50).runs
-        ignoring = ablations.ignoring_run(PART, asked, fps=8, resamples=50)
-        table = ablations.swap_table(exact, run, ignoring, share, 100)
+        share = SWAPPED.swaps(tmp_path / "p.jsonl", PART, asked)
+        assert set(share["followed_pct"]) == {100.0 * follow}
+        run = evaluate(tmp_path / "p.jsonl", PART, resamples=50).run()
+        ignoring = tb.ignoring_run(PART, asked, fps=8, resamples=50)
+        table = SWAPPED.swap_table(exact, run, ignoring, share, 100)
         ends = table["mre_in_order_pct"] if follow else table["mre_ignoring_pct"]
         assert table["mre_swapped_pct"].to_numpy() == pytest.approx(ends.to_numpy(), abs=0.5)
 
@@ -305,18 +297,17 @@ def test_an_example_is_the_median_clip_among_those_with_video() -> None:
     run = noisy("m", 0.5)
     here = [c.clip for c in PART.clips if c.name != "002"]
     for clip in study_runs.example_clips(run, here):
-        (task,) = (t for t in run.tasks if clip.startswith(f"{t.task}/"))
-        errors = sorted(d.scores["mre_pct"] or 0 for d in task.demos if d.clip in here)
-        (own,) = (d.scores["mre_pct"] for d in task.demos if d.clip == clip)
-        assert own == errors[2]
+        errors = run.clips[run.clips["clip"].isin(here)].set_index("clip")["mre_pct"]
+        of_task = errors[errors.index.str.startswith(clip.partition("/")[0] + "/")]
+        assert errors[clip] == sorted(of_task)[2]
 
 
 def test_the_worst_clip_is_shown_with_what_was_taken_for_the_event() -> None:
     run = noisy("m", 0.5)
     here = [c.clip for c in PART.clips]
     for clip in study_runs.example_clips(run, here, quantile=1.0):
-        (task,) = (t for t in run.tasks if clip.startswith(f"{t.task}/"))
-        assert max((d.scores["mre_pct"] or 0, d.clip) for d in task.demos)[1] == clip
+        errors = run.clips[run.clips["task"] == clip.partition("/")[0]].set_index("clip")["mre_pct"]
+        assert errors.idxmax() == clip
     clip = PART.clips[0]
     one, two, three = clip.source_boundaries
     said = {"next": (one, three, three), "lost": (one, two, float("nan")), "end": (one, two, clip.duration or 0)}
@@ -348,8 +339,8 @@ def test_another_model_stands_for_the_base_too_and_is_asked_as_the_recipe_does()
     models = study_runs.Models(Report(None, "quick", given), SIM)
     for name in ("base", "sft"):
         found = models.experiment(name)
-        assert (found.model, found.prompt, found.view.stamps, found.fps) == (given["model"], "recipe", "frame", 4)
-    assert models.experiment("sft-12fps").fps == 12
+        assert (found.model, found.ask.prompt, found.ask.view.stamps, found.ask.fps) == (given["model"], "recipe", "frame", 4)
+    assert models.experiment("sft-12fps").ask.fps == 12
     both = study_runs.Models(Report(None, "quick", {**given, "base": "Qwen/Qwen3-VL-8B-Instruct"}), SIM)
     assert both.experiment("base").model == "Qwen/Qwen3-VL-8B-Instruct"
     with pytest.raises(TempolocError, match="unknown experiment 'sft-5fps'"):
@@ -379,31 +370,31 @@ def write_log(path: Path, *extra: str) -> Path:
 
 
 def test_a_training_log_is_read_or_refused(tmp_path: Path) -> None:
-    losses, checks = curves.read_log(write_log(tmp_path / "sft.jsonl"))
+    losses, checks = read_log(write_log(tmp_path / "sft.jsonl"))
     assert (len(losses), len(checks)) == (3, 1)
-    table = curves.training_table({"SFT": losses})
+    table = CURVES.training_table({"SFT": losses})
     assert table.to_dict("records") == [
         {"model": "SFT", "steps": 60, "minutes": round(13 / 60, 1), "stages": "frames to 40, clips to 60",
          "training tasks": "frame, localize"}
     ]  # fmt: skip
     with pytest.raises(TempolocError, match=r"no training log base\.jsonl"):
-        curves.read_log(tmp_path / "base.jsonl")
+        read_log(tmp_path / "base.jsonl")
     with pytest.raises(TempolocError, match=r"sft\.jsonl:5 is not JSON"):
-        curves.read_log(write_log(tmp_path / "sft.jsonl", "oops\n"))
+        read_log(write_log(tmp_path / "sft.jsonl", "oops\n"))
     with pytest.raises(TempolocError, match=r"sft\.jsonl:5 has neither kind and loss nor split"):
-        curves.read_log(write_log(tmp_path / "sft.jsonl", '{"step": 80}\n'))
+        read_log(write_log(tmp_path / "sft.jsonl", '{"step": 80}\n'))
     with pytest.raises(TempolocError, match="no validation of the training task walk"):
-        curves.validation_figure(checks, "walk")
-    said = curves.validation_verdict(checks)
+        CURVES.validation_figure(checks, "walk")
+    said = CURVES.validation_text(checks)
     assert said.startswith("On validation clips with Panda, from step 60 to step 60, the loss goes from 0.30 to 0.30")
 
 
 def test_both_logs_have_to_be_there(tmp_path: Path) -> None:
     write_log(tmp_path / "base.jsonl")
     with pytest.raises(TempolocError, match=r"no training log sft\.jsonl in .*`tempoloc tiny` writes one"):
-        curves.log_files(tmp_path)
+        log_files(tmp_path)
     write_log(tmp_path / "sft.jsonl")
-    assert {name: path.name for name, path in curves.log_files(tmp_path).items()} == {
+    assert {name: path.name for name, path in log_files(tmp_path).items()} == {
         "base": "base.jsonl", "sft": "sft.jsonl"
     }  # fmt: skip
 
@@ -412,18 +403,18 @@ def test_logs_may_be_packed(tmp_path: Path) -> None:
     for name in ("base", "one-arm", "sft"):
         plain = write_log(tmp_path / f"{name}.jsonl").read_bytes()
         (tmp_path / f"{name}.jsonl.xz").write_bytes(lzma.compress(plain))
-    found = curves.log_files(tmp_path)
+    found = log_files(tmp_path)
     assert [path.name for path in found.values()] == ["base.jsonl.xz", "one-arm.jsonl.xz", "sft.jsonl.xz"]
-    assert curves.read_log(found["sft"])[0].equals(curves.read_log(tmp_path / "sft.jsonl")[0])
+    assert read_log(found["sft"])[0].equals(read_log(tmp_path / "sft.jsonl")[0])
     (tmp_path / "sft.jsonl.xz").write_bytes(lzma.compress(plain)[:-20])
     with pytest.raises(TempolocError, match=r"sft\.jsonl\.xz is damaged or cut off"):
-        curves.read_log(found["sft"])
+        read_log(found["sft"])
 
 
 VALIDATION = load_benchmark("validation")
 
 
-def validation_run(sigma: float, seed: int = 0) -> RunResult:
+def validation_run(sigma: float, seed: int = 0) -> Evaluation:
     rng = np.random.default_rng(seed)
     answers = {
         c.clip: tuple(sorted(np.abs(np.add(c.boundaries, rng.normal(0, sigma, len(c.events))))))
@@ -433,47 +424,47 @@ def validation_run(sigma: float, seed: int = 0) -> RunResult:
 
 
 def test_checkpoints_are_ordered_by_step_and_split_by_arm() -> None:
-    steps = curves.checkpoint_steps()
+    steps = CURVES.checkpoint_steps()
     assert steps["val-step01000"] == 1000
     assert not {"val-swapped", "val-one-arm"} & set(steps)  # asked in another way, or of another training
     assert max(steps, key=lambda name: steps[name]) == "val-seed0"
     runs = {"val-seed0": validation_run(0.3), "val-step01000": validation_run(0.1), "val-greedy": validation_run(0.9)}
-    table = curves.checkpoint_table(runs, VALIDATION)
+    table = CURVES.checkpoint_table(runs, VALIDATION)
     assert list(dict.fromkeys(table["step"])) == [1000, steps["val-seed0"]]
     assert len(table) == 2 * len(VALIDATION.tasks)
     arms = {robot: set(part["family"]) for robot, part in table.groupby("robot")}
     panda = {"stack-two", "stack-three", "square", "pick-place", "stack-three-slow"}
     assert arms == {"Panda": panda, "Kinova3": {"stack-two", "stack-three", "square"}}
     kinova = table[(table["step"] == 1000) & (table["family"] == "square") & (table["robot"] == "Kinova3")]
-    wanted = runs["val-step01000"].of_task("square-kinova3").scores["mre_pct"]
+    wanted = runs["val-step01000"].estimate("mre_pct", "square-kinova3")
     assert kinova[["mre_pct", "low", "high"]].to_numpy().tolist() == [[wanted.value, wanted.low, wanted.high]]
-    last = curves.last_checkpoints(table)
+    last = CURVES.last_checkpoints(table)
     assert set(last["step"]) == {steps["val-seed0"]}
     assert set(last["at_step"]) == {1000}  # the error grew from then on
     assert (last["mre_pct"] > last["least_mre_pct"]).all()
-    assert not len(curves.checkpoint_table({}, VALIDATION))
+    assert not len(CURVES.checkpoint_table({}, VALIDATION))
 
 
 def test_choices_are_compared_clip_by_clip_with_the_one_that_ships() -> None:
     """Rows whose intervals overlap can differ beyond chance, and the verdict says so."""
     runs = {"val-step02000": validation_run(0.2), "val-seed0": validation_run(0.2, 1), "val-seed1": validation_run(0.1)}
     runs |= {"val-pair": validation_run(0.3), "val-greedy": validation_run(0.05), "val-swapped": validation_run(0.4)}
-    table = curves.choice_table(runs, 400)
+    table = CURVES.choice_table(runs, 400)
     assert table.loc[table["shipped"] == "yes", "row"].tolist() == ["tiny SFT"]
     of = table.set_index("row")
     assert of["stamps"]["tiny SFT, one stamp a pair"] == "pair"
     assert of["temperature"]["tiny SFT, greedy"] == 0
-    assert table["mre_pct"].tolist() == [run.scores["mre_pct"].value for run in runs.values()]
+    assert table["mre_pct"].tolist() == [run.estimate("mre_pct").value for run in runs.values()]
     assert (table["compliance_pct"] == 100).all()
     assert of["difference"].drop("tiny SFT").to_numpy() == pytest.approx(
         (of["mre_pct"] - of["mre_pct"]["tiny SFT"]).drop("tiny SFT").to_numpy()
     )
     assert np.isnan(of["p"]["tiny SFT"])
-    text = curves.choice_verdict(table)
+    text = CURVES.choice_text(table)
     assert text.index("Better beyond chance") < text.index("greedy") < text.index("seed 1") < text.index("Lower")
     assert "one stamp a pair" not in text
-    assert curves.choice_verdict(table.tail(3)) == "The shipped setting is not among these rows."
-    assert curves.choice_verdict(table.iloc[[1, 3]]).endswith("Better beyond chance: none. Lower: none.")
+    assert CURVES.choice_text(table.tail(3)) == "The shipped setting is not among these rows."
+    assert CURVES.choice_text(table.iloc[[1, 3]]).endswith("Better beyond chance: none. Lower: none.")
 
 
 def test_stamps_are_judged_by_the_interval_of_the_mean() -> None:
@@ -499,9 +490,9 @@ def test_labels_of_a_training_are_those_of_its_splits() -> None:
 
 def test_p_values_of_several_tests_are_adjusted_after_holm() -> None:
     """What Holm's rule (1979) gives, and what follows from the rule: never falling, never above 1."""
-    assert curves.holm([0.01, 0.02, 0.03]) == pytest.approx([0.03, 0.04, 0.04])
-    assert curves.holm([0.9, 0.001, 0.6]) == pytest.approx([1.0, 0.003, 1.0])
-    assert curves.holm([]) == []
+    assert CURVES.holm([0.01, 0.02, 0.03]) == pytest.approx([0.03, 0.04, 0.04])
+    assert CURVES.holm([0.9, 0.001, 0.6]) == pytest.approx([1.0, 0.003, 1.0])
+    assert CURVES.holm([]) == []
 
 
 def test_shipped_runs_are_read_in_any_profile(
@@ -516,7 +507,7 @@ def test_shipped_runs_are_read_in_any_profile(
     runs = study_runs.Models(Report(None, "quick", {}), VALIDATION).shipped()
     assert list(runs) == ["val-seed0"]
     assert runs["val-seed0"].model == "tiny SFT"
-    assert [t.task for t in runs["val-seed0"].tasks] == list(VALIDATION.tasks)
+    assert list(runs["val-seed0"].tasks) == list(VALIDATION.tasks)
     said = capsys.readouterr().out
     assert said.startswith("no shipped answers of val-seed1, ")
     assert "val-base" in said
@@ -532,7 +523,7 @@ def sorted_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_base_model_is_to_keep_the_form_and_beat_habits() -> None:
     own = load_benchmark("base-tasks")
     references = tb.reference_runs(own, {c.clip for c in own.clips}, fps=8, resamples=50)
-    oracle = mt.base_targets(references["oracle at 8 fps"], references)
+    oracle = BASE.base_targets(references["oracle at 8 fps"], references)
     assert oracle[["task", "target"]].to_numpy().tolist() == [
         [task, target]
         for task in ("lift", "door")
@@ -542,44 +533,41 @@ def test_a_base_model_is_to_keep_the_form_and_beat_habits() -> None:
     # the best habit is no better than itself, and one answer in ten without form is too many
     best = {task: tb.best_no_video(references, task) for task in own.tasks}
     for task, name in best.items():
-        part = mt.base_targets(references[name], references)
+        part = BASE.base_targets(references[name], references)
         assert not part[(part["task"] == task) & part["target"].str.startswith("MRE")]["met"].any()
     truth = {c.clip: c.boundaries for c in own.clips if not c.clip.endswith("0")}
     sloppy = [*prediction_rows(own, truth, "m", 8)]
     sloppy += [{**sloppy[0], "clip": c.clip, "task": c.task, "text": "?"} for c in own.clips if c.clip not in truth]
-    table = mt.base_targets(scored(own, sloppy), references)
+    table = BASE.base_targets(scored(own, sloppy), references)
     assert table["measured"].tolist()[::2] == [90, 90]
     assert table["met"].tolist()[::2] == [False, False]
 
 
-def scored(benchmark: Benchmark, rows: Iterable[dict[str, Any]]) -> RunResult:
-    with tempfile.TemporaryDirectory() as folder:
-        write_jsonl(Path(folder) / "p.jsonl", rows)
-        (run,) = evaluate(Path(folder) / "p.jsonl", benchmark, resamples=50).runs
-    return run
+def scored(benchmark: Benchmark, rows: Iterable[dict[str, Any]]) -> Evaluation:
+    return evaluate(rows, benchmark, resamples=50).run()
 
 
 def rates() -> Figure:
-    oracles = [tb.oracle_run(SIM, CLIPS, fps=fps, resamples=50) for fps in (4, 8)]
-    return ablations.rate_figure(ablations.rate_table({"model": [AFTER]}, oracles), {"stack-three (seen)": 40.0})
+    oracles = [RATES.oracle_at(SIM, CLIPS, fps, 50) for fps in (4, 8)]
+    return RATES.rate_figure(RATES.rate_table({"model": [AFTER]}, oracles), {"stack-three (seen)": 40.0})
 
 
 def clock() -> Figure:
     marks = pd.DataFrame({"row": "late", "task": ["stack-three (seen)"], "value": 5.0, "low": 4.9, "high": 5.1})
-    return ablations.clock_figure(
-        tb.long_scores({"all": AFTER, "prior": BEFORE}), marks, shifted=5, tolerance=0.25, prior="prior"
+    return OVERLAY.clock_figure(
+        OVERLAY.long_scores({"all": AFTER, "prior": BEFORE}), marks, shifted=5, tolerance=0.25, prior="prior"
     )
 
 
 def losses() -> Figure:
-    return curves.loss_figure({"SFT": pd.DataFrame(LOG[:3])})
+    return CURVES.loss_figure({"SFT": pd.DataFrame(LOG[:3])})
 
 
 def validations() -> Figure:
-    return curves.validation_figure(pd.DataFrame(LOG[3:]))
+    return CURVES.validation_figure(pd.DataFrame(LOG[3:]))
 
 
-@pytest.mark.parametrize("make", [rates, clock, losses, validations, lambda: curves.checkpoint_figure(CHECKPOINTS)])
+@pytest.mark.parametrize("make", [rates, clock, losses, validations, lambda: CURVES.checkpoint_figure(CHECKPOINTS)])
 def test_figures_are_the_same_bytes_each_time(make: Callable[[], Figure]) -> None:
     for kind in ("png", "svg"):
         assert render(make(), kind) == render(make(), kind)  # type: ignore[arg-type]
@@ -590,11 +578,15 @@ STUDIES = sorted((ROOT / "nbs" / "studies").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("path", [p for p in STUDIES if p.stem[:2] >= "04"], ids=lambda p: p.stem)
-def test_a_study_defines_no_function_and_takes_the_shared_parameters(path: Path) -> None:
+def test_a_study_shows_its_question_first_and_takes_the_shared_parameters(path: Path) -> None:
     from tempoloc_nb.study.notebooks import notebook_parameters
 
-    cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
-    assert not any(line.startswith(("def ", "class ")) for c in cells for line in "".join(c["source"]).splitlines())
+    cells = [(c["cell_type"], "".join(c["source"])) for c in json.loads(path.read_text())["cells"]]
+    assert cells[0][0] == "markdown"
+    assert not any(line.startswith("class ") for _, text in cells for line in text.splitlines())
+    first = next(i for i, (kind, text) in enumerate(cells) if kind == "code" and "report = start(" in text)
+    asked = [i for i, (_, text) in enumerate(cells) if text.startswith("**Question.**")]
+    assert all(i < first for i in asked)
     known = set(notebook_parameters(path))
     shared = {"model", "base", "backend", "benchmark", "video_root", "tensor_parallel", "data_parallel"}
     # Not of another model, or one that the study trains: no part of its job.
@@ -611,5 +603,5 @@ def test_a_study_defines_no_function_and_takes_the_shared_parameters(path: Path)
 
 
 def test_the_seen_target_is_stricter_than_the_recipes() -> None:
-    assert mt.mre_limit("stack-three") == mt.mre_limit("stack-three (seen)") == 15
-    assert mt.mre_limit("cube") == settings().scoring.mre_target_pct == 30
+    assert tb.mre_limit("stack-three") == tb.mre_limit("stack-three (seen)") == 15
+    assert tb.mre_limit("cube") == settings().scoring.mre_target_pct == 30

@@ -17,23 +17,23 @@ from tempoloc_nb.core.files import write_json, write_jsonl
 from tempoloc_nb.inference.no_video import prediction_rows
 from tempoloc_nb.inference.pack import pack_predictions, read_rows
 from tempoloc_nb.inference.record import record_path, write_record
-from tempoloc_nb.lab.study.curves import read_log
+from tempoloc_nb.lab.study.training import read_log
 from tempoloc_nb.lab.tiny.plan import load_plan
 from tempoloc_nb.models.checkpoints import folder_revision
 from tempoloc_nb.study.experiments import committed, load_experiments, run_experiment
 
 EXPERIMENTS = """
 [defaults]
-trials = 1
+ask.trials = 1
 clips_per_task = 1
 [experiments.sft]
-model = "tempoloc-tiny"
+ask.model = "tempoloc-tiny"
 title = "SFT"
 [experiments.sft-seed1]
-model = "runs/sft-seed1/model"
+ask.model = "runs/sft-seed1/model"
 title = "SFT, seed 1"
 [experiments.one-arm]
-model = "runs/one-arm/model"
+ask.model = "runs/one-arm/model"
 title = "one arm"
 """
 HEAD = ("split", "family", "robot", "seed", "state")

@@ -13,15 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
+from study_cells import study_functions
 from video_clips import broken_files, scene, write_audio, write_clip
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.video import files as video
-from tempoloc_nb.video import legibility, overlay
+from tempoloc_nb.video import overlay
 from tempoloc_nb.video import stamp as stamps
 from tempoloc_nb.video.overlay import OverlayOptions
-from tempoloc_nb.video.stamp import StampStyle, stamp, stamp_style
+from tempoloc_nb.video.stamp import StampStyle, read_stamp, stamp, stamp_style
+
+PIXELS = study_functions("03")
 
 RECIPE = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}
 
@@ -90,7 +93,7 @@ def test_stamp_shapes_and_pixels():
     border = out[:, 97:]
     assert (border[..., 0] == border[..., 1]).all()
     assert (border.max(axis=(1, 2, 3)) == 255).all()
-    assert [legibility.read_stamp(b[..., 0].astype(np.float32), 20) for b in border] == [
+    assert [read_stamp(b[..., 0].astype(np.float32), 20) for b in border] == [
         "0.00s",
         "0.10s",
         "0.20s",
@@ -184,7 +187,7 @@ def test_the_picture_is_kept(tmp_path, size, pixel_format):
     assert np.abs(picture - before[:, : size[1] - 1, : size[0] - 1]).mean() < 4
     border = after[:, height:].mean(axis=3)
     assert border[:, :2].max() < 24
-    assert [legibility.read_stamp(b.astype(np.float32), style.font) for b in border] == [
+    assert [read_stamp(b.astype(np.float32), style.font) for b in border] == [
         stamps.stamp_text(i / 30) for i in range(12)
     ]
 
@@ -398,39 +401,39 @@ def test_audio_is_dropped(tmp_path):
 @pytest.mark.parametrize("fps", [4, 8, 12])
 def test_digits_survive(tmp_path, size, n, rate, fps):
     clip = write_clip(tmp_path / "a.mp4", n, size, time_base=Fraction(1, rate), rate=rate)
-    results = legibility.read_back(clip, OverlayOptions(fps=fps))
-    assert {r.rule for r in results} == {"recipe", "qwen2.5-vl", "qwen3-vl"}
-    assert min(r.digits for r in results) >= 3 * min(fps, rate) * n / rate * 0.9
-    assert sum(r.right for r in results) >= 0.999 * sum(r.digits for r in results)
+    results = PIXELS.read_back(clip, OverlayOptions(fps=fps))
+    assert {r["rule"] for r in results} == {"recipe", "qwen2.5-vl", "qwen3-vl"}
+    assert min(r["digits"] for r in results) >= 3 * min(fps, rate) * n / rate * 0.9
+    assert sum(r["right"] for r in results) >= 0.999 * sum(r["digits"] for r in results)
 
 
 def test_a_long_video_stays_legible(tmp_path):
     """A minute at 8 fps is shrunk to 112 pixels by the recipe's arithmetic: 480 stamps."""
     clip = write_clip(tmp_path / "a.mp4", 480, (192, 192), time_base=Fraction(1, 8), rate=8)
-    for result in legibility.read_back(clip, OverlayOptions(fps=8)):
-        assert result.right >= 0.999 * result.digits
+    for result in PIXELS.read_back(clip, OverlayOptions(fps=8)):
+        assert result["right"] >= 0.999 * result["digits"]
 
 
 def test_the_size_matters(tmp_path):
     """The control: stamps of a fixed 20 pixels are lost where adapted ones are read."""
     clip = write_clip(tmp_path / "a.mp4", 120, (640, 480), time_base=Fraction(1, 12), rate=12)
     options = OverlayOptions(fps=12)
-    adapted = legibility.read_back(clip, options, rules=["recipe"])[0]
-    fixed = legibility.read_back(clip, replace(options, coefficient=1.0), rules=["recipe"])[0]
-    assert adapted.right == adapted.digits
-    assert fixed.right < 0.99 * fixed.digits
+    adapted = PIXELS.read_back(clip, options, rules=["recipe"])[0]
+    fixed = PIXELS.read_back(clip, replace(options, coefficient=1.0), rules=["recipe"])[0]
+    assert adapted["right"] == adapted["digits"]
+    assert fixed["right"] < 0.99 * fixed["digits"]
 
 
 def test_by_pair_is_legible_when_the_frames_of_a_pair_are_merged(tmp_path):
     clip = write_clip(tmp_path / "a.mp4", 72, (256, 256), time_base=Fraction(1, 8), rate=8)
-    own = legibility.read_back(clip, OverlayOptions(fps=8), rules=["qwen2.5-vl"], blend=True)[0]
-    pair = legibility.read_back(clip, OverlayOptions(fps=8, pairs=True), rules=["qwen2.5-vl"], blend=True)[0]
-    assert pair.right == pair.digits
-    assert own.right < 0.97 * own.digits
+    own = PIXELS.read_back(clip, OverlayOptions(fps=8), rules=["qwen2.5-vl"], blend=True)[0]
+    pair = PIXELS.read_back(clip, OverlayOptions(fps=8, pairs=True), rules=["qwen2.5-vl"], blend=True)[0]
+    assert pair["right"] == pair["digits"]
+    assert own["right"] < 0.97 * own["digits"]
 
 
 def test_the_reader_can_be_wrong():
     """What is not there is not read: an empty border, and a stamp that is another time."""
-    assert legibility.read_stamp(np.zeros((28, 200), np.float32), 20) == ""
-    assert legibility.count_right("12.34s", "12.84s") == (4, 3)
-    assert legibility.count_right("12.34s", "2.34s") == (4, 0)
+    assert read_stamp(np.zeros((28, 200), np.float32), 20) == ""
+    assert PIXELS.count_right("12.34s", "12.84s") == (4, 3)
+    assert PIXELS.count_right("12.34s", "2.34s") == (4, 0)
