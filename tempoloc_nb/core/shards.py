@@ -62,7 +62,8 @@ def store_files(output: Path) -> tuple[Path, ...]:
     if missing := [f"{i}/{count}" for i in range(1, count + 1) if (i, count) not in found]:
         lack = f"the shard{'s' * (len(missing) > 1)} {', '.join(missing)}"
         raise TempolocError(f"{output} lacks {lack}: ask for the missing clips first")
-    return tuple(found[i, count] for i in range(1, count + 1))
+    parts = tuple(found[i, count] for i in range(1, count + 1))
+    return tuple(part for part in parts if part.stat().st_size) or parts[:1]
 
 
 def _escaped(name: str) -> str:

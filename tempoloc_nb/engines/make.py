@@ -110,14 +110,17 @@ _OPENAI = {"servers", "media"} | _PATIENCE
 
 def check_options(name: str, options: Iterable[str]) -> None:
     """Raise `TempolocError` for options that the engine `name` does not take, naming who takes them, or the nearest."""
-    shared = {"data_parallel", "tensor_parallel"}
-    known = {engine: {*inspect.signature(_class(engine)).parameters, *shared} - {"model"} for engine in ENGINES}
-    known["openai"] |= _OPENAI
-    for option in sorted(set(options) - known[name]):
-        able = [engine for engine in ENGINES if option in known[engine]]
+    for option in sorted(set(options) - _known(name)):
+        able = [engine for engine in ENGINES if option in _known(engine)]
         if able:
             raise TempolocError(f"{option} is an option of {' and '.join(able)}, not of {name}: leave it out")
-        raise unknown(f"option of {name}", option, known[name])
+        raise unknown(f"option of {name}", option, _known(name))
+
+
+def _known(name: str) -> set[str]:
+    """The options of an engine."""
+    own = {*inspect.signature(_class(name)).parameters, "data_parallel", "tensor_parallel"} - {"model"}
+    return own | (_OPENAI if name == "openai" else set())
 
 # %% ../../nbs/35_engines/20_make.ipynb #cb3c60d5
 def make_engine(name: str, model: Any, **options: Any) -> Backend:

@@ -208,7 +208,7 @@ def answer_clips(
     after Ctrl-C, the same call goes on.
     """
     out = output_file(out)
-    if out.exists():
+    if out.is_file():
         check_output(out, force=True, inputs=[clips.file])
     if shard is not None:
         out = shard_path(out, check_shard(shard))

@@ -339,7 +339,8 @@ def test_another_model_stands_for_the_base_too_and_is_asked_as_the_recipe_does()
     models = study_runs.Models(Report(None, "quick", given), SIM)
     for name in ("base", "sft"):
         found = models.experiment(name)
-        assert (found.model, found.ask.prompt, found.ask.view.stamps, found.ask.fps) == (given["model"], "recipe", "frame", 4)
+        asked = (found.model, found.ask.prompt, found.ask.view.stamps, found.ask.fps)
+        assert asked == (given["model"], "recipe", "frame", 4)
     assert models.experiment("sft-12fps").ask.fps == 12
     both = study_runs.Models(Report(None, "quick", {**given, "base": "Qwen/Qwen3-VL-8B-Instruct"}), SIM)
     assert both.experiment("base").model == "Qwen/Qwen3-VL-8B-Instruct"

@@ -179,10 +179,14 @@ def training_facts(name: str) -> str:
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #028963cb
 def results_table(study: str, name: str) -> str:
     """A published table as Markdown; raises `TempolocError` if it has not been published."""
-    path = data_dir() / "results" / study / f"{name}.md"
+    import pandas as pd
+
+    from tempoloc_nb.study.report import markdown_table
+
+    path = data_dir() / "results" / study / f"{name}.csv"
     if not path.is_file():
         raise TempolocError(f"{study} has no published table {name}: tempoloc study --profile full, then --publish")
-    return path.read_text(encoding="utf-8").strip()
+    return markdown_table(pd.read_csv(path)).strip()
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #fa3c8230
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
