@@ -594,7 +594,7 @@ def option_tries(rng: random.Random) -> Iterator[Made]:
 def place_tries(rng: random.Random) -> Iterator[Made]:
     writers = [u for u in USES if u.output]
     readers = [u for u in USES if MANIFEST in u.line and "m" in u.needs]
-    for command in ("models", "evaluate", "find", "dataset stats", "merge"):
+    for command in ("models", "evaluate", "find", "dataset stats", "consensus"):
         yield to_full_stdout(_by(command))
     while True:
         pairs = [(u, where) for u in writers for where in PLACES]
@@ -621,7 +621,7 @@ def server_tries(rng: random.Random) -> Iterator[Made]:
 
 def kill_tries(rng: random.Random) -> Iterator[Made]:
     slow = [u for u in USES if u.output and u.command in (
-        "dataset build", "merge", "consensus", "overlay", "find", "dataset import csv",
+        "dataset build", "consensus", "overlay", "find", "dataset import csv",
         "dataset export cosmos", "dataset import hdf5", "dataset caption",
         "dataset export csv",
     ) and not {"lr", "demos.hdf5"} & {*u.line}]  # fmt: skip
@@ -636,7 +636,7 @@ def pair_tries(rng: random.Random) -> Iterator[Made]:
     asked = Use(("localize", *ASK, *SCORE, "--trials", "3", "-o", "out.jsonl"), ("m",), (), "out.jsonl")
     while True:
         yield two_at_once(asked, (6, 3))
-        for command in ("dataset build", "merge", "consensus", "dataset import csv", "overlay", "dataset caption"):
+        for command in ("dataset build", "consensus", "dataset import csv", "overlay", "dataset caption"):
             yield two_at_once(_by(command))
 
 

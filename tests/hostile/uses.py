@@ -42,7 +42,7 @@ def _tree(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         return
     names = command.list_commands(None)
     for name in names:
-        found = command.get_command(None, name)
+        found = command.made(name) if hasattr(command, "made") else command.get_command(None, name)
         yield from _tree(found, (*path, name))
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
+import tempoloc_nb
 from ...core.checks import STRICT, check
 from ...core.errors import TempolocError
 from ...core.files import read_toml
-from ...core.settings import data_dir
 from .motion import Timing
 
 # %% auto #0
@@ -92,7 +93,14 @@ class _Declared:
     families: tuple[tuple[str, str, str, str], ...]
 
 
-_DECLARED = check(_Declared, read_toml(data_dir() / "simulation.toml", "simulation"), "simulation.toml")
+def _shipped() -> Path:
+    """The package's own declarations, whatever data folder the settings name: modules are built on them."""
+    package = Path(tempoloc_nb.__path__[0])
+    places = (folder / "data" / "simulation.toml" for folder in (package.parent, package / "_data"))
+    return next(place for place in places if place.is_file())
+
+
+_DECLARED = check(_Declared, read_toml(_shipped(), "simulation"), "simulation.toml")
 VIEWS: Mapping[str, View] = _DECLARED.views
 GRIPPERS: Mapping[str, Fingers] = _DECLARED.grippers
 SCRIPTS: Mapping[str, Script] = _DECLARED.tasks
