@@ -40,7 +40,7 @@ def _finish(
     """Print and write what was found; exit status 1 if some of it is missing."""
     from tempoloc_nb.formats.found import found_json, write_found
     from tempoloc_nb.formats.write_back import write_back
-    from tempoloc_nb.inference.find import forget_answers
+    from tempoloc_nb.inference.run import forget_answers
 
     alone = as_json and str(output) == "-"  # the screen shows them once
     if as_json:

@@ -87,18 +87,21 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands.update(
-            {name: _named(panel, name, place) for panel, places in PANELS.items() for name, place in places.items()}
-        )
+        self.commands.update({name: TyperCommand(name) for places in PANELS.values() for name in places})
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the commands, panel by panel."""
         return list(self.commands)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command as the overview lists it; None for another name."""
+        found = ((panel, places[cmd_name]) for panel, places in PANELS.items() if cmd_name in places)
+        return next((_named(panel, cmd_name, place) for panel, place in found), None)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is called: what it imports slows no other."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, self.made(str(name)), rest
+        """The command that is called, with its options: what it imports slows no other."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and self.made(str(name)), rest
 
     def made(self, name: str) -> Any:
         """A command with its options."""

@@ -64,7 +64,7 @@ def localize(
     """
     from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
     from tempoloc_nb.core.shards import read_shard
-    from tempoloc_nb.inference.baselines import SIGNAL_ROWS, is_baseline
+    from tempoloc_nb.inference.baselines import SIGNAL_ROWS, BaselineBackend, is_baseline
     from tempoloc_nb.inference.run import answer_clips, check_engine, check_question
     from tempoloc_nb.models.estimate import plan_localize
     from tempoloc_nb.models.locate import locate_model
@@ -99,8 +99,8 @@ def localize(
         clips, output, ask, engine, video_root=video_root, shard=part, check=check, progress=sys.stderr.isatty()
     )
     summary.tell_failures()
-    if hidden := getattr(engine, "hidden", 0):
-        tell(f"{hidden} events have no answer by {model}")
+    if isinstance(engine, BaselineBackend) and engine.hidden:
+        tell(f"{engine.hidden} events have no answer by {model}")
     echo_done(summary, output, as_json)
     if summary.failed:
         raise typer.Exit(1)

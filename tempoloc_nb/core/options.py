@@ -48,9 +48,9 @@ def options_of(*kinds: type) -> Iterator[Option]:
 
 # %% ../../nbs/10_core/12_options.ipynb #0b510006
 def picked(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the options `given` by name, those of one dataclass and of the dataclasses within it."""
+    """Of the options `given` by name (not None), those of one dataclass and of the dataclasses within it."""
     names = {option.name for option in options_of(kind)}
-    return {k: v for k, v in given.items() if k in names}
+    return {k: v for k, v in given.items() if k in names and v is not None}
 
 
 def built(kind: type[Kind], given: Mapping[str, Any], **more: Any) -> Kind:

@@ -28,13 +28,11 @@ from ..core.errors import TempolocError
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request, reason
 from .consensus import CombinedEvent, combine_answers
-from .record import record_path
 from .requests import asked_form, complete_request, plan_requests
 from .run import Asking, check_engine, check_question, check_record, opened_store
-from .store import MemoryStore, PredictionStore, errors_path, whole_rows
+from .store import MemoryStore, PredictionStore, whole_rows
 from ..models.ask import AskConfig
 from ..models.checkpoints import model_title
-from ..models.constraints import answer_constraint
 from ..models.recognise import find_model
 from ..models.registry import Training, listed_model
 from ..scoring.answers import Answer, Status, parse_answer
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # %% auto #0
-__all__ = ['Say', 'FoundEvent', 'Found', 'silent', 'is_text', 'event_labels', 'find_boundaries', 'forget_answers']
+__all__ = ['Say', 'FoundEvent', 'Found', 'silent', 'is_text', 'event_labels', 'find_boundaries']
 
 # %% ../../nbs/45_inference/05_find.ipynb #87cb020c
 @dataclass(frozen=True, slots=True)
@@ -307,9 +305,7 @@ def find_boundaries(
     model is loaded.
     """
     labels = clips.clips[0].labels
-    check_question(ask)
-    if ask.structured is not None:
-        answer_constraint(ask.structured, labels, 1.0)
+    check_question(ask, labels)
     title = model_title(ask.model) if isinstance(engine, EngineConfig) else engine.model
     info = find_model(ask.model)
     known = info if isinstance(engine, EngineConfig) else listed_model(title)
@@ -333,22 +329,8 @@ def _store(keep: Path | None, record: Mapping[str, Any], *, anew: bool) -> Itera
     if keep is None:
         yield MemoryStore()
         return
-    try:
-        check_record(keep, record, _ANEW)
-    except TempolocError:
-        if not anew:
-            raise
-        forget_answers(keep)
-    with opened_store(keep, record) as store:
+    with opened_store(keep, record, anew=anew, temporary=True) as store:
         yield store
-    if not len(store.keys) + store.written:
-        forget_answers(keep)
-
-
-def forget_answers(path: Path) -> None:
-    """Remove a store of answers with its record and its failures, if there are any."""
-    for file in (path, record_path(path), errors_path(path)):
-        file.unlink(missing_ok=True)
 
 # %% ../../nbs/45_inference/05_find.ipynb #f1nd1001
 def _answers(
@@ -394,10 +376,10 @@ def _ask(
     rows: dict[str, dict[int, dict[str, Any]]], progress: bool, say: Say,
 ) -> Iterator[Found]:
     """What is found in each video, in the order of the answers."""
-    left: list[Request] = []
+    left, settings = list[Request](), run.backend.settings()
     for plan in planned:
         try:
-            request = complete_request(plan, search.ask, run.backend.settings())
+            request = complete_request(plan, search.ask, settings)
         except (TempolocError, OSError) as error:
             yield search.failed(plan.clip, infos[plan.clip], reason(error))
             continue

@@ -27,11 +27,12 @@ from ..core.shards import check_shard, shard_of, shard_path
 from ..core.texts import shown
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Incomplete, Request, Response
+from .baselines import BaselineBackend
 from tempoloc_nb.inference.record import (
     asked_clips, changed_settings, output_file, read_record, record_path, write_record,
 )
 from .requests import complete_request, plan_requests, response_row
-from .store import MemoryStore, PredictionStore
+from .store import MemoryStore, PredictionStore, errors_path
 from ..models.ask import AskConfig
 from ..models.constraints import answer_constraint
 from ..models.locate import locate_model
@@ -39,8 +40,8 @@ from ..models.prompts import load_prompt
 from ..video.files import Footage
 
 # %% auto #0
-__all__ = ['RunSummary', 'Asking', 'opened_store', 'check_record', 'answer_clips', 'check_question', 'check_engine',
-           'load_engine']
+__all__ = ['RunSummary', 'Asking', 'opened_store', 'forget_answers', 'check_record', 'answer_clips', 'check_question',
+           'check_engine', 'load_engine']
 
 # %% ../../nbs/45_inference/20_run.ipynb #57b8d27f
 @dataclass(frozen=True, slots=True)
@@ -155,17 +156,25 @@ class Asking:
 
 # %% ../../nbs/45_inference/20_run.ipynb #bf09b8a6
 @contextmanager
-def opened_store(out: Path, record: Mapping[str, Any]) -> Iterator[PredictionStore]:
+def opened_store(
+    out: Path, record: Mapping[str, Any], *, anew: bool = False, temporary: bool = False
+) -> Iterator[PredictionStore]:
     """The store `out`, open for more answers by this process alone; `record` is written beside it.
 
-    The block says with `whole_run` of the store that all was asked. Raises `TempolocError`, and changes nothing, if
-    `out` has something else, or predictions made with other settings.
+    With `anew` what was made with other settings is removed first. A `temporary` store goes if it has no answer at the
+    end. Raises `TempolocError`, and changes nothing, if `out` has something else, or predictions made with other
+    settings.
     """
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
         with writing(out):
-            check_record(out, record)
+            try:
+                check_record(out, record)
+            except TempolocError:
+                if not anew:
+                    raise
+                forget_answers(out)
             store = PredictionStore(out)
             try:
                 write_record(out, record)
@@ -178,6 +187,14 @@ def opened_store(out: Path, record: Mapping[str, Any]) -> Iterator[PredictionSto
             whole = True
         finally:
             store.close(whole)
+            if temporary and not len(store.keys) + store.written:
+                forget_answers(out)
+
+
+def forget_answers(path: Path) -> None:
+    """Remove a store of answers with its record and its failures, if there are any."""
+    for file in (path, record_path(path), errors_path(path)):
+        file.unlink(missing_ok=True)
 
 
 def check_record(out: Path, record: Mapping[str, Any], way: str = "choose another output") -> None:
@@ -218,8 +235,9 @@ def answer_clips(
     videos, missing = _videos_of(clips, engine, video_root, shard)
     if isinstance(engine, EngineConfig):
         engine = load_engine(engine, ask, check=check)
-    if missing and not hasattr(engine, "footage"):
+    if missing and not isinstance(engine, BaselineBackend):
         print(f"tempoloc: {missing_message(missing, len(videos) + len(missing), video_root)}", file=sys.stderr)
+    lack = engine.lack if isinstance(engine, BaselineBackend) else "video"
     planned = plan_requests(clips, videos, ask, labels)
     total = sum(len(r.trials) for r in planned)
     record = {
@@ -233,7 +251,7 @@ def answer_clips(
     with opened_store(out, record) as store:
         run = Asking(engine, ask, store, frozenset(labels or ()))
         _ask_all(run, store, planned, total, progress)
-    return RunSummary(out, store.written, run.kept, tuple(run.failed), missing, getattr(engine, "lack", "video"))
+    return RunSummary(out, store.written, run.kept, tuple(run.failed), missing, lack)
 
 # %% ../../nbs/45_inference/20_run.ipynb #rUn00002
 def _ask_all(run: Asking, store: PredictionStore, planned: Sequence[Request], total: int, progress: bool) -> None:
@@ -253,11 +271,11 @@ def _ask_all(run: Asking, store: PredictionStore, planned: Sequence[Request], to
         raise
 
 # %% ../../nbs/45_inference/20_run.ipynb #rUn00004
-def check_question(ask: AskConfig) -> None:
+def check_question(ask: AskConfig, labels: Sequence[str] = ("event",)) -> None:
     """Raise `TempolocError` for a prompt that is not there, and for a structure that no answer can have."""
     load_prompt(ask.prompt)
     if ask.structured is not None:
-        answer_constraint(ask.structured, ["event"], 1.0, think=ask.reasons)
+        answer_constraint(ask.structured, labels, 1.0, think=ask.reasons)
 
 
 def check_engine(engine: EngineConfig, ask: AskConfig) -> None:
@@ -281,8 +299,7 @@ def _videos_of(
     benchmark: Benchmark, engine: Backend | EngineConfig, video_root: Path | str | None, shard: tuple[int, int] | None
 ) -> tuple[dict[str, Footage], tuple[str, ...]]:
     """The videos of the clips to ask about, and the clips among them that have none."""
-    answered: Mapping[str, Footage] = getattr(engine, "footage", {})  # of a baseline, which opens no video
-    videos = answered or find_footage(benchmark, video_root)
+    videos = engine.footage if isinstance(engine, BaselineBackend) else find_footage(benchmark, video_root)
     wanted = [c.clip for c in benchmark.clips]
     if shard:
         i, n = shard

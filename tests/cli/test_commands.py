@@ -210,3 +210,15 @@ def test_a_video_is_no_benchmark(run: Run, tmp_path: Path) -> None:
 def test_find_has_few_options() -> None:
     assert len(COMMANDS["find",].params) <= 27
     assert find.find.__doc__
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("tempoloc fi", ["find"]), ("tempoloc find --ev", ["--event"]), ("tempoloc nothing-like-it --ev", [])],
+)
+def test_half_a_name_is_completed(words: str, offered: list[str]) -> None:
+    asked = {"_TEMPOLOC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    script = "import sys; sys.argv[0] = 'tempoloc'; from tempoloc_nb.__main__ import main; main()"
+    environment = os.environ | asked
+    got = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert got.stdout.split() == offered, got.stderr

@@ -81,3 +81,17 @@ def test_a_gripper_is_named_and_what_is_read_is_said(run: Run, tmp_path: Path) -
         assert json.loads((tmp_path / "f.jsonl").read_text())["boundary_s"] == want
     code, _, error = run("find", tmp_path / "d.hdf5", "-e", "grasping", "--gripper", "action[6]")
     assert (code, "give --fuse, too" in error) == (1, True)
+
+
+def test_other_kinds_of_events_are_other_answers(run: Run, tmp_path: Path) -> None:
+    ask = ("localize", "--model", "gripper-rule", "--benchmark", "sim", "-o", tmp_path / "s.jsonl")
+    assert run(*ask)[0] == 0
+    code, _, err = run(*ask, "--event-kind", "grasping the round nut=none")
+    assert code == 1
+    assert "was made with other settings (backend_settings)" in err
+
+
+def test_a_baseline_that_can_answer_nothing_says_what_it_needs(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("localize", "--model", "train-median", "--benchmark", "sim", "-o", tmp_path / "t.jsonl")
+    assert (code, err) == (0, "")
+    assert "0 predictions written, 0 kept, 400 clips without what train-median needs" in out

@@ -180,3 +180,19 @@ def test_a_name_that_is_no_text_is_said_first(videos: Path) -> None:
     with pytest.raises(TempolocError, match="is not UTF-8 text, which no table can hold: rename it"):
         find(videos, engine, None)
     assert engine.asked == []
+
+
+def test_a_model_that_does_not_load_leaves_nothing(videos: Path, tmp_path: Path) -> None:
+    keep, before = tmp_path / "k.jsonl", sorted(p.name for p in tmp_path.iterdir())
+    with pytest.raises(TempolocError):
+        find(videos, EngineConfig(device="cuda:99"), keep)
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_beginning_anew_leaves_what_another_process_writes(videos: Path, tmp_path: Path) -> None:
+    keep = tmp_path / "k.jsonl"
+    find(videos, Counting(), keep)
+    before = keep.read_bytes()
+    with sole_writer(keep), pytest.raises(TempolocError, match="is being written by process"):
+        find(videos, Counting(), keep, seed=1, anew=True)
+    assert keep.read_bytes() == before
