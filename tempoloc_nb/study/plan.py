@@ -120,7 +120,7 @@ def _ask(models: Models, experiment: Experiment, videos: Mapping[str, Path]) -> 
 
 
 def _once(asked: Iterable[Asked]) -> list[Asked]:
-    """What is asked, each question once."""
+    """The experiments to ask, each question once."""
     return list({a.question: a for a in asked if a.job is not None}.values())
 
 # %% ../../nbs/85_study/110_plan.ipynb #38906c4e
