@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tempoloc_nb.cli.options import (
-    FIND, OUTPUT, SIGNAL, ForceOption, JsonOption, PresetOption, echo_done, option, show, tell, with_options,
+    FIND, OUTPUT, SIGNAL, ForceOption, JsonOption, PresetOption, option, say, show, takes_stdout, tell, with_options,
 )
 from ..core.errors import TempolocError
 from ..core.files import is_stream
@@ -44,7 +44,7 @@ def _finish(
 
     alone = as_json and str(output) == "-"  # the screen shows them once
     if as_json:
-        echo_done(found_json(found), None if alone else output)
+        say(found_json(found), err=not alone and takes_stdout(output))
     if output is not None and not alone:
         write_found(found, output, force=force)
     done, left = write_back(found, targets)

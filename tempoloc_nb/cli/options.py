@@ -40,7 +40,7 @@ SMALLEST = 1e-9
 __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'SERVERS', 'OUTPUT', 'SIGNAL', 'LARGEST', 'SMALLEST',
            'BenchmarkOption', 'VideoRootOption', 'JsonOption', 'SignalsOption', 'EventKindOption', 'SummaryOption',
            'PresetOption', 'ForceOption', 'WorkersOption', 'number', 'option', 'with_options', 'say', 'tell',
-           'echo_done', 'show', 'figure_place', 'write_figure']
+           'takes_stdout', 'echo_done', 'show', 'figure_place', 'write_figure']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -145,6 +145,11 @@ def tell(*lines: str) -> None:
         say(f"tempoloc: {line}", err=True)
 
 
+def takes_stdout(output: Path | None) -> bool:
+    """Whether what is written to `output` is printed, so that a report may not be."""
+    return str(output) in ("-", "/dev/stdout")
+
+
 def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
     """Print what a command did: to stdout, or to stderr where its output is a stream, such as stdout.
 
@@ -152,7 +157,7 @@ def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
     `failed` lists a `clip` and a `reason` for each failure. What could steer the terminal is escaped.
     """
     if as_json:
-        say(json_text(_plain(asdict(done)), 2), err=str(output) in ("-", "/dev/stdout"))
+        say(json_text(_plain(asdict(done)), 2), err=takes_stdout(output))
     else:
         say(done, err=output is not None and is_stream(output))
 

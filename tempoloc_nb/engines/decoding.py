@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import TempolocError
+from ..core.files import first_line
 from ..core.optional import import_optional, import_transformers
 from .protocol import Request
 from ..models.constraints import Constraint
@@ -232,11 +233,16 @@ def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling
     prefixes, logits, seen = [], [], []
     for i, e in enumerate(batch):
         ids = torch.from_numpy(e.ids).to(model.device)[None]
-        output = model(
-            input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True, logits_to_keep=1,
-            position_ids=torch.from_numpy(e.positions).to(model.device)[:, None],
-            pixel_values_videos=e.pixels.to(model.device, model.dtype), video_grid_thw=e.grid.to(model.device),
-        )  # fmt: skip
+        try:
+            output = model(
+                input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True, logits_to_keep=1,
+                position_ids=torch.from_numpy(e.positions).to(model.device)[:, None],
+                pixel_values_videos=e.pixels.to(model.device, model.dtype), video_grid_thw=e.grid.to(model.device),
+            )  # fmt: skip
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception as error:  # other people's folders: what a config.json says may not fit its weights
+            raise TempolocError(f"the model cannot read its prompt: {first_line(error)}") from error
         name = "cache" if hasattr(output, "cache") else "past_key_values"
         prefixes.append(_Prefix([(layer.keys[0], layer.values[0]) for layer in output[name].layers], rows.count(i)))
         logits.append(output.logits[0, -1])

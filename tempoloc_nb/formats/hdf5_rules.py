@@ -68,7 +68,7 @@ def read_task_spec(path: str | Path) -> tuple[tuple[str, ...], Offsets]:
         return tuple(str(name) for name, _ in kept), tuple((int(low), int(high)) for _, (low, high) in kept)
     except OSError as error:
         raise TempolocError(f"cannot read {path.name}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise TempolocError(f"{path.name} is not a MimicGen configuration with task.task_spec.subtask_1, ...") from None
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #d5bb10a1

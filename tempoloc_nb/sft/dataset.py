@@ -258,7 +258,7 @@ def load_splits(folder: Path | str) -> dict[str, Any]:
         splits = dict(loaded) if isinstance(loaded, dict) else {folder.resolve().name: loaded}
         for split in splits.values():
             split.data.table.validate(full=True)  # damaged places in a mapped file end a process
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # other people's files: datasets may raise anything
         raise TempolocError(f"{folder} is not a dataset that can be loaded: {first_line(error)}") from None
     return splits
 

@@ -190,9 +190,9 @@ def _known_shape(model: Path | None, known: Mapping[str, int] | None = None) -> 
     text, vision = config.get("text_config") or config, config.get("vision_config") or {}
     try:
         sizes = {name: int(text[name]) for name in ModelShape.__dataclass_fields__ if not name.startswith("vision")}
-    except (KeyError, TypeError, ValueError):
+        hidden, depth = (int(vision.get(name, 0)) for name in ("hidden_size", "depth"))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
-    hidden, depth = (int(vision.get(name, 0)) for name in ("hidden_size", "depth"))
     return ModelShape(**sizes, vision_hidden=hidden, vision_depth=depth)
 
 # %% ../../nbs/60_sft/40_facts.ipynb #3721f6e9

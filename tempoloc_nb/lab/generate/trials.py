@@ -245,7 +245,7 @@ def read_trials(path: Path | str) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines() if line.strip()]
         for row in rows:
             _key(row), row["success"], row["source"], row["ends"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise TempolocError(f"{path} is no file of trials ({error!r}): choose another -o") from None
     return rows
 
