@@ -33,7 +33,8 @@ class Clip:
 
     Boundaries are seconds of the source's PTS, unless `label_fps` says that frames were counted at another rate than
     the source's `fps`: then a boundary is frame / `label_fps`, and `source_boundaries` converts. `video` is relative
-    to the manifest, None where the user supplies it. `instants` are raw simulator instants (s) by name.
+    to the manifest, None where the user supplies it. `in_order` is false where the events are asked for in another
+    order than the one in which they happen. `instants` are raw simulator instants (s) by name.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -48,6 +49,7 @@ class Clip:
     seed: int | None = None
     robot: str | None = None
     split: str | None = None
+    in_order: bool = True
     instants: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -63,14 +65,20 @@ class Clip:
 
     @property
     def labelled(self) -> bool:
-        """Whether the clip has events and the truth of each."""
-        return bool(self.events) and all(e.boundary is not None for e in self.events)
+        """Whether the clip has events and the truth of each: its boundary, or that it is absent."""
+        return bool(self.events) and all(e.boundary is not None or e.absent for e in self.events)
+
+    @property
+    def times(self) -> tuple[float | None, ...]:
+        """The events' boundaries (s) as annotated, None for what is absent or has no truth."""
+        return tuple(e.boundary for e in self.events)
 
     @property
     def boundaries(self) -> tuple[float, ...]:
         """The events' boundaries (s), in the base in which they were annotated; none where there are no events.
 
-        Raises `TempolocError` for a clip that nobody has labelled; so do the properties that are made from them.
+        Raises `TempolocError` for a clip that nobody has labelled, and for one that lacks an event; so do the
+        properties that are made from them.
         """
         if self.events and not self.labelled:
             raise TempolocError(f"{self.clip} has no truth: find or label its events first")
@@ -127,14 +135,22 @@ def _clip_faults(clip: Clip) -> Iterator[str]:
         yield "an event's label is empty"
     if "\0" in f"{clip.clip}{clip.video}":
         yield "its id or its video holds a NUL byte, which no file's name can"
-    yield from boundary_faults([e.boundary for e in clip.events], len(clip.events))
+    if odd := [e.label for e in clip.events if e.absent and e.boundary is not None]:
+        yield f"the event {odd[0]!r} is absent and has a boundary: it cannot be both"
+    there = [e.boundary for e in clip.events if not e.absent]
+    yield from boundary_faults(there, len(there), clip.in_order)
 
 
 def clip_to_dict(clip: Clip) -> dict[str, Any]:
     """A `Clip` as one manifest line; keys that say nothing are left out, except `video`."""
-    events = [{f.name: v for f in fields(e) if (v := getattr(e, f.name)) is not None} for e in clip.events]
+    events = [
+        {f.name: v for f in fields(e) if (v := getattr(e, f.name)) is not None and v is not False}
+        for e in clip.events
+    ]
     values = {k: getattr(clip, k) for k in _KNOWN if k != "events"}
     kept = {k: v for k, v in values.items() if k == "video" or v not in (None, "", {})}
+    if clip.in_order:
+        del kept["in_order"]
     return {**kept, "events": events, **clip.extra}
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #0f362e83

@@ -55,7 +55,8 @@ class Interval:
 class Event:
     """One event of a clip: its label, its `boundary` (s), and its interval (s) where the truth has one.
 
-    `boundary` is None where nobody has labelled the clip.
+    `boundary` is None where nobody has labelled the clip, and where the truth is that the event is `absent`: it does
+    not happen in this clip.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -63,10 +64,13 @@ class Event:
     boundary: float | None = None
     start: float | None = None
     end: float | None = None
+    absent: bool = False
 
     @property
     def time(self) -> float:
         """The boundary (s); raises `TempolocError` for an event that nobody has labelled."""
+        if self.absent:
+            raise TempolocError(f"the event {self.label!r} is absent from its clip: it has no boundary; leave it out")
         if self.boundary is None:
             raise TempolocError(f"the event {self.label!r} has no boundary: find or label it first")
         return self.boundary
@@ -193,8 +197,11 @@ def label_faults(labels: Sequence[str]) -> Iterator[str]:
         yield f"the event {twice[0]!r} is listed twice: events must be distinct, non-empty texts"
 
 
-def boundary_faults(times: Sequence[float | None], count: int) -> Iterator[str]:
-    """What is wrong with a demonstration's `times` (s) of `count` events, a line for each fault; None is no truth."""
+def boundary_faults(times: Sequence[float | None], count: int, in_order: bool = True) -> Iterator[str]:
+    """What is wrong with a demonstration's `times` (s) of `count` events, a line for each fault; None is no truth.
+
+    With `in_order` the times must increase.
+    """
     known = [t for t in times if t is not None]
     if len(times) != count:
         yield f"{count} events need {count} boundaries, found {list(times)}"
@@ -202,7 +209,7 @@ def boundary_faults(times: Sequence[float | None], count: int) -> Iterator[str]:
         yield f"{len(known)} of {count} events have a boundary: label all of a clip's events, or none"
     if any(t <= 0 for t in known):
         yield f"boundaries must be seconds after 0: {known}"
-    if any(b <= a for a, b in itertools.pairwise(known)):
+    if in_order and any(b <= a for a, b in itertools.pairwise(known)):
         yield f"boundaries must increase, but are {known}"
 
 # %% ../../nbs/20_clips/10_tasks.ipynb #92561d61

@@ -159,8 +159,9 @@ def _of_archive(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tup
     except (OSError, KeyError, ValueError) as error:
         raise TempolocError(f"{path.name} holds no signals: {error}") from None
     for clip in clips:
-        if clip.clip in starts:
-            first, last = starts[clip.clip]
+        shown = clip.extra.get("shown", clip.clip)  # a question of `which` is about a clip that others are about, too
+        if shown in starts:
+            first, last = starts[shown]
             things = {name: way[first:last] for name, way in ways.items() if way[first:last].any()}
             yield clip.clip, signal_at(opening[first:last], NPZ_HZ, None if hand is None else hand[first:last], things)
 

@@ -27,12 +27,13 @@ __all__ = ['app', 'simulate', 'generate', 'prepare', 'clips', 'train', 'segment'
 def simulate(
     output: Annotated[Path, option(OUTPUT, "Folder for videos, states and the manifest.", "--output", "-o")],
     task: Annotated[
-        str,
+        str | None,
         option(
             _SCENE, "lift, stack-two, stack-three, square, nut-assembly, pick-place, milk, bread, cereal or door;"
-            " gap tasks, whose events no gripper shows: push, press, thread, pour.",
+            " gap tasks, whose events no gripper shows: push, press, thread, pour;"
+            " or which, any objects in any order.",
         ),
-    ],
+    ] = None,
     n: Annotated[int, option(_SCENE, "Successful demonstrations to make.", "--n", check=number(1))] = 10,
     robot: Annotated[
         str, option(_SCENE, "Panda, Kinova3, UR5e, IIWA, Sawyer; with another's gripper: UR5e-panda, Panda-rethink.")
@@ -47,6 +48,10 @@ def simulate(
             "Make the study's clips of this split: base, sft, validation, test, detours, gaps (gap tasks) or skills.",
         ),
     ] = None,
+    benchmark: Annotated[
+        str | None,
+        option(_SCENE, "Make all of a benchmark: which or which-validation, with its questions and signals."),
+    ] = None,
     size: Annotated[int, option(_VIDEO, "Side of the video in pixels.", check=number(16))] = 256,
     workers: WorkersOption = None,
     render: Annotated[bool, option(_VIDEO, "Write videos, which needs OpenGL.", "--render/--no-render")] = True,
@@ -55,9 +60,18 @@ def simulate(
     """Make demonstrations with exact ground truth."""
     from tqdm import tqdm
 
+    from tempoloc_nb.lab.sim.benchmark import WHICH_CLIPS, build_which
     from tempoloc_nb.lab.sim.make import simulate_clips
     from tempoloc_nb.lab.sim.tasks import ClipFamily, find_families
 
+    if benchmark is not None:
+        if benchmark not in WHICH_CLIPS:
+            raise unknown("benchmark", benchmark, WHICH_CLIPS, "the benchmarks that can be simulated")
+        for summary in build_which(benchmark, output / "work", output, workers=workers):
+            say(summary)
+        return
+    if task is None:
+        raise TempolocError("say what to simulate: --task stack-three, or --benchmark which")
     chosen = find_families(split, task) if split else (ClipFamily(task, task, "own", robot, first_seed=seed),)
     for family in chosen:
         with tqdm(total=n, unit="clip", desc=family.key, disable=not sys.stderr.isatty()) as bar:

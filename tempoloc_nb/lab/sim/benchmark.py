@@ -23,10 +23,11 @@ from .make import SimulationSummary, simulate_clips
 from .motion import Floats
 from .scene import CONTROL_HZ
 from .tasks import find_families
+from .which_questions import which_questions
 
 # %% auto #0
-__all__ = ['SIGNAL_HZ', 'estimate_instants', 'agreement', 'Signals', 'write_clip_signals', 'read_clip_signals', 'label_errors',
-           'build_benchmark', 'pack_clips']
+__all__ = ['SIGNAL_HZ', 'WHICH_CLIPS', 'estimate_instants', 'agreement', 'Signals', 'write_clip_signals', 'read_clip_signals',
+           'label_errors', 'build_benchmark', 'pack_clips', 'build_which']
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #706be437
 def _knee(values: Floats) -> int:
@@ -109,8 +110,8 @@ def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]], *, han
     """
     lengths, names, apertures, velocities, hands = [], [], [], [], []
     for clip, file in episodes:
-        episode, about = load_episode(file), [name.split(":")[1] for name in clip.extra["instant_names"]]
-        objects = [] if hand else list(dict.fromkeys(about))
+        episode = load_episode(file)
+        objects = [] if hand else list(dict.fromkeys(name.split(":")[1] for name in clip.extra["instant_names"]))
         order = [list(episode.meta["objects"]).index(name) for name in objects]
         lengths.append(len(episode.aperture))
         names.append(" ".join(objects))
@@ -207,3 +208,37 @@ def pack_clips(work: str | Path, out: str | Path, videos: int = 0) -> None:
     _write(work, out, _listed(work / "manifest.jsonl", videos), hand=True)
     for task in work.glob("*.toml"):
         shutil.copyfile(task, out / task.name)
+
+# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #b0a3c002
+WHICH_CLIPS: Mapping[str, Mapping[str, int]] = {
+    "which": {"which-panda": 100, "which-ur5e": 70, "which-iiwa": 70},
+    "which-validation": {"which-panda": 40, "which-kinova3": 40},
+}
+
+
+def build_which(
+    split: str, work: str | Path, out: str | Path, *, clips: Mapping[str, int] | None = None, videos: int = 8,
+    workers: int | None = None,
+) -> list[SimulationSummary]:
+    """Simulate the clips of `which` or `which-validation` in `work`, and write the benchmark to `out`.
+
+    `clips` are numbers by family, the study's own (`WHICH_CLIPS`) unless given. Writes `manifest.jsonl.xz`, a question
+    a line, `signals.npz`, and the first `videos` of each family.
+    """
+    work, out = Path(work), Path(out)
+    counts = clips or WHICH_CLIPS[split]
+    summaries = [
+        simulate_clips(family, counts[family.key], work, render=videos, states=False, workers=workers)
+        for family in find_families(split) if family.key in counts
+    ]  # fmt: skip
+    shown = [
+        replace(clip, video=clip.video if int(clip.name) < videos else None)
+        for clip in read_manifest(work / "manifest.jsonl") if clip.task in counts and int(clip.name) < counts[clip.task]
+    ]  # fmt: skip
+    for video in (clip.video for clip in shown if clip.video):
+        (out / video).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(work / video, out / video)
+    episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in shown]
+    write_clip_signals(out / "signals.npz", episodes, hand=True)
+    write_manifest(out / "manifest.jsonl.xz", (question for clip in shown for question in which_questions(clip)))
+    return summaries

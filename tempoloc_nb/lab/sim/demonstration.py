@@ -27,7 +27,7 @@ from .tasks import ClipFamily
 
 # %% auto #0
 __all__ = ['MAX_IDLE', 'RATE', 'SavedEpisode', 'save_episode', 'load_episode', 'debounce', 'runs', 'first_stable',
-           'find_instants', 'holdings', 'workshop', 'reset_with', 'simulate_episode']
+           'find_instants', 'holdings', 'workshop', 'reset_with', 'simulate_episode', 'package_states']
 
 # %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #2c5792eb
 @dataclass(frozen=True, slots=True)
@@ -241,26 +241,35 @@ def _package(family: ClipFamily, seed: int, policy: ScriptedPolicy, looks: Appea
     missing = [name for _, name in script.events if name not in instants]
     if missing:
         raise EpisodeFailed(f"no {missing[0]}")
-    idle = _idle_share(traces["hand"], traces["aperture"], recorder.step)
-    if idle > MAX_IDLE:
+    if _idle_share(traces["hand"], traces["aperture"], recorder.step) > MAX_IDLE:
         raise EpisodeFailed("stood still too long")
     if any(instants[b] <= instants[a] for (_, a), (_, b) in pairwise(script.events)):
         raise EpisodeFailed("events out of order")
     names = dict(zip("ABC", looks.colors, strict=False))
-    qpos = np.array(recorder.qpos)
-    pick = np.round(np.arange(len(qpos)) / RATE / recorder.step).astype(int).clip(1, recorder.steps) - 1
-    velocity = np.gradient(traces["objects"], recorder.step, axis=0)[pick].astype(np.float32)
-    meta = {
-        "family": family.key, "task": family.task, "robot": family.robot, "split": family.split,
-        "seed": seed, "rate": RATE, "idle": round(idle, 4), "objects": list(recorder.names),
+    meta: dict[str, Any] = {
         "labels": [[template.format(**names), instant] for template, instant in script.events],
         "phases": list(script.phases),
         "instants": {k: round(v, 4) for k, v in sorted(instants.items(), key=lambda item: item[1])},
-        "styles": policy.styles, "length": round(recorder.now, 4),
-    }  # fmt: skip
+    }
     if family.detours:  # of several grasps of an object, the instants tell one
         held = holdings(traces["touching"], recorder.names, recorder.step)
         meta["held"] = [[name, round(a, 4), round(b, 4)] for name, a, b in held]
+    return package_states(family, seed, policy, looks, traces, meta)
+
+
+def package_states(
+    family: ClipFamily, seed: int, policy: ScriptedPolicy, looks: Appearance, traces: Mapping[str, Any],
+    happened: Mapping[str, Any],
+) -> SavedEpisode:
+    """An episode of what a policy's recorder has, and of what `happened` in it."""
+    recorder, qpos = policy.recorder, np.array(policy.recorder.qpos)
+    pick = np.round(np.arange(len(qpos)) / RATE / recorder.step).astype(int).clip(1, recorder.steps) - 1
+    velocity = np.gradient(traces["objects"], recorder.step, axis=0)[pick].astype(np.float32)
+    meta = {
+        "family": family.key, "task": family.task, "robot": family.robot, "split": family.split, "seed": seed,
+        "rate": RATE, "idle": round(_idle_share(traces["hand"], traces["aperture"], recorder.step), 4),
+        "objects": list(recorder.names), "styles": policy.styles, "length": round(recorder.now, 4), **happened,
+    }  # fmt: skip
     demo = {"states": np.array(policy.states), "actions": np.array(policy.actions)}
     demo |= {f"obs/{k}": np.array([o[k] for o in policy.obs]) for k in policy.obs[0]}
     demo["model_file"] = np.array(policy.env.sim.model.get_xml())

@@ -25,6 +25,8 @@ from .episode import EpisodeFailed
 from .render import choose_gl, in_order, process_pool, render_job, save_mujoco
 from .scene import environment_options
 from .tasks import ROBOTS, SCRIPTS, ClipFamily
+from .which import simulate_which
+from .which_questions import which_clip
 
 # %% auto #0
 __all__ = ['SimulationSummary', 'simulate_clips', 'simulate', 'render_episodes']
@@ -64,7 +66,8 @@ def _attempt(family: ClipFamily, seed: int, root: Path) -> str:
     if reason_file.exists():
         return reason_file.read_text(encoding="utf-8")
     try:
-        save_episode(path, simulate_episode(family, seed))
+        play = simulate_which if family.task == "which" else simulate_episode
+        save_episode(path, play(family, seed))
     except EpisodeFailed as failure:
         write_text(reason_file, str(failure))
         return str(failure)
@@ -190,6 +193,8 @@ def _describe(root: Path, family: ClipFamily) -> None:
     try:
         load_task(family.key)
     except TempolocError:
+        if not family.script.events:  # each clip has its own
+            return
         labels = [label.format(A="{first}", C="{second}") for label, _ in family.script.events]
         lines = [f"key = {json.dumps(family.key)}", f"events = {json.dumps(labels)}", f"fps = {family.fps:g}"]
         lines += ['domain = "simulation"', 'embodiment = "robot arm"', 'boundary_is = "start"']
@@ -206,6 +211,8 @@ def _clip_of(family: ClipFamily, index: int, seed: int, root: Path) -> Clip:
     """The manifest entry of a saved episode. An event lasts until the next one; the last until its phase ends."""
     episode = load_episode(_episode_path(root, family, seed))
     meta = episode.meta
+    if "log" in meta:
+        return which_clip(family, index, seed, meta)
     instants: dict[str, float] = meta["instants"]
     frames = int(np.floor(meta["length"] * family.fps + 1e-6)) + 1
     names = [name for _, name in meta["labels"]]

@@ -19,7 +19,7 @@ from .scene import BALLS, BUTTONS, HANDLE, PUSH_NEAR, RIM, TRAVEL
 from .tasks import GRIPPERS, ROBOTS, SCRIPTS
 
 # %% auto #0
-__all__ = ['HOME_YAW', 'POLICIES', 'unwind', 'share_at', 'ScriptedPolicy', 'marks']
+__all__ = ['HOME_YAW', 'POLICIES', 'unwind', 'share_at', 'ScriptedPolicy', 'press_one', 'marks']
 
 # %% ../../../nbs/95_lab_sim/60_policies.ipynb #29014f13
 _SETTLE = 0.06  # s between the end of a motion and the gripper's command
@@ -371,11 +371,11 @@ def _push(p: ScriptedPolicy) -> None:
     p.leave()
 
 # %% ../../../nbs/95_lab_sim/60_policies.ipynb #317d8fc5
-def _press_one(p: ScriptedPolicy, name: str, budget: float) -> None:
-    """From above, down on a button until it has sunk."""
+def press_one(p: ScriptedPolicy, name: str, budget: float, free: float = 0.0) -> None:
+    """From above, past the height `free` (m), down on a button until it has sunk, `budget` s after the last event."""
     cap, yaw = p.object_pose(name), unwind(float(p.hand_pose()[3]))
     above = np.array([*(cap[:2] + p.rng.normal(0.0, 0.003, 2)), cap[2] + p.rng.uniform(0.05, 0.07), yaw])
-    _go(p, above, p.boundary + budget - 0.4, above[2] + 0.05)
+    _go(p, above, p.boundary + budget - 0.4, max(above[2] + 0.05, free))
     step, width = np.array([0.0, 0.0, -0.09]), p.rng.uniform(0.7, 1.0)
     _onward(p, step, width, lambda: bool(p.object_pose(name)[2] < cap[2] - TRAVEL - 0.002), f"{name} stayed up")
     p.boundary = p.now
@@ -387,7 +387,7 @@ def _press(p: ScriptedPolicy) -> None:
     for name, budget in zip(BUTTONS, p.durations, strict=False):
         if name == tuple(BUTTONS)[-1]:
             p.watch()
-        _press_one(p, name, budget)
+        press_one(p, name, budget)
     p.leave()
 
 # %% ../../../nbs/95_lab_sim/60_policies.ipynb #45bc9b87

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.errors import TempolocError, unknown
 from .motion import Floats
-from .tasks import ROBOTS, SCRIPTS, VIEWS
+from .tasks import ROBOTS, SCRIPTS, THINGS, VIEWS
 
 # %% auto #0
 __all__ = ['CONTROL_HZ', 'KP', 'MAX_STEP', 'PUSH_NEAR', 'TRAVEL', 'BUTTONS', 'CUP', 'BOWL', 'RIM', 'HANDLE', 'BALLS',
@@ -198,10 +198,51 @@ def _added(bodies: Callable[[], list[str]]) -> Callable[[Any], None]:
     return lambda env: env.model.worldbody.extend(map(ET.fromstring, bodies()))
 
 
+def _which_table(env: Any) -> None:
+    """Lift's table with the objects and props of `which` in place of its cube."""
+    from robosuite.models import objects
+    from robosuite.models.tasks import ManipulationTask
+    from robosuite.utils.mjcf_utils import CustomMaterial
+
+    look = {"tex_attrib": {"type": "cube"}, "mat_attrib": {"texrepeat": "1 1", "specular": "0.4", "shininess": "0.1"}}
+    things = []
+    for name in THINGS:
+        colour = name.removesuffix("_cube")
+        if colour == name:
+            things.append(getattr(objects, f"{name.capitalize() if name.islower() else name}Object")(name=name))
+            continue
+        wood = {"texture": f"Wood{colour.capitalize()}", "tex_name": f"{colour}wood", "mat_name": f"{colour}wood_mat"}
+        paint = {"material": CustomMaterial(**wood, **look)} if colour != "yellow" else {"rgba": [0.95, 0.8, 0.1, 1]}
+        things.append(objects.BoxObject(name=name, size=[0.02, 0.02, 0.02], **paint))
+    for thing in things:
+        thing.get_obj().set("gravcomp", "1")  # so that one that is put aside can hang there and touch nothing
+    env.cube = things[0]  # what Lift's own code looks at
+    env.placement_initializer.reset()
+    env.placement_initializer.add_objects(env.cube)
+    robots = [robot.robot_model for robot in env.robots]
+    env.model = ManipulationTask(mujoco_arena=env.model.mujoco_arena, mujoco_robots=robots, mujoco_objects=things)
+    for body in _which_props():
+        env.model.worldbody.append(ET.fromstring(body))
+
+
+def _which_props() -> list[str]:
+    """A pad, a tray and a peg, and the buttons of `PressButtons`."""
+    pad = _geom("pad_disc", "cylinder", "0.035 0.001", "0.55 0.2 0.65 1")
+    grey, side = "0.55 0.57 0.6 1", 0.07
+    tray = [_geom("tray_floor", "box", f"{side} {side} 0.003", grey, f'{_SOLID} pos="0 0 0.003"')]
+    for i, (x, y) in enumerate(((1, 0), (-1, 0), (0, 1), (0, -1))):
+        size = f"{0.003 if x else side} {0.003 if y else side} 0.012"
+        tray.append(_geom(f"tray_wall{i}", "box", size, grey, f'{_SOLID} pos="{x * side} {y * side} 0.012"'))
+    peg = _geom("peg_post", "cylinder", "0.014 0.035", "0.35 0.25 0.15 1", f'{_SOLID} pos="0 0 0.035"')
+    spots = {"pad": [pad], "tray": tray, "peg": [peg]}
+    return [*(_body(name, "0 0 -1", *geoms) for name, geoms in spots.items()), *_buttons()]
+
+
 # Our environments: robosuite's that each extends, what is added, and when its task is done.
 _OWN: Mapping[str, tuple[str, Callable[[Any], None], Callable[[Any], bool]]] = {
     "StackThreeCubes": ("Stack", _add_third_cube, _stacked), "PushCube": ("Lift", _added(_goal), _pushed),
     "PressButtons": ("Lift", _added(_buttons), _pressed), "PourBalls": ("Lift", _added(_cup_and_bowl), _poured),
+    "WhichTable": ("Lift", _which_table, lambda env: True),
 }
 
 
@@ -324,7 +365,7 @@ class Randomizer:
     def _distract(self, rng: np.random.Generator) -> None:
         height = {"bins": 0.84, "pegs": 0.85}.get(self.view, 0.83)
         for i, side in enumerate(rng.permutation([-1, -1, 1]).tolist()):
-            if rng.random() < 0.35 or self.bins or self.task == "door":
+            if rng.random() < 0.35 or self.bins or self.task in ("door", "which"):
                 continue  # stays below the floor
             spot = [rng.uniform(-0.24, 0.0), side * rng.uniform(0.30, 0.37), height]
             self.model.body_pos[self.model.body(f"distractor{i}").id] = spot

@@ -18,8 +18,8 @@ from ...core.files import read_toml
 from .motion import Timing
 
 # %% auto #0
-__all__ = ['VIEWS', 'GRIPPERS', 'SCRIPTS', 'ROBOTS', 'SEEDS', 'Bin', 'Script', 'View', 'Fingers', 'with_starts', 'is_start',
-           'ClipFamily', 'families', 'find_families']
+__all__ = ['VIEWS', 'GRIPPERS', 'SCRIPTS', 'THINGS', 'ROBOTS', 'SEEDS', 'Bin', 'Script', 'View', 'Fingers', 'Thing',
+           'with_starts', 'is_start', 'ClipFamily', 'families', 'find_families']
 
 # %% ../../../nbs/95_lab_sim/20_tasks.ipynb #ab734a83
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,24 @@ class Fingers:
 
 # %% ../../../nbs/95_lab_sim/20_tasks.ipynb #2a3faca5
 @dataclass(frozen=True, slots=True)
+class Thing:
+    """An object of `which` that stands on the table, and how fingers close on it. Lengths are in m."""
+
+    __pydantic_config__: ClassVar = STRICT
+    label: str
+    half: float  # from its middle down to what it stands on
+    height: float  # of its top over what it stands on
+    radius: float  # of the room that it takes, seen from above
+    grip: tuple[float, float]  # least and most height of the grip over its middle
+    turns: int = 0  # turns of it that fingers fit alike; 0: any
+    flat: bool = False  # it can stand on a cube, be dropped, and be pushed
+
+
+@dataclass(frozen=True, slots=True)
 class _Declared:
     __pydantic_config__: ClassVar = STRICT
 
+    which: dict[str, Thing]
     views: dict[str, View]
     grippers: dict[str, Fingers]
     arms: dict[str, str]
@@ -104,6 +119,7 @@ _DECLARED = check(_Declared, read_toml(_shipped(), "simulation"), "simulation.to
 VIEWS: Mapping[str, View] = _DECLARED.views
 GRIPPERS: Mapping[str, Fingers] = _DECLARED.grippers
 SCRIPTS: Mapping[str, Script] = _DECLARED.tasks
+THINGS: Mapping[str, Thing] = _DECLARED.which
 ROBOTS: Mapping[str, tuple[str, str]] = {arm: (arm, own) for arm, own in _DECLARED.arms.items()} | {
     f"{arm}-{fingers.short}": (arm, name)
     for arm, own in _DECLARED.arms.items() for name, fingers in GRIPPERS.items() if name != own
@@ -163,10 +179,11 @@ def families() -> tuple[ClipFamily, ...]:
     # Slow demonstrations at a low frame rate, as in BridgeData V2: its boundaries in the recipe are counted as if
     # its 5 fps were 30, so 0.67 and 0.50 s there are 4.0 and 3.0 s of the robot's time.
     slow = {"fps": 5.0, "crf": 34, "timing": Timing((4.0, 3.0, 3.3, 3.0), tail=(0.5, 6.0), pace=0.11)}
+    own = {"fps": 15.0, "crf": 32}  # long clips, and many of them
     return tuple(
         ClipFamily(
             key, task, split, robot, i * SEEDS, detours=key.endswith("detours"), skills=key.endswith("skills"),
-            **(slow if key.endswith("5fps") else {}),  # type: ignore[arg-type]
+            **(slow if key.endswith("5fps") else own if task == "which" else {}),
         )
         for i, (split, key, task, robot) in enumerate(_DECLARED.families, 1)
     )  # fmt: skip
