@@ -21,8 +21,7 @@ from ..core.findings import Finding
 from .qwen import VideoRules
 from ..video.budget import FRAMES_PER_TOKEN, MERGE, temporal_ids
 from ..video.files import Image, encode
-from ..video.stamp import read_stamp
-from ..video.stamp import pair_times, stamp_style, stamp_text
+from ..video.stamp import pair_times, read_stamp, stamp_style, stamp_text
 from ..video.view import View, fitting_coefficient, frame_pixels
 
 if TYPE_CHECKING:

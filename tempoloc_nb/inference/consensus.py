@@ -18,13 +18,13 @@ from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from .record import derive_record, derived_file
 from ..scoring.answers import Answer, write_answer
-from ..scoring.metrics import Floats, breaks_order
+from ..scoring.metrics import Bools, Floats, breaks_order
 from ..scoring.trials import Trials, index_clips, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 # %% auto #0
-__all__ = ['CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials', 'move_events',
-           'combined_row', 'CombineSummary', 'combine']
+__all__ = ['WITHIN_S', 'Doubts', 'CombinedEvent', 'combine_events', 'combine_answers', 'Combined', 'combine_trials',
+           'move_events', 'combined_row', 'CombineSummary', 'combine', 'doubts', 'auroc', 'most_doubt']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -41,40 +41,36 @@ class CombinedEvent:
     confidence: float  # 0 to 1
     given: int
 
-
-def lower_median(times: Floats) -> float:
-    """The middle one of some times (n,); of an even number the earlier of the two in the middle.
-
-    So it is always a time that a trial gave, and events that are in order in every trial stay in order.
-    """
-    return float(np.sort(times)[(len(times) - 1) // 2])
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #7c7fa90c
-def _combine_event(label: str, boundaries: Floats, others: Floats, pair_s: float, side: BoundaryIs) -> CombinedEvent:
-    """One event from its boundaries and other edges (trials,), NaN where a trial has none."""
-    usable = boundaries[~np.isnan(boundaries)]
-    if not len(usable) or 2 * len(usable) < len(boundaries):
-        return CombinedEvent(label, None, None, None, 0.0, len(usable))
-    middle = lower_median(usable)
-    away = np.abs(usable - middle)
-    edges = others[~np.isnan(others)]
-    other = lower_median(edges) if len(edges) else None
-    if other is not None:  # edges may come from fewer trials than boundaries
-        other = max(other, middle) if side == "start" else min(other, middle)
-    agree = int(np.count_nonzero(away <= pair_s + 1e-9))
-    return CombinedEvent(label, middle, other, float(np.mean(away)), agree / len(boundaries), len(usable))
-
 # %% ../../nbs/45_inference/60_consensus.ipynb #efa966bd
 def combine_events(
     labels: Sequence[str], boundaries: Floats, others: Floats, pair_s: float, boundary_is: BoundaryIs = "start"
 ) -> tuple[CombinedEvent, ...]:
     """Each event over the trials: `boundaries` and `others` (trials, events) in seconds, NaN where there is none.
 
-    `pair_s` is the length of a frame pair in seconds: trials within it of the median agree.
+    `pair_s` is the length of a frame pair in seconds: trials within it of the median agree. An event without a usable
+    boundary in half of the trials has none.
     """
-    return tuple(
-        _combine_event(label, boundaries[:, i], others[:, i], pair_s, boundary_is) for i, label in enumerate(labels)
-    )
+    events = []
+    for label, own, edges in zip(labels, boundaries.T, others.T, strict=False):
+        usable, edges = own[~np.isnan(own)], edges[~np.isnan(edges)]
+        if not len(usable) or 2 * len(usable) < len(own):
+            events.append(CombinedEvent(label, None, None, None, 0.0, len(usable)))
+            continue
+        middle, other = _lower_median(usable), _lower_median(edges) if len(edges) else None
+        if other is not None:  # edges may come from fewer trials than boundaries
+            other = max(other, middle) if boundary_is == "start" else min(other, middle)
+        away = np.abs(usable - middle)
+        agree = int(np.count_nonzero(away <= pair_s + 1e-9)) / len(own)
+        events.append(CombinedEvent(label, middle, other, float(np.mean(away)), agree, len(usable)))
+    return tuple(events)
+
+
+def _lower_median(times: Floats) -> float:
+    """The middle one of some times (n,); of an even number the earlier of the two in the middle.
+
+    So it is always a time that a trial gave, and events that are in order in every trial stay in order.
+    """
+    return float(np.sort(times)[(len(times) - 1) // 2])
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #80fe4c2d
 def combine_answers(
@@ -110,9 +106,10 @@ class Combined:
     def text(self, kept: Sequence[bool] | None = None) -> str:
         """The answer in the recipe's form; missing events, and those not `kept`, have no line but keep their number."""
         chosen = [True] * len(self.events) if kept is None else kept
-        both = [sorted(t for t in (e.boundary, e.other) if t is not None) for e in self.events]
-        known = [keep and e.boundary is not None for e, keep in zip(self.events, chosen, strict=True)]
-        times = [own if there else None for own, there in zip(both, known, strict=True)]
+        times = [
+            sorted(t for t in (e.boundary, e.other) if t is not None) if keep and e.boundary is not None else None
+            for e, keep in zip(self.events, chosen, strict=True)
+        ]
         return write_answer([e.label for e in self.events], times, digits=3)
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #26a083d5
@@ -144,11 +141,8 @@ def combine_trials(
     order = np.lexsort((trials.trial, trials.clip, group))
     keys = np.stack([group[order], trials.clip[order]])
     cuts = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
-    found = []
-    for rows in np.split(order, cuts):
-        clip = benchmark.clips[int(trials.clip[rows[0]])]
-        found.append(_combine_clip(trials, rows, clip, boundary_is or benchmark.tasks[clip.task].boundary_is))
-    return found
+    groups = ((rows, benchmark.clips[int(trials.clip[rows[0]])]) for rows in np.split(order, cuts))
+    return [_combine_clip(trials, rows, c, boundary_is or benchmark.tasks[c.task].boundary_is) for rows, c in groups]
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #fdaf545f
 def move_events(combined: Combined, boundaries: Sequence[float | None]) -> Combined:
@@ -234,3 +228,48 @@ def combine(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
         sum(sum(r["abstained"]) for r in rows), disordered,
     )
+
+# %% ../../nbs/45_inference/60_consensus.ipynb #20651c29
+WITHIN_S = 0.25
+Doubts = dict[str, tuple[Floats, Bools]]  # task → doubt (n,) in s, and whether the answer is wrong (n,)
+
+# %% ../../nbs/45_inference/60_consensus.ipynb #b4ccc776
+def doubts(
+    combined: Sequence[Combined], benchmark: Benchmark, *, whole: bool = False, within_s: float = WITHIN_S
+) -> Doubts:
+    """Doubt about each event, or each `whole` clip, of every task, and which are wrong; missing is infinite doubt.
+
+    Clips without truth are left out.
+    """
+    clips = {c.clip: c for c in benchmark.clips if c.labelled}
+    found: dict[str, list[tuple[float, bool]]] = {}
+    for answer in combined:
+        if answer.clip not in clips:
+            continue
+        spreads = [np.inf if e.spread_s is None else e.spread_s for e in answer.events]
+        given = [np.inf if e.boundary is None else e.boundary for e in answer.events]
+        wrong = [abs(a - b) > within_s + 1e-9 for a, b in zip(given, clips[answer.clip].source_boundaries, strict=True)]
+        pairs = [(max(spreads), any(wrong))] if whole else list(zip(spreads, wrong, strict=True))
+        found.setdefault(answer.task, []).extend(pairs)
+    return {task: (np.array([d for d, _ in pairs]), np.array([w for _, w in pairs])) for task, pairs in found.items()}
+
+# %% ../../nbs/45_inference/60_consensus.ipynb #37c7c140
+def auroc(doubt: Floats, wrong: Bools) -> float:
+    """The share of pairs of a wrong and a right answer in which the wrong one has more doubt; equal doubt is half.
+
+    NaN where all are right, or all wrong. (Mann and Whitney's U over the number of pairs; Fawcett, "An introduction to
+    ROC analysis", 2006.)
+    """
+    bad, good = doubt[wrong], np.sort(doubt[~wrong])
+    if not len(bad) or not len(good):
+        return float("nan")
+    less, most = (np.searchsorted(good, bad, side=side) for side in ("left", "right"))
+    return float((less + most).sum() / (2 * len(bad) * len(good)))
+
+# %% ../../nbs/45_inference/60_consensus.ipynb #0dde8bd6
+def most_doubt(doubt: Floats, wrong: Bools, right: float) -> float:
+    """The largest doubt (s) such that of the answers with no more, a share `right` or more is right; -inf for none."""
+    levels = np.unique(doubt[np.isfinite(doubt)])
+    shares = np.array([np.mean(~wrong[doubt <= level]) for level in levels])
+    good = levels[shares >= right] if len(levels) else levels
+    return float(good.max()) if len(good) else float("-inf")

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
@@ -28,9 +27,9 @@ from ..core.errors import TempolocError
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request, reason
 from .consensus import CombinedEvent, combine_answers
-from .requests import asked_form, complete_request, plan_requests
+from .run import asked_form, complete_request, plan_requests
 from .run import Asking, check_engine, check_question, check_record, opened_store
-from .store import MemoryStore, PredictionStore, whole_rows
+from .store import MemoryStore, PredictionStore
 from ..models.ask import AskConfig
 from ..models.checkpoints import model_title
 from ..models.recognise import find_model
@@ -317,20 +316,11 @@ def find_boundaries(
         check_record(keep, record, _ANEW)
     if isinstance(engine, EngineConfig):
         check_engine(engine, ask)
-    return _answers(search, clips, engine, _store(keep, record, anew=anew), progress, say)
+    kept = nullcontext(MemoryStore()) if keep is None else opened_store(keep, record, anew=anew, temporary=True)
+    return _answers(search, clips, engine, kept, progress, say)
 
 
 _ANEW = "remove it, begin anew with --force, or give another -o"
-
-# %% ../../nbs/45_inference/05_find.ipynb #888ae2e4
-@contextmanager
-def _store(keep: Path | None, record: Mapping[str, Any], *, anew: bool) -> Iterator[PredictionStore | MemoryStore]:
-    """The store of a call: `keep`, which goes if it has no answer at the end, or one in memory."""
-    if keep is None:
-        yield MemoryStore()
-        return
-    with opened_store(keep, record, anew=anew, temporary=True) as store:
-        yield store
 
 # %% ../../nbs/45_inference/05_find.ipynb #f1nd1001
 def _answers(
@@ -356,27 +346,17 @@ def _answers(
                 say(f"caution: {search.trained.caution}")
         run = Asking(engine, search.ask, store, swapped=None)
         planned = plan_requests(clips.only(infos), search.footage, search.ask)
-        yield from _ask(search, infos, run, planned, _kept_rows(store), progress, say)
-
-
-def _kept_rows(store: PredictionStore | MemoryStore) -> dict[str, dict[int, dict[str, Any]]]:
-    """The rows that a store has, by request and trial."""
-    rows: dict[str, dict[int, dict[str, Any]]] = {}
-    for _, line in whole_rows(store.output) if isinstance(store, PredictionStore) else ():
-        row = json.loads(line)
-        rows.setdefault(row["request_id"], {})[row["trial"]] = row
-    return rows
+        yield from _ask(search, infos, run, planned, progress, say)
 
 # %% ../../nbs/45_inference/05_find.ipynb #f1nd1002
 _PATIENCE = 15.0  # seconds without a word, where there is no progress bar
 
 
 def _ask(
-    search: _Search, infos: Mapping[str, VideoInfo], run: Asking, planned: Sequence[Request],
-    rows: dict[str, dict[int, dict[str, Any]]], progress: bool, say: Say,
+    search: _Search, infos: Mapping[str, VideoInfo], run: Asking, planned: Sequence[Request], progress: bool, say: Say
 ) -> Iterator[Found]:
     """What is found in each video, in the order of the answers."""
-    left, settings = list[Request](), run.backend.settings()
+    left, settings, rows = list[Request](), run.backend.settings(), run.store.rows()
     for plan in planned:
         try:
             request = complete_request(plan, search.ask, settings)

@@ -5,10 +5,12 @@
 # %% ../../nbs/45_inference/20_run.ipynb #13a32afc
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -19,10 +21,8 @@ from tqdm import tqdm
 from ..clips.manifest import Benchmark
 from ..clips.videos import find_footage, missing_message
 from ..core.errors import TempolocError
-from ..core.files import writing
-from ..core.files import check_output
-from ..core.files import sole_writer
-from ..core.machine import versions
+from ..core.files import check_output, sole_writer, writing
+from ..core.machine import file_hash, versions
 from ..core.shards import check_shard, shard_of, shard_path
 from ..core.texts import shown
 from ..engines.make import EngineConfig
@@ -31,17 +31,95 @@ from .baselines import BaselineBackend
 from tempoloc_nb.inference.record import (
     asked_clips, changed_settings, output_file, read_record, record_path, write_record,
 )
-from .requests import complete_request, plan_requests, response_row
 from .store import MemoryStore, PredictionStore, errors_path
 from ..models.ask import AskConfig
 from ..models.constraints import answer_constraint
 from ..models.locate import locate_model
-from ..models.prompts import load_prompt
-from ..video.files import Footage
+from ..models.prompts import Form, load_prompt
+from ..models.sampling import Sampling
+from ..video.files import Footage, FrameSource, probe
+from ..video.view import View
 
 # %% auto #0
-__all__ = ['RunSummary', 'Asking', 'opened_store', 'forget_answers', 'check_record', 'answer_clips', 'check_question',
-           'check_engine', 'load_engine']
+__all__ = ['plan_requests', 'complete_request', 'request_id', 'view_name', 'asked_form', 'response_row', 'RunSummary', 'Asking',
+           'opened_store', 'forget_answers', 'check_record', 'answer_clips', 'check_question', 'check_engine',
+           'load_engine']
+
+# %% ../../nbs/45_inference/20_run.ipynb #6740572f
+def plan_requests(
+    clips: Benchmark, videos: Mapping[str, Footage], ask: AskConfig, labels: Mapping[str, Sequence[str]] | None = None
+) -> list[Request]:
+    """A request for each clip that has a video. `labels` replaces the events asked for, by clip."""
+    others, numbers, prompt = labels or {}, tuple(range(ask.trials)), load_prompt(ask.prompt)
+    return [
+        Request(c.clip, c.task, videos[c.clip], tuple(others.get(c.clip, c.labels)), prompt, ask.fps, ask.view, numbers)
+        for c in clips.clips
+        if c.clip in videos
+    ]
+
+
+def complete_request(request: Request, ask: AskConfig, settings: Mapping[str, Any]) -> Request:
+    """The request with its structure, if answers are to have one, and its id.
+
+    `settings` are the back end's. One that has its id stays as it is. Raises `TempolocError` for a video that
+    cannot be read.
+    """
+    if request.id:
+        return request
+    if ask.structured is not None:
+        duration = probe(request.video).duration
+        held = answer_constraint(ask.structured, request.labels, duration, think=ask.reasons)
+        request = replace(request, constraint=held)
+    return replace(request, id=request_id(request, settings, ask.sampling))
+
+# %% ../../nbs/45_inference/20_run.ipynb #f242f733
+def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling) -> str:
+    """16 hexadecimal digits that identify what determines the answers, the video's content included."""
+    asked = {
+        "video": _content(request.video),
+        "prompt": [request.prompt.system, request.prompt.question(request.labels)],
+        "fps": request.fps, "view": asdict(request.view), "sampling": asdict(sampling), "backend": dict(settings),
+        "clip": request.clip,
+    }  # fmt: skip
+    if request.constraint is not None:
+        asked["constraint"] = asdict(request.constraint)
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _content(video: Footage) -> str | list[object]:
+    """What tells a video's content: its file's hash, or size and age of the files, perhaps huge, of a `FrameSource`."""
+    if not isinstance(video, FrameSource):
+        return file_hash(video)
+    found = [f.stat() for f in video.files()]
+    return [repr(video), *((f.st_size, f.st_mtime_ns) for f in found)]
+
+# %% ../../nbs/45_inference/20_run.ipynb #401b0f90
+def view_name(view: View) -> str:
+    """A view in a word: its stamps, and what is unusual."""
+    parts: list[str] = [view.stamps]
+    parts += [f"shift{view.shift:+g}"] if view.shift else []
+    parts += [view.content] if view.content != "video" else []
+    return "-".join(parts)
+
+
+def asked_form(request: Request) -> Form:
+    """The form in which a request wants its answers: the constraint's, else the prompt's."""
+    if request.constraint is not None:
+        return "json" if request.constraint.kind == "json" else "lines"
+    return request.prompt.form
+
+# %% ../../nbs/45_inference/20_run.ipynb #da30adbd
+def response_row(request: Request, response: Response, backend: Backend, swapped: bool) -> dict[str, Any]:
+    """One line of the predictions file."""
+    row: dict[str, Any] = {
+        "clip": request.clip, "task": request.task, "model": backend.model, "fps": request.fps,
+        "trial": response.trial, "text": response.text, "request_id": request.id, "backend": backend.name,
+        "view": view_name(request.view), "prompt": request.prompt.name,
+    }  # fmt: skip
+    row |= {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(response).items()}
+    row |= {"form": "json"} if asked_form(request) == "json" else {}
+    row |= {"time_base": base} if (base := getattr(backend, "time_base", None)) else {}
+    return row | ({"labels": list(request.labels)} if swapped else {})
 
 # %% ../../nbs/45_inference/20_run.ipynb #57b8d27f
 @dataclass(frozen=True, slots=True)

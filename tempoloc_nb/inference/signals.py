@@ -7,22 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import Task
-from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
-from ..core.machine import cores
-from .no_video import clip_duration
-from ..scoring.answers import write_answer
 from ..scoring.metrics import Floats
 from ..video.files import decode
 
@@ -33,9 +26,9 @@ EventKind = Kind | Literal["start"]  # a skill's start is no transition of the g
 # %% auto #0
 __all__ = ['Kind', 'KINDS', 'EventKind', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'UPDATES', 'LEAST_READ', 'FEWEST_READ',
            'LONGEST_READ', 'DONE', 'VERBS', 'Told', 'EVENT_KINDS', 'ARM', 'LEAST_HOLD', 'NEAR', 'LEAD', 'GRID',
-           'SMOOTH', 'Boundaries', 'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'read_told',
-           'event_arms', 'is_by', 'gripper_rule', 'arrival', 'approach', 'with_starts', 'objects_of', 'starts_of',
-           'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
+           'SMOOTH', 'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'read_told', 'event_arms',
+           'is_by', 'gripper_rule', 'arrival', 'approach', 'with_starts', 'objects_of', 'starts_of', 'pixel_motion',
+           'motion_minima']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
@@ -369,62 +362,3 @@ def motion_minima(times: Floats, motion: Floats, count: int) -> tuple[float | No
     found = _prominences(weights @ motion / weights.sum(axis=1))
     deepest = sorted(sorted(found, key=lambda i: -found[i])[:count])
     return (*(float(times[i]) for i in deepest), *[None] * (count - len(deepest)))
-
-# %% ../../nbs/45_inference/75_signals.ipynb #3ed43cd2
-Boundaries = Mapping[str, Sequence[float | None]]
-
-
-def gripper_answers(benchmark: Benchmark, signals: Mapping[str, Signal], told: Told | None = None) -> Boundaries:
-    """The gripper rule's boundaries (s of the source, None where it has none) by clip, for clips that have a signal."""
-    found: dict[str, tuple[float | None, ...]] = {}
-    for clip in benchmark.clips:
-        if (signal := signals.get(clip.clip)) is not None:
-            kinds = event_kinds(clip.labels, starts_of(benchmark.tasks[clip.task], clip.labels) | dict(told or {}))
-            times = gripper_rule(kinds, find_transitions(signal), arms=event_arms(clip.labels))
-            found[clip.clip] = with_starts(kinds, times, signal)
-    return found
-
-
-def signal_rows(benchmark: Benchmark, answers: Boundaries, model: str, fps: float) -> Iterator[dict[str, Any]]:
-    """Prediction rows (one a clip, trial 0) of boundaries (s of the source), as `evaluate` reads them.
-
-    An event without a boundary has no line, and strict scoring charges it.
-    """
-    for clip in benchmark.clips:
-        if clip.clip in answers:
-            yield {
-                "clip": clip.clip, "task": clip.task, "model": model, "fps": fps, "trial": 0,
-                "text": _text(clip, answers[clip.clip], benchmark), "backend": "signal",
-            }  # fmt: skip
-
-
-def _text(clip: Clip, boundaries: Sequence[float | None], benchmark: Benchmark) -> str:
-    """The answer in the recipe's form, each event lasting to the next that is known, the last to the clip's end."""
-    times: list[tuple[float, float] | None] = []
-    length = (clip_duration(clip, benchmark.tasks[clip.task]) or 0.0) * clip.label_scale
-    for i, boundary in enumerate(boundaries):
-        later = next((b for b in boundaries[i + 1 :] if b is not None), None)
-        own = None if boundary is None else (boundary, max(boundary, length if later is None else later))
-        times.append(own)
-    return write_answer(clip.labels, times, digits=4)
-
-# %% ../../nbs/45_inference/75_signals.ipynb #8c0c83fe
-def motion_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Boundaries:
-    """The motion minima's boundaries (s of the source, None where there are too few) by clip, for clips with videos.
-
-    `video_root` is the folder of videos that are not shipped. Raises `TempolocError` if there is none.
-    """
-    videos = find_videos(benchmark, video_root)
-    def minima(clip: Clip) -> tuple[float | None, ...]:
-        video = videos[clip.clip]
-        return _minima(video, video.stat().st_mtime_ns, len(clip.events))
-
-    clips = benchmark.only(videos).clips
-    with ThreadPoolExecutor(min(8, cores())) as pool:  # more would wait for Python's lock
-        return dict(zip((clip.clip for clip in clips), pool.map(minima, clips), strict=True))
-
-
-@cache
-def _minima(video: Path, changed: int, count: int) -> tuple[float | None, ...]:
-    """A video's motion minima, kept: a study asks for them in several tables."""
-    return motion_minima(*pixel_motion(video), count)

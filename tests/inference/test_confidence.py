@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import load_benchmark
-from tempoloc_nb.inference.confidence import auroc, doubts, most_doubt
-from tempoloc_nb.inference.consensus import Combined, CombinedEvent
+from tempoloc_nb.inference.consensus import Combined, CombinedEvent, auroc, doubts, most_doubt
 
 SIM = load_benchmark("sim")
 CLIP = SIM.clips[0]

@@ -25,8 +25,7 @@ from tempoloc_nb.inference.consensus import (
     combine_trials,
     move_events,
 )
-from tempoloc_nb.inference.pack import pack_predictions
-from tempoloc_nb.inference.record import read_record, write_record
+from tempoloc_nb.inference.record import pack_predictions, read_record, write_record
 from tempoloc_nb.scoring.answers import answer_text, parse_answer
 from tempoloc_nb.scoring.evaluation import evaluate
 

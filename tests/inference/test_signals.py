@@ -12,6 +12,7 @@ from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.inference.baselines import gripper_answers, signal_rows
 from tempoloc_nb.inference.signals import (
     LEAD,
     Signal,
@@ -19,12 +20,10 @@ from tempoloc_nb.inference.signals import (
     arrival,
     event_kinds,
     find_transitions,
-    gripper_answers,
     gripper_rule,
     motion_minima,
     pixel_motion,
     signal_at,
-    signal_rows,
     starts_of,
     with_starts,
 )
