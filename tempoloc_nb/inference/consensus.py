@@ -18,13 +18,12 @@ from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from .record import derive_record, derived_file
 from ..scoring.answers import Answer, write_answer
-from ..scoring.metrics import Bools, Floats, breaks_order
+from ..scoring.metrics import Floats, breaks_order
 from ..scoring.trials import Trials, index_clips, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 # %% auto #0
-__all__ = ['WITHIN_S', 'Doubts', 'CombinedEvent', 'combine_events', 'combine_answers', 'Combined', 'combine_trials',
-           'move_events', 'combined_row', 'CombineSummary', 'combine', 'doubts', 'auroc', 'most_doubt']
+__all__ = ['CombinedEvent', 'combine_answers', 'Combined', 'combine_trials', 'move_events', 'combined_row', 'combine']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class CombinedEvent:
     given: int
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #efa966bd
-def combine_events(
+def _combine_events(
     labels: Sequence[str], boundaries: Floats, others: Floats, pair_s: float, boundary_is: BoundaryIs = "start"
 ) -> tuple[CombinedEvent, ...]:
     """Each event over the trials: `boundaries` and `others` (trials, events) in seconds, NaN where there is none.
@@ -64,7 +63,7 @@ def combine_events(
         events.append(CombinedEvent(label, middle, other, float(np.mean(away)), agree, len(usable)))
     return tuple(events)
 
-
+# %% ../../nbs/45_inference/60_consensus.ipynb #feb54658
 def _lower_median(times: Floats) -> float:
     """The middle one of some times (n,); of an even number the earlier of the two in the middle.
 
@@ -88,7 +87,7 @@ def combine_answers(
                 boundaries[t, i] = boundary
                 other = e.end if boundary_is == "start" else e.start
                 others[t, i] = np.nan if e.end is None or other is None else other
-    return combine_events([e.label for e in answers[0].events], boundaries, others, pair_s, boundary_is)
+    return _combine_events([e.label for e in answers[0].events], boundaries, others, pair_s, boundary_is)
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d53bdadc
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
     n, rate = len(clip.events), min(fps, clip.fps or fps)
     starts, ends = trials.start[rows, :n], trials.end[rows, :n]
     others = ends if side == "start" else np.where(np.isnan(ends), np.nan, starts)
-    events = combine_events(clip.labels, trials.boundary[rows, :n], others, FRAMES_PER_TOKEN / rate, side)
+    events = _combine_events(clip.labels, trials.boundary[rows, :n], others, FRAMES_PER_TOKEN / rate, side)
     return Combined(clip.clip, clip.task, model, fps, side, len(rows), events)
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
@@ -180,7 +179,7 @@ def _rounded(value: float | None) -> float | None:
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #f18616ac
 @dataclass(frozen=True, slots=True)
-class CombineSummary:
+class _CombineSummary:
     """What became of the events of a predictions file."""
 
     output: Path
@@ -201,7 +200,7 @@ class CombineSummary:
 def combine(
     predictions: Path | str | Sequence[Path | str], out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
     boundary_is: BoundaryIs | None = None, force: bool = False,
-) -> CombineSummary:
+) -> _CombineSummary:
     """Write one combined answer a clip (and model and fps) of a prediction file to `out`, all or nothing.
 
     The trials of several files count as one model's: there is one answer a clip (and fps). The model is then called
@@ -224,52 +223,7 @@ def combine(
     write_jsonl(out, rows, force=force)
     names = paths[0].name if len(paths) == 1 else [path.name for path in paths]
     derive_record(out, *paths, combined={"from": names, "by": "median", "threshold": threshold})
-    return CombineSummary(
+    return _CombineSummary(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
         sum(sum(r["abstained"]) for r in rows), disordered,
     )
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #20651c29
-WITHIN_S = 0.25
-Doubts = dict[str, tuple[Floats, Bools]]  # task → doubt (n,) in s, and whether the answer is wrong (n,)
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #b4ccc776
-def doubts(
-    combined: Sequence[Combined], benchmark: Benchmark, *, whole: bool = False, within_s: float = WITHIN_S
-) -> Doubts:
-    """Doubt about each event, or each `whole` clip, of every task, and which are wrong; missing is infinite doubt.
-
-    Clips without truth are left out.
-    """
-    clips = {c.clip: c for c in benchmark.clips if c.labelled}
-    found: dict[str, list[tuple[float, bool]]] = {}
-    for answer in combined:
-        if answer.clip not in clips:
-            continue
-        spreads = [np.inf if e.spread_s is None else e.spread_s for e in answer.events]
-        given = [np.inf if e.boundary is None else e.boundary for e in answer.events]
-        wrong = [abs(a - b) > within_s + 1e-9 for a, b in zip(given, clips[answer.clip].source_boundaries, strict=True)]
-        pairs = [(max(spreads), any(wrong))] if whole else list(zip(spreads, wrong, strict=True))
-        found.setdefault(answer.task, []).extend(pairs)
-    return {task: (np.array([d for d, _ in pairs]), np.array([w for _, w in pairs])) for task, pairs in found.items()}
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #37c7c140
-def auroc(doubt: Floats, wrong: Bools) -> float:
-    """The share of pairs of a wrong and a right answer in which the wrong one has more doubt; equal doubt is half.
-
-    NaN where all are right, or all wrong. (Mann and Whitney's U over the number of pairs; Fawcett, "An introduction to
-    ROC analysis", 2006.)
-    """
-    bad, good = doubt[wrong], np.sort(doubt[~wrong])
-    if not len(bad) or not len(good):
-        return float("nan")
-    less, most = (np.searchsorted(good, bad, side=side) for side in ("left", "right"))
-    return float((less + most).sum() / (2 * len(bad) * len(good)))
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #0dde8bd6
-def most_doubt(doubt: Floats, wrong: Bools, right: float) -> float:
-    """The largest doubt (s) such that of the answers with no more, a share `right` or more is right; -inf for none."""
-    levels = np.unique(doubt[np.isfinite(doubt)])
-    shares = np.array([np.mean(~wrong[doubt <= level]) for level in levels])
-    good = levels[shares >= right] if len(levels) else levels
-    return float(good.max()) if len(good) else float("-inf")

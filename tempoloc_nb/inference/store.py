@@ -49,7 +49,7 @@ def whole_rows(path: Path) -> Iterator[tuple[int, bytes]]:
             if len(row) == len(line) or _is_object(row):
                 yield end, row
 
-
+# %% ../../nbs/45_inference/30_store.ipynb #470164c1
 def _is_object(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
@@ -245,7 +245,7 @@ class _Failure:
         if not re.fullmatch("([0-9a-f]{16})?", self.request_id):
             raise ValueError("is no request_id")
 
-
+# %% ../../nbs/45_inference/30_store.ipynb #a5479afc
 def read_errors(output: Path) -> list[dict[str, Any]]:
     """The failures noted beside an output: `clip`, `request_id`, `trials`, `error`. A line that is none is left out."""
     failures = []

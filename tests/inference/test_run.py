@@ -24,7 +24,7 @@ from tempoloc_nb.core.shards import check_shard, read_shard, shard_of, shard_pat
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.record import pack_predictions, read_record, read_rows, record_path, write_record
-from tempoloc_nb.inference.run import Asking, complete_request, plan_requests, request_id, view_name
+from tempoloc_nb.inference.run import Asking, _view_name, complete_request, plan_requests, request_id
 from tempoloc_nb.inference.store import PredictionStore, errors_path
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.constraints import answer_constraint
@@ -189,9 +189,9 @@ def test_ids_of_earlier_runs_are_still_theirs(tmp_path: Path) -> None:
 
 
 def test_views_have_names() -> None:
-    assert view_name(View()) == "frame"
-    assert view_name(View("pair", 5.0)) == "pair-shift+5"
-    assert view_name(View(content="blank")) == "frame-blank"
+    assert _view_name(View()) == "frame"
+    assert _view_name(View("pair", 5.0)) == "pair-shift+5"
+    assert _view_name(View(content="blank")) == "frame-blank"
 
 
 def recipe_of(*tasks: str) -> Benchmark:
@@ -432,7 +432,7 @@ def test_an_interrupted_engine_is_told_to_end(tmp_path: Path, monkeypatch: pytes
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "response_row", interrupt)
+    monkeypatch.setattr(runner, "_response_row", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_backend(backend, FEW, tmp_path / "p.jsonl", fps=8)
     assert backend.closed
