@@ -23,7 +23,7 @@ from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.qwen import overlay_options
-from tempoloc_nb.inference.pack import read_rows
+from tempoloc_nb.inference.record import read_rows
 from tempoloc_nb.inference.run import answer_clips
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling

@@ -53,8 +53,7 @@ from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.machine import cores, gpus
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.inference.run import answer_clips
+from tempoloc_nb.inference.run import answer_clips, plan_requests
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS
@@ -266,12 +265,12 @@ def ask(
 
 def limit(plan: dict[str, Any], backend: Any, question: AskConfig) -> dict[str, Any]:
     """The engine alone: all prompts are made before the clock starts."""
-    from tempoloc_nb.engines.vllm_offline import VLLMEngine
+    from tempoloc_nb.engines.vllm_offline import _VLLMEngine
 
     benchmark = clips_of(plan["clips"])
     videos = find_videos(benchmark, plan["videos"])
     requests = plan_requests(benchmark, videos, question)
-    engine = VLLMEngine(backend._vllm, backend.llm.llm_engine, question.sampling, backend._numbers)
+    engine = _VLLMEngine(backend._vllm, backend.llm.llm_engine, question.sampling, backend._numbers)
     ready = [(r, backend._show(r)) for r in requests]
     prompts = [(r, shown.fps, engine.render(shown)) for r, shown in ready]
     answers = tokens = 0

@@ -20,7 +20,7 @@ from pathlib import Path
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.settings import data_dir, settings
-from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.inference.run import plan_requests
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 

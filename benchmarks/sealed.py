@@ -30,7 +30,7 @@ from typing import Any
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_jsonl
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.inference.pack import pack_predictions
+from tempoloc_nb.inference.record import pack_predictions
 from tempoloc_nb.lab.sim.tasks import SEEDS, families, find_families
 from tempoloc_nb.models.locate import model_folder
 

@@ -32,8 +32,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import all_or_nothing, open_packed, read_object
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.inference.pack import pack_predictions, read_rows
-from tempoloc_nb.inference.record import read_record, record_path
+from tempoloc_nb.inference.record import pack_predictions, read_record, read_rows, record_path
 from tempoloc_nb.lab.study.training import read_log
 from tempoloc_nb.lab.tiny.frame_store import csv_text
 from tempoloc_nb.lab.tiny.plan import load_plan

@@ -54,7 +54,7 @@ def experiment(
     What the output has already is not asked again. Exit status 1 if clips failed.
     """
     from tempoloc_nb.clips.manifest import load_benchmark
-    from tempoloc_nb.inference.pack import pack_predictions, run_line
+    from tempoloc_nb.inference.record import pack_predictions, run_line
     from tempoloc_nb.study.experiments import find_experiments, run_experiment
 
     chosen = find_experiments(names)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['use_prefix_cache', 'Grammars', 'Guide', 'Encoded', 'generate_tokens']
+__all__ = ['use_prefix_cache', 'Grammars', 'Encoded', 'generate_tokens']
 
 # %% ../../nbs/35_engines/25_decoding.ipynb #f2f13675
 def _pick(
@@ -134,7 +134,7 @@ class Grammars:
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_limit_bytes=most)
 
     def compile(self, constraint: Constraint) -> Any:
-        """The constraint as `Guide` takes it; threads may share one. Raises `TempolocError` if it cannot be read.
+        """The constraint as `_Guide` takes it; threads may share one. Raises `TempolocError` if it cannot be read.
 
         JSON is written without white space: with free spacing a model could write spaces for ever.
         """
@@ -147,7 +147,7 @@ class Grammars:
             raise TempolocError(f"the {constraint.kind} constraint cannot be compiled: {reason}") from None
 
 # %% ../../nbs/35_engines/25_decoding.ipynb #b7297b23
-class Guide:
+class _Guide:
     """Keeps each row of a batch to its grammar (from `Grammars.compile`), or leaves it free where that is None."""
 
     def __init__(self, grammars: Sequence[Any | None], vocabulary: int) -> None:
@@ -287,7 +287,7 @@ def generate_tokens(
         uniform, stop = torch.from_numpy(draws).to(device), torch.tensor(ends, device=device)
         done = torch.zeros(len(rows), dtype=torch.bool, device=device)
         grammars = [batch[r].grammar for r in rows]
-        guide = Guide(grammars, state.logits.shape[-1]) if any(g is not None for g in grammars) else None
+        guide = _Guide(grammars, state.logits.shape[-1]) if any(g is not None for g in grammars) else None
         check = 1 if device.type == "cpu" else 8  # asking a GPU which rows have ended makes it wait
         tokens = torch.full((len(rows), most), pad, device=device)
         row = torch.arange(len(rows), device=device)  # of `tokens`, for each row that is continued

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,15 +23,7 @@ from ..core.machine import versions
 from .protocol import Answer, Backend, Request, Response
 from .qwen import VideoRules, processor_rules, stock_positions, video_rules
 from tempoloc_nb.engines.test_pattern import (
-    WAYS_OUT,
-    CapturedInput,
-    Comparison,
-    Expected,
-    capture,
-    compare,
-    expect,
-    measure,
-    write_pattern,
+    WAYS_OUT, CapturedInput, Comparison, Expected, capture, compare, expect, judged, measure, write_pattern,
 )
 from ..models.ask import AskConfig
 from ..models.locate import find_place
@@ -41,7 +34,7 @@ from ..models.sampling import Sampling
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['Examination', 'examine', 'require_health']
+__all__ = ['examine', 'require_health']
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #cf4f821c
 _FOLLOWS = {  # checks, and those that are wrong with them
@@ -67,7 +60,7 @@ def _with_causes(findings: Sequence[Comparison]) -> Iterator[Comparison]:
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #ac11101b
 @dataclass(frozen=True, slots=True)
-class Examination(Report):
+class _Examination(Report):
     """What the doctor found; the facts are the `model`, the `engine` and the `versions` of the libraries here."""
 
     findings: tuple[Comparison, ...]
@@ -121,78 +114,58 @@ def _ask(backend: Backend, *requests: Request) -> list[Answer]:
     return [answers.get(r.clip, missing) for r in requests]
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #2621f148
+_Verdict = tuple[Severity, str, str]  # with a message and a way out
+
+
 def _same(first: Sequence[Response], others: Sequence[Response]) -> int:
     """How many answers have the same text."""
     return sum(a.text == b.text for a, b in zip(first, others, strict=False))
 
-# %% ../../nbs/35_engines/170_doctor.ipynb #cd4597a5
-def _untried(check: str, wanted: str, error: TempolocError) -> Comparison:
-    return Comparison("unseen", check, f"cannot be tried: {error}", wanted=wanted)
-
 # %% ../../nbs/35_engines/170_doctor.ipynb #9a4c7d02
-def _seeds(first: Sequence[Response], again: Answer) -> Iterator[Comparison]:
-    """Whether a seed decides an answer: the same one gives it again, others give others."""
-    wanted = "the same answers again"
-    if isinstance(again, TempolocError):
-        yield _untried("seeds repeat", wanted, again)
-        return
-    same, count, kinds = _same(first, again), len(first), len({r.text for r in first})
+def _repeated(first: Sequence[Response], again: Sequence[Response]) -> _Verdict:
+    """Whether a seed decides an answer: the same one gives it again."""
+    same, count = _same(first, again), len(first)
     severity: Severity = "ok" if same == count else "error" if 2 * same < count else "note"
     ways_out = {
         "error": "the engine draws without the seeds: send one with each request, and look for what overrides it",
         "note": "an engine that batches as it goes adds up in another order, which may change a token or two",
     }
-    message = f"{same} of {count} come again"
-    yield Comparison(severity, "seeds repeat", message, ways_out.get(severity, ""), wanted=wanted)
-    ignored = "seeds or temperature are ignored: give each trial a seed, and a temperature above 0"
-    severity, way_out = ("ok", "") if kinds > 1 else ("error", ignored)
-    message = f"{kinds} different of {count}"
-    yield Comparison(severity, "seeds differ", message, way_out, wanted="other answers of other seeds")
+    return severity, f"{same} of {count} come again", ways_out.get(severity, "")
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #77c56328
-def _video_used(first: Sequence[Response], blank: Answer) -> Comparison:
+def _video_used(first: Sequence[Response], blank: Sequence[Response]) -> _Verdict:
     """Whether answers depend on the video at all."""
-    wanted = "other answers to grey frames"
-    if isinstance(blank, TempolocError):
-        return _untried("video used", wanted, blank)
     changed = min(len(first), len(blank)) - _same(first, blank)
     same = "the answers are the same without the video: is it dropped, or does the model not look?"
-    message = f"{changed} of {len(first)} differ"
-    return Comparison("ok" if changed else "note", "video used", message, "" if changed else same, wanted=wanted)
+    return "ok" if changed else "note", f"{changed} of {len(first)} differ", "" if changed else same
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #3d5e8f16
-def _constraint(kind: str, answer: Answer) -> Comparison:
+def _constrained(form: Constraint, answer: Sequence[Response]) -> _Verdict:
     """Whether answers keep to a form; one that is cut off in blanks, which JSON allows, has kept to it so far."""
-    check, form = f"constraint {kind}", _FORMS[kind]
-    wanted = "JSON of a schema" if kind == "json" else form.text
-    if isinstance(answer, TempolocError):
-        return _untried(check, wanted, answer)
     texts, written = [r.text for r in answer], '{"doctor":"fourseconds"}'  # without blanks
     whole = [obeys(form, text) for text in texts]
-    begun = [kind == "json" and written.startswith("".join(text.split())) for text in texts]
-    severity: Severity = "ok" if all(whole) else "note"
-    message, way_out = f"{sum(whole)} of {len(texts)} answers keep to it", ""
+    begun = [form.kind == "json" and written.startswith("".join(text.split())) for text in texts]
+    if all(whole):
+        return "ok", f"{len(whole)} of {len(texts)} answers keep to it", ""
     if not all(w or b for w, b in zip(whole, begun, strict=True)):
         fields = "vLLM takes structured_outputs, not guided_regex; others response_format"
-        severity, way_out = "error", f"answers are drawn without it: {fields}"
-    elif not all(whole):
-        message = f"{len(whole) - sum(whole)} of {len(texts)} answers are cut off in blanks"
-        way_out = "blanks are allowed without end: serve with disable_any_whitespace, as `tempoloc models MODEL` says"
-    return Comparison(severity, check, message, way_out, wanted=wanted)
+        message = f"{sum(whole)} of {len(texts)} answers keep to it"
+        return "error", message, f"answers are drawn without it: {fields}"
+    way_out = "blanks are allowed without end: serve with disable_any_whitespace, as `tempoloc models MODEL` says"
+    return "note", f"{len(whole) - sum(whole)} of {len(texts)} answers are cut off in blanks", way_out
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #f06c7b2c
 def _counts(expected: Expected, first: Response, server: bool) -> Iterator[Comparison]:
     """What the rows of a run would say of rate and tokens; of a server it is inferred from the prompt's tokens."""
     how = ", by the prompt's tokens" if server else ""
     served = "start the server as `tempoloc models MODEL` says, so that it takes all frames of a file"
-    for check, wanted, found, good, cause in (
+    for check, wanted, count, good, cause in (
         ("rate reported", f"{expected.rate:.3g}", f"{first.effective_fps:.3g}",
          abs(first.effective_fps / expected.rate - 1) < 0.02, "frames a second"),
         ("tokens reported", str(expected.tokens), str(first.vision_tokens),
          first.vision_tokens == expected.tokens, "vision tokens"),
     ):  # fmt: skip
-        way_out = "" if good else served if server else WAYS_OUT[cause]
-        yield Comparison("ok" if good else "error", check, f"{found}{how}", way_out, wanted=wanted)
+        yield judged(check, wanted, f"{count}{how}", good, served if server else WAYS_OUT[cause])
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #f6e08c6d
 def _own_positions(backend: Any, captured: CapturedInput, expected: Expected) -> list[Comparison]:
@@ -229,7 +202,7 @@ def _expected_rules(model: str | Path, backend: Any) -> VideoRules:
     return video_rules("qwen3_vl" if info.family.startswith("qwen3") else "qwen2_5_vl")
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #6b9f0c38
-def examine(backend: Backend, model: str | Path, ask: AskConfig) -> Examination:
+def examine(backend: Backend, model: str | Path, ask: AskConfig) -> _Examination:
     """What `backend` really sees of a test pattern, asked as `ask` says, beside what `model` should see.
 
     Raises `TempolocError` where nothing is known of the model.
@@ -257,7 +230,7 @@ def examine(backend: Backend, model: str | Path, ask: AskConfig) -> Examination:
     loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in ("ray", "vllm")}
     libraries = versions() | {name: version for name, version in loaded.items() if version}
     facts = {"model": str(backend.model), "engine": backend.name, "versions": libraries}
-    return Examination(tuple(_with_causes(findings)), facts)
+    return _Examination(tuple(_with_causes(findings)), facts)
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #a77f1c13
 def _answered(backend: Backend, request: Request, first: Sequence[Response]) -> Iterator[Comparison]:
@@ -266,9 +239,23 @@ def _answered(backend: Backend, request: Request, first: Sequence[Response]) -> 
     held = [replace(request, clip=f"doctor/{kind}", constraint=form) for kind, form in _FORMS.items()]
     with redirect_stderr(StringIO()):  # what a server is warned of was said of the first answers
         (again,), (blank,), answers = _ask(backend, request), _ask(backend, grey), _ask(backend, *held)
-    yield from _seeds(first, again)
-    yield _video_used(first, blank)
-    yield from map(_constraint, _FORMS, answers)
+    yield _tried("seeds repeat", "the same answers again", again, partial(_repeated, first))
+    if not isinstance(again, TempolocError):
+        kinds, ignored = len({r.text for r in first}), "seeds or temperature are ignored: give each trial a seed, and a"
+        message, way_out = f"{kinds} different of {len(first)}", f"{ignored} temperature above 0"
+        yield judged("seeds differ", "other answers of other seeds", message, kinds > 1, way_out)
+    yield _tried("video used", "other answers to grey frames", blank, partial(_video_used, first))
+    for (kind, form), answer in zip(_FORMS.items(), answers, strict=True):
+        wanted = "JSON of a schema" if kind == "json" else form.text
+        yield _tried(f"constraint {kind}", wanted, answer, partial(_constrained, form))
+
+# %% ../../nbs/35_engines/170_doctor.ipynb #575bb75a
+def _tried(check: str, wanted: str, answer: Answer, judge: Callable[[Sequence[Response]], _Verdict]) -> Comparison:
+    """What `judge` says of an answer; "unseen" where there is none."""
+    if isinstance(answer, TempolocError):
+        return Comparison("unseen", check, f"cannot be tried: {answer}", wanted=wanted)
+    severity, message, way_out = judge(answer)
+    return Comparison(severity, check, message, way_out, wanted=wanted)
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #c82c32fd
 def require_health(backend: Backend, model: str | Path, ask: AskConfig) -> None:

@@ -20,11 +20,7 @@ from ..core.machine import torch_device
 from .decoding import Encoded, Grammars, generate_tokens, use_prefix_cache
 from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
-    mrope_positions,
-    show,
-    stock_positions,
-    tested_transformers,
-    use_batched_vision_attention,
+    mrope_positions, show, stock_positions, tested_transformers, use_batched_vision_attention,
 )
 from ..models.checkpoints import load_model, model_title
 from ..models.sampling import Sampling

@@ -76,14 +76,6 @@ def _is_here(url: str) -> bool:
     place = getattr(place, "ipv4_mapped", None) or place
     return place.is_loopback or place.is_unspecified
 
-# %% ../../nbs/35_engines/110_http.ipynb #7a7924fc
-def _read_key(variable: str) -> str | None:
-    """The API key in an environment variable, None if there is none. Raises `TempolocError` if it cannot be a key."""
-    key = os.environ.get(variable, "").strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise TempolocError(f"the key in ${variable} has characters that no key has: set it again")
-    return key or None
-
 # %% ../../nbs/35_engines/110_http.ipynb #3a4a56fe
 _PIECE = 8  # characters in a row of a key that nobody may see
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -104,7 +96,7 @@ def _pieces(key: str) -> Iterator[str]:
 _ESCAPE = re.compile(r"\\(?:u00|x)([0-9a-f]{2})|\\([^\w\s])", re.IGNORECASE)
 
 
-def _key_mask(key: str | None) -> Callable[[str], str]:
+def _key_mask(key: str) -> Callable[[str], str]:
     """What replaces a key, and its pieces, in a text by `…`, and then its escapes; without any, it stays as it is."""
     if not key:
         return lambda text: text
@@ -172,11 +164,16 @@ def _certificates() -> ssl.SSLContext:
 
 # %% ../../nbs/35_engines/110_http.ipynb #c33d1bff
 class _ResponseReader:
-    """Reads what servers send: texts without the key, and errors as one line that a terminal can show."""
+    """Reads what servers send: texts without the key, and errors as one line that a terminal can show.
+
+    Raises `TempolocError` where what the environment variable has cannot be a key.
+    """
 
     def __init__(self, key_variable: str) -> None:
-        self.key, self.key_variable = _read_key(key_variable), key_variable
-        self.mask = _key_mask(self.key)
+        key = os.environ.get(key_variable, "").strip()
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise TempolocError(f"the key in ${key_variable} has characters that no key has: set it again")
+        self.key, self.key_variable, self.mask = key or None, key_variable, _key_mask(key)
 
     def address(self, url: str) -> str:
         """A server's address. Raises `TempolocError` if it is none, or the key is in it."""
@@ -252,8 +249,8 @@ def _error_text(answer: Any) -> str:
 # %% ../../nbs/35_engines/110_http.ipynb #c851ef4b
 def _page_text(page: str, phrase: str, server: str) -> str:
     """What a web page, which some proxies answer with, says in a line; `server` is its header."""
-    found = re.search(r"<title[^<>]*>([^<]*)", page, re.IGNORECASE)
-    title = " ".join(html.unescape(found[1]).split()) if found else ""
+    match = re.search(r"<title[^<>]*>([^<]*)", page, re.IGNORECASE)
+    title = " ".join(html.unescape(match[1]).split()) if match else ""
     text = "a web page" + (f" of {server}" if server else "")
     text += f": {title}" if title and (not phrase or phrase not in title) else ""
     return f"{phrase} ({text})" if phrase else text

@@ -23,18 +23,19 @@ from .protocol import Backend
 from ..models.locate import locate_model
 from ..models.recognise import find_model
 
-ENGINES = ("hf", "vllm", "openai", "ray")
+_CLASSES = {"hf": "hf.HFBackend", "vllm": "vllm_offline.VLLMBackend", "openai": "server.OpenAIBackend",
+            "ray": "ray_cluster.RayBackend"}  # fmt: skip
 SERVERS = "TEMPOLOC_SERVERS"
 """Environment variable with the URLs of servers, separated by commas, where none are given."""
 
 # %% auto #0
-__all__ = ['ENGINES', 'SERVERS', 'CLASSES', 'check_backend', 'EngineConfig', 'servers_here', 'check_options', 'make_engine']
+__all__ = ['SERVERS', 'check_backend', 'EngineConfig', 'make_engine']
 
 # %% ../../nbs/35_engines/20_make.ipynb #b40dc8fd
 def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -> None:
     """Raise `TempolocError` for an unknown back end, or for more GPUs per model than it can use."""
-    if name not in ENGINES:
-        raise unknown("backend", name, ENGINES)
+    if name not in _CLASSES:
+        raise unknown("backend", name, _CLASSES)
     for option, value in (("data_parallel", data_parallel), ("tensor_parallel", tensor_parallel)):
         if value < 1:
             raise TempolocError(f"{option} must be 1 or more, got {value}")
@@ -67,75 +68,66 @@ class EngineConfig:
     def options(self) -> dict[str, Any]:
         """What is given, as `make_engine` takes it."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "backend"}
-        return {k: v for k, v in given.items() if v not in (None, ()) and (k, v) not in _ALONE}
+        alone = {("data_parallel", 1), ("tensor_parallel", 1)}
+        return {k: v for k, v in given.items() if v not in (None, ()) and (k, v) not in alone}
 
     def check(self) -> None:
         """Raise `TempolocError` for an unknown engine, and for what it cannot have."""
         check_backend(self.backend, self.data_parallel, self.tensor_parallel)
-        check_options(self.backend, self.options)
+        _check_options(self.backend, self.options)
 
     def make(self, model: str | Path, **options: Any) -> Backend:
         """The engine with a model, as `make_engine` makes it."""
         return make_engine(self.backend, model, **self.options, **options)
 
-
-_ALONE = {("data_parallel", 1), ("tensor_parallel", 1)}
-
-
 # %% ../../nbs/35_engines/20_make.ipynb #bf7b948e
-def servers_here(servers: Sequence[str] = ()) -> tuple[str, ...]:
+def _servers_here(servers: Sequence[str] = ()) -> tuple[str, ...]:
     """The URLs given, else those of the environment; raises `TempolocError` if there are none."""
-    found = tuple(servers) or tuple(u for u in os.environ.get(SERVERS, "").split(",") if u.strip())
-    if not found:
+    urls = tuple(servers) or tuple(u for u in os.environ.get(SERVERS, "").split(",") if u.strip())
+    if not urls:
         raise TempolocError(
             f"the backend openai needs a server: give its URL with --server or in {SERVERS}, for instance"
             " http://localhost:8000"
         )
-    return tuple(url.strip() for url in found)
+    return tuple(url.strip() for url in urls)
 
-# %% ../../nbs/35_engines/20_make.ipynb #15949110
-CLASSES = {"hf": "hf.HFBackend", "vllm": "vllm_offline.VLLMBackend", "openai": "server.OpenAIBackend",
-           "ray": "ray_cluster.RayBackend"}  # fmt: skip
+# %% ../../nbs/35_engines/20_make.ipynb #ae33b6b8
+_PATIENCE = {"timeout", "retries"}  # a server's
 
 
 def _class(name: str) -> Any:
     """The class of an engine."""
-    module, _, kind = CLASSES[name].partition(".")
+    module, _, kind = _CLASSES[name].partition(".")
     return getattr(importlib.import_module(f"tempoloc_nb.engines.{module}"), kind)
-
-# %% ../../nbs/35_engines/20_make.ipynb #ae33b6b8
-_PATIENCE = {"timeout", "retries"}  # a server's
-_OPENAI = {"servers", "media"} | _PATIENCE
-
-
-def check_options(name: str, options: Iterable[str]) -> None:
-    """Raise `TempolocError` for options that the engine `name` does not take, naming who takes them, or the nearest."""
-    for option in sorted(set(options) - _known(name)):
-        able = [engine for engine in ENGINES if option in _known(engine)]
-        if able:
-            raise TempolocError(f"{option} is an option of {' and '.join(able)}, not of {name}: leave it out")
-        raise unknown(f"option of {name}", option, _known(name))
 
 
 def _known(name: str) -> set[str]:
     """The options of an engine."""
     own = {*inspect.signature(_class(name)).parameters, "data_parallel", "tensor_parallel"} - {"model"}
-    return own | (_OPENAI if name == "openai" else set())
+    return own | ({"servers", "media", *_PATIENCE} if name == "openai" else set())
+
+
+def _check_options(name: str, options: Iterable[str]) -> None:
+    """Raise `TempolocError` for options that the engine `name` does not take, naming who takes them, or the nearest."""
+    for option in sorted(set(options) - _known(name)):
+        if able := [engine for engine in _CLASSES if option in _known(engine)]:
+            raise TempolocError(f"{option} is an option of {' and '.join(able)}, not of {name}: leave it out")
+        raise unknown(f"option of {name}", option, _known(name))
 
 # %% ../../nbs/35_engines/20_make.ipynb #cb3c60d5
 def make_engine(name: str, model: Any, **options: Any) -> Backend:
     """The back end `name` with `model`, as `locate_model` finds it; or a baseline about clips, which are its `model`.
 
     `options` are those of `EngineConfig` and of the engine's class; openai also takes `servers` and `media`, a folder
-    that they may read. `total_pixels` is the study's unless given. Raises `TempolocError` for what `check_backend`,
-    `check_options` and the back end refuse.
+    that they may read. `total_pixels` is the study's unless given. Raises `TempolocError` for what `check_backend`
+    and the back end refuse, and for an option that this engine does not take.
     """
     if not isinstance(model, str | Path):
         baseline: Backend = resolve_name("tempoloc_nb.inference.baselines:make_baseline")(name, model, **options)
         return baseline
     copies, shared = options.get("data_parallel", 1), options.get("tensor_parallel", 1)
     check_backend(name, copies, shared)
-    check_options(name, options)
+    _check_options(name, options)
     given = {"total_pixels": settings().pixels.total_pixels, **options}
     given.pop("data_parallel", None)
     if name in ("hf", "openai"):
@@ -154,13 +146,12 @@ def make_engine(name: str, model: Any, **options: Any) -> Backend:
     engine: Backend = _class(name)(place.path, **given)
     return engine
 
-
 # %% ../../nbs/35_engines/20_make.ipynb #6a606d0e
 def _openai(model: str | Path, options: dict[str, Any]) -> Backend:
     """The back end for servers that serve a model under the name that `tempoloc models` prints."""
     from tempoloc_nb.engines.http import Patience
 
-    info, servers = find_model(model), servers_here(options.pop("servers", ()))
+    info, servers = find_model(model), _servers_here(options.pop("servers", ()))
     if info is None:
         raise TempolocError(
             f"how {model} sizes its videos is not known: give its folder, or a model that `tempoloc models` lists"
@@ -172,4 +163,3 @@ def _openai(model: str | Path, options: dict[str, Any]) -> Backend:
         served, servers, rules=info.folder or info.family, folder=options.pop("media", None), **options
     )
     return engine
-

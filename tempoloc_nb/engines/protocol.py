@@ -57,7 +57,7 @@ class Response:
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", well_formed(self.text))  # half a character would end the run that writes it
 
-
+# %% ../../nbs/35_engines/10_protocol.ipynb #198fcabe
 class Incomplete(list[Response]):
     """The responses to a request some of whose trials failed; `why` says how the first of these did."""
 

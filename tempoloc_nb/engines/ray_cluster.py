@@ -27,13 +27,7 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from .qwen import Shown, show, tested_transformers
-from tempoloc_nb.engines.vllm_offline import (
-    engine_arguments,
-    import_vllm,
-    vllm_prompt,
-    vllm_sampling,
-    vllm_settings,
-)
+from .vllm_offline import engine_arguments, import_vllm, vllm_prompt, vllm_sampling, vllm_settings
 from ..models.checkpoints import check_folder, model_revision, model_title
 from ..models.sampling import Sampling
 

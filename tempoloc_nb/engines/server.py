@@ -26,15 +26,7 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.optional import import_optional
 from ..core.texts import shown
-from tempoloc_nb.engines.http import (
-    Client,
-    Patience,
-    RefusedError,
-    UnreachableError,
-    base_url,
-    event_loop,
-    get_json,
-)
+from .http import Client, Patience, RefusedError, UnreachableError, base_url, event_loop, get_json
 from .protocol import Answer, Incomplete, Request, Response, clip_error, row_seed, sampling_fields
 from .qwen import VideoRules, video_rules
 from ..models.checkpoints import model_title
@@ -51,8 +43,8 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 # %% auto #0
-__all__ = ['ALL_FRAMES', 'CHAT', 'DECODERS', 'chat_body', 'ServedVideo', 'write_video', 'Reply', 'read_reply', 'list_served',
-           'find_served', 'OpenAIBackend']
+__all__ = ['ALL_FRAMES', 'CHAT', 'DECODERS', 'chat_body', 'write_video', 'Reply', 'read_reply', 'list_served', 'find_served',
+           'OpenAIBackend']
 
 # %% ../../nbs/35_engines/100_server.ipynb #18eaf398
 _LOADER_FPS = 30  # vLLM's video loaders sample at this rate at most
@@ -92,7 +84,7 @@ _CODEC = {"crf": "12", "preset": "veryfast"}
 
 
 @dataclass(frozen=True, slots=True)
-class ServedVideo:
+class _ServedVideo:
     """A file with `n_frames` (even) frames of `width`×`height` at the container's rate `fps`, all to be read."""
 
     path: Path
@@ -114,13 +106,8 @@ class ServedVideo:
         """The file itself."""
         return "data:video/mp4;base64," + b64encode(self.path.read_bytes()).decode()
 
-# %% ../../nbs/35_engines/100_server.ipynb #00de6adc
-def _container_rate(n_frames: int, fps: float) -> float:
-    """`fps`, or a hair less where a loader's `frames / fps * 30`, in floats, would lose the last pair."""
-    return fps * (1 - 1e-4) if int(n_frames / fps * _LOADER_FPS) < n_frames <= n_frames / fps * 30.001 else fps
-
 # %% ../../nbs/35_engines/100_server.ipynb #ad37789f
-def write_video(request: Request, rules: VideoRules, path: Path, total_pixels: int | None = None) -> ServedVideo:
+def write_video(request: Request, rules: VideoRules, path: Path, total_pixels: int | None = None) -> _ServedVideo:
     """Write a request's frames, sampled and stamped as its view says, to `path` (.mp4).
 
     Raises `TempolocError` naming the source if it cannot be read.
@@ -134,7 +121,12 @@ def write_video(request: Request, rules: VideoRules, path: Path, total_pixels: i
             cubic, width, height = Picture.Resampling.BICUBIC, w, h
             images = np.stack([np.asarray(Picture.fromarray(image).resize((w, h), cubic)) for image in images])
     encode(path, images, fps=_container_rate(n, frames.fps), options=_CODEC)
-    return ServedVideo(path, n, frames.fps, width + width % 2, height + height % 2)
+    return _ServedVideo(path, n, frames.fps, width + width % 2, height + height % 2)
+
+
+def _container_rate(n_frames: int, fps: float) -> float:
+    """`fps`, or a hair less where a loader's `frames / fps * 30`, in floats, would lose the last pair."""
+    return fps * (1 - 1e-4) if int(n_frames / fps * _LOADER_FPS) < n_frames <= n_frames / fps * 30.001 else fps
 
 # %% ../../nbs/35_engines/100_server.ipynb #459de52f
 _FRAME_EDGES = {"qwen2_5_vl": 0, "qwen3_vl": 2}  # tokens that not every version writes
@@ -153,7 +145,7 @@ def _around_patches(rules: VideoRules, pairs: int, fps: float) -> str:
     return start + "".join(f"<{time:.1f} seconds>{start}{end}" for time in times) + end
 
 # %% ../../nbs/35_engines/100_server.ipynb #26702ac2
-def _pairs_read(rules: VideoRules, video: ServedVideo, tokens: int, text: int, pair_text: float) -> int | None:
+def _pairs_read(rules: VideoRules, video: _ServedVideo, tokens: int, text: int, pair_text: float) -> int | None:
     """The number of frame pairs that a prompt of `tokens` has; None if no number explains it.
 
     `text` is the prompt's tokens without patches if all pairs are read, `pair_text` how many of them belong to a pair,
@@ -175,31 +167,31 @@ _Count = Annotated[int, Ge(0), Le(10**8)]  # tokens
 class _Open:
     __pydantic_config__: ClassVar = OTHERS
 
-# %% ../../nbs/35_engines/100_server.ipynb #b7fc2806
+
 @dataclass(frozen=True, slots=True)
 class _Usage(_Open):
     prompt_tokens: _Count
     completion_tokens: _Count
 
-# %% ../../nbs/35_engines/100_server.ipynb #9f6d5573
+
 @dataclass(frozen=True, slots=True)
 class _Message(_Open):
     content: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
 
-# %% ../../nbs/35_engines/100_server.ipynb #21494e21
+# %% ../../nbs/35_engines/100_server.ipynb #c87ced9b
 @dataclass(frozen=True, slots=True)
 class _Choice(_Open):
     message: _Message
     finish_reason: Any = None
 
-# %% ../../nbs/35_engines/100_server.ipynb #5c8c4133
+
 @dataclass(frozen=True, slots=True)
 class _Counted(_Open):
     usage: _Usage
 
-# %% ../../nbs/35_engines/100_server.ipynb #447c114f
+
 @dataclass(frozen=True, slots=True)
 class _Completion(_Counted):
     choices: Annotated[tuple[_Choice, ...], Len(1, 1)]
@@ -231,11 +223,6 @@ def read_reply(answer: Any) -> Reply:
     cut_off = word in ("length", "max_tokens", "max_length", "model_length")
     return Reply(text, "length" if cut_off else "stop", usage.prompt_tokens, usage.completion_tokens)
 
-# %% ../../nbs/35_engines/100_server.ipynb #a6cfbac1
-def _prompt_tokens(answer: Any) -> int:
-    """The tokens of the question that a chat completion counts, whatever it answers. Raises as `read_reply` does."""
-    return check(_Counted, answer, "the completion").usage.prompt_tokens
-
 # %% ../../nbs/35_engines/100_server.ipynb #94d875f6
 @dataclass(frozen=True, slots=True)
 class _Served(_Open):
@@ -250,7 +237,7 @@ class _Served(_Open):
             if text is not None and (shown(text) != text or len(text) > 1000):
                 raise ValueError("is not a name: it has control characters, or more than 1,000 characters")
 
-# %% ../../nbs/35_engines/100_server.ipynb #d63f4317
+
 @dataclass(frozen=True, slots=True)
 class _ServedList(_Open):
     data: tuple[_Served, ...]
@@ -370,11 +357,12 @@ class _Questions:
         key = (request.prompt.system, request.prompt.question(request.labels), around)
         if key not in self.counted:
             body = chat_body(request, self.backend.served, {"type": "text", "text": around})
-            counting = body | {"temperature": 0, "max_tokens": 1}
-            self.counted[key], _ = await self.client.post(CHAT, counting, _prompt_tokens)
+            counting, kind = body | {"temperature": 0, "max_tokens": 1}, _Counted
+            counted, _ = await self.client.post(CHAT, counting, lambda answer: check(kind, answer, "the completion"))
+            self.counted[key] = counted.usage.prompt_tokens
         return self.counted[key]
 
-    async def trial(self, request: Request, trial: int, video: ServedVideo, url: str, text: int) -> Response:
+    async def trial(self, request: Request, trial: int, video: _ServedVideo, url: str, text: int) -> Response:
         """One answer. Raises `TempolocError`."""
         seed = row_seed(self.sampling.seed, request.clip, trial)
         body = chat_body(request, self.backend.served, {"type": "video_url", "video_url": {"url": url}})
@@ -408,7 +396,7 @@ class _Questions:
 
 # %% ../../nbs/35_engines/100_server.ipynb #1e6a9c44
 async def _tokens_read(
-    questions: _Questions, request: Request, video: ServedVideo, reply: Reply, text: int
+    questions: _Questions, request: Request, video: _ServedVideo, reply: Reply, text: int
 ) -> tuple[int, float]:
     """(vision tokens, frames/s) that the model was given; `text` of the prompt's tokens are no video's."""
     rules, size = questions.backend.rules, (video.width, video.height)
@@ -493,7 +481,7 @@ class _Run(_Questions):
         room.release()
 
 # %% ../../nbs/35_engines/100_server.ipynb #60d2f7a9
-def _place_video(backend: OpenAIBackend, request: Request, path: Path) -> tuple[ServedVideo, str]:
+def _place_video(backend: OpenAIBackend, request: Request, path: Path) -> tuple[_ServedVideo, str]:
     """A request's video and its URL; a file that is sent does not stay."""
     video = write_video(request, backend.rules, path, backend.total_pixels)
     if backend.folder is not None:

@@ -9,7 +9,7 @@ import importlib
 import math
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,15 +21,15 @@ from ..core.findings import Finding
 from .qwen import VideoRules
 from ..video.budget import FRAMES_PER_TOKEN, MERGE, temporal_ids
 from ..video.files import Image, encode
-from ..video.stamp import read_stamp
-from ..video.stamp import pair_times, stamp_style, stamp_text
+from ..video.stamp import pair_times, read_stamp, stamp_style, stamp_text
 from ..video.view import View, fitting_coefficient, frame_pixels
 
 if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['WAYS_OUT', 'write_pattern', 'Expected', 'expect', 'CapturedInput', 'capture', 'Comparison', 'compare', 'measure']
+__all__ = ['WAYS_OUT', 'write_pattern', 'Expected', 'expect', 'CapturedInput', 'capture', 'Comparison', 'compare', 'judged',
+           'measure']
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #87559809
 _WIDTH, _HEIGHT, _RATE, _SECONDS, _BITS = 640, 480, 30, 4, 8
@@ -202,42 +202,40 @@ def capture(backend: Any) -> Iterator[list[CapturedInput]]:
     It stays empty for an engine that is in other processes or on another machine.
     """
     inputs: list[CapturedInput] = []
-    if hasattr(backend, "net"):
-        hook = backend.net.register_forward_pre_hook(
-            lambda _, __, given: _capture_call(inputs, given, backend), with_kwargs=True
-        )
-        try:
-            yield inputs
-        finally:
-            hook.remove()
-    elif hasattr(backend, "llm"):
-        core = backend.llm.llm_engine.engine_core
-        add = core.add_request
+    with ExitStack() as stack:
+        if hasattr(backend, "net"):
+            hook = backend.net.register_forward_pre_hook(
+                lambda _, __, given: _capture_call(inputs, given, backend), with_kwargs=True
+            )
+            stack.callback(hook.remove)
+        elif hasattr(backend, "llm"):
+            core = backend.llm.llm_engine.engine_core
+            add = core.add_request
 
-        def captured(request: Any) -> Any:
-            _capture_sent(inputs, request, backend)
-            return add(request)
+            def captured(request: Any) -> Any:
+                _capture_sent(inputs, request, backend)
+                return add(request)
 
-        core.add_request = captured
-        try:
-            yield inputs
-        finally:
-            del core.add_request
-    else:
+            core.add_request = captured
+            stack.callback(delattr, core, "add_request")
         yield inputs
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #8c2e4d17
 def _capture_call(inputs: list[CapturedInput], given: dict[str, Any], backend: Any) -> None:
     """Keep the first prompt of a batch that transformers is called with."""
-    if given.get("pixel_values_videos") is None:
+    if (patches := given.get("pixel_values_videos")) is None:
         return  # the next token of an answer
     text = given["attention_mask"][0].bool().cpu()
-    pairs, rows, columns = (int(n) for n in given["video_grid_thw"][0])
-    frames = _frames_of(
-        given["pixel_values_videos"][: pairs * rows * columns], (pairs, rows, columns), backend.processor
-    )
+    pairs, rows, columns = grid = _grid(given["video_grid_thw"][0])
+    frames = _frames_of(patches[: pairs * rows * columns], grid, backend.processor)
     ids, places = given["input_ids"][0].cpu()[text].numpy(), given["position_ids"][:, 0].cpu()[:, text].numpy()
-    inputs.append(CapturedInput(ids, places, (pairs, rows, columns), frames, None, backend.net.config))
+    inputs.append(CapturedInput(ids, places, grid, frames, None, backend.net.config))
+
+
+def _grid(sizes: Any) -> tuple[int, int, int]:
+    """Frame pairs, rows and columns of patches."""
+    pairs, rows, columns = (int(n) for n in sizes)
+    return pairs, rows, columns
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #62224086
 def _capture_sent(inputs: list[CapturedInput], request: Any, backend: Any) -> None:
@@ -253,11 +251,10 @@ def _capture_sent(inputs: list[CapturedInput], request: Any, backend: Any) -> No
     torch.nn.Module.__init__(bare)
     bare.config = config
     places, _ = bare.get_mrope_input_positions(ids, features)
-    pairs, rows, columns = (int(n) for n in data["video_grid_thw"].data)
-    frames = _frames_of(data["pixel_values_videos"].data, (pairs, rows, columns), backend.processor)
-    clock = data.get("second_per_grid_ts")
+    grid, clock = _grid(data["video_grid_thw"].data), data.get("second_per_grid_ts")
+    frames = _frames_of(data["pixel_values_videos"].data, grid, backend.processor)
     seconds = None if clock is None else float(clock.data)
-    inputs.append(CapturedInput(np.array(ids), places.numpy(), (pairs, rows, columns), frames, seconds, config))
+    inputs.append(CapturedInput(np.array(ids), places.numpy(), grid, frames, seconds, config))
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #5b783c14
 WAYS_OUT = {
@@ -287,13 +284,18 @@ class Comparison(Finding):
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #20cfd4ad
 def compare(expected: Expected, captured: CapturedInput | None, processor: Any) -> list[Comparison]:
     """The checks of what was captured; all are "unseen" where nothing was."""
-    wanted, findings = _wanted(expected, captured), list[Comparison]()
+    wanted = _wanted(expected, captured)
     if captured is None:
         return [Comparison("unseen", check, "cannot be seen from here", wanted=text) for check, text in wanted.items()]
-    for check, (message, good) in measure(captured, expected, processor).items():
-        way_out = "" if good else WAYS_OUT.get(check, "")
-        findings.append(Comparison("ok" if good else "error", check, message, way_out, wanted=wanted[check]))
-    return findings
+    return [
+        judged(check, wanted[check], message, good, WAYS_OUT.get(check, ""))
+        for check, (message, good) in measure(captured, expected, processor).items()
+    ]
+
+
+def judged(check: str, wanted: str, message: str, good: bool, way_out: str) -> Comparison:
+    """A check that is "ok", or an "error" with its way out."""
+    return Comparison("ok" if good else "error", check, message, "" if good else way_out, wanted=wanted)
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #4553545e
 def _wanted(e: Expected, captured: CapturedInput | None) -> dict[str, str]:
@@ -307,6 +309,24 @@ def _wanted(e: Expected, captured: CapturedInput | None) -> dict[str, str]:
         "time ids": _ids(_wanted_ids(e, captured)) if captured else "by the seconds",
         "text begins": "after the video's largest id",
     }  # fmt: skip
+
+
+def _wanted_ids(e: Expected, captured: CapturedInput) -> list[int] | None:
+    return None if captured.clock is None else temporal_ids(e.pairs, e.rate, int(captured.clock))
+
+
+def _ids(ids: Sequence[int] | None) -> str:
+    return "one a pair" if ids is None else f"{len(set(ids))} different, 0 to {ids[-1]}"
+
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #3866d033
+def _quoted(texts: Sequence[str]) -> str:
+    """The first two of some texts and the last."""
+    return f"{', '.join(texts[:2])}, … {texts[-1]}" if texts else ""
+
+
+def _times(numbers: Sequence[int]) -> str:
+    """The times that frame numbers stand for."""
+    return f"{_quoted([f'{n / _RATE:.2f}' for n in numbers])} s"
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #4f8a1c26
 def measure(captured: CapturedInput, e: Expected, processor: Any) -> dict[str, tuple[str, bool]]:
@@ -333,25 +353,6 @@ def measure(captured: CapturedInput, e: Expected, processor: Any) -> dict[str, t
         "time ids": (_ids(ids), len(set(ids)) == len(ids) if wanted_ids is None else ids == wanted_ids),
         "text begins": (f"at {begins - start}, after {largest - start}", begins == largest + 1),
     }  # fmt: skip
-
-# %% ../../nbs/35_engines/140_test_pattern.ipynb #99c90def
-def _times(numbers: Sequence[int]) -> str:
-    """The first two and the last time that frame numbers stand for."""
-    first, last = (", ".join(f"{n / _RATE:.2f}" for n in part) for part in (numbers[:2], numbers[-1:]))
-    return f"{first}, … {last} s"
-
-# %% ../../nbs/35_engines/140_test_pattern.ipynb #ac3c537d
-def _quoted(texts: Sequence[str]) -> str:
-    return f"{', '.join(texts[:2])}, … {texts[-1]}" if texts else ""
-
-# %% ../../nbs/35_engines/140_test_pattern.ipynb #59239b56
-def _wanted_ids(e: Expected, captured: CapturedInput | None) -> list[int] | None:
-    clock = captured.clock if captured else None
-    return None if clock is None else temporal_ids(e.pairs, e.rate, int(clock))
-
-# %% ../../nbs/35_engines/140_test_pattern.ipynb #21a9ff62
-def _ids(ids: Sequence[int] | None) -> str:
-    return "one a pair" if ids is None else f"{len(set(ids))} different, 0 to {ids[-1]}"
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #7e3b5a94
 def _colours(frames: Image) -> tuple[str, bool]:

@@ -39,8 +39,7 @@ from ..models.sampling import Sampling
 from ..video.view import GREY, ClipInputs, frame_pixels
 
 # %% auto #0
-__all__ = ['import_vllm', 'end_with_parent', 'vllm_prompt', 'vllm_sampling', 'VLLMEngine', 'engine_arguments', 'vllm_settings',
-           'VLLMBackend']
+__all__ = ['import_vllm', 'end_with_parent', 'vllm_prompt', 'vllm_sampling', 'engine_arguments', 'vllm_settings', 'VLLMBackend']
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #a943b452
 def import_vllm() -> Any:
@@ -104,8 +103,8 @@ _WAYS_OUT = (  # what an error says, and what helps against it
 
 def _failure(log: str, error: BaseException) -> str:
     """Why vLLM failed, in a line, and what helps: from the `log` of its processes, else from `error` itself."""
-    found = _ERROR.search(log)
-    kind, text = (found[1].rpartition(".")[2], found[2]) if found else (type(error).__name__, first_line(error))
+    logged = _ERROR.search(log)
+    kind, text = (logged[1].rpartition(".")[2], logged[2]) if logged else (type(error).__name__, first_line(error))
     line = f"{kind}: {text}"
     ways = [way for pattern, way in _WAYS_OUT if re.search(pattern, line, re.IGNORECASE | re.DOTALL)]
     return shorten(text.strip().rstrip("."), 240, placeholder=" …") + (f"; {ways[0]}" if ways else "")
@@ -289,7 +288,7 @@ class _InEngine(_Prompts):
             self.core.abort_request(gone)
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #f50e9d27
-class VLLMEngine(_InEngine):
+class _VLLMEngine(_InEngine):
     """A vLLM engine that is given clips, and gives back their answers."""
 
     def add(self, request: Request, fps: float, prompt: Mapping[str, Any]) -> None:
@@ -390,7 +389,7 @@ class _Process:
         messages = prompt.messages(request.labels)
         shown = prepare(ClipInputs(frames, times, 4.0, pixels), messages, self.processor, self.total_pixels)
         sampling = Sampling(temperature=0.6, top_p=0.95, repetition_penalty=1.15, max_new_tokens=16)
-        engine = VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
+        engine = _VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
         rendered = engine.render(fit(shown, self.processor))
         engine.add(request, shown.fps, rendered)
         while engine.running:
@@ -450,7 +449,7 @@ class _Fed(_Process):
         if self.ended:
             raise TempolocError(self.ended)
         dead = importlib.import_module("vllm.v1.engine.exceptions").EngineDeadError
-        written, engine = self._log.size(), VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
+        written, engine = self._log.size(), _VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
         try:
             with self._watched(dead()):
                 yield from self._answers(engine, iter(requests), dead)
@@ -459,7 +458,7 @@ class _Fed(_Process):
             raise TempolocError(self.ended) from error
 
     def _answers(
-        self, engine: VLLMEngine, source: Iterator[Request], dead: type[Exception]
+        self, engine: _VLLMEngine, source: Iterator[Request], dead: type[Exception]
     ) -> Iterator[tuple[Request, Answer]]:
         """Each request and its answer, while threads decode the next videos and one makes prompts of them."""
         reading, read = deque[tuple[Request, Future[tuple[float, dict[str, Any]]]]](), 0

@@ -23,8 +23,7 @@ from ..scoring.trials import Trials, index_clips, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 # %% auto #0
-__all__ = ['CombinedEvent', 'lower_median', 'combine_events', 'combine_answers', 'Combined', 'combine_trials', 'move_events',
-           'combined_row', 'CombineSummary', 'combine']
+__all__ = ['CombinedEvent', 'combine_answers', 'Combined', 'combine_trials', 'move_events', 'combined_row', 'combine']
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
@@ -41,40 +40,36 @@ class CombinedEvent:
     confidence: float  # 0 to 1
     given: int
 
+# %% ../../nbs/45_inference/60_consensus.ipynb #efa966bd
+def _combine_events(
+    labels: Sequence[str], boundaries: Floats, others: Floats, pair_s: float, boundary_is: BoundaryIs = "start"
+) -> tuple[CombinedEvent, ...]:
+    """Each event over the trials: `boundaries` and `others` (trials, events) in seconds, NaN where there is none.
 
-def lower_median(times: Floats) -> float:
+    `pair_s` is the length of a frame pair in seconds: trials within it of the median agree. An event without a usable
+    boundary in half of the trials has none.
+    """
+    events = []
+    for label, own, edges in zip(labels, boundaries.T, others.T, strict=False):
+        usable, edges = own[~np.isnan(own)], edges[~np.isnan(edges)]
+        if not len(usable) or 2 * len(usable) < len(own):
+            events.append(CombinedEvent(label, None, None, None, 0.0, len(usable)))
+            continue
+        middle, other = _lower_median(usable), _lower_median(edges) if len(edges) else None
+        if other is not None:  # edges may come from fewer trials than boundaries
+            other = max(other, middle) if boundary_is == "start" else min(other, middle)
+        away = np.abs(usable - middle)
+        agree = int(np.count_nonzero(away <= pair_s + 1e-9)) / len(own)
+        events.append(CombinedEvent(label, middle, other, float(np.mean(away)), agree, len(usable)))
+    return tuple(events)
+
+# %% ../../nbs/45_inference/60_consensus.ipynb #feb54658
+def _lower_median(times: Floats) -> float:
     """The middle one of some times (n,); of an even number the earlier of the two in the middle.
 
     So it is always a time that a trial gave, and events that are in order in every trial stay in order.
     """
     return float(np.sort(times)[(len(times) - 1) // 2])
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #7c7fa90c
-def _combine_event(label: str, boundaries: Floats, others: Floats, pair_s: float, side: BoundaryIs) -> CombinedEvent:
-    """One event from its boundaries and other edges (trials,), NaN where a trial has none."""
-    usable = boundaries[~np.isnan(boundaries)]
-    if not len(usable) or 2 * len(usable) < len(boundaries):
-        return CombinedEvent(label, None, None, None, 0.0, len(usable))
-    middle = lower_median(usable)
-    away = np.abs(usable - middle)
-    edges = others[~np.isnan(others)]
-    other = lower_median(edges) if len(edges) else None
-    if other is not None:  # edges may come from fewer trials than boundaries
-        other = max(other, middle) if side == "start" else min(other, middle)
-    agree = int(np.count_nonzero(away <= pair_s + 1e-9))
-    return CombinedEvent(label, middle, other, float(np.mean(away)), agree / len(boundaries), len(usable))
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #efa966bd
-def combine_events(
-    labels: Sequence[str], boundaries: Floats, others: Floats, pair_s: float, boundary_is: BoundaryIs = "start"
-) -> tuple[CombinedEvent, ...]:
-    """Each event over the trials: `boundaries` and `others` (trials, events) in seconds, NaN where there is none.
-
-    `pair_s` is the length of a frame pair in seconds: trials within it of the median agree.
-    """
-    return tuple(
-        _combine_event(label, boundaries[:, i], others[:, i], pair_s, boundary_is) for i, label in enumerate(labels)
-    )
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #80fe4c2d
 def combine_answers(
@@ -92,7 +87,7 @@ def combine_answers(
                 boundaries[t, i] = boundary
                 other = e.end if boundary_is == "start" else e.start
                 others[t, i] = np.nan if e.end is None or other is None else other
-    return combine_events([e.label for e in answers[0].events], boundaries, others, pair_s, boundary_is)
+    return _combine_events([e.label for e in answers[0].events], boundaries, others, pair_s, boundary_is)
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d53bdadc
 @dataclass(frozen=True, slots=True)
@@ -110,9 +105,10 @@ class Combined:
     def text(self, kept: Sequence[bool] | None = None) -> str:
         """The answer in the recipe's form; missing events, and those not `kept`, have no line but keep their number."""
         chosen = [True] * len(self.events) if kept is None else kept
-        both = [sorted(t for t in (e.boundary, e.other) if t is not None) for e in self.events]
-        known = [keep and e.boundary is not None for e, keep in zip(self.events, chosen, strict=True)]
-        times = [own if there else None for own, there in zip(both, known, strict=True)]
+        times = [
+            sorted(t for t in (e.boundary, e.other) if t is not None) if keep and e.boundary is not None else None
+            for e, keep in zip(self.events, chosen, strict=True)
+        ]
         return write_answer([e.label for e in self.events], times, digits=3)
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #26a083d5
@@ -123,7 +119,7 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
     n, rate = len(clip.events), min(fps, clip.fps or fps)
     starts, ends = trials.start[rows, :n], trials.end[rows, :n]
     others = ends if side == "start" else np.where(np.isnan(ends), np.nan, starts)
-    events = combine_events(clip.labels, trials.boundary[rows, :n], others, FRAMES_PER_TOKEN / rate, side)
+    events = _combine_events(clip.labels, trials.boundary[rows, :n], others, FRAMES_PER_TOKEN / rate, side)
     return Combined(clip.clip, clip.task, model, fps, side, len(rows), events)
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
@@ -144,11 +140,8 @@ def combine_trials(
     order = np.lexsort((trials.trial, trials.clip, group))
     keys = np.stack([group[order], trials.clip[order]])
     cuts = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
-    found = []
-    for rows in np.split(order, cuts):
-        clip = benchmark.clips[int(trials.clip[rows[0]])]
-        found.append(_combine_clip(trials, rows, clip, boundary_is or benchmark.tasks[clip.task].boundary_is))
-    return found
+    groups = ((rows, benchmark.clips[int(trials.clip[rows[0]])]) for rows in np.split(order, cuts))
+    return [_combine_clip(trials, rows, c, boundary_is or benchmark.tasks[c.task].boundary_is) for rows, c in groups]
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #fdaf545f
 def move_events(combined: Combined, boundaries: Sequence[float | None]) -> Combined:
@@ -186,7 +179,7 @@ def _rounded(value: float | None) -> float | None:
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #f18616ac
 @dataclass(frozen=True, slots=True)
-class CombineSummary:
+class _CombineSummary:
     """What became of the events of a predictions file."""
 
     output: Path
@@ -207,7 +200,7 @@ class CombineSummary:
 def combine(
     predictions: Path | str | Sequence[Path | str], out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
     boundary_is: BoundaryIs | None = None, force: bool = False,
-) -> CombineSummary:
+) -> _CombineSummary:
     """Write one combined answer a clip (and model and fps) of a prediction file to `out`, all or nothing.
 
     The trials of several files count as one model's: there is one answer a clip (and fps). The model is then called
@@ -230,7 +223,7 @@ def combine(
     write_jsonl(out, rows, force=force)
     names = paths[0].name if len(paths) == 1 else [path.name for path in paths]
     derive_record(out, *paths, combined={"from": names, "by": "median", "threshold": threshold})
-    return CombineSummary(
+    return _CombineSummary(
         out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
         sum(sum(r["abstained"]) for r in rows), disordered,
     )

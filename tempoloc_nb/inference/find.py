@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
@@ -28,9 +27,9 @@ from ..core.errors import TempolocError
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request, reason
 from .consensus import CombinedEvent, combine_answers
-from .requests import asked_form, complete_request, plan_requests
+from .run import asked_form, complete_request, plan_requests
 from .run import Asking, check_engine, check_question, check_record, opened_store
-from .store import MemoryStore, PredictionStore, whole_rows
+from .store import MemoryStore, PredictionStore
 from ..models.ask import AskConfig
 from ..models.checkpoints import model_title
 from ..models.recognise import find_model
@@ -61,7 +60,7 @@ class FoundEvent:
     confidence: float | None = None
     spread_s: float | None = None
 
-
+# %% ../../nbs/45_inference/05_find.ipynb #679203c6
 @dataclass(frozen=True, slots=True)
 class Found:
     """The boundaries of one video, or of one recording of a file that holds several (`FrameSource`).
@@ -175,7 +174,7 @@ class Found:
         marks = [Mark(e.label, e.boundary, _note(e)) for e in self.events]
         return draw_timeline(strip_frames(self.video, frames), self.duration, marks)
 
-
+# %% ../../nbs/45_inference/05_find.ipynb #d20fb847
 def _name(video: Footage) -> str:
     return f"{video.path.name}/{video.name}" if isinstance(video, FrameSource) else video.name
 
@@ -206,7 +205,7 @@ def is_text(name: str) -> bool:
     """Whether UTF-8 can hold a name: one that is not UTF-8 on the disk or the command line has half characters."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
-
+# %% ../../nbs/45_inference/05_find.ipynb #6d4ce142
 def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
     """The labels to ask for: given one by one, or those of a task, a task's name or its file.
 
@@ -254,9 +253,8 @@ class _Search:
 
     def found(self, request: Request, info: VideoInfo, rows: Sequence[Mapping[str, Any]]) -> Found:
         """The answers about one video, combined."""
-        form, texts = asked_form(request), tuple(row["text"] for row in rows)
-        answers = [parse_answer(text, self.labels, info.duration, self.boundary_is, form) for text in texts]
-        fps = float(rows[0]["effective_fps"])
+        texts, fps = tuple(row["text"] for row in rows), float(rows[0]["effective_fps"])
+        answers = [parse_answer(t, self.labels, info.duration, self.boundary_is, asked_form(request)) for t in texts]
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         events = tuple(_event(e, [a.events[i].status for a in answers]) for i, e in enumerate(combined))
         others = (line for i, e in enumerate(events) if (line := _other(e, i, answers)))
@@ -269,6 +267,7 @@ class _Search:
         length, trained = info.duration if info else 0.0, str(self.trained or "")
         return Found(self.footage[clip], events, self.model, length, 0.0, error=why, trained_on=trained)
 
+# %% ../../nbs/45_inference/05_find.ipynb #cad3c70d
 def _event(event: CombinedEvent, statuses: Sequence[Status]) -> FoundEvent:
     """An event over the trials; without a boundary, its status is the most frequent reason."""
     if event.boundary is None:
@@ -281,10 +280,10 @@ def _event(event: CombinedEvent, statuses: Sequence[Status]) -> FoundEvent:
 
 def _other(event: FoundEvent, index: int, answers: Sequence[Answer]) -> str:
     """A line on an event whose answers are about another one; "" if they are not."""
-    told = next((a.events[index] for a in answers if a.events[index].status == "other_event"), None)
-    if event.status != "other_event" or told is None:
+    raw = next((a.events[index].raw for a in answers if a.events[index].status == "other_event"), None)
+    if event.status != "other_event":
         return ""
-    return f"the answer to {event.label!r} is about another event, and is not taken: {told.raw!r}"
+    return f"the answer to {event.label!r} is about another event, and is not taken: {raw!r}"
 
 # %% ../../nbs/45_inference/05_find.ipynb #2cf425d0
 @lru_cache(maxsize=1)
@@ -292,7 +291,7 @@ def _loaded(engine: EngineConfig, model: str, total_pixels: int | None) -> Backe
     """The engine with its model in memory; the last one is kept."""
     return engine.make(model, total_pixels=total_pixels)
 
-
+# %% ../../nbs/45_inference/05_find.ipynb #22a251a0
 def find_boundaries(
     clips: Benchmark, ask: AskConfig, engine: Backend | EngineConfig, *, keep: Path | None = None, anew: bool = False,
     progress: bool = False, say: Say = silent,
@@ -317,20 +316,11 @@ def find_boundaries(
         check_record(keep, record, _ANEW)
     if isinstance(engine, EngineConfig):
         check_engine(engine, ask)
-    return _answers(search, clips, engine, _store(keep, record, anew=anew), progress, say)
+    kept = nullcontext(MemoryStore()) if keep is None else opened_store(keep, record, anew=anew, temporary=True)
+    return _answers(search, clips, engine, kept, progress, say)
 
 
 _ANEW = "remove it, begin anew with --force, or give another -o"
-
-# %% ../../nbs/45_inference/05_find.ipynb #888ae2e4
-@contextmanager
-def _store(keep: Path | None, record: Mapping[str, Any], *, anew: bool) -> Iterator[PredictionStore | MemoryStore]:
-    """The store of a call: `keep`, which goes if it has no answer at the end, or one in memory."""
-    if keep is None:
-        yield MemoryStore()
-        return
-    with opened_store(keep, record, anew=anew, temporary=True) as store:
-        yield store
 
 # %% ../../nbs/45_inference/05_find.ipynb #f1nd1001
 def _answers(
@@ -356,27 +346,17 @@ def _answers(
                 say(f"caution: {search.trained.caution}")
         run = Asking(engine, search.ask, store, swapped=None)
         planned = plan_requests(clips.only(infos), search.footage, search.ask)
-        yield from _ask(search, infos, run, planned, _kept_rows(store), progress, say)
-
-
-def _kept_rows(store: PredictionStore | MemoryStore) -> dict[str, dict[int, dict[str, Any]]]:
-    """The rows that a store has, by request and trial."""
-    rows: dict[str, dict[int, dict[str, Any]]] = {}
-    for _, line in whole_rows(store.output) if isinstance(store, PredictionStore) else ():
-        row = json.loads(line)
-        rows.setdefault(row["request_id"], {})[row["trial"]] = row
-    return rows
+        yield from _ask(search, infos, run, planned, progress, say)
 
 # %% ../../nbs/45_inference/05_find.ipynb #f1nd1002
 _PATIENCE = 15.0  # seconds without a word, where there is no progress bar
 
 
 def _ask(
-    search: _Search, infos: Mapping[str, VideoInfo], run: Asking, planned: Sequence[Request],
-    rows: dict[str, dict[int, dict[str, Any]]], progress: bool, say: Say,
+    search: _Search, infos: Mapping[str, VideoInfo], run: Asking, planned: Sequence[Request], progress: bool, say: Say
 ) -> Iterator[Found]:
     """What is found in each video, in the order of the answers."""
-    left, settings = list[Request](), run.backend.settings()
+    left, settings, rows = list[Request](), run.backend.settings(), run.store.rows()
     for plan in planned:
         try:
             request = complete_request(plan, search.ask, settings)
@@ -393,18 +373,16 @@ def _ask(
         say(f"{len(infos) - count} of {len(infos)} videos are answered already")
     if left:
         say(f"asking {run.backend.model} about {_number(count, 'video')}, {_number(trials, 'trial')} each")
-    last, done = time.monotonic(), 0
+    last = time.monotonic()
     with tqdm(total=count, unit="video", disable=not progress, file=sys.stderr) as bar:
-        for request, new in run.answers(left):
+        for done, (request, new) in enumerate(run.answers(left), 1):
             have = rows[request.id]
             have.update((row["trial"], row) for row in new)
             if new:
-                whole = [have[t] for t in range(trials) if t in have]
-                yield search.found(request, infos[request.clip], whole)
+                yield search.found(request, infos[request.clip], [have[t] for t in range(trials) if t in have])
             else:
                 yield search.failed(request.clip, infos[request.clip], run.failed[-1][1])
             bar.update()
-            done += 1
             if not progress and done < count and time.monotonic() - last > _PATIENCE:
                 last = time.monotonic()
                 say(f"{done} of {count} videos answered")

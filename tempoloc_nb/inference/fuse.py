@@ -21,33 +21,20 @@ from .consensus import Combined, CombinedEvent, combine_trials, combined_row, mo
 from .find import Found
 from .record import derive_record, derived_file
 from tempoloc_nb.inference.signals import (
-    LEAST_HOLD,
-    EventKind,
-    Signal,
-    Told,
-    Transition,
-    event_arms,
-    event_kinds,
-    find_transitions,
-    is_by,
-    approach,
-    objects_of,
-    starts_of,
-    with_starts,
+    LEAST_HOLD, EventKind, Signal, Told, Transition, approach, event_arms, event_kinds, find_transitions, is_by,
+    no_earlier, objects_of, starts_of, with_starts,
 )
 
 # %% auto #0
-__all__ = ['REACH', 'SOFT', 'BRIEF', 'SKIPPED', 'OWN', 'DISORDER', 'OUTCOMES', 'fuse_times', 'FuseSummary', 'fuse_answer',
-           'fuse_found', 'fuse']
+__all__ = ['fuse_answer', 'fuse_found', 'fuse']
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #bda964cb
-REACH = 0.5  # of the clip
-SOFT = 1.0  # s: at this distance half of the most that distance can cost
-BRIEF = 0.5  # a hold shorter than the gripper rule's `LEAST_HOLD`
-SKIPPED = 0.5  # another opening lies between a closing and the opening of the event after it
-OWN = 3.0  # the model's own time stays: more than any transition in reach
-DISORDER = 100.0  # the model's own time stays although it breaks the order
-OUTCOMES = ("moved", "far", "not shown", "missing", "no signal")
+_SOFT = 1.0  # s: at this distance half of the most that distance can cost
+_BRIEF = 0.5  # a hold shorter than the gripper rule's `LEAST_HOLD`
+_SKIPPED = 0.5  # another opening lies between a closing and the opening of the event after it
+_OWN = 3.0  # the model's own time stays: more than any transition in reach
+_DISORDER = 100.0  # the model's own time stays although it breaks the order
+_OUTCOMES = ("moved", "far", "not shown", "missing", "no signal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +45,36 @@ class _Choice:
     cost: float
     place: int | None
 
-
+# %% ../../nbs/45_inference/80_fuse.ipynb #27309573
 def _choices(
     time: float, kind: EventKind | None, transitions: Sequence[Transition], reach_s: float, arm: str = ""
 ) -> list[_Choice]:
     """What an event of an `arm` that the model put at `time` (s) may get."""
-    found = [_Choice(time, 0.0 if kind is None else OWN, None)]
+    choices = [_Choice(time, 0.0 if kind is None else _OWN, None)]
     for place, t in enumerate(transitions):
         away = abs(t.time - time)
         if t.kind == kind and away <= reach_s and is_by(t, arm):
-            brief = BRIEF if t.hold < LEAST_HOLD else 0.0
-            found.append(_Choice(t.time, away / (away + SOFT) + brief, place))
-    return found
+            brief = _BRIEF if t.hold < LEAST_HOLD else 0.0
+            choices.append(_Choice(t.time, away / (away + _SOFT) + brief, place))
+    return choices
 
 
 def _between(before: _Choice, after: _Choice, transitions: Sequence[Transition], adjacent: bool) -> float:
     """What two events' choices cost together; `adjacent` unless an event without a time lies between them."""
     if after.time <= before.time:
-        return DISORDER
+        return _DISORDER
     if not adjacent or before.place is None or after.place is None or transitions[after.place].kind == "close":
         return 0.0
     first, last = transitions[before.place], transitions[after.place]
     opened = any(t.kind == "open" and t.arm == first.arm for t in transitions[before.place + 1 : after.place])
-    return SKIPPED if first.kind == "close" and (opened or last.arm != first.arm) else 0.0
+    return _SKIPPED if first.kind == "close" and (opened or last.arm != first.arm) else 0.0
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #c9a1444f
-def fuse_times(
+def _fuse_times(
     times: Sequence[float | None], kinds: Sequence[EventKind | None], transitions: Sequence[Transition],
     reach_s: float = np.inf, arms: Sequence[str] = (),
 ) -> tuple[tuple[float | None, ...], tuple[str, ...]]:
-    """Each event's time (s) moved to the transition that fits, and its outcome, one of `OUTCOMES`.
+    """Each event's time (s) moved to the transition that fits, and its outcome, one of `_OUTCOMES`.
 
     `times` are the model's, None for an event that it missed, which stays missing. An event stays at the model's own
     time, and its outcome says so, where no transition of its kind is left within `reach_s` ("far"), or where the
@@ -99,28 +86,26 @@ def fuse_times(
     came: list[list[int]] = []
     for n in range(1, len(known)):
         adjacent = known[n] == known[n - 1] + 1
-        total = np.array(
-            [
-                [costs[-1][p] + c.cost + _between(b, c, transitions, adjacent) for p, b in enumerate(choices[n - 1])]
-                for c in choices[n]
-            ]
-        )
+        total = np.array([
+            [costs[-1][p] + c.cost + _between(b, c, transitions, adjacent) for p, b in enumerate(choices[n - 1])]
+            for c in choices[n]
+        ])
         came.append(total.argmin(axis=1).tolist())
         costs.append(total.min(axis=1))
-    found: list[float | None] = [None] * len(times)
+    placed: list[float | None] = [None] * len(times)
     outcomes = ["missing"] * len(times)
     best = int(costs[-1].argmin()) if known else 0
     for n in range(len(known) - 1, -1, -1):
         choice, i = choices[n][best], known[n]
-        found[i] = choice.time
+        placed[i] = choice.time
         outcomes[i] = "moved" if choice.place is not None else "not shown" if kinds[i] is None else "far"
         best = came[n - 1][best] if n else 0
-    return tuple(found), tuple(outcomes)
+    return tuple(placed), tuple(outcomes)
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #a2d5beaf
 @dataclass(frozen=True, slots=True)
-class FuseSummary:
-    """What became of the events of a predictions file; `outcomes` counts them by `OUTCOMES`."""
+class _FuseSummary:
+    """What became of the events of a predictions file; `outcomes` counts them by `_OUTCOMES`."""
 
     output: Path
     clips: int
@@ -128,9 +113,9 @@ class FuseSummary:
     moved_s: float | None  # median distance of those moved
 
     def __str__(self) -> str:
-        told = [f"{count} {name}" for name, count in self.outcomes.items() if count]
+        outcomes = ", ".join(f"{count} {name}" for name, count in self.outcomes.items() if count)
         moved = "" if self.moved_s is None else f", moved by {self.moved_s:.3f} s in the median"
-        return f"{self.output}: {self.clips} clips, events: {', '.join(told)}{moved}"
+        return f"{self.output}: {self.clips} clips, events: {outcomes}{moved}"
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #25eeb14f
 def fuse_answer(
@@ -149,26 +134,26 @@ def fuse_answer(
         return combined, tuple("missing" if t is None else "no signal" for t in times)
     labels = [e.label for e in combined.events]
     kinds, arms = event_kinds(labels, told), event_arms(labels)
-    reach_s = reach_s or REACH * float(np.ptp(signal.times))
+    reach_s = reach_s or float(np.ptp(signal.times)) / 2
     shown = [(i, kind) for i, kind in enumerate(kinds) if kind != "start"]
-    placed = fuse_times(
+    placed = _fuse_times(
         [times[i] for i, _ in shown], [kind for _, kind in shown], find_transitions(signal), reach_s,
         [arms[i] for i, _ in shown],
     )  # fmt: skip
-    found, outcomes = list(times), ["missing" if t is None else "far" for t in times]
+    moved, outcomes = list(times), ["missing" if t is None else "far" for t in times]
     for (i, _), time, outcome in zip(shown, *placed, strict=True):
-        found[i], outcomes[i] = time, outcome
-    for i, time in enumerate(with_starts(kinds, found, signal)):
+        moved[i], outcomes[i] = time, outcome
+    for i, time in enumerate(with_starts(kinds, moved, signal)):
         if kinds[i] == "start" and outcomes[i + 1 : i + 2] == ["moved"]:
-            found[i], outcomes[i] = time, "moved"
+            moved[i], outcomes[i] = time, "moved"
             continue
-        thing = signal.things.get((objects or {}).get(combined.events[i].label, ""))
-        if thing is not None and signal.hand is not None and (end := found[i + 1]) is not None:
+        thing = signal.things.get((objects or {}).get(labels[i], ""))
+        if thing is not None and signal.hand is not None and (end := moved[i + 1]) is not None:
             came = approach(signal.hand, thing, signal.times, end)
-            found[i], outcomes[i] = max([came, *(t for t in found[:i] if t is not None and t <= end)]), "moved"
-    return move_events(combined, found), tuple(outcomes)
+            moved[i], outcomes[i] = no_earlier(came, moved[:i], end), "moved"
+    return move_events(combined, moved), tuple(outcomes)
 
-
+# %% ../../nbs/45_inference/80_fuse.ipynb #fd927c7d
 def fuse_found(found: Found, signal: Signal | None, told: Told | None = None) -> tuple[Found, tuple[str, ...]]:
     """What `localize` found in a recording, moved as `fuse_answer` does, and each event's outcome.
 
@@ -185,12 +170,12 @@ def fuse_found(found: Found, signal: Signal | None, told: Told | None = None) ->
     )
     return replace(found, events=placed, model=f"{found.model}/fused"), outcomes
 
-
+# %% ../../nbs/45_inference/80_fuse.ipynb #b60f85ad
 def fuse(
     predictions: Path | str, out: Path | str, *, benchmark: Benchmark, signals: Mapping[str, Signal],
     told: Told | None = None, reach_s: float | None = None, boundary_is: BoundaryIs | None = None,
     force: bool = False,
-) -> FuseSummary:
+) -> _FuseSummary:
     """Write the answers in `predictions`, moved to the `signals` of their clips, to `out` (.jsonl), all or nothing.
 
     `signals` are by clip id. The trials of a clip (and model and fps) are combined first; the model is then called
@@ -221,4 +206,4 @@ def fuse(
     write_jsonl(out, rows, force=force)
     derive_record(out, predictions, fused={"from": predictions.name, "reach_s": reach_s})
     median = float(np.median(moved)) if moved else None
-    return FuseSummary(out, len(rows), {o: counts[o] for o in OUTCOMES}, median)
+    return _FuseSummary(out, len(rows), {o: counts[o] for o in _OUTCOMES}, median)

@@ -6,20 +6,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import lzma
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from annotated_types import Ge, Le
 
 from ..clips.manifest import Benchmark
 from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
-from ..core.files import is_stream, read_object, write_json
-from ..core.files import check_output
+from ..core.files import all_or_nothing, check_output, is_stream, open_packed, read_object, write_json
 from ..core.machine import versions
+from ..core.shards import store_files
+from ..core.texts import json_text
+
+_KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of a packed row, in this order
 
 
 def record_path(predictions: Path) -> Path:
@@ -27,18 +32,18 @@ def record_path(predictions: Path) -> Path:
     return predictions.with_name(predictions.name.partition(".jsonl")[0] + ".run.json")
 
 
-Count = Annotated[int, Ge(0), Le(10**12)]
-Shard = Annotated[int, Ge(1), Le(10**6)]
+_Count = Annotated[int, Ge(0), Le(10**12)]
+_Shard = Annotated[int, Ge(1), Le(10**6)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     __pydantic_config__: ClassVar = OTHERS
 
-    shard: tuple[Shard, Shard] | None = None
-    trials: Count = 1
-    wanted: Count = 0
-    rows: Count = 0
+    shard: tuple[_Shard, _Shard] | None = None
+    trials: _Count = 1
+    wanted: _Count = 0
+    rows: _Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,13 @@ class _Record(_Part):
 def read_record(predictions: Path) -> dict[str, Any]:
     """The record of a prediction file; raises `TempolocError` if there is none, or it is not a record."""
     path = record_path(predictions)
-    found = read_object(path, "record")
-    check(_Record, found, path.name)
-    return {"settings": {}, **found}
+    record = read_object(path, "record")
+    check(_Record, record, path.name)
+    return {"settings": {}, **record}
 
 # %% auto #0
-__all__ = ['Count', 'Shard', 'record_path', 'read_record', 'write_record', 'changed_settings', 'asked_clips', 'output_file',
-           'derived_file', 'derive_record']
+__all__ = ['record_path', 'read_record', 'write_record', 'changed_settings', 'asked_clips', 'output_file', 'derived_file',
+           'derive_record', 'measured', 'run_line', 'read_rows', 'pack_predictions']
 
 # %% ../../nbs/45_inference/25_record.ipynb #df5372a8
 def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
@@ -68,21 +73,17 @@ def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
 
 
 def changed_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The names of the settings in which two records differ, with commas; "" if they differ in none."""
-    a, b = one.get("settings", {}), other.get("settings", {})
-    changed = {k for k in {*a, *b} if a.get(k) != b.get(k)} - {"benchmark"}
-    return ", ".join(sorted(changed | (set() if _same_benchmark(one, other) else {"benchmark"})))
+    """The names of the settings in which two records differ, with commas; "" if they differ in none.
 
-
-def _same_benchmark(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two records are about one benchmark: the clips of both ask for the same events, or its name is the same.
-
-    The name decides where a record does not list its clips, as earlier ones do not, or the two share none.
+    Two benchmarks are one where the clips of both ask for the same events. Their names decide where a record does not
+    list its clips, as earlier ones do not, or the two share none.
     """
-    names = [record.get("settings", {}).get("benchmark") for record in (one, other)]
-    a, b = (record.get("asked", {}) for record in (one, other))
-    both = a.keys() & b.keys()
-    return all(a[c] == b[c] for c in both) if both else names[0] == names[1]
+    a, b = one.get("settings", {}), other.get("settings", {})
+    changed = {k for k in {*a, *b} if a.get(k) != b.get(k)}
+    clips, others = one.get("asked", {}), other.get("asked", {})
+    if both := clips.keys() & others.keys():
+        changed = changed - {"benchmark"} | (set() if all(clips[c] == others[c] for c in both) else {"benchmark"})
+    return ", ".join(sorted(changed))
 
 
 def asked_clips(benchmark: Benchmark) -> dict[str, str]:
@@ -108,7 +109,7 @@ def derived_file(out: Path | str, *read: Path | None, force: bool = False) -> Pa
         return out
     return check_output(output_file(out), force=force, inputs=read, beside=[record_path(out)])
 
-
+# %% ../../nbs/45_inference/25_record.ipynb #cc2cec08
 def derive_record(out: Path, *sources: Path, **made: Any) -> None:
     """Write the record of the predictions `out` that were `made` of those in `sources`, which may have none.
 
@@ -122,3 +123,71 @@ def derive_record(out: Path, *sources: Path, **made: Any) -> None:
     alike = all(record.get("asked") == before[0].get("asked") for record in before)
     asked = {"asked": before[0]["asked"]} if alike and "asked" in before[0] else {}
     write_record(out, {"settings": {**same, **made}, **asked, "versions": versions()})
+
+# %% ../../nbs/45_inference/25_record.ipynb #3fa455bd
+def measured(predictions: Path) -> dict[str, Any]:
+    """Totals of a run's own prediction file: answers, clips, mean tokens an answer, seconds of prefill and generation.
+
+    The seconds are summed over answers and devices, so they do not depend on how often the run was interrupted; reading
+    videos is not in them.
+    """
+    rows = list(read_rows(predictions))
+    seconds = sum(float(row.get("latency_s", 0.0)) for row in rows)
+    counted = ("prompt_tokens", "vision_tokens", "completion_tokens")
+    means = {k: round(float(np.mean([row[k] for row in rows])), 2) for k in counted if rows and k in rows[0]}
+    cut = sum(row.get("finish_reason") == "length" for row in rows)
+    return {
+        "answers": len(rows), "clips": len({row["clip"] for row in rows}), "cut_off_answers": cut,
+        "mean_tokens": means, "seconds": round(seconds, 1),
+    }  # fmt: skip
+
+
+def run_line(predictions: Path) -> str:
+    """One line about a finished run, from its record."""
+    r = read_record(predictions)
+    cut = f", {r['cut_off_answers']} of them cut off" if r["cut_off_answers"] else ""
+    return f"{predictions}: {r['answers']} answers about {r['clips']} clips{cut}, {r['seconds']:g} s on {r['device']}"
+
+# %% ../../nbs/45_inference/25_record.ipynb #6c46b37e
+def read_rows(predictions: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a prediction file, compressed or not, or of all its shards.
+
+    Raises `TempolocError` naming the line that is not JSON, and where shards are missing.
+    """
+    for part in store_files(predictions):
+        with open_packed(part) as source:
+            for number, line in enumerate(source, 1):
+                try:
+                    yield dict(json.loads(line))
+                except (ValueError, TypeError, RecursionError) as error:
+                    way = "run tempoloc localize again, which mends its file" if b"\0" in line else "delete that line"
+                    raise TempolocError(f"{part.name}:{number} is not a prediction ({error}): {way}") from None
+
+# %% ../../nbs/45_inference/25_record.ipynb #5675f734
+def pack_predictions(path: Path | str, out: Path | str, *, force: bool = False) -> Path:
+    """Write the reduced, compressed copy of a prediction file and its record; returns `out`/NAME.jsonl.xz.
+
+    `out` is a folder. Rows keep what scoring reads and are sorted by clip and trial, so the same answers make the same
+    bytes in whatever order they came. The record loses the questions' labels: the rows have those that were swapped.
+    Raises `TempolocError` for a file without rows or record, or with a row that is no prediction, and without `force`
+    if the copy of another run is there.
+    """
+    path, folder = Path(path), Path(out)
+    rows = list(read_rows(path))
+    if not rows:
+        raise TempolocError(f"{path.name} is empty: there is nothing to pack")
+    record = {k: v for k, v in read_record(path).items() if k != "asked"}
+    record["settings"] = {k: v for k, v in record["settings"].items() if k != "labels"}
+    try:
+        rows.sort(key=lambda row: (row["clip"], row["trial"]))
+    except (KeyError, TypeError):
+        raise TempolocError(f"{path.name} has rows without clip or trial: it is not a prediction file") from None
+    lines = [json_text({k: row[k] for k in _KEPT if k in row}) + "\n" for row in rows]
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{path.name.partition('.jsonl')[0]}.jsonl.xz"
+    same = target.is_file() and record_path(target).is_file() and not changed_settings(read_record(target), record)
+    check_output(target, force=force or same, inputs=[path])
+    with all_or_nothing(target, force=force or same) as partial:
+        partial.write_bytes(lzma.compress("".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
+    write_record(target, record)
+    return target

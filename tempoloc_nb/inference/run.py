@@ -5,10 +5,12 @@
 # %% ../../nbs/45_inference/20_run.ipynb #13a32afc
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -19,10 +21,8 @@ from tqdm import tqdm
 from ..clips.manifest import Benchmark
 from ..clips.videos import find_footage, missing_message
 from ..core.errors import TempolocError
-from ..core.files import writing
-from ..core.files import check_output
-from ..core.files import sole_writer
-from ..core.machine import versions
+from ..core.files import check_output, sole_writer, writing
+from ..core.machine import file_hash, versions
 from ..core.shards import check_shard, shard_of, shard_path
 from ..core.texts import shown
 from ..engines.make import EngineConfig
@@ -31,17 +31,91 @@ from .baselines import BaselineBackend
 from tempoloc_nb.inference.record import (
     asked_clips, changed_settings, output_file, read_record, record_path, write_record,
 )
-from .requests import complete_request, plan_requests, response_row
 from .store import MemoryStore, PredictionStore, errors_path
 from ..models.ask import AskConfig
 from ..models.constraints import answer_constraint
 from ..models.locate import locate_model
-from ..models.prompts import load_prompt
-from ..video.files import Footage
+from ..models.prompts import Form, load_prompt
+from ..models.sampling import Sampling
+from ..video.files import Footage, FrameSource, probe
+from ..video.view import View
 
 # %% auto #0
-__all__ = ['RunSummary', 'Asking', 'opened_store', 'forget_answers', 'check_record', 'answer_clips', 'check_question',
-           'check_engine', 'load_engine']
+__all__ = ['plan_requests', 'complete_request', 'request_id', 'asked_form', 'RunSummary', 'Asking', 'opened_store',
+           'forget_answers', 'check_record', 'answer_clips', 'check_question', 'check_engine']
+
+# %% ../../nbs/45_inference/20_run.ipynb #6740572f
+def plan_requests(
+    clips: Benchmark, videos: Mapping[str, Footage], ask: AskConfig, labels: Mapping[str, Sequence[str]] | None = None
+) -> list[Request]:
+    """A request for each clip that has a video. `labels` replaces the events asked for, by clip."""
+    others, numbers, prompt = labels or {}, tuple(range(ask.trials)), load_prompt(ask.prompt)
+    return [
+        Request(c.clip, c.task, videos[c.clip], tuple(others.get(c.clip, c.labels)), prompt, ask.fps, ask.view, numbers)
+        for c in clips.clips
+        if c.clip in videos
+    ]
+
+# %% ../../nbs/45_inference/20_run.ipynb #96518f7d
+def complete_request(request: Request, ask: AskConfig, settings: Mapping[str, Any]) -> Request:
+    """The request with its structure, if answers are to have one, and its id.
+
+    `settings` are the back end's. One that has its id stays as it is. Raises `TempolocError` for a video that
+    cannot be read.
+    """
+    if request.id:
+        return request
+    if ask.structured is not None:
+        duration = probe(request.video).duration
+        held = answer_constraint(ask.structured, request.labels, duration, think=ask.reasons)
+        request = replace(request, constraint=held)
+    return replace(request, id=request_id(request, settings, ask.sampling))
+
+# %% ../../nbs/45_inference/20_run.ipynb #f242f733
+def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling) -> str:
+    """16 hexadecimal digits that identify what determines the answers, the video's content included."""
+    asked = {
+        "video": _content(request.video),
+        "prompt": [request.prompt.system, request.prompt.question(request.labels)],
+        "fps": request.fps, "view": asdict(request.view), "sampling": asdict(sampling), "backend": dict(settings),
+        "clip": request.clip,
+    }  # fmt: skip
+    if request.constraint is not None:
+        asked["constraint"] = asdict(request.constraint)
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _content(video: Footage) -> str | list[object]:
+    """What tells a video's content: its file's hash, or size and age of the files, perhaps huge, of a `FrameSource`."""
+    if not isinstance(video, FrameSource):
+        return file_hash(video)
+    return [repr(video), *((f.st_size, f.st_mtime_ns) for f in (file.stat() for file in video.files()))]
+
+# %% ../../nbs/45_inference/20_run.ipynb #401b0f90
+def _view_name(view: View) -> str:
+    """A view in a word: its stamps, and what is unusual."""
+    unusual = [f"shift{view.shift:+g}" if view.shift else "", view.content if view.content != "video" else ""]
+    return "-".join(part for part in [view.stamps, *unusual] if part)
+
+
+def asked_form(request: Request) -> Form:
+    """The form in which a request wants its answers: the constraint's, else the prompt's."""
+    if request.constraint is not None:
+        return "json" if request.constraint.kind == "json" else "lines"
+    return request.prompt.form
+
+# %% ../../nbs/45_inference/20_run.ipynb #da30adbd
+def _response_row(request: Request, response: Response, backend: Backend, swapped: bool) -> dict[str, Any]:
+    """One line of the predictions file."""
+    row: dict[str, Any] = {
+        "clip": request.clip, "task": request.task, "model": backend.model, "fps": request.fps,
+        "trial": response.trial, "text": response.text, "request_id": request.id, "backend": backend.name,
+        "view": _view_name(request.view), "prompt": request.prompt.name,
+    }  # fmt: skip
+    row |= {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(response).items()}
+    row |= {"form": "json"} if asked_form(request) == "json" else {}
+    row |= {"time_base": base} if (base := getattr(backend, "time_base", None)) else {}
+    return row | ({"labels": list(request.labels)} if swapped else {})
 
 # %% ../../nbs/45_inference/20_run.ipynb #57b8d27f
 @dataclass(frozen=True, slots=True)
@@ -135,7 +209,7 @@ class Asking:
         if len(set(trials)) < len(trials) or not set(trials) <= set(request.trials):
             raise TempolocError(f"{request.clip}: asked for trials {list(request.trials)}, the back end gave {trials}")
         named = self.swapped is None or request.clip in self.swapped
-        rows = [response_row(request, r, self.backend, named) for r in answer]
+        rows = [_response_row(request, r, self.backend, named) for r in answer]
         self.store.write(rows)
         self.tokens += sum(r.completion_tokens for r in answer)
         if lacking := [t for t in request.trials if t not in trials]:
@@ -190,7 +264,7 @@ def opened_store(
             if temporary and not len(store.keys) + store.written:
                 forget_answers(out)
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #662dfed2
 def forget_answers(path: Path) -> None:
     """Remove a store of answers with its record and its failures, if there are any."""
     for file in (path, record_path(path), errors_path(path)):
@@ -234,30 +308,41 @@ def answer_clips(
         check_engine(engine, ask)
     videos, missing = _videos_of(clips, engine, video_root, shard)
     if isinstance(engine, EngineConfig):
-        engine = load_engine(engine, ask, check=check)
+        engine = engine.make(ask.model, total_pixels=ask.total_pixels)
+        if check:
+            from tempoloc_nb.engines.doctor import require_health
+
+            require_health(engine, ask.model, ask)
     if missing and not isinstance(engine, BaselineBackend):
         print(f"tempoloc: {missing_message(missing, len(videos) + len(missing), video_root)}", file=sys.stderr)
     lack = engine.lack if isinstance(engine, BaselineBackend) else "video"
     planned = plan_requests(clips, videos, ask, labels)
     total = sum(len(r.trials) for r in planned)
-    record = {
-        "settings": {
-            "model": engine.model, "backend": engine.name, "backend_settings": engine.settings(),
-            "benchmark": clips.name, **ask.record(), "labels": {k: list(v) for k, v in (labels or {}).items()},
-        },
-        "asked": asked_clips(clips), "trials": ask.trials, "wanted": total, "versions": versions(),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"), **({"shard": list(shard)} if shard else {}),
-    }  # fmt: skip
-    with opened_store(out, record) as store:
+    with opened_store(out, _record(clips, engine, ask, labels or {}, total, shard)) as store:
         run = Asking(engine, ask, store, frozenset(labels or ()))
         _ask_all(run, store, planned, total, progress)
     return RunSummary(out, store.written, run.kept, tuple(run.failed), missing, lack)
 
+# %% ../../nbs/45_inference/20_run.ipynb #rUn00001
+def _record(
+    clips: Benchmark, engine: Backend, ask: AskConfig, labels: Mapping[str, Sequence[str]], total: int,
+    shard: tuple[int, int] | None,
+) -> dict[str, Any]:
+    """How the answers about `clips` are made: the record of a run that wants `total` trials."""
+    return {
+        "settings": {
+            "model": engine.model, "backend": engine.name, "backend_settings": engine.settings(),
+            "benchmark": clips.name, **ask.record(), "labels": {k: list(v) for k, v in labels.items()},
+        },
+        "asked": asked_clips(clips), "trials": ask.trials, "wanted": total, "versions": versions(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"), **({"shard": list(shard)} if shard else {}),
+    }  # fmt: skip
+
 # %% ../../nbs/45_inference/20_run.ipynb #rUn00002
 def _ask_all(run: Asking, store: PredictionStore, planned: Sequence[Request], total: int, progress: bool) -> None:
     """Ask for what is planned, `total` trials, with a bar; what the store had is no part of the speed."""
+    bar = tqdm(total=total, unit="trial", disable=not progress, smoothing=0.05)
     try:
-        bar = tqdm(total=total, unit="trial", disable=not progress, smoothing=0.05)
         with bar, closing(run.answers(planned)) as answers:
             for _ in answers:
                 bar.total = total - run.kept
@@ -284,25 +369,12 @@ def check_engine(engine: EngineConfig, ask: AskConfig) -> None:
     if engine.backend != "openai":
         locate_model(ask.model)
 
-
-def load_engine(engine: EngineConfig, ask: AskConfig, *, check: bool = False) -> Backend:
-    """The engine with the model of `ask`, which with `check` the doctor looks at first."""
-    backend = engine.make(ask.model, total_pixels=ask.total_pixels)
-    if check:
-        from tempoloc_nb.engines.doctor import require_health
-
-        require_health(backend, ask.model, ask)
-    return backend
-
 # %% ../../nbs/45_inference/20_run.ipynb #5669a458
 def _videos_of(
     benchmark: Benchmark, engine: Backend | EngineConfig, video_root: Path | str | None, shard: tuple[int, int] | None
 ) -> tuple[dict[str, Footage], tuple[str, ...]]:
     """The videos of the clips to ask about, and the clips among them that have none."""
     videos = engine.footage if isinstance(engine, BaselineBackend) else find_footage(benchmark, video_root)
-    wanted = [c.clip for c in benchmark.clips]
-    if shard:
-        i, n = shard
-        wanted = [clip for clip in wanted if shard_of(clip, n) == i]
+    wanted = [c.clip for c in benchmark.clips if shard is None or shard_of(c.clip, shard[1]) == shard[0]]
     missing = tuple(clip for clip in wanted if clip not in videos)
     return {clip: videos[clip] for clip in wanted if clip in videos}, missing

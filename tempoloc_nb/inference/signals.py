@@ -7,22 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..clips.manifest import Benchmark, Clip
 from ..clips.tasks import Task
-from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
-from ..core.machine import cores
-from .no_video import clip_duration
-from ..scoring.answers import write_answer
 from ..scoring.metrics import Floats
 from ..video.files import decode
 
@@ -31,11 +24,9 @@ KINDS: tuple[Kind, ...] = ("close", "open")
 EventKind = Kind | Literal["start"]  # a skill's start is no transition of the gripper
 
 # %% auto #0
-__all__ = ['Kind', 'KINDS', 'EventKind', 'SPEED', 'LEAST_CHANGE', 'SCALE', 'JOINED', 'UPDATES', 'LEAST_READ', 'FEWEST_READ',
-           'LONGEST_READ', 'DONE', 'VERBS', 'Told', 'EVENT_KINDS', 'ARM', 'LEAST_HOLD', 'NEAR', 'LEAD', 'GRID',
-           'SMOOTH', 'Boundaries', 'Signal', 'signal_at', 'Transition', 'find_transitions', 'event_kinds', 'read_told',
-           'event_arms', 'is_by', 'gripper_rule', 'arrival', 'approach', 'with_starts', 'objects_of', 'starts_of',
-           'pixel_motion', 'motion_minima', 'gripper_answers', 'signal_rows', 'motion_answers']
+__all__ = ['Kind', 'KINDS', 'EventKind', 'Told', 'LEAST_HOLD', 'Signal', 'signal_at', 'Transition', 'find_transitions',
+           'event_kinds', 'read_told', 'event_arms', 'is_by', 'gripper_rule', 'arrival', 'approach', 'with_starts',
+           'no_earlier', 'objects_of', 'starts_of', 'pixel_motion', 'motion_minima']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,7 @@ class Signal:
             return tuple(zip(self.arms, self.opening.T, strict=True))
         return (("".join(self.arms), self.opening),)
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #b2ed2d66
 def signal_at(
     opening: npt.ArrayLike, hz: float, hand: Floats | None = None, things: Mapping[str, Floats] | None = None
 ) -> Signal:
@@ -84,15 +75,6 @@ def signal_at(
     return Signal(values, np.arange(len(values)) / hz, hand, things or {})
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6e9494be
-SPEED = 0.5  # ranges a second, slower is creeping
-LEAST_CHANGE = 0.2  # of the range
-SCALE = (2.0, 98.0)  # percentiles that are the range
-JOINED = 0.1  # s: a shorter pause does not end a run
-UPDATES = 1.5  # readings of a slow sensor; a shorter pause does not end a run either
-LEAST_READ, FEWEST_READ, LONGEST_READ = 0.01, 5, 0.5  # of the range; how many; s between two readings while it moves
-DONE: Mapping[Kind, float] = {"close": 0.93, "open": 0.05}  # share of the run at which fingers touch, and come free
-
-
 @dataclass(frozen=True, slots=True)
 class Transition:
     """The gripper closes or opens from `start` to `end` (s). `time` is when fingers touch, or come free.
@@ -110,18 +92,17 @@ class Transition:
 
 # %% ../../nbs/45_inference/75_signals.ipynb #a8479c0a
 def _pause(opening: Floats, times: Floats, size: float) -> float:
-    """The longest pause (s) within a run: `JOINED`, or more where the sensor is slower than the rows.
+    """The longest pause (s) within a run: 0.1, or one and a half readings of a sensor that is slower than the rows.
 
     A hand that is read nine times a second is in the same place in three rows of four. Changes of less than a hundredth
-    of the range, `size`, are no readings.
+    of the range, `size`, are no readings, nor does the hand move where two are more than 0.5 s apart.
     """
-    read = times[1:][np.abs(np.diff(opening)) > LEAST_READ * size]
-    gaps = np.diff(read)
-    gaps = gaps[gaps <= LONGEST_READ]
-    return max(JOINED, UPDATES * float(np.median(gaps))) if len(gaps) >= FEWEST_READ else JOINED
+    gaps = np.diff(times[1:][np.abs(np.diff(opening)) > 0.01 * size])
+    gaps = gaps[gaps <= 0.5]
+    return max(0.1, 1.5 * float(np.median(gaps))) if len(gaps) >= 5 else 0.1
 
 
-def _runs(moving: npt.NDArray[np.bool_], times: Floats, pause: float = JOINED) -> Iterator[tuple[int, int]]:
+def _runs(moving: npt.NDArray[np.bool_], times: Floats, pause: float) -> Iterator[tuple[int, int]]:
     """First and last sample of each stretch in which `moving` (F − 1,) is true, pauses (s) included."""
     edges = np.diff(np.concatenate([[0], moving.astype(np.int8), [0]]))
     first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
@@ -129,7 +110,7 @@ def _runs(moving: npt.NDArray[np.bool_], times: Floats, pause: float = JOINED) -
         apart = np.flatnonzero(times[first[1:]] - times[last[:-1]] > pause)
         yield from zip(first[np.r_[0, apart + 1]].tolist(), last[np.r_[apart, len(last) - 1]].tolist(), strict=True)
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #5d542725
 def _instant(x: Floats, times: Floats, share: float) -> float:
     """When a run `x` (n,) has covered `share` of its way, between samples; the last sample of a jump."""
     if len(x) == 2:
@@ -137,63 +118,59 @@ def _instant(x: Floats, times: Floats, share: float) -> float:
     covered = np.maximum.accumulate((x - x[0]) / (x[-1] - x[0]))
     return float(np.interp(share, covered, times))
 
-
-def _apart(found: Iterable[tuple[float, Transition]]) -> list[Transition]:
-    """The transitions in order, from pairs with their changes; of two that overlap, the smaller is a wobble."""
+# %% ../../nbs/45_inference/75_signals.ipynb #9c90e5e4
+def _apart(pairs: Iterable[tuple[float, Transition]]) -> Iterator[Transition]:
+    """The transitions in order, each with its hold, from pairs with their changes; of two that overlap, the larger."""
     kept: list[tuple[float, Transition]] = []
-    for change, t in sorted(found, key=lambda pair: pair[1].start):
+    for change, t in sorted(pairs, key=lambda pair: pair[1].start):
         if kept and t.start < kept[-1][1].end:
             kept[-1] = max(kept[-1], (change, t), key=lambda pair: pair[0])
         else:
             kept.append((change, t))
-    return [t for _, t in kept]
-
-
-def _with_holds(found: Sequence[Transition]) -> Iterator[Transition]:
-    """The transitions in order, each with its hold."""
-    for i, t in enumerate(found):
-        others = found[i + 1 :] if t.kind == "close" else found[:i][::-1]
+    transitions = [t for _, t in kept]
+    for i, t in enumerate(transitions):
+        others = transitions[i + 1 :] if t.kind == "close" else transitions[:i][::-1]
         other = next((o for o in others if o.kind != t.kind), None)
-        if t.kind == "close":
-            hold = np.inf if other is None else other.start - t.end
+        if other is None:
+            hold = np.inf if t.kind == "close" else 0.0
         else:
-            hold = 0.0 if other is None else t.start - other.end
+            hold = other.start - t.end if t.kind == "close" else t.start - other.end
         yield replace(t, hold=max(hold, 0.0))
 
 # %% ../../nbs/45_inference/75_signals.ipynb #900ba4e7
-def find_transitions(signal: Signal, speed: float = SPEED, least: float = LEAST_CHANGE) -> tuple[Transition, ...]:
+def find_transitions(signal: Signal, speed: float = 0.5, least: float = 0.2) -> tuple[Transition, ...]:
     """The closings and openings of a gripper, or of those of several arms, in order; none of one that never moves.
 
-    A run is faster than `speed` (ranges a second) and covers at least the share `least` of the range, which goes from
-    the signal's 2nd to its 98th percentile.
+    A run is faster than `speed` (ranges a second; slower is creeping) and covers at least the share `least` of the
+    range, which goes from the signal's 2nd to its 98th percentile.
     """
     each = (_of_gripper(arm, opening, signal.times, speed, least) for arm, opening in signal.grippers)
-    return tuple(sorted((t for found in each for t in found), key=lambda t: t.start))
+    return tuple(sorted((t for transitions in each for t in transitions), key=lambda t: t.start))
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #56d211a7
 def _of_gripper(arm: str, opening: Floats, times: Floats, speed: float, least: float) -> Iterator[Transition]:
     """As `find_transitions`, of one gripper's `opening` (F,) at `times` (F,) in s."""
-    low, high = np.percentile(opening, SCALE) if len(opening) > 1 else (0.0, 0.0)
+    low, high = np.percentile(opening, (2.0, 98.0)) if len(opening) > 1 else (0.0, 0.0)
     if not high > low:
         return
     x = (opening - low) / (high - low)
-    rate, pause = np.diff(x) / np.diff(times), _pause(opening, times, high - low)
-    found = []
-    for kind, way in zip(KINDS, (-1.0, 1.0), strict=True):
-        for a, b in _runs(way * rate > speed, times, pause):
-            if (change := float(way * (x[b] - x[a]))) >= least:
-                time = _instant(x[a : b + 1], times[a : b + 1], DONE[kind])
-                found.append((change, Transition(kind, float(times[a]), float(times[b]), time, arm=arm)))
-    yield from _with_holds(_apart(found))
+    rate, pause, pairs = np.diff(x) / np.diff(times), _pause(opening, times, high - low), []
+    # with each kind its sign, and the share of the run at which fingers touch, or come free
+    for kind, sign, share in zip(KINDS, (-1.0, 1.0), (0.93, 0.05), strict=True):
+        for a, b in _runs(sign * rate > speed, times, pause):
+            if (change := float(sign * (x[b] - x[a]))) >= least:
+                time = _instant(x[a : b + 1], times[a : b + 1], share)
+                pairs.append((change, Transition(kind, float(times[a]), float(times[b]), time, arm=arm)))
+    yield from _apart(pairs)
 
 # %% ../../nbs/45_inference/75_signals.ipynb #4b936e30
-VERBS: Mapping[str, EventKind] = {
+_VERBS: Mapping[str, EventKind] = {
     "grasp": "close", "grip": "close", "grab": "close", "pick": "close", "tak": "close", "catch": "close",
     "releas": "open", "plac": "open", "put": "open", "drop": "open", "insert": "open", "let": "open", "stack": "open",
     "arriv": "start",
 }  # fmt: skip
 Told = Mapping[str, EventKind | None]
-EVENT_KINDS = (*KINDS, "start")
+_EVENT_KINDS = (*KINDS, "start")
 
 
 def event_kinds(labels: Sequence[str], told: Told | None = None) -> tuple[EventKind | None, ...]:
@@ -203,31 +180,31 @@ def event_kinds(labels: Sequence[str], told: Told | None = None) -> tuple[EventK
     """
     told = told or {}
     for kind in told.values():
-        if kind not in (None, *EVENT_KINDS):
-            raise unknown("kind of event", kind, EVENT_KINDS)
+        if kind not in (None, *_EVENT_KINDS):
+            raise unknown("kind of event", kind, _EVENT_KINDS)
     first = [label.strip().lower() for label in labels]
-    verbs = [next((kind for verb, kind in VERBS.items() if text.startswith(verb)), None) for text in first]
+    verbs = [next((kind for verb, kind in _VERBS.items() if text.startswith(verb)), None) for text in first]
     return tuple(told.get(label, kind) for label, kind in zip(labels, verbs, strict=True))
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #a9a58c7e
 def read_told(texts: Sequence[str]) -> dict[str, EventKind | None]:
     """What texts such as "tilting the cup=open" tell; `TempolocError` unless each ends in a kind of event or =none."""
-    found: dict[str, EventKind | None] = {}
+    kinds: dict[str, EventKind | None] = {}
     for text in texts:
         label, _, kind = text.rpartition("=")
-        if not label or kind not in (*EVENT_KINDS, "none"):
-            known = ", ".join(f"LABEL={kind}" for kind in EVENT_KINDS)
+        if not label or kind not in (*_EVENT_KINDS, "none"):
+            known = ", ".join(f"LABEL={kind}" for kind in _EVENT_KINDS)
             raise TempolocError(f"{text!r} is no kind of event: write {known} or LABEL=none")
-        found[label] = None if kind == "none" else kind  # type: ignore[assignment]  # one of EVENT_KINDS
-    return found
+        kinds[label] = None if kind == "none" else kind  # type: ignore[assignment]  # one of _EVENT_KINDS
+    return kinds
 
 # %% ../../nbs/45_inference/75_signals.ipynb #c0d1a2e9
-ARM = re.compile(r"\b(left|right)[ -](?:robot(?:ic|'s)? )?(?:arm|hand|gripper|claw|fingers?|manipulator)\b", re.I)
+_ARM = re.compile(r"\b(left|right)[ -](?:robot(?:ic|'s)? )?(?:arm|hand|gripper|claw|fingers?|manipulator)\b", re.I)
 
 
 def event_arms(labels: Sequence[str]) -> tuple[str, ...]:
     """The arm that each label names, left or right; "" where it names none, or both."""
-    named = [{side.lower() for side in ARM.findall(label)} for label in labels]
+    named = [{side.lower() for side in _ARM.findall(label)} for label in labels]
     return tuple(side.pop() if len(side) == 1 else "" for side in named)
 
 
@@ -249,18 +226,18 @@ def gripper_rule(
     is left. `arms` says whose gripper each event is about, as `event_arms` does.
     """
     left = iter([t for t in transitions if t.hold >= least_hold])
-    found: list[float | None] = []
+    times: list[float | None] = []
     for kind, arm in zip(kinds, arms or [""] * len(kinds), strict=True):
         fits = (t.time for t in left if t.kind == kind and is_by(t, arm))
-        found.append(next(fits, None) if kind in KINDS else None)
-    return tuple(found)
+        times.append(next(fits, None) if kind in KINDS else None)
+    return tuple(times)
 
 # %% ../../nbs/45_inference/75_signals.ipynb #8236816a
-NEAR = 0.05  # m: a skill starts where its hand is so near the place of its end
-LEAD = 0.6  # s from a skill's start to its end, in the median
+_NEAR = 0.05  # m: a skill starts where its hand is so near the place of its end
+_LEAD = 0.6  # s from a skill's start to its end, in the median
 
 
-def arrival(places: Floats, times: Floats, end: float, near: float = NEAR) -> float:
+def arrival(places: Floats, times: Floats, end: float, near: float = _NEAR) -> float:
     """From when on (s) a hand at `places` (F, 3) m and `times` (F,) s stays within `near` m of where it is at `end`.
 
     The first of the times if it never was farther away.
@@ -269,7 +246,7 @@ def arrival(places: Floats, times: Floats, end: float, near: float = NEAR) -> fl
     return _since(np.linalg.norm(places - there, axis=1), times, end, near)
 
 
-def approach(places: Floats, thing: Floats, times: Floats, end: float, near: float = NEAR) -> float:
+def approach(places: Floats, thing: Floats, times: Floats, end: float, near: float = _NEAR) -> float:
     """From when on (s) a hand at `places` (F, 3) m stays no more than `near` m farther from a `thing` than at `end`.
 
     The `thing` is at (F, 3) m. As long as the hand is at it, another `end` changes little.
@@ -277,7 +254,7 @@ def approach(places: Floats, thing: Floats, times: Floats, end: float, near: flo
     away = np.linalg.norm(places - thing, axis=1)
     return _since(away - np.interp(end, times, away), times, end, near)
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #0f997084
 def _since(away: Floats, times: Floats, end: float, near: float) -> float:
     """From when on (s) `away` (F,) stays within `near` up to the `end`; the first of the times if it always is."""
     outside = np.flatnonzero((away > near) & (times < end))
@@ -289,7 +266,7 @@ def _since(away: Floats, times: Floats, end: float, near: float) -> float:
     share = (away[last] - near) / max(away[last] - away[last + 1], 1e-9)
     return float(times[last] + share * (times[last + 1] - times[last]))
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #fe38928c
 def with_starts(
     kinds: Sequence[EventKind | None], times: Sequence[float | None], signal: Signal
 ) -> tuple[float | None, ...]:
@@ -297,17 +274,20 @@ def with_starts(
 
     A start is no earlier than the event before it. It is None where its end has no time.
     """
-    found = list(times)
+    placed = list(times)
     for i in (i for i, kind in enumerate(kinds) if kind == "start"):
-        end = times[i + 1] if i + 1 < len(times) else None
-        if end is None:
-            found[i] = None
-        else:
-            came = end - LEAD if signal.hand is None else arrival(signal.hand, signal.times, end)
-            found[i] = max([came, float(signal.times[0]), *(t for t in found[:i] if t is not None and t <= end)])
-    return tuple(found)
+        placed[i] = None
+        if i + 1 < len(times) and (end := times[i + 1]) is not None:
+            came = end - _LEAD if signal.hand is None else arrival(signal.hand, signal.times, end)
+            placed[i] = no_earlier(max(came, float(signal.times[0])), placed[:i], end)
+    return tuple(placed)
 
 
+def no_earlier(time: float, before: Sequence[float | None], end: float) -> float:
+    """A `time` (s) that is not before any of those `before` it, which count up to the `end` alone."""
+    return max([time, *(t for t in before if t is not None and t <= end)])
+
+# %% ../../nbs/45_inference/75_signals.ipynb #821a6540
 def objects_of(task: Task, labels: Sequence[str]) -> dict[str, str]:
     """The object of each skill that one of a clip's `labels` starts, as the task's subtasks say."""
     objects = {s.start: s.object_ref for s in task.subtasks if s.start is not None and s.object_ref}
@@ -320,20 +300,16 @@ def starts_of(task: Task, labels: Sequence[str]) -> dict[str, EventKind | None]:
     return {label: "start" for label, event in zip(labels, task.events, strict=False) if event in starts}
 
 # %% ../../nbs/45_inference/75_signals.ipynb #b4dc4e88
-GRID = 64  # pixels a side, to which frames are averaged
-SMOOTH = 0.15  # s, standard deviation of the Gaussian
-
-
 def pixel_motion(video: Path | str, fps: float | None = None) -> tuple[Floats, Floats]:
     """Times (n,) in s and mean absolute difference (n,), 0 to 255, of each frame to the one before, grey and small.
 
     Frames are sampled at `fps`, all by default; the first has none, so a video of n + 1 frames gives n. Raises
     `TempolocError` for what is no readable video.
     """
-    before, times, moved = None, [], []
+    before, times, moved, grid = None, [], [], 64  # pixels a side, to which frames are averaged
     for time, image in decode(video, fps):
         height, width, colours = image.shape
-        rows, columns = (np.linspace(0, n, min(GRID, n) + 1).astype(int) for n in (height, width))
+        rows, columns = (np.linspace(0, n, min(grid, n) + 1).astype(int) for n in (height, width))
         flat = image.reshape(height, width * colours)  # integer sums along whole lines take half the time of grey
         narrow = np.add.reduceat(flat, columns[:-1] * colours, axis=1, dtype=np.uint32)
         small = np.add.reduceat(narrow, rows[:-1], axis=0) / (colours * np.outer(np.diff(rows), np.diff(columns)))
@@ -344,87 +320,22 @@ def pixel_motion(video: Path | str, fps: float | None = None) -> tuple[Floats, F
     return np.array(times), np.array(moved)
 
 # %% ../../nbs/45_inference/75_signals.ipynb #b7b6f7a7
-def _prominences(values: Floats) -> dict[int, float]:
-    """How deep each local minimum is: what one must at least climb from it to reach a lower one, or an end."""
-    found = {}
+def motion_minima(times: Floats, motion: Floats, count: int) -> tuple[float | None, ...]:
+    """The times (s) of the `count` deepest minima of a motion (n,) at `times` (n,), in order, None for those missing.
+
+    The motion is smoothed with a Gaussian of 0.15 s (standard deviation). The depth of a minimum is its prominence:
+    what one must at least climb from it to reach a lower one, or an end.
+    """
+    if len(times) < 3:
+        return (None,) * count
+    weights, depths = np.exp(-0.5 * ((times[:, None] - times[None, :]) / 0.15) ** 2), dict[int, float]()
+    values = weights @ motion / weights.sum(axis=1)
     for i in range(1, len(values) - 1):
         if values[i - 1] > values[i] <= values[i + 1]:
             rims = []
             for side in (values[:i][::-1], values[i + 1 :]):
                 lower = np.flatnonzero(side < values[i])
                 rims.append(float(side[: int(lower[0]) if len(lower) else len(side)].max()))
-            found[i] = min(rims) - float(values[i])
-    return {i: depth for i, depth in found.items() if depth > 1e-6}  # not rounding
-
-
-def motion_minima(times: Floats, motion: Floats, count: int) -> tuple[float | None, ...]:
-    """The times (s) of the `count` deepest minima of a motion (n,) at `times` (n,), in order, None for those missing.
-
-    The motion is smoothed with a Gaussian of `SMOOTH` s; the depth of a minimum is its prominence.
-    """
-    if len(times) < 3:
-        return (None,) * count
-    away = (times[:, None] - times[None, :]) / SMOOTH
-    weights = np.exp(-0.5 * away**2)
-    found = _prominences(weights @ motion / weights.sum(axis=1))
-    deepest = sorted(sorted(found, key=lambda i: -found[i])[:count])
+            depths[i] = min(rims) - float(values[i])
+    deepest = sorted(sorted((i for i in depths if depths[i] > 1e-6), key=lambda i: -depths[i])[:count])  # no rounding
     return (*(float(times[i]) for i in deepest), *[None] * (count - len(deepest)))
-
-# %% ../../nbs/45_inference/75_signals.ipynb #3ed43cd2
-Boundaries = Mapping[str, Sequence[float | None]]
-
-
-def gripper_answers(benchmark: Benchmark, signals: Mapping[str, Signal], told: Told | None = None) -> Boundaries:
-    """The gripper rule's boundaries (s of the source, None where it has none) by clip, for clips that have a signal."""
-    found: dict[str, tuple[float | None, ...]] = {}
-    for clip in benchmark.clips:
-        if (signal := signals.get(clip.clip)) is not None:
-            kinds = event_kinds(clip.labels, starts_of(benchmark.tasks[clip.task], clip.labels) | dict(told or {}))
-            times = gripper_rule(kinds, find_transitions(signal), arms=event_arms(clip.labels))
-            found[clip.clip] = with_starts(kinds, times, signal)
-    return found
-
-
-def signal_rows(benchmark: Benchmark, answers: Boundaries, model: str, fps: float) -> Iterator[dict[str, Any]]:
-    """Prediction rows (one a clip, trial 0) of boundaries (s of the source), as `evaluate` reads them.
-
-    An event without a boundary has no line, and strict scoring charges it.
-    """
-    for clip in benchmark.clips:
-        if clip.clip in answers:
-            yield {
-                "clip": clip.clip, "task": clip.task, "model": model, "fps": fps, "trial": 0,
-                "text": _text(clip, answers[clip.clip], benchmark), "backend": "signal",
-            }  # fmt: skip
-
-
-def _text(clip: Clip, boundaries: Sequence[float | None], benchmark: Benchmark) -> str:
-    """The answer in the recipe's form, each event lasting to the next that is known, the last to the clip's end."""
-    times: list[tuple[float, float] | None] = []
-    length = (clip_duration(clip, benchmark.tasks[clip.task]) or 0.0) * clip.label_scale
-    for i, boundary in enumerate(boundaries):
-        later = next((b for b in boundaries[i + 1 :] if b is not None), None)
-        own = None if boundary is None else (boundary, max(boundary, length if later is None else later))
-        times.append(own)
-    return write_answer(clip.labels, times, digits=4)
-
-# %% ../../nbs/45_inference/75_signals.ipynb #8c0c83fe
-def motion_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Boundaries:
-    """The motion minima's boundaries (s of the source, None where there are too few) by clip, for clips with videos.
-
-    `video_root` is the folder of videos that are not shipped. Raises `TempolocError` if there is none.
-    """
-    videos = find_videos(benchmark, video_root)
-    def minima(clip: Clip) -> tuple[float | None, ...]:
-        video = videos[clip.clip]
-        return _minima(video, video.stat().st_mtime_ns, len(clip.events))
-
-    clips = benchmark.only(videos).clips
-    with ThreadPoolExecutor(min(8, cores())) as pool:  # more would wait for Python's lock
-        return dict(zip((clip.clip for clip in clips), pool.map(minima, clips), strict=True))
-
-
-@cache
-def _minima(video: Path, changed: int, count: int) -> tuple[float | None, ...]:
-    """A video's motion minima, kept: a study asks for them in several tables."""
-    return motion_minima(*pixel_motion(video), count)

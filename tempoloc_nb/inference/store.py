@@ -12,10 +12,11 @@ import re
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,8 +29,7 @@ from ..core.texts import json_text, well_formed
 from ..scoring.trials import line_of
 
 # %% auto #0
-__all__ = ['disk', 'SYNC_S', 'whole_rows', 'KeyedRow', 'Keys', 'read_keys', 'set_holes_aside', 'Disk', 'RowFile', 'errors_path',
-           'read_errors', 'PredictionStore', 'answers_path', 'MemoryStore']
+__all__ = ['disk', 'whole_rows', 'read_keys', 'errors_path', 'read_errors', 'PredictionStore', 'answers_path', 'MemoryStore']
 
 # %% ../../nbs/45_inference/30_store.ipynb #fe46c4b5
 def whole_rows(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -49,61 +49,27 @@ def whole_rows(path: Path) -> Iterator[tuple[int, bytes]]:
             if len(row) == len(line) or _is_object(row):
                 yield end, row
 
-
+# %% ../../nbs/45_inference/30_store.ipynb #470164c1
 def _is_object(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
 
-
-@dataclass(frozen=True, slots=True)
-class KeyedRow:
-    """Where a row ends in its file, its line, and its key: the request id as a number, and the trial."""
-
-    end: int
-    line: bytes
-    id: int
-    trial: int
-
 # %% ../../nbs/45_inference/30_store.ipynb #ed11f0cb
-def _keyed_rows(path: Path) -> Iterator[tuple[int, int, int]]:
-    """(byte after the row, request id as a number, trial) of the whole rows.
-
-    Raises `TempolocError`, at the end, if some do not answer requests.
-    """
-    damaged, good = list[int](), 0
-    for end, line in whole_rows(path):
-        key = _key(line)
-        if key is None:
-            damaged.append(end - len(line))
-        else:
-            good += 1
-            yield end, *key
-    if damaged:
-        first, *others = [str(line_of(path, place)) for place in damaged[:10]]
-        more = [f"{len(damaged) - 10} more"] if len(damaged) > 10 else []
-        nor = f", nor is line {', '.join([*others, *more])}" if others else ""
-        way = "delete such lines, and the same command asks again for what they held, or " if good else ""
-        raise TempolocError(
-            f"{path}:{first} is not a prediction with a request_id (16 hexadecimal digits) and a trial{nor}: {way}"
-            "choose another file"
-        )
-
-
 def _key(line: bytes) -> tuple[int, int] | None:
     """(request id as a number, trial) of a row; None for what is no answer to a request."""
     try:
         row = json.loads(line)
-        found, trial = row["request_id"], row["trial"]
-        if type(found) is not str or len(found) != 16 or type(trial) is not int or not 0 <= trial < 2**32:
+        request_id, trial = row["request_id"], row["trial"]
+        if type(request_id) is not str or len(request_id) != 16 or type(trial) is not int or not 0 <= trial < 2**32:
             return None
-        return int(found, 16), trial
+        return int(request_id, 16), trial
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 # %% ../../nbs/45_inference/30_store.ipynb #0311fa29
-class Keys:
+class _Keys:
     """The trials that a predictions file has of each request.
 
     `ids` are the request ids of groups of rows, in any order and perhaps repeated. Group i has `trials[starts[i]:]` up
@@ -129,22 +95,35 @@ class Keys:
         return frozenset(trial for start, end in groups for trial in self._trials[start:end].tolist())
 
 # %% ../../nbs/45_inference/30_store.ipynb #dfd9fa48
-def read_keys(path: Path) -> tuple[Keys, int]:
+def read_keys(path: Path) -> tuple[_Keys, int]:
     """The keys of a predictions file, and the byte after its last whole row. No file, no keys.
 
-    Raises `TempolocError` for a whole line that is not a prediction of the runner.
+    Raises `TempolocError` for whole lines that are not predictions of the runner.
     """
-    ids, starts, trials, end, last = array("Q"), array("Q"), array("I"), 0, -1
-    for after, request, trial in _keyed_rows(path):
-        if request != last:
-            ids.append(request)
+    ids, starts, trials, end, last, damaged = array("Q"), array("Q"), array("I"), 0, -1, list[int]()
+    for after, line in whole_rows(path):
+        key = _key(line)
+        if key is None:
+            damaged.append(after - len(line))
+            continue
+        if key[0] != last:
+            ids.append(key[0])
             starts.append(len(trials))
-        trials.append(trial)
-        end, last = after, request
-    return Keys(np.frombuffer(ids, np.uint64), np.frombuffer(starts, np.uint64), np.frombuffer(trials, np.uint32)), end
+        trials.append(key[1])
+        end, last = after, key[0]
+    if damaged:
+        first, *others = [str(line_of(path, place)) for place in damaged[:10]]
+        more = [f"{len(damaged) - 10} more"] if len(damaged) > 10 else []
+        nor = f", nor is line {', '.join([*others, *more])}" if others else ""
+        way = "delete such lines, and the same command asks again for what they held, or " if trials else ""
+        raise TempolocError(
+            f"{path}:{first} is not a prediction with a request_id (16 hexadecimal digits) and a trial{nor}: {way}"
+            "choose another file"
+        )
+    return _Keys(np.frombuffer(ids, np.uint64), np.frombuffer(starts, np.uint64), np.frombuffer(trials, np.uint32)), end
 
 # %% ../../nbs/45_inference/30_store.ipynb #abb26c71
-def set_holes_aside(output: Path) -> None:
+def _set_holes_aside(output: Path) -> None:
     """Write a predictions file anew without the holes between its rows; `NAME.damaged.jsonl` gets what they hold."""
     holes, end, before = list[tuple[int, int]](), 0, 0
     for after, line in whole_rows(output):
@@ -169,23 +148,12 @@ def set_holes_aside(output: Path) -> None:
         file=sys.stderr,
     )
 
-# %% ../../nbs/45_inference/30_store.ipynb #192d95c8
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """The system calls that can fail halfway; tests put others in their place."""
-
-    write: Callable[[int, bytes], int] = os.write
-    fsync: Callable[[int], None] = os.fsync
-    truncate: Callable[[int, int], None] = os.ftruncate
-
 # %% ../../nbs/45_inference/30_store.ipynb #b8829296
-disk = Disk()
+disk = SimpleNamespace(write=os.write, fsync=os.fsync, truncate=os.ftruncate)  # what can fail halfway; tests put others
+_SYNC_S = 1.0  # a sync waits for the disk, milliseconds each: one for every answer would hold up a fast engine
 
 
-SYNC_S = 1.0  # a sync waits for the disk, milliseconds each: one for every answer would hold up a fast engine
-
-
-class RowFile:
+class _RowFile:
     """A JSON Lines file to append to. `size` is the byte after its last whole row: what is beyond it is removed.
 
     `rows` counts those appended since it was opened.
@@ -213,7 +181,7 @@ class RowFile:
                 left = left[disk.write(self._fd, bytes(left)) :]
         self.size += len(data)
         self.rows += len(rows)
-        if time.monotonic() - self._when >= SYNC_S:
+        if time.monotonic() - self._when >= _SYNC_S:
             self.sync()
 
     def sync(self) -> None:
@@ -277,15 +245,15 @@ class _Failure:
         if not re.fullmatch("([0-9a-f]{16})?", self.request_id):
             raise ValueError("is no request_id")
 
-
+# %% ../../nbs/45_inference/30_store.ipynb #a5479afc
 def read_errors(output: Path) -> list[dict[str, Any]]:
     """The failures noted beside an output: `clip`, `request_id`, `trials`, `error`. A line that is none is left out."""
-    found = []
+    failures = []
     for _, line in whole_rows(errors_path(output)):
         with suppress(TempolocError):
             check_json(_Failure, line, "the line")
-            found.append(json.loads(line))
-    return found
+            failures.append(json.loads(line))
+    return failures
 
 # %% ../../nbs/45_inference/30_store.ipynb #fbb49dec
 class PredictionStore:
@@ -297,16 +265,24 @@ class PredictionStore:
 
     def __init__(self, output: Path) -> None:
         self.output, self.failed = output, 0
-        set_holes_aside(output)
+        _set_holes_aside(output)
         self.keys, size = read_keys(output)
-        self._rows = RowFile(output, size)
+        self._rows = _RowFile(output, size)
         self._before = {self._name(row): row for row in read_errors(output)}
         self._now: dict[str, Mapping[str, Any]] = {}
-        self._errors: RowFile | None = None
+        self._errors: _RowFile | None = None
 
     @staticmethod
     def _name(row: Mapping[str, Any]) -> str:
         return str(row.get("request_id") or row["clip"])
+
+    def rows(self) -> dict[str, dict[int, dict[str, Any]]]:
+        """The rows that are there, by request and trial."""
+        rows: dict[str, dict[int, dict[str, Any]]] = {}
+        for _, line in whole_rows(self.output):
+            row = json.loads(line)
+            rows.setdefault(row["request_id"], {})[row["trial"]] = row
+        return rows
 
     @property
     def written(self) -> int:
@@ -323,7 +299,7 @@ class PredictionStore:
         """Append a failure."""
         if self._errors is None:
             path = errors_path(self.output)
-            self._errors = RowFile(path, max((end for end, _ in whole_rows(path)), default=0))
+            self._errors = _RowFile(path, max((end for end, _ in whole_rows(path)), default=0))
         row = {"clip": clip, "request_id": request_id, "trials": list(trials), "error": well_formed(error)}
         self._errors.append([row])
         self._now[self._name(row)] = row
@@ -336,10 +312,7 @@ class PredictionStore:
         finally:
             if self._errors is not None:
                 self._errors.close()
-        self._rewrite_errors({} if whole else self._before)
-
-    def _rewrite_errors(self, before: Mapping[str, Mapping[str, Any]]) -> None:
-        path, left = errors_path(self.output), {**before, **self._now}
+        path, left = errors_path(self.output), {**({} if whole else self._before), **self._now}
         if not left:
             path.unlink(missing_ok=True)
         elif path.exists():
@@ -357,6 +330,10 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.keys, self.written, self.failed = read_keys(Path(os.devnull))[0], 0, 0
+
+    def rows(self) -> dict[str, dict[int, dict[str, Any]]]:
+        """None."""
+        return {}
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Count the rows."""

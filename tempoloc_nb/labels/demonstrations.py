@@ -20,7 +20,7 @@ from ..core.findings import Finding
 from ..formats.gripper import opening_of, read_gripper
 from ..formats.hdf5 import control_rate, held_file, opened_demos
 from ..formats.hdf5_rules import MOST_NUMBERS, MOST_STEPS, SIGNALS, Layout, natural, signal_of
-from ..inference.no_video import clip_duration
+from ..inference.baselines import clip_duration
 from ..inference.signals import Signal, signal_at
 
 RATE = 20.0  # control steps a second, where nothing says it: robosuite's, and Isaac Lab's examples'

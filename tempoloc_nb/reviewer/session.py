@@ -16,11 +16,10 @@ from typing import Any
 from ..clips.manifest import Benchmark, Clip, read_manifest, write_manifest
 from ..clips.tasks import Event
 from ..core.errors import TempolocError
-from ..core.files import sole_writer
-from ..core.files import check_output
+from ..core.files import check_output, sole_writer
 from ..formats.corrections import MANIFEST, Row, apply_rows, copy_tasks, moved_clips
 from ..inference.consensus import Combined
-from ..inference.no_video import baseline_predictions
+from ..inference.baselines import baseline_predictions
 from ..inference.signals import Signal
 from ..video.files import Footage
 

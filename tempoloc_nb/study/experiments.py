@@ -25,8 +25,7 @@ from ..core.machine import device_name
 from ..core.settings import data_dir, settings
 from ..engines.protocol import Backend, row_seed
 from ..inference.store import read_errors
-from ..inference.pack import measured
-from ..inference.record import read_record, write_record
+from ..inference.record import measured, read_record, write_record
 from ..inference.run import RunSummary, answer_clips
 from ..models.ask import AskConfig, read_trained
 from ..models.checkpoints import folder_revision, model_title

@@ -23,8 +23,8 @@ from ..clips.manifest import Benchmark, Clip, load_benchmark
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
-from ..inference.no_video import TRAINING_MEDIAN, baseline_predictions
-from ..inference.pack import read_rows
+from ..inference.baselines import TRAINING_MEDIAN, baseline_predictions
+from ..inference.record import read_rows
 from ..models.locate import locate_model
 from ..scoring.evaluation import Evaluation, written_boundaries
 from ..scoring.trials import Mode

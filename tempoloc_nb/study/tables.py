@@ -17,19 +17,22 @@ from ..clips.manifest import Benchmark, Clip, read_manifest
 from ..clips.videos import videos_here
 from ..core.errors import TempolocError
 from ..core.settings import data_dir, settings
-from ..inference.baselines import SIGNAL_ROWS
 from ..formats.gripper import read_gripper
-from tempoloc_nb.inference.no_video import (
+from tempoloc_nb.inference.baselines import (
     BASELINES,
+    SIGNAL_ROWS,
     TRAINING_MEDIAN,
+    Boundaries,
     Predictions,
     baseline_predictions,
     clip_duration,
+    gripper_answers,
+    motion_answers,
     oracle_predictions,
     prediction_rows,
+    signal_rows,
     train_median,
 )
-from ..inference.signals import Boundaries, gripper_answers, motion_answers, signal_rows
 from ..scoring.evaluation import Evaluation, compare, evaluate
 from ..scoring.metrics import Estimate, Sampled, draws, mean_of
 from ..scoring.trials import Mode

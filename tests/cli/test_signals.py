@@ -11,7 +11,7 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.files import write_jsonl
-from tempoloc_nb.inference.no_video import baseline_predictions, prediction_rows
+from tempoloc_nb.inference.baselines import baseline_predictions, prediction_rows
 
 Run = Callable[..., tuple[int, str, str]]
 

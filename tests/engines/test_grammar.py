@@ -22,10 +22,10 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines import decoding
-from tempoloc_nb.engines.decoding import Grammars, Guide
+from tempoloc_nb.engines.decoding import Grammars, _Guide
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.inference.requests import asked_form, plan_requests
+from tempoloc_nb.inference.run import asked_form, plan_requests
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.constraints import Constraint, answer_constraint, obeys
 from tempoloc_nb.models.sampling import Sampling
@@ -285,7 +285,7 @@ def test_a_model_that_computes_nonsense_is_told_by_clip(qwen: HFBackend, monkeyp
 
 def test_free_rows_and_ended_rows_allow_everything(qwen: HFBackend) -> None:
     grammars = grammars_of(qwen)
-    guide = Guide([None, grammars.compile(Constraint("regex", "a"))], qwen.net.config.text_config.vocab_size)
+    guide = _Guide([None, grammars.compile(Constraint("regex", "a"))], qwen.net.config.text_config.vocab_size)
     logits = torch.randn(2, qwen.net.config.text_config.vocab_size)
     tokenizer = qwen.processor.tokenizer
     for allowed in ([tokenizer.convert_tokens_to_ids("a")], sorted(qwen.ends)):

@@ -27,7 +27,7 @@ from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.engines.qwen import mrope_positions, overlay_options, stock_positions
-from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.inference.run import plan_requests
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.sampling import Sampling

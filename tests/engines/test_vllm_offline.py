@@ -17,7 +17,7 @@ from asking import SHORT, requests
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import data_parallel, vllm_offline
 from tempoloc_nb.engines.protocol import row_seed
-from tempoloc_nb.engines.vllm_offline import VLLMEngine
+from tempoloc_nb.engines.vllm_offline import _VLLMEngine
 
 STARTED = """(EngineCore pid=7) ERROR 11-22 03:40:11 [core.py:1100] EngineCore failed to start.
 (EngineCore pid=7) ERROR 11-22 03:40:11 [core.py:1100] Traceback (most recent call last):
@@ -198,7 +198,7 @@ def test_a_clips_other_trials_wait_for_its_first(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(vllm_offline, "_sampling_params", params)
     core = Core()
-    engine = VLLMEngine(None, core, SHORT, count())
+    engine = _VLLMEngine(None, core, SHORT, count())
     one, two = requests(2, trials=3)
     alone = replace(two, clip="alone", trials=(2,))
     for clip in (one, two, alone):
@@ -223,7 +223,7 @@ def test_a_clips_other_trials_wait_for_its_first(monkeypatch: pytest.MonkeyPatch
 
 def test_a_stream_that_is_left_takes_the_waiting_trials_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm_offline, "_sampling_params", lambda *_, tell: {"seed": 0, "tell": tell})
-    engine = VLLMEngine(None, Core(), SHORT, count())
+    engine = _VLLMEngine(None, Core(), SHORT, count())
     (one,) = requests(1, trials=3)
     engine.add(one, 4.0, {"mm_kwargs": {"video": ["frames"]}, "mm_hashes": {"video": ["a"]}})
     engine.abort(list(engine.running))

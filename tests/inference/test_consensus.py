@@ -19,14 +19,13 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.consensus import (
     Combined,
     CombinedEvent,
+    _combine_events,
     combine,
     combine_answers,
-    combine_events,
     combine_trials,
     move_events,
 )
-from tempoloc_nb.inference.pack import pack_predictions
-from tempoloc_nb.inference.record import read_record, write_record
+from tempoloc_nb.inference.record import pack_predictions, read_record, write_record
 from tempoloc_nb.scoring.answers import answer_text, parse_answer
 from tempoloc_nb.scoring.evaluation import evaluate
 
@@ -52,7 +51,7 @@ def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
 
 def one(boundaries: list[float], others: list[float] | None = None, pair: float = 0.25, side: Any = "start") -> Any:
     columns = [np.array(c, dtype=float)[:, None] for c in (boundaries, others or [NAN] * len(boundaries))]
-    return combine_events(["e"], columns[0], columns[1], pair, side)[0]
+    return _combine_events(["e"], columns[0], columns[1], pair, side)[0]
 
 
 def test_median_spread_and_confidence() -> None:
@@ -95,7 +94,7 @@ def test_unusable_times_are_no_votes() -> None:
 )
 def test_medians_of_ordered_trials_are_ordered(trials: list[list[float]], pair: float) -> None:
     times = np.array(trials)
-    events = combine_events("abc", times, np.full_like(times, NAN), pair)
+    events = _combine_events("abc", times, np.full_like(times, NAN), pair)
     found = [e.boundary for e in events if e.boundary is not None]
     assert found == sorted(found)
     assert all(b in column for b, column in zip(found, times.T, strict=True))  # a time that some trial gave

@@ -16,7 +16,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_object, write_jsonl
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference import fuse as fusion
-from tempoloc_nb.inference.fuse import fuse, fuse_times
+from tempoloc_nb.inference.fuse import _fuse_times, fuse
 from tempoloc_nb.inference.signals import Kind, Signal, Transition, event_arms, find_transitions, signal_at
 from tempoloc_nb.lab.sim.benchmark import read_clip_signals
 from tempoloc_nb.scoring.answers import parse_answer, write_answer
@@ -39,38 +39,38 @@ TWO = moves((1.0, 2.5), (4.0, 6.0))
 @pytest.mark.parametrize("times", [(1.0, 2.5, 4.0), (0.6, 2.9, 4.4), (1.4, 3.9, 5.0), (1.1, 4.1, 4.2)])
 def test_times_move_to_their_transitions(times: tuple[float, ...]) -> None:
     """The last but one puts the release where the next grasp is, as models do with an arm that they do not know."""
-    assert fuse_times(times, PICKS, TWO) == ((1.0, 2.5, 4.0), ("moved",) * 3)
+    assert _fuse_times(times, PICKS, TWO) == ((1.0, 2.5, 4.0), ("moved",) * 3)
 
 
 def test_the_model_says_which_of_several_holds() -> None:
     """The same gripper, another object first: only the model's times tell the two apart."""
     three = moves((1.0, 2.0), (3.5, 5.0), (7.0, 9.0))
-    assert fuse_times((1.2, 2.3, 6.6), PICKS, three)[0] == (1.0, 2.0, 7.0)
-    assert fuse_times((3.1, 4.6, 6.6), PICKS, three)[0] == (3.5, 5.0, 7.0)
+    assert _fuse_times((1.2, 2.3, 6.6), PICKS, three)[0] == (1.0, 2.0, 7.0)
+    assert _fuse_times((3.1, 4.6, 6.6), PICKS, three)[0] == (3.5, 5.0, 7.0)
 
 
 def test_a_grasp_on_air_is_avoided() -> None:
-    assert fuse_times((1.4, 4.0), PICKS[:2], moves((1.0, 1.1), (2.0, 4.2)))[0] == (2.0, 4.2)
+    assert _fuse_times((1.4, 4.0), PICKS[:2], moves((1.0, 1.1), (2.0, 4.2)))[0] == (2.0, 4.2)
 
 
 def test_what_was_grasped_is_released_by_the_next_opening() -> None:
-    assert fuse_times((1.1, 3.6), PICKS[:2], moves((1.0, 2.2), (2.9, 4.0)))[0] in ((1.0, 2.2), (2.9, 4.0))
+    assert _fuse_times((1.1, 3.6), PICKS[:2], moves((1.0, 2.2), (2.9, 4.0)))[0] in ((1.0, 2.2), (2.9, 4.0))
 
 
 def test_beyond_the_reach_the_models_own_time_stays() -> None:
-    found, outcomes = fuse_times((1.1, 2.4, 9.0), PICKS, TWO, reach_s=4)
+    found, outcomes = _fuse_times((1.1, 2.4, 9.0), PICKS, TWO, reach_s=4)
     assert found == (1.0, 2.5, 9.0)
     assert outcomes == ("moved", "moved", "far")
-    assert fuse_times((1.1, 2.4, 9.0), PICKS, TWO, reach_s=6)[0] == (1.0, 2.5, 4.0)
+    assert _fuse_times((1.1, 2.4, 9.0), PICKS, TWO, reach_s=6)[0] == (1.0, 2.5, 4.0)
 
 
 def test_missing_events_stay_missing_and_hidden_ones_where_they_are() -> None:
     kinds: tuple[Kind | None, ...] = ("close", None, "open", "close")
-    found, outcomes = fuse_times((1.2, 1.9, None, 4.1), kinds, TWO)
+    found, outcomes = _fuse_times((1.2, 1.9, None, 4.1), kinds, TWO)
     assert found == (1.0, 1.9, None, 4.0)
     assert outcomes == ("moved", "not shown", "missing", "moved")
-    assert fuse_times((None, None), PICKS[:2], TWO) == ((None, None), ("missing", "missing"))
-    assert fuse_times((1.0, 2.0), PICKS[:2], ()) == ((1.0, 2.0), ("far", "far"))
+    assert _fuse_times((None, None), PICKS[:2], TWO) == ((None, None), ("missing", "missing"))
+    assert _fuse_times((1.0, 2.0), PICKS[:2], ()) == ((1.0, 2.0), ("far", "far"))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -87,7 +87,7 @@ def test_the_assignment_is_the_cheapest_of_all(seed: int) -> None:
         return sum(c.cost for c in chosen) + sum(pairs)
 
     best = min(itertools.product(*choices), key=cost)
-    assert fuse_times(times, PICKS, made)[0] == tuple(c.time for c in best)
+    assert _fuse_times(times, PICKS, made)[0] == tuple(c.time for c in best)
 
 
 def small(tmp_path: Path) -> tuple[Benchmark, Path, Clip]:
@@ -188,12 +188,12 @@ def test_a_hand_that_a_label_names_is_the_one_that_moves() -> None:
     both = tuple(replace(t, arm=arm) for arm, pairs in hands.items() for t in moves(*pairs))
     both = tuple(sorted(both, key=lambda t: t.start))
     for arm, ((closed, opened),) in hands.items():
-        found, outcomes = fuse_times((1.5, 2.9), PICKS[:2], both, arms=(arm, arm))
+        found, outcomes = _fuse_times((1.5, 2.9), PICKS[:2], both, arms=(arm, arm))
         assert (found, outcomes) == ((closed, opened), ("moved", "moved"))
-    assert fuse_times((1.5, 2.9), PICKS[:2], both)[0] == (1.6, 3.0)
-    assert fuse_times((1.5, 2.6), PICKS[:2], both)[0] in ((1.0, 2.5), (1.6, 3.0))  # one hand grasps and releases
+    assert _fuse_times((1.5, 2.9), PICKS[:2], both)[0] == (1.6, 3.0)
+    assert _fuse_times((1.5, 2.6), PICKS[:2], both)[0] in ((1.0, 2.5), (1.6, 3.0))  # one hand grasps and releases
     left = tuple(t for t in both if t.arm == "left")
-    assert fuse_times((1.6, 3.0), PICKS[:2], left, arms=("right", "right"))[1] == ("far", "far")
+    assert _fuse_times((1.6, 3.0), PICKS[:2], left, arms=("right", "right"))[1] == ("far", "far")
 
 
 def test_labels_name_hands() -> None:

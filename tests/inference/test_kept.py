@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,7 @@ def test_a_full_disk_stops_at_once_and_the_same_call_goes_on(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(fd, data)
 
-    monkeypatch.setattr(store, "disk", replace(store.disk, write=write))
+    monkeypatch.setattr(store.disk, "write", write)
     with pytest.raises(TempolocError, match=r"cannot write .*k\.jsonl \(No space left.*run the same command again"):
         find(videos, engine, keep)
     assert len(engine.asked) == 2

@@ -12,9 +12,10 @@ from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
-from tempoloc_nb.inference.no_video import (
+from tempoloc_nb.inference.baselines import (
     BASELINES,
     TRAINING_MEDIAN,
+    baseline,
     baseline_predictions,
     clip_duration,
     few_shot,
@@ -172,7 +173,7 @@ def test_drawn_labels_are_other_clips_and_the_same_every_time(scaled: bool) -> N
     whole = few_shot(clips, sim.tasks["stack-three"], 29, draws=7, scaled=scaled)
     assert whole is not None
     assert np.allclose(
-        whole[0], BASELINES["loo-median-scaled" if scaled else "loo-median"](clips, sim.tasks["stack-three"])
+        whole[0], baseline("loo-median-scaled" if scaled else "loo-median", clips, sim.tasks["stack-three"])
     )
     assert few_shot(clips, sim.tasks["stack-three"], 30) is None
     assert few_shot(RECIPE.of_task("nut"), RECIPE.tasks["nut"], 1, scaled=True) is None  # of no known length

@@ -12,19 +12,18 @@ from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.inference.baselines import gripper_answers, signal_rows
 from tempoloc_nb.inference.signals import (
-    LEAD,
+    _LEAD,
     Signal,
     approach,
     arrival,
     event_kinds,
     find_transitions,
-    gripper_answers,
     gripper_rule,
     motion_minima,
     pixel_motion,
     signal_at,
-    signal_rows,
     starts_of,
     with_starts,
 )
@@ -135,7 +134,7 @@ def test_a_skill_starts_where_the_hand_is_near_its_end_for_good() -> None:
     still = signal_at(np.ones(150), 30, way_of((0, 0), (5, 0)))
     assert with_starts(kinds, (None, 2.2, None, 3.5), still) == (0.0, 2.2, 2.2, 3.5)  # not before the event before it
     lacking = with_starts(kinds, (None, 2.2, None, 2.4), signal_at(np.ones(150), 30))
-    assert lacking == pytest.approx((2.2 - LEAD, 2.2, 2.2, 2.4))
+    assert lacking == pytest.approx((2.2 - _LEAD, 2.2, 2.2, 2.4))
     with pytest.raises(TempolocError, match="hand is three numbers a time"):
         signal_at(np.ones(150), 30, hand[:100])
     with pytest.raises(TempolocError, match="cup is three numbers a time"):

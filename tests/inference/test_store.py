@@ -28,7 +28,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.inference import store
-from tempoloc_nb.inference.store import Disk, Keys, PredictionStore, RowFile, errors_path, read_errors, read_keys
+from tempoloc_nb.inference.store import PredictionStore, _Keys, _RowFile, errors_path, read_errors, read_keys
 
 SHIPPED = replace(load_benchmark("sim"), clips=load_benchmark("sim").with_videos())
 FEW = replace(SHIPPED, clips=SHIPPED.clips[:6])
@@ -68,7 +68,7 @@ def test_keys_are_those_of_the_file_in_any_order(tmp_path: Path) -> None:
 
 
 def test_large_trial_numbers_are_kept() -> None:
-    keys = Keys(np.array([7], np.uint64), np.array([0], np.uint64), np.array([2**32 - 1, 300], np.uint32))
+    keys = _Keys(np.array([7], np.uint64), np.array([0], np.uint64), np.array([2**32 - 1, 300], np.uint32))
     assert keys.trials_of(f"{7:016x}") == {2**32 - 1, 300}
     assert keys.trials_of(f"{8:016x}") == frozenset()
 
@@ -103,7 +103,7 @@ def test_a_file_cut_at_any_byte_has_its_whole_rows(tmp_path: Path) -> None:
             assert len(keys) == sum(e <= cut for e in ends)
             assert end == max((e for e in ends if e <= cut), default=0)
     path.write_bytes(data[: ends[1] + 7])
-    opened = RowFile(path, ends[1])
+    opened = _RowFile(path, ends[1])
     opened.append([row(9)])
     opened.close()
     assert path.read_bytes() == data[: ends[1]] + json.dumps(row(9), ensure_ascii=False).encode() + b"\n"
@@ -133,6 +133,8 @@ def test_rows_behind_a_hole_are_kept_and_the_hole_is_set_aside(
 
 
 # --- a disk that fails ---
+
+WORKING = store.disk
 
 
 class Killed(BaseException):
@@ -172,7 +174,7 @@ class Dying:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, disk: Any) -> None:
-    monkeypatch.setattr(store, "disk", Disk(disk.write, disk.fsync, disk.truncate))
+    monkeypatch.setattr(store, "disk", disk)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -180,7 +182,7 @@ def test_killed_at_any_byte_or_sync_every_key_is_there_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Four kills in a row, forty in all, of a run that syncs every answer."""
-    monkeypatch.setattr(store, "SYNC_S", 0.0)
+    monkeypatch.setattr(store, "_SYNC_S", 0.0)
     clips = replace(SHIPPED, clips=SHIPPED.clips[:20])
     all_there = tmp_path / "whole.jsonl"
     run_backend(Truthful(), clips, all_there, fps=8, trials=TRIALS)
@@ -194,7 +196,7 @@ def test_killed_at_any_byte_or_sync_every_key_is_there_once(
         found = whole_keys(out)
         assert len(set(found)) == len(found)
         assert set(found) <= wanted
-    monkeypatch.setattr(store, "disk", Disk())
+    monkeypatch.setattr(store, "disk", WORKING)
     there, again = len(whole_keys(out)), Truthful()
     summary = run_backend(again, clips, out, fps=8, trials=TRIALS)
     assert (summary.kept, summary.written) == (there, len(wanted) - there)
@@ -242,20 +244,20 @@ def test_a_full_disk_is_one_error_and_leaves_whole_rows(
     assert not data or data.endswith(b"\n")
     there = len(whole_keys(out))
     assert there % TRIALS == 0  # an answer's rows together
-    monkeypatch.setattr(store, "disk", Disk())
+    monkeypatch.setattr(store, "disk", WORKING)
     assert ask(out).kept == there
     assert len(set(whole_keys(out))) == len(whole_keys(out)) == len(FEW.clips) * TRIALS
 
 
 def test_a_sync_that_fails_leaves_what_was_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After it nobody knows what of the newer rows is on the disk."""
-    monkeypatch.setattr(store, "SYNC_S", 0.0)
+    monkeypatch.setattr(store, "_SYNC_S", 0.0)
     use(monkeypatch, Full(10**6, sync_fails=4))  # one at the opening, one an answer
     out = tmp_path / "p.jsonl"
     with pytest.raises(TempolocError, match="No space left"):
         ask(out)
     assert len(whole_keys(out)) == 2 * TRIALS
-    monkeypatch.setattr(store, "disk", Disk())
+    monkeypatch.setattr(store, "disk", WORKING)
     assert ask(out).written == 4 * TRIALS
 
 
@@ -393,8 +395,8 @@ def test_ctrl_c_while_rows_reach_the_disk_loses_none(
             raise KeyboardInterrupt
         os.fsync(fd)
 
-    monkeypatch.setattr(store, "SYNC_S", 0.0)
-    monkeypatch.setattr(store, "disk", Disk(fsync=interrupted))
+    monkeypatch.setattr(store, "_SYNC_S", 0.0)
+    monkeypatch.setattr(store.disk, "fsync", interrupted)
     out = tmp_path / "p.jsonl"
     with pytest.raises(KeyboardInterrupt):
         ask(out)

@@ -20,7 +20,7 @@ from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import settings
-from tempoloc_nb.inference.no_video import baseline_predictions, prediction_rows
+from tempoloc_nb.inference.baselines import baseline_predictions, prediction_rows
 from tempoloc_nb.lab.study.training import labelled_clips, read_log
 from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
 from tempoloc_nb.study import models as study_runs

@@ -14,9 +14,8 @@ from fake_backend import Truthful
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.files import write_json, write_jsonl
-from tempoloc_nb.inference.no_video import prediction_rows
-from tempoloc_nb.inference.pack import pack_predictions, read_rows
-from tempoloc_nb.inference.record import record_path, write_record
+from tempoloc_nb.inference.baselines import prediction_rows
+from tempoloc_nb.inference.record import pack_predictions, read_rows, record_path, write_record
 from tempoloc_nb.lab.study.training import read_log
 from tempoloc_nb.lab.tiny.plan import load_plan
 from tempoloc_nb.models.checkpoints import folder_revision

@@ -19,7 +19,7 @@ from ...core.errors import TempolocError
 from ...core.files import read_jsonl
 from ...core.plots import COLOURS, SERIES, house_style, plain_log
 from ...core.settings import data_dir, settings
-from ...inference.no_video import few_shot, prediction_rows
+from ...inference.baselines import few_shot, prediction_rows
 from ..tiny.plan import load_plan
 from ...scoring.evaluation import Evaluation, evaluate
 from ...scoring.trials import Mode

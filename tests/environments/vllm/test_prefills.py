@@ -14,7 +14,7 @@ from video_clips import write_clip
 
 from tempoloc_nb.engines import vllm_offline
 from tempoloc_nb.engines.protocol import Request
-from tempoloc_nb.engines.vllm_offline import VLLMBackend, VLLMEngine
+from tempoloc_nb.engines.vllm_offline import VLLMBackend, _VLLMEngine
 
 
 @pytest.fixture(scope="module")
@@ -75,19 +75,19 @@ def test_the_first_video_is_not_read_among_many(backend: VLLMBackend, monkeypatc
     """The threads start one after the other: what has been begun when the first, second, … clip enters the engine."""
     asked = [replace(r, clip=f"{r.clip}/{i}") for i in range(4) for r in requests(4)]
     begun, entered = list[str](), list[int]()
-    add = VLLMEngine.add
+    add = _VLLMEngine.add
 
     def source() -> Iterator[Request]:
         for request in asked:
             begun.append(request.clip)
             yield request
 
-    def watched(engine: VLLMEngine, request: Request, *rest: Any) -> None:
+    def watched(engine: _VLLMEngine, request: Request, *rest: Any) -> None:
         entered.append(len(begun))
         add(engine, request, *rest)
 
     monkeypatch.setattr(backend, "_threads", 8)
-    monkeypatch.setattr(VLLMEngine, "add", watched)
+    monkeypatch.setattr(_VLLMEngine, "add", watched)
     found = dict((request.clip, answer) for request, answer in backend.stream(source(), SHORT))
     assert list(begun) == [request.clip for request in asked]
     assert len(found) == 16

@@ -14,7 +14,8 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.formats.gripper import read_gripper
-from tempoloc_nb.inference.signals import find_transitions, gripper_answers, signal_at
+from tempoloc_nb.inference.baselines import gripper_answers
+from tempoloc_nb.inference.signals import find_transitions, signal_at
 from tempoloc_nb.lab.sim.benchmark import SIGNAL_HZ, label_errors, read_clip_signals
 from tempoloc_nb.lab.sim.tasks import families, find_families
 from tempoloc_nb.study.tables import signal_answers
