@@ -150,14 +150,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Find boundaries": {"find": "cli.find:find", "review": "cli.reviewing:review"},
+    "Find boundaries": {"find": "cli.find:find", "review": "cli.find:review"},
     "Measure on a benchmark": {
         "localize": "cli.predictions:localize", "evaluate": "cli.predictions:evaluate",
         "consensus": "cli.predictions:consensus", "fuse": "cli.predictions:fuse",
         "import-recipe": "cli.predictions:import_recipe", "models": "cli.models:models", "doctor": "cli.models:doctor",
     },
     "Videos and data": {
-        "simulate": "lab.commands:simulate", "overlay": "cli.videos:overlay", "dataset": "cli.data:app",
+        "simulate": "lab.commands:simulate", "overlay": "cli.data:overlay", "dataset": "cli.data:app",
     },
     "Generate demonstrations": {
         "check-labels": "cli.labels:check_labels", "generate": "lab.commands:generate",

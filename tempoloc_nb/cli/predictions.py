@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tempoloc_nb.cli.options import (
-    ENGINE, FIND, MODEL, OUTPUT, SIGNAL, BenchmarkOption, EventKindOption, ForceOption, JsonOption, PresetOption,
-    SignalsOption, SummaryOption, VideoRootOption, WorkersOption, echo_done, number, option, say, tell, with_options,
+    ENGINE, FIND, MODEL, OUTPUT, SIGNAL, BenchmarkOption, ForceOption, JsonOption, PresetOption, SummaryOption,
+    VideoRootOption, WorkersOption, echo_done, number, option, say, tell, with_options,
 )
 from ..core.errors import TempolocError
 from ..core.options import built, picked
 from ..core.settings import settings
 from ..core.texts import json_text
 from ..engines.make import EngineConfig, make_engine
-from ..formats.gripper import Reading, read_gripper
-from ..inference.signals import read_told
+from ..formats.gripper import GripperFile, Reading
 from ..models.ask import AskConfig
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ['localize', 'consensus', 'fuse', 'evaluate', 'import_recipe']
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34d
-@with_options(AskConfig, EngineConfig, Reading, backend="hf")
+@with_options(AskConfig, EngineConfig, GripperFile, Reading, backend="hf")
 def localize(
     output: Annotated[Path, option(OUTPUT, "Predictions to write (JSON Lines).", "--output", "-o")],
     model: Annotated[
@@ -48,8 +47,6 @@ def localize(
         Path | None,
         option(MODEL, "Manifest of training clips, for the baseline train-median."),
     ] = None,
-    signals: SignalsOption = None,
-    event_kind: EventKindOption = None,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
     check: Annotated[
         bool,
@@ -77,10 +74,10 @@ def localize(
     if given.get("backend") != "openai" and is_baseline(model):
         ask = AskConfig(model, fps=settings().study.fps).changed(**picked(AskConfig, given))
         needs: dict[str, Any] = {"train": read_manifest(train) if train else (), "video_root": video_root}
+        gripper = built(GripperFile, given)
         if model == SIGNAL_ROWS[0]:
-            how = {**picked(Reading, given), "say": tell}
-            needs |= {"signals": read_gripper(signals or clips.root / "signals.npz", clips.clips, **how)}
-        engine = make_engine(model, clips, told=read_told(event_kind or ()), **needs)
+            needs["signals"] = gripper.read(clips, built(Reading, given, say=tell))
+        engine = make_engine(model, clips, told=gripper.told, **needs)
     else:
         ask = ask_config(model, preset, **picked(AskConfig, given))
     if plan:
@@ -131,17 +128,15 @@ def consensus(
     echo_done(combine(predictions, output, benchmark=found, threshold=threshold, force=force), output, as_json)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #db0b8fe3
-@with_options(Reading)
+@with_options(GripperFile, Reading)
 def fuse(
     predictions: Annotated[Path, typer.Argument(help="A model's predictions (JSON Lines).")],
     output: Annotated[Path, option(OUTPUT, "File to write, a line per clip.", "--output", "-o")],
     benchmark: BenchmarkOption,
-    signals: SignalsOption = None,
     reach: Annotated[
         float | None,
         option(SIGNAL, "Seconds that an event may move; half of its clip by default.", check=number(above=0)),
     ] = None,
-    event_kind: EventKindOption = None,
     force: ForceOption = False,
     as_json: SummaryOption = False,
     **given: Any,
@@ -153,10 +148,11 @@ def fuse(
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.fuse import fuse as fuse_file
 
-    clips = load_benchmark(benchmark)
-    read = read_gripper(signals or clips.root / "signals.npz", clips.clips, **picked(Reading, given), say=tell)
-    told = read_told(event_kind or ())
-    done = fuse_file(predictions, output, benchmark=clips, signals=read, told=told, reach_s=reach, force=force)
+    clips, gripper = load_benchmark(benchmark), built(GripperFile, given)
+    signals = gripper.read(clips, built(Reading, given, say=tell))
+    done = fuse_file(
+        predictions, output, benchmark=clips, signals=signals, told=gripper.told, reach_s=reach, force=force
+    )
     echo_done(done, output, as_json)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #ac5fd1db

@@ -13,15 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tempoloc_nb.cli.options import (
-    ENGINE,
-    FIND,
-    OUTPUT,
-    SAMPLING,
-    number,
-    option,
-    say,
-)
+from .options import ENGINE, FIND, OUTPUT, SAMPLING, number, option, say
 from ..core.errors import TempolocError
 
 # %% auto #0
@@ -66,17 +58,9 @@ def experiment(
     for each in chosen:
         name, out = benchmark or each.benchmark, output / f"{each.name}.jsonl"
         summary = run_experiment(
-            each,
-            about[name],
-            out,
-            trials=trials,
-            clips=clips,
-            video_root=videos[name],
-            weights=model,
-            data_parallel=data_parallel,
-            tensor_parallel=tensor_parallel,
-            progress=sys.stderr.isatty(),
-        )
+            each, about[name], out, trials=trials, clips=clips, video_root=videos[name], weights=model,
+            data_parallel=data_parallel, tensor_parallel=tensor_parallel, progress=sys.stderr.isatty(),
+        )  # fmt: skip
         summary.tell_failures()
         say(run_line(out))
         failed += len(summary.failed)

@@ -15,7 +15,10 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt
+from typing_extensions import Doc
 
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import BoundaryIs, Interval
@@ -326,12 +329,12 @@ class CaptionOptions:
     to at most `total_pixels` over all frames.
     """
 
-    fps: float = 2.0
-    rules: str = "qwen3_vl"
-    total_pixels: int | None = None
+    fps: Annotated[float, Gt(0), Doc("Sampling rate of the video shown.")] = 2.0
+    rules: Annotated[str, Doc("Model for its sizes: qwen3_vl, qwen2_5_vl, a folder.")] = "qwen3_vl"
+    total_pixels: Annotated[int | None, Ge(1), Doc("Pixels of all frames of a clip.")] = None
     sampling: Sampling = field(default_factory=lambda: Sampling(0.7, 0.8, max_new_tokens=2048))
-    attempts: int = 3
-    prompts: str = ""
+    attempts: Annotated[int, Ge(1), Doc("Answers asked for until one is a caption.")] = 3
+    prompts: Annotated[str, Doc("Folder with scene.txt and narrative.txt, instead of ours.")] = ""
 
     def __post_init__(self) -> None:
         if self.attempts < 1 or not self.fps > 0:

@@ -26,7 +26,7 @@ from ..core.files import check_output
 
 # %% auto #0
 __all__ = ['FORMATS', 'Converted', 'relative_path', 'Lenient', 'check_unique', 'check_task_name', 'task_text', 'ReadClips',
-           'Format', 'find_format', 'options_of', 'export_dataset', 'import_dataset']
+           'Format', 'find_format', 'export_dataset', 'import_dataset']
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6f8e2f83
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,11 @@ class Format:
         function: Callable[..., Converted] = getattr(importlib.import_module(f"tempoloc_nb.formats.{module}"), name)
         return function
 
+    def options(self, side: str) -> dict[str, inspect.Parameter]:
+        """The options of that function, its keyword-only parameters, by name."""
+        parameters = inspect.signature(self.function(side), eval_str=True).parameters
+        return {name: p for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+
 # %% ../../nbs/55_formats/10_convert.ipynb #bfe5dd18
 FORMATS: dict[str, Format] = {
     f.name: f
@@ -189,12 +194,6 @@ def find_format(name: str) -> Format:
     if name not in FORMATS:
         raise unknown("format", name, FORMATS)
     return FORMATS[name]
-
-
-def options_of(function: Callable[..., Any]) -> dict[str, bool]:
-    """A function's options, its keyword-only parameters, and whether each is needed."""
-    parameters = inspect.signature(function).parameters.values()
-    return {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 # %% ../../nbs/55_formats/10_convert.ipynb #c1f32370
 def _check_manifest(path: Path) -> None:
@@ -223,21 +222,22 @@ def _inputs(options: Mapping[str, Any]) -> list[Path | str]:
 # %% ../../nbs/55_formats/10_convert.ipynb #65b11e67
 def _convert(side: str, source: Path | str, output: Path | str, name: str, options: Mapping[str, Any]) -> Converted:
     """Look up the format's function, and call it with the options that are not None."""
-    function = find_format(name).function(side)
-    known, given = options_of(function), {k: v for k, v in options.items() if v is not None}
+    form = find_format(name)
+    function, known = form.function(side), form.options(side)
+    given = {k: v for k, v in options.items() if v is not None}
 
     def spelled(names: Iterable[str]) -> str:
         return ", ".join("--" + n.replace("_", "-") for n in names) or "none"
 
     if odd := [n for n in given if n not in known]:
         raise TempolocError(f"the format {name} has no option {spelled(odd)}; its options: {spelled(known)}")
-    if missing := [n for n, needed in known.items() if needed and n not in given]:
+    if missing := [n for n, p in known.items() if p.default is p.empty and n not in given]:
         raise TempolocError(f"the format {name} needs {spelled(missing)}")
     _check_manifest(Path(source if side == "write" else given.get("manifest", "")))
     path = Path(output) if Path(output).name not in ("", "..") else Path(output).resolve()  # every path has a name
     if path.exists() and Path(source).exists() and path.samefile(source):
         raise TempolocError(f"{output} is the source itself: choose another output")
-    if "force" in known and side not in find_format(name).folders:
+    if "force" in known and side not in form.folders:
         check_output(path, force=bool(given.get("force")), inputs=[source, *_inputs(given)])
     with writing(path):
         return function(source, path, **given)

@@ -24,7 +24,7 @@ from ..core.files import keep_backup
 from .convert import Converted
 from .hdf5 import control_rate, demos_of, eefs_of, held_file, layout_of, opened_demos, signal_row
 from .hdf5 import demo_name, steps_of, where_of
-from .hdf5_motion import Array, find_poses, lacking_line
+from .hdf5_poses import Array, find_poses, lacking_line
 from .hdf5_rules import SIGNALS, START_SIGNALS, Layout, Offsets, Ranges, check_subtasks, natural
 from .hdf5_rules import read_descriptor, read_task_spec, rise_of, signal_of, subtask_index
 

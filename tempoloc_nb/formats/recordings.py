@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, overload
 
-from annotated_types import Gt
 from typing_extensions import Doc
 
 from ..clips.manifest import Benchmark, Clip
@@ -23,7 +22,7 @@ from ..core.errors import TempolocError, unknown
 from ..core.options import built, check_names, picked, taking
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
-from .gripper import Reading, fuse_each, recording_signals
+from .gripper import Rate, Reading, fuse_each, recording_signals
 from ..inference.find import Found, Say, event_labels, find_boundaries, is_text, silent
 from ..models.ask import AskConfig
 from ..models.recognise import ask_config
@@ -85,9 +84,8 @@ class Choice:
     ] = ()
     camera: Annotated[str | None, Doc("Of a dataset or HDF5 file: the camera; any part of its name.")] = None
     flip: Annotated[bool | None, Doc("Turn the images of an HDF5 file upright; by default where it says so.")] = None
-    rate: Annotated[
-        float | None, Gt(0), Doc("Control steps a second of an HDF5 file that does not say it.")
-    ] = None
+    rate: Rate = None
+
 
 def is_dataset(path: Path) -> bool:
     """Whether a path is a LeRobot dataset or an HDF5 file."""

@@ -22,7 +22,7 @@ from tempoloc_nb.cli.data import HELP, app
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.convert import FORMATS, options_of
+from tempoloc_nb.formats.convert import FORMATS
 
 TASK = 'key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\nfps = 30.0\ntitle = "Mugs"\n'
 
@@ -115,7 +115,7 @@ def test_the_help_names_every_format(command: str) -> None:
 
 @pytest.mark.parametrize(("name", "side", "command"), WAYS)
 def test_every_option_of_a_format_is_described(name: str, side: str, command: str) -> None:
-    for option in options_of(FORMATS[name].function(side)):
+    for option in FORMATS[name].options(side):
         assert HELP[option]
     assert "--output" in run(command, name, "--help")
 
