@@ -31,7 +31,7 @@ _SOURCE, _SAMPLES, _SPLIT, _STAMP, _VIDEO = "Source", "Samples", "Split", "Stamp
 app = typer.Typer(name="dataset", help="Build and inspect training data; read and write formats.", no_args_is_help=True)
 
 # %% auto #0
-__all__ = ['app', 'HELP', 'build', 'stats', 'format_command', 'Formats', 'caption', 'caption_prompts', 'overlay']
+__all__ = ['app', 'build', 'stats', 'format_command', 'Formats', 'caption', 'caption_prompts', 'overlay']
 
 # %% ../../nbs/90_cli/60_data.ipynb #c61ba6be
 @app.command()
@@ -99,7 +99,7 @@ def stats(
 
 # %% ../../nbs/90_cli/60_data.ipynb #dfd15af8
 # Option of a format → its description.
-HELP = {
+_HELP = {
     "video_root": "Folder of the videos.",
     "captions": "Folder of captions of the clips.",
     "num_video_frames": "Frames that the training decodes; videos with fewer are left out.",
@@ -168,7 +168,7 @@ def format_command(name: str, side: Literal["write", "read"]) -> Callable[..., N
     places["output"] = Annotated[Path, typer.Option("--output", "-o", help=_OUTPUTS[side])]
     own = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, annotation=hint) for n, hint in places.items()]
     options = [
-        parameter(Option(n, p.annotation, HELP[n], _BOUNDS.get(n, ()), Format), p.default, _PANELS)
+        parameter(Option(n, p.annotation, _HELP[n], _BOUNDS.get(n, ()), Format), p.default, _PANELS)
         for n, p in form.options(side).items()
     ]
     return as_command(convert, [*own, *options])
@@ -295,9 +295,7 @@ def overlay(
     else:
         rate, pixels = settings().study.fps, settings().pixels.total_pixels
         options = OverlayOptions(rate if fps is None else fps, bool(pairs), total_pixels=pixels, **given)
-    summary = stamp_videos(
-        input_path, output_dir, options, workers=workers, force=force, progress=sys.stderr.isatty()
-    )
+    summary = stamp_videos(input_path, output_dir, options, workers=workers, force=force, progress=sys.stderr.isatty())
     tell(*(f"{name}: {reason}" for name, reason in summary.failed))
     recipe = model is None and options.coefficient is None
     say(f"{summary}{'; stamps as the recipe has them (--model: as another model needs them)' if recipe else ''}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from ..core.errors import TempolocError
 from ..core.files import is_stream
 from ..core.options import built, picked
 from ..engines.make import EngineConfig
-from ..formats.gripper import GripperFile, Reading
+from ..formats.gripper import GripperFile, Reading, fuse_each, recording_signals
 from ..formats.recordings import Choice
 from ..models.ask import AskConfig
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tempoloc_nb.clips.tasks import Task
     from tempoloc_nb.inference.find import Found
     from tempoloc_nb.reviewer.session import Review
-    from tempoloc_nb.video.files import Footage
 
 # %% auto #0
 __all__ = ['find', 'review']
@@ -45,8 +44,7 @@ def _finish(
     force: bool, as_json: bool,
 ) -> None:
     """Print and write what was found; exit status 1 if some of it is missing."""
-    from tempoloc_nb.formats.found import found_json, write_found
-    from tempoloc_nb.formats.write_back import write_back
+    from tempoloc_nb.formats.found import found_json, write_back, write_found
     from tempoloc_nb.inference.run import forget_answers
 
     alone = as_json and str(output) == "-"  # the screen shows them once
@@ -82,12 +80,6 @@ def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Fo
     return kept
 
 
-def _needs(given: bool, other: bool, way: str) -> None:
-    """Raise `TempolocError` for an option that is given without the one that it is about."""
-    if given and not other:
-        raise TempolocError(way)
-
-
 @contextmanager
 def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
     """Says, where the block does not end well, that the answers are kept."""
@@ -99,19 +91,7 @@ def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
             tell(f"{keep} has the answers so far: the same command goes on from them{force}")
         raise
 
-
-def _fusing(
-    recordings: Sequence[Footage], labels: Sequence[str], task: Task | None, reading: Reading
-) -> Callable[[Iterable[Found], Callable[[str], None]], Iterable[Found]]:
-    """What --fuse makes of answers as they come."""
-    from tempoloc_nb.formats.gripper import fuse_each, recording_signals
-    from tempoloc_nb.inference.signals import starts_of
-
-    told = starts_of(task, labels) if task else {}
-    signals = recording_signals(recordings, reading)
-    return lambda each, say: fuse_each(each, signals, told, say)
-
-
+# %% ../../nbs/90_cli/25_find.ipynb #3c0cea8b
 @with_options(
     Choice, AskConfig, EngineConfig, Reading, but=_FOR_LOCALIZE, model="tempoloc-tiny", trials=5, backend="hf"
 )
@@ -120,8 +100,7 @@ def find(
         list[Path], typer.Argument(help="Videos, folders of videos, LeRobot datasets, HDF5 files with images.")
     ],
     event: Annotated[
-        list[str] | None,
-        option(FIND, "What is to be found, in order; repeatable.", "--event", "-e"),
+        list[str] | None, option(FIND, "What is to be found, in order; repeatable.", "--event", "-e")
     ] = None,
     task: Annotated[str | None, option(FIND, "Instead of --event: a shipped task's key, or a task file.")] = None,
     preset: PresetOption = None,
@@ -146,18 +125,19 @@ def find(
     Exit status 1 if a video could not be read or asked about.
     """
     from tempoloc_nb.clips.tasks import load_task
-    from tempoloc_nb.formats.found import check_found
+    from tempoloc_nb.formats.found import check_found, plan_write
     from tempoloc_nb.formats.recordings import clips_of, find_recordings
-    from tempoloc_nb.formats.write_back import plan_write
     from tempoloc_nb.inference.find import event_labels, find_boundaries
+    from tempoloc_nb.inference.signals import starts_of
     from tempoloc_nb.inference.store import answers_path
     from tempoloc_nb.models.recognise import ask_config
 
     if bool(event) == (task is not None):
         raise TempolocError('say what to find: --event "grasping the red cube" for each event in order, or --task')
-    _needs(bool(signal), write, "--signal names what --write writes: give --write, too")
-    reads = given.get("gripper") or given.get("inverted")
-    _needs(bool(reads), fuse, "--gripper and --inverted say how --fuse reads it: give --fuse, too")
+    if signal and not write:
+        raise TempolocError("--signal names what --write writes: give --write, too")
+    if (given.get("gripper") or given.get("inverted")) and not fuse:
+        raise TempolocError("--gripper and --inverted say how --fuse reads it: give --fuse, too")
     labels, asked_task = event_labels(task or event or ()), load_task(task) if task else None
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
     recordings = find_recordings(videos, built(Choice, given), notes.append)
@@ -166,8 +146,8 @@ def find(
     targets = plan_write(recordings, labels, signal or (), asked_task) if write else {}
     places = [*([] if output is None or is_stream(output) else [output]), *targets]
     keep = answers_path(places[0]) if places else None
-    reading = built(Reading, given, say=notes.append)
-    fused = _fusing(recordings, labels, asked_task, reading) if fuse else lambda each, _: each
+    signals = recording_signals(recordings, built(Reading, given, say=notes.append)) if fuse else {}
+    told = starts_of(asked_task, labels) if fuse and asked_task else {}
 
     def say(line: str) -> None:
         tell(*notes, line)
@@ -178,7 +158,8 @@ def find(
         built(EngineConfig, given), keep=keep, anew=force, progress=sys.stderr.isatty(), say=say,
     )  # fmt: skip
     with _kept(keep, output):
-        found = sorted(_shown(fused(each, say), as_json, output), key=lambda f: recordings.index(f.video))
+        each = fuse_each(each, signals, told, say) if fuse else each
+        found = sorted(_shown(each, as_json, output), key=lambda f: recordings.index(f.video))
         _finish(found, targets, output, keep, force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #5e7a1c03

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .options import OUTPUT, ForceOption, JsonOption, figure_place, option, say, with_options
-from .options import write_figure
+from tempoloc_nb.cli.options import (
+    OUTPUT, ForceOption, JsonOption, figure_place, option, say, with_options, write_figure,
+)
 from ..core.errors import TempolocError
 from ..core.files import is_stream
 from ..core.options import built

@@ -25,6 +25,7 @@ from ..formats.gripper import GripperFile, Reading
 from ..models.ask import AskConfig
 
 if TYPE_CHECKING:
+    from tempoloc_nb.clips.manifest import Benchmark
     from tempoloc_nb.clips.tasks import BoundaryIs
     from tempoloc_nb.engines.protocol import Backend
 
@@ -43,10 +44,7 @@ def localize(
     video_root: VideoRootOption = None,
     preset: PresetOption = None,
     shard: Annotated[str | None, option(FIND, "i/n: the i-th of n parts of the clips, for job arrays.")] = None,
-    train: Annotated[
-        Path | None,
-        option(MODEL, "Manifest of training clips, for the baseline train-median."),
-    ] = None,
+    train: Annotated[Path | None, option(MODEL, "Manifest of training clips, for the baseline train-median.")] = None,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
     check: Annotated[
         bool,
@@ -62,9 +60,7 @@ def localize(
     from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
     from tempoloc_nb.core.shards import read_shard
     from tempoloc_nb.inference.baselines import SIGNAL_ROWS, BaselineBackend, is_baseline
-    from tempoloc_nb.inference.run import answer_clips, check_engine, check_question
-    from tempoloc_nb.models.estimate import plan_localize
-    from tempoloc_nb.models.locate import locate_model
+    from tempoloc_nb.inference.run import answer_clips
     from tempoloc_nb.models.recognise import ask_config
 
     clips, part = load_benchmark(benchmark), read_shard(shard) if shard else None
@@ -81,15 +77,7 @@ def localize(
     else:
         ask = ask_config(model, preset, **picked(AskConfig, given))
     if plan:
-        check_question(ask)
-        if isinstance(engine, EngineConfig):
-            check_engine(engine, ask)
-            path = model if engine.backend == "openai" else locate_model(model).path
-            lines = plan_localize(
-                path, clips, video_root, ask.trials, ask.fps, engine.data_parallel, engine.backend
-            )
-        else:
-            lines = [f"{model} opens no model: {len(clips.clips)} clips"]
+        lines = _plan_lines(ask, engine, clips, video_root)
         say(json_text({"plan": lines}, 2) if as_json else "\n".join(lines))
         return
     summary = answer_clips(
@@ -102,6 +90,20 @@ def localize(
     if summary.failed:
         raise typer.Exit(1)
 
+# %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34e
+def _plan_lines(ask: AskConfig, engine: Backend | EngineConfig, clips: Benchmark, video_root: Path | None) -> list[str]:
+    """What would be asked, in lines; nothing is loaded."""
+    from tempoloc_nb.inference.run import check_engine, check_question
+    from tempoloc_nb.models.estimate import plan_localize
+    from tempoloc_nb.models.locate import locate_model
+
+    check_question(ask)
+    if not isinstance(engine, EngineConfig):
+        return [f"{ask.model} opens no model: {len(clips.clips)} clips"]
+    check_engine(engine, ask)
+    path = ask.model if engine.backend == "openai" else locate_model(ask.model).path
+    return plan_localize(path, clips, video_root, ask.trials, ask.fps, engine.data_parallel, engine.backend)
+
 # %% ../../nbs/90_cli/30_predictions.ipynb #a2f2842b
 def consensus(
     predictions: Annotated[
@@ -111,8 +113,7 @@ def consensus(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, a line per clip.")],
     benchmark: BenchmarkOption,
     threshold: Annotated[
-        float,
-        typer.Option(help="Least confidence, 0 to 1; events below it are left out.", callback=number(0, most=1)),
+        float, typer.Option(help="Least confidence, 0 to 1; events below it are left out.", callback=number(0, most=1))
     ] = 0.0,
     force: ForceOption = False,
     as_json: SummaryOption = False,
@@ -200,7 +201,6 @@ def import_recipe(
 ) -> None:
     """Read the recipe's result pickles, safely."""
     from tempoloc_nb.clips.tasks import load_task
-    from tempoloc_nb.formats.recipe import import_recipe as read_results
+    from tempoloc_nb.formats.convert import import_recipe as read_results
 
-    done = read_results(results_dir, load_task(task), output, model, force=force)
-    echo_done(f"{output}: {done.rows} predictions from {done.files} files, {done.empty} of them empty", output)
+    echo_done(read_results(results_dir, load_task(task), output, model, force=force), output)

@@ -66,16 +66,13 @@ def check(
         int | None, typer.Option(help="GPUs of the machine that trains; those here by default.", callback=number(0))
     ] = None,
     eval_fps: Annotated[
-        float | None,
-        option(_EVALUATION, "Sampling rate; the study's by default.", check=number(above=0)),
+        float | None, option(_EVALUATION, "Sampling rate; the study's by default.", check=number(above=0))
     ] = None,
     eval_pixels: Annotated[
-        int | None,
-        option(_EVALUATION, "Pixels per clip; the study's by default.", check=number(1)),
+        int | None, option(_EVALUATION, "Pixels per clip; the study's by default.", check=number(1))
     ] = None,
     eval_convention: Annotated[
-        Literal["start", "end"],
-        option(_EVALUATION, "Boundary of an event: its start or its end."),
+        Literal["start", "end"], option(_EVALUATION, "Boundary of an event: its start or its end.")
     ] = "start",
     as_json: JsonOption = False,
 ) -> None:

@@ -25,22 +25,14 @@ from ..clips.tasks import BoundaryIs, Interval
 from ..clips.videos import find_videos, first_names, missing_message
 from ..core.checks import check
 from ..core.errors import TempolocError
-from ..core.files import first_line, folder_or_nothing, read_jsonl, read_object, read_text, write_json
-from ..core.files import sole_writer
-from ..core.files import keep_backup
-from ..engines.http import Client, Patience, RefusedError, UnreachableError, event_loop
-from ..engines.http import base_url
+from tempoloc_nb.core.files import (
+    first_line, folder_or_nothing, keep_backup, read_jsonl, read_object, read_text, sole_writer, write_json,
+)
+from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url, event_loop
 from ..engines.protocol import Request, row_seed
 from ..engines.qwen import video_rules
 from tempoloc_nb.engines.server import (
-    ALL_FRAMES,
-    CHAT,
-    DECODERS,
-    Reply,
-    find_served,
-    list_served,
-    read_reply,
-    write_video,
+    ALL_FRAMES, CHAT, DECODERS, Reply, find_served, list_served, read_reply, write_video,
 )
 from .convert import Lenient, check_unique, relative_path
 from ..models.prompts import Prompt, prompt_folder

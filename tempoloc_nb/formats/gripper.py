@@ -22,11 +22,13 @@ from typing_extensions import Doc
 from ..clips.manifest import Benchmark, Clip
 from ..core.errors import TempolocError
 from ..core.options import built, taking
-from .gripper_columns import WAY, WIDEST, Chosen, Column, Gripper, Rows, arm_of, arms_of
-from .gripper_columns import choose_grippers, gripper_line, is_opening, name_turn, opening_in
-from .gripper_columns import pick_grippers
-from .hdf5 import control_rate, demo_name, demos_of, eefs_of, held_file, opened_demos, steps_of
-from .hdf5 import where_of
+from tempoloc_nb.formats.gripper_columns import (
+    WAY, WIDEST, Chosen, Column, Gripper, Rows, arm_of, arms_of, choose_grippers, gripper_line, is_opening, name_turn,
+    opening_in, pick_grippers,
+)
+from tempoloc_nb.formats.hdf5 import (
+    control_rate, demo_name, demos_of, eefs_of, held_file, opened_demos, steps_of, where_of,
+)
 from .hdf5_poses import INFO, object_ways, rows_at
 from .hdf5_rules import MOST_NUMBERS, SIGNALS
 from .lerobot import number_names, read_episodes, read_info
@@ -337,9 +339,7 @@ def _of_archive(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tup
 
 
 @taking(Reading)
-def read_gripper(
-    path: str | Path, clips: Iterable[Clip], *, say: Say = silent, **options: Any
-) -> dict[str, Signal]:
+def read_gripper(path: str | Path, clips: Iterable[Clip], *, say: Say = silent, **options: Any) -> dict[str, Signal]:
     """The gripper's signal of each of the `clips` that the file (.npz, .hdf5) or LeRobot dataset has, by clip id.
 
     The `options` are those of `Reading`; `gripper_columns.name_gripper` says what names a gripper. `say` gets a line on

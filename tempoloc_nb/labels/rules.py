@@ -39,9 +39,7 @@ class LabelLimits:
     gripper_within: Annotated[float, Ge(0), Doc("Seconds from a signal to the gripper's transition.")] = 0.2
     outlier: Annotated[float, Gt(0), Doc("Robust standard deviations from the other demonstrations.")] = 5.0
     peers: int = 5
-    interpolation: Annotated[
-        int, Ge(0), Le(10_000), Doc("Steps that are interpolated before each subtask.")
-    ] = 5
+    interpolation: Annotated[int, Ge(0), Le(10_000), Doc("Steps that are interpolated before each subtask.")] = 5
     start_within: Annotated[float, Gt(0), Doc("Metres from where the hand starts in the others.")] = 0.45
     speed: Annotated[float, Gt(0), Doc("Metres a second: faster is a jump.")] = 4.0
 

@@ -320,12 +320,8 @@ class BuildOptions:
             " later: on the sampled frames, by whoever reads them."),
     ] = "write"
     prompt: Annotated[str, Doc("Prompt by name or folder, the one to be used at inference.")] = "recipe"
-    convention: Annotated[
-        BoundaryIs | None, Doc("Which of an answer's times is the boundary; as tasks say.")
-    ] = None
-    digits: Annotated[
-        int | None, Ge(0), Le(6), Doc("Decimals of answers; 2, or those of the recipe's pickle.")
-    ] = None
+    convention: Annotated[BoundaryIs | None, Doc("Which of an answer's times is the boundary; as tasks say.")] = None
+    digits: Annotated[int | None, Ge(0), Le(6), Doc("Decimals of answers; 2, or those of the recipe's pickle.")] = None
     split: Annotated[
         str, Doc("train=0.9,validation=0.1,test=TASK+TASK; or the manifest's field that names the split.")
     ] = "train=0.9,validation=0.1"
