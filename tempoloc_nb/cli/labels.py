@@ -8,35 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tempoloc_nb.cli.options import (
-    OUTPUT,
-    EventKindOption,
-    ForceOption,
-    JsonOption,
-    SignalsOption,
-    figure_place,
-    number,
-    option,
-    say,
-    with_options,
-    write_figure,
+    OUTPUT, ForceOption, JsonOption, figure_place, option, say, with_options, write_figure,
 )
 from ..core.errors import TempolocError
 from ..core.files import is_stream
+from ..core.options import built
 from ..core.texts import json_text
-from ..formats.gripper import Reading
-
-if TYPE_CHECKING:
-    from tempoloc_nb.labels.rules import GeneratorConfig
+from ..formats.gripper import GripperFile, Reading
+from ..labels.rules import GeneratorConfig, LabelLimits
 
 _GENERATOR = "What the generator will be told"
 _LIMITS = "Limits beyond which something is reported"
-_ABOVE = number(above=0)
-
 
 # %% auto #0
 __all__ = ['check_labels']
@@ -48,7 +35,6 @@ def _generator_config(
     """What the generator will be told; raises `TempolocError` for two things that say the same."""
     from tempoloc_nb.clips.tasks import load_task
     from tempoloc_nb.formats.hdf5_rules import read_descriptor, read_task_spec
-    from tempoloc_nb.labels.rules import GeneratorConfig
 
     if task_spec is None:
         return GeneratorConfig(tuple(signal), (offset,) if offset else (), load_task(task) if task else None)
@@ -59,14 +45,12 @@ def _generator_config(
         return GeneratorConfig(task=descriptor.task, ranges=descriptor.ranges)
     return GeneratorConfig(*read_task_spec(task_spec))
 
-
-def _figure_place(figure: Path | None, force: bool) -> Path | None:
-    if figure is not None and is_stream(figure):
-        raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
-    return figure and figure_place(figure, force)
-
 # %% ../../nbs/90_cli/75_labels.ipynb #4338de85
-@with_options(Reading)
+@with_options(
+    GeneratorConfig, GripperFile, LabelLimits, Reading, gripper_within=0.2, outlier=5.0, interpolation=5,
+    start_within=0.45, speed=4.0,
+    panels={"GeneratorConfig": _GENERATOR, "interpolation": _GENERATOR, "LabelLimits": _LIMITS},
+)
 def check_labels(
     dataset: Annotated[
         str, typer.Argument(help="HDF5 file of robomimic, MimicGen or Isaac Lab; or a benchmark or manifest.")
@@ -82,43 +66,27 @@ def check_labels(
     offset: Annotated[
         tuple[int, int] | None, option(_GENERATOR, "Range of offsets (steps) of every signal; 0 0 by default.")
     ] = None,
-    interpolation: Annotated[
-        int, option(_GENERATOR, "Steps that are interpolated before each subtask.", check=number(0, most=10_000))
-    ] = 5,
-    skillgen: Annotated[bool, option(_GENERATOR, "SkillGen: start signals are needed, too.", "--skillgen")] = False,
     layout: Annotated[
         Literal["mimicgen", "isaaclab"] | None, option(_GENERATOR, "Layout, where the file does not show it.")
     ] = None,
-    signals: SignalsOption = None,
-    event_kind: EventKindOption = None,
-    gripper_within: Annotated[
-        float, option(_LIMITS, "Seconds from a signal to the gripper's transition.", check=number(0))
-    ] = 0.2,
-    outlier: Annotated[
-        float, option(_LIMITS, "Robust standard deviations from the other demonstrations.", check=_ABOVE)
-    ] = 5.0,
-    start_within: Annotated[
-        float, option(_LIMITS, "Metres from where the hand starts in the others.", check=_ABOVE)
-    ] = 0.45,
-    speed: Annotated[float, option(_LIMITS, "Metres a second: faster is a jump.", check=_ABOVE)] = 4.0,
     figure: Annotated[Path | None, option(OUTPUT, "Write a picture of all boundaries (.png or .svg).")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
     **given: Any,
 ) -> None:
     """Check subtask labels before demonstrations are generated from them; exit status 1 if there are errors."""
-    from tempoloc_nb.inference.signals import read_told
     from tempoloc_nb.labels.check import check_labels as check
     from tempoloc_nb.labels.check import label_figure
-    from tempoloc_nb.labels.rules import LabelLimits
 
+    gripper = built(GripperFile, given)
     config = _generator_config(signal or (), task, task_spec, offset)
-    config = replace(config, told=read_told(event_kind or ()), skillgen=skillgen)
-    limits = LabelLimits(gripper_within, outlier, interpolation=interpolation, start_m=start_within, speed=speed)
-    place = _figure_place(figure, force)
+    config = replace(config, told=gripper.told, skillgen=given["skillgen"])
+    if figure is not None and is_stream(figure):
+        raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
+    place = figure and figure_place(figure, force)
     checked = check(
-        dataset, config, limits, layout=layout, rate=given.get("rate"), gripper=signals,
-        grippers=given.get("gripper", ()), inverted=given.get("inverted", False),
+        dataset, config, built(LabelLimits, given), layout=layout, rate=given.get("rate"), gripper=gripper.signals,
+        grippers=given.get("gripper", ()), inverted=given["inverted"],
     )
     say(json_text(checked.report.to_dict(), 2) if as_json else str(checked))
     if place:

@@ -28,7 +28,7 @@ from ..core.files import first_line
 from ..core.optional import EXTRAS
 
 # %% auto #0
-__all__ = ['app', 'PANELS', 'explain', 'Commands', 'join_parameters', 'tempoloc', 'main']
+__all__ = ['app', 'explain', 'Commands', 'join_parameters', 'tempoloc', 'main']
 
 # %% ../../nbs/90_cli/10_main.ipynb #f3a74075
 def explain(error: BaseException) -> list[str]:
@@ -87,7 +87,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands.update({name: TyperCommand(name) for places in PANELS.values() for name in places})
+        self.commands.update({name: TyperCommand(name) for places in _PANELS.values() for name in places})
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the commands, panel by panel."""
@@ -95,7 +95,7 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command as the overview lists it; None for another name."""
-        found = ((panel, places[cmd_name]) for panel, places in PANELS.items() if cmd_name in places)
+        found = ((panel, places[cmd_name]) for panel, places in _PANELS.items() if cmd_name in places)
         return next((_named(panel, cmd_name, place) for panel, place in found), None)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -105,7 +105,7 @@ class Commands(TyperGroup):
 
     def made(self, name: str) -> Any:
         """A command with its options."""
-        place = next(places[name] for places in PANELS.values() if name in places)
+        place = next(places[name] for places in _PANELS.values() if name in places)
         found: Any = resolve_name(f"tempoloc_nb.{place}")
         alone = found if isinstance(found, typer.Typer) else typer.Typer(rich_markup_mode="rich", add_completion=False)
         if alone is not found:
@@ -149,25 +149,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-PANELS = {
-    "Find boundaries": {"find": "cli.find:find", "review": "cli.reviewing:review"},
+_PANELS = {
+    "Find boundaries": {"find": "cli.find:find", "review": "cli.find:review"},
     "Measure on a benchmark": {
         "localize": "cli.predictions:localize", "evaluate": "cli.predictions:evaluate",
         "consensus": "cli.predictions:consensus", "fuse": "cli.predictions:fuse",
         "import-recipe": "cli.predictions:import_recipe", "models": "cli.models:models", "doctor": "cli.models:doctor",
     },
-    "Videos and data": {
-        "simulate": "lab.commands:simulate", "overlay": "cli.videos:overlay", "dataset": "cli.data:app",
-    },
-    "Generate demonstrations": {
-        "check-labels": "cli.labels:check_labels", "generate": "lab.commands:generate",
-    },
+    "Videos and data": {"simulate": "lab.commands:simulate", "overlay": "cli.data:overlay", "dataset": "cli.data:app"},
+    "Generate demonstrations": {"check-labels": "cli.labels:check_labels", "generate": "lab.commands:generate"},
     "Train": {"sft": "cli.sft:app", "tiny": "lab.commands:app"},
     "The study": {"study": "cli.study:study", "experiment": "cli.study:experiment"},
 }  # fmt: skip
 """Panel of the help → its commands, each with its place; nothing of the product imports the laboratory."""
 
-
+# %% ../../nbs/90_cli/10_main.ipynb #6fb6f01a
 def _version(asked: bool) -> None:
     if asked:
         say(f"tempoloc {__version__}")
@@ -182,7 +178,7 @@ def tempoloc(
 ) -> None:
     """Find when the subtasks of a robot demonstration happen, and measure how well it was done."""
 
-
+# %% ../../nbs/90_cli/10_main.ipynb #6fb6f01b
 def _end(code: object) -> NoReturn:
     """End with this status, or 1 where the screen does not take the last of the output."""
     try:
@@ -209,7 +205,7 @@ def _finalizer_failed(told: sys.UnraisableHookArgs) -> None:
     else:
         sys.__unraisablehook__(told)
 
-
+# %% ../../nbs/90_cli/10_main.ipynb #6fb6f01c
 @contextmanager
 def _terminable() -> Iterator[None]:
     """Within, SIGTERM (a scheduler's, `kill`'s) is Ctrl-C: what the command has started, an engine say, ends with it.

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, is_stream, writing
+from ..core.files import all_or_nothing, check_output, is_stream, writing
 from ..core.options import Option, options_of
-from ..core.files import check_output
 from ..core.texts import json_text, shown
 
 if TYPE_CHECKING:
@@ -32,15 +31,13 @@ ENGINE = "Engine"
 SERVERS = "Servers"
 OUTPUT = "Output"
 SIGNAL = "The gripper's signal"
-LARGEST = 1e15
-SMALLEST = 1e-9
-"""Numbers of an option lie between these: larger ones count as infinite, smaller ones as 0."""
+_LARGEST, _SMALLEST = 1e15, 1e-9  # numbers of an option lie between: larger ones count as infinite, smaller ones as 0
 
 # %% auto #0
-__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'SERVERS', 'OUTPUT', 'SIGNAL', 'LARGEST', 'SMALLEST',
-           'BenchmarkOption', 'VideoRootOption', 'JsonOption', 'SignalsOption', 'EventKindOption', 'SummaryOption',
-           'PresetOption', 'ForceOption', 'WorkersOption', 'number', 'option', 'with_options', 'say', 'tell',
-           'takes_stdout', 'echo_done', 'show', 'figure_place', 'write_figure']
+__all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'SERVERS', 'OUTPUT', 'SIGNAL', 'BenchmarkOption', 'VideoRootOption',
+           'JsonOption', 'SummaryOption', 'PresetOption', 'ForceOption', 'WorkersOption', 'number', 'option',
+           'parameter', 'as_command', 'with_options', 'say', 'tell', 'takes_stdout', 'echo_done', 'show',
+           'figure_place', 'write_figure']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -50,8 +47,8 @@ def number(least: float | None = None, *, above: float | None = None, most: floa
     """
     bounds = [f"{least:g} or more" if least is not None else "", f"above {above:g}" if above is not None else ""]
     wanted = " and ".join([b for b in bounds if b] + ([f"at most {most:g}"] if most is not None else []))
-    bottom = least if least is not None else -LARGEST if above is None else above + SMALLEST
-    top = LARGEST if most is None else most
+    bottom = least if least is not None else -_LARGEST if above is None else above + _SMALLEST
+    top = _LARGEST if most is None else most
 
     def check(param: typer.CallbackParam, value: Any) -> Any:
         for one in value if isinstance(value, list | tuple) else [value]:
@@ -72,14 +69,6 @@ def option(panel: str, text: str, *names: str, check: Callable[..., Any] | None 
 BenchmarkOption = Annotated[str, option(FIND, "recipe, sim, or the path of a manifest or task file.")]
 VideoRootOption = Annotated[Path | None, option(FIND, "Folder of the videos, where they are not shipped.")]
 JsonOption = Annotated[bool, option(OUTPUT, "Print JSON.", "--json")]
-SignalsOption = Annotated[
-    Path | None,
-    option(SIGNAL, "The gripper: .npz, HDF5 or a LeRobot dataset; the benchmark's signals.npz by default."),
-]
-EventKindOption = Annotated[
-    list[str] | None,
-    option(SIGNAL, "LABEL=close, open, start or none: what an event is, where its verb does not say it; repeatable."),
-]
 SummaryOption = Annotated[
     bool,
     option(OUTPUT, "Print one JSON object: what was written, counts, and each failure with its reason.", "--json"),
@@ -92,44 +81,62 @@ WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one per core by
 
 # %% ../../nbs/90_cli/20_options.ipynb #f924ff8d
 _PANELS = {"View": SHOWN, "Sampling": SAMPLING, "EngineConfig": ENGINE, "Choice": FIND, "Reading": SIGNAL}
+_PANELS |= {"GripperFile": SIGNAL}
 _PANELS |= dict.fromkeys(("servers", "media", "concurrency", "timeout", "retries"), SERVERS)
 _PANELS |= {"fps": SHOWN, "total_pixels": SHOWN, "trials": SAMPLING, "structured": SAMPLING, "think": SAMPLING}
 
 
-def _parameter(option_: Option, default: Any) -> inspect.Parameter:
-    """A field's option as a parameter of a command: None where it is not given."""
-    kinds = [k for k in get_args(option_.type) if k is not NoneType] if NoneType in get_args(option_.type) else []
-    kind = kinds[0] if kinds else option_.type
-    name, many = option_.name, get_origin(kind) is tuple
-    flag = f"--{(name.removesuffix('s') if many else name).replace('_', '-')}"
+def parameter(option_: Option, default: Any, panels: Mapping[str, str | None] = _PANELS) -> inspect.Parameter:
+    """A field's, or a function's, option as a parameter of a command: None where it is not given.
+
+    `panels` has the panel of an option by its name, or by its owner's.
+    """
+    name, parts = option_.name, get_args(option_.type)
+    kind = next(k for k in parts if k is not NoneType) if NoneType in parts else option_.type
+    many = get_origin(kind) in (tuple, Sequence)
+    one = get_args(kind)[0] if many else kind
+    flag = f"--{(name.removesuffix('s') if get_origin(kind) is tuple else name).replace('_', '-')}"
+    hint: Any = kind
     if kind is bool:
-        flag, default = (f"{flag}/--no-{flag[2:]}", default) if kinds else (flag, default or False)
-    limits = {name: getattr(b, name) for b in option_.bounds for name in ("ge", "gt", "le") if hasattr(b, name)}
-    check = number(limits.get("ge"), above=limits.get("gt"), most=limits.get("le")) if kind in (int, float) else None
-    shown: Any = str if get_origin(kind) is Literal or (get_args(kind) and not many) else kind
-    shown = list[str] if many else shown
-    panel = _PANELS.get(name) or _PANELS.get(option_.owner.__name__, MODEL)
-    hint: Any = shown if kind is bool and not kinds else shown | None
+        switch = NoneType in parts or default is True
+        flag, hint = (f"{flag}/--no-{flag[2:]}", bool | None) if switch else (flag, bool)
+        default = default if switch else default or False
+    else:
+        checked = get_origin(one) is Literal and hasattr(option_.owner, "__pydantic_config__")  # it names the choices
+        one = str if checked or (get_args(one) and get_origin(one) is not Literal) else one
+        hint, default = (list[one] if many else one) | None, None if default == () else default  # type: ignore[valid-type]
+    limits = {n: getattr(b, n) for b in option_.bounds for n in ("ge", "gt", "le") if hasattr(b, n)}
+    check = number(limits.get("ge"), above=limits.get("gt"), most=limits.get("le")) if one in (int, float) else None
+    panel = panels.get(name, panels.get(option_.owner.__name__, MODEL))
     annotation = Annotated[hint, option(panel, option_.text, flag, check=check)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def with_options(*kinds: type, but: Collection[str] = (), **defaults: Any) -> Callable[[Callable[..., None]], Any]:
+def as_command(function: Callable[..., None], parameters: Iterable[inspect.Parameter]) -> Callable[..., None]:
+    """A command with these parameters: the function gets its own, and those of the others that are given."""
+    own = {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
+    parameters = list(parameters)
+
+    def command(**values: Any) -> None:
+        function(**{k: v for k, v in values.items() if k in own or v not in (None, [])})
+
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
+
+
+def with_options(
+    *kinds: type, but: Collection[str] = (), panels: Mapping[str, str] = MappingProxyType({}), **defaults: Any
+) -> Callable[[Callable[..., None]], Any]:
     """A decorator that gives a command the options of dataclasses, `but` some; it gets those given as `**given`."""
 
     def decorate(function: Callable[..., None]) -> Any:
         parameters = inspect.signature(function, eval_str=True).parameters.values()
         own = {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD}
         fields = {o.name: o for o in options_of(*kinds) if o.name not in own and o.name not in but}
-        new = [_parameter(o, defaults.get(name)) for name, o in fields.items()]
-
-        def command(**values: Any) -> None:
-            function(**{k: v for k, v in values.items() if k in own or (v is not None and v != [])})
-
-        command.__name__, command.__doc__ = function.__name__, function.__doc__
-        command.__signature__ = inspect.Signature([*own.values(), *new])  # type: ignore[attr-defined]
-        command.__annotations__ = {p.name: p.annotation for p in (*own.values(), *new)}
-        return command
+        new = (parameter(o, defaults.get(name), {**_PANELS, **panels}) for name, o in fields.items())
+        return as_command(function, [*own.values(), *new])
 
     return decorate
 

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tempoloc_nb.cli.options import (
-    ENGINE, FIND, MODEL, OUTPUT, SIGNAL, BenchmarkOption, EventKindOption, ForceOption, JsonOption, PresetOption,
-    SignalsOption, SummaryOption, VideoRootOption, WorkersOption, echo_done, number, option, say, tell, with_options,
+    ENGINE, FIND, MODEL, OUTPUT, SIGNAL, BenchmarkOption, ForceOption, JsonOption, PresetOption, SummaryOption,
+    VideoRootOption, WorkersOption, echo_done, number, option, say, tell, with_options,
 )
 from ..core.errors import TempolocError
 from ..core.options import built, picked
 from ..core.settings import settings
 from ..core.texts import json_text
 from ..engines.make import EngineConfig, make_engine
-from ..formats.gripper import Reading, read_gripper
-from ..inference.signals import read_told
+from ..formats.gripper import GripperFile, Reading
 from ..models.ask import AskConfig
 
 if TYPE_CHECKING:
+    from tempoloc_nb.clips.manifest import Benchmark
     from tempoloc_nb.clips.tasks import BoundaryIs
     from tempoloc_nb.engines.protocol import Backend
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ['localize', 'consensus', 'fuse', 'evaluate', 'import_recipe']
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34d
-@with_options(AskConfig, EngineConfig, Reading, backend="hf")
+@with_options(AskConfig, EngineConfig, GripperFile, Reading, backend="hf")
 def localize(
     output: Annotated[Path, option(OUTPUT, "Predictions to write (JSON Lines).", "--output", "-o")],
     model: Annotated[
@@ -44,12 +44,7 @@ def localize(
     video_root: VideoRootOption = None,
     preset: PresetOption = None,
     shard: Annotated[str | None, option(FIND, "i/n: the i-th of n parts of the clips, for job arrays.")] = None,
-    train: Annotated[
-        Path | None,
-        option(MODEL, "Manifest of training clips, for the baseline train-median."),
-    ] = None,
-    signals: SignalsOption = None,
-    event_kind: EventKindOption = None,
+    train: Annotated[Path | None, option(MODEL, "Manifest of training clips, for the baseline train-median.")] = None,
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
     check: Annotated[
         bool,
@@ -65,9 +60,7 @@ def localize(
     from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
     from tempoloc_nb.core.shards import read_shard
     from tempoloc_nb.inference.baselines import SIGNAL_ROWS, BaselineBackend, is_baseline
-    from tempoloc_nb.inference.run import answer_clips, check_engine, check_question
-    from tempoloc_nb.models.estimate import plan_localize
-    from tempoloc_nb.models.locate import locate_model
+    from tempoloc_nb.inference.run import answer_clips
     from tempoloc_nb.models.recognise import ask_config
 
     clips, part = load_benchmark(benchmark), read_shard(shard) if shard else None
@@ -77,22 +70,14 @@ def localize(
     if given.get("backend") != "openai" and is_baseline(model):
         ask = AskConfig(model, fps=settings().study.fps).changed(**picked(AskConfig, given))
         needs: dict[str, Any] = {"train": read_manifest(train) if train else (), "video_root": video_root}
+        gripper = built(GripperFile, given)
         if model == SIGNAL_ROWS[0]:
-            how = {**picked(Reading, given), "say": tell}
-            needs |= {"signals": read_gripper(signals or clips.root / "signals.npz", clips.clips, **how)}
-        engine = make_engine(model, clips, told=read_told(event_kind or ()), **needs)
+            needs["signals"] = gripper.read(clips, built(Reading, given, say=tell))
+        engine = make_engine(model, clips, told=gripper.told, **needs)
     else:
         ask = ask_config(model, preset, **picked(AskConfig, given))
     if plan:
-        check_question(ask)
-        if isinstance(engine, EngineConfig):
-            check_engine(engine, ask)
-            path = model if engine.backend == "openai" else locate_model(model).path
-            lines = plan_localize(
-                path, clips, video_root, ask.trials, ask.fps, engine.data_parallel, engine.backend
-            )
-        else:
-            lines = [f"{model} opens no model: {len(clips.clips)} clips"]
+        lines = _plan_lines(ask, engine, clips, video_root)
         say(json_text({"plan": lines}, 2) if as_json else "\n".join(lines))
         return
     summary = answer_clips(
@@ -105,6 +90,20 @@ def localize(
     if summary.failed:
         raise typer.Exit(1)
 
+# %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34e
+def _plan_lines(ask: AskConfig, engine: Backend | EngineConfig, clips: Benchmark, video_root: Path | None) -> list[str]:
+    """What would be asked, in lines; nothing is loaded."""
+    from tempoloc_nb.inference.run import check_engine, check_question
+    from tempoloc_nb.models.estimate import plan_localize
+    from tempoloc_nb.models.locate import locate_model
+
+    check_question(ask)
+    if not isinstance(engine, EngineConfig):
+        return [f"{ask.model} opens no model: {len(clips.clips)} clips"]
+    check_engine(engine, ask)
+    path = ask.model if engine.backend == "openai" else locate_model(ask.model).path
+    return plan_localize(path, clips, video_root, ask.trials, ask.fps, engine.data_parallel, engine.backend)
+
 # %% ../../nbs/90_cli/30_predictions.ipynb #a2f2842b
 def consensus(
     predictions: Annotated[
@@ -114,8 +113,7 @@ def consensus(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, a line per clip.")],
     benchmark: BenchmarkOption,
     threshold: Annotated[
-        float,
-        typer.Option(help="Least confidence, 0 to 1; events below it are left out.", callback=number(0, most=1)),
+        float, typer.Option(help="Least confidence, 0 to 1; events below it are left out.", callback=number(0, most=1))
     ] = 0.0,
     force: ForceOption = False,
     as_json: SummaryOption = False,
@@ -131,17 +129,15 @@ def consensus(
     echo_done(combine(predictions, output, benchmark=found, threshold=threshold, force=force), output, as_json)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #db0b8fe3
-@with_options(Reading)
+@with_options(GripperFile, Reading)
 def fuse(
     predictions: Annotated[Path, typer.Argument(help="A model's predictions (JSON Lines).")],
     output: Annotated[Path, option(OUTPUT, "File to write, a line per clip.", "--output", "-o")],
     benchmark: BenchmarkOption,
-    signals: SignalsOption = None,
     reach: Annotated[
         float | None,
         option(SIGNAL, "Seconds that an event may move; half of its clip by default.", check=number(above=0)),
     ] = None,
-    event_kind: EventKindOption = None,
     force: ForceOption = False,
     as_json: SummaryOption = False,
     **given: Any,
@@ -153,10 +149,11 @@ def fuse(
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.fuse import fuse as fuse_file
 
-    clips = load_benchmark(benchmark)
-    read = read_gripper(signals or clips.root / "signals.npz", clips.clips, **picked(Reading, given), say=tell)
-    told = read_told(event_kind or ())
-    done = fuse_file(predictions, output, benchmark=clips, signals=read, told=told, reach_s=reach, force=force)
+    clips, gripper = load_benchmark(benchmark), built(GripperFile, given)
+    signals = gripper.read(clips, built(Reading, given, say=tell))
+    done = fuse_file(
+        predictions, output, benchmark=clips, signals=signals, told=gripper.told, reach_s=reach, force=force
+    )
     echo_done(done, output, as_json)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #ac5fd1db
@@ -204,7 +201,6 @@ def import_recipe(
 ) -> None:
     """Read the recipe's result pickles, safely."""
     from tempoloc_nb.clips.tasks import load_task
-    from tempoloc_nb.formats.recipe import import_recipe as read_results
+    from tempoloc_nb.formats.convert import import_recipe as read_results
 
-    done = read_results(results_dir, load_task(task), output, model, force=force)
-    echo_done(f"{output}: {done.rows} predictions from {done.files} files, {done.empty} of them empty", output)
+    echo_done(read_results(results_dir, load_task(task), output, model, force=force), output)

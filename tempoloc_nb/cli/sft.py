@@ -20,20 +20,20 @@ app = typer.Typer(
     "For NVIDIA's cosmos-framework and the Cosmos 3 Reasoner: tempoloc dataset export cosmos-reasoner.",
 )  # fmt: skip
 
-EVALUATION = "Evaluation to come"
-EngineOption = Annotated[str, typer.Option(help="cosmos-rl, or transformers: this package's own.")]
-CosmosOption = Annotated[
+_EVALUATION = "Evaluation to come"
+_EngineOption = Annotated[str, typer.Option(help="cosmos-rl, or transformers: this package's own.")]
+_CosmosOption = Annotated[
     Path | None, typer.Option(help="Environment of cosmos-rl (its folder or Python); else TEMPOLOC_COSMOS_RL.")
 ]
 
 # %% auto #0
-__all__ = ['app', 'EVALUATION', 'EngineOption', 'CosmosOption', 'config', 'check', 'launch']
+__all__ = ['app', 'config', 'check', 'launch']
 
 # %% ../../nbs/90_cli/70_sft.ipynb #fa459abf
 @app.command()
 def config(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; - for the screen.")] = None,
-    engine: EngineOption = "cosmos-rl",
+    engine: _EngineOption = "cosmos-rl",
     preset: Annotated[list[str] | None, typer.Option(help="Named changes, in order; repeatable. See --list.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE, e.g. train.epoch=3; repeatable.")] = None,
     model: Annotated[str | None, typer.Option(help="Model folder or hub name.")] = None,
@@ -60,22 +60,19 @@ def config(
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(help="Training file (TOML).")],
-    engine: EngineOption = "cosmos-rl",
-    cosmos: CosmosOption = None,
+    engine: _EngineOption = "cosmos-rl",
+    cosmos: _CosmosOption = None,
     gpus: Annotated[
         int | None, typer.Option(help="GPUs of the machine that trains; those here by default.", callback=number(0))
     ] = None,
     eval_fps: Annotated[
-        float | None,
-        option(EVALUATION, "Sampling rate; the study's by default.", check=number(above=0)),
+        float | None, option(_EVALUATION, "Sampling rate; the study's by default.", check=number(above=0))
     ] = None,
     eval_pixels: Annotated[
-        int | None,
-        option(EVALUATION, "Pixels per clip; the study's by default.", check=number(1)),
+        int | None, option(_EVALUATION, "Pixels per clip; the study's by default.", check=number(1))
     ] = None,
     eval_convention: Annotated[
-        Literal["start", "end"],
-        option(EVALUATION, "Boundary of an event: its start or its end."),
+        Literal["start", "end"], option(_EVALUATION, "Boundary of an event: its start or its end.")
     ] = "start",
     as_json: JsonOption = False,
 ) -> None:
@@ -101,8 +98,8 @@ def check(
 @app.command()
 def launch(
     file: Annotated[Path, typer.Argument(help="Training file (TOML).")],
-    engine: EngineOption = "cosmos-rl",
-    cosmos: CosmosOption = None,
+    engine: _EngineOption = "cosmos-rl",
+    cosmos: _CosmosOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the record; in train.output_dir by default.")
     ] = None,

@@ -13,15 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tempoloc_nb.cli.options import (
-    ENGINE,
-    FIND,
-    OUTPUT,
-    SAMPLING,
-    number,
-    option,
-    say,
-)
+from .options import ENGINE, FIND, OUTPUT, SAMPLING, number, option, say
 from ..core.errors import TempolocError
 
 # %% auto #0
@@ -42,9 +34,7 @@ def experiment(
         int | None, option(SAMPLING, "Answers per clip; the experiment's own number by default.", check=number(1))
     ] = None,
     clips: Annotated[int, option(FIND, "At most so many clips of each task; 0 is all.", check=number(0))] = 0,
-    data_parallel: Annotated[
-        int, option(ENGINE, "Copies of the model, each on GPUs of its own.", check=number(1))
-    ] = 1,
+    data_parallel: Annotated[int, option(ENGINE, "Copies of the model, each on GPUs of its own.", check=number(1))] = 1,
     tensor_parallel: Annotated[int, option(ENGINE, "GPUs that share a copy.", check=number(1))] = 1,
     pack: Annotated[Path | None, option(OUTPUT, "Folder for the packed copies (.jsonl.xz).")] = None,
     force: Annotated[bool, option(OUTPUT, "Replace packed copies of other runs.", "--force")] = False,
@@ -66,17 +56,9 @@ def experiment(
     for each in chosen:
         name, out = benchmark or each.benchmark, output / f"{each.name}.jsonl"
         summary = run_experiment(
-            each,
-            about[name],
-            out,
-            trials=trials,
-            clips=clips,
-            video_root=videos[name],
-            weights=model,
-            data_parallel=data_parallel,
-            tensor_parallel=tensor_parallel,
-            progress=sys.stderr.isatty(),
-        )
+            each, about[name], out, trials=trials, clips=clips, video_root=videos[name], weights=model,
+            data_parallel=data_parallel, tensor_parallel=tensor_parallel, progress=sys.stderr.isatty(),
+        )  # fmt: skip
         summary.tell_failures()
         say(run_line(out))
         failed += len(summary.failed)
@@ -85,7 +67,7 @@ def experiment(
     if failed:
         raise typer.Exit(1)
 
-
+# %% ../../nbs/90_cli/90_study.ipynb #33b8694a
 def _video_folders(root: Path | None, benchmarks: list[str]) -> dict[str, Path | None]:
     """Benchmark → the folder of its videos: `root` for one benchmark, `root/NAME` for several.
 

@@ -14,11 +14,11 @@ from typing_extensions import Doc
 
 from .errors import unknown
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Kind = TypeVar("Kind")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Kind = TypeVar("_Kind")
 
 # %% auto #0
-__all__ = ['Function', 'Kind', 'Option', 'options_of', 'picked', 'built', 'taking', 'check_names']
+__all__ = ['Option', 'options_of', 'picked', 'built', 'taking', 'check_names']
 
 # %% ../../nbs/10_core/12_options.ipynb #0b510005
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def picked(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in given.items() if k in names and v is not None}
 
 
-def built(kind: type[Kind], given: Mapping[str, Any], **more: Any) -> Kind:
+def built(kind: type[_Kind], given: Mapping[str, Any], **more: Any) -> _Kind:
     """A dataclass of its options among those `given`; what may be several may also stand alone."""
     values = picked(kind, given)
     for option in options_of(kind):
@@ -63,10 +63,10 @@ def built(kind: type[Kind], given: Mapping[str, Any], **more: Any) -> Kind:
     return kind(**values, **more)
 
 
-def taking(*kinds: type, but: Collection[str] = ()) -> Callable[[Function], Function]:
+def taking(*kinds: type, but: Collection[str] = ()) -> Callable[[_Function], _Function]:
     """A decorator that shows the options of dataclasses, `but` some, in a function's signature for its `**options`."""
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: _Function) -> _Function:
         own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
         named = {*but, *(p.name for p in own)}
         new = {o.name: inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=o.type)

@@ -15,29 +15,24 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt
+from typing_extensions import Doc
 
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import BoundaryIs, Interval
 from ..clips.videos import find_videos, first_names, missing_message
 from ..core.checks import check
 from ..core.errors import TempolocError
-from ..core.files import first_line, folder_or_nothing, read_jsonl, read_object, read_text, write_json
-from ..core.files import sole_writer
-from ..core.files import keep_backup
-from ..engines.http import Client, Patience, RefusedError, UnreachableError, event_loop
-from ..engines.http import base_url
+from tempoloc_nb.core.files import (
+    first_line, folder_or_nothing, keep_backup, read_jsonl, read_object, read_text, sole_writer, write_json,
+)
+from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url, event_loop
 from ..engines.protocol import Request, row_seed
 from ..engines.qwen import video_rules
 from tempoloc_nb.engines.server import (
-    ALL_FRAMES,
-    CHAT,
-    DECODERS,
-    Reply,
-    find_served,
-    list_served,
-    read_reply,
-    write_video,
+    ALL_FRAMES, CHAT, DECODERS, Reply, find_served, list_served, read_reply, write_video,
 )
 from .convert import Lenient, check_unique, relative_path
 from ..models.prompts import Prompt, prompt_folder
@@ -326,12 +321,12 @@ class CaptionOptions:
     to at most `total_pixels` over all frames.
     """
 
-    fps: float = 2.0
-    rules: str = "qwen3_vl"
-    total_pixels: int | None = None
+    fps: Annotated[float, Gt(0), Doc("Sampling rate of the video shown.")] = 2.0
+    rules: Annotated[str, Doc("Model for its sizes: qwen3_vl, qwen2_5_vl, a folder.")] = "qwen3_vl"
+    total_pixels: Annotated[int | None, Ge(1), Doc("Pixels of all frames of a clip.")] = None
     sampling: Sampling = field(default_factory=lambda: Sampling(0.7, 0.8, max_new_tokens=2048))
-    attempts: int = 3
-    prompts: str = ""
+    attempts: Annotated[int, Ge(1), Doc("Answers asked for until one is a caption.")] = 3
+    prompts: Annotated[str, Doc("Folder with scene.txt and narrative.txt, instead of ours.")] = ""
 
     def __post_init__(self) -> None:
         if self.attempts < 1 or not self.fps > 0:

@@ -11,7 +11,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,14 +19,13 @@ from typing import Any, ClassVar
 from ..clips.manifest import Clip, write_manifest
 from ..clips.tasks import BoundaryIs, Subtask, Task, load_task
 from ..clips.videos import first_names
-from ..core.checks import OTHERS
+from ..core.checks import OTHERS, read_plain_pickle
 from ..core.errors import TempolocError, unknown
-from ..core.files import is_stream, write_text, writing
-from ..core.files import check_output
+from ..core.files import check_output, is_stream, write_text, writing
 
 # %% auto #0
 __all__ = ['FORMATS', 'Converted', 'relative_path', 'Lenient', 'check_unique', 'check_task_name', 'task_text', 'ReadClips',
-           'Format', 'find_format', 'options_of', 'export_dataset', 'import_dataset']
+           'Format', 'find_format', 'export_dataset', 'import_dataset', 'import_recipe']
 
 # %% ../../nbs/55_formats/10_convert.ipynb #6f8e2f83
 @dataclass(frozen=True, slots=True)
@@ -165,6 +164,11 @@ class Format:
         function: Callable[..., Converted] = getattr(importlib.import_module(f"tempoloc_nb.formats.{module}"), name)
         return function
 
+    def options(self, side: str) -> dict[str, inspect.Parameter]:
+        """The options of that function, its keyword-only parameters, by name."""
+        parameters = inspect.signature(self.function(side), eval_str=True).parameters
+        return {name: p for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+
 # %% ../../nbs/55_formats/10_convert.ipynb #bfe5dd18
 FORMATS: dict[str, Format] = {
     f.name: f
@@ -190,12 +194,6 @@ def find_format(name: str) -> Format:
         raise unknown("format", name, FORMATS)
     return FORMATS[name]
 
-
-def options_of(function: Callable[..., Any]) -> dict[str, bool]:
-    """A function's options, its keyword-only parameters, and whether each is needed."""
-    parameters = inspect.signature(function).parameters.values()
-    return {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
-
 # %% ../../nbs/55_formats/10_convert.ipynb #c1f32370
 def _check_manifest(path: Path) -> None:
     """Raise `TempolocError` for what `tempoloc find -o` wrote, or a table or subtitles that were exported."""
@@ -214,31 +212,27 @@ def _check_manifest(path: Path) -> None:
                 " exported; tempoloc find ... -o FILE.csv writes a table"
             )
 
-# %% ../../nbs/55_formats/10_convert.ipynb #d1b5c61a
-def _inputs(options: Mapping[str, Any]) -> list[Path | str]:
-    """The files that options name."""
-    given = [options[name] for name in ("manifest", "predictions", "task_spec") if name in options]
-    return [path for value in given for path in ([value] if isinstance(value, str | Path) else value)]
-
 # %% ../../nbs/55_formats/10_convert.ipynb #65b11e67
 def _convert(side: str, source: Path | str, output: Path | str, name: str, options: Mapping[str, Any]) -> Converted:
     """Look up the format's function, and call it with the options that are not None."""
-    function = find_format(name).function(side)
-    known, given = options_of(function), {k: v for k, v in options.items() if v is not None}
+    form = find_format(name)
+    function, known = form.function(side), form.options(side)
+    given = {k: v for k, v in options.items() if v is not None}
 
     def spelled(names: Iterable[str]) -> str:
         return ", ".join("--" + n.replace("_", "-") for n in names) or "none"
 
     if odd := [n for n in given if n not in known]:
         raise TempolocError(f"the format {name} has no option {spelled(odd)}; its options: {spelled(known)}")
-    if missing := [n for n, needed in known.items() if needed and n not in given]:
+    if missing := [n for n, p in known.items() if p.default is p.empty and n not in given]:
         raise TempolocError(f"the format {name} needs {spelled(missing)}")
     _check_manifest(Path(source if side == "write" else given.get("manifest", "")))
     path = Path(output) if Path(output).name not in ("", "..") else Path(output).resolve()  # every path has a name
     if path.exists() and Path(source).exists() and path.samefile(source):
         raise TempolocError(f"{output} is the source itself: choose another output")
-    if "force" in known and side not in find_format(name).folders:
-        check_output(path, force=bool(given.get("force")), inputs=[source, *_inputs(given)])
+    if "force" in known and side not in form.folders:
+        named = [given[name] for name in ("manifest", "task_spec") if name in given]
+        check_output(path, force=bool(given.get("force")), inputs=[source, *named, *given.get("predictions", ())])
     with writing(path):
         return function(source, path, **given)
 
@@ -251,3 +245,53 @@ def export_dataset(source: Path | str, output: Path | str, name: str, **options:
 def import_dataset(source: Path | str, output: Path | str, name: str, **options: Any) -> Converted:
     """Read a dataset of another format. Raises `TempolocError` for an unknown format or option, and bad data."""
     return _convert("read", source, output, name, options)
+
+# %% ../../nbs/55_formats/10_convert.ipynb #8c4497b0
+def _answer(value: Any, where: str) -> str:
+    """A trial's text as the recipe's scorer takes it: the first of a list, "" for nothing."""
+    if isinstance(value, list):
+        value = value[0] if value else ""
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise TempolocError(f"{where} is a {type(value).__name__}, not a text")
+
+# %% ../../nbs/55_formats/10_convert.ipynb #3b0a5687
+def _recipe_rows(path: Path, task: Task, model: str | None) -> Iterator[dict[str, Any]]:
+    """The prediction rows of one results file."""
+    results = read_plain_pickle(path)
+    if not isinstance(results, dict) or not any(isinstance(k, str) and k.startswith("fps") for k in results):
+        raise TempolocError(f"{path.name} is not a results file of the recipe: it has no lists named fps4, fps8, …")
+    named = model or results.get("model")
+    if not isinstance(named, str) or not named:
+        raise TempolocError(f"{path.name} does not say which model wrote it: give --model NAME")
+    clip = task.clip_id(path.stem.removeprefix("results_"))
+    for key, texts in results.items():
+        rate = re.fullmatch(r"fps(\d+(?:\.\d+)?)", key) if isinstance(key, str) else None
+        if rate is None:
+            continue
+        if not isinstance(texts, list):
+            raise TempolocError(f"{path.name}: {key} is a {type(texts).__name__}, not a list of texts")
+        for trial, value in enumerate(texts):
+            text = _answer(value, f"{path.name}: trial {trial} of {key}")
+            row = {"clip": clip, "task": task.key, "model": named, "fps": float(rate[1]), "trial": trial, "text": text}
+            yield {**row, "time_base": "label", "backend": "recipe"}
+
+# %% ../../nbs/55_formats/10_convert.ipynb #fe7459be
+def import_recipe(
+    results_dir: str | Path, task: Task, out: str | Path, model: str | None = None, *, force: bool = False
+) -> Converted:
+    """Write the `results_*.pkl` of a folder as prediction rows (JSON Lines), all or nothing.
+
+    `model` names the model where the files do not (those of the recipe's vLLM script do not). Raises `TempolocError`
+    for a folder without results, a file that is not plain, a name that does not fit the task, or without `force` an
+    `out` that is there.
+    """
+    folder, out = Path(results_dir), Path(out)
+    files = sorted(folder.glob("results_*.pkl"))
+    if not files:
+        raise TempolocError(f"no results_*.pkl in {folder.name}: give the folder that the recipe's scripts wrote")
+    check_output(out, force=force, inputs=files)
+    rows = [row for path in files for row in _recipe_rows(path, task, model)]
+    write_text(out, "".join(json.dumps(row) + "\n" for row in rows), force=force)
+    empty = sum(not row["text"] for row in rows)
+    return Converted(out, len(rows), f"predictions from {len(files)} files, {empty} of them empty")

@@ -18,11 +18,11 @@ from pathlib import Path, PurePosixPath
 
 from ..clips.manifest import load_benchmark, write_manifest
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, is_stream, read_text, write_text
-from ..core.files import check_output
+from ..core.files import all_or_nothing, check_output, is_stream, read_text, write_text
 from .convert import Converted
-from .corrections import MANIFEST, Proposal, Row, apply_rows, copy_tasks, moved_clips
-from .corrections import proposals, reviewed
+from tempoloc_nb.formats.corrections import (
+    MANIFEST, Proposal, Row, apply_rows, copy_tasks, moved_clips, proposals, reviewed,
+)
 
 _COLUMNS = ("clip", "label", "boundary", "proposed", "by", "confidence", "why")
 _REVIEWED = ("reviewed", "first_proposed", "first_by")  # of clips that were reviewed; nothing reads them back
@@ -76,9 +76,7 @@ def write_csv(found: Iterable[Proposal], path: Path, *, force: bool = False) -> 
 def _exporter(write: Callable[..., object], *notes: str) -> Callable[..., Converted]:
     """A format's function that writes proposals by `write`."""
 
-    def export(
-        source: Path | str, output: Path, *, predictions: Sequence[Path] = (), force: bool = False
-    ) -> Converted:
+    def export(source: Path | str, output: Path, *, predictions: Sequence[Path] = (), force: bool = False) -> Converted:
         """Write a manifest's boundaries, or the median of a model's trials (`predictions`), to be corrected.
 
         Raises `TempolocError` for predictions of other clips, or of several models, and as `write` does.

@@ -230,9 +230,7 @@ def _moved(events: Sequence[Event], times: Sequence[float | None], rows: Sequenc
     return tuple(moved)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d2f26654
-def _correct(
-    clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: bool
-) -> tuple[Clip, list[_Change]]:
+def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: bool) -> tuple[Clip, list[_Change]]:
     """One clip with a person's rows, and what they changed in it; `stamp` says who changed it, when and why."""
     rows = _matched(clip, rows)
     _check_times(clip, rows)

@@ -22,15 +22,16 @@ from ..clips.tasks import BoundaryIs, Event, Interval, boundary_of
 from ..clips.videos import first_names, videos_here
 from ..core.checks import check
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, folder_or_nothing, is_stream, parse_object, read_jsonl, read_object
-from ..core.files import write_json, write_jsonl, write_text
-from ..core.files import check_folder, check_output
-from .captions import Action, NamedVideo, actions_text, event_actions, media_fields, read_captions
-from .captions import read_text_actions, uuid_of
+from tempoloc_nb.core.files import (
+    all_or_nothing, check_folder, check_output, folder_or_nothing, is_stream, parse_object, read_jsonl, read_object,
+    write_json, write_jsonl, write_text,
+)
+from tempoloc_nb.formats.captions import (
+    Action, NamedVideo, actions_text, event_actions, media_fields, read_captions, read_text_actions, uuid_of,
+)
 from .convert import Converted, Lenient, ReadClips, check_unique, relative_path
 from ..models.prompts import conversation
-from ..sft.dataset import Sample, after_the_end
-from ..sft.dataset import dataset_place, read_one_split
+from ..sft.dataset import Sample, after_the_end, dataset_place, read_one_split
 from ..video.files import SUFFIXES, VideoInfo, probe
 
 # %% auto #0

@@ -5,10 +5,13 @@
 # %% ../../nbs/55_formats/127_gripper.ipynb #597327cd
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,41 +19,36 @@ import numpy as np
 from annotated_types import Gt
 from typing_extensions import Doc
 
-from ..clips.manifest import Clip
+from ..clips.manifest import Benchmark, Clip
 from ..core.errors import TempolocError
 from ..core.options import built, taking
 from tempoloc_nb.formats.gripper_columns import (
-    WAY,
-    WIDEST,
-    Column,
-    Rows,
-    arms_of,
-    choose_grippers,
-    gripper_line,
-    name_turn,
-    opening_in,
-    pick_grippers,
+    WAY, WIDEST, Chosen, Column, Gripper, Rows, arm_of, arms_of, choose_grippers, gripper_line, is_opening, name_turn,
+    opening_in, pick_grippers,
 )
-from .hdf5 import control_rate, demos_of, held_file, opened_demos, steps_of
-from .hdf5_motion import read_openings
-from .hdf5_motion import INFO, object_ways
-from .lerobot import read_episodes
-from .lerobot import LeRobotInfo, number_names, read_info
+from tempoloc_nb.formats.hdf5 import (
+    control_rate, demo_name, demos_of, eefs_of, held_file, opened_demos, steps_of, where_of,
+)
+from .hdf5_poses import INFO, object_ways, rows_at
+from .hdf5_rules import MOST_NUMBERS, SIGNALS
+from .lerobot import number_names, read_episodes, read_info
 from .lerobot_rows import read_numbers
 from ..inference.find import Found, Say, silent
 from ..inference.fuse import fuse_found
-from ..inference.signals import Signal, Told, signal_at
+from ..inference.signals import Signal, Told, read_told, signal_at
 from ..scoring.metrics import Floats
 from ..video.files import Footage, FrameSource
 
-NPZ_HZ = 30.0  # of the simulated benchmark's signals
+_NPZ_HZ = 30.0  # of the simulated benchmark's signals
 NPZ_HAND = 1e-3  # m, the unit of the hand's way in them
 
 # %% auto #0
-__all__ = ['NPZ_HZ', 'NPZ_HAND', 'LEFT', 'Reading', 'opening_of', 'episode_columns', 'episode_rows', 'read_gripper',
-           'recording_signals', 'fuse_each']
+__all__ = ['NPZ_HAND', 'Rate', 'Reading', 'GripperFile', 'opening_of', 'read_gripper', 'recording_signals', 'fuse_each']
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ec
+Rate = Annotated[float | None, Gt(0), Doc("Control steps a second of an HDF5 file that does not say it.")]
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How a gripper is read. `say` is told what is read."""
@@ -61,14 +59,212 @@ class Reading:
             " fingers share (kRightHand: their mean); once an arm."),
     ] = ()
     inverted: Annotated[bool, Doc("Read the gripper the other way round than is said without this.")] = False
-    rate: Annotated[
-        float | None, Gt(0), Doc("Control steps a second of an HDF5 file that does not say it.")
-    ] = None
+    rate: Rate = None
     say: Say = silent
 
+
+@dataclass(frozen=True, slots=True)
+class GripperFile:
+    """What shows the gripper in a benchmark's clips, and what their events are to it."""
+
+    signals: Annotated[
+        Path | None, Doc("The gripper: .npz, HDF5 or a LeRobot dataset; the benchmark's signals.npz by default.")
+    ] = None
+    event_kind: Annotated[
+        tuple[str, ...],
+        Doc("LABEL=close, open, start or none: what an event is, where its verb does not say it; repeatable."),
+    ] = ()
+
+    @property
+    def told(self) -> Told:
+        """Kinds of events by label; raises `TempolocError` for what is none."""
+        return read_told(self.event_kind)
+
+    def read(self, benchmark: Benchmark, reading: Reading) -> dict[str, Signal]:
+        """The signal of each clip, by id; raises `TempolocError` as `read_gripper` does."""
+        return _read(self.signals or benchmark.root / "signals.npz", benchmark.clips, reading)
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #b1000006
+def _columns_in(group: Any, path: str, steps: int) -> list[Column]:
+    """The columns of the arrays of numbers in a group, below which poses for a generator are left out."""
+    found: list[Column] = []
+    for name in group:
+        where = f"{path}/{name}" if path else name
+        try:
+            item = group[name]
+        except (KeyError, OSError, RuntimeError):
+            if is_opening(Column(where)):
+                raise  # the gripper itself cannot be opened
+            continue
+        if hasattr(item, "keys"):
+            found += _columns_in(item, where, steps) if name != "datagen_info" else []
+        elif item.dtype.kind in "fiu" and item.ndim in (1, 2) and steps <= item.shape[0] <= steps + 1:
+            width = item.shape[1] if item.ndim == 2 else 1
+            found += [Column(where, i, alone=width == 1) for i in range(width if width <= WIDEST else 0)]
+    return found
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #862df9b2
+def _demo_columns(demo: Any) -> list[Column]:
+    """The columns of a demonstration: its observations', then the others'."""
+    steps = steps_of(demo)
+    seen = _columns_in(demo["obs"], "obs", steps) if "obs" in demo else []
+    rest = {name: demo[name] for name in ("states", "actions") if hasattr(demo.get(name), "dtype")}
+    return seen + _columns_in(rest, "", steps)
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #53e7b4c9
+def _read_columns(demo: Any, columns: Iterable[Column]) -> Rows:
+    """The values (T,) of columns of a demonstration; raises `TempolocError` for some that are missing or not finite."""
+    steps, where = steps_of(demo), where_of(demo)
+    found, groups = dict[Column, Floats](), dict[str, Floats]()
+    for column in columns:
+        if column.group not in groups:
+            item = demo.get(column.group)
+            fits = getattr(item, "ndim", 0) in (1, 2) and steps <= item.shape[0] <= steps + 1
+            fits = fits and item.size <= MOST_NUMBERS and item.dtype.kind in "fiu"
+            if not fits or (item.shape[1:] or (1,))[0] <= column.place:
+                raise TempolocError(f"{where} has no numbers {column} for its {steps} actions")
+            groups[column.group] = np.asarray(item[:steps], dtype=np.float64).reshape(steps, -1)
+        values = groups[column.group][:, column.place]
+        if len(odd := np.flatnonzero(~np.isfinite(values))):
+            raise TempolocError(f"{where}: {column} is {values[odd[0]]} at step {odd[0]}: leave the demonstration out")
+        found[column] = values
+    return found
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #26385e49
+_MOST_ACTIONS = 8  # of one arm: seven joints and the gripper
+
+
+def _is_alone(demo: Any) -> bool:
+    """Whether a demonstration is of one arm, as far as it says."""
+    try:
+        robots = json.loads(demo.parent.attrs.get("env_args", "{}")).get("env_kwargs", {}).get("robots", "")
+    except (ValueError, AttributeError, TypeError):
+        robots = ""
+    more = any(re.match(r"robot[1-9]", name) for name in demo.get("obs", ()))
+    return not more and len(eefs_of(demo)) == 1 and (isinstance(robots, str) or len(robots) < 2)
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #663ca10b
+def _own_command(demo: Any, arm: str, columns: Sequence[Column]) -> Column | None:
+    """The column of an arm's gripper command; None where the demonstration does not say which it is."""
+    actions = [c for c in columns if c.group == "actions"]
+    arms = sorted({arm_of(c.group) for c in columns if is_opening(c)})
+    if len(arms) < 2 and _is_alone(demo):
+        return actions[-1] if 0 < len(actions) <= _MOST_ACTIONS else None
+    if arm not in arms or arms != [f"robot{k}" for k in range(len(arms))]:
+        return None
+    share, odd = divmod(len(actions), len(arms))
+    return actions[(arms.index(arm) + 1) * share - 1] if not odd and 0 < share <= _MOST_ACTIONS else None
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #b100000a
+def _command_turn(demo: Any, command: Floats) -> int:
+    """1 where a gripper command (T,) is larger when more open, −1 where it is smaller; 0 where nothing says it."""
+    told, seen = str(demo.parent.attrs.get("env_args", "")), demo.get("obs", ())
+    isaac, ours = (SIGNALS[name][0].partition("subtask")[0].strip("/") in demo for name in ("isaaclab", "mimicgen"))
+    if not (command.min() < 0 < command.max()):
+        return 0
+    if "sim_args" in told or (isaac and "env_kwargs" not in told):
+        return 1
+    return -1 if "env_kwargs" in told or ours or any(re.match(r"robot\d", name) for name in seen) else 0
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #b656ec47
+def _joint_turn(demo: Any, joint: Floats, command: Column | None) -> int:
+    """As `_command_turn`, of a joint (T,) that follows its own `command`; 0 where it does not, or none is known."""
+    if command is None:
+        return 0
+    values, likeness = _read_columns(demo, [command])[command], [0.0]
+    for lag in range(min(10, len(joint) - 2) + 1):  # steps by which fingers are behind their command
+        a, b = joint[lag:], values[: len(values) - lag]
+        if np.ptp(a) > 0 and np.ptp(b) > 0:
+            likeness.append(float(np.corrcoef(a, b)[0, 1]))
+    most = max(likeness, key=abs)
+    return _command_turn(demo, values) * (int(np.sign(most)) if abs(most) >= 0.5 else 0)
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #f04e6ef0
+def _grippers(demo: Any, columns: Sequence[Column], names: Sequence[str], where: str) -> tuple[Gripper, ...]:
+    """The grippers of a demonstration, each with its own command; raises `TempolocError` if nothing says which."""
+    picked = pick_grippers(columns, names, where)
+    if not picked:
+        command = _own_command(demo, "", columns)
+        if command is None or not (command.place == 6 or _is_switch(_read_columns(demo, [command])[command])):
+            raise TempolocError(f"{where}: nothing says which of its numbers is the gripper: {WAY}")
+        return (Gripper("", (), (command,)),)
+    own = [None if g.action else _own_command(demo, g.arm, columns) for g in picked]
+    return tuple(replace(g, action=(command,)) if command else g for g, command in zip(picked, own, strict=True))
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #f902d8d1
+def _is_switch(command: Floats) -> bool:
+    """Whether a command (T,) is nearly always at one of two ends, as a gripper's is; a joint's is not."""
+    away, switch = np.minimum(command - command.min(), command.max() - command), 0.8
+    return bool(np.mean(away <= (1 - switch) * np.ptp(command)) >= switch)
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #a98616fe
+def _turn(demos: Iterable[Any], chosen: Chosen) -> int:
+    """Which way a gripper's numbers go in all demonstrations; 0 where nothing says it, or they do not agree."""
+    turns = set[int]()
+    for demo in demos:
+        opening = opening_in(_read_columns(demo, chosen.columns), chosen.columns)
+        if all(c.is_action for c in chosen.columns):
+            turns.add(_command_turn(demo, opening))
+        else:
+            turns.add(_joint_turn(demo, opening, _own_command(demo, chosen.arm, _demo_columns(demo))))
+    turns.discard(0)
+    return turns.pop() if len(turns) == 1 else 0
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #2c4cec09
+def _contradicts(demos: Sequence[Any], chosen: Chosen) -> bool:
+    """Whether a gripper's own command, which does not say which way its numbers go, moves; it should have said it."""
+    own = _own_command(demos[0], chosen.arm, _demo_columns(demos[0]))
+    return any(np.ptp(_read_columns(demo, [own])[own]) > 0 for demo in demos) if own else False
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #d4cdaba0
+def _neighbours(demo: Any) -> Iterator[Any]:
+    """The first other demonstrations of a file, which may say what this one does not."""
+    for name in islice(demo.parent, 6):
+        with suppress(TempolocError, KeyError, OSError, RuntimeError):
+            if name != demo_name(demo) and len(_demo_columns(demo.parent[name])):
+                yield demo.parent[name]
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #b1000010
+def _openings(
+    grippers: Sequence[Gripper], rows: Sequence[Rows], where: str, how: Reading,
+    turn_of: Callable[[Chosen], tuple[int, str]],
+) -> tuple[tuple[str, ...], list[Floats]]:  # fmt: skip
+    """(arms, openings of each recording, larger is more open): (T,) of one gripper, (T, A) of several arms.
+
+    `turn_of` says which way a gripper's numbers go, and what says so: (0, "") for nothing.
+    """
+    chosen, turned = choose_grippers(grippers, rows, where, bool(how.gripper)), list[list[Floats]]()
+    for one in chosen if rows else ():
+        turn, known = turn_of(one)
+        sign, each = (turn or 1) * (-1 if how.inverted else 1), [opening_in(values, one.columns) for values in rows]
+        how.say(f"{where}: {gripper_line(one, each, sign, known=known, inverted=how.inverted)}")
+        turned.append([opening * (0 if one.idle else sign) for opening in each])
+    kept = chosen if how.gripper else chosen[:1]
+    recordings = zip(*turned[: len(kept)], strict=True)
+    return arms_of(kept), [np.stack(each, axis=1) if len(kept) > 1 else each[0] for each in recordings]
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #b100000d
+def _demo_openings(demos: Sequence[Any], how: Reading) -> tuple[tuple[str, ...], list[Floats]]:
+    """As `_openings`, of demonstrations; raises `TempolocError` where nothing says which numbers are the gripper, or
+    which way they go, and for a demonstration without them.
+    """
+    file = Path(demos[0].file.filename).name
+    grippers = _grippers(demos[0], _demo_columns(demos[0]), how.gripper, file)
+    columns = dict.fromkeys(c for g in grippers for c in g.columns)
+
+    def turn_of(one: Chosen) -> tuple[int, str]:
+        by_command = _turn(demos, one) or (0 if one.idle else _turn(_neighbours(demos[0]), one))
+        turn = by_command or name_turn(one.columns)
+        if not (turn or how.gripper or one.idle or how.inverted) and _contradicts(demos, one):
+            raise TempolocError(f"{file}: nothing says whether {one} is larger when the gripper is more open: {WAY}")
+        return turn, "command" if by_command else "name" if turn else ""
+
+    return _openings(grippers, [_read_columns(demo, columns) for demo in demos], file, how, turn_of)
+
+# %% ../../nbs/55_formats/127_gripper.ipynb #3e2698ed
 def opening_of(demo: Any, names: Sequence[str] = ()) -> Floats:
-    """How far the gripper of a demonstration was open (T,), larger is more open; the options are `read_openings`'."""
-    arms, (opening,) = read_openings([demo], names)
+    """How far the gripper of a demonstration was open (T,), larger is more open; `names` are as `Reading.gripper`."""
+    arms, (opening,) = _demo_openings([demo], Reading(tuple(names)))
     if len(arms) > 1:
         raise TempolocError(f"{demo.name} has the arms {', '.join(arms)}: name the gripper of one of them")
     return opening
@@ -76,15 +272,12 @@ def opening_of(demo: Any, names: Sequence[str] = ()) -> Floats:
 
 def _hand(demo: Any) -> Floats | None:
     """Where the hand of a demonstration was (T, 3) m, if one observation or one end-effector's pose says so."""
-    poses = demo.get(f"{INFO}/eef_pose")
-    if hasattr(poses, "keys") and len(poses) == 1:
-        (own,) = poses.values()
-        if getattr(own, "shape", ()) == (len(demo["actions"]), 4, 4):
-            return np.asarray(own[:, :3, 3], dtype=np.float64)
+    steps, poses = steps_of(demo), demo.get(f"{INFO}/eef_pose")
+    for name in poses if hasattr(poses, "keys") and len(poses) == 1 else ():
+        if (own := rows_at(demo, f"{INFO}/eef_pose/{name}", steps, 4, 4)) is not None:
+            return own[:, :3, 3]
     names = [name for name in demo.get("obs", {}) if name.endswith("eef_pos")]
-    places: Any = demo["obs"][names[0]] if len(names) == 1 else None
-    fits = getattr(places, "shape", ()) == (len(demo["actions"]), 3) and places.dtype.kind in "fiu"
-    return np.asarray(places, dtype=np.float64) if fits else None
+    return rows_at(demo, f"obs/{names[0]}", steps, 3) if len(names) == 1 else None
 
 
 def _of_demos(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple[str, Signal]]:
@@ -93,57 +286,37 @@ def _of_demos(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple
         there = {name: clip for name, clip in demos_of(clips).items() if name in data}
         if not there:
             return
-        arms, openings = read_openings([data[d] for d in there], how.gripper, inverted=how.inverted, say=how.say)
+        arms, openings = _demo_openings([data[d] for d in there], how)
         for (demo, clip), opening in zip(there.items(), openings, strict=True):
             ways, hand = object_ways(data[demo], steps_of(data[demo])), None if len(arms) > 1 else _hand(data[demo])
             yield clip.clip, Signal(opening, np.arange(len(opening)) / hz, hand, ways, arms)
 
-
-# %% ../../nbs/55_formats/127_gripper.ipynb #07ffd3b4
-def episode_columns(info: LeRobotInfo) -> list[Column]:
-    """The columns of state and action of a LeRobot dataset, the state's first."""
-    found = [
-        Column(group, place, name, alone=len(names) == 1)
-        for group, names in number_names(info).items()
-        if re.match(r"observation|action", group) and len(names) <= WIDEST
-        for place, name in enumerate(names)
-    ]
-    return sorted(found, key=lambda c: c.is_action)
-
-
-def episode_rows(
-    info: LeRobotInfo, episodes: Collection[int], columns: Collection[Column]
-) -> Iterator[tuple[int, Floats, Rows]]:
-    """(episode, times (T,) in s from its first row, values of the columns) of these episodes of a LeRobot dataset.
-
-    Raises `TempolocError` as `lerobot_rows.read_numbers` does.
-    """
-    groups = list(dict.fromkeys(c.group for c in columns))
-    wanted = [e for e in read_episodes(info) if e.index in episodes]
-    for episode, times, numbers in read_numbers(info, wanted, groups):
-        yield episode.index, times, {c: numbers[c.group][:, c.place] for c in columns}
-
 # %% ../../nbs/55_formats/127_gripper.ipynb #c2000001
 def _of_episodes(root: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple[str, Signal]]:
     info = read_info(root)
-    columns = episode_columns(info)
+    features = {f: n for f, n in number_names(info).items() if re.match(r"observation|action", f) and len(n) <= WIDEST}
+    columns = [Column(f, k, name, alone=len(each) == 1) for f, each in features.items() for k, name in enumerate(each)]
+    columns.sort(key=lambda c: c.is_action)  # the state's first
     grippers = pick_grippers(columns, how.gripper, root.name)
     if not grippers:
         have = ", ".join(dict.fromkeys(c.name or c.group for c in columns)) or "nothing"
-        said = "0 of the numbers of state and action are called gripper; they are:"
-        raise TempolocError(f"{root.name}: {said} {have}; {WAY}")
+        none = "0 of the numbers of state and action are called gripper; they are:"
+        raise TempolocError(f"{root.name}: {none} {have}; {WAY}")
     wanted = {int(c.extra["episode_index"]): c.clip for c in clips if "episode_index" in c.extra}
-    read = list(episode_rows(info, wanted, tuple(dict.fromkeys(c for g in grippers for c in g.columns))))
-    chosen = choose_grippers(grippers, [rows for *_, rows in read], root.name, bool(how.gripper))
-    signs = {one: (name_turn(one.columns) or 1) * (-1 if how.inverted else 1) for one in chosen}
-    for one in chosen if read else ():
-        openings, known = [opening_in(rows, one.columns) for *_, rows in read], "name" if name_turn(one.columns) else ""
-        how.say(f"{root.name}: {gripper_line(one, openings, signs[one], known=known, inverted=how.inverted)}")
-    chosen = chosen if how.gripper else chosen[:1]
-    for episode, times, rows in read:
-        each = [opening_in(rows, c.columns) * (0 if c.idle else signs[c]) for c in chosen]
-        opening = np.stack(each, axis=1) if len(each) > 1 else each[0]
-        yield wanted[episode], Signal(opening, times, arms=arms_of(chosen))
+    own = tuple(dict.fromkeys(c for g in grippers for c in g.columns))
+    episodes = [e for e in read_episodes(info) if e.index in wanted]
+    read = [
+        (wanted[e.index], times, {c: numbers[c.group][:, c.place] for c in own})
+        for e, times, numbers in read_numbers(info, episodes, list(dict.fromkeys(c.group for c in own)))
+    ]
+
+    def turn_of(one: Chosen) -> tuple[int, str]:
+        turn = name_turn(one.columns)
+        return turn, "name" if turn else ""
+
+    arms, openings = _openings(grippers, [rows for *_, rows in read], root.name, how, turn_of)
+    for (clip, times, _), opening in zip(read, openings, strict=True):
+        yield clip, Signal(opening, times, arms=arms)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #5ee206d4
 def _of_archive(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple[str, Signal]]:
@@ -163,13 +336,11 @@ def _of_archive(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tup
         if shown in starts:
             first, last = starts[shown]
             things = {name: way[first:last] for name, way in ways.items() if way[first:last].any()}
-            yield clip.clip, signal_at(opening[first:last], NPZ_HZ, None if hand is None else hand[first:last], things)
+            yield clip.clip, signal_at(opening[first:last], _NPZ_HZ, None if hand is None else hand[first:last], things)
 
 
 @taking(Reading)
-def read_gripper(
-    path: str | Path, clips: Iterable[Clip], *, say: Say = silent, **options: Any
-) -> dict[str, Signal]:
+def read_gripper(path: str | Path, clips: Iterable[Clip], *, say: Say = silent, **options: Any) -> dict[str, Signal]:
     """The gripper's signal of each of the `clips` that the file (.npz, .hdf5) or LeRobot dataset has, by clip id.
 
     The `options` are those of `Reading`; `gripper_columns.name_gripper` says what names a gripper. `say` gets a line on
@@ -192,7 +363,7 @@ def _read(path: Path, clips: Sequence[Clip], how: Reading) -> dict[str, Signal]:
     return found
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #544c302e
-LEFT = {  # why an event stays where the model put it
+_LEFT = {  # why an event stays where the model put it
     "far": "with no transition of the gripper in reach", "not shown": "that no gripper shows",
     "missing": "that the model did not find", "no signal": "without a signal",
 }
@@ -228,6 +399,6 @@ def fuse_each(
         counts.update(outcomes)
         yield fused
     if counts:
-        left = [f"{counts[o]} {why}" for o, why in LEFT.items() if counts[o]]
+        left = [f"{counts[o]} {why}" for o, why in _LEFT.items() if counts[o]]
         say("; ".join([f"the gripper moved {counts['moved']} of {counts.total()} events", *left]))
 

@@ -15,10 +15,8 @@ from ..core.errors import TempolocError
 from ..scoring.metrics import Floats
 
 # %% auto #0
-__all__ = ['WIDEST', 'OPENING', 'FINGERS', 'WIDTH', 'OTHER', 'WAY', 'LEVELS', 'MIRRORED', 'RESTS', 'IDLE', 'Rows', 'Column',
-           'words_of', 'is_opening', 'arm_of', 'Gripper', 'find_grippers', 'name_gripper', 'pick_grippers',
-           'mean_opening', 'range_of', 'opening_in', 'Chosen', 'choose_grippers', 'arms_of', 'name_turn',
-           'gripper_line']
+__all__ = ['WIDEST', 'WAY', 'Rows', 'Column', 'words_of', 'is_opening', 'arm_of', 'Gripper', 'pick_grippers', 'opening_in',
+           'Chosen', 'choose_grippers', 'arms_of', 'name_turn', 'gripper_line']
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000005
 WIDEST = 1000  # numbers in a group; more are no joints
@@ -45,10 +43,10 @@ class Column:
         return self.group.rpartition("/")[2].startswith("action")
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000007
-OPENING = {"gripper", "grippers", "finger", "fingers", "thumb", "pinky", "jaw", "jaws", "claw", "claws", "aperture"}
-FINGERS = {"index", "middle", "ring", "little"}
-WIDTH = {"width", "image", "img", "camera"}
-OTHER = {
+_OPENING = {"gripper", "grippers", "finger", "fingers", "thumb", "pinky", "jaw", "jaws", "claw", "claws", "aperture"}
+_FINGERS = {"index", "middle", "ring", "little"}
+_WIDTH = {"width", "image", "img", "camera"}
+_OTHER = {
     "vel", "qvel", "velocity", "velocities", "speed", "acc", "effort", "torque", "force", "current", "load", "temp",
     "temperature", "tactile", "touch", "x", "y", "z", "roll", "pitch", "yaw", "rx", "ry", "rz", "qx", "qy", "qz", "qw",
     "quat", "euler", "pose", "tip", "tips", "to", "dist", "distance", "image", "img", "camera", "depth",
@@ -63,8 +61,8 @@ def words_of(text: str) -> list[str]:
 def is_opening(column: Column) -> bool:
     """Whether a column's name says that it is how far a gripper is open."""
     words = set(words_of(f"{column.group} {column.name}"))
-    named = words & OPENING or ("hand" in words and words & FINGERS) or words & WIDTH == {"width"}
-    return bool(named) and not words & OTHER
+    named = words & _OPENING or ("hand" in words and words & _FINGERS) or words & _WIDTH == {"width"}
+    return bool(named) and not words & _OTHER
 
 
 def arm_of(text: str) -> str:
@@ -101,13 +99,13 @@ def _one_group(columns: Sequence[Column], where: str) -> tuple[Column, ...]:
         if len(groups) > 1:
             groups = {g: None for g in groups if sure in words_of(g)} or groups
     left = [c for c in columns if c.group in groups]
-    fingers = all({*words_of(c.name)} & (OPENING - {"gripper", "aperture"} | FINGERS | {"joint"}) for c in left)
+    fingers = all({*words_of(c.name)} & (_OPENING - {"gripper", "aperture"} | _FINGERS | {"joint"}) for c in left)
     if len(groups) > 1 or (len(left) > 1 and any(c.name for c in left) and not fingers):
         raise TempolocError(f"{where}: {', '.join(map(str, left))} may be the gripper: {WAY}")
     return tuple(left)
 
 
-def find_grippers(columns: Iterable[Column], where: str) -> tuple[Gripper, ...]:
+def _find_grippers(columns: Iterable[Column], where: str) -> tuple[Gripper, ...]:
     """The grippers whose columns are named as such, in order; raises `TempolocError` where a name fits several."""
     found: dict[str, dict[bool, list[Column]]] = {}
     for column in filter(is_opening, columns):
@@ -136,7 +134,7 @@ def _is_called(name: str, column: Column) -> bool:
     return name in (*ends[:2], *tails)
 
 
-LEVELS: tuple[Callable[[str, Column], bool], ...] = (
+_LEVELS: tuple[Callable[[str, Column], bool], ...] = (
     lambda name, column: name in (str(column), column.group),
     _is_called,
     lambda name, column: name.lower() in (column.name or column.group).lower() and not _is_other(name, column),
@@ -144,7 +142,7 @@ LEVELS: tuple[Callable[[str, Column], bool], ...] = (
 
 
 def _is_other(name: str, column: Column) -> bool:
-    return bool(set(words_of(f"{column.group} {column.name}")) & OTHER - set(words_of(name)))
+    return bool(set(words_of(f"{column.group} {column.name}")) & _OTHER - set(words_of(name)))
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a100000d
 def _fitting(part: str, columns: Sequence[Column], where: str) -> tuple[int, tuple[Column, ...]]:
@@ -153,7 +151,7 @@ def _fitting(part: str, columns: Sequence[Column], where: str) -> tuple[int, tup
     Raises `TempolocError` where it fits several groups, or several arms.
     """
     indexed = re.fullmatch(r"(.+)\[([-\d:, ]+)\]", part)
-    for level, fits in enumerate(LEVELS):
+    for level, fits in enumerate(_LEVELS):
         if not (found := [c for c in columns if fits(part, c)]):
             continue
         arms = {arm_of(f"{c.group} {c.name}") for c in found if level == 2}
@@ -161,12 +159,12 @@ def _fitting(part: str, columns: Sequence[Column], where: str) -> tuple[int, tup
             raise TempolocError(f"{where}: {part!r} fits {', '.join(map(str, found))}: name those of one arm")
         return level, tuple(found)
     if indexed is None:
-        return len(LEVELS), ()
+        return len(_LEVELS), ()
     level, group = _fitting(indexed[1].strip(), columns, where)
     return level, tuple(group[i] for i in _numbers(indexed[2], len(group), f"{where}: {indexed[1]}")) if group else ()
 
 
-def name_gripper(text: str, columns: Sequence[Column], where: str) -> Gripper:
+def _name_gripper(text: str, columns: Sequence[Column], where: str) -> Gripper:
     """The gripper that a `--gripper` names; raises `TempolocError` for a name that nothing, or too much, has.
 
     A name that state and action share is that of both.
@@ -197,8 +195,8 @@ def pick_grippers(columns: Sequence[Column], names: Sequence[str], where: str) -
     Raises `TempolocError` if there is none, or if two that are named belong to one arm.
     """
     if not names:
-        return find_grippers(columns, where)
-    found = [name_gripper(text, columns, where) for text in names]
+        return _find_grippers(columns, where)
+    found = [_name_gripper(text, columns, where) for text in names]
     if len(found) > 1:
         found = [replace(g, arm=g.arm or text) for g, text in zip(found, names, strict=True)]
         if len({g.arm for g in found}) < len(found):
@@ -206,12 +204,12 @@ def pick_grippers(columns: Sequence[Column], names: Sequence[str], where: str) -
     return tuple(found)
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000011
-MIRRORED = -0.9  # correlation of two fingers that move against each other
-RESTS = 0.01  # of the largest number: a smaller range is a sensor's noise
-IDLE = 0.2  # of the range of the gripper that moves most, where both are in one group
+_MIRRORED = -0.9  # correlation of two fingers that move against each other
+_RESTS = 0.01  # of the largest number: a smaller range is a sensor's noise
+_IDLE = 0.2  # of the range of the gripper that moves most, where both are in one group
 
 
-def mean_opening(rows: Floats) -> Floats:
+def _mean_opening(rows: Floats) -> Floats:
     """The mean (T,) of a gripper's columns (T, n), those turned that mirror the first one that moves."""
     moving = np.flatnonzero(np.ptp(rows, axis=0) > 0).tolist() if len(rows) else []
     if len(moving) < 2:
@@ -219,14 +217,14 @@ def mean_opening(rows: Floats) -> Floats:
     away = rows - rows.mean(axis=0)
     size = np.linalg.norm(away, axis=0)
     follows = away.T @ away[:, moving[0]] / np.maximum(size * size[moving[0]], 1e-300)
-    mirrored = follows < MIRRORED
+    mirrored = follows < _MIRRORED
     return np.asarray((rows * np.where(mirrored, -1.0, 1.0)).mean(axis=1))
 
 
-def range_of(each: Iterable[Floats]) -> float:
+def _range_of(each: Iterable[Floats]) -> float:
     """The largest range of openings (T,), 0.0 if they all rest."""
     ranges = [(float(np.ptp(x)), float(np.abs(x).max())) for x in each if len(x)]
-    return max((size for size, most in ranges if size > RESTS * most), default=0.0)
+    return max((size for size, most in ranges if size > _RESTS * most), default=0.0)
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000012
 Rows = Mapping[Column, Floats]
@@ -235,7 +233,7 @@ Rows = Mapping[Column, Floats]
 
 def opening_in(rows: Rows, columns: Sequence[Column]) -> Floats:
     """The mean opening (T,) of these columns in a recording."""
-    return mean_opening(np.stack([rows[c] for c in columns], axis=1))
+    return _mean_opening(np.stack([rows[c] for c in columns], axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +260,7 @@ def choose_grippers(
     """
     found: list[tuple[float, Chosen]] = []
     for g in grippers:
-        sizes = {c: range_of(opening_in(rows, c) for rows in recordings) if c else 0.0 for c in (g.state, g.action)}
+        sizes = {c: _range_of(opening_in(rows, c) for rows in recordings) if c else 0.0 for c in (g.state, g.action)}
         by_command = sizes[g.action] > 0 and not sizes[g.state]
         columns = g.action if by_command else g.state or g.action
         rests = str(Chosen(g.arm, g.state)) if by_command and g.state else ""
@@ -283,7 +281,7 @@ def arms_of(chosen: Sequence[Chosen]) -> tuple[str, ...]:
 def _is_idle(size: float, own: Chosen, each: Iterable[tuple[float, Chosen]]) -> bool:
     """Whether a gripper of this range rests, or moves far less than another one of its group."""
     most = max(other for other, c in each if c.columns[0].group == own.columns[0].group)
-    return size <= IDLE * most
+    return size <= _IDLE * most
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000014
 def name_turn(columns: Iterable[Column]) -> int:
@@ -306,5 +304,5 @@ def gripper_line(chosen: Chosen, openings: Sequence[Floats], sign: int, *, known
     line = f"the {whose} is {chosen}; larger is more {'open' if sign > 0 else 'closed'} ({why})"
     each = [x * sign for x in openings if len(x)]
     low, high = min(x.min() for x in each), max(x.max() for x in each)
-    closed = 0 if known else sum(x[0] < low + IDLE * (high - low) for x in each)
+    closed = 0 if known else sum(x[0] < low + _IDLE * (high - low) for x in each)
     return f"{line}; so it is closed at the start of {closed} of {len(each)}" if closed * 2 > len(each) else line

@@ -28,8 +28,8 @@ from .gripper_columns import arm_of, words_of
 from .hdf5_rules import MOST_STEPS, SIGNALS, START_SIGNALS, Layout, natural, rise_of
 
 # %% auto #0
-__all__ = ['held_file', 'opened_demos', 'layout_of', 'control_rate', 'demo_name', 'where_of', 'steps_of', 'signal_row', 'eefs_of',
-           'DemoSignals', 'read_signals', 'demos_of', 'import_hdf5']
+__all__ = ['held_file', 'opened_demos', 'layouts_in', 'usual_layout', 'layout_of', 'control_rate', 'demo_name', 'where_of',
+           'steps_of', 'signal_row', 'eefs_of', 'DemoSignals', 'read_signals', 'demos_of', 'import_hdf5']
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #55d2b838
 @contextmanager
@@ -81,16 +81,25 @@ def opened_demos(path: Path, mode: str = "r", *, whole: bool = True) -> Iterator
             raise TempolocError(f"{path.name} is damaged: {first_line(error)}") from None
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #bd6ffcf4
+def layouts_in(data: Any) -> list[Layout]:
+    """The layouts that the first demonstration of a file has."""
+    first = next(iter(data.values()))
+    return [name for name, (group, _) in SIGNALS.items() if group.rpartition("/")[0] in first]
+
+
+def usual_layout(data: Any) -> Layout:
+    """The layout of the simulator that a file names."""
+    return "isaaclab" if "sim_args" in str(data.attrs.get("env_args", "")) else "mimicgen"
+
+
 def layout_of(data: Any, layout: Layout | None) -> Layout:
     """The layout that was told, or the one that the first demonstration has."""
     if layout is not None:
         if layout not in SIGNALS:
             raise unknown("layout", layout, SIGNALS)
         return layout
-    first = next(iter(data.values()))
-    for name, (group, _) in SIGNALS.items():
-        if group.rpartition("/")[0] in first:
-            return name
+    for name in layouts_in(data):
+        return name
     file, layouts = Path(data.file.filename).name, " or ".join(SIGNALS)
     raise TempolocError(f"{file} has no datagen_info yet: say the layout, {layouts}")
 

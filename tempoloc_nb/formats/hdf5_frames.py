@@ -24,21 +24,21 @@ from .hdf5_rules import natural
 from ..video.files import FrameSource, Image, VideoInfo
 
 # %% auto #0
-__all__ = ['NOT_PICTURES', 'SIDE', 'FILES', 'SAMPLE', 'SPARE', 'LEVELS', 'BLOCK', 'FILE_BYTES', 'image_counts', 'cameras_of',
-           'find_levels', 'scaled', 'decoded', 'is_upside_down', 'DemoFrames', 'check_frames', 'DemoFile',
-           'read_demo_file']
+__all__ = ['DemoFrames', 'check_frames', 'read_demo_file']
 
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #f3793483
-NOT_PICTURES = re.compile(r"depth|segment|_seg|normal|mask", re.I)
-SIDE = (16, 2**14)  # pixels, at least and at most
-FILES = (b"\xff\xd8\xff", b"\x89PNG\r\n")  # how JPEG and PNG begin
+_NOT_PICTURES = re.compile(r"depth|segment|_seg|normal|mask", re.I)
+_SIDE = (16, 2**14)  # pixels, at least and at most
+_BLOCK = 2**25  # bytes read at a time
+_FILE_BYTES = 2**18  # of a picture as a file, where the array does not say it
+_FILES = (b"\xff\xd8\xff", b"\x89PNG\r\n")  # how JPEG and PNG begin
 
 
 def _channels(shape: Sequence[int]) -> int | None:
     """The axis, 3 or 1, of the 3 or 4 channels of images (steps, ...); None if the array holds no images."""
     if len(shape) == 4:
         for axis, others in ((3, shape[1:3]), (1, shape[2:])):
-            if shape[axis] in (3, 4) and SIDE[0] <= min(others) <= max(others) <= SIDE[1]:
+            if shape[axis] in (3, 4) and _SIDE[0] <= min(others) <= max(others) <= _SIDE[1]:
                 return axis
     return None
 
@@ -54,7 +54,7 @@ def _are_files(item: Any) -> bool:
     if not (flat or (item.ndim == 2 and item.dtype.itemsize == 1)) or not item.shape[0]:
         return False
     try:
-        return _bytes_of(item[0]).startswith(FILES)
+        return _bytes_of(item[0]).startswith(_FILES)
     except (OSError, TypeError, ValueError):  # damaged, or of a type that h5py cannot read
         return False
 
@@ -64,12 +64,12 @@ def _are_images(item: Any) -> bool:
     return (item.dtype.kind in "iuf" and _channels(item.shape) is not None) or _are_files(item)
 
 
-def image_counts(demo: Any) -> dict[str, int]:
+def _image_counts(demo: Any) -> dict[str, int]:
     """Name below `obs` → number of images, of each array of a demonstration that holds images, in the file's order."""
     found = dict[str, int]()
 
     def look(name: str, item: Any) -> None:
-        if getattr(item, "shape", None) and not NOT_PICTURES.search(name) and _are_images(item):
+        if getattr(item, "shape", None) and not _NOT_PICTURES.search(name) and _are_images(item):
             found[name] = item.shape[0]
 
     if hasattr(demo.get("obs"), "visititems"):
@@ -77,42 +77,37 @@ def image_counts(demo: Any) -> dict[str, int]:
     return found
 
 
-def cameras_of(demo: Any) -> tuple[str, ...]:
-    """The names below `obs` of the arrays that have an image for each step of a demonstration."""
-    steps = steps_of(demo)
-    return tuple(name for name, count in image_counts(demo).items() if steps <= count <= steps + 1)
-
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #e3000002
-SAMPLE = 9  # pictures whose values are looked at
-SPARE = 1e-3  # rounding
-LEVELS = {  # least and greatest value of pictures → those of black and white
+_SAMPLE = 9  # pictures whose values are looked at
+_SPARE = 1e-3  # rounding
+_LEVELS = {  # least and greatest value of pictures → those of black and white
     "bytes": (0.0, 255.0), "floats from 0": (0.0, 1.0), "floats from -1": (-1.0, 1.0), "16 bits": (0.0, 65535.0),
 }
 
 
-def find_levels(least: float, most: float, kind: str, usual: float | None = None) -> tuple[float, float] | None:
+def _find_levels(least: float, most: float, kind: str, usual: float | None = None) -> tuple[float, float] | None:
     """The values of black and white where pictures hold values from `least` to `most`; None where that is not certain.
 
     `kind` is numpy's of the type, "u" or "i" for whole numbers, "f" for others; `usual` is the median of the pictures'
     greatest values, `most` by default.
     """
-    if kind == "f" and most <= 1 + SPARE:
-        name = "floats from 0" if least >= -SPARE else "floats from -1"
-        return LEVELS[name] if least >= -SPARE or -1 - SPARE <= least < -0.5 else None
-    if least >= -SPARE and most <= 255 + SPARE and (kind != "f" or (usual or most) >= 8):  # fewer may be either
-        return LEVELS["bytes"]
-    return LEVELS["16 bits"] if kind == "u" and 2**14 <= most < 2**16 else None  # less may be of 10 to 14 bits
+    if kind == "f" and most <= 1 + _SPARE:
+        name = "floats from 0" if least >= -_SPARE else "floats from -1"
+        return _LEVELS[name] if least >= -_SPARE or -1 - _SPARE <= least < -0.5 else None
+    if least >= -_SPARE and most <= 255 + _SPARE and (kind != "f" or (usual or most) >= 8):  # fewer may be either
+        return _LEVELS["bytes"]
+    return _LEVELS["16 bits"] if kind == "u" and 2**14 <= most < 2**16 else None  # less may be of 10 to 14 bits
 
 
 def _levels_of(array: Any, where: str) -> tuple[float, float]:
     """The values of black and white of an array of images; raises `TempolocError` where they are not certain."""
     if array.dtype == np.uint8:
-        return LEVELS["bytes"]
-    picked = np.unique(np.linspace(0, len(array) - 1, SAMPLE).astype(int))
+        return _LEVELS["bytes"]
+    picked = np.unique(np.linspace(0, len(array) - 1, _SAMPLE).astype(int))
     ranges = [(float(image.min()), float(image.max())) for image in (array[int(k)] for k in picked)]
     least, most = min(a for a, _ in ranges), max(b for _, b in ranges)
     usual = float(np.median([b for _, b in ranges]))
-    found = find_levels(least, most, array.dtype.kind, usual) if np.isfinite(usual) else None
+    found = _find_levels(least, most, array.dtype.kind, usual) if np.isfinite(usual) else None
     if found is None:
         raise TempolocError(
             f"{where} holds {array.dtype} from {least:g} to {most:g}: pictures are 0 to 255, or floats from 0 to 1 or"
@@ -121,41 +116,31 @@ def _levels_of(array: Any, where: str) -> tuple[float, float]:
     return found
 
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #e3000004
-def scaled(raw: npt.NDArray[Any], levels: tuple[float, float], where: str) -> Image:
+def _scaled(raw: npt.NDArray[Any], levels: tuple[float, float], where: str) -> Image:
     """One image of an array as (height, width, 3), uint8; raises `TempolocError` for values outside of the levels."""
     image = (raw if _channels((1, *raw.shape)) == 3 else raw.transpose(1, 2, 0))[..., :3]
     if image.dtype == np.uint8:
         return image
     black, white = levels
     share = (image.astype(np.float64) - black) / (white - black)
-    if not (share.min() >= -SPARE and share.max() <= 1 + SPARE):
+    if not (share.min() >= -_SPARE and share.max() <= 1 + _SPARE):
         raise TempolocError(f"{where} has values outside of {black:g} to {white:g}")
     return np.asarray((share.clip(0, 1) * 255).round(), dtype=np.uint8)
 
 
-def decoded(raw: Any, where: str) -> Image:
+def _decoded(raw: Any, where: str) -> Image:
     """One image of a row that is a file, as (height, width, 3), uint8; raises `TempolocError` if it cannot be read."""
     try:
         with Picture.open(io.BytesIO(_bytes_of(raw)), formats=("JPEG", "PNG")) as picture:
             if picture.mode[:1] in "IF":
                 raise TempolocError(f"{where} holds pictures of more than 8 bits: convert a copy")
-            if max(picture.size) > SIDE[1]:
+            if max(picture.size) > _SIDE[1]:
                 raise TempolocError(f"{where} holds pictures of {picture.size}: that is too large")
             return np.asarray(picture.convert("RGB"))
     except (OSError, SyntaxError, Picture.DecompressionBombError):
         raise TempolocError(f"{where} is no JPEG or PNG that can be read") from None
 
-# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #ddf44ce7
-def is_upside_down(data: Any) -> bool:
-    """Whether a file says that its images have the lowest row first."""
-    said = data.attrs.get("macros_image_convention", "")
-    return (said.decode() if isinstance(said, bytes) else str(said)).lower() == "opengl"
-
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #72e55a3a
-BLOCK = 2**25  # bytes read at a time
-FILE_BYTES = 2**18  # of a picture as a file, where the array does not say it
-
-
 @dataclass(frozen=True, slots=True)
 class DemoFrames(FrameSource):
     """A demonstration's images `obs/camera`, `rate` a second, turned upright where `flip`. See `FrameSource`."""
@@ -170,7 +155,7 @@ class DemoFrames(FrameSource):
             array = self._array(data)
             n, axis = len(array), _channels(array.shape)
             first = f"{self}: frame 0 of {self.camera}"
-            size = decoded(array[0], first).shape if axis is None else array.shape[1 if axis == 3 else 2 :]
+            size = _decoded(array[0], first).shape if axis is None else array.shape[1 if axis == 3 else 2 :]
             height, width = size[:2]
         return VideoInfo(
             path=self.path, width=width, height=height, fps=self.rate, n_frames=n, duration=n / self.rate,
@@ -192,8 +177,8 @@ class DemoFrames(FrameSource):
             array = self._array(data)
             files = _channels(array.shape) is None
             levels = (0.0, 255.0) if files else _levels_of(array, f"{self}: {self.camera}")
-            size = FILE_BYTES if files and array.ndim == 1 else array.dtype.itemsize * int(np.prod(array.shape[1:]))
-            block, shape = max(1, BLOCK // size), None
+            size = _FILE_BYTES if files and array.ndim == 1 else array.dtype.itemsize * int(np.prod(array.shape[1:]))
+            block, shape = max(1, _BLOCK // size), None
             for number, group in groupby(wanted, key=lambda k: k // block):
                 some = [k - number * block for k in group]
                 try:  # a stretch at a time: in compressed files one frame costs as much as its neighbours together
@@ -202,7 +187,7 @@ class DemoFrames(FrameSource):
                     raise TempolocError(f"{self}: {self.camera} is damaged: copy the file again") from None
                 for k in some:
                     raw, where = found[k - some[0]], f"{self}: frame {number * block + k} of {self.camera}"
-                    image = decoded(raw, where) if files else scaled(raw, levels, where)
+                    image = _decoded(raw, where) if files else _scaled(raw, levels, where)
                     shape = shape or image.shape
                     if image.shape != shape:
                         raise TempolocError(f"{where} is of another size than the first")
@@ -227,7 +212,7 @@ def check_frames(frames: Sequence[DemoFrames]) -> None:
 
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #4ac7d326
 @dataclass(frozen=True, slots=True)
-class DemoFile:
+class _DemoFile:
     """What a file of demonstrations offers: their names, the images of the first, and how these are to be read."""
 
     path: Path
@@ -237,7 +222,7 @@ class DemoFile:
     upside_down: bool
 
 
-def read_demo_file(path: Path, rate: float | None = None) -> DemoFile:
+def read_demo_file(path: Path, rate: float | None = None) -> _DemoFile:
     """What is in a file; `rate` is control steps a second, where the file does not say it.
 
     Raises `TempolocError` for a file that is none of demonstrations, or that has no images.
@@ -245,14 +230,16 @@ def read_demo_file(path: Path, rate: float | None = None) -> DemoFile:
     import_optional("h5py", "a file of demonstrations")
     with held_file(path), opened_demos(path) as data:
         demos = tuple(sorted(data, key=natural))
-        cameras = cameras_of(data[demos[0]])
+        steps, counts = steps_of(data[demos[0]]), _image_counts(data[demos[0]])
+        cameras = tuple(name for name, count in counts.items() if steps <= count <= steps + 1)
         if not cameras:
-            if counts := image_counts(data[demos[0]]):
-                (name, count), *_ = counts.items()
+            for name, count in counts.items():
                 raise TempolocError(f"{path.name}: {demos[0]}: {name} has {count} images, not one for each action")
             have = ", ".join(data[demos[0]].get("obs", ())) or "none"
             raise TempolocError(
                 f"{path.name} has no images: {demos[0]} has the observations {have}. Write them with"
                 " robomimic/scripts/dataset_states_to_obs.py --camera_names agentview, or render videos"
             )
-        return DemoFile(path, demos, cameras, control_rate(data, rate), is_upside_down(data))
+        order = data.attrs.get("macros_image_convention", "")  # "opengl" has the lowest row first
+        upside_down = (order.decode() if isinstance(order, bytes) else str(order)).lower() == "opengl"
+        return _DemoFile(path, demos, cameras, control_rate(data, rate), upside_down)

@@ -19,14 +19,16 @@ from .. import __version__
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing
-from ..core.files import keep_backup
+from ..core.files import all_or_nothing, keep_backup
 from .convert import Converted
-from .hdf5 import control_rate, demos_of, eefs_of, held_file, layout_of, opened_demos, signal_row
-from .hdf5 import demo_name, steps_of, where_of
-from .hdf5_motion import Array, find_poses, lacking_line
-from .hdf5_rules import SIGNALS, START_SIGNALS, Layout, Offsets, Ranges, check_subtasks, natural
-from .hdf5_rules import read_descriptor, read_task_spec, rise_of, signal_of, subtask_index
+from tempoloc_nb.formats.hdf5 import (
+    control_rate, demo_name, demos_of, eefs_of, held_file, layout_of, opened_demos, signal_row, steps_of, where_of,
+)
+from .hdf5_poses import Array, find_poses, lacking_line
+from tempoloc_nb.formats.hdf5_rules import (
+    SIGNALS, START_SIGNALS, Layout, Offsets, Ranges, check_subtasks, natural, read_descriptor, read_task_spec, rise_of,
+    signal_of, subtask_index,
+)
 
 _RECORD = "tempoloc"  # the attribute that says who wrote the signals
 

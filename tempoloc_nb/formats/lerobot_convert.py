@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,15 +24,16 @@ from ..clips.manifest import Clip, load_benchmark, write_manifest
 from ..clips.tasks import Event, Task, check_task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
-from ..core.files import folder_or_nothing, write_json, write_jsonl, write_text
+from ..core.files import check_folder, folder_or_nothing, write_json, write_jsonl, write_text
 from ..core.optional import import_optional
-from ..core.files import check_folder
 from .convert import Converted, check_task_name, task_text
 from .hdf5_write import subtask_steps
-from .lerobot import Episode, LeRobotInfo, check_video, files_of, has_videos, own_file, parquet
-from .lerobot import read_episodes, read_info
-from .lerobot_rows import LANGUAGE, REST, SUBTASK_INDEX, Spans, events_of, read_rows, read_subtasks
-from .lerobot_rows import spans_of, subtask_row
+from tempoloc_nb.formats.lerobot import (
+    Episode, LeRobotInfo, check_video, files_of, has_videos, own_file, parquet, read_episodes, read_info,
+)
+from tempoloc_nb.formats.lerobot_rows import (
+    LANGUAGE, REST, SUBTASK_INDEX, Spans, events_of, read_rows, read_subtasks, spans_of, subtask_row,
+)
 from ..video.files import Image, VideoInfo, encode, nearest, probe, upright, video_frames
 
 # %% auto #0
@@ -306,18 +307,6 @@ def _sparse_stages(clip: Clip, task: Task | None, length: int, fps: float) -> _S
         raise TempolocError(f"{clip.clip}: its subtasks begin at the frames {starts} of {length}: they must increase")
     return _stages(list(zip(starts, (s.name for s in subtasks), strict=True)), length)
 
-# %% ../../nbs/55_formats/90_lerobot_convert.ipynb #4268b1e7
-def _columns(stages: _Stages, fps: float) -> dict[str, list[Any]]:
-    """The five columns that SARM reads of an episode, without the word before them; times in s."""
-    names, starts, ends = (list(values) for values in zip(*stages, strict=True))
-    return {
-        "subtask_names": names,
-        "subtask_start_times": [start / fps for start in starts],
-        "subtask_end_times": [end / fps for end in ends],
-        "subtask_start_frames": starts,
-        "subtask_end_frames": [end - 1 for end in ends],
-    }
-
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #e89323de
 def _proportions(episodes: Sequence[_Stages]) -> dict[str, float]:
     """Each stage's mean share of an episode, in the order in which they come (SARM, formula 1)."""
@@ -331,16 +320,20 @@ def _proportions(episodes: Sequence[_Stages]) -> dict[str, float]:
 def _write_sarm(root: Path, stages: Mapping[str, Mapping[int, _Stages]], fps: float) -> None:
     """Write stages by episode, "sparse" and "dense" ones, into the metadata of a dataset; those it had are replaced."""
     pa, pq = import_optional("pyarrow"), import_optional("pyarrow.parquet")
-    kinds = {"names": pa.string(), "times": pa.float64(), "frames": pa.int64()}
+    columns: dict[str, tuple[Any, Callable[[str, int, int], Any]]] = {
+        "subtask_names": (pa.string(), lambda name, start, end: name),
+        "subtask_start_times": (pa.float64(), lambda name, start, end: start / fps),
+        "subtask_end_times": (pa.float64(), lambda name, start, end: end / fps),
+        "subtask_start_frames": (pa.int64(), lambda name, start, end: start),
+        "subtask_end_frames": (pa.int64(), lambda name, start, end: end - 1),
+    }
     for path in sorted((root / "meta" / "episodes").glob("*/*.parquet")):
         table = parquet(path)
         numbers = table.column("episode_index").to_pylist()
-        for kind, episodes in stages.items():
-            rows = [_columns(episodes[number], fps) for number in numbers]
-            for name in rows[0] if rows else ():
-                column, values = f"{kind}_{name}", [row[name] for row in rows]
-                table = table.drop_columns([column]) if column in table.column_names else table
-                table = table.append_column(column, pa.array(values, type=pa.list_(kinds[name.rpartition("_")[2]])))
+        for (kind, episodes), (name, (dtype, value)) in product(stages.items(), columns.items() if numbers else ()):
+            values = [[value(*stage) for stage in episodes[number]] for number in numbers]
+            table = table.drop_columns([c for c in table.column_names if c == f"{kind}_{name}"])
+            table = table.append_column(f"{kind}_{name}", pa.array(values, type=pa.list_(dtype)))
         path.unlink()
         pq.write_table(table.replace_schema_metadata(None), path, compression="snappy")
     for kind, episodes in stages.items():

@@ -15,10 +15,8 @@ import numpy as np
 from ..clips.manifest import Clip
 from ..clips.tasks import Event
 from ..core.errors import TempolocError, unknown
-from ..core.files import read_jsonl, read_object, write_json, writing
-from ..core.files import sole_writer
+from ..core.files import keep_backup, read_jsonl, read_object, sole_writer, write_json, writing
 from ..core.optional import import_optional
-from ..core.files import keep_backup
 from .lerobot import Episode, LeRobotInfo, number_names, parquet, read_episodes
 from ..scoring.metrics import Floats
 

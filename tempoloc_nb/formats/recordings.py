@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, overload
 
-from annotated_types import Gt
 from typing_extensions import Doc
 
 from ..clips.manifest import Benchmark, Clip
@@ -23,18 +22,17 @@ from ..core.errors import TempolocError, unknown
 from ..core.options import built, check_names, picked, taking
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
-from .gripper import Reading, fuse_each, recording_signals
+from .gripper import Rate, Reading, fuse_each, recording_signals
 from ..inference.find import Found, Say, event_labels, find_boundaries, is_text, silent
 from ..models.ask import AskConfig
 from ..models.recognise import ask_config
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
-__all__ = ['MOVING', 'HDF5', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'check_choice', 'find_recordings',
-           'video_files', 'clips_of', 'localize']
+__all__ = ['HDF5', 'pick_camera', 'Choice', 'is_dataset', 'find_recordings', 'video_files', 'clips_of', 'localize']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
-MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
+_MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
 
 
 def pick_camera(cameras: Sequence[str], wanted: str | None, where: str) -> str:
@@ -43,14 +41,14 @@ def pick_camera(cameras: Sequence[str], wanted: str | None, where: str) -> str:
     Raises `TempolocError`, with the nearest name, for one that `where` lacks, or a part that fits several.
     """
     if wanted is None:
-        return next((c for c in cameras if not MOVING.search(c)), cameras[0])
+        return next((c for c in cameras if not _MOVING.search(c)), cameras[0])
     fits = [c for c in cameras if wanted in (c, c.rpartition(".")[2])] or [c for c in cameras if wanted in c]
     if len(fits) != 1:
         raise unknown("camera", wanted, cameras, f"the cameras of {where}")
     return fits[0]
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #b2f2eec7
-def pick_episodes(names: Sequence[str], wanted: Sequence[str | int], where: str) -> list[str]:
+def _pick_episodes(names: Sequence[str], wanted: Sequence[str | int], where: str) -> list[str]:
     """The recordings `wanted`, by name or number, in the order of `names`; all where none are named.
 
     Raises `TempolocError`, with the nearest name, for one that `where` lacks.
@@ -85,21 +83,20 @@ class Choice:
     ] = ()
     camera: Annotated[str | None, Doc("Of a dataset or HDF5 file: the camera; any part of its name.")] = None
     flip: Annotated[bool | None, Doc("Turn the images of an HDF5 file upright; by default where it says so.")] = None
-    rate: Annotated[
-        float | None, Gt(0), Doc("Control steps a second of an HDF5 file that does not say it.")
-    ] = None
+    rate: Rate = None
+
 
 def is_dataset(path: Path) -> bool:
     """Whether a path is a LeRobot dataset or an HDF5 file."""
     return (path / "meta" / "info.json").is_file() or path.suffix.lower() in HDF5
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #264c664a
 def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     from tempoloc_nb.formats.hdf5_frames import DemoFrames, check_frames, read_demo_file
 
     found = read_demo_file(path, choice.rate)
     camera = pick_camera(found.cameras, choice.camera, path.name)
-    names = pick_episodes(found.demos, choice.episode, path.name)
+    names = _pick_episodes(found.demos, choice.episode, path.name)
     flip = found.upside_down if choice.flip is None else choice.flip
     others = [c for c in found.cameras if c != camera]
     notes = [f"{len(names)} of {len(found.demos)} demonstrations, {found.rate:g} frames a second, camera {camera}"]
@@ -113,7 +110,7 @@ def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     say(f"{path.name}: {'; '.join(notes)}")
     return list[FrameSource](frames)
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #264c664b
 def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     from tempoloc_nb.formats.lerobot import check_video, has_videos, read_episodes
     from tempoloc_nb.formats.lerobot import read_info
@@ -126,7 +123,7 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     there = [c for c in info.cameras if has_videos(info, c)]
     camera = pick_camera(info.cameras if choice.camera or not there else there, choice.camera, info.root.name)
     episodes = {e.name: (e, e.video) for e in read_episodes(info, camera) if e.video}
-    names = pick_episodes(list(episodes), choice.episode, info.root.name)
+    names = _pick_episodes(list(episodes), choice.episode, info.root.name)
     chosen = [episodes[name] for name in names]
     if lost := [video for _, video in chosen if not video.is_file()]:
         raise TempolocError(
@@ -140,14 +137,7 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     say(f"{info.root.name}: {said}{f'; not {first_names(others)} (--camera)' if others else ''}")
     return [VideoPart(info.root, e.name, camera, video, e.start, e.length, info.fps) for e, video in chosen]
 
-
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b769
-def check_choice(choice: Choice, dataset: bool) -> None:
-    """Raise `TempolocError` for a choice where there is no dataset to choose from."""
-    if choice != Choice() and not dataset:
-        raise TempolocError("only LeRobot datasets and HDF5 files have episodes, a camera, a rate and a flip to choose")
-
-
 def find_recordings(
     paths: Sequence[Footage | str], choice: Choice | None = None, say: Say = silent
 ) -> tuple[Footage, ...]:
@@ -167,7 +157,8 @@ def find_recordings(
             continue
         chosen = True
         found += _of_hdf5(path, choice, say) if path.is_file() else _of_lerobot(path, choice, say)
-    check_choice(choice, chosen)
+    if choice != Choice() and not chosen:
+        raise TempolocError("only LeRobot datasets and HDF5 files have episodes, a camera, a rate and a flip to choose")
     return video_files(found)
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #0ec00001

@@ -81,7 +81,7 @@ def _seems_inverted(ends: Sequence[Ends]) -> bool:
     own, other = list[bool](), list[bool]()
     for e in ends:
         for name, kind, _ in e.shown() if e.demo.gripper else ():
-            for near, way, most in ((own, kind, e.limits.gripper_s), (other, KINDS[kind == KINDS[0]], whole_s)):
+            for near, way, most in ((own, kind, e.limits.gripper_within), (other, KINDS[kind == KINDS[0]], whole_s)):
                 shift = e.shift(name, way)
                 near.append(shift is not None and abs(shift) <= most)
     return len(own) > 1 and bool(np.mean(own) < 0.2 and np.mean(other) > 0.8)

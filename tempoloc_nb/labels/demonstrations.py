@@ -18,7 +18,7 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.findings import Finding
 from ..formats.gripper import opening_of, read_gripper
-from ..formats.hdf5 import control_rate, held_file, opened_demos
+from ..formats.hdf5 import control_rate, held_file, opened_demos, usual_layout
 from ..formats.hdf5_rules import MOST_NUMBERS, MOST_STEPS, SIGNALS, Layout, natural, signal_of
 from ..inference.baselines import clip_duration
 from ..inference.signals import Signal, signal_at
@@ -188,12 +188,10 @@ def _shown_layout(data: Any) -> Layout:
         for layout, (group, _) in SIGNALS.items():
             if _entry(_entry(data, name), group.rpartition("/")[0]) is not None:
                 return layout
-    return "isaaclab" if "sim_args" in str(data.attrs.get("env_args", "")) else "mimicgen"
+    return usual_layout(data)
 
 # %% ../../nbs/70_labels/10_demonstrations.ipynb #f8fe44b7
-def _clip_labels(
-    clip: Clip, names: Sequence[str], seconds: float, rate: float, gripper: Signal | None
-) -> DemoLabels:
+def _clip_labels(clip: Clip, names: Sequence[str], seconds: float, rate: float, gripper: Signal | None) -> DemoLabels:
     if (length := seconds * clip.label_scale * rate) > MOST_STEPS:
         claim = f"{clip.clip} lasts {seconds:g} s, {length:g} steps: the most are {MOST_STEPS}"
         raise TempolocError(f"{claim}; its duration is in seconds")

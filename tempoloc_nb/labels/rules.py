@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
+from typing_extensions import Doc
 
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
@@ -27,20 +30,18 @@ __all__ = ['LabelLimits', 'ArmPlan', 'GeneratorConfig', 'Ends', 'demo_findings',
 class LabelLimits:
     """The limits beyond which something is reported.
 
-    `gripper_s`: a signal that far from the gripper's transition. Our simulated truth lies within 0.14 s of it, and a
-    shift of 0.25 s took the success of generated demonstrations from 88 to 32 %. `outlier`: robust standard deviations
-    from the other demonstrations, five as is usual for a median and a MAD of ten. `peers`: the fewest
-    demonstrations that are compared. `interpolation`: steps that the generator puts before each subtask, its own
-    default. `start_m`: a hand that starts that far from where others start; in five steps of 0.05 s that is 1.8 m/s,
-    more than a Panda can. `speed`: m/s that no hand and no falling object reaches.
+    `gripper_within`: our simulated truth lies within 0.14 s of the gripper's transition, and a shift of 0.25 s took the
+    success of generated demonstrations from 88 to 32 %. `outlier`: five as is usual for a median and a MAD of ten.
+    `peers`: the fewest demonstrations that are compared. `interpolation`: the generator's own default. `start_within`:
+    in five steps of 0.05 s that is 1.8 m/s, more than a Panda can. `speed`: no hand and no falling object reaches it.
     """
 
-    gripper_s: float = 0.2
-    outlier: float = 5.0
+    gripper_within: Annotated[float, Ge(0), Doc("Seconds from a signal to the gripper's transition.")] = 0.2
+    outlier: Annotated[float, Gt(0), Doc("Robust standard deviations from the other demonstrations.")] = 5.0
     peers: int = 5
-    interpolation: int = 5
-    start_m: float = 0.45
-    speed: float = 4.0
+    interpolation: Annotated[int, Ge(0), Le(10_000), Doc("Steps that are interpolated before each subtask.")] = 5
+    start_within: Annotated[float, Gt(0), Doc("Metres from where the hand starts in the others.")] = 0.45
+    speed: Annotated[float, Gt(0), Doc("Metres a second: faster is a jump.")] = 4.0
 
 # %% ../../nbs/70_labels/20_rules.ipynb #ec7c3bb4
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class GeneratorConfig:
     task: Task | None = None
     ranges: Mapping[str, Ranges] | None = None
     told: Told | None = None
-    skillgen: bool = False
+    skillgen: Annotated[bool, Doc("SkillGen: start signals are needed, too.")] = False
 
     def plan(self, group: LabelGroup, names: Sequence[str] = ()) -> ArmPlan:
         """The plan for a group whose signals are `names`; raises `TempolocError` for offsets that do not fit them."""
@@ -296,7 +297,7 @@ def _gripper_findings(ends: Ends) -> Iterator[Finding]:
     """Signals that are further from the gripper's transition than the limit."""
     for name, kind, step in ends.shown() if ends.demo.gripper else ():
         message, shift = f"rises at {ends.time(name):.2f} s", ends.shift(name, kind)
-        if shift is not None and abs(shift) <= ends.limits.gripper_s + 1e-9:
+        if shift is not None and abs(shift) <= ends.limits.gripper_within + 1e-9:
             continue
         if shift is None:
             message += f", but the gripper never {kind}s"
@@ -392,7 +393,7 @@ def _delay_findings(ends: Sequence[Ends], plan: ArmPlan, limits: LabelLimits) ->
     """Signals whose delay to the gripper's transition is unlike that in the other demonstrations."""
     for name, kind in zip(plan.names, plan.kinds, strict=True):
         shifts = [(e, shift) for e in ends if (shift := e.shift(name, kind)) is not None]
-        near = [(e, shift) for e, shift in shifts if abs(shift) <= limits.gripper_s]
+        near = [(e, shift) for e, shift in shifts if abs(shift) <= limits.gripper_within]
         if len(near) < limits.peers:
             continue
         delays = np.array([shift for _, shift in near])
@@ -413,7 +414,7 @@ def _start_findings(ends: Sequence[Ends], plan: ArmPlan, limits: LabelLimits) ->
             continue
         first = np.array([e.demo.hands[arm][0] for e in mine])
         far = np.linalg.norm(first - np.median(first, axis=0), axis=1)
-        for i in np.flatnonzero(far > limits.start_m):
+        for i in np.flatnonzero(far > limits.start_within):
             message = f"{arm} starts {far[i]:.2f} m from where it starts in the others: the generator goes that way in"
             way = "leave the demonstration out, or interpolate over more steps"
             yield mine[i].finding("start", f"{message} {limits.interpolation} steps", way, step=0)

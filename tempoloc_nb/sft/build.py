@@ -18,9 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
+from annotated_types import Ge, Gt, Le
 from tqdm import tqdm
+from typing_extensions import Doc
 
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import BoundaryIs, Event, Task, list_tasks
@@ -308,19 +310,29 @@ class BuildOptions:
     `max_bytes` are left out, and with `drop` all that cannot be used, else an error. `check_frames` decodes each frame.
     """
 
-    fps: float = field(default_factory=lambda: settings().study.fps)
-    stamps: Stamps = "frame"
-    stamping: Literal["write", "done", "later"] = "write"
-    prompt: str = "recipe"
-    convention: BoundaryIs | None = None
-    digits: int | None = None
-    split: str = "train=0.9,validation=0.1"
-    demonstration: str | None = None
-    seed: int = 0
-    max_bytes: int | None = None
-    check_frames: bool = False
-    link: bool = False
-    drop: bool = False
+    fps: Annotated[float, Gt(0), Doc("Rate at which the model samples.")] = field(
+        default_factory=lambda: settings().study.fps
+    )
+    stamps: Annotated[Stamps, Doc("Times under the frames: one per frame, one per pair, none.")] = "frame"
+    stamping: Annotated[
+        Literal["write", "done", "later"],
+        Doc("write: into stamped copies (default of a manifest); done: the videos have them (of the recipe's);"
+            " later: on the sampled frames, by whoever reads them."),
+    ] = "write"
+    prompt: Annotated[str, Doc("Prompt by name or folder, the one to be used at inference.")] = "recipe"
+    convention: Annotated[BoundaryIs | None, Doc("Which of an answer's times is the boundary; as tasks say.")] = None
+    digits: Annotated[int | None, Ge(0), Le(6), Doc("Decimals of answers; 2, or those of the recipe's pickle.")] = None
+    split: Annotated[
+        str, Doc("train=0.9,validation=0.1,test=TASK+TASK; or the manifest's field that names the split.")
+    ] = "train=0.9,validation=0.1"
+    demonstration: Annotated[
+        str | None, Doc("Field that tells source demonstrations, instead of demonstration or seed.")
+    ] = None
+    seed: Annotated[int, Ge(0), Doc("Seed of the split.")] = 0
+    max_bytes: Annotated[int | None, Ge(1), Doc("Leave out larger videos; the recipe: 5242880.")] = None
+    check_frames: Annotated[bool, Doc("Decode every frame of every video.")] = False
+    link: Annotated[bool, Doc("Link the videos instead of copying them.")] = False
+    drop: Annotated[bool, Doc("Leave out clips that cannot be used; summary.json lists them.")] = False
 
     def __post_init__(self) -> None:
         if not 0 < self.fps < 1000:

@@ -14,14 +14,16 @@ from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Annotated, Any
 
 import av
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Gt, Le
 from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange
 from tqdm import tqdm
+from typing_extensions import Doc
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
@@ -63,11 +65,15 @@ class OverlayOptions:
 
     fps: float = 8.0
     pairs: bool = False
-    assume_fps: float | None = None  # stamp frame number / assume_fps instead of the true time
+    assume_fps: Annotated[
+        float | None, Gt(0), Doc("Stamp frame number / this rate, not the true time; 30 is the recipe's.")
+    ] = None
     total_pixels: int = RECIPE_TOTAL_PIXELS  # the model's budget over all frames, which sets the stamp's size
-    coefficient: float | None = None  # the stamp's size instead, times the recipe's 28 and 20 pixels
-    crf: int = 23
-    preset: str = "medium"
+    coefficient: Annotated[
+        float | None, Gt(0), Doc("Size of the stamp, times 28 and 20 pixels; by default it follows the budget.")
+    ] = None
+    crf: Annotated[int, Ge(0), Le(51), Doc("Quality of H.264, 0 to 51; lower is better.")] = 23
+    preset: Annotated[str, Doc("Preset of x264.")] = "medium"
     limits: PixelLimits | None = None
 
     def __post_init__(self) -> None:

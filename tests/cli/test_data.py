@@ -18,11 +18,11 @@ from places import ROOT
 from typer.testing import CliRunner
 from video_clips import scene, write_clip
 
-from tempoloc_nb.cli.data import HELP, app
+from tempoloc_nb.cli.data import _HELP, app
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.convert import FORMATS, options_of
+from tempoloc_nb.formats.convert import FORMATS
 
 TASK = 'key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\nfps = 30.0\ntitle = "Mugs"\n'
 
@@ -115,8 +115,8 @@ def test_the_help_names_every_format(command: str) -> None:
 
 @pytest.mark.parametrize(("name", "side", "command"), WAYS)
 def test_every_option_of_a_format_is_described(name: str, side: str, command: str) -> None:
-    for option in options_of(FORMATS[name].function(side)):
-        assert HELP[option]
+    for option in FORMATS[name].options(side):
+        assert _HELP[option]
     assert "--output" in run(command, name, "--help")
 
 
@@ -157,7 +157,7 @@ def test_failures_are_listed_and_the_status_says_so(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     for i in range(3):
         write_clip(tmp_path / f"v{i}.mp4", 20)
-    code = f"from tempoloc_nb.cli.data import HELP, app; app({['caption', str(tmp_path), '-o', str(tmp_path / 'c')]!r}"
+    code = f"from tempoloc_nb.cli.data import _HELP, app; app({['caption', str(tmp_path), '-o', str(tmp_path / 'c')]!r}"
     with CaptionServer(lambda body, number: "hang" if number >= 2 else "") as server:
         arguments = f" + ['--server', {server.url!r}, '--concurrency', '1'])"
         job = subprocess.Popen([sys.executable, "-c", code + arguments], cwd=ROOT, stderr=subprocess.DEVNULL)

@@ -28,7 +28,7 @@ from tempoloc_nb.formats.captions import (
     read_captions,
     read_text_actions,
 )
-from tempoloc_nb.formats.convert import FORMATS, export_dataset, import_dataset, options_of, relative_path
+from tempoloc_nb.formats.convert import FORMATS, export_dataset, import_dataset, relative_path
 from tempoloc_nb.formats.cosmos import _read_cosmos, export_cosmos, import_cosmos
 
 TASK = 'key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\nfps = 30.0\n'
@@ -72,7 +72,7 @@ def test_every_format_names_functions_that_take_source_and_output(name: str) -> 
     for side in ("write", "read"):
         if getattr(made, side):
             assert callable(made.function(side))
-            assert set(options_of(made.function(side))).isdisjoint({"source", "output"})
+            assert set(made.options(side)).isdisjoint({"source", "output"})
 
 
 def test_unknown_formats_and_options_are_named(tmp_path: Path, source: Path) -> None:

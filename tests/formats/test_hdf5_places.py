@@ -12,12 +12,12 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.found import plan_write
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.formats.hdf5 import import_hdf5, read_signals
 from tempoloc_nb.formats.hdf5_frames import DemoFrames, read_demo_file
 from tempoloc_nb.formats.hdf5_rules import signal_of
 from tempoloc_nb.formats.hdf5_write import write_signals
-from tempoloc_nb.formats.write_back import plan_write
 from tempoloc_nb.labels.check import check_labels
 from tempoloc_nb.video.files import Footage
 

@@ -12,7 +12,7 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.hdf5_motion import INFO, _action_scale, find_poses
+from tempoloc_nb.formats.hdf5_poses import INFO, _action_scale, find_poses
 from tempoloc_nb.formats.hdf5_write import write_signals
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")

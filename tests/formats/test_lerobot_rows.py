@@ -13,6 +13,7 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.found import plan_write
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.formats.lerobot import _flat_names, number_names, read_episodes, read_info
 from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
@@ -27,7 +28,6 @@ from tempoloc_nb.formats.lerobot_rows import (
     read_subtasks,
 )
 from tempoloc_nb.formats.recordings import find_recordings
-from tempoloc_nb.formats.write_back import plan_write
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra data)")
 pq = pytest.importorskip("pyarrow.parquet")

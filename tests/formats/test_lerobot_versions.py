@@ -14,11 +14,11 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.found import copy_of, plan_write, write_back
 from tempoloc_nb.formats.lerobot import LeRobotInfo, parquet, read_episodes, read_info
 from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import REST, read_subtasks
 from tempoloc_nb.formats.recordings import Choice, find_recordings
-from tempoloc_nb.formats.write_back import copy_of, plan_write, write_back
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.video.files import FrameSource, encode
 

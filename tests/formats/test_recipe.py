@@ -19,7 +19,7 @@ from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core import checks
 from tempoloc_nb.core.checks import read_plain_pickle
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.recipe import import_recipe
+from tempoloc_nb.formats.convert import import_recipe
 from tempoloc_nb.scoring.recipe_rule import parse_recipe
 
 ANSWER = "<answer>\nEvent 1: <0.6> <1.1> grasping the cube\nEvent 2: <1.1> <1.5> releasing the cube\n</answer>"
@@ -247,7 +247,7 @@ def test_import(tmp_path: Path) -> None:
         )
     done = import_recipe(tmp_path, task, tmp_path / "out.jsonl", model="m")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert (done.files, done.rows, done.empty) == (2, 6, 2)
+    assert (done.kept, done.what) == (6, "predictions from 2 files, 2 of them empty")
     assert {(r["clip"], r["fps"], r["trial"]) for r in rows} == {
         (f"bridge/{d}", fps, t) for d in (0, 1) for fps, t in ((8.0, 0), (8.0, 1), (4.0, 0))
     }

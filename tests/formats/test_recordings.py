@@ -15,12 +15,12 @@ import pytest
 
 from tempoloc_nb.clips.tasks import Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.found import copy_of, plan_write, write_back
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.formats.hdf5_frames import DemoFrames
 from tempoloc_nb.formats.lerobot import read_episodes, read_info
 from tempoloc_nb.formats.lerobot_rows import read_subtasks
 from tempoloc_nb.formats.recordings import Choice, find_recordings, localize, pick_camera
-from tempoloc_nb.formats.write_back import copy_of, plan_write, write_back
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.video.files import FrameSource, Image, decode, probe, read
 from tests.helpers.demo_files import image_file

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.recipe import import_recipe
+from tempoloc_nb.formats.convert import import_recipe
 from tempoloc_nb.scoring import trials as predictions
 from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate, evaluation_json, evaluation_lines
 from tempoloc_nb.scoring.trials import line_of
