@@ -146,7 +146,7 @@ def study(
         for line in [runner.checkout(), *plan_lines(plan_studies(profile, overrides, only or []))]:
             say(line)
     elif publish:
-        from tempoloc_nb.study.publish import publish as publish_runs
+        from tempoloc_nb.study.runner import publish as publish_runs
 
         published = publish_runs(profile, only or [])
         say(runner.checkout())

@@ -19,9 +19,7 @@ from ..core.machine import gpu_count
 from ..inference.store import whole_rows
 from ..models.estimate import Coverage, Job, assumption, format_hours, size_line
 from ..models.locate import locate_model
-from tempoloc_nb.study.experiments import (
-    Experiment, answers_file, clip_limit, committed, find_experiments, question,
-)
+from .experiments import Experiment, answers_file, clip_limit, committed, find_experiments, question
 from .models import Models
 from .notebooks import EXPERIMENTS, default_values
 from .report import Report

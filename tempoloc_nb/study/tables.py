@@ -20,14 +20,7 @@ from ..core.settings import data_dir, settings
 from ..inference.baselines import SIGNAL_ROWS
 from ..formats.gripper import read_gripper
 from tempoloc_nb.inference.no_video import (
-    BASELINES,
-    TRAINING_MEDIAN,
-    Predictions,
-    baseline_predictions,
-    clip_duration,
-    oracle_predictions,
-    prediction_rows,
-    train_median,
+    BASELINES, TRAINING_MEDIAN, Predictions, baseline_predictions, oracle_predictions, prediction_rows,
 )
 from ..inference.signals import Boundaries, gripper_answers, motion_answers, signal_rows
 from ..scoring.evaluation import Evaluation, compare, evaluate
@@ -39,9 +32,9 @@ MEAN = "mean"  # of the families
 # %% auto #0
 __all__ = ['MEAN', 'ROWS', 'GRIPPER', 'MINIMA', 'BESIDE_MRE', 'family_name', 'by_task', 'published_results', 'subset',
            'score_boundaries', 'oracle_name', 'kind_of', 'signal_answers', 'training_clips', 'scored_clips',
-           'reference_runs', 'scaled_prior_run', 'ignoring_run', 'columns_of', 'score_table', 'short', 'brief',
-           'further', 'by_row', 'baseline_scores', 'best_baseline', 'p_text', 'paired', 'best_no_video', 'against_best',
-           'form_table', 'seed_means', 'mre_limit', 'at_most', 'at_least', 'target_table', 'met_text']
+           'reference_runs', 'columns_of', 'score_table', 'short', 'brief', 'further', 'by_row', 'baseline_scores',
+           'best_baseline', 'p_text', 'paired', 'best_no_video', 'against_best', 'seed_means', 'mre_limit', 'at_most',
+           'at_least', 'target_table', 'met_text']
 
 # %% ../../nbs/85_study/30_tables.ipynb #27038b4b
 _NOVELTY = {
@@ -153,44 +146,6 @@ def reference_runs(
     rows |= {name: signal_rows(part, found, name, fps) for name, found in signal_answers(part, video_root) if found}
     rows[oracle_name(fps)] = last
     return {name: evaluate(of, part, mode, resamples=resamples) for name, of in rows.items()}
-
-# %% ../../nbs/85_study/30_tables.ipynb #7dcd13d5
-def scaled_prior_run(
-    benchmark: Benchmark, train: Sequence[Clip], clips: Collection[str], *, fps: float, resamples: int
-) -> Evaluation:
-    """Median training boundary / length times each clip's length, on `clips`: all that a blank video could tell.
-
-    Training clips are chosen as for the row train-median. Clips and training clips need lengths.
-    """
-    shares = [
-        replace(t, events=tuple(replace(e, boundary=e.time / t.duration) for e in t.events))
-        for t in train
-        if t.duration
-    ]
-    part, answers = benchmark.only(clips), {}
-    for key, task in part.tasks.items():
-        own = part.of_task(key)
-        found = train_median(own, shares) if own else None
-        for clip, row in zip(own, [] if found is None else found, strict=found is not None):
-            length = clip_duration(clip, task)
-            if length is not None:
-                answers[clip.clip] = tuple(float(t) for t in row * length)
-    name = "train-median-scaled"
-    return score_boundaries(part, answers, model=name, fps=fps, mode="strict", resamples=resamples)
-
-
-def ignoring_run(
-    benchmark: Benchmark, asked: Mapping[str, Sequence[str]], *, fps: float, resamples: int
-) -> Evaluation:
-    """The score of perfect times written in the clips' own order, whatever order was asked (clip → labels)."""
-    part = benchmark.only(asked)
-    recited = [
-        replace(c, events=tuple(replace(e, label=label) for e, label in zip(c.events, asked[c.clip], strict=True)))
-        for c in part.clips
-    ]
-    usual = {c.clip: c.boundaries for c in part.clips}
-    rows = prediction_rows(replace(part, clips=tuple(recited)), usual, "ignores the order", fps)
-    return evaluate(({**row, "labels": list(asked[row["clip"]])} for row in rows), part, resamples=resamples)
 
 # %% ../../nbs/85_study/30_tables.ipynb #0f1021f6
 BESIDE_MRE = {
@@ -371,19 +326,6 @@ def against_best(run: Evaluation, references: Mapping[str, Evaluation], resample
             line |= {column: own[column], f"no_video_{column}": other[column]}
         found.append(line)
     return pd.DataFrame(found)
-
-
-def form_table(free: Evaluation, held: Evaluation, tuned: Evaluation, resamples: int) -> pd.DataFrame:
-    """One line per family and one for their mean: a model's free answers, those held to form, and a trained model's.
-
-    All are MRE (%) on the clips of `held`. `form_points` is free − held, paired, with its interval; `form_share_pct` is
-    how much that is of free − tuned.
-    """
-    freed, trained = paired(free, held, resamples), paired(held, tuned, resamples)
-    heads = {"a": "mre_free_pct", "b": "mre_held_pct", "difference": "form_points"}
-    table = freed.rename(columns=heads)[["task", "clips", "mre_free_pct", "mre_held_pct", "form_points", "low", "high"]]
-    table.insert(4, "mre_tuned_pct", trained["b"])
-    return table.assign(form_share_pct=100 * (freed["a"] - freed["b"]) / (freed["a"] - trained["b"]))
 
 # %% ../../nbs/85_study/30_tables.ipynb #0efdadb7
 def seed_means(runs: Sequence[Evaluation], score: str = "mre_pct") -> dict[str, Estimate]:
