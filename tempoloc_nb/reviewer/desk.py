@@ -320,12 +320,10 @@ class Desk:
     def answer(self, request: Request) -> dict[str, Any]:
         """The answer to a request, or `error` with what is wrong with it."""
         answers: dict[str, Callable[[], dict[str, Any]]] = {
-            "queue": self.queue,
-            "clip": lambda: self.clip(request),
-            "save": lambda: self.save(request),
+            "queue": self.queue, "clip": lambda: self.clip(request), "save": lambda: self.save(request),
             "export": lambda: _write_out(self.review, _text_of(request, "kind"), self.name(request)),
             "import": lambda: _take_in(self.review, *(_text_of(request, key) for key in ("kind", "text", "who"))),
-        }
+        }  # fmt: skip
         try:
             if (op := _text_of(request, "op")) not in answers:
                 raise unknown("request", shown(op[:40]), answers)

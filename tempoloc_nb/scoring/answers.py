@@ -13,14 +13,13 @@ from typing import Literal, get_args
 
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
 from .dialects import Entry, read_number
-from .events import read_entries
 from .phrases import match_label
 from ..models.prompts import Form
-from .records import read_json
+from .records import read_entries, read_json
 
 # %% auto #0
 __all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'status_of',
-           'parse_answer', 'Repairs', 'repair']
+           'parse_answer', 'Repairs', 'repair', 'parse_recipe']
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #e4e2d855
 Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event"]
@@ -367,3 +366,23 @@ def repair(
         events, snapped = _moved(events, [(snap(e.start), snap(e.end)) for e in events])
     done = tuple(replace(e, status="ok") if e.status in ("reversed", "out_of_range") else e for e in events)
     return replace(answer, events=done), Repairs(swapped, clamped, ordered, snapped)
+
+# %% ../../nbs/40_scoring/08_answers.ipynb #f98ef496
+# The recipe's pattern, written so that it takes linear time.
+_BRACKETED = re.compile(r"<([+-]?(?:\d+(?:\.\d+)?|\.\d+))>")
+_OPEN, _CLOSE = (re.compile(tag, re.IGNORECASE) for tag in ("<answer>", "</answer>"))
+
+
+def parse_recipe(text: str, events: int) -> list[tuple[float, float]] | None:
+    """Start and end (s) of each event by the rule of the recipe's postprocess.py; None if it drops the trial."""
+    opened = _OPEN.search(text)
+    closed = _CLOSE.search(text, opened.end()) if opened else None
+    block = text[opened.end() : closed.start()] if opened and closed else text
+    spans: list[tuple[float, float]] = []
+    for line in block.split("\n"):
+        if "Event" in line:
+            found = _BRACKETED.findall(line)
+            if len(found) < 2 or len(spans) == events:
+                return None
+            spans.append((float(found[0]), float(found[1])))
+    return spans if len(spans) == events else None

@@ -18,10 +18,8 @@ _ARTICLES = frozenset(("the", "a", "an", "its", "their", "his", "her"))
 _PHRASES = [
     (re.compile(pattern, re.IGNORECASE), verb)
     for pattern, verb in (
-        (r"\btak(?:e|es|ing)\s+place\b", " "),
-        (r"\bto(?:ok)\s+place\b", " "),
-        (r"\bpick(?:s|ed|ing)?\s+up\b", " grasp "),
-        (r"\blet(?:s|ting)?\s+(?:go|loose)(?:\s+of)?\b", " release "),
+        (r"\btak(?:e|es|ing)\s+place\b", " "), (r"\bto(?:ok)\s+place\b", " "),
+        (r"\bpick(?:s|ed|ing)?\s+up\b", " grasp "), (r"\blet(?:s|ting)?\s+(?:go|loose)(?:\s+of)?\b", " release "),
         (r"\b(put|set|lay|plac)(?:s|ed|es|e|t?ing)?\s+down\b", " place "),
         (r"\b(?:take|took|get|got)(?:s|n)?\s+hold\s+of\b", " grasp "),
     )

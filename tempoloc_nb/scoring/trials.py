@@ -27,9 +27,8 @@ from ..core.checks import OTHERS, check_json
 from ..core.errors import TempolocError
 from ..core.files import COMPRESSED, open_packed, read_text
 from ..models.prompts import Form
-from .answers import STATUSES, Status, parse_answer, status_of
+from .answers import STATUSES, Status, parse_answer, parse_recipe, status_of
 from .metrics import Bools, Floats, Ints
-from .recipe_rule import parse_recipe
 from .shapes import Shapes
 
 Mode = Literal["strict", "recipe"]

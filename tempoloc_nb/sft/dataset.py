@@ -35,7 +35,7 @@ PLACEHOLDER = "<video>"  # the video's place in the text of `messages`
 # %% auto #0
 __all__ = ['PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'check_question', 'sample_of', 'inside', 'chat_messages',
            'to_row', 'from_row', 'save_samples', 'dataset_place', 'load_splits', 'read_samples', 'read_one_split',
-           'SplitData', 'read_splits', 'TaskStats', 'dataset_stats', 'stats_text', 'stats_figure']
+           'SplitData', 'read_splits', 'dataset_stats', 'stats_text', 'stats_figure']
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #44c09575
 @dataclass(frozen=True, slots=True)
@@ -309,58 +309,46 @@ def read_splits(path: Path | str, validates: bool) -> SplitData:
     return SplitData(root, named or "train", tuple(train), tuple(validation))
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #bbe5a95b
-@dataclass(frozen=True, slots=True)
-class _Spread:
+def _spread(values: Iterable[float]) -> dict[str, float]:
     """The least, the median and the greatest of some numbers."""
-
-    least: float
-    median: float
-    most: float
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> _Spread:
-        """That of `values`."""
-        values = sorted(values)
-        return cls(values[0], median(values), values[-1])
-
-    def __str__(self) -> str:
-        shown = [f"{v:.2f}".rstrip("0").rstrip(".") for v in (self.least, self.median, self.most)]
-        return shown[0] if self.least == self.most else " / ".join(shown)
-
-# %% ../../nbs/60_sft/10_dataset.ipynb #5d438f87
-@dataclass(frozen=True, slots=True)
-class TaskStats:
-    """One task in one split: `duration` of the clips and `subtask` durations b[i] − b[i−1] (s), sampled `frames`."""
-
-    split: str
-    task: str
-    clips: int
-    events: _Spread
-    duration: _Spread
-    subtask: _Spread
-    frames: _Spread
+    ranked = sorted(values)
+    return {"least": ranked[0], "median": median(ranked), "most": ranked[-1]}
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #839e9f78
-def dataset_stats(samples: Sequence[Sample]) -> list[TaskStats]:
-    """A row for each split and task, in the order in which they come; raises `TempolocError` for no samples."""
+def dataset_stats(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """A row for each split and task, in the order in which they come; raises `TempolocError` for no samples.
+
+    `split`, `task`, `clips`, and the `least`, `median` and `most` of `events` a clip, of the clips' `duration` (s), of
+    `subtask` durations b[i] − b[i−1] (s) and of sampled `frames`.
+    """
     if not samples:
         raise TempolocError("the dataset has no samples")
     parts: dict[tuple[str, str], list[Sample]] = {}
     for s in samples:
         parts.setdefault((s.split, s.task), []).append(s)
-    rows = []
-    for (split, task), own in parts.items():
-        pairs = (pair for s in own for pair in itertools.pairwise([0.0, *(e.time for e in s.events)]))
-        subtask, frames = (b - a for a, b in pairs), (max(1, math.ceil(s.duration * s.fps - 1e-6)) for s in own)
-        spreads = (len(s.events) for s in own), (s.duration for s in own), subtask, frames
-        rows.append(TaskStats(split, task, len(own), *map(_Spread.of, spreads)))
-    return rows
+    return [
+        {
+            "split": split, "task": task, "clips": len(own), "events": _spread(len(s.events) for s in own),
+            "duration": _spread(s.duration for s in own),
+            "subtask": _spread(b - a for s in own for a, b in itertools.pairwise([0.0, *(e.time for e in s.events)])),
+            "frames": _spread(max(1, math.ceil(s.duration * s.fps - 1e-6)) for s in own),
+        }
+        for (split, task), own in parts.items()
+    ]  # fmt: skip
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #84eb1506
-def stats_text(rows: Sequence[TaskStats]) -> str:
+def _cell(value: Any) -> str:
+    """A value of a row as text; of a spread one number, where its three are one."""
+    if not isinstance(value, dict):
+        return str(value)
+    shown = [f"{v:.2f}".rstrip("0").rstrip(".") for v in value.values()]
+    return shown[0] if value["least"] == value["most"] else " / ".join(shown)
+
+
+def stats_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table of plain text; three numbers are the least, the median and the greatest."""
-    head = ("split", "task", "clips", "events", "duration (s)", "subtask (s)", "frames")
-    cells = [head, *(tuple(str(getattr(r, f.name)) for f in fields(r)) for r in rows)]
+    head = [f"{name} (s)" if name in ("duration", "subtask") else name for name in rows[0]]
+    cells = [head, *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)
 

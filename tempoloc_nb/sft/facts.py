@@ -232,15 +232,13 @@ def memory(
     kept = 2 if file.gradient_checkpointing else 34
     patches = file.mini_batch * vision * budget.MERGE**2
     return {
-        "weights": width * (parameters + adapters) / shards,
-        "gradients": width * trained / shards,
+        "weights": width * (parameters + adapters) / shards, "gradients": width * trained / shards,
         "optimizer": 2 * width * trained / shards,
         "gathered layer": 2 * 2 * parameters / shape.num_hidden_layers / model_parallel if shards > 1 else 0.0,
         "activations": tokens * shape.hidden_size * (kept * shape.num_hidden_layers + 34),
         "vision activations": patches * shape.vision_hidden * (kept * shape.vision_depth + 34),
-        "logits": tokens * shape.vocab_size * (2 + 4 + 4),
-        "CUDA": 1.5 * 2**30,
-    }
+        "logits": tokens * shape.vocab_size * (2 + 4 + 4), "CUDA": 1.5 * 2**30,
+    }  # fmt: skip
 
 # %% ../../nbs/60_sft/40_facts.ipynb #87a4ad81
 @dataclass(frozen=True, slots=True)

@@ -110,11 +110,8 @@ def _mre_panel(axes: Axes, part: pd.DataFrame, rows: Sequence[str], hollow: Coll
 
 # %% ../../nbs/85_study/15_figures.ipynb #d4e92dd8
 def timeline_figure(
-    frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8],
-    duration: float,
-    labels: Sequence[str],
-    rows: Mapping[str, Sequence[float]],
-    title: str = "",
+    frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], duration: float, labels: Sequence[str],
+    rows: Mapping[str, Sequence[float]], title: str = "",
 ) -> Figure:
     """Boundaries (s) of each row of `rows` against time, under evenly spaced frames of the clip.
 

@@ -87,15 +87,11 @@ class Models:
         if name not in self._paths:
             gpus = self.report.scale.gpus
             self._paths[name] = predictions(
-                self.experiment(name),
-                self.benchmark,
-                self.folder,
-                profile=self.report.profile,
-                backend=self.backend,
+                self.experiment(name), self.benchmark, self.folder, profile=self.report.profile, backend=self.backend,
                 video_root=self._given("video_root", None),
                 data_parallel=int(self._given("data_parallel", max(1, gpus))),
                 tensor_parallel=int(self._given("tensor_parallel", 1)),
-            )
+            )  # fmt: skip
             if why := unanswered(self._paths[name]):
                 self.report.leave_unfinished(why)
         return self._paths[name]

@@ -89,12 +89,9 @@ def run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
     values = {**default_values(notebook), **parameters}
     values.pop("output", None)
     parts = {
-        "cells": cells,
-        "parameters": values,
-        "named": {k: value_hash(k, v) for k, v in values.items()},
-        "inputs": [[p.name, file_hash(p)] for p in study_inputs()],
-        "environment": versions(),
-    }
+        "cells": cells, "parameters": values, "named": {k: value_hash(k, v) for k, v in values.items()},
+        "inputs": [[p.name, file_hash(p)] for p in study_inputs()], "environment": versions(),
+    }  # fmt: skip
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 # %% ../../nbs/85_study/90_runner.ipynb #1a4f6e8f

@@ -38,11 +38,9 @@ __all__ = ['MEAN', 'ROWS', 'GRIPPER', 'MINIMA', 'BESIDE_MRE', 'family_name', 'by
 
 # %% ../../nbs/85_study/30_tables.ipynb #27038b4b
 _NOVELTY = {
-    "stack-three": "seen",
-    "stack-three-ur5e": "unseen arm",
-    "stack-three-5fps": "compressed",
+    "stack-three": "seen", "stack-three-ur5e": "unseen arm", "stack-three-5fps": "compressed",
     "nut-assembly": "held-out task",
-}
+}  # fmt: skip
 
 
 def family_name(key: str) -> str:
@@ -57,11 +55,8 @@ def by_task(table: pd.DataFrame, order: Iterable[Any] = ()) -> pd.DataFrame:
 
 # %% ../../nbs/85_study/30_tables.ipynb #9d15f13f
 ROWS: dict[str, tuple[str, ...]] = {
-    "cube": ("cube",),
-    "nut": ("nut",),
-    "bridge": ("bridge",),
-    "agibot": ("toaster", "chips", "fork", "cup"),
-}
+    "cube": ("cube",), "nut": ("nut",), "bridge": ("bridge",), "agibot": ("toaster", "chips", "fork", "cup"),
+}  # fmt: skip
 """The rows of the recipe's tables, and the tasks behind each."""
 
 
@@ -149,19 +144,14 @@ def reference_runs(
 
 # %% ../../nbs/85_study/30_tables.ipynb #0f1021f6
 BESIDE_MRE = {
-    "median_pct": ("p50_pct", 1),
-    "within_0.25s_pct": ("hit@0.25s", 100),
-    "within_0.5s_pct": ("hit@0.5s", 100),
-    "over_100_pct": ("over_100pct", 100),
-    "bias_s": ("bias_s", 1),
-}
+    "median_pct": ("p50_pct", 1), "within_0.25s_pct": ("hit@0.25s", 100), "within_0.5s_pct": ("hit@0.5s", 100),
+    "over_100_pct": ("over_100pct", 100), "bias_s": ("bias_s", 1),
+}  # fmt: skip
 """Column → score, and what it is multiplied by."""
 _ENDS = {
-    "mae_s": ("mae_low", "mae_high"),
-    "mae_frames": ("frames_low", "frames_high"),
-    "mre_pct": ("low", "high"),
+    "mae_s": ("mae_low", "mae_high"), "mae_frames": ("frames_low", "frames_high"), "mre_pct": ("low", "high"),
     "miou": ("miou_low", "miou_high"),
-}
+}  # fmt: skip
 
 
 def columns_of(run: Evaluation, task: str = "", event: str = "") -> dict[str, float]:
@@ -229,14 +219,8 @@ def by_row(scores: pd.DataFrame, score: str = "mre_pct") -> pd.DataFrame:
 
 # %% ../../nbs/85_study/30_tables.ipynb #e23399f2
 def baseline_scores(
-    benchmark: Benchmark,
-    *,
-    fps: float,
-    resamples: int,
-    mode: Mode = "strict",
-    train: Sequence[Clip] = (),
-    clips: int = 0,
-    groups: Mapping[str, tuple[str, ...]] | None = None,
+    benchmark: Benchmark, *, fps: float, resamples: int, mode: Mode = "strict", train: Sequence[Clip] = (),
+    clips: int = 0, groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> pd.DataFrame:
     """Every no-video baseline, signal row and the oracle, by group of tasks, with 95 % intervals over demonstrations.
 
@@ -291,13 +275,10 @@ def paired(
     """
     study = settings()
     level, seed = study.scoring.confidence, study.study.seed
-    rows = compare(a, b, score, event=event, resamples=resamples, seed=seed, confidence=level)
-    lines = [
-        (r.task, family_name(r.task), r.demos, r.a, r.b, r.difference.value, r.difference.low, r.difference.high, r.p)
-        for r in rows
-    ]
-    table = pd.DataFrame(lines, columns=["key", "task", "clips", "a", "b", "difference", "low", "high", "p"])
-    return table.astype(dict.fromkeys(("a", "b", "difference", "low", "high", "p"), float))
+    table = compare(a, b, score, event=event, resamples=resamples, seed=seed, confidence=level)
+    table = table.rename(columns={"task": "key", "demos": "clips"})
+    table.insert(1, "task", table["key"].map(family_name))
+    return table
 
 
 def best_no_video(references: Mapping[str, Evaluation], task: str, score: str = "mre_pct") -> str:

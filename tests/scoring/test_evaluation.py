@@ -570,14 +570,14 @@ def test_compare_pairs_demonstrations(tmp_path: Path) -> None:
     a = [row(text(*((t + s, 9.9) for t in TRUTH)), str(i)) for i, s in enumerate(shifts)]
     b = [row(text(*((t + 0.1, 9.9) for t in TRUTH)), str(i), model="n") for i in range(5)]
     evaluation = score(tmp_path, a + b, benchmark)
-    one, every = compare(evaluation.run("m"), evaluation.run("n"), "mae_s")
+    one, every = compare(evaluation.run("m"), evaluation.run("n"), "mae_s").itertuples()
     assert (one.task, every.task, one.demos) == ("toy", "", 5)
     assert (one.a, one.b) == pytest.approx((0.26, 0.1))
-    assert one.difference.value == pytest.approx(0.16)
-    assert one.difference == every.difference
+    assert one.difference == pytest.approx(0.16)
+    assert (one.difference, one.low, one.high) == (every.difference, every.low, every.high)
     assert one.p == 4 / 2**5  # all flips of the four differences that are not 0: all + and all −, twice
-    back = compare(evaluation.run("n"), evaluation.run("m"), "mae_s")[0]
-    assert back.difference.value == pytest.approx(-0.16)
+    back = compare(evaluation.run("n"), evaluation.run("m"), "mae_s").iloc[0]
+    assert back.difference == pytest.approx(-0.16)
     with pytest.raises(TempolocError, match="share no demonstration with the score 'miou'"):
         compare(evaluation.run("m"), evaluation.run("n"), "miou")
 

@@ -16,8 +16,7 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.models.prompts import list_prompts, load_prompt
-from tempoloc_nb.scoring.answers import parse_answer
-from tempoloc_nb.scoring.recipe_rule import parse_recipe
+from tempoloc_nb.scoring.answers import parse_answer, parse_recipe
 from tempoloc_nb.sft.dataset import (
     Sample,
     answer_events,
