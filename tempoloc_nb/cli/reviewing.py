@@ -64,11 +64,11 @@ def review(
         choice=Choice(tuple(episode or ()), camera),
     )  # fmt: skip
     if export is not None:
-        from tempoloc_nb.reviewer.widget import write_page
+        from tempoloc_nb.reviewer.pages import write_page
 
         say(write_page(opened, export, most=clips, force=force))
         return
-    from tempoloc_nb.reviewer.server import ReviewServer
+    from tempoloc_nb.reviewer.pages import ReviewServer
 
     tell(str(opened))
     with ReviewServer(opened, port) as server:

@@ -55,6 +55,7 @@ def experiment(
     """
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.pack import pack_predictions, run_line
+    from tempoloc_nb.engines.make import EngineConfig
     from tempoloc_nb.study.experiments import find_experiments, run_experiment
 
     chosen = find_experiments(names)
@@ -73,8 +74,7 @@ def experiment(
             clips=clips,
             video_root=videos[name],
             weights=model,
-            data_parallel=data_parallel,
-            tensor_parallel=tensor_parallel,
+            backend=EngineConfig(data_parallel=data_parallel, tensor_parallel=tensor_parallel),
             progress=sys.stderr.isatty(),
         )
         summary.tell_failures()

@@ -417,9 +417,9 @@ def _draft(candidate: _Candidate, options: BuildOptions, sample_as: Callable[...
     if late := after_the_end(clip, video.duration):
         return dropped("boundary after the video", late)
     name = f"videos/{clip.clip}{'.mp4' if options.writes_stamps else path.suffix}"
-    facts = {"source_fps": video.fps, "duration": video.duration, "video_sha256": video.sha256}
     try:
-        return _Draft(clip, path, video, sample_as(clip, video=name, **facts))
+        sample = sample_as(clip, video=name, source_fps=video.fps, duration=video.duration)
+        return _Draft(clip, path, video, replace(sample, video_sha256=video.sha256))
     except TempolocError as error:
         return dropped("question or name", str(error))
 

@@ -137,10 +137,10 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
 # %% ../../nbs/60_sft/10_dataset.ipynb #a33632fe
 def sample_of(
     clip: Clip, *, video: str, fps: float, stamps: Stamps, prompt: Prompt | str = "recipe",
-    convention: BoundaryIs = "start", stamped: bool = False, split: str = "train", source_fps: float | None = None,
-    duration: float | None = None, video_sha256: str = "", digits: int = 2,
+    convention: BoundaryIs = "start", stamped: bool = False, source_fps: float | None = None,
+    duration: float | None = None, digits: int = 2,
 ) -> Sample:
-    """The training sample of a clip whose video is at `video`, relative to the dataset's folder.
+    """The sample of a clip whose video is at `video`, relative to the dataset's folder; its split is "train".
 
     `source_fps` and `duration` (s) are the video's, by default those that the clip names. `stamped`: the stamps are in
     the file, not to be written on the sampled frames. `digits` are the answer's decimals. Raises `TempolocError` for an
@@ -160,9 +160,9 @@ def sample_of(
     answer = write_answer([e.label for e in events], spans, digits)
     turns = conversation(prompt.system, question, {"type": "video", "video": video}, answer)
     return Sample(
-        clip=clip.clip, task=clip.task, split=split, video=inside(video), fps=min(fps, rate), source_fps=rate,
+        clip=clip.clip, task=clip.task, split="train", video=inside(video), fps=min(fps, rate), source_fps=rate,
         duration=length, stamps=stamps, stamped=stamped and stamps != "none", convention=convention, events=events,
-        source=clip.source, video_sha256=video_sha256, conversations=json.dumps(turns, ensure_ascii=False),
+        source=clip.source, video_sha256="", conversations=json.dumps(turns, ensure_ascii=False),
     )  # fmt: skip
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #d0b9a384

@@ -16,6 +16,7 @@ from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
+from ..engines.make import EngineConfig
 from ..inference.pack import read_rows
 from ..scoring.evaluation import Evaluation
 from ..scoring.trials import Mode
@@ -67,9 +68,13 @@ class Models:
         return self.experiment("sft").model == own["sft"].model or self.experiment(name).model != own[name].model
 
     @property
-    def backend(self) -> str:
-        """The back end that is asked."""
-        return str(self._given("backend", "hf"))
+    def engine(self) -> EngineConfig:
+        """The back end that is asked, with as many copies of the model as the profile has GPUs unless given."""
+        copies = int(self._given("data_parallel", max(1, self.report.scale.gpus)))
+        return EngineConfig(
+            str(self._given("backend", "hf")), data_parallel=copies,
+            tensor_parallel=int(self._given("tensor_parallel", 1)),
+        )  # fmt: skip
 
     @property
     def folder(self) -> Path:
@@ -85,13 +90,10 @@ class Models:
             listed = ", ".join(self.experiments) or "none"
             raise TempolocError(f"the study asks for {name}, and its parameters cell lists the experiments {listed}")
         if name not in self._paths:
-            gpus = self.report.scale.gpus
             self._paths[name] = predictions(
-                self.experiment(name), self.benchmark, self.folder, profile=self.report.profile, backend=self.backend,
+                self.experiment(name), self.benchmark, self.folder, profile=self.report.profile, backend=self.engine,
                 video_root=self._given("video_root", None),
-                data_parallel=int(self._given("data_parallel", max(1, gpus))),
-                tensor_parallel=int(self._given("tensor_parallel", 1)),
-            )  # fmt: skip
+            )
             if why := unanswered(self._paths[name]):
                 self.report.leave_unfinished(why)
         return self._paths[name]

@@ -99,7 +99,7 @@ def _answers(path: Path, clips: Coverage, trials: int) -> Counter[str]:
 def _ask(models: Models, experiment: Experiment, videos: Mapping[str, Path]) -> Asked:
     """What is to be asked for one experiment, as the study's `models` would ask it."""
     scale, benchmark = models.report.scale, models.benchmark
-    if scale.publishable and committed(experiment, benchmark, models.backend) is not None:
+    if scale.publishable and committed(experiment, benchmark, models.engine) is not None:
         return Asked(experiment, None, "shipped")
     try:
         model = locate_model(experiment.model).path
@@ -108,11 +108,11 @@ def _ask(models: Models, experiment: Experiment, videos: Mapping[str, Path]) -> 
     where = str(models.report.parameters.get("video_root") or benchmark.root)
     clips = _about(benchmark, videos, clip_limit(experiment, scale.clips_per_task), where)
     trials = min(scale.trials, experiment.ask.trials)
-    _, path = answers_file(experiment, benchmark, models.folder, scale.clips_per_task, models.backend)
+    _, path = answers_file(experiment, benchmark, models.folder, scale.clips_per_task, models.engine)
     there = _answers(path, clips, trials)
     left = benchmark.only([clip for clip in clips.found or clips.missing if there[clip] < trials])
-    asked = question(experiment, benchmark, scale.clips_per_task, models.backend)
-    job = Job(model, left.clips, trials, experiment.ask.fps, models.backend)
+    asked = question(experiment, benchmark, scale.clips_per_task, models.engine)
+    job = Job(model, left.clips, trials, experiment.ask.fps, models.engine.backend)
     kept = sum(n for n in there.values() if n == trials)
     return Asked(experiment, job, "asked", f"{asked} {experiment.ask.trials}", clips, kept)
 

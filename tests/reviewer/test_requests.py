@@ -15,7 +15,7 @@ import pytest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.reviewer import server as serving
 from tempoloc_nb.reviewer.desk import TILES, Desk, tiles_of
-from tempoloc_nb.reviewer.server import ReviewServer
+from tempoloc_nb.reviewer.pages import ReviewServer
 from tempoloc_nb.reviewer.session import Marked
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import encode

@@ -14,9 +14,8 @@ import pytest
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.reviewer.desk import Media, is_played, strip_of
-from tempoloc_nb.reviewer.server import ReviewServer
+from tempoloc_nb.reviewer.pages import PARTS, WEB, ReviewServer, reply, script, write_page
 from tempoloc_nb.reviewer.sources import open_review
-from tempoloc_nb.reviewer.widget import PARTS, WEB, reply, script, write_page
 from tempoloc_nb.video.files import encode, probe
 
 TIMES = (0.0, 0.1, 0.15, 0.4, 0.5, 1.0, 1.1)  # of no rate
