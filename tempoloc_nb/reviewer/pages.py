@@ -31,20 +31,20 @@ from .session import Review
 from .sources import open_review
 
 # %% auto #0
-__all__ = ['WEB', 'PARTS', 'script', 'ReviewServer', 'reply', 'review', 'write_page']
+__all__ = ['PARTS', 'script', 'ReviewServer', 'reply', 'review', 'write_page']
 
 # %% ../../nbs/80_reviewer/40_pages.ipynb #d0c1d16f
-WEB = Path(__file__).parent / "web" if "__file__" in globals() else Path("../../tempoloc_nb/reviewer/web")
+_WEB = Path(__file__).parent / "web" if "__file__" in globals() else Path("../../tempoloc_nb/reviewer/web")
 PARTS = ("times", "draft", "queue", "player", "timeline", "events", "panels", "app", "backends", "start")
 
 
 @lru_cache(maxsize=1)
 def script() -> str:
     """The one ES module, with its style sheet: it exports `mount`, and by default what a widget needs."""
-    code = "\n".join((WEB / f"{name}.js").read_text(encoding="utf-8") for name in PARTS)
+    code = "\n".join((_WEB / f"{name}.js").read_text(encoding="utf-8") for name in PARTS)
     code = re.sub(r'^import [^;]*? from "\./\w+\.js";\n', "", code, flags=re.M)
     code = re.sub(r"^export (?=const|function|class|async)", "", code, flags=re.M)
-    return f"const STYLE = {json.dumps((WEB / 'style.css').read_text(encoding='utf-8'))};\n{code}"
+    return f"const STYLE = {json.dumps((_WEB / 'style.css').read_text(encoding='utf-8'))};\n{code}"
 
 # %% ../../nbs/80_reviewer/40_pages.ipynb #4fd161bb
 _PAGE = """<!doctype html>

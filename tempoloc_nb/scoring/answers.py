@@ -18,14 +18,14 @@ from ..models.prompts import Form
 from .records import read_entries, read_json
 
 # %% auto #0
-__all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'status_of',
-           'parse_answer', 'Repairs', 'repair', 'parse_recipe']
+__all__ = ['Status', 'STATUSES', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'status_of', 'parse_answer',
+           'Repairs', 'repair', 'parse_recipe']
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #e4e2d855
 Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
-MAX_CHARS = 100_000
+_MAX_CHARS = 100_000
 """Only this many characters at the end of a text are read; 4096 tokens are about 20,000."""
 ROUNDING = 0.05
 """Seconds by which a boundary may pass the end of the clip: answers are often written with one decimal."""
@@ -291,7 +291,7 @@ def parse_answer(
     boundary is checked against it: an event's other end may lie past the last frame, as in the recipe's own truth
     (10.6 s in a nut-pouring clip of at most 313 frames at 30 fps).
     """
-    asked, text = tuple(labels), text[-MAX_CHARS:]
+    asked, text = tuple(labels), text[-_MAX_CHARS:]
     body, tagged = _body(text)
     source: Literal["answer", "text"] = "answer" if tagged else "text"
     if clean := _asked_lines(asked).fullmatch(body):

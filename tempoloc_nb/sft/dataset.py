@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PLACEHOLDER = "<video>"  # the video's place in the text of `messages`
+_PLACEHOLDER = "<video>"  # the video's place in the text of `messages`
 
 # %% auto #0
-__all__ = ['PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'check_question', 'sample_of', 'inside', 'chat_messages',
-           'to_row', 'from_row', 'save_samples', 'dataset_place', 'load_splits', 'read_samples', 'read_one_split',
-           'SplitData', 'read_splits', 'dataset_stats', 'stats_text', 'stats_figure']
+__all__ = ['Sample', 'answer_events', 'after_the_end', 'check_question', 'sample_of', 'inside', 'chat_messages', 'from_row',
+           'save_samples', 'dataset_place', 'load_splits', 'read_samples', 'read_one_split', 'SplitData', 'read_splits',
+           'dataset_stats', 'stats_text', 'stats_figure']
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #44c09575
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Sample:
     @property
     def messages(self) -> list[dict[str, str]]:
         """Plain texts with `<video>` in the video's place, as TRL and LLaMA-Factory take them."""
-        texts = {"system": self.system, "user": PLACEHOLDER + self.question, "assistant": self.answer}
+        texts = {"system": self.system, "user": _PLACEHOLDER + self.question, "assistant": self.answer}
         return [{"role": role, "content": text} for role, text in texts.items() if text or role != "system"]
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #551c7199
@@ -127,8 +127,9 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
     if time := _TIME.search(question):
         line = question[question.rfind("\n", 0, time.start()) + 1 :].partition("\n")[0]
         raise TempolocError(f"{clip}: the question holds the time {time[0]!r}, in {line!r}: take it out of the label")
-    if PLACEHOLDER in question:
-        raise TempolocError(f"{clip}: the question holds {PLACEHOLDER!r}, which stands for the video: rename the label")
+    if _PLACEHOLDER in question:
+        why = f"the question holds {_PLACEHOLDER!r}, which stands for the video: rename the label"
+        raise TempolocError(f"{clip}: {why}")
     for e in events:
         for number in re.findall(r"\d+\.\d+", e.label):
             if any(abs(float(number) - t) < 0.051 for t in (e.time, e.start or 0.0, e.end or 0.0)):
@@ -184,7 +185,7 @@ def chat_messages(sample: Sample, root: Path | str, **video_options: Any) -> lis
     return turns
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #90d66924
-def to_row(sample: Sample) -> dict[str, Any]:
+def _to_row(sample: Sample) -> dict[str, Any]:
     """The sample as a row of the dataset, `messages` and `videos` included."""
     row = {f.name: getattr(sample, f.name) for f in fields(Sample)}
     row["events"] = [{"label": e.label, "boundary": e.boundary, "start": e.start, "end": e.end} for e in sample.events]
@@ -221,7 +222,7 @@ def save_samples(samples: Iterable[Sample], folder: Path | str) -> dict[str, int
     datasets = import_optional("datasets")
     rows: dict[str, list[dict[str, Any]]] = {}
     for sample in samples:
-        rows.setdefault(sample.split, []).append(to_row(sample))
+        rows.setdefault(sample.split, []).append(_to_row(sample))
     if not rows:
         raise TempolocError("no samples to write: a dataset needs at least one")
     splits = {name: datasets.Dataset.from_list(own, features=_features()) for name, own in rows.items()}
@@ -296,7 +297,7 @@ class SplitData:
     @property
     def digest(self) -> str:
         """12 hexadecimal digits of all samples."""
-        rows = [to_row(sample) for sample in (*self.train, *self.validation)]
+        rows = [_to_row(sample) for sample in (*self.train, *self.validation)]
         return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #c95bd83f

@@ -26,7 +26,7 @@ from .report import Report
 from .runner import Planned, gpus_needed, planned_runs
 
 # %% auto #0
-__all__ = ['listed_experiments', 'Asked', 'StudyPlan', 'plan_studies', 'plan_lines']
+__all__ = ['listed_experiments', 'Asked', 'plan_studies', 'plan_lines']
 
 # %% ../../nbs/85_study/110_plan.ipynb #33422e5f
 def listed_experiments(notebook: Path) -> tuple[Experiment, ...]:
@@ -60,7 +60,7 @@ class Asked:
 
 # %% ../../nbs/85_study/110_plan.ipynb #5e43e00e
 @dataclass(frozen=True, slots=True)
-class StudyPlan:
+class _StudyPlan:
     """What a study would do, and ask of which models."""
 
     planned: Planned
@@ -124,7 +124,7 @@ def _once(asked: Iterable[Asked]) -> list[Asked]:
 # %% ../../nbs/85_study/110_plan.ipynb #38906c4e
 def plan_studies(
     profile: str, overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
-) -> tuple[StudyPlan, ...]:
+) -> tuple[_StudyPlan, ...]:
     """What `runner.run_studies` would do, and ask of which models. Runs no notebook and loads no model.
 
     Raises `TempolocError` as `runner.planned_runs` does, and for a damaged model folder.
@@ -134,18 +134,18 @@ def plan_studies(
     return tuple(_plan(planned, profile, gpus, looked) for planned in planned_runs(profile, overrides, only))
 
 # %% ../../nbs/85_study/110_plan.ipynb #71d027f2
-def _plan(planned: Planned, profile: str, gpus: int, looked: dict[tuple[str, str], dict[str, Path]]) -> StudyPlan:
+def _plan(planned: Planned, profile: str, gpus: int, looked: dict[tuple[str, str], dict[str, Path]]) -> _StudyPlan:
     """The plan of one study; `looked` keeps which clips of a benchmark have a video in a folder."""
     listed = listed_experiments(planned.notebook)
     if not listed or planned.state != "to run":
-        return StudyPlan(planned)
+        return _StudyPlan(planned)
     values = {**default_values(planned.notebook), **planned.parameters}
     name, root = str(values["benchmark"]), str(values["video_root"])
     models = Models(Report(None, profile, values), load_benchmark(name))
     if (name, root) not in looked:
         looked[name, root] = videos_here(models.benchmark, root or None)
     asked = [models.experiment(e.name) for e in listed if models.concerns(e.name)]
-    return StudyPlan(planned, gpus, name, tuple(_ask(models, each, looked[name, root]) for each in asked))
+    return _StudyPlan(planned, gpus, name, tuple(_ask(models, each, looked[name, root]) for each in asked))
 
 # %% ../../nbs/85_study/110_plan.ipynb #cac6a610
 def _requests(jobs: Sequence[Job]) -> str:
@@ -160,7 +160,7 @@ def _hours(jobs: Sequence[Job], gpus: int) -> float | None:
     return None if None in known else sum(h for h in known if h is not None)
 
 # %% ../../nbs/85_study/110_plan.ipynb #8e30aa92
-def _study_lines(found: StudyPlan, there: int) -> Iterator[str]:
+def _study_lines(found: _StudyPlan, there: int) -> Iterator[str]:
     planned = found.planned
     given = " ".join(f"{k}={v}" for k, v in planned.parameters.items())
     yield f"{planned.notebook.stem:24} {planned.state:9}  {given}"
@@ -173,7 +173,7 @@ def _study_lines(found: StudyPlan, there: int) -> Iterator[str]:
         yield "    asks models that it trains itself: not counted" if own else "    asks no model"
 
 
-def _asked_lines(found: StudyPlan, there: int) -> Iterator[str]:
+def _asked_lines(found: _StudyPlan, there: int) -> Iterator[str]:
     """The lines of a study that asks models."""
     once = _once(found.asked)
     jobs = [a.job for a in once if a.job is not None and a.job.clips]
@@ -204,7 +204,7 @@ def _left_out(asked: Iterable[Asked]) -> dict[str, list[str]]:
     return found
 
 # %% ../../nbs/85_study/110_plan.ipynb #3f36c06e
-def plan_lines(plans: Sequence[StudyPlan]) -> list[str]:
+def plan_lines(plans: Sequence[_StudyPlan]) -> list[str]:
     """A plan as text: a paragraph per study, then all together."""
     there = gpu_count()
     lines = [line for found in plans for line in _study_lines(found, there)]

@@ -34,8 +34,8 @@ from tempoloc_nb.study.notebooks import (
 from .report import UNFINISHED, Report
 
 # %% auto #0
-__all__ = ['start', 'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'why_left_out', 'Planned',
-           'planned_runs', 'gpus_needed', 'checkout', 'run_studies', 'sum_up', 'publish']
+__all__ = ['start', 'run_hash', 'StudyRun', 'finished_run', 'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'checkout',
+           'run_studies', 'publish']
 
 # %% ../../nbs/85_study/90_runner.ipynb #f8ae27c8
 def start(profile: str, output: str | Path | None = None, **parameters: Any) -> Report:
@@ -47,7 +47,7 @@ def start(profile: str, output: str | Path | None = None, **parameters: Any) -> 
     return Report(Path(output) if output else None, profile, {"profile": profile, **parameters})
 
 # %% ../../nbs/85_study/90_runner.ipynb #47f7d752
-def study_inputs() -> list[Path]:
+def _study_inputs() -> list[Path]:
     """The repository's files that every study may read: source, settings, constraints and data."""
     found = settings()
     source = files_below(Path(tempoloc_nb.__path__[0]), "*.py")
@@ -60,7 +60,7 @@ def study_inputs() -> list[Path]:
     return inputs
 
 # %% ../../nbs/85_study/90_runner.ipynb #0f55397d
-def value_hash(name: str, value: Any) -> list[Any]:
+def _value_hash(name: str, value: Any) -> list[Any]:
     """What stands behind a parameter's value: a file's bytes, a model's revision, the videos of a folder."""
     if name in ("model", "base") and value:
         return _model_revision(str(value))
@@ -89,8 +89,8 @@ def run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
     values = {**default_values(notebook), **parameters}
     values.pop("output", None)
     parts = {
-        "cells": cells, "parameters": values, "named": {k: value_hash(k, v) for k, v in values.items()},
-        "inputs": [[p.name, file_hash(p)] for p in study_inputs()], "environment": versions(),
+        "cells": cells, "parameters": values, "named": {k: _value_hash(k, v) for k, v in values.items()},
+        "inputs": [[p.name, file_hash(p)] for p in _study_inputs()], "environment": versions(),
     }  # fmt: skip
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -336,12 +336,12 @@ def run_studies(
     for study in studies:
         runs.append(_run_study(study, folder / study.notebook.stem))
         print(f"{runs[-1].study}: {runs[-1]}", flush=True)
-    print(sum_up(runs), flush=True)
+    print(_sum_up(runs), flush=True)
     _write_index(folder, runs)
     return runs
 
 # %% ../../nbs/85_study/90_runner.ipynb #1b168384
-def sum_up(runs: Sequence[StudyRun]) -> str:
+def _sum_up(runs: Sequence[StudyRun]) -> str:
     """One line about all runs: how many of each outcome, and how long those took that ran."""
     count = Counter(run.status for run in runs)
     minutes, seconds = divmod(round(sum(run.seconds for run in runs if run.status != "unchanged")), 60)

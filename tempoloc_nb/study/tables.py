@@ -31,10 +31,10 @@ MEAN = "mean"  # of the families
 
 # %% auto #0
 __all__ = ['MEAN', 'ROWS', 'GRIPPER', 'MINIMA', 'BESIDE_MRE', 'family_name', 'by_task', 'published_results', 'subset',
-           'score_boundaries', 'oracle_name', 'kind_of', 'signal_answers', 'training_clips', 'scored_clips',
-           'reference_runs', 'columns_of', 'score_table', 'short', 'brief', 'further', 'by_row', 'baseline_scores',
-           'best_baseline', 'p_text', 'paired', 'best_no_video', 'against_best', 'seed_means', 'mre_limit', 'at_most',
-           'at_least', 'target_table', 'met_text']
+           'score_boundaries', 'oracle_name', 'kind_of', 'training_clips', 'scored_clips', 'reference_runs',
+           'columns_of', 'score_table', 'short', 'brief', 'further', 'by_row', 'baseline_scores', 'best_baseline',
+           'p_text', 'paired', 'best_no_video', 'against_best', 'seed_means', 'mre_limit', 'at_most', 'at_least',
+           'target_table', 'met_text']
 
 # %% ../../nbs/85_study/30_tables.ipynb #27038b4b
 _NOVELTY = {
@@ -99,7 +99,7 @@ def kind_of(name: str) -> str:
     return "oracle" if name.startswith("oracle") else "signal" if name in (GRIPPER, MINIMA) else "no-video"
 
 
-def signal_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Iterator[tuple[str, Boundaries]]:
+def _signal_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Iterator[tuple[str, Boundaries]]:
     """Name and answers (s of the source) of each signal row, for the clips that have what it needs.
 
     `video_root` is the folder of videos that are not shipped. Raises `TempolocError` as `read_gripper` does.
@@ -138,7 +138,7 @@ def reference_runs(
         if mine := {clip: t for clip, t in times.items() if clip in clips}:
             rows[name] = prediction_rows(part, mine, name, fps)
     last = rows.pop(oracle_name(fps))
-    rows |= {name: signal_rows(part, found, name, fps) for name, found in signal_answers(part, video_root) if found}
+    rows |= {name: signal_rows(part, found, name, fps) for name, found in _signal_answers(part, video_root) if found}
     rows[oracle_name(fps)] = last
     return {name: evaluate(of, part, mode, resamples=resamples) for name, of in rows.items()}
 

@@ -482,7 +482,7 @@ def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, proje
 
 def test_a_study_is_run_again_where_any_data_changed() -> None:
     data = settings().paths.data
-    read = {p.relative_to(data).parts[0] for p in study.study_inputs() if p.is_relative_to(data)}
+    read = {p.relative_to(data).parts[0] for p in study._study_inputs() if p.is_relative_to(data)}
     assert {p.name for p in data.iterdir()} - read == {"models", "results"}
 
 

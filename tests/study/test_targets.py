@@ -114,7 +114,7 @@ def test_signal_rows_stand_between_the_baselines_and_the_oracle(references: dict
 def test_the_gripper_rule_leaves_out_what_the_gripper_does_not_show() -> None:
     clip = PART.clips[0]
     hidden = replace(clip, events=tuple(replace(e, label=f"pushing {e.label}") for e in clip.events))
-    answers = dict(tb.signal_answers(replace(PART, clips=(hidden, *PART.clips[1:]))))
+    answers = dict(tb._signal_answers(replace(PART, clips=(hidden, *PART.clips[1:]))))
     assert set(answers[tb.GRIPPER]) == CLIPS - {clip.clip}
     assert set(answers[tb.MINIMA]) == CLIPS
 
