@@ -128,11 +128,6 @@ def _blocks(text: str) -> dict[_Source, list[str]]:
     found["text"] = ["\n".join(found["text"])]
     return found
 
-# %% ../../nbs/40_scoring/08_answers.ipynb #b1d2b331
-def _named(entries: Sequence[Entry]) -> int:
-    """How many events entries name with times."""
-    return len({e.index for e in entries if e.index is not None and e.span is not None})
-
 # %% ../../nbs/40_scoring/08_answers.ipynb #417a2ab9
 def _answers(block: str, labels: tuple[str, ...], form: Form) -> list[list[Entry]]:
     """The answers in one block. Prompts that ask for JSON ask for it in the order of the events."""
@@ -158,7 +153,7 @@ def _choose(blocks: Sequence[str], labels: tuple[str, ...], form: Form) -> list[
     best, most = list[Entry](), -1
     for block in reversed(blocks):
         for answer in reversed(_answers(block, labels, form)):
-            named = _named(answer)
+            named = len({e.index for e in answer if e.index is not None and e.span is not None})
             if named == len(labels):
                 return answer
             if named > most and answer:
@@ -214,17 +209,12 @@ def _parse_tolerantly(
                 by_event[e.index].append(e)
         if any(by_event):
             events = [_predict(i, labels[i], own, duration, side) for i, own in enumerate(by_event)]
-            spare = extra + [e for e in chosen if e.index is not None and _differs(e, events[e.index], side)]
+            known = [(e, events[e.index]) for e in chosen if e.index is not None]
+            spare = extra + [e for e, event in known if _times(e, side) not in (None, (event.start, event.end))]
             usable = _usable(spare, duration, side)
             return Answer(tuple(events), tuple(e.raw for e in extra), source, False, usable, len(spare))
     nothing = tuple(Prediction(i, label, "missing") for i, label in enumerate(labels))
     return Answer(nothing, tuple(e.raw for e in extra), "", False, _usable(extra, duration, side), len(extra))
-
-
-def _differs(entry: Entry, event: Prediction, side: BoundaryIs) -> bool:
-    """Whether an entry of an event gives it other times than were taken."""
-    times = _times(entry, side)
-    return times is not None and times != (event.start, event.end)
 
 
 def _usable(entries: Sequence[Entry], duration: float | None, side: BoundaryIs) -> tuple[float, ...]:

@@ -129,7 +129,9 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     if not model or model == experiment.model:
         return changed
     suffix = "".join(f",{part}" for part in experiment.title.split(",")[1:])
-    own, info, ask = _own_models(), find_model(model), changed.ask
+    info, ask = find_model(model), changed.ask
+    # A data folder without an experiments file has no models of its own.
+    own = {e.model for e in load_experiments().values()} if (data_dir() / "experiments.toml").is_file() else set()
     ours = model in own or (info is not None and info.base in own)
     trained = read_trained(info.folder) if ours and info is not None and info.folder is not None else None
     study, stamps = load_registry().presets["study"], ask.view.stamps
@@ -151,11 +153,6 @@ def _usual_stamps(experiment: Experiment) -> set[str]:
     defaults = read_toml(path, "experiments").get("defaults", {}) if path.is_file() else {}
     usual = defaults.get("ask", {}).get("view", {}).get("stamps", View().stamps)
     return {usual, *((model.stamps,) if model else ())}
-
-
-def _own_models() -> set[str]:
-    """The study's own models. A data folder without an experiments file has none."""
-    return {e.model for e in load_experiments().values()} if (data_dir() / "experiments.toml").is_file() else set()
 
 
 def zero_shot_model(model: str, base: str) -> str:

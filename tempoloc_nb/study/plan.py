@@ -191,17 +191,9 @@ def _asked_lines(found: _StudyPlan, there: int) -> Iterator[str]:
     shipped = [a.experiment.name for a in found.asked if a.why == "shipped"]
     if shipped:
         yield f"    shipped   {', '.join(shipped)}"
-    for why, names in _left_out(found.asked).items():
-        yield f"    left out  {', '.join(names)}: {why}"
-
-
-def _left_out(asked: Iterable[Asked]) -> dict[str, list[str]]:
-    """Why experiments are left out → their names."""
-    found: dict[str, list[str]] = {}
-    for a in asked:
-        if a.job is None and a.why != "shipped":
-            found.setdefault(a.why, []).append(a.experiment.name)
-    return found
+    left_out = [a for a in found.asked if a.job is None and a.why != "shipped"]
+    for why in dict.fromkeys(a.why for a in left_out):
+        yield f"    left out  {', '.join(a.experiment.name for a in left_out if a.why == why)}: {why}"
 
 # %% ../../nbs/85_study/110_plan.ipynb #3f36c06e
 def plan_lines(plans: Sequence[_StudyPlan]) -> list[str]:
