@@ -66,11 +66,10 @@ def main() -> None:
             answer_clips(clips, out, ask.changed(stamps="none" if stamps else "frame"), engine, video_root=videos)
             runs[way] = evaluate(out, clips, resamples=1000).run()
             tokens = median(row["vision_tokens"] for row in read_rows(out))
-        *_, whole = compare(runs[way], runs["memory"])
+        whole = compare(runs[way], runs["memory"]).iloc[-1]
         mean = runs[way].estimate("mre_pct")
         rows.append({"way": way, "clips": len(clips.clips), "vision_tokens": tokens, "mre_pct": mean.value,
-                     "difference": whole.difference.value, "low": whole.difference.low, "high": whole.difference.high,
-                     "p": whole.p})  # fmt: skip
+                     **whole[["difference", "low", "high", "p"]].to_dict()})  # fmt: skip
         print(json.dumps(rows[-1]), flush=True)
     if given.output:
         write_json(given.output, {"on": machine(), "model": given.model, "ways": rows})

@@ -29,9 +29,9 @@ def table(answers: Path, record: Mapping[str, Any], experiment: str) -> dict[str
     other, own = (evaluate(path, benchmark).run() for path in (answers, shipped))
     backend = record["settings"]["backend"]
     rows = [
-        {"task": row.task or "mean", backend: round(row.a, 1), "transformers": round(row.b, 1)}
-        | {key: round(getattr(row.difference, key), 1) for key in ("value", "low", "high")} | {"p": round(row.p, 4)}
-        for row in compare(other, own)
+        {"task": task or "mean", backend: round(a, 1), "transformers": round(b, 1), "value": round(difference, 1),
+         "low": round(low, 1), "high": round(high, 1), "p": round(p, 4)}
+        for task, _, a, b, difference, low, high, p in compare(other, own).itertuples(index=False)
     ]  # fmt: skip
     made = {name: record["versions"].get(name) for name in ("python", "torch", "transformers", "vllm")}
     told = {key: record[key] for key in ("answers", "seconds", "device")}

@@ -21,8 +21,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
+from tempoloc_nb.reviewer.pages import write_page
 from tempoloc_nb.reviewer.sources import open_review
-from tempoloc_nb.reviewer.widget import write_page
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "nbs"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tempoloc_nb.inference.find import Found
     from tempoloc_nb.models.recognise import get_model
     from tempoloc_nb.scoring.answers import parse_answer
-    from tempoloc_nb.reviewer.widget import review
+    from tempoloc_nb.reviewer.pages import review
     from tempoloc_nb.scoring.evaluation import compare, evaluate
     from tempoloc_nb.lab.sim.make import simulate
     from tempoloc_nb.video.overlay import stamp_videos
@@ -46,7 +46,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "inference.find": ["Found"],
         "models.recognise": ["get_model"],
         "scoring.answers": ["parse_answer"],
-        "reviewer.widget": ["review"],
+        "reviewer.pages": ["review"],
         "scoring.evaluation": ["compare", "evaluate"],
         "lab.sim.make": ["simulate"],
         "video.overlay": ["stamp_videos"],

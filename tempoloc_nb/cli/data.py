@@ -85,7 +85,6 @@ def stats(
     as_json: JsonOption = False,
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
-    from dataclasses import asdict
 
     from tempoloc_nb.core.texts import json_text
     from tempoloc_nb.sft.dataset import dataset_stats, read_samples, stats_figure, stats_text
@@ -93,7 +92,7 @@ def stats(
     place = figure and figure_place(figure, force)
     samples = read_samples(dataset, split)
     rows = dataset_stats(samples)
-    echo_done(json_text([asdict(r) for r in rows], 2) if as_json else stats_text(rows), place)
+    echo_done(json_text(rows, 2) if as_json else stats_text(rows), place)
     if place:
         write_figure(stats_figure(samples), place, force)
 

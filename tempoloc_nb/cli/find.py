@@ -175,7 +175,7 @@ class _Page:
 
     def serve(self, review: Review) -> None:
         """Serve the page until Ctrl-C."""
-        from tempoloc_nb.reviewer.server import ReviewServer
+        from tempoloc_nb.reviewer.pages import ReviewServer
 
         tell(str(review))
         with ReviewServer(review, self.port) as server:
@@ -226,6 +226,6 @@ def review(
     )  # fmt: skip
     if page.export is None:
         return page.serve(opened)
-    from tempoloc_nb.reviewer.widget import write_page
+    from tempoloc_nb.reviewer.pages import write_page
 
     say(write_page(opened, page.export, most=page.clips, force=page.force))

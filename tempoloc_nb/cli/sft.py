@@ -79,17 +79,20 @@ def check(
     """Find what would stop or spoil a training, and estimate its cost; exit status 1 if there are errors."""
     from tqdm import tqdm
 
-    from tempoloc_nb.sft.check import EvaluationSettings, check_config
+    from tempoloc_nb.core.settings import settings
+    from tempoloc_nb.models.ask import AskConfig
+    from tempoloc_nb.sft.check import check_config
 
-    given = {"fps": eval_fps, "total_pixels": eval_pixels, "convention": eval_convention}
-    evaluation = EvaluationSettings(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
+    ask = AskConfig(fps=eval_fps or settings().study.fps, total_pixels=eval_pixels)
     with tqdm(unit="video", disable=as_json or not sys.stderr.isatty(), leave=False) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.total = total
             bar.update(done - bar.n)
 
-        report = check_config(file, engine, cosmos=cosmos, gpus=gpus, evaluation=evaluation, progress=progress)
+        report = check_config(
+            file, engine, cosmos=cosmos, gpus=gpus, ask=ask, convention=eval_convention, progress=progress
+        )
     say(json_text(report.to_dict(), 2) if as_json else report)
     if report.errors:
         raise typer.Exit(1)

@@ -45,6 +45,7 @@ def experiment(
     """
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.record import pack_predictions, run_line
+    from tempoloc_nb.engines.make import EngineConfig
     from tempoloc_nb.study.experiments import find_experiments, run_experiment
 
     chosen = find_experiments(names)
@@ -56,9 +57,16 @@ def experiment(
     for each in chosen:
         name, out = benchmark or each.benchmark, output / f"{each.name}.jsonl"
         summary = run_experiment(
-            each, about[name], out, trials=trials, clips=clips, video_root=videos[name], weights=model,
-            data_parallel=data_parallel, tensor_parallel=tensor_parallel, progress=sys.stderr.isatty(),
-        )  # fmt: skip
+            each,
+            about[name],
+            out,
+            trials=trials,
+            clips=clips,
+            video_root=videos[name],
+            weights=model,
+            backend=EngineConfig(data_parallel=data_parallel, tensor_parallel=tensor_parallel),
+            progress=sys.stderr.isatty(),
+        )
         summary.tell_failures()
         say(run_line(out))
         failed += len(summary.failed)
@@ -128,7 +136,7 @@ def study(
         for line in [runner.checkout(), *plan_lines(plan_studies(profile, overrides, only or []))]:
             say(line)
     elif publish:
-        from tempoloc_nb.study.publish import publish as publish_runs
+        from tempoloc_nb.study.runner import publish as publish_runs
 
         published = publish_runs(profile, only or [])
         say(runner.checkout())

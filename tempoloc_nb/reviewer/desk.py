@@ -27,34 +27,34 @@ from .session import Conflict, Marked, Review, history
 from ..video.files import Footage, FrameSource, VideoInfo, decode, encode, probe
 
 # %% auto #0
-__all__ = ['TYPES', 'TILES', 'Request', 'is_played', 'tiles_of', 'strip_of', 'Media', 'file_error', 'Desk']
+__all__ = ['TYPES', 'Request', 'strip_of', 'file_error', 'Desk']
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #a8522369
 TYPES = {".mp4": "video/mp4", ".m4v": "video/mp4", ".mov": "video/mp4", ".webm": "video/webm"}
 
 
-def is_played(path: Footage, info: VideoInfo) -> bool:
+def _is_played(path: Footage, info: VideoInfo) -> bool:
     """Whether browsers play the file as it is: by its container, its codec and its pixel format."""
     formats = {"h264": ("yuv420p", "yuvj420p"), **dict.fromkeys(("vp8", "vp9", "av1", "libdav1d"), ("yuv420p",))}
     known = not isinstance(path, FrameSource) and path.suffix.lower() in TYPES
     return known and info.pixel_format in formats.get(info.codec, ())
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #b10f0fc6
-TILES = 60  # frames of a strip at most
+_TILES = 60  # frames of a strip at most
 
 
-def tiles_of(count: int) -> list[int]:
-    """Which of a video's `count` frames are in its strip: up to `TILES`, evenly spaced from the first to the last."""
-    return [round(k) for k in np.linspace(0, count - 1, min(TILES, count)).tolist()]
+def _tiles_of(count: int) -> list[int]:
+    """Which of a video's `count` frames are in its strip: up to `_TILES`, evenly spaced from the first to the last."""
+    return [round(k) for k in np.linspace(0, count - 1, min(_TILES, count)).tolist()]
 
 
 def strip_of(path: Footage) -> bytes:
-    """The frames `tiles_of` a video as one JPEG of ten columns, 192 pixels the longer side of a frame.
+    """The frames `_tiles_of` a video as one JPEG of ten columns, 192 pixels the longer side of a frame.
 
     Raises `TempolocError` if the video cannot be read.
     """
     info, columns, side = probe(path), 10, 192
-    wanted = tiles_of(info.n_frames)
+    wanted = _tiles_of(info.n_frames)
     width, height = (max(1, round(s * side / max(info.width, info.height))) for s in (info.width, info.height))
     sheet = Image.new("RGB", (width * min(columns, len(wanted)), height * -(-len(wanted) // columns)))
     chosen = {info.times[k]: place for place, k in enumerate(wanted)}
@@ -67,7 +67,7 @@ def strip_of(path: Footage) -> bytes:
     return data.getvalue()
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #5538f06d
-class Media:
+class _Media:
     """Files that browsers play; copies are made when they are asked for, and go with the object."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Media:
         Raises `TempolocError` if the video cannot be read.
         """
         info = probe(path)
-        if isinstance(path, Path) and is_played(path, info):
+        if isinstance(path, Path) and _is_played(path, info):
             return path
         state = path.stat() if isinstance(path, Path) else None  # tells it from one that is later written in its place
         key = (str(path), state.st_mtime_ns, state.st_size) if state else (str(path), 0, 0)
@@ -210,8 +210,8 @@ def _video_details(source: Footage | None, clip: Clip) -> dict[str, Any]:
     note = f"Browsers do not play {codec}: you see an H.264 copy of the same frames."
     return {
         "duration": info.duration, "fps": info.fps, "times": [round(t, 6) for t in info.times],
-        "tiles": tiles_of(info.n_frames), "size": [info.width, info.height], "codec": codec,
-        "problem": "", "note": "" if is_played(source, info) else note,
+        "tiles": _tiles_of(info.n_frames), "size": [info.width, info.height], "codec": codec,
+        "problem": "", "note": "" if _is_played(source, info) else note,
     }  # fmt: skip
 
 
@@ -280,7 +280,7 @@ class Desk:
     """Answers what a page or a widget asks of a review."""
 
     def __init__(self, review: Review) -> None:
-        self.review, self.media = review, Media()
+        self.review, self.media = review, _Media()
 
     def name(self, request: Request) -> str:
         """The clip that is asked about; raises `TempolocError` if there is none of that number."""
@@ -320,12 +320,10 @@ class Desk:
     def answer(self, request: Request) -> dict[str, Any]:
         """The answer to a request, or `error` with what is wrong with it."""
         answers: dict[str, Callable[[], dict[str, Any]]] = {
-            "queue": self.queue,
-            "clip": lambda: self.clip(request),
-            "save": lambda: self.save(request),
+            "queue": self.queue, "clip": lambda: self.clip(request), "save": lambda: self.save(request),
             "export": lambda: _write_out(self.review, _text_of(request, "kind"), self.name(request)),
             "import": lambda: _take_in(self.review, *(_text_of(request, key) for key in ("kind", "text", "who"))),
-        }
+        }  # fmt: skip
         try:
             if (op := _text_of(request, "op")) not in answers:
                 raise unknown("request", shown(op[:40]), answers)

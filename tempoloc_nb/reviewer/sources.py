@@ -32,7 +32,7 @@ from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
-__all__ = ['read_answers', 'open_review']
+__all__ = ['open_review']
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #399ce27d
 def _texts(trials: Trials, paths: Sequence[Path]) -> dict[tuple[int, int], str]:
@@ -49,7 +49,7 @@ def _texts(trials: Trials, paths: Sequence[Path]) -> dict[tuple[int, int], str]:
     return texts
 
 
-def read_answers(predictions: Sequence[Path | str], benchmark: Benchmark) -> dict[str, Answers]:
+def _read_answers(predictions: Sequence[Path | str], benchmark: Benchmark) -> dict[str, Answers]:
     """What prediction files say of each clip, by clip id; every trial with its text.
 
     Raises `TempolocError` as `combine_trials` does, and for a clip that several models or rates answer.
@@ -236,7 +236,7 @@ def open_review(
     beside = benchmark.root / "predictions.jsonl"
     if not given and benchmark.file is not None and beside.is_file():
         given = [beside]
-    answers = read_answers(given, benchmark) if given else {}
+    answers = _read_answers(given, benchmark) if given else {}
     videos = {c.clip: c.video_path(Path(video_root)) for c in benchmark.clips if c.video} if video_root else {}
     grip = read_gripper(signals, benchmark.clips) if signals else _gripper(benchmark.root / "signals.npz", benchmark)
     return Review(benchmark, output or _place(benchmark), answers=answers, footage=videos, signals=grip, who=who)

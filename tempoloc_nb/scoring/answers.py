@@ -13,20 +13,19 @@ from typing import Literal, get_args
 
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
 from .dialects import Entry, read_number
-from .events import read_entries
 from .phrases import match_label
 from ..models.prompts import Form
-from .records import read_json
+from .records import read_entries, read_json
 
 # %% auto #0
-__all__ = ['Status', 'STATUSES', 'MAX_CHARS', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'status_of',
-           'parse_answer', 'Repairs', 'repair']
+__all__ = ['Status', 'STATUSES', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'status_of', 'parse_answer',
+           'Repairs', 'repair', 'parse_recipe']
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #e4e2d855
 Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
-MAX_CHARS = 100_000
+_MAX_CHARS = 100_000
 """Only this many characters at the end of a text are read; 4096 tokens are about 20,000."""
 ROUNDING = 0.05
 """Seconds by which a boundary may pass the end of the clip: answers are often written with one decimal."""
@@ -129,11 +128,6 @@ def _blocks(text: str) -> dict[_Source, list[str]]:
     found["text"] = ["\n".join(found["text"])]
     return found
 
-# %% ../../nbs/40_scoring/08_answers.ipynb #b1d2b331
-def _named(entries: Sequence[Entry]) -> int:
-    """How many events entries name with times."""
-    return len({e.index for e in entries if e.index is not None and e.span is not None})
-
 # %% ../../nbs/40_scoring/08_answers.ipynb #417a2ab9
 def _answers(block: str, labels: tuple[str, ...], form: Form) -> list[list[Entry]]:
     """The answers in one block. Prompts that ask for JSON ask for it in the order of the events."""
@@ -159,7 +153,7 @@ def _choose(blocks: Sequence[str], labels: tuple[str, ...], form: Form) -> list[
     best, most = list[Entry](), -1
     for block in reversed(blocks):
         for answer in reversed(_answers(block, labels, form)):
-            named = _named(answer)
+            named = len({e.index for e in answer if e.index is not None and e.span is not None})
             if named == len(labels):
                 return answer
             if named > most and answer:
@@ -215,17 +209,12 @@ def _parse_tolerantly(
                 by_event[e.index].append(e)
         if any(by_event):
             events = [_predict(i, labels[i], own, duration, side) for i, own in enumerate(by_event)]
-            spare = extra + [e for e in chosen if e.index is not None and _differs(e, events[e.index], side)]
+            known = [(e, events[e.index]) for e in chosen if e.index is not None]
+            spare = extra + [e for e, event in known if _times(e, side) not in (None, (event.start, event.end))]
             usable = _usable(spare, duration, side)
             return Answer(tuple(events), tuple(e.raw for e in extra), source, False, usable, len(spare))
     nothing = tuple(Prediction(i, label, "missing") for i, label in enumerate(labels))
     return Answer(nothing, tuple(e.raw for e in extra), "", False, _usable(extra, duration, side), len(extra))
-
-
-def _differs(entry: Entry, event: Prediction, side: BoundaryIs) -> bool:
-    """Whether an entry of an event gives it other times than were taken."""
-    times = _times(entry, side)
-    return times is not None and times != (event.start, event.end)
 
 
 def _usable(entries: Sequence[Entry], duration: float | None, side: BoundaryIs) -> tuple[float, ...]:
@@ -292,7 +281,7 @@ def parse_answer(
     boundary is checked against it: an event's other end may lie past the last frame, as in the recipe's own truth
     (10.6 s in a nut-pouring clip of at most 313 frames at 30 fps).
     """
-    asked, text = tuple(labels), text[-MAX_CHARS:]
+    asked, text = tuple(labels), text[-_MAX_CHARS:]
     body, tagged = _body(text)
     source: Literal["answer", "text"] = "answer" if tagged else "text"
     if clean := _asked_lines(asked).fullmatch(body):
@@ -367,3 +356,23 @@ def repair(
         events, snapped = _moved(events, [(snap(e.start), snap(e.end)) for e in events])
     done = tuple(replace(e, status="ok") if e.status in ("reversed", "out_of_range") else e for e in events)
     return replace(answer, events=done), Repairs(swapped, clamped, ordered, snapped)
+
+# %% ../../nbs/40_scoring/08_answers.ipynb #f98ef496
+# The recipe's pattern, written so that it takes linear time.
+_BRACKETED = re.compile(r"<([+-]?(?:\d+(?:\.\d+)?|\.\d+))>")
+_OPEN, _CLOSE = (re.compile(tag, re.IGNORECASE) for tag in ("<answer>", "</answer>"))
+
+
+def parse_recipe(text: str, events: int) -> list[tuple[float, float]] | None:
+    """Start and end (s) of each event by the rule of the recipe's postprocess.py; None if it drops the trial."""
+    opened = _OPEN.search(text)
+    closed = _CLOSE.search(text, opened.end()) if opened else None
+    block = text[opened.end() : closed.start()] if opened and closed else text
+    spans: list[tuple[float, float]] = []
+    for line in block.split("\n"):
+        if "Event" in line:
+            found = _BRACKETED.findall(line)
+            if len(found) < 2 or len(spans) == events:
+                return None
+            spans.append((float(found[0]), float(found[1])))
+    return spans if len(spans) == events else None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,16 +31,13 @@ from .trials import Mode, TimeBase, Trials, index_clips, read_trials
 RESAMPLES = 1000
 
 # %% auto #0
-__all__ = ['RESAMPLES', 'Evaluation', 'evaluate', 'Comparison', 'compare', 'evaluation_lines', 'comparison_lines',
-           'evaluation_json', 'written_boundaries']
+__all__ = ['RESAMPLES', 'Evaluation', 'evaluate', 'compare', 'evaluation_lines', 'comparison_lines', 'evaluation_json',
+           'written_boundaries']
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #e199a77a
 @dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
-    """Scores of runs (pairs of model and fps) in two tables, as told above; NaN is no number.
-
-    `time_base` is that of all seconds, `truncated` counts cut-off last lines, `unlabelled` names clips without truth.
-    """
+class _Tables:
+    """What an evaluation is, and its two tables, as told above; NaN is no number."""
 
     benchmark: str
     mode: Mode
@@ -53,11 +50,34 @@ class Evaluation:
     clips: pd.DataFrame
     unlabelled: tuple[str, ...] = ()
 
+    def lines(self, **known: Any) -> Self:
+        """The lines of both tables that have these values."""
+        parts = []
+        for frame in (self.table, self.clips):
+            for column, value in known.items():
+                frame = frame[frame[column] == value]
+            parts.append(frame.reset_index(drop=True))
+        return replace(self, table=parts[0], clips=parts[1])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Tables):
+            return NotImplemented
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(a.equals(b) if isinstance(a, pd.DataFrame) else a == b for a, b in pairs)
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #85966b42
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation(_Tables):
+    """Scores of runs (pairs of model and fps) in two tidy tables.
+
+    `time_base` is that of all seconds, `truncated` counts cut-off last lines, `unlabelled` names clips without truth.
+    """
+
     @property
     def runs(self) -> tuple[Evaluation, ...]:
         """Each run by itself, in order of appearance."""
         pairs = self.table[["model", "fps"]].drop_duplicates().itertuples(index=False, name=None)
-        return tuple(_lines_with(self, model=model, fps=fps) for model, fps in pairs)
+        return tuple(self.lines(model=model, fps=fps) for model, fps in pairs)
 
     @property
     def model(self) -> str:
@@ -76,11 +96,20 @@ class Evaluation:
 
     def run(self, model: str | None = None, fps: float | None = None) -> Evaluation:
         """The one run of a model, or of all; raises `TempolocError` for none, or if there are several."""
-        return _only_run(self, model, fps)
+        runs = self.runs
+        chosen = [r for r in runs if model in (None, r.model) and fps in (None, r.fps)]
+        if len(chosen) != 1:
+            of, names = f" of the model {model!r}" * bool(model), (f"{r.model} at {r.fps:g} fps" for r in runs)
+            raise TempolocError(f"{len(chosen)} runs{of}: choose one of {', '.join(names)}")
+        return chosen[0]
 
     def of_task(self, key: str) -> Evaluation:
         """The scores on one task alone; raises `TempolocError` if there is none of that name."""
-        return _of_task(self, key)
+        if key not in self.tasks:
+            raise unknown("task", key, self.tasks)
+        part = self.lines(task=key)
+        mean = part.table[part.table["event"] == ""].assign(task="")
+        return replace(part, table=pd.concat([part.table, mean], ignore_index=True))
 
     def by_task(self, score: str, event: str = "") -> pd.DataFrame:
         """A score of the first run: `value`, `low`, `high`, `n` by task, and by "" the mean over tasks."""
@@ -89,55 +118,10 @@ class Evaluation:
 
     def estimate(self, score: str, task: str = "", event: str = "") -> Estimate:
         """A score of the first run; raises `TempolocError` for one that is not there."""
-        return _estimate(self, score, task, event)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Evaluation) and _plain(self) == _plain(other)
-
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #85966b42
-def _lines_with(evaluation: Evaluation, **known: Any) -> Evaluation:
-    """The lines of both tables that have these values."""
-
-    def lines(frame: pd.DataFrame) -> pd.DataFrame:
-        for column, value in known.items():
-            frame = frame[frame[column] == value]
-        return frame.reset_index(drop=True)
-
-    return replace(evaluation, table=lines(evaluation.table), clips=lines(evaluation.clips))
-
-
-def _only_run(evaluation: Evaluation, model: str | None, fps: float | None) -> Evaluation:
-    runs = evaluation.runs
-    found = [r for r in runs if model in (None, r.model) and fps in (None, r.fps)]
-    if len(found) != 1:
-        of, names = f" of the model {model!r}" if model else "", ", ".join(f"{r.model} at {r.fps:g} fps" for r in runs)
-        raise TempolocError(f"{len(found)} runs{of}: choose one of {names}")
-    return found[0]
-
-
-def _of_task(evaluation: Evaluation, key: str) -> Evaluation:
-    if key not in evaluation.tasks:
-        raise unknown("task", key, evaluation.tasks)
-    part = _lines_with(evaluation, task=key)
-    mean = part.table[part.table["event"] == ""].assign(task="")
-    return replace(part, table=pd.concat([part.table, mean], ignore_index=True))
-
-
-def _estimate(evaluation: Evaluation, score: str, task: str, event: str) -> Estimate:
-    lines = evaluation.by_task(score, event)
-    if task not in lines.index:
-        raise unknown("score", score, dict.fromkeys(evaluation.table["score"]))
-    numbers = lines[["value", "low", "high"]].to_numpy()[lines.index.get_loc(task)]
-    return Estimate(*(None if v != v else float(v) for v in numbers))
-
-
-def _plain(evaluation: Evaluation) -> dict[str, Any]:
-    """All of it in plain containers; NaN is None."""
-    found: dict[str, Any] = {f.name: getattr(evaluation, f.name) for f in fields(evaluation)}
-    for name in ("table", "clips"):
-        cells = found[name].astype(object)
-        found[name] = cells.where(cells.notna(), None).to_dict("records")
-    return found
+        lines = self.by_task(score, event)
+        if task not in lines.index:
+            raise unknown("score", score, dict.fromkeys(self.table["score"]))
+        return Estimate.of(*lines[["value", "low", "high"]].to_numpy()[lines.index.get_loc(task)])
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #6971db10
 def _lines(
@@ -253,16 +237,9 @@ _COLUMNS = ["model", "fps", "task", "event", "score", "value", "low", "high", "n
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #58a11c67
 def evaluate(
-    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]],
-    benchmark: Benchmark,
-    mode: Mode = "strict",
-    *,
-    task: str | None = None,
-    boundary_is: BoundaryIs | None = None,
-    resamples: int = RESAMPLES,
-    seed: int | None = None,
-    scoring: Scoring | None = None,
-    workers: int = 1,
+    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]], benchmark: Benchmark, mode: Mode = "strict",
+    *, task: str | None = None, boundary_is: BoundaryIs | None = None, resamples: int = RESAMPLES,
+    seed: int | None = None, scoring: Scoring | None = None, workers: int = 1,
 ) -> Evaluation:
     """Score predictions (files of JSON Lines, or rows as they have them) against a benchmark, or one `task` of it.
 
@@ -298,19 +275,6 @@ def evaluate(
         trials.truncated, table, by_clip, tuple(c.clip for c in asked if not c.labelled),
     )  # fmt: skip
 
-# %% ../../nbs/40_scoring/60_evaluation.ipynb #e7479116
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Score `a` − `b` on common demonstrations; `task` is "" for the mean over tasks. `p` is two-sided (sign flips)."""
-
-    task: str
-    score: str
-    demos: int
-    a: float
-    b: float
-    difference: Estimate
-    p: float | None
-
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #190c9d42
 def _pairs(a: Evaluation, b: Evaluation, score: str, event: int | None) -> dict[str, Floats]:
     """The pairs (demos, 2) of each task that both runs have, by task."""
@@ -327,38 +291,37 @@ def _pairs(a: Evaluation, b: Evaluation, score: str, event: int | None) -> dict[
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #520c4237
 def compare(
-    a: Evaluation,
-    b: Evaluation,
-    score: str = "mre_pct",
-    *,
-    event: int | None = None,
-    resamples: int = 10_000,
-    seed: int = 0,
-    confidence: float = 0.95,
-) -> tuple[Comparison, ...]:
-    """Compare two runs of one benchmark and mode on a score: one row per task, then one for the mean over tasks.
+    a: Evaluation, b: Evaluation, score: str = "mre_pct", *, event: int | None = None, resamples: int = 10_000,
+    seed: int = 0, confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Compare two runs of one benchmark and mode on a score: a line per task, then one for their mean (task "").
 
-    `event` (0-based) compares the relative error of that event alone. Raises `TempolocError` if the runs share no
-    demonstration with that score, or for an event and another score than `mre_pct`.
+    Columns: `task`, `demos` (common ones), `a`, `b`, `difference` (a − b) with its interval `low`, `high`, and the
+    two-sided `p` of sign flips. `event` (0-based) compares the relative error of that event alone. Raises
+    `TempolocError` if the runs share no demonstration with that score, or for an event and another score than
+    `mre_pct`.
     """
     if event is not None and score != "mre_pct":
         raise TempolocError(f"single events are compared by mre_pct, not by {score}")
     pairs = _pairs(a, b, score, event)
     if not pairs:
         raise TempolocError(f"{a.model} and {b.model} share no demonstration with the score {score!r}")
-    rows, parts = [], []
+    lines, parts = [], []
+
+    def add(task: str, demos: int, means: Floats, sampled: Sampled, differences: Floats) -> None:
+        line = {"task": task, "demos": demos, "a": means[0], "b": means[1], "difference": sampled.value}
+        low, high = sampled.bounds(confidence)
+        lines.append({**line, "low": low, "high": high, "p": sign_flip_p(differences, resamples, seed)})
+
     for task, both in pairs.items():
         difference = both[:, :1] - both[:, 1:]
         sampled = sample_mean(difference, draws(len(both), resamples, [seed, *task.encode()]))
         parts.append(sampled)
-        p = sign_flip_p(difference[:, 0], resamples, seed)
-        mean_a, mean_b = both.mean(axis=0).tolist()
-        rows.append(Comparison(task, score, len(both), mean_a, mean_b, sampled.estimate(confidence), p))
+        add(task, len(both), both.mean(axis=0), sampled, difference[:, 0])
     shares = np.concatenate([(v[:, 0] - v[:, 1]) / len(v) / len(pairs) for v in pairs.values()])
-    mean_a, mean_b = np.mean([v.mean(axis=0) for v in pairs.values()], axis=0).tolist()
-    p = sign_flip_p(shares, resamples, seed)
-    rows.append(Comparison("", score, len(shares), mean_a, mean_b, mean_of(parts).estimate(confidence), p))
-    return tuple(rows)
+    add("", len(shares), np.mean([v.mean(axis=0) for v in pairs.values()], axis=0), mean_of(parts), shares)
+    numbers = ("a", "b", "difference", "low", "high", "p")
+    return pd.DataFrame(lines).astype(dict.fromkeys(numbers, float))
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #57e0f2de
 def _task_text(run: Evaluation, task: str) -> str:
@@ -401,40 +364,38 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #d107c12d
 def comparison_lines(a: Evaluation, b: Evaluation, **options: Any) -> list[str]:
     """The paired difference of two runs in MRE, a line per task; `options` are those of `compare`."""
+    rows = compare(a, b, **options)
+    each = zip(rows["task"], rows[["difference", "low", "high"]].to_numpy(), strict=True)
     return [
-        f"{c.task or 'all tasks'}: {a.model} − {b.model} = {c.difference.format(1)} points of MRE"
-        for c in compare(a, b, **options)
+        f"{task or 'all tasks'}: {a.model} − {b.model} = {Estimate.of(*numbers).format(1)} points of MRE"
+        for task, numbers in each
     ]
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #a08a06d8
-def _nested(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+_COUNTS = ("trials", "dropped", "unscored", "success", *(f"status_{s}" for s in (*STATUSES, "dropped")))
+
+
+def _nested(lines: pd.DataFrame) -> dict[str, Any]:
     """Scores by name, each with its interval; without counts."""
-    counts = (*_COUNTS, *(f"status_{s}" for s in (*STATUSES, "dropped")))
-    kept = [line for line in lines if line["score"] not in counts]
-    return {line["score"]: {k: line[k] for k in ("value", "low", "high")} for line in kept}
+    kept = lines[~lines["score"].isin(_COUNTS)]
+    return dict(zip(kept["score"], kept[["value", "low", "high"]].to_dict("records"), strict=True))
 
 
-_COUNTS = ("trials", "dropped", "unscored", "success")
-
-
-def _task_dict(task: str, lines: Sequence[Mapping[str, Any]], clips: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _task_dict(task: str, lines: pd.DataFrame, clips: pd.DataFrame) -> dict[str, Any]:
     """A task of a run, from its lines of both tables, in plain containers."""
-    of = {line["score"]: line["value"] for line in lines if not line["event"]}
-    events = list(dict.fromkeys(line["event"] for line in lines if line["event"]))
-    whole, *parts = ([line for line in lines if line["event"] == event] for event in ("", *events))
-    demos = []
-    for clip in clips:
-        worst = None if clip["worst_event"] is None else int(clip["worst_event"])
-        head = {k: clip[k] for k in ("clip", "trials", "scored", "event_mre_pct")} | {"worst_event": worst}
-        scores = {k: v for k, v in clip.items() if k not in (*head, "model", "fps", "task")}
-        demos += [{**head, "scores": scores}] * bool(clip["trials"])
+    whole, demos = lines[lines["event"] == ""], []
+    of = dict(zip(whole["score"], whole["value"], strict=True))
+    for clip in clips[clips["trials"] > 0].drop(columns=["model", "fps", "task"]).to_dict("records"):
+        head = {k: clip.pop(k) for k in ("clip", "trials", "scored", "event_mre_pct", "worst_event")}
+        head["worst_event"] = None if head["worst_event"] is None else int(head["worst_event"])
+        demos.append({**head, "scores": clip})
     return {
         "task": task, "trials": int(of["trials"]), "dropped": int(of["dropped"]), "success": bool(of["success"]),
         "statuses": {k.removeprefix("status_"): int(n) for k, n in of.items() if k.startswith("status_")},
-        "unscored": [clip["clip"] for clip in clips if not clip["scored"]], "scores": _nested(whole),
+        "unscored": clips.loc[clips["scored"] == 0, "clip"].tolist(), "scores": _nested(whole),
         "events": [
-            {"index": i, "label": name.partition(": ")[2], "scores": _nested(part)}
-            for i, (name, part) in enumerate(zip(events, parts, strict=True))
+            {"index": i, "label": str(name).partition(": ")[2], "scores": _nested(part)}
+            for i, (name, part) in enumerate(lines[lines["event"] != ""].groupby("event", sort=False))
         ],
         "demos": demos,
     }  # fmt: skip
@@ -442,17 +403,13 @@ def _task_dict(task: str, lines: Sequence[Mapping[str, Any]], clips: Sequence[Ma
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #77c72b18
 def evaluation_json(evaluation: Evaluation) -> str:
     """An evaluation as JSON."""
-    head, runs = _plain(replace(evaluation, table=evaluation.table[:0], clips=evaluation.clips[:0])), []
+    head, runs = {f.name: getattr(evaluation, f.name) for f in fields(evaluation)}, []
+    del head["table"], head["clips"]
     for run in evaluation.runs:
-        lines, clips = (_plain(run)[name] for name in ("table", "clips"))
-        tasks = [
-            _task_dict(task, *([line for line in part if line["task"] == task] for part in (lines, clips)))
-            for task in run.tasks
-        ]
-        mean = [line for line in lines if not line["task"]]
-        success = all(task["success"] for task in tasks)
-        runs.append({"model": run.model, "fps": run.fps, "success": success, "scores": _nested(mean), "tasks": tasks})
-    head = {name: value for name, value in head.items() if name not in ("table", "clips")}
+        lines, clips = (part.astype(object).where(part.notna(), None) for part in (run.table, run.clips))
+        tasks = [_task_dict(task, lines[lines["task"] == task], clips[clips["task"] == task]) for task in run.tasks]
+        success, mean = all(task["success"] for task in tasks), _nested(lines[lines["task"] == ""])
+        runs.append({"model": run.model, "fps": run.fps, "success": success, "scores": mean, "tasks": tasks})
     return json_text({**head, "runs": runs}, 1, allow_nan=False)
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #6afd60fa

@@ -212,6 +212,11 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
+    @classmethod
+    def of(cls, *numbers: float) -> Estimate:
+        """That of a value and the ends of its interval, where NaN is none."""
+        return cls(*(None if np.isnan(n) else float(n) for n in numbers))
+
     def format(self, digits: int = 3, interval: bool = True) -> str:
         """For a table: `0.433 [0.200, 0.600]`, or – where there is no number."""
         if self.value is None:
@@ -242,7 +247,7 @@ class Sampled:
 
     def estimate(self, confidence: float) -> Estimate:
         """The one number with its interval."""
-        return Estimate(*(None if np.isnan(v) else float(v) for v in (self.value, *self.bounds(confidence))))
+        return Estimate.of(float(self.value), *self.bounds(confidence))
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #b95bd2f8
 def draws(demos: int, resamples: int, seed: int | Sequence[int]) -> Floats:

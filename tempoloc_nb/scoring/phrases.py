@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 # %% auto #0
-__all__ = ['words_of', 'Phrase', 'phrase_of', 'kept_words', 'names_another', 'denies', 'match_label']
+__all__ = ['words_of', 'names_another', 'denies', 'match_label']
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #d019434d
 _WORD = re.compile(r"[^\W_]+(?:['’](?:s|t|re|ll)\b)?")
@@ -18,10 +18,8 @@ _ARTICLES = frozenset(("the", "a", "an", "its", "their", "his", "her"))
 _PHRASES = [
     (re.compile(pattern, re.IGNORECASE), verb)
     for pattern, verb in (
-        (r"\btak(?:e|es|ing)\s+place\b", " "),
-        (r"\bto(?:ok)\s+place\b", " "),
-        (r"\bpick(?:s|ed|ing)?\s+up\b", " grasp "),
-        (r"\blet(?:s|ting)?\s+(?:go|loose)(?:\s+of)?\b", " release "),
+        (r"\btak(?:e|es|ing)\s+place\b", " "), (r"\bto(?:ok)\s+place\b", " "),
+        (r"\bpick(?:s|ed|ing)?\s+up\b", " grasp "), (r"\blet(?:s|ting)?\s+(?:go|loose)(?:\s+of)?\b", " release "),
         (r"\b(put|set|lay|plac)(?:s|ed|es|e|t?ing)?\s+down\b", " place "),
         (r"\b(?:take|took|get|got)(?:s|n)?\s+hold\s+of\b", " grasp "),
     )
@@ -96,7 +94,7 @@ _NEGATION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
+class _Phrase:
     """The content of a phrase: the verbs, the words of the object, and those after each kind of preposition."""
 
     verbs: frozenset[str]
@@ -118,7 +116,7 @@ def _says_nothing(word: str, numbered: bool) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def phrase_of(text: str, kept: frozenset[str] = frozenset()) -> Phrase:
+def _phrase_of(text: str, kept: frozenset[str] = frozenset()) -> _Phrase:
     """The content of a text. Words that say nothing in most answers ("robot") count if they are `kept`."""
     for pattern, verb in _PHRASES:
         text = pattern.sub(verb, text)
@@ -139,7 +137,7 @@ def phrase_of(text: str, kept: frozenset[str] = frozenset()) -> Phrase:
             parts.setdefault(part, []).append(word)
     subject = parts.pop("before")
     own = parts.pop("") or subject
-    return Phrase(frozenset(verbs), tuple(own), tuple((p, tuple(w)) for p, w in sorted(parts.items())))
+    return _Phrase(frozenset(verbs), tuple(own), tuple((p, tuple(w)) for p, w in sorted(parts.items())))
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #12b7d508
 def _like(a: str, b: str) -> bool:
@@ -156,7 +154,7 @@ def _agree(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #14a3452a
 @lru_cache(maxsize=4096)
-def kept_words(labels: tuple[str, ...]) -> frozenset[str]:
+def _kept_words(labels: tuple[str, ...]) -> frozenset[str]:
     """The words of all labels, which always count."""
     return frozenset(word for label in labels for word in words_of(label))
 
@@ -167,8 +165,8 @@ def names_another(text: str, label: str, labels: tuple[str, ...]) -> bool:
 
     Words that cannot be compared (none, or of another script) name no other.
     """
-    kept = kept_words(labels)
-    own, said = phrase_of(label, kept), phrase_of(text, kept)
+    kept = _kept_words(labels)
+    own, said = _phrase_of(label, kept), _phrase_of(text, kept)
     if said.empty or (label.isascii() and not any(c.isascii() and c.isalpha() for c in text)):
         return False
     if own.verbs and said.verbs and not own.verbs & said.verbs:
@@ -201,7 +199,7 @@ def match_label(text: str, labels: tuple[str, ...], number: int | None) -> tuple
     number does, and without a number a label that stands anywhere, if only one does.
     """
     words, plain = words_of(text), _between_spaces(labels)
-    kept = kept_words(labels)
+    kept = _kept_words(labels)
     first = next((i for i, w in enumerate(words) if w in kept or not (w in _SILENT or w in _PREPOSITIONS)), 0)
     whole, trimmed = f" {' '.join(words)} ", f" {' '.join(words[first:])} "
     begins = [i for i, p in enumerate(plain) if len(p) > 2 and (trimmed.startswith(p) or whole.startswith(p))]

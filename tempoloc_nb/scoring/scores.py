@@ -73,14 +73,10 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
         clip = clips[lengths.index(None)].clip
         raise TempolocError(f"strict scoring needs the length of {clip}: give its duration, or its task's frames")
     return TaskTruth(
-        tuple(clips),
-        boundary,
-        metrics.subtask_durations(boundary),
-        np.where(closed, start, np.nan) * scale,
-        np.where(closed, end, np.nan) * scale,
-        np.array([np.nan if length is None else length for length in lengths]),
+        tuple(clips), boundary, metrics.subtask_durations(boundary), np.where(closed, start, np.nan) * scale,
+        np.where(closed, end, np.nan) * scale, np.array([np.nan if length is None else length for length in lengths]),
         np.array([[(c.label_fps or c.fps if mode == "recipe" else c.fps) or np.nan] for c in clips]),
-    )
+    )  # fmt: skip
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #d59ada2d
 @dataclass(frozen=True, slots=True)
@@ -205,23 +201,17 @@ def score_trials(
     identified = [STATUSES.index(s) for s in ("ok", "out_of_range", "reversed", "duplicate")]
     tolerant = np.full(len(demo), mode == "strict")  # the recipe's rule reads no labels and no extra events
     values = {
-        "mae_s": error,
-        "mae_frames": error * truth.rate[demo],
-        "mre_pct": relative,
-        "over_100pct": np.where(np.isnan(relative), np.nan, relative > 100),
-        "bias_s": signed,
+        "mae_s": error, "mae_frames": error * truth.rate[demo], "mre_pct": relative,
+        "over_100pct": np.where(np.isnan(relative), np.nan, relative > 100), "bias_s": signed,
         "worst_s": each(np.where(np.isnan(error), -np.inf, error).max(axis=1), kept),
-        **_hits(error, ~np.isnan(signed), truth.rate[demo], fps, scoring),
-        "miou": overlap,
+        **_hits(error, ~np.isnan(signed), truth.rate[demo], fps, scoring), "miou": overlap,
         **{f"R@{t:g}": np.where(np.isnan(overlap), np.nan, overlap >= t) for t in scoring.tiou_thresholds},
-        "edit": edit[:, None],
-        "recall": share(np.isin(trials.status[:, :width], identified)),
+        "edit": edit[:, None], "recall": share(np.isin(trials.status[:, :width], identified)),
         "labelled": np.where(tolerant[:, None], share(trials.labelled[:, :width]), np.nan),
-        "usable": share(~np.isnan(signed)),
-        "compliance": trials.compliant[:, None].astype(float),
+        "usable": share(~np.isnan(signed)), "compliance": trials.compliant[:, None].astype(float),
         "order_violations": each(np.asarray(disorder.any(axis=1)), kept),
         "extra_events": each(trials.extra, tolerant),
-    }
+    }  # fmt: skip
     return Scored(values, ratios, kept)
 
 # %% ../../nbs/40_scoring/40_scores.ipynb #a9ba71a8

@@ -14,7 +14,7 @@ from .answers import Answer, Status, parse_answer
 from ..models.prompts import Form
 
 # %% auto #0
-__all__ = ['Shape', 'Shapes']
+__all__ = ['Shapes']
 
 # %% ../../nbs/40_scoring/07_shapes.ipynb #f7190ed2
 _NUMBER = re.compile(  # it begins with a digit, for which a search is fast; then comes what may stand before it
@@ -26,7 +26,7 @@ _MOST_NUMBERS, _MOST_CHARS, _MOST_SHAPES = 80, 4000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class _Shape:
     """Where the times of each event stand among the numbers of a text, which its `constants` follow.
 
     `events` has for each: the place of its start (None where no time was read), that of its end (None where none was
@@ -55,11 +55,11 @@ def _seconds(numbers: Sequence[str], clock: bool) -> list[float]:
     return [float(seconds) + 60 * int(minutes) for minutes, seconds in parts]
 
 
-def _learn(words: Sequence[str], clock: bool, labels: tuple[str, ...], side: BoundaryIs, form: Form) -> Shape | None:
+def _learn(words: Sequence[str], clock: bool, labels: tuple[str, ...], side: BoundaryIs, form: Form) -> _Shape | None:
     """The shape of a text with these words between its numbers; None if it has none."""
     if len(words) > _MOST_NUMBERS or _KEY.search("\0".join(words)):
         return None
-    found: list[Shape] = []
+    found: list[_Shape] = []
     for numbers in _others(len(words) - 1, clock):
         text = words[0] + "".join(number + word for number, word in zip(numbers, words[1:], strict=True))
         shape = _places(parse_answer(text, labels, None, side, form), _seconds(numbers, clock))
@@ -69,7 +69,7 @@ def _learn(words: Sequence[str], clock: bool, labels: tuple[str, ...], side: Bou
     return found[0] if found[0] == found[1] else None
 
 
-def _places(answer: Answer, values: list[float]) -> Shape | None:
+def _places(answer: Answer, values: list[float]) -> _Shape | None:
     """The places of an answer's times among different numbers; None where it has more than one per event."""
     if answer.spare or answer.extra:
         return None
@@ -88,7 +88,7 @@ def _places(answer: Answer, values: list[float]) -> Shape | None:
         (where(e.start), where(e.end), e.status if e.start is None or e.status == "other_event" else "ok", e.labelled)
         for e in answer.events
     )
-    return Shape(events, tuple(constants), answer.compliant)
+    return _Shape(events, tuple(constants), answer.compliant)
 
 # %% ../../nbs/40_scoring/07_shapes.ipynb #f277d97e
 class Shapes:
@@ -99,11 +99,11 @@ class Shapes:
 
     def __init__(self, labels: Sequence[str], boundary_is: BoundaryIs = "start", form: Form = "lines") -> None:
         self._asked, self._side, self._form = tuple(labels), boundary_is, form
-        self._known: dict[str, Shape | None] = {}
+        self._known: dict[str, _Shape | None] = {}
         self._seen: set[str] = set()
         self._useful = not any(c.isdigit() for label in labels for c in label)
 
-    def read(self, text: str) -> tuple[Shape, list[float]] | None:
+    def read(self, text: str) -> tuple[_Shape, list[float]] | None:
         """The shape of a text, and the numbers (s) that its places mean; None if `parse_answer` must read it.
 
         A shape is learned when a text has it for the second time, so that texts like no other cost little.

@@ -13,10 +13,10 @@ from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 # %% auto #0
-__all__ = ['Lone', 'Span', 'plain_text', 'read_span']
+__all__ = ['Span', 'plain_text', 'read_span']
 
 # %% ../../nbs/40_scoring/02_times.ipynb #708a0561
-Lone = Literal["", "start", "end"]
+_Lone = Literal["", "start", "end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +28,16 @@ class Span:
 
     start: float
     end: float | None = None
-    lone: Lone = ""
+    lone: _Lone = ""
 
 # %% ../../nbs/40_scoring/02_times.ipynb #57c0cbdc
 _PLAIN = str.maketrans(
     {
         **dict(zip("０１２３４５６７８９：．，；（）［］＜＞＝／～〜", "0123456789:.,;()[]<>=/~~", strict=True)),
         **dict.fromkeys("‐‑‒−﹣－", "-"), **dict.fromkeys("⇒⟶➔➜⟹", "→"),
-        **dict.fromkeys("\u00a0\u2002\u2003\u2009\u202f\u3000", " "),
-        "…": "..", "’": "'", "′": "'", "″": "''",
+        **dict.fromkeys("\u00a0\u2002\u2003\u2009\u202f\u3000", " "), "…": "..", "’": "'", "′": "'", "″": "''",
     }
-)  # fmt: skip
+)
 _OTHER = re.compile(r"[^\x00-\x7f]")
 
 
@@ -235,7 +234,7 @@ def _pairs(text: str, tokens: list[_Token], form: int) -> tuple[list[tuple[_Toke
     return pairs, [t for t in tokens if t.form == form and t.role != "foreign" and t not in joined]
 
 # %% ../../nbs/40_scoring/02_times.ipynb #06a130fe
-def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, Lone]:
+def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lone]:
     """The start and the end, or a lone token and which of the two it is; raises `_Unclear`."""
     form = max((t.form for t in tokens if t.role not in ("foreign", "length")), default=0)
     if form == 0:

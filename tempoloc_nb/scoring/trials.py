@@ -27,9 +27,8 @@ from ..core.checks import OTHERS, check_json
 from ..core.errors import TempolocError
 from ..core.files import COMPRESSED, open_packed, read_text
 from ..models.prompts import Form
-from .answers import STATUSES, Status, parse_answer, status_of
+from .answers import STATUSES, Status, parse_answer, parse_recipe, status_of
 from .metrics import Bools, Floats, Ints
-from .recipe_rule import parse_recipe
 from .shapes import Shapes
 
 Mode = Literal["strict", "recipe"]
@@ -39,8 +38,7 @@ LINE = "the line"
 from ..core.shards import store_files
 
 # %% auto #0
-__all__ = ['Mode', 'TimeBase', 'LINE', 'CHUNK_BYTES', 'Row', 'clip_length', 'IndexedClip', 'ClipIndex', 'index_clips', 'Trials',
-           'line_of', 'read_trials']
+__all__ = ['Mode', 'TimeBase', 'LINE', 'Row', 'clip_length', 'index_clips', 'Trials', 'line_of', 'read_trials']
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #146a4a20
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def clip_length(clip: Clip, task: Task) -> float | None:
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #70d3126a
 @dataclass(frozen=True, slots=True)
-class IndexedClip:
+class _IndexedClip:
     """What reading an answer needs of a clip: its `place` among those that are read, and what it is about."""
 
     place: int
@@ -111,14 +109,14 @@ class IndexedClip:
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #8eb6cf16
 @dataclass(frozen=True, slots=True)
-class ClipIndex:
+class _ClipIndex:
     """The clips of a benchmark by id; None for those whose rows are skipped."""
 
     benchmark: str
-    clips: Mapping[str, IndexedClip | None]
+    clips: Mapping[str, _IndexedClip | None]
     events: int  # the most that a clip has
 
-    def find(self, row: Row) -> IndexedClip | None:
+    def find(self, row: Row) -> _IndexedClip | None:
         """The clip that a row is about; raises `TempolocError` if the benchmark has none such."""
         full = row.clip if row.clip in self.clips else f"{row.task}/{row.clip}"
         if full not in self.clips:
@@ -130,14 +128,14 @@ class ClipIndex:
         return self.clips[full]
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #652cbd30
-def index_clips(benchmark: Benchmark, clips: Sequence[Clip]) -> ClipIndex:
+def index_clips(benchmark: Benchmark, clips: Sequence[Clip]) -> _ClipIndex:
     """The index of a benchmark whose `clips` are to be read."""
-    found: dict[str, IndexedClip | None] = dict.fromkeys(c.clip for c in benchmark.clips)
+    found: dict[str, _IndexedClip | None] = dict.fromkeys(c.clip for c in benchmark.clips)
     for place, c in enumerate(clips):
         task = benchmark.tasks[c.task]
         length = clip_length(c, task)
-        found[c.clip] = IndexedClip(place, c.clip, c.task, c.labels, length, c.label_scale, task.boundary_is)
-    return ClipIndex(benchmark.name, found, max((len(c.events) for c in clips), default=0))
+        found[c.clip] = _IndexedClip(place, c.clip, c.task, c.labels, length, c.label_scale, task.boundary_is)
+    return _ClipIndex(benchmark.name, found, max((len(c.events) for c in clips), default=0))
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #7c014193
 @dataclass(frozen=True, slots=True)
@@ -272,7 +270,7 @@ class _Piece:
 class _Columns:
     """Grows the columns of `Trials` row by row, as plain arrays of machine numbers."""
 
-    def __init__(self, index: ClipIndex, piece: _Piece) -> None:
+    def __init__(self, index: _ClipIndex, piece: _Piece) -> None:
         self.index, self.piece = index, piece
         self.read = _read_strictly if piece.mode == "strict" else _read_as_the_recipe
         self.known: _Known = {}
@@ -318,7 +316,7 @@ class _Columns:
         )  # fmt: skip
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #3fb8a013
-def _read_piece(piece: _Piece, index: ClipIndex) -> Trials | tuple[int, str]:
+def _read_piece(piece: _Piece, index: _ClipIndex) -> Trials | tuple[int, str]:
     """The trials of a piece, or the byte of the first bad line and what is wrong with it."""
     columns, truncated = _Columns(index, piece), 0
     for place, line in piece.lines():
@@ -347,14 +345,14 @@ def _is_damaged(line: bytes) -> bool:
     return False
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #02a8a088
-CHUNK_BYTES = 8 * 2**20
+_CHUNK_BYTES = 8 * 2**20
 
 
 def line_of(path: Path, offset: int) -> int:
     """The number of the line that begins at a byte (of the decompressed file)."""
     with open_packed(path) as source:
         count = 1
-        while offset > 0 and (part := source.read(min(offset, CHUNK_BYTES))):
+        while offset > 0 and (part := source.read(min(offset, _CHUNK_BYTES))):
             count, offset = count + part.count(b"\n"), offset - len(part)
         return count
 
@@ -392,11 +390,11 @@ def _pieces(sources: Sequence[str | Path | Mapping[str, Any]], mode: Mode, told:
             raise TempolocError(f"{path.name} is empty: there is nothing to score")
         whole = _Piece(path, file, 0, sys.maxsize, mode, told, _declared(path))
         packed = path.suffix in COMPRESSED
-        for begin in range(0, 1 if packed else size, CHUNK_BYTES):
-            yield whole if packed else replace(whole, begin=begin, stop=begin + CHUNK_BYTES)
+        for begin in range(0, 1 if packed else size, _CHUNK_BYTES):
+            yield whole if packed else replace(whole, begin=begin, stop=begin + _CHUNK_BYTES)
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #8ad85359
-def _results(pieces: Sequence[_Piece], index: ClipIndex, workers: int) -> Iterator[Trials | tuple[int, str]]:
+def _results(pieces: Sequence[_Piece], index: _ClipIndex, workers: int) -> Iterator[Trials | tuple[int, str]]:
     """What the pieces hold, in their order; processes are started only for more than one piece."""
     read, count = partial(_read_piece, index=index), min(workers, len(pieces))
     if count < 2:
@@ -423,7 +421,7 @@ def _joined(parts: Sequence[Trials]) -> Trials:
     return Trials(**columns, runs=tuple(runs), truncated=sum(p.truncated for p in parts))
 
 
-def _refuse_repeats(trials: Trials, pieces: Sequence[_Piece], index: ClipIndex) -> None:
+def _refuse_repeats(trials: Trials, pieces: Sequence[_Piece], index: _ClipIndex) -> None:
     """Raise `TempolocError` if a clip has a trial number of a model and fps twice."""
     order = np.lexsort((trials.offset, trials.file, trials.trial, trials.run, trials.clip))
     keys = np.stack([trials.clip[order], trials.run[order], trials.trial[order]])
@@ -441,7 +439,7 @@ def _refuse_repeats(trials: Trials, pieces: Sequence[_Piece], index: ClipIndex) 
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #919316f0
 def read_trials(
-    sources: Sequence[str | Path | Mapping[str, Any]], index: ClipIndex, mode: Mode, told: BoundaryIs | None = None,
+    sources: Sequence[str | Path | Mapping[str, Any]], index: _ClipIndex, mode: Mode, told: BoundaryIs | None = None,
     workers: int = 1,
 ) -> Trials:
     """Read prediction files (in pieces, on `workers` processes), with all shards of each, or rows into arrays.

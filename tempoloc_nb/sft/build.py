@@ -28,13 +28,10 @@ from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import BoundaryIs, Event, Task, list_tasks
 from ..clips.videos import videos_here
 from ..core.errors import TempolocError
-from ..core.files import first_line, put_folder, write_json, writing
-from ..core.files import sole_writer
-from ..core.machine import cores
+from ..core.files import check_folder, first_line, put_folder, sole_writer, write_json, writing
+from ..core.machine import cores, file_hash
 from ..core.optional import import_optional
-from ..core.files import check_folder
 from ..core.checks import read_plain_pickle
-from ..core.machine import file_hash
 from ..core.settings import settings
 from ..models.prompts import Prompt, load_prompt
 from .dataset import Sample, after_the_end, inside, sample_of, save_samples
@@ -432,9 +429,9 @@ def _draft(candidate: _Candidate, options: BuildOptions, sample_as: Callable[...
     if late := after_the_end(clip, video.duration):
         return dropped("boundary after the video", late)
     name = f"videos/{clip.clip}{'.mp4' if options.writes_stamps else path.suffix}"
-    facts = {"source_fps": video.fps, "duration": video.duration, "video_sha256": video.sha256}
     try:
-        return _Draft(clip, path, video, sample_as(clip, video=name, **facts))
+        sample = sample_as(clip, video=name, source_fps=video.fps, duration=video.duration)
+        return _Draft(clip, path, video, replace(sample, video_sha256=video.sha256))
     except TempolocError as error:
         return dropped("question or name", str(error))
 
@@ -462,22 +459,18 @@ def _chosen(drafts: Sequence[_Draft], max_bytes: int | None) -> Iterator[_Draft 
             yield _Dropped(d.clip.clip, "contradiction", detail, True)
 
 # %% ../../nbs/60_sft/20_build.ipynb #d3511705
-class _Account:
-    """The clips that are left out of a dataset made from `total` clips."""
+def _kept(results: Sequence[_Draft | _Dropped], dropped: list[_Dropped], total: int, drop: bool) -> list[_Draft]:
+    """The drafts among the results; the others are noted in `dropped`.
 
-    def __init__(self, total: int, drop: bool) -> None:
-        self.total, self.drop, self.dropped = total, drop, list[_Dropped]()
-
-    def keep(self, results: Sequence[_Draft | _Dropped]) -> list[_Draft]:
-        """Note what is dropped; raise `TempolocError` naming the first faulty clip, unless such may be left out."""
-        self.dropped += [r for r in results if isinstance(r, _Dropped)]
-        faulty = [d for d in self.dropped if not d.chosen]
-        if faulty and not self.drop:
-            clip, detail = faulty[0].clip, faulty[0].detail
-            named = detail if clip in detail else f"{clip}: {detail}"
-            count = f"{len(faulty)} of {self.total} samples cannot be used"
-            raise TempolocError(f"{count} (--drop leaves them out): {named}")
-        return [r for r in results if isinstance(r, _Draft)]
+    Raises `TempolocError` naming the first faulty one of `total` clips, unless such are to `drop`.
+    """
+    dropped += [r for r in results if isinstance(r, _Dropped)]
+    faulty = [d for d in dropped if not d.chosen]
+    if faulty and not drop:
+        clip, detail = faulty[0].clip, faulty[0].detail
+        named = detail if clip in detail else f"{clip}: {detail}"
+        raise TempolocError(f"{len(faulty)} of {total} samples cannot be used (--drop leaves them out): {named}")
+    return [r for r in results if isinstance(r, _Draft)]
 
 # %% ../../nbs/60_sft/20_build.ipynb #c625794c
 def _place(draft: _Draft, folder: Path, options: BuildOptions, stop: threading.Event) -> _Draft | _Dropped:
@@ -535,17 +528,20 @@ def _settled(options: BuildOptions, source: Source) -> BuildOptions:
     return replace(options, convention=options.convention or declared[0], digits=digits)
 
 # %% ../../nbs/60_sft/20_build.ipynb #8cbe799c
-def _drafts(source: Source, options: BuildOptions, prompt: Prompt, account: _Account, bar: bool) -> list[_Draft]:
+def _drafts(
+    source: Source, options: BuildOptions, prompt: Prompt, dropped: list[_Dropped], bar: bool
+) -> list[_Draft]:
     """Samples with their splits; raises `TempolocError` for a leak, and where nothing is left."""
     sample_as = partial(
         sample_of, fps=options.fps, prompt=prompt, stamps=options.stamps, stamped=options.stamping != "later",
         convention=options.convention or "start", digits=2 if options.digits is None else options.digits,
     )  # fmt: skip
     read = _each(lambda c, stop: _draft(c, options, sample_as), source.candidates, "reading", bar)
-    drafts = account.keep(list(_chosen(account.keep(read), options.max_bytes)))
+    total, drop = len(source.candidates), options.drop
+    drafts = _kept(list(_chosen(_kept(read, dropped, total, drop), options.max_bytes)), dropped, total, drop)
     if not drafts:
-        first = [f", such as {d.clip}: {d.detail}" for d in account.dropped][:1]
-        raise TempolocError(f"{source.name}: none of {account.total} clips can be used{''.join(first)}")
+        first = [f", such as {d.clip}: {d.detail}" for d in dropped][:1]
+        raise TempolocError(f"{source.name}: none of {total} clips can be used{''.join(first)}")
     clips, pictures = [d.clip for d in drafts], [d.video.pictures for d in drafts]
     splits = split_clips(clips, options.split, options.seed, options.demonstration, pictures)
     return [replace(d, sample=replace(d.sample, split=s)) for d, s in zip(drafts, splits, strict=True)]
@@ -565,18 +561,18 @@ def build_dataset(
     check_folder(output, "summary.json", force=force, inputs=[c.video for c in source.candidates])
     _read_plan(options.split)
     prompt, options = load_prompt(options.prompt), _settled(options, source)
-    account = _Account(len(source.candidates), options.drop)
+    dropped: list[_Dropped] = []
     with writing(output):
         output.absolute().parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(output), writing(output):
-        drafts = _drafts(source, options, prompt, account, progress)
+        drafts = _drafts(source, options, prompt, dropped, progress)
         part = Path(os.path.realpath(output) + ".part")
         try:
             placed = _each(lambda d, stop: _place(d, part, options, stop), drafts, "videos", progress)
-            samples = [d.sample for d in account.keep(placed)]
+            samples = [d.sample for d in _kept(placed, dropped, len(source.candidates), options.drop)]
             _clear(part, {part / s.video for s in samples})
             save_samples(samples, part)
-            summary = _summary(source, options, prompt, samples, account.dropped)
+            summary = _summary(source, options, prompt, samples, dropped)
             write_json(part / "summary.json", summary)
             put_folder(part, output, force=force)
         except Exception:  # a full disk, say; after Ctrl-C or a kill the same call goes on from the part

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,21 @@ from ..core.errors import TempolocError
 from ..core.findings import Finding, Report
 from ..core.machine import gpu_count, gpu_memory
 from ..core.settings import settings
+from ..models.ask import AskConfig
 from ..models.prompts import load_prompt
 from .cosmos.env import VARIABLE, ask, cosmos_python
 from .dataset import Sample
-from .facts import RECIPE_EXAMPLE, Lengths, ModelFacts, ModelShape
-from .facts import count_steps, data_facts, lengths_of, memory, model_facts
-from .facts import estimate_tokens, recipe_tokens, vision_tokens
-from .training_file import TrainingFile, engine_of, known_keys, range_problem
-from .training_file import read_config_file, read_training_file, training_file
+from tempoloc_nb.sft.facts import (
+    RECIPE_EXAMPLE, Lengths, ModelFacts, ModelShape, count_steps, data_facts, estimate_tokens, lengths_of, memory,
+    model_facts, recipe_tokens, vision_tokens,
+)
+from tempoloc_nb.sft.training_file import (
+    TrainingFile, engine_of, known_keys, range_problem, read_config_file, read_training_file, training_file,
+)
 from ..video.budget import token_side
 
 # %% auto #0
-__all__ = ['EvaluationSettings', 'check_config']
+__all__ = ['check_config']
 
 # %% ../../nbs/60_sft/50_check.ipynb #d34402ea
 _NEEDED = {
@@ -80,26 +82,17 @@ def _gpu_findings(file: TrainingFile, gpus: int) -> Iterator[Finding]:
     elif needed < gpus:
         yield Finding("note", key, f"uses {needed} of {gpus} GPUs")
 
-# %% ../../nbs/60_sft/50_check.ipynb #6a51e2f7
-@dataclass(frozen=True, slots=True)
-class EvaluationSettings:
-    """What the trained model will be asked: sampling rate, pixels of a whole clip, and which time is the boundary."""
-
-    fps: float = field(default_factory=lambda: settings().study.fps)
-    total_pixels: int = field(default_factory=lambda: settings().pixels.total_pixels)
-    convention: BoundaryIs = "start"
-
 # %% ../../nbs/60_sft/50_check.ipynb #46f1478a
-def _vision_findings(file: TrainingFile, evaluation: EvaluationSettings, rule: str = "qwen2.5-vl") -> Iterator[Finding]:
+def _vision_findings(file: TrainingFile, ask: AskConfig, rule: str = "qwen2.5-vl") -> Iterator[Finding]:
     """Sampling rate and pixels of a training file against those of the evaluation."""
-    fps, wanted, key = file.fps, evaluation.fps, "custom.vision.fps"
+    fps, wanted, key = file.fps, ask.fps, "custom.vision.fps"
     if fps is None:
         message = f"is missing: the recipe's script would sample 1 frame a second, the evaluation samples {wanted:g}"
         yield Finding("error", key, message, f"--set {key}={wanted:g}")
     elif fps != wanted:
         message, same = f"training samples {fps:g} fps, the evaluation {wanted:g}", f"--eval-fps {fps:g}"
         yield Finding("error", key, message, f"--set {key}={wanted:g}, or {same} and localize --fps {fps:g}")
-    yield from _budget_findings(file, evaluation.total_pixels)
+    yield from _budget_findings(file, ask.total_pixels or settings().pixels.total_pixels)
     least = file.min_pixels or 128 * token_side(rule) ** 2
     if file.max_pixels is not None and file.max_pixels < least:
         key, fault = "custom.vision.max_pixels", "is below the least that qwen-vl-utils gives a frame"
@@ -122,12 +115,12 @@ def _budget_findings(file: TrainingFile, wanted: int) -> Iterator[Finding]:
 
 # %% ../../nbs/60_sft/50_check.ipynb #8d332b35
 def _evaluation_findings(
-    samples: Sequence[Sample], model: ModelFacts, evaluation: EvaluationSettings
+    samples: Sequence[Sample], model: ModelFacts, convention: BoundaryIs
 ) -> Iterator[Finding]:
     """Where the dataset and the evaluation mean different things."""
-    for own in sorted({s.convention for s in samples} - {evaluation.convention}):
-        message = f"answers put the boundary at the {own} of an event, the evaluation reads the {evaluation.convention}"
-        way_out = f"--eval-convention {own} and evaluate --use-{own}-time, or build with {evaluation.convention}"
+    for own in sorted({s.convention for s in samples} - {convention}):
+        message = f"answers put the boundary at the {own} of an event, the evaluation reads the {convention}"
+        way_out = f"--eval-convention {own} and evaluate --use-{own}-time, or build with {convention}"
         yield Finding("error", "custom.dataset.path", message, way_out)
     usual = model.info.stamps if model.info else None
     if usual and (other := {s.stamps for s in samples} - {usual}):
@@ -260,12 +253,14 @@ def _estimates(file: TrainingFile, model: ModelFacts, lengths: Lengths) -> tuple
 # %% ../../nbs/60_sft/50_check.ipynb #92ece1b9
 def check_config(
     path: Path | str, engine: str = "cosmos-rl", *, cosmos: Path | str | None = None, gpus: int | None = None,
-    evaluation: EvaluationSettings | None = None, progress: Callable[[int, int], None] | None = None,
+    ask: AskConfig | None = None, convention: BoundaryIs = "start",
+    progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Check a training file and all that it names.
 
     `cosmos` is cosmos-rl's environment, by default that of `TEMPOLOC_COSMOS_RL`; `gpus` those of the machine that will
-    train, by default those here. Raises `TempolocError` only for a file that cannot be read.
+    train, by default those here. `ask` is how the trained model will be asked, by default as the study asks, and
+    `convention` which time of its answers is the boundary. Raises `TempolocError` only for a file that cannot be read.
     """
     path, gpus = Path(path), gpu_count() if gpus is None else gpus
     flat = read_config_file(path)
@@ -275,13 +270,14 @@ def check_config(
     if keys_wrong:
         message = "model, dataset, lengths and costs are checked once the keys are right"
         return Report((*findings, Finding("note", path.name, message)))
-    file, evaluation = training_file(flat, engine, path.name), evaluation or EvaluationSettings()
+    file = training_file(flat, engine, path.name)
     model, (data, validation) = model_facts(file), data_facts(file, progress)
     lengths, others = (lengths_of(part, model, file) for part in (data, validation))
     facts, costs = _estimates(file, model, lengths)
     findings += [
         *_division_findings(file, model.shape), *model.findings, *data.findings,
-        *_vision_findings(file, evaluation, model.rule), *_evaluation_findings(data.samples, model, evaluation),
+        *_vision_findings(file, ask or AskConfig(fps=settings().study.fps), model.rule),
+        *_evaluation_findings(data.samples, model, convention),
         *_length_findings(lengths, file, "samples"), *_length_findings(others, file, "validation samples"), *costs,
     ]  # fmt: skip
     if file.engine == "cosmos-rl":

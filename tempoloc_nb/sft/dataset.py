@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PLACEHOLDER = "<video>"  # the video's place in the text of `messages`
+_PLACEHOLDER = "<video>"  # the video's place in the text of `messages`
 
 # %% auto #0
-__all__ = ['PLACEHOLDER', 'Sample', 'answer_events', 'after_the_end', 'check_question', 'sample_of', 'inside', 'chat_messages',
-           'to_row', 'from_row', 'save_samples', 'dataset_place', 'load_splits', 'read_samples', 'read_one_split',
-           'SplitData', 'read_splits', 'TaskStats', 'dataset_stats', 'stats_text', 'stats_figure']
+__all__ = ['Sample', 'answer_events', 'after_the_end', 'check_question', 'sample_of', 'inside', 'chat_messages', 'from_row',
+           'save_samples', 'dataset_place', 'load_splits', 'read_samples', 'read_one_split', 'SplitData', 'read_splits',
+           'dataset_stats', 'stats_text', 'stats_figure']
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #44c09575
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Sample:
     @property
     def messages(self) -> list[dict[str, str]]:
         """Plain texts with `<video>` in the video's place, as TRL and LLaMA-Factory take them."""
-        texts = {"system": self.system, "user": PLACEHOLDER + self.question, "assistant": self.answer}
+        texts = {"system": self.system, "user": _PLACEHOLDER + self.question, "assistant": self.answer}
         return [{"role": role, "content": text} for role, text in texts.items() if text or role != "system"]
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #551c7199
@@ -127,8 +127,9 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
     if time := _TIME.search(question):
         line = question[question.rfind("\n", 0, time.start()) + 1 :].partition("\n")[0]
         raise TempolocError(f"{clip}: the question holds the time {time[0]!r}, in {line!r}: take it out of the label")
-    if PLACEHOLDER in question:
-        raise TempolocError(f"{clip}: the question holds {PLACEHOLDER!r}, which stands for the video: rename the label")
+    if _PLACEHOLDER in question:
+        why = f"the question holds {_PLACEHOLDER!r}, which stands for the video: rename the label"
+        raise TempolocError(f"{clip}: {why}")
     for e in events:
         for number in re.findall(r"\d+\.\d+", e.label):
             if any(abs(float(number) - t) < 0.051 for t in (e.time, e.start or 0.0, e.end or 0.0)):
@@ -137,10 +138,10 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
 # %% ../../nbs/60_sft/10_dataset.ipynb #a33632fe
 def sample_of(
     clip: Clip, *, video: str, fps: float, stamps: Stamps, prompt: Prompt | str = "recipe",
-    convention: BoundaryIs = "start", stamped: bool = False, split: str = "train", source_fps: float | None = None,
-    duration: float | None = None, video_sha256: str = "", digits: int = 2,
+    convention: BoundaryIs = "start", stamped: bool = False, source_fps: float | None = None,
+    duration: float | None = None, digits: int = 2,
 ) -> Sample:
-    """The training sample of a clip whose video is at `video`, relative to the dataset's folder.
+    """The sample of a clip whose video is at `video`, relative to the dataset's folder; its split is "train".
 
     `source_fps` and `duration` (s) are the video's, by default those that the clip names. `stamped`: the stamps are in
     the file, not to be written on the sampled frames. `digits` are the answer's decimals. Raises `TempolocError` for an
@@ -160,9 +161,9 @@ def sample_of(
     answer = write_answer([e.label for e in events], spans, digits)
     turns = conversation(prompt.system, question, {"type": "video", "video": video}, answer)
     return Sample(
-        clip=clip.clip, task=clip.task, split=split, video=inside(video), fps=min(fps, rate), source_fps=rate,
+        clip=clip.clip, task=clip.task, split="train", video=inside(video), fps=min(fps, rate), source_fps=rate,
         duration=length, stamps=stamps, stamped=stamped and stamps != "none", convention=convention, events=events,
-        source=clip.source, video_sha256=video_sha256, conversations=json.dumps(turns, ensure_ascii=False),
+        source=clip.source, video_sha256="", conversations=json.dumps(turns, ensure_ascii=False),
     )  # fmt: skip
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #d0b9a384
@@ -184,7 +185,7 @@ def chat_messages(sample: Sample, root: Path | str, **video_options: Any) -> lis
     return turns
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #90d66924
-def to_row(sample: Sample) -> dict[str, Any]:
+def _to_row(sample: Sample) -> dict[str, Any]:
     """The sample as a row of the dataset, `messages` and `videos` included."""
     row = {f.name: getattr(sample, f.name) for f in fields(Sample)}
     row["events"] = [{"label": e.label, "boundary": e.boundary, "start": e.start, "end": e.end} for e in sample.events]
@@ -221,7 +222,7 @@ def save_samples(samples: Iterable[Sample], folder: Path | str) -> dict[str, int
     datasets = import_optional("datasets")
     rows: dict[str, list[dict[str, Any]]] = {}
     for sample in samples:
-        rows.setdefault(sample.split, []).append(to_row(sample))
+        rows.setdefault(sample.split, []).append(_to_row(sample))
     if not rows:
         raise TempolocError("no samples to write: a dataset needs at least one")
     splits = {name: datasets.Dataset.from_list(own, features=_features()) for name, own in rows.items()}
@@ -296,7 +297,7 @@ class SplitData:
     @property
     def digest(self) -> str:
         """12 hexadecimal digits of all samples."""
-        rows = [to_row(sample) for sample in (*self.train, *self.validation)]
+        rows = [_to_row(sample) for sample in (*self.train, *self.validation)]
         return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #c95bd83f
@@ -309,58 +310,46 @@ def read_splits(path: Path | str, validates: bool) -> SplitData:
     return SplitData(root, named or "train", tuple(train), tuple(validation))
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #bbe5a95b
-@dataclass(frozen=True, slots=True)
-class _Spread:
+def _spread(values: Iterable[float]) -> dict[str, float]:
     """The least, the median and the greatest of some numbers."""
-
-    least: float
-    median: float
-    most: float
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> _Spread:
-        """That of `values`."""
-        values = sorted(values)
-        return cls(values[0], median(values), values[-1])
-
-    def __str__(self) -> str:
-        shown = [f"{v:.2f}".rstrip("0").rstrip(".") for v in (self.least, self.median, self.most)]
-        return shown[0] if self.least == self.most else " / ".join(shown)
-
-# %% ../../nbs/60_sft/10_dataset.ipynb #5d438f87
-@dataclass(frozen=True, slots=True)
-class TaskStats:
-    """One task in one split: `duration` of the clips and `subtask` durations b[i] − b[i−1] (s), sampled `frames`."""
-
-    split: str
-    task: str
-    clips: int
-    events: _Spread
-    duration: _Spread
-    subtask: _Spread
-    frames: _Spread
+    ranked = sorted(values)
+    return {"least": ranked[0], "median": median(ranked), "most": ranked[-1]}
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #839e9f78
-def dataset_stats(samples: Sequence[Sample]) -> list[TaskStats]:
-    """A row for each split and task, in the order in which they come; raises `TempolocError` for no samples."""
+def dataset_stats(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """A row for each split and task, in the order in which they come; raises `TempolocError` for no samples.
+
+    `split`, `task`, `clips`, and the `least`, `median` and `most` of `events` a clip, of the clips' `duration` (s), of
+    `subtask` durations b[i] − b[i−1] (s) and of sampled `frames`.
+    """
     if not samples:
         raise TempolocError("the dataset has no samples")
     parts: dict[tuple[str, str], list[Sample]] = {}
     for s in samples:
         parts.setdefault((s.split, s.task), []).append(s)
-    rows = []
-    for (split, task), own in parts.items():
-        pairs = (pair for s in own for pair in itertools.pairwise([0.0, *(e.time for e in s.events)]))
-        subtask, frames = (b - a for a, b in pairs), (max(1, math.ceil(s.duration * s.fps - 1e-6)) for s in own)
-        spreads = (len(s.events) for s in own), (s.duration for s in own), subtask, frames
-        rows.append(TaskStats(split, task, len(own), *map(_Spread.of, spreads)))
-    return rows
+    return [
+        {
+            "split": split, "task": task, "clips": len(own), "events": _spread(len(s.events) for s in own),
+            "duration": _spread(s.duration for s in own),
+            "subtask": _spread(b - a for s in own for a, b in itertools.pairwise([0.0, *(e.time for e in s.events)])),
+            "frames": _spread(max(1, math.ceil(s.duration * s.fps - 1e-6)) for s in own),
+        }
+        for (split, task), own in parts.items()
+    ]  # fmt: skip
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #84eb1506
-def stats_text(rows: Sequence[TaskStats]) -> str:
+def _cell(value: Any) -> str:
+    """A value of a row as text; of a spread one number, where its three are one."""
+    if not isinstance(value, dict):
+        return str(value)
+    shown = [f"{v:.2f}".rstrip("0").rstrip(".") for v in value.values()]
+    return shown[0] if value["least"] == value["most"] else " / ".join(shown)
+
+
+def stats_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table of plain text; three numbers are the least, the median and the greatest."""
-    head = ("split", "task", "clips", "events", "duration (s)", "subtask (s)", "frames")
-    cells = [head, *(tuple(str(getattr(r, f.name)) for f in fields(r)) for r in rows)]
+    head = [f"{name} (s)" if name in ("duration", "subtask") else name for name in rows[0]]
+    cells = [head, *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)
 

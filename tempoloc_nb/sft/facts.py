@@ -30,7 +30,7 @@ _MODEL, _DATASET = "policy.model_name_or_path", "custom.dataset.path"
 
 # %% auto #0
 __all__ = ['RECIPE_EXAMPLE', 'vision_tokens', 'recipe_tokens', 'estimate_tokens', 'count_steps', 'ModelShape', 'memory',
-           'ModelFacts', 'model_facts', 'DataFacts', 'data_facts', 'Lengths', 'lengths_of']
+           'ModelFacts', 'model_facts', 'data_facts', 'Lengths', 'lengths_of']
 
 # %% ../../nbs/60_sft/40_facts.ipynb #fc524c61
 @dataclass(frozen=True, slots=True)
@@ -232,15 +232,13 @@ def memory(
     kept = 2 if file.gradient_checkpointing else 34
     patches = file.mini_batch * vision * budget.MERGE**2
     return {
-        "weights": width * (parameters + adapters) / shards,
-        "gradients": width * trained / shards,
+        "weights": width * (parameters + adapters) / shards, "gradients": width * trained / shards,
         "optimizer": 2 * width * trained / shards,
         "gathered layer": 2 * 2 * parameters / shape.num_hidden_layers / model_parallel if shards > 1 else 0.0,
         "activations": tokens * shape.hidden_size * (kept * shape.num_hidden_layers + 34),
         "vision activations": patches * shape.vision_hidden * (kept * shape.vision_depth + 34),
-        "logits": tokens * shape.vocab_size * (2 + 4 + 4),
-        "CUDA": 1.5 * 2**30,
-    }
+        "logits": tokens * shape.vocab_size * (2 + 4 + 4), "CUDA": 1.5 * 2**30,
+    }  # fmt: skip
 
 # %% ../../nbs/60_sft/40_facts.ipynb #87a4ad81
 @dataclass(frozen=True, slots=True)
@@ -286,7 +284,7 @@ def _model_findings(file: TrainingFile, info: ModelInfo | None, folder: Path | N
 
 # %% ../../nbs/60_sft/40_facts.ipynb #5b88624c
 @dataclass(frozen=True, slots=True)
-class DataFacts:
+class _DataFacts:
     """The samples of one split with their videos' sizes in pixels, and what is wrong with them."""
 
     samples: tuple[Sample, ...] = ()
@@ -297,7 +295,7 @@ class DataFacts:
 _BUILD = "build the dataset again: tempoloc dataset build"
 
 # %% ../../nbs/60_sft/40_facts.ipynb #1487ccdb
-def data_facts(file: TrainingFile, progress: Callable[[int, int], None] | None = None) -> tuple[DataFacts, DataFacts]:
+def data_facts(file: TrainingFile, progress: Callable[[int, int], None] | None = None) -> tuple[_DataFacts, _DataFacts]:
     """(training split, validation split) that a run takes; every video's header is read.
 
     Where `datasets` is not installed the data stay unchecked: a warning for cosmos-rl, which has an environment of its
@@ -310,7 +308,7 @@ def data_facts(file: TrainingFile, progress: Callable[[int, int], None] | None =
         finding = Finding("error", _DATASET, str(error))
         if elsewhere:
             finding = Finding("warning", _DATASET, f"not checked: {error}")
-        return DataFacts(findings=(finding,)), DataFacts()
+        return _DataFacts(findings=(finding,)), _DataFacts()
     every, sizes, bad = [*data.train, *data.validation], dict[Sample, tuple[int, int]](), list[str]()
     for number, sample in enumerate(every, 1):
         try:
@@ -325,7 +323,7 @@ def data_facts(file: TrainingFile, progress: Callable[[int, int], None] | None =
         message = f"{len(bad)} of {len(every)} videos cannot be read, the first: {bad[0]}"
         findings.append(Finding("error", _DATASET, message, _BUILD))
     kept = [[s for s in part if s in sizes] for part in (data.train, data.validation)]
-    first, second = (DataFacts(tuple(part), tuple(sizes[s] for s in part)) for part in kept)
+    first, second = (_DataFacts(tuple(part), tuple(sizes[s] for s in part)) for part in kept)
     return replace(first, findings=tuple(findings)), second
 
 # %% ../../nbs/60_sft/40_facts.ipynb #40cad129
@@ -374,7 +372,7 @@ class Lengths:
         return tuple(v + t for v, t in zip(self.vision, self.text, strict=True))
 
 # %% ../../nbs/60_sft/40_facts.ipynb #6c0e0668
-def lengths_of(data: DataFacts, model: ModelFacts, file: TrainingFile) -> Lengths:
+def lengths_of(data: _DataFacts, model: ModelFacts, file: TrainingFile) -> Lengths:
     """Tokens of the samples, as they are resized for training."""
     counter = _text_counter(model.folder)
     counted = f"{Path(model.name).name}'s tokenizer" if counter else "an estimate: no tokenizer.json of the model here"

@@ -29,11 +29,11 @@ from .cosmos.env import VARIABLE, ask, cosmos_python, cosmos_variables
 from .training_file import engine_of, nest, read_config_file, read_training_file, training_file
 
 # %% auto #0
-__all__ = ['Command', 'launch_command', 'Progress', 'TrainingRun', 'launch_training']
+__all__ = ['launch_command', 'Progress', 'launch_training']
 
 # %% ../../nbs/60_sft/60_launch.ipynb #47449ba7
 @dataclass(frozen=True, slots=True)
-class Command:
+class _Command:
     """What is started: its arguments, and the variables that it gets besides those that are set."""
 
     arguments: tuple[str, ...]
@@ -44,7 +44,7 @@ class Command:
         return " ".join([*given, *map(shlex.quote, self.arguments)])
 
 # %% ../../nbs/60_sft/60_launch.ipynb #b1435855
-def launch_command(config: Path, engine: str = "cosmos-rl", cosmos: Path | str | None = None) -> Command:
+def launch_command(config: Path, engine: str = "cosmos-rl", cosmos: Path | str | None = None) -> _Command:
     """The command that trains as a file says. Raises `TempolocError` if cosmos-rl's environment is unknown."""
     if engine_of(engine) == "cosmos-rl":
         python = cosmos_python(cosmos)
@@ -54,10 +54,10 @@ def launch_command(config: Path, engine: str = "cosmos-rl", cosmos: Path | str |
         if not program.is_file():
             raise TempolocError(f"{program}: no such program; is that cosmos-rl's environment? make env-cosmos-rl")
         arguments = (str(program), "--config", str(config), "tempoloc_nb.sft.cosmos.entry")
-        return Command(arguments, cosmos_variables(python))
+        return _Command(arguments, cosmos_variables(python))
     several = read_training_file(config, engine).copies
     start = ["-m", "torch.distributed.run", "--nproc-per-node", str(several)] if several > 1 else []
-    return Command((sys.executable, *start, "-m", "tempoloc_nb.sft.train", str(config)), {"PYTHONUNBUFFERED": "1"})
+    return _Command((sys.executable, *start, "-m", "tempoloc_nb.sft.train", str(config)), {"PYTHONUNBUFFERED": "1"})
 
 # %% ../../nbs/60_sft/60_launch.ipynb #bb910874
 _STEP = re.compile(r"\bstep:? (\d+)(?:/| of )(\d+)\b", re.IGNORECASE)
@@ -193,7 +193,7 @@ def _interrupts() -> Iterator[list[int]]:
 
 # %% ../../nbs/60_sft/60_launch.ipynb #8ef13222
 @dataclass(frozen=True, slots=True)
-class TrainingRun:
+class _TrainingRun:
     """How a run ended: `outcome` is "finished", "incomplete", "failed" or "interrupted"."""
 
     folder: Path
@@ -230,7 +230,7 @@ def _outcome(status: int, last: Progress | None, counts: bool) -> str:
 def launch_training(
     config: Path | str, engine: str = "cosmos-rl", *, cosmos: Path | str | None = None, folder: Path | None = None,
     grace: float = 30.0, echo: Callable[[str], None] = print, report: Callable[[Progress], None] | None = None,
-) -> TrainingRun:
+) -> _TrainingRun:
     """Train as a file says, and wait.
 
     Every line of the log goes to `echo`, every step to `report`. Ctrl-C interrupts the training, waits `grace` seconds
@@ -268,9 +268,9 @@ def launch_training(
 
 # %% ../../nbs/60_sft/60_launch.ipynb #02cb9288
 def _run(
-    command: Command, folder: Path, grace: float, echo: Callable[[str], None],
+    command: _Command, folder: Path, grace: float, echo: Callable[[str], None],
     report: Callable[[Progress], None] | None, counts: bool, alone: bool,
-) -> TrainingRun:
+) -> _TrainingRun:
     """Start the command, follow it to its end, and leave no process behind.
 
     `counts`: the run tells of its steps. `alone`: it cannot go on without a process that failed.
@@ -298,4 +298,4 @@ def _run(
     outcome = "failed" if alone and follower.broken else _outcome(process.returncode, follower.last, counts)
     outcome = "interrupted" if interrupted else outcome
     reason = follower.broken if outcome == "failed" else ""
-    return TrainingRun(folder, outcome, process.returncode, follower.last, time.monotonic() - began, reason)
+    return _TrainingRun(folder, outcome, process.returncode, follower.last, time.monotonic() - began, reason)

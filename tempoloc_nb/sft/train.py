@@ -32,11 +32,11 @@ from .learner import save_folder, source_folder, start_model, trainable, without
 from .training_file import TrainingFile, read_training_file
 
 # %% auto #0
-__all__ = ['TrainingSummary', 'train', 'main']
+__all__ = ['train', 'main']
 
 # %% ../../nbs/60_sft/90_train.ipynb #fb94923c
 @dataclass(frozen=True, slots=True)
-class TrainingSummary:
+class _TrainingSummary:
     """What a call did. Validation losses `before` and `after` are None where there is nothing to validate on."""
 
     steps: int
@@ -254,13 +254,13 @@ def _finish(file: TrainingFile, trainer: Any, processor: Any, data: SplitData, r
     trainer.accelerator.wait_for_everyone()
 
 # %% ../../nbs/60_sft/90_train.ipynb #a3016e1a
-def _summary(file: TrainingFile, record: Mapping[str, Any], seconds: float) -> TrainingSummary:
+def _summary(file: TrainingFile, record: Mapping[str, Any], seconds: float) -> _TrainingSummary:
     losses = [loss for _, loss in record["validation_loss"]] or [None]
     dropped, model = len(record["dropped"]), file.output / "model"
-    return TrainingSummary(record["steps"], seconds, losses[0], losses[-1], dropped, model)
+    return _TrainingSummary(record["steps"], seconds, losses[0], losses[-1], dropped, model)
 
 # %% ../../nbs/60_sft/90_train.ipynb #07bb47c1
-def train(file: TrainingFile, device: str | None = None) -> TrainingSummary:
+def train(file: TrainingFile, device: str | None = None) -> _TrainingSummary:
     """Fine-tune a model as a file says; the same call again goes on from the last checkpoint.
 
     `device` is "cpu" or "cuda", a GPU where there is one by default. Where torchrun started several processes, all make

@@ -23,6 +23,7 @@ from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.machine import device_name
 from ..core.settings import data_dir, settings
+from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, row_seed
 from ..inference.store import read_errors
 from ..inference.record import measured, read_record, write_record
@@ -38,9 +39,9 @@ from ..scoring.trials import Mode
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels', 'clip_limit',
-           'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'unanswered', 'question',
-           'answers_file', 'score']
+__all__ = ['HF', 'Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels',
+           'clip_limit', 'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'unanswered',
+           'question', 'answers_file', 'score']
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,9 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     if not model or model == experiment.model:
         return changed
     suffix = "".join(f",{part}" for part in experiment.title.split(",")[1:])
-    own, info, ask = _own_models(), find_model(model), changed.ask
+    info, ask = find_model(model), changed.ask
+    # A data folder without an experiments file has no models of its own.
+    own = {e.model for e in load_experiments().values()} if (data_dir() / "experiments.toml").is_file() else set()
     ours = model in own or (info is not None and info.base in own)
     trained = read_trained(info.folder) if ours and info is not None and info.folder is not None else None
     study, stamps = load_registry().presets["study"], ask.view.stamps
@@ -149,11 +152,6 @@ def _usual_stamps(experiment: Experiment) -> set[str]:
     defaults = read_toml(path, "experiments").get("defaults", {}) if path.is_file() else {}
     usual = defaults.get("ask", {}).get("view", {}).get("stamps", View().stamps)
     return {usual, *((model.stamps,) if model else ())}
-
-
-def _own_models() -> set[str]:
-    """The study's own models. A data folder without an experiments file has none."""
-    return {e.model for e in load_experiments().values()} if (data_dir() / "experiments.toml").is_file() else set()
 
 
 def zero_shot_model(model: str, base: str) -> str:
@@ -180,25 +178,19 @@ def swapped_labels(benchmark: Benchmark, per_task: int = 0, seed: int = 0) -> di
     return found
 
 # %% ../../nbs/85_study/70_experiments.ipynb #d45c0bdc
-_loaded: dict[tuple[str, str, int, int, int | None], Backend] = {}  # the model that was asked last
+HF = EngineConfig()  # transformers, one copy of the model
+_loaded: dict[tuple[EngineConfig, str, int | None], Backend] = {}  # the model that was asked last
 
 
-def _load(
-    backend: str, model: str, pixels: int | None, data_parallel: int, tensor_parallel: int, title: str
-) -> Backend:
-    """The back end with a model, kept for the next experiment. There is never more than one in memory."""
-    key = (backend, model, data_parallel, tensor_parallel, pixels)
+def _load(engine: EngineConfig, model: str, pixels: int | None, title: str) -> Backend:
+    """The engine with a model, kept for the next experiment. There is never more than one in memory."""
+    key = (engine, model, pixels)
     if key not in _loaded:
         for last in _loaded.values():  # vLLM's engine is a process of its own, which no collection ends
             getattr(last, "close", lambda: None)()
         _loaded.clear()
         gc.collect()
-        from tempoloc_nb.engines.make import make_engine
-
-        _loaded[key] = make_engine(
-            backend, model, data_parallel=data_parallel, tensor_parallel=tensor_parallel, total_pixels=pixels,
-            title=title,
-        )
+        _loaded[key] = engine.make(model, total_pixels=pixels, title=title)
     return _loaded[key]
 
 # %% ../../nbs/85_study/70_experiments.ipynb #d6566d6b
@@ -229,8 +221,8 @@ def asked_clips(
 # %% ../../nbs/85_study/70_experiments.ipynb #cb23ac5e
 def run_experiment(
     experiment: Experiment, benchmark: Benchmark, out: Path | str, *, trials: int | None = None, clips: int = 0,
-    video_root: Path | str | None = None, backend: str | Backend = "hf", weights: str | Path | None = None,
-    data_parallel: int = 1, tensor_parallel: int = 1, progress: bool = False,
+    video_root: Path | str | None = None, backend: EngineConfig | Backend = HF, weights: str | Path | None = None,
+    progress: bool = False,
 ) -> RunSummary:
     """Ask the experiment's model; answers go to the file `out` (.jsonl), a record to `<name>.run.json`.
 
@@ -240,19 +232,18 @@ def run_experiment(
     """
     out = Path(out)
     part = asked_clips(experiment, benchmark, clips, video_root)
-    engine = backend
-    if isinstance(engine, str):
+    engine, copies = backend, 1
+    if isinstance(engine, EngineConfig):
         find_videos(part, video_root)  # loading a model can take minutes: say first what is missing
         path = str(weights) if weights else locate_model(experiment.model).path
-        engine = _load(
-            engine, path, experiment.ask.total_pixels, data_parallel, tensor_parallel, model_title(experiment.model)
-        )
+        copies = engine.data_parallel
+        engine = _load(engine, path, experiment.ask.total_pixels, model_title(experiment.model))
     labels = swapped_labels(part, seed=experiment.ask.sampling.seed) if experiment.swapped else None
     ask = experiment.ask.changed(trials=trials)
     summary = answer_clips(part, out, ask, engine, video_root=video_root, labels=labels, progress=progress)
     # Which machine a server runs on is not known here.
     here = engine.name != "openai"
-    device = device_name(str(engine.settings().get("device", "cpu")), data_parallel) if here else "server"
+    device = device_name(str(engine.settings().get("device", "cpu")), copies) if here else "server"
     write_record(out, {**read_record(out), "experiment": experiment.record(), "device": device, **measured(out)})
     return summary
 
@@ -276,9 +267,13 @@ def check_answers(path: Path, experiment: Experiment, benchmark: Benchmark) -> N
             " to its end and pack it again"
         )
 
+def _name(backend: EngineConfig | Backend) -> str:
+    """The name of a back end, made or to be made."""
+    return backend.backend if isinstance(backend, EngineConfig) else backend.name
+
 
 def committed(
-    experiment: Experiment, benchmark: Benchmark, backend: str | Backend | None = None
+    experiment: Experiment, benchmark: Benchmark, backend: EngineConfig | Backend | None = None
 ) -> Path | None:
     """The shipped predictions of an experiment; None if there are none, or it is not the study's own experiment.
 
@@ -292,15 +287,15 @@ def committed(
     own = experiment == load_experiments().get(experiment.name) and experiment.benchmark == benchmark.name
     if not own or not path.is_file() or (record := read_record(path))["settings"]["benchmark"] != benchmark.name:
         return None
-    if backend is not None and record["settings"]["backend"] != (backend if isinstance(backend, str) else backend.name):
+    if backend is not None and record["settings"]["backend"] != _name(backend):
         return None
     check_answers(path, experiment, benchmark)
     return path
 
 # %% ../../nbs/85_study/70_experiments.ipynb #a697cb2b
 def predictions(
-    experiment: Experiment, benchmark: Benchmark, folder: Path | str, *, profile: str, backend: str | Backend = "hf",
-    video_root: Path | str | None = None, data_parallel: int = 1, tensor_parallel: int = 1,
+    experiment: Experiment, benchmark: Benchmark, folder: Path | str, *, profile: str,
+    backend: EngineConfig | Backend = HF, video_root: Path | str | None = None,
 ) -> Path:
     """The file of an experiment's predictions: for a publishable profile the shipped one, else made now in `folder`.
 
@@ -316,8 +311,7 @@ def predictions(
     asker, out = answers_file(experiment, benchmark, Path(folder), scale.clips_per_task, backend)
     summary = run_experiment(
         asker, benchmark, out, trials=min(scale.trials, experiment.ask.trials), clips=scale.clips_per_task,
-        video_root=video_root, backend=backend, data_parallel=data_parallel, tensor_parallel=tensor_parallel,
-        progress=sys.stderr.isatty(),
+        video_root=video_root, backend=backend, progress=sys.stderr.isatty(),
     )
     summary.tell_failures()
     if summary.failed and not summary.written + summary.kept:
@@ -334,14 +328,14 @@ def unanswered(path: Path) -> str:
     return f"{path.stem}: {clips} no answer ({min(reasons.values())})"
 
 # %% ../../nbs/85_study/70_experiments.ipynb #3cb9b748
-def question(experiment: Experiment, benchmark: Benchmark, clips: int, backend: str | Backend) -> str:
+def question(experiment: Experiment, benchmark: Benchmark, clips: int, backend: EngineConfig | Backend) -> str:
     """8 hexadecimal digits of what an experiment asks which model about `clips` of each task, but for how often.
 
     Raises `TempolocError` where the model is not here.
     """
-    if isinstance(backend, str):
+    if isinstance(backend, EngineConfig):
         folder = locate_model(experiment.model).folder
-        model: Any = [backend, folder_revision(folder) if folder else experiment.model]
+        model: Any = [backend.backend, folder_revision(folder) if folder else experiment.model]
     else:
         model = [backend.name, backend.model, backend.settings()]
     asked = [
@@ -352,7 +346,7 @@ def question(experiment: Experiment, benchmark: Benchmark, clips: int, backend: 
 
 
 def answers_file(
-    experiment: Experiment, benchmark: Benchmark, folder: Path, clips: int, backend: str | Backend
+    experiment: Experiment, benchmark: Benchmark, folder: Path, clips: int, backend: EngineConfig | Backend
 ) -> tuple[Experiment, Path]:
     """The file in `folder` for the answers of an experiment about `clips` of each task, and the experiment.
 

@@ -5,57 +5,31 @@
 # %% ../../nbs/85_study/80_models.ipynb #38cd43e6
 from __future__ import annotations
 
-import base64
-import io
-import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
-from PIL import Image
 
-from ..clips.manifest import Benchmark, Clip, load_benchmark
+from ..clips.manifest import Benchmark
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
-from ..inference.baselines import TRAINING_MEDIAN, baseline_predictions
+from ..engines.make import EngineConfig
 from ..inference.record import read_rows
-from ..models.locate import locate_model
-from ..scoring.evaluation import Evaluation, written_boundaries
+from ..scoring.evaluation import Evaluation
 from ..scoring.trials import Mode
 from tempoloc_nb.study.experiments import (
-    Experiment,
-    committed,
-    for_model,
-    load_experiments,
-    predictions,
-    score,
-    swapped_labels,
-    unanswered,
-    zero_shot_model,
+    Experiment, committed, for_model, load_experiments, predictions, score, unanswered, zero_shot_model,
 )
-from .figures import PLAIN_NAMES, timeline_figure
-from .report import PNG_LIMIT, Report, render
-from tempoloc_nb.study.tables import (
-    MEAN,
-    ignoring_run,
-    p_text,
-    paired,
-    reference_runs,
-    scaled_prior_run,
-    score_boundaries,
-    scored_clips,
-    training_clips,
-)
-from ..video.files import probe, read
-from ..video.view import contact_sheet
+from .report import Report
+from .tables import paired, reference_runs, scored_clips
 
+# %% auto #0
+__all__ = ['Models', 'form_table']
 
+# %% ../../nbs/85_study/80_models.ipynb #38cd43e7
 @dataclass(frozen=True, slots=True)
 class Models:
     """The models of a study, asked about a benchmark as the report's parameters say.
@@ -94,9 +68,13 @@ class Models:
         return self.experiment("sft").model == own["sft"].model or self.experiment(name).model != own[name].model
 
     @property
-    def backend(self) -> str:
-        """The back end that is asked."""
-        return str(self._given("backend", "hf"))
+    def engine(self) -> EngineConfig:
+        """The back end that is asked, with as many copies of the model as the profile has GPUs unless given."""
+        copies = int(self._given("data_parallel", max(1, self.report.scale.gpus)))
+        return EngineConfig(
+            str(self._given("backend", "hf")), data_parallel=copies,
+            tensor_parallel=int(self._given("tensor_parallel", 1)),
+        )  # fmt: skip
 
     @property
     def folder(self) -> Path:
@@ -112,16 +90,9 @@ class Models:
             listed = ", ".join(self.experiments) or "none"
             raise TempolocError(f"the study asks for {name}, and its parameters cell lists the experiments {listed}")
         if name not in self._paths:
-            gpus = self.report.scale.gpus
             self._paths[name] = predictions(
-                self.experiment(name),
-                self.benchmark,
-                self.folder,
-                profile=self.report.profile,
-                backend=self.backend,
+                self.experiment(name), self.benchmark, self.folder, profile=self.report.profile, backend=self.engine,
                 video_root=self._given("video_root", None),
-                data_parallel=int(self._given("data_parallel", max(1, gpus))),
-                tensor_parallel=int(self._given("tensor_parallel", 1)),
             )
             if why := unanswered(self._paths[name]):
                 self.report.leave_unfinished(why)
@@ -176,250 +147,21 @@ class Models:
             video_root=self._given("video_root", None),
         )
 
-    def priors(self, run: Evaluation) -> list[Evaluation]:
-        """Baselines from training demonstrations, without a picture: one knows nothing of the clip, one its length.
-
-        Without training demonstrations, the medians of the other clips take their place.
-        """
-        train, clips = training_clips(self.benchmark), scored_clips(run)
-        how: Any = {"fps": run.fps, "resamples": self.report.scale.resamples}
-        part, found = self.benchmark.only(clips), []
-        for name in (TRAINING_MEDIAN,) if train else ("loo-median", "loo-median-scaled"):
-            answers = {k: v for k, v in baseline_predictions(self.benchmark, name, train).items() if k in clips}
-            if answers:
-                found.append(score_boundaries(part, answers, model=name, mode="strict", **how))
-        return [*found, scaled_prior_run(self.benchmark, train, clips, **how)] if train else found
-
-    def swapped_questions(self, name: str = "sft-swapped") -> dict[str, tuple[str, ...]]:
-        """Clip → the events as they were asked for, of an experiment in whose questions two are swapped."""
-        return swapped_labels(self.benchmark, seed=self.experiment(name).ask.sampling.seed)
-
-    def ignoring(self, run: Evaluation, name: str = "sft-swapped") -> Evaluation:
-        """Perfect times in the usual order, for the clips of a run with swapped questions."""
-        mine = {clip: labels for clip, labels in self.swapped_questions(name).items() if clip in scored_clips(run)}
-        return ignoring_run(self.benchmark, mine, fps=run.fps, resamples=self.report.scale.resamples)
-
-# %% auto #0
-__all__ = ['STAMP_PAIRS', 'CHOSEN', 'NO_VIDEO', 'NEAR_S', 'Models', 'seed_runs', 'held_to_form', 'stamp_table', 'stamp_verdict',
-           'example_clips', 'median_answers', 'ShownClip', 'ExampleClip', 'examples', 'example_table', 'failure_table']
-
-# %% ../../nbs/85_study/80_models.ipynb #0df4ca53
-def seed_runs(models: Models, names: Sequence[str]) -> dict[str, Evaluation]:
-    """The scored runs of training seeds, by title; what can be neither read nor asked is left out with a printed line.
-
-    A publishable run of the study's own models on transformers has to have all: there `TempolocError` is raised. With
-    another model, the seeds of the study's own are passed over.
-    """
-    found: dict[str, Evaluation] = {}
-    for name in filter(models.concerns, names):
-        experiment = models.experiment(name)
-        shipped = committed(experiment, models.benchmark, models.backend) is not None
-        if not (models.report.scale.publishable and shipped):
-            try:
-                locate_model(experiment.model)
-            except TempolocError as error:
-                own = models.benchmark.name == experiment.benchmark and models.backend == "hf"
-                own = own and models.experiment("sft") == load_experiments()["sft"]
-                if models.report.scale.publishable and own:
-                    raise
-                print(f"{experiment.title} is left out: {error}")
-                continue
-        found[experiment.title] = models.run(name)
-    return found
-
 # %% ../../nbs/85_study/80_models.ipynb #7aca1581
-def held_to_form(models: Models) -> dict[str, Evaluation]:
-    """The zero-shot model's free answers, those that are held to the form, and the fine-tuned model's, as shipped.
+def form_table(models: Models) -> pd.DataFrame | None:
+    """One line per family and one for their mean: a model's free answers, those held to form, and a trained model's.
 
-    Empty for another model or benchmark than the study's own: nothing is asked for them.
+    All are MRE (%) on the clips of the answers held to form, as shipped. `form_points` is free − held, paired, with its
+    interval; `form_share_pct` is how much that is of free − tuned. None for another model or benchmark than the study's
+    own, since nothing is asked for it.
     """
-    names = ("base", "base-constrained", "sft")
-    declared = load_experiments()
-    own = models.experiment("base") == declared["base"] and models.experiment("sft") == declared["sft"]
-    return models.shipped(names) if own and models.benchmark.name == declared["base"].benchmark else {}
-
-# %% ../../nbs/85_study/80_models.ipynb #02d4f144
-STAMP_PAIRS = {"validation": ("val-seed0", "val-pair"), "sim": ("sft", "sft-pair")}  # each frame's own, one a pair
-
-
-def stamp_table(report: Report) -> pd.DataFrame:
-    """The shipped answers to each frame's own stamp beside those to one stamp a pair, on both splits.
-
-    One line per family and one for their mean: MRE (%) of both, `difference` (own − pair, paired) with interval, p.
-    """
-    found = []
-    for split, (own, pair) in STAMP_PAIRS.items():
-        runs = Models(report, load_benchmark(split)).shipped((own, pair))
-        if len(runs) == 2:
-            pairs = paired(runs[own], runs[pair], report.scale.resamples)
-            pairs.insert(0, "split", split)
-            found.append(pairs.assign(p=pairs["p"].map(p_text)).drop(columns="key"))
-    if not found:
-        return pd.DataFrame()
-    return pd.concat(found, ignore_index=True).rename(columns={"a": "mre_own_pct", "b": "mre_pair_pct"})
-
-
-def stamp_verdict(table: pd.DataFrame) -> str:
-    """Which stamps of a `stamp_table` are answered better in the mean of each split, if that is more than chance."""
-    told = []
-    for line in table[table["task"] == MEAN].to_dict("records"):
-        where = {"validation": "on the validation split", "sim": "on the benchmark"}[line["split"]]
-        better = "one a frame is better" if line["high"] < 0 else "one a pair is better" if line["low"] > 0 else ""
-        numbers = f"{line['difference']:+.1f} points of MRE [{line['low']:.1f}, {line['high']:.1f}]"
-        told.append(f"{where} {better or 'neither is better beyond chance'} ({numbers})")
-    return "; ".join(told)
-
-# %% ../../nbs/85_study/80_models.ipynb #1310fa5b
-def example_clips(
-    run: Evaluation, videos: Collection[str], score: str = "mre_pct", quantile: float = 0.5
-) -> tuple[str, ...]:
-    """Of each task the clip at a quantile of the errors, among those whose video is here.
-
-    By default that is the one with the median error (the lower of two); 1 is the worst.
-    """
-    found = []
-    shown = run.clips[run.clips["clip"].isin(videos)].dropna(subset=[score])
-    for task in run.tasks:
-        errors = shown[shown["task"] == task].sort_values([score, "clip"])
-        if len(errors):
-            found.append(str(errors["clip"].iloc[int((len(errors) - 1) * quantile)]))
-    return tuple(found)
-
-# %% ../../nbs/85_study/80_models.ipynb #e48c50fb
-def median_answers(path: Path | str, benchmark: Benchmark) -> dict[str, tuple[float, ...]]:
-    """Clip → the median over trials of each event's boundary as written (s of the source), NaN where there is none."""
-    written = written_boundaries(path, benchmark)
-    found = {}
-    for place in dict.fromkeys(written.clip.tolist()):
-        clip = benchmark.clips[place]
-        times = written.boundary[written.clip == place][:, : len(clip.events)]
-        known = [column[~np.isnan(column)] for column in times.T]
-        found[clip.clip] = tuple(float(np.median(c)) if len(c) else float("nan") for c in known)
-    return found
-
-# %% ../../nbs/85_study/80_models.ipynb #f4bfd471
-@dataclass(frozen=True, slots=True)
-class ShownClip:
-    """What a notebook displays of a clip: its video, and some frames."""
-
-    name: str
-    html: str
-
-    def _repr_html_(self) -> str:
-        return self.html
-
-    def __repr__(self) -> str:
-        return f"video of {self.name}"
-
-
-def _grid(images: Sequence[npt.NDArray[np.uint8]], height: int, rows: int = 2) -> Image.Image:
-    """Pictures in rows of equal length, each `height` pixels high."""
-    wide = -(-len(images) // rows)
-    sheets = [contact_sheet(images[k : k + wide], height) for k in range(0, len(images), wide)]
-    return Image.fromarray(np.concatenate([np.asarray(sheet) for sheet in sheets]))
-
-
-@dataclass(frozen=True, slots=True)
-class ExampleClip:
-    """A clip and its answers: `rows` maps "truth" and models' names to one boundary per event (s of the source).
-
-    `why` says in a few words why it was chosen.
-    """
-
-    clip: Clip
-    video: Path
-    rows: dict[str, tuple[float, ...]]
-    why: str = ""
-
-    def figure(self, frames: int = 9) -> Figure:
-        """The timeline under a contact sheet, or alone with `frames` 0. What lies outside the clip is not drawn.
-
-        Busy pictures are shown less sharply, as sharply as a file within `PNG_LIMIT` allows.
-        """
-        seconds = probe(self.video).duration
-        title = f"{self.clip.clip}: {self.why}" if self.why else self.clip.clip
-        if not frames:
-            return timeline_figure([], seconds, self.clip.labels, self.rows, title=title)
-        film = read(self.video, fps=frames / seconds).images[:frames]
-        for height in (96, 88, 80, 72, 64, 48, 32, 16):
-            sheet = np.asarray(contact_sheet(film, height))
-            figure = timeline_figure([sheet], seconds, self.clip.labels, self.rows, title=title)
-            if len(render(figure, "png")) < 0.98 * PNG_LIMIT:
-                break
-        return figure
-
-    def player(self, frames: int = 6) -> ShownClip:
-        """The video to play, by its path from here, beside some of its frames."""
-        seconds = probe(self.video).duration
-        film, strip = read(self.video, fps=frames / seconds).images[:frames], io.BytesIO()
-        _grid(list(film), 88).save(strip, "JPEG", quality=50)
-        picture = base64.b64encode(strip.getvalue()).decode()
-        return ShownClip(
-            self.clip.clip,
-            '<div style="display: flex; flex-wrap: wrap; gap: 8px; align-items: flex-start">'
-            f'<video controls loop muted playsinline width="256" src="{os.path.relpath(self.video)}"></video>'
-            f'<img alt="{frames} frames of {self.clip.clip}, evenly spaced" src="data:image/jpeg;base64,{picture}">'
-            "</div>",
-        )
-
-# %% ../../nbs/85_study/80_models.ipynb #b5e863a7
-CHOSEN = {0.5: "median clip", 1.0: "worst clip"}
-NO_VIDEO = "loo-median-scaled"  # the no-video baseline that stands beside the models
-
-
-def examples(
-    models: Models, names: Sequence[str], chosen_by: str, quantiles: Sequence[float] = (0.5,)
-) -> tuple[ExampleClip, ...]:
-    """Examples of each task, one a quantile of the errors of one experiment, with the median answers of several.
-
-    A no-video baseline stands beside them where it answers the clip.
-    """
-    videos, run = models.videos(), models.run(chosen_by)
-    errors = run.clips.set_index("clip")["mre_pct"]
-    chosen = {clip: q for q in quantiles for clip in example_clips(run, videos, quantile=q)}
-    answers = {models.experiment(n).title: median_answers(models.path(n), models.benchmark) for n in names}
-    habit = baseline_predictions(models.benchmark, NO_VIDEO)
-    found = []
-    for clip in (c for c in models.benchmark.clips if c.clip in chosen):
-        nothing = tuple(float("nan") for _ in clip.events)
-        rows = {"truth": clip.source_boundaries}
-        if clip.clip in habit:
-            rows[f"no video: {PLAIN_NAMES[NO_VIDEO]}"] = tuple(t * clip.label_scale for t in habit[clip.clip])
-        rows |= {title: said.get(clip.clip, nothing) for title, said in answers.items()}
-        why = f"{CHOSEN.get(chosen[clip.clip], 'clip')} of the family, error {errors[clip.clip]:.1f} %"
-        found.append(ExampleClip(clip, videos[clip.clip], rows, why))
-    return tuple(sorted(found, key=lambda e: (list(models.benchmark.tasks).index(e.clip.task), chosen[e.clip.clip])))
-
-# %% ../../nbs/85_study/80_models.ipynb #41132fc9
-def example_table(found: Sequence[ExampleClip]) -> pd.DataFrame:
-    """One line per event of each example: its true boundary and those of the models (s)."""
-    lines = []
-    for example in found:
-        for i, label in enumerate(example.clip.labels):
-            lines.append({"clip": example.clip.clip, "event": label, **{k: v[i] for k, v in example.rows.items()}})
-    return pd.DataFrame(lines)
-
-# %% ../../nbs/85_study/80_models.ipynb #64d1f3eb
-NEAR_S = 0.5  # an answer this near to an event is taken for that event's
-
-
-def failure_table(found: Sequence[ExampleClip], model: str) -> pd.DataFrame:
-    """One line per example: the event that the row `model` misses most, its answer, and what happens there (s).
-
-    `there` is the event that truly happens within `NEAR_S` of the answer, "the clip's end", or "nothing asked for".
-    """
-    lines = []
-    for example in found:
-        truth, said = (np.array(example.rows[name]) for name in ("truth", model))
-        away = np.where(np.isnan(said), np.inf, np.abs(said - truth))
-        worst = int(np.argmax(away))
-        line: dict[str, Any] = {"clip": example.clip.clip, "why": example.why, "event": example.clip.labels[worst]}
-        line |= {"truth_s": truth[worst], "answer_s": said[worst], "off_s": away[worst]}
-        near, end = np.abs(truth - said[worst]), example.clip.duration or np.inf
-        there = "nothing asked for"
-        if np.nanmin(near, initial=np.inf) <= NEAR_S:
-            there = example.clip.labels[int(np.nanargmin(near))]
-        elif abs(end - said[worst]) <= NEAR_S:
-            there = "the clip's end"
-        lines.append({**line, "there": there})
-    return pd.DataFrame(lines)
+    names, declared = ("base", "base-constrained", "sft"), load_experiments()
+    own = all(models.experiment(name) == declared[name] for name in ("base", "sft"))
+    if not own or models.benchmark.name != declared["base"].benchmark or len(runs := models.shipped(names)) < 3:
+        return None
+    free, held, tuned = (runs[name] for name in names)
+    freed, trained = (paired(*pair, models.report.scale.resamples) for pair in ((free, held), (held, tuned)))
+    heads = {"a": "mre_free_pct", "b": "mre_held_pct", "difference": "form_points"}
+    table = freed.rename(columns=heads)[["task", "clips", "mre_free_pct", "mre_held_pct", "form_points", "low", "high"]]
+    table.insert(4, "mre_tuned_pct", trained["b"])
+    return table.assign(form_share_pct=100 * (freed["a"] - freed["b"]) / (freed["a"] - trained["b"]))

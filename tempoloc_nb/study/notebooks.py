@@ -20,8 +20,8 @@ from ..engines.make import check_backend
 from ..models.locate import locate_model
 
 # %% auto #0
-__all__ = ['LOGS', 'OWN_PARAMETERS', 'EXPERIMENTS', 'log_files', 'existing_log', 'study_notebooks', 'Cell', 'notebook_cells',
-           'notebook_parameters', 'default_values', 'chosen_notebooks', 'check_given']
+__all__ = ['LOGS', 'EXPERIMENTS', 'log_files', 'existing_log', 'study_notebooks', 'notebook_cells', 'notebook_parameters',
+           'default_values', 'chosen_notebooks', 'check_given']
 
 # %% ../../nbs/85_study/88_notebooks.ipynb #c0ffee05
 LOGS = {"base": "base", "one-arm": "SFT, one arm", "sft": "SFT"}  # training → how tables and figures call its model
@@ -64,12 +64,12 @@ def study_notebooks(only: Sequence[str] = ()) -> tuple[Path, ...]:
     return tuple(chosen)
 
 # %% ../../nbs/85_study/88_notebooks.ipynb #9263e73a
-OWN_PARAMETERS = ("profile", "output")  # set by the runner
+_OWN_PARAMETERS = ("profile", "output")  # set by the runner
 EXPERIMENTS = "experiments"  # what a study may ask, which `tempoloc study --plan` counts: no option of a run
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class _Cell:
     """A notebook's cell: its kind ("code", "markdown"), its text and its tags."""
 
     kind: str
@@ -84,11 +84,11 @@ class Cell:
             raise TempolocError(f"{where} has a cell that is no Python: {first_line(error)}") from None
 
 
-def notebook_cells(notebook: Path) -> tuple[Cell, ...]:
+def notebook_cells(notebook: Path) -> tuple[_Cell, ...]:
     """The cells of a notebook; raises `TempolocError` for a file that is none."""
     try:
         return tuple(
-            Cell(c["cell_type"], "".join(c["source"]), tuple(c.get("metadata", {}).get("tags", [])))
+            _Cell(c["cell_type"], "".join(c["source"]), tuple(c.get("metadata", {}).get("tags", [])))
             for c in read_object(notebook, "notebook")["cells"]
         )
     except (KeyError, TypeError, AttributeError):
@@ -107,7 +107,7 @@ def notebook_parameters(notebook: Path) -> dict[str, str]:
     for node in tagged[0].code(notebook.name).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found[node.targets[0].id] = ast.unparse(node.value)
-    for name in OWN_PARAMETERS:
+    for name in _OWN_PARAMETERS:
         if name not in found:
             raise TempolocError(f"{notebook.name}: the parameters cell lacks {name!r}")
     return found
@@ -133,10 +133,10 @@ def chosen_notebooks(overrides: Mapping[str, Any], only: Sequence[str] = ()) -> 
     known = {notebook: set(notebook_parameters(notebook)) - {EXPERIMENTS} for notebook in study_notebooks(only)}
     every = set().union(*known.values())
     for name in overrides:
-        if name in OWN_PARAMETERS:
+        if name in _OWN_PARAMETERS:
             raise TempolocError(f"{name} is set by the runner: use --profile, not -p {name}")
         if name not in every:
-            names = ", ".join(sorted(every.difference(OWN_PARAMETERS))) or "none"
+            names = ", ".join(sorted(every.difference(_OWN_PARAMETERS))) or "none"
             raise TempolocError(f"unknown parameter {name!r}: the chosen studies know {names}")
     chosen = tuple(n for n, names in known.items() if set(overrides) <= names)
     if not chosen:

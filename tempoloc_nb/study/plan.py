@@ -19,16 +19,14 @@ from ..core.machine import gpu_count
 from ..inference.store import whole_rows
 from ..models.estimate import Coverage, Job, assumption, format_hours, size_line
 from ..models.locate import locate_model
-from tempoloc_nb.study.experiments import (
-    Experiment, answers_file, clip_limit, committed, find_experiments, question,
-)
+from .experiments import Experiment, answers_file, clip_limit, committed, find_experiments, question
 from .models import Models
 from .notebooks import EXPERIMENTS, default_values
 from .report import Report
 from .runner import Planned, gpus_needed, planned_runs
 
 # %% auto #0
-__all__ = ['listed_experiments', 'Asked', 'StudyPlan', 'plan_studies', 'plan_lines']
+__all__ = ['listed_experiments', 'Asked', 'plan_studies', 'plan_lines']
 
 # %% ../../nbs/85_study/110_plan.ipynb #33422e5f
 def listed_experiments(notebook: Path) -> tuple[Experiment, ...]:
@@ -62,7 +60,7 @@ class Asked:
 
 # %% ../../nbs/85_study/110_plan.ipynb #5e43e00e
 @dataclass(frozen=True, slots=True)
-class StudyPlan:
+class _StudyPlan:
     """What a study would do, and ask of which models."""
 
     planned: Planned
@@ -101,7 +99,7 @@ def _answers(path: Path, clips: Coverage, trials: int) -> Counter[str]:
 def _ask(models: Models, experiment: Experiment, videos: Mapping[str, Path]) -> Asked:
     """What is to be asked for one experiment, as the study's `models` would ask it."""
     scale, benchmark = models.report.scale, models.benchmark
-    if scale.publishable and committed(experiment, benchmark, models.backend) is not None:
+    if scale.publishable and committed(experiment, benchmark, models.engine) is not None:
         return Asked(experiment, None, "shipped")
     try:
         model = locate_model(experiment.model).path
@@ -110,11 +108,11 @@ def _ask(models: Models, experiment: Experiment, videos: Mapping[str, Path]) -> 
     where = str(models.report.parameters.get("video_root") or benchmark.root)
     clips = _about(benchmark, videos, clip_limit(experiment, scale.clips_per_task), where)
     trials = min(scale.trials, experiment.ask.trials)
-    _, path = answers_file(experiment, benchmark, models.folder, scale.clips_per_task, models.backend)
+    _, path = answers_file(experiment, benchmark, models.folder, scale.clips_per_task, models.engine)
     there = _answers(path, clips, trials)
     left = benchmark.only([clip for clip in clips.found or clips.missing if there[clip] < trials])
-    asked = question(experiment, benchmark, scale.clips_per_task, models.backend)
-    job = Job(model, left.clips, trials, experiment.ask.fps, models.backend)
+    asked = question(experiment, benchmark, scale.clips_per_task, models.engine)
+    job = Job(model, left.clips, trials, experiment.ask.fps, models.engine.backend)
     kept = sum(n for n in there.values() if n == trials)
     return Asked(experiment, job, "asked", f"{asked} {experiment.ask.trials}", clips, kept)
 
@@ -126,7 +124,7 @@ def _once(asked: Iterable[Asked]) -> list[Asked]:
 # %% ../../nbs/85_study/110_plan.ipynb #38906c4e
 def plan_studies(
     profile: str, overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
-) -> tuple[StudyPlan, ...]:
+) -> tuple[_StudyPlan, ...]:
     """What `runner.run_studies` would do, and ask of which models. Runs no notebook and loads no model.
 
     Raises `TempolocError` as `runner.planned_runs` does, and for a damaged model folder.
@@ -136,18 +134,18 @@ def plan_studies(
     return tuple(_plan(planned, profile, gpus, looked) for planned in planned_runs(profile, overrides, only))
 
 # %% ../../nbs/85_study/110_plan.ipynb #71d027f2
-def _plan(planned: Planned, profile: str, gpus: int, looked: dict[tuple[str, str], dict[str, Path]]) -> StudyPlan:
+def _plan(planned: Planned, profile: str, gpus: int, looked: dict[tuple[str, str], dict[str, Path]]) -> _StudyPlan:
     """The plan of one study; `looked` keeps which clips of a benchmark have a video in a folder."""
     listed = listed_experiments(planned.notebook)
     if not listed or planned.state != "to run":
-        return StudyPlan(planned)
+        return _StudyPlan(planned)
     values = {**default_values(planned.notebook), **planned.parameters}
     name, root = str(values["benchmark"]), str(values["video_root"])
     models = Models(Report(None, profile, values), load_benchmark(name))
     if (name, root) not in looked:
         looked[name, root] = videos_here(models.benchmark, root or None)
     asked = [models.experiment(e.name) for e in listed if models.concerns(e.name)]
-    return StudyPlan(planned, gpus, name, tuple(_ask(models, each, looked[name, root]) for each in asked))
+    return _StudyPlan(planned, gpus, name, tuple(_ask(models, each, looked[name, root]) for each in asked))
 
 # %% ../../nbs/85_study/110_plan.ipynb #cac6a610
 def _requests(jobs: Sequence[Job]) -> str:
@@ -162,7 +160,7 @@ def _hours(jobs: Sequence[Job], gpus: int) -> float | None:
     return None if None in known else sum(h for h in known if h is not None)
 
 # %% ../../nbs/85_study/110_plan.ipynb #8e30aa92
-def _study_lines(found: StudyPlan, there: int) -> Iterator[str]:
+def _study_lines(found: _StudyPlan, there: int) -> Iterator[str]:
     planned = found.planned
     given = " ".join(f"{k}={v}" for k, v in planned.parameters.items())
     yield f"{planned.notebook.stem:24} {planned.state:9}  {given}"
@@ -175,7 +173,7 @@ def _study_lines(found: StudyPlan, there: int) -> Iterator[str]:
         yield "    asks models that it trains itself: not counted" if own else "    asks no model"
 
 
-def _asked_lines(found: StudyPlan, there: int) -> Iterator[str]:
+def _asked_lines(found: _StudyPlan, there: int) -> Iterator[str]:
     """The lines of a study that asks models."""
     once = _once(found.asked)
     jobs = [a.job for a in once if a.job is not None and a.job.clips]
@@ -193,20 +191,12 @@ def _asked_lines(found: StudyPlan, there: int) -> Iterator[str]:
     shipped = [a.experiment.name for a in found.asked if a.why == "shipped"]
     if shipped:
         yield f"    shipped   {', '.join(shipped)}"
-    for why, names in _left_out(found.asked).items():
-        yield f"    left out  {', '.join(names)}: {why}"
-
-
-def _left_out(asked: Iterable[Asked]) -> dict[str, list[str]]:
-    """Why experiments are left out → their names."""
-    found: dict[str, list[str]] = {}
-    for a in asked:
-        if a.job is None and a.why != "shipped":
-            found.setdefault(a.why, []).append(a.experiment.name)
-    return found
+    left_out = [a for a in found.asked if a.job is None and a.why != "shipped"]
+    for why in dict.fromkeys(a.why for a in left_out):
+        yield f"    left out  {', '.join(a.experiment.name for a in left_out if a.why == why)}: {why}"
 
 # %% ../../nbs/85_study/110_plan.ipynb #3f36c06e
-def plan_lines(plans: Sequence[StudyPlan]) -> list[str]:
+def plan_lines(plans: Sequence[_StudyPlan]) -> list[str]:
     """A plan as text: a paragraph per study, then all together."""
     there = gpu_count()
     lines = [line for found in plans for line in _study_lines(found, there)]

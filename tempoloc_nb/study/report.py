@@ -27,11 +27,11 @@ from ..core.plots import COLOURS, house_style
 from ..core.settings import Profile, settings
 
 PNG_LIMIT = 200_000  # bytes
-NOT_SO = "Not so in this run:"
+_NOT_SO = "Not so in this run:"
 UNFINISHED = "unfinished.txt"  # in a run's folder: what it lacks
 
 # %% auto #0
-__all__ = ['PNG_LIMIT', 'NOT_SO', 'UNFINISHED', 'markdown_table', 'fill', 'Shown', 'ShownFigure', 'Report', 'render']
+__all__ = ['PNG_LIMIT', 'UNFINISHED', 'markdown_table', 'fill', 'Shown', 'Report', 'render']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def _decimals(values: pd.Series[Any]) -> int:
@@ -98,7 +98,7 @@ class Shown:
 
 # %% ../../nbs/85_study/10_report.ipynb #53b07691
 @dataclass(frozen=True, slots=True)
-class ShownFigure:
+class _ShownFigure:
     """What a notebook displays of a figure; `alt` says in words what it shows, for those who cannot see it."""
 
     png: bytes
@@ -169,10 +169,10 @@ class Report:
 
     def say(self, text: str, holds: bool = True) -> Shown:
         """Sentences that a study computes, as Markdown, marked if they do not hold in this run."""
-        marked = text if holds else f"*{NOT_SO}* {text}"
+        marked = text if holds else f"*{_NOT_SO}* {text}"
         return Shown(marked + (f" *({self.mark} run: not for citation.)*" if self.mark else ""))
 
-    def figure(self, figure: Figure, name: str, alt: str = "") -> ShownFigure:
+    def figure(self, figure: Figure, name: str, alt: str = "") -> _ShownFigure:
         """Write `figures/name.png`, `.json` (the parameters) and, without photos, `.svg`; return what a notebook shows.
 
         `alt` says in a sentence what the figure shows. Raises `TempolocError` if the PNG is over 200 kB: such a figure
@@ -192,7 +192,7 @@ class Report:
             if svg:
                 (target / f"{name}.svg").write_bytes(svg)
             (target / f"{name}.json").write_text(text + "\n", encoding="utf-8", newline="\n")
-        return ShownFigure(png, name, alt)
+        return _ShownFigure(png, name, alt)
 
 # %% ../../nbs/85_study/10_report.ipynb #ed41a9c4
 def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:

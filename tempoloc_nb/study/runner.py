@@ -29,13 +29,13 @@ from ..models.checkpoints import folder_revision
 from ..models.locate import locate_model
 from .experiments import zero_shot_model
 from tempoloc_nb.study.notebooks import (
-    log_files, check_given, chosen_notebooks, default_values, notebook_cells, notebook_parameters,
+    check_given, chosen_notebooks, default_values, log_files, notebook_cells, notebook_parameters, study_notebooks,
 )
 from .report import UNFINISHED, Report
 
 # %% auto #0
-__all__ = ['start', 'study_inputs', 'value_hash', 'run_hash', 'StudyRun', 'finished_run', 'result_hashes', 'run_notebook',
-           'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'checkout', 'run_studies', 'sum_up', 'write_index']
+__all__ = ['start', 'run_hash', 'StudyRun', 'finished_run', 'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'checkout',
+           'run_studies', 'publish']
 
 # %% ../../nbs/85_study/90_runner.ipynb #f8ae27c8
 def start(profile: str, output: str | Path | None = None, **parameters: Any) -> Report:
@@ -47,7 +47,7 @@ def start(profile: str, output: str | Path | None = None, **parameters: Any) -> 
     return Report(Path(output) if output else None, profile, {"profile": profile, **parameters})
 
 # %% ../../nbs/85_study/90_runner.ipynb #47f7d752
-def study_inputs() -> list[Path]:
+def _study_inputs() -> list[Path]:
     """The repository's files that every study may read: source, settings, constraints and data."""
     found = settings()
     source = files_below(Path(tempoloc_nb.__path__[0]), "*.py")
@@ -60,7 +60,7 @@ def study_inputs() -> list[Path]:
     return inputs
 
 # %% ../../nbs/85_study/90_runner.ipynb #0f55397d
-def value_hash(name: str, value: Any) -> list[Any]:
+def _value_hash(name: str, value: Any) -> list[Any]:
     """What stands behind a parameter's value: a file's bytes, a model's revision, the videos of a folder."""
     if name in ("model", "base") and value:
         return _model_revision(str(value))
@@ -89,12 +89,9 @@ def run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
     values = {**default_values(notebook), **parameters}
     values.pop("output", None)
     parts = {
-        "cells": cells,
-        "parameters": values,
-        "named": {k: value_hash(k, v) for k, v in values.items()},
-        "inputs": [[p.name, file_hash(p)] for p in study_inputs()],
-        "environment": versions(),
-    }
+        "cells": cells, "parameters": values, "named": {k: _value_hash(k, v) for k, v in values.items()},
+        "inputs": [[p.name, file_hash(p)] for p in _study_inputs()], "environment": versions(),
+    }  # fmt: skip
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 # %% ../../nbs/85_study/90_runner.ipynb #1a4f6e8f
@@ -135,11 +132,6 @@ def finished_run(folder: Path) -> dict[str, Any]:
     record = folder / "run.json"
     return read_object(record, "run") if record.is_file() else {}
 
-
-def result_hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 of each table and figure of a run, by its path within the run's folder."""
-    kept = [p for part in ("tables", "figures") for p in files_below(folder / part)]
-    return {p.relative_to(folder).as_posix(): file_hash(p) for p in kept}
 
 # %% ../../nbs/85_study/90_runner.ipynb #2accde88
 _STARTS = 3
@@ -223,31 +215,6 @@ def _last_cell(folder: Path) -> int | None:
     begun = sum(bool(c["metadata"]["papermill"]["start_time"]) for c in code)
     return begun - 1 if begun > 1 else begun or None
 
-# %% ../../nbs/85_study/90_runner.ipynb #4960f4c5
-def run_notebook(notebook: Path, profile: str, overrides: Mapping[str, Any], folder: Path) -> StudyRun:
-    """Execute one study into `folder` (emptied first) and record the run in `folder/run.json`.
-
-    A failed notebook does not raise: the returned run says in which cell it failed, and why. One whose model left clips
-    unanswered is not recorded, so the next call runs it again, and asks for what is missing.
-    """
-    wanted = _wanted(notebook, profile, overrides)
-    key, before = run_hash(notebook, wanted), finished_run(folder)
-    if before.get("hash") == key:
-        return StudyRun(notebook.stem, "unchanged", folder, float(before["seconds"]))
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    began = time.monotonic()
-    cell, error = _execute(notebook, wanted, folder)
-    seconds = time.monotonic() - began
-    if error:
-        return StudyRun(notebook.stem, "failed", folder, seconds, cell, error)
-    lacking = folder / UNFINISHED
-    if lacking.is_file():
-        return StudyRun(notebook.stem, "incomplete", folder, seconds, error=lacking.read_text(encoding="utf-8").strip())
-    values = {"hash": key, "parameters": wanted, "environment": versions(), "results": result_hashes(folder)}
-    write_json(folder / "run.json", {**values, "seconds": round(seconds, 1)})
-    return StudyRun(notebook.stem, "done", folder, seconds)
-
 # %% ../../nbs/85_study/90_runner.ipynb #0afd12f1
 def why_left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
     """Why a study cannot run; "" if it can.
@@ -276,33 +243,62 @@ def why_left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> 
 # %% ../../nbs/85_study/90_runner.ipynb #4417a06e
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A study before it runs: `unchanged` since a finished run, `to run`, or `left out` for want of what `why` says."""
+    """A study before it runs: `unchanged` since a finished run, `to run`, or `left out` for want of what `why` says.
+
+    `hash` is that of all that the run depends on; `seconds` are those of the finished run.
+    """
 
     notebook: Path
     parameters: Mapping[str, Any]
     state: str
     why: str
-
-
-def _notebooks(overrides: Mapping[str, Any], only: Sequence[str]) -> tuple[Path, ...]:
-    """The studies that a run is about, after what is given to them was looked for."""
-    notebooks = chosen_notebooks(overrides, only)
-    check_given(overrides, notebooks)
-    return notebooks
+    hash: str = ""
+    seconds: float = 0.0
 
 
 def planned_runs(
     profile: str, overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
 ) -> tuple[Planned, ...]:
     """What `run_studies` would do, without running it; raises `TempolocError` as it does for what is given."""
-    found = []
-    for notebook in _notebooks(overrides or {}, only):
-        wanted = _wanted(notebook, profile, overrides or {})
-        record = finished_run(settings().paths.runs / profile / notebook.stem)
-        state = "unchanged" if record.get("hash") == run_hash(notebook, wanted) else "to run"
-        why = why_left_out(notebook, profile, overrides or {})
-        found.append(Planned(notebook, wanted, "left out" if why else state, why))
-    return tuple(found)
+    given, studies = overrides or {}, []
+    notebooks = chosen_notebooks(given, only)
+    check_given(given, notebooks)
+    for notebook in notebooks:
+        wanted = _wanted(notebook, profile, given)
+        if why := why_left_out(notebook, profile, given):
+            studies.append(Planned(notebook, wanted, "left out", why))
+            continue
+        record, key = finished_run(settings().paths.runs / profile / notebook.stem), run_hash(notebook, wanted)
+        same = record.get("hash") == key
+        seconds = float(record["seconds"]) if same else 0.0
+        studies.append(Planned(notebook, wanted, "unchanged" if same else "to run", "", key, seconds))
+    return tuple(studies)
+
+# %% ../../nbs/85_study/90_runner.ipynb #4960f4c5
+def _run_study(study: Planned, folder: Path) -> StudyRun:
+    """Execute a study that is to run into `folder` (emptied first) and record the run in `folder/run.json`.
+
+    A failed notebook does not raise: the returned run says in which cell it failed, and why. One whose model left clips
+    unanswered is not recorded, so the next call runs it again, and asks for what is missing.
+    """
+    name = study.notebook.stem
+    if study.state != "to run":
+        return StudyRun(name, study.state, folder, study.seconds, error=study.why)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    began = time.monotonic()
+    cell, error = _execute(study.notebook, study.parameters, folder)
+    seconds = time.monotonic() - began
+    if error:
+        return StudyRun(name, "failed", folder, seconds, cell, error)
+    lacking = folder / UNFINISHED
+    if lacking.is_file():
+        return StudyRun(name, "incomplete", folder, seconds, error=lacking.read_text(encoding="utf-8").strip())
+    kept = [p for part in ("tables", "figures") for p in files_below(folder / part)]
+    values = {"hash": study.hash, "parameters": study.parameters, "environment": versions()}
+    results = {p.relative_to(folder).as_posix(): file_hash(p) for p in kept}
+    write_json(folder / "run.json", {**values, "results": results, "seconds": round(seconds, 1)})
+    return StudyRun(name, "done", folder, seconds)
 
 # %% ../../nbs/85_study/90_runner.ipynb #f670712d
 def gpus_needed(profile: str, overrides: Mapping[str, Any]) -> int:
@@ -329,7 +325,7 @@ def run_studies(
     training log is not here, is reported in its `StudyRun`, and the others go on.
     """
     gpus, there = gpus_needed(profile, overrides or {}), gpu_count()
-    notebooks = _notebooks(overrides or {}, only)
+    studies = planned_runs(profile, overrides, only)
     if gpus > there:
         way = f"use -p data_parallel {there}" if there else "choose another profile"
         raise TempolocError(f"the profile {profile} needs {gpus} GPUs, found {there}: {way}")
@@ -337,19 +333,15 @@ def run_studies(
     folder = settings().paths.runs / profile
     print(checkout(), flush=True)
     runs = []
-    for notebook in notebooks:
-        target = folder / notebook.stem
-        if why := why_left_out(notebook, profile, overrides or {}):
-            runs.append(StudyRun(notebook.stem, "left out", target, error=why))
-        else:
-            runs.append(run_notebook(notebook, profile, overrides or {}, target))
+    for study in studies:
+        runs.append(_run_study(study, folder / study.notebook.stem))
         print(f"{runs[-1].study}: {runs[-1]}", flush=True)
-    print(sum_up(runs), flush=True)
-    write_index(folder, runs)
+    print(_sum_up(runs), flush=True)
+    _write_index(folder, runs)
     return runs
 
 # %% ../../nbs/85_study/90_runner.ipynb #1b168384
-def sum_up(runs: Sequence[StudyRun]) -> str:
+def _sum_up(runs: Sequence[StudyRun]) -> str:
     """One line about all runs: how many of each outcome, and how long those took that ran."""
     count = Counter(run.status for run in runs)
     minutes, seconds = divmod(round(sum(run.seconds for run in runs if run.status != "unchanged")), 60)
@@ -367,7 +359,7 @@ td,th{{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #ddd}}</style
 """
 
 
-def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
+def _write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
     """Write `folder/index.html`: outcome, executed notebook, tables and figures of each run; returns its path."""
     from nbconvert import HTMLExporter
 
@@ -390,3 +382,74 @@ def write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
     page = _PAGE.format(title=escape(folder.name), rows="".join(rows), figures="".join(figures))
     write_text(index, page)
     return index
+
+# %% ../../nbs/85_study/90_runner.ipynb #0dfef827
+def _shipped(results: Mapping[str, str]) -> dict[str, str]:
+    """Of a run's tables and figures, those that are published: no PNG of a figure that has an SVG, too."""
+    return {n: h for n, h in results.items() if not (n.endswith(".png") and f"{n[:-4]}.svg" in results)}
+
+# %% ../../nbs/85_study/90_runner.ipynb #1ab654a1
+def _publish_outputs(notebook: Path, run: Path, record: Mapping[str, Any]) -> None:
+    """Copy the executed outputs into the study notebook, cell by cell, and note what they were made with."""
+    source, executed = read_object(notebook, "notebook"), read_object(run / "notebook.ipynb", "notebook")
+    outputs = {c["id"]: c.get("outputs", []) for c in executed["cells"] if c["cell_type"] == "code"}
+    for cell in source["cells"]:
+        if cell["cell_type"] == "code":
+            made = outputs[cell["id"]]
+            cell["outputs"] = [_lean({**o, "execution_count": None} if "execution_count" in o else o) for o in made]
+            cell["execution_count"] = None
+    source["metadata"]["tempoloc"] = {k: record[k] for k in ("parameters", "results")}
+    text = json.dumps(source, indent=1, ensure_ascii=False, sort_keys=True)
+    write_text(notebook, text + "\n")
+
+
+def _lean(output: Mapping[str, Any]) -> dict[str, Any]:
+    """An output without the plain text that only repeats its Markdown."""
+    data = dict(output.get("data", {}))
+    plain, told = ("".join(data.get(kind, "")).strip() for kind in ("text/plain", "text/markdown"))
+    if told and plain == told:
+        del data["text/plain"]
+    return {**output, "data": data} if data else dict(output)
+
+# %% ../../nbs/85_study/90_runner.ipynb #92dd2056
+def _publish_files(run: Path, study: str, record: Mapping[str, Any]) -> None:
+    """Copy a run's published tables and figures to their places, which are emptied first."""
+    paths = settings().paths
+    places = {"tables": paths.results / study, "figures": paths.figures / study}
+    for place in places.values():
+        shutil.rmtree(place, ignore_errors=True)
+    for name in record["results"]:
+        part, file = name.split("/", 1)
+        places[part].mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(run / name, places[part] / file)
+    places["tables"].mkdir(parents=True, exist_ok=True)
+    write_json(places["tables"] / "run.json", record)
+
+# %% ../../nbs/85_study/90_runner.ipynb #60a992d2
+def publish(profile: str = "full", only: Sequence[str] = ()) -> list[str]:
+    """Copy the finished runs of `profile` to `data/results/`, `figures/` and their notebooks' outputs.
+
+    Those of all studies, or of those with one of `only` in their names; all of them or none. Raises
+    `TempolocError` if the profile is too small to publish, or if a study has no finished run for the code, data and
+    parameters as they are now. Studies whose model or training log is not here are left out; it raises if no other is
+    asked for.
+    """
+    if not settings().profile(profile).publishable:
+        raise TempolocError(f"a {profile} run is too small to publish: run --profile full first")
+    paths = settings().paths
+    left_out = {n: why_left_out(n, profile, {}) for n in study_notebooks(only)}
+    notebooks = [n for n, why in left_out.items() if not why]
+    if not notebooks:
+        said = "; ".join(f"{n.stem} is left out ({why})" for n, why in left_out.items())
+        raise TempolocError(f"nothing to publish: {said}")
+    for notebook in notebooks:
+        values = finished_run(paths.runs / profile / notebook.stem)
+        if not values or values["hash"] != run_hash(notebook, values["parameters"]):
+            raise TempolocError(f"{notebook.stem} has no finished {profile} run of this code: run it first")
+    for notebook in notebooks:
+        run = paths.runs / profile / notebook.stem
+        values = finished_run(run)
+        record = {k: values[k] for k in ("parameters", "environment")} | {"results": _shipped(values["results"])}
+        _publish_files(run, notebook.stem, record)
+        _publish_outputs(notebook, run, record)
+    return [n.stem for n in notebooks]

@@ -19,19 +19,8 @@ from ..core.errors import TempolocError
 from ..core.settings import data_dir, settings
 from ..formats.gripper import read_gripper
 from tempoloc_nb.inference.baselines import (
-    BASELINES,
-    SIGNAL_ROWS,
-    TRAINING_MEDIAN,
-    Boundaries,
-    Predictions,
-    baseline_predictions,
-    clip_duration,
-    gripper_answers,
-    motion_answers,
-    oracle_predictions,
-    prediction_rows,
-    signal_rows,
-    train_median,
+    BASELINES, SIGNAL_ROWS, TRAINING_MEDIAN, Boundaries, Predictions, baseline_predictions, gripper_answers,
+    motion_answers, oracle_predictions, prediction_rows, signal_rows,
 )
 from ..scoring.evaluation import Evaluation, compare, evaluate
 from ..scoring.metrics import Estimate, Sampled, draws, mean_of
@@ -41,18 +30,16 @@ MEAN = "mean"  # of the families
 
 # %% auto #0
 __all__ = ['MEAN', 'ROWS', 'GRIPPER', 'MINIMA', 'BESIDE_MRE', 'family_name', 'by_task', 'published_results', 'subset',
-           'score_boundaries', 'oracle_name', 'kind_of', 'signal_answers', 'training_clips', 'scored_clips',
-           'reference_runs', 'scaled_prior_run', 'ignoring_run', 'columns_of', 'score_table', 'short', 'brief',
-           'further', 'by_row', 'baseline_scores', 'best_baseline', 'p_text', 'paired', 'best_no_video', 'against_best',
-           'form_table', 'seed_means', 'mre_limit', 'at_most', 'at_least', 'target_table', 'met_text']
+           'score_boundaries', 'oracle_name', 'kind_of', 'training_clips', 'scored_clips', 'reference_runs',
+           'columns_of', 'score_table', 'short', 'brief', 'further', 'by_row', 'baseline_scores', 'best_baseline',
+           'p_text', 'paired', 'best_no_video', 'against_best', 'seed_means', 'mre_limit', 'at_most', 'at_least',
+           'target_table', 'met_text']
 
 # %% ../../nbs/85_study/30_tables.ipynb #27038b4b
 _NOVELTY = {
-    "stack-three": "seen",
-    "stack-three-ur5e": "unseen arm",
-    "stack-three-5fps": "compressed",
+    "stack-three": "seen", "stack-three-ur5e": "unseen arm", "stack-three-5fps": "compressed",
     "nut-assembly": "held-out task",
-}
+}  # fmt: skip
 
 
 def family_name(key: str) -> str:
@@ -67,11 +54,8 @@ def by_task(table: pd.DataFrame, order: Iterable[Any] = ()) -> pd.DataFrame:
 
 # %% ../../nbs/85_study/30_tables.ipynb #9d15f13f
 ROWS: dict[str, tuple[str, ...]] = {
-    "cube": ("cube",),
-    "nut": ("nut",),
-    "bridge": ("bridge",),
-    "agibot": ("toaster", "chips", "fork", "cup"),
-}
+    "cube": ("cube",), "nut": ("nut",), "bridge": ("bridge",), "agibot": ("toaster", "chips", "fork", "cup"),
+}  # fmt: skip
 """The rows of the recipe's tables, and the tasks behind each."""
 
 
@@ -114,7 +98,7 @@ def kind_of(name: str) -> str:
     return "oracle" if name.startswith("oracle") else "signal" if name in (GRIPPER, MINIMA) else "no-video"
 
 
-def signal_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Iterator[tuple[str, Boundaries]]:
+def _signal_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Iterator[tuple[str, Boundaries]]:
     """Name and answers (s of the source) of each signal row, for the clips that have what it needs.
 
     `video_root` is the folder of videos that are not shipped. Raises `TempolocError` as `read_gripper` does.
@@ -153,63 +137,20 @@ def reference_runs(
         if mine := {clip: t for clip, t in times.items() if clip in clips}:
             rows[name] = prediction_rows(part, mine, name, fps)
     last = rows.pop(oracle_name(fps))
-    rows |= {name: signal_rows(part, found, name, fps) for name, found in signal_answers(part, video_root) if found}
+    rows |= {name: signal_rows(part, found, name, fps) for name, found in _signal_answers(part, video_root) if found}
     rows[oracle_name(fps)] = last
     return {name: evaluate(of, part, mode, resamples=resamples) for name, of in rows.items()}
 
-# %% ../../nbs/85_study/30_tables.ipynb #7dcd13d5
-def scaled_prior_run(
-    benchmark: Benchmark, train: Sequence[Clip], clips: Collection[str], *, fps: float, resamples: int
-) -> Evaluation:
-    """Median training boundary / length times each clip's length, on `clips`: all that a blank video could tell.
-
-    Training clips are chosen as for the row train-median. Clips and training clips need lengths.
-    """
-    shares = [
-        replace(t, events=tuple(replace(e, boundary=e.time / t.duration) for e in t.events))
-        for t in train
-        if t.duration
-    ]
-    part, answers = benchmark.only(clips), {}
-    for key, task in part.tasks.items():
-        own = part.of_task(key)
-        found = train_median(own, shares) if own else None
-        for clip, row in zip(own, [] if found is None else found, strict=found is not None):
-            length = clip_duration(clip, task)
-            if length is not None:
-                answers[clip.clip] = tuple(float(t) for t in row * length)
-    name = "train-median-scaled"
-    return score_boundaries(part, answers, model=name, fps=fps, mode="strict", resamples=resamples)
-
-
-def ignoring_run(
-    benchmark: Benchmark, asked: Mapping[str, Sequence[str]], *, fps: float, resamples: int
-) -> Evaluation:
-    """The score of perfect times written in the clips' own order, whatever order was asked (clip → labels)."""
-    part = benchmark.only(asked)
-    recited = [
-        replace(c, events=tuple(replace(e, label=label) for e, label in zip(c.events, asked[c.clip], strict=True)))
-        for c in part.clips
-    ]
-    usual = {c.clip: c.boundaries for c in part.clips}
-    rows = prediction_rows(replace(part, clips=tuple(recited)), usual, "ignores the order", fps)
-    return evaluate(({**row, "labels": list(asked[row["clip"]])} for row in rows), part, resamples=resamples)
-
 # %% ../../nbs/85_study/30_tables.ipynb #0f1021f6
 BESIDE_MRE = {
-    "median_pct": ("p50_pct", 1),
-    "within_0.25s_pct": ("hit@0.25s", 100),
-    "within_0.5s_pct": ("hit@0.5s", 100),
-    "over_100_pct": ("over_100pct", 100),
-    "bias_s": ("bias_s", 1),
-}
+    "median_pct": ("p50_pct", 1), "within_0.25s_pct": ("hit@0.25s", 100), "within_0.5s_pct": ("hit@0.5s", 100),
+    "over_100_pct": ("over_100pct", 100), "bias_s": ("bias_s", 1),
+}  # fmt: skip
 """Column → score, and what it is multiplied by."""
 _ENDS = {
-    "mae_s": ("mae_low", "mae_high"),
-    "mae_frames": ("frames_low", "frames_high"),
-    "mre_pct": ("low", "high"),
+    "mae_s": ("mae_low", "mae_high"), "mae_frames": ("frames_low", "frames_high"), "mre_pct": ("low", "high"),
     "miou": ("miou_low", "miou_high"),
-}
+}  # fmt: skip
 
 
 def columns_of(run: Evaluation, task: str = "", event: str = "") -> dict[str, float]:
@@ -277,14 +218,8 @@ def by_row(scores: pd.DataFrame, score: str = "mre_pct") -> pd.DataFrame:
 
 # %% ../../nbs/85_study/30_tables.ipynb #e23399f2
 def baseline_scores(
-    benchmark: Benchmark,
-    *,
-    fps: float,
-    resamples: int,
-    mode: Mode = "strict",
-    train: Sequence[Clip] = (),
-    clips: int = 0,
-    groups: Mapping[str, tuple[str, ...]] | None = None,
+    benchmark: Benchmark, *, fps: float, resamples: int, mode: Mode = "strict", train: Sequence[Clip] = (),
+    clips: int = 0, groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> pd.DataFrame:
     """Every no-video baseline, signal row and the oracle, by group of tasks, with 95 % intervals over demonstrations.
 
@@ -339,13 +274,10 @@ def paired(
     """
     study = settings()
     level, seed = study.scoring.confidence, study.study.seed
-    rows = compare(a, b, score, event=event, resamples=resamples, seed=seed, confidence=level)
-    lines = [
-        (r.task, family_name(r.task), r.demos, r.a, r.b, r.difference.value, r.difference.low, r.difference.high, r.p)
-        for r in rows
-    ]
-    table = pd.DataFrame(lines, columns=["key", "task", "clips", "a", "b", "difference", "low", "high", "p"])
-    return table.astype(dict.fromkeys(("a", "b", "difference", "low", "high", "p"), float))
+    table = compare(a, b, score, event=event, resamples=resamples, seed=seed, confidence=level)
+    table = table.rename(columns={"task": "key", "demos": "clips"})
+    table.insert(1, "task", table["key"].map(family_name))
+    return table
 
 
 def best_no_video(references: Mapping[str, Evaluation], task: str, score: str = "mre_pct") -> str:
@@ -374,19 +306,6 @@ def against_best(run: Evaluation, references: Mapping[str, Evaluation], resample
             line |= {column: own[column], f"no_video_{column}": other[column]}
         found.append(line)
     return pd.DataFrame(found)
-
-
-def form_table(free: Evaluation, held: Evaluation, tuned: Evaluation, resamples: int) -> pd.DataFrame:
-    """One line per family and one for their mean: a model's free answers, those held to form, and a trained model's.
-
-    All are MRE (%) on the clips of `held`. `form_points` is free − held, paired, with its interval; `form_share_pct` is
-    how much that is of free − tuned.
-    """
-    freed, trained = paired(free, held, resamples), paired(held, tuned, resamples)
-    heads = {"a": "mre_free_pct", "b": "mre_held_pct", "difference": "form_points"}
-    table = freed.rename(columns=heads)[["task", "clips", "mre_free_pct", "mre_held_pct", "form_points", "low", "high"]]
-    table.insert(4, "mre_tuned_pct", trained["b"])
-    return table.assign(form_share_pct=100 * (freed["a"] - freed["b"]) / (freed["a"] - trained["b"]))
 
 # %% ../../nbs/85_study/30_tables.ipynb #0efdadb7
 def seed_means(runs: Sequence[Evaluation], score: str = "mre_pct") -> dict[str, Estimate]:

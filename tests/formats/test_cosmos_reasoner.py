@@ -11,6 +11,7 @@ import os
 import re
 import runpy
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -48,7 +49,7 @@ def sample(folder: Path, name: str, n_frames: int = 60, rate: int = 30, split: s
     events = tuple(Event(label, t) for label, t in zip(LABELS, (0.5, 1.25), strict=True))
     clip = Clip(f"mug/{name}", "mug", events, video, info.fps, duration=info.duration)
     told: dict[str, Any] = {"fps": 8, "stamps": "frame", "stamped": True} | changes
-    return sample_of(clip, video=video, split=split, source_fps=info.fps, **told)
+    return replace(sample_of(clip, video=video, source_fps=info.fps, **told), split=split)
 
 
 def dataset(folder: Path, *samples: Sample) -> Path:

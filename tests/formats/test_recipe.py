@@ -20,7 +20,7 @@ from tempoloc_nb.core import checks
 from tempoloc_nb.core.checks import read_plain_pickle
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import import_recipe
-from tempoloc_nb.scoring.recipe_rule import parse_recipe
+from tempoloc_nb.scoring.answers import parse_recipe
 
 ANSWER = "<answer>\nEvent 1: <0.6> <1.1> grasping the cube\nEvent 2: <1.1> <1.5> releasing the cube\n</answer>"
 

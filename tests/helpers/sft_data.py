@@ -21,7 +21,7 @@ def make_dataset(folder: Path, n: int = 2, changes: dict[str, Any] | None = None
         video = f"videos/{clip.clip.replace('/', '-')}.mp4"
         shutil.copy(clip.video_path(sim.root), folder / video)
         split = "validation" if number and number == n - 1 else "train"
-        made = sample_of(clip, video=video, split=split, **{"fps": 8, "stamps": "none", **options})
-        samples.append(replace(made, **changes or {}))
+        made = sample_of(clip, video=video, **{"fps": 8, "stamps": "none", **options})
+        samples.append(replace(made, split=split, **changes or {}))
     save_samples(samples, folder)
     return samples

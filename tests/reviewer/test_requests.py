@@ -14,8 +14,8 @@ import pytest
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.reviewer import server as serving
-from tempoloc_nb.reviewer.desk import TILES, Desk, tiles_of
-from tempoloc_nb.reviewer.server import ReviewServer
+from tempoloc_nb.reviewer.desk import _TILES, Desk, _tiles_of
+from tempoloc_nb.reviewer.pages import ReviewServer
 from tempoloc_nb.reviewer.session import Marked
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import encode
@@ -257,6 +257,6 @@ def test_a_file_that_cannot_be_read_is_named(server: ReviewServer, monkeypatch: 
 
 
 def test_a_strip_says_which_frames_it_has() -> None:
-    assert tiles_of(1) == [0]
-    assert tiles_of(5) == [0, 1, 2, 3, 4]
-    assert (len(tiles_of(900)), tiles_of(900)[0], tiles_of(900)[-1]) == (TILES, 0, 899)
+    assert _tiles_of(1) == [0]
+    assert _tiles_of(5) == [0, 1, 2, 3, 4]
+    assert (len(_tiles_of(900)), _tiles_of(900)[0], _tiles_of(900)[-1]) == (_TILES, 0, 899)

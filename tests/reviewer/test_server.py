@@ -13,10 +13,9 @@ import pytest
 
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.reviewer.desk import Media, is_played, strip_of
-from tempoloc_nb.reviewer.server import ReviewServer
+from tempoloc_nb.reviewer.desk import _is_played, _Media, strip_of
+from tempoloc_nb.reviewer.pages import _WEB, PARTS, ReviewServer, reply, script, write_page
 from tempoloc_nb.reviewer.sources import open_review
-from tempoloc_nb.reviewer.widget import PARTS, WEB, reply, script, write_page
 from tempoloc_nb.video.files import encode, probe
 
 TIMES = (0.0, 0.1, 0.15, 0.4, 0.5, 1.0, 1.1)  # of no rate
@@ -106,7 +105,7 @@ def test_what_no_browser_plays_is_copied_frame_by_frame(server: ReviewServer, vi
     assert (status, headers["Content-Type"]) == (200, "video/mp4")
     (videos / "copy.mp4").write_bytes(body)
     copy, first = probe(videos / "copy.mp4"), probe(videos / "b.avi")
-    assert is_played(videos / "copy.mp4", copy)
+    assert _is_played(videos / "copy.mp4", copy)
     assert copy.times == pytest.approx(first.times, abs=1e-4)
     shown = server.desk.answer({"op": "clip", "index": 1})
     assert "H.264 copy" in shown["note"]
@@ -131,7 +130,7 @@ def test_a_port_that_is_taken_is_said(server: ReviewServer) -> None:
 
 
 def test_the_script_is_one_module() -> None:
-    assert sorted(p.stem for p in WEB.glob("*.js")) == sorted(PARTS)
+    assert sorted(p.stem for p in _WEB.glob("*.js")) == sorted(PARTS)
     assert 'from "./' not in script()
     assert script().count("\nexport ") == 2
 
@@ -166,7 +165,7 @@ def test_a_page_to_show_holds_what_it_needs(server: ReviewServer, tmp_path: Path
 
 
 def test_copies_go_with_what_made_them(videos: Path) -> None:
-    media = Media()
+    media = _Media()
     copy = media.file(videos / "b.avi")
     assert copy == media.file(videos / "b.avi")
     media.close()

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from answer_texts import ASKED, ASKED_JSON, DIALECTS, JSON_FORMS, LABELS, WANTED
 
-from tempoloc_nb.scoring.answers import MAX_CHARS, Repairs, parse_answer, repair
+from tempoloc_nb.scoring.answers import _MAX_CHARS, Repairs, parse_answer, repair
 from tempoloc_nb.scoring.phrases import match_label
 from tempoloc_nb.scoring.times import Span, read_span
 
@@ -266,7 +266,7 @@ def test_range_is_that_of_the_boundary() -> None:
 
 
 def test_only_the_end_of_a_long_text_is_read() -> None:
-    assert spans("Event 1: <9.0> <9.9>\n" + "x " * MAX_CHARS + "\n" + ASKED) == WANTED
+    assert spans("Event 1: <9.0> <9.9>\n" + "x " * _MAX_CHARS + "\n" + ASKED) == WANTED
 
 
 def test_raw_is_kept() -> None:
@@ -309,21 +309,21 @@ def test_the_form_asked_for_is_read_as_in_general(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "text",
     [
-        "1" * MAX_CHARS,
-        " " * MAX_CHARS,
-        "[" * MAX_CHARS,
-        '{"' * (MAX_CHARS // 2),
-        "<" * MAX_CHARS,
-        "1;" * (MAX_CHARS // 2),
-        "Event 1: " * (MAX_CHARS // 9),
-        "<answer>" * (MAX_CHARS // 8),
-        "Start: 2\n" * (MAX_CHARS // 9),
-        '[{"a":' * (MAX_CHARS // 6),
-        "|1" * (MAX_CHARS // 2),
-        "- " * (MAX_CHARS // 2),
-        "1:" * (MAX_CHARS // 2),
-        "1 - " * (MAX_CHARS // 4),
-        "\n" * MAX_CHARS,
+        "1" * _MAX_CHARS,
+        " " * _MAX_CHARS,
+        "[" * _MAX_CHARS,
+        '{"' * (_MAX_CHARS // 2),
+        "<" * _MAX_CHARS,
+        "1;" * (_MAX_CHARS // 2),
+        "Event 1: " * (_MAX_CHARS // 9),
+        "<answer>" * (_MAX_CHARS // 8),
+        "Start: 2\n" * (_MAX_CHARS // 9),
+        '[{"a":' * (_MAX_CHARS // 6),
+        "|1" * (_MAX_CHARS // 2),
+        "- " * (_MAX_CHARS // 2),
+        "1:" * (_MAX_CHARS // 2),
+        "1 - " * (_MAX_CHARS // 4),
+        "\n" * _MAX_CHARS,
     ],
     ids=lambda t: repr(t[:8]),
 )

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import BoundaryIs
 from tempoloc_nb.models.prompts import Form
-from tempoloc_nb.scoring.answers import ROUNDING, STATUSES, Answer, parse_answer, repair, status_of
-from tempoloc_nb.scoring.recipe_rule import parse_recipe
+from tempoloc_nb.scoring.answers import ROUNDING, STATUSES, Answer, parse_answer, parse_recipe, repair, status_of
 from tempoloc_nb.scoring.shapes import Shapes
 
 MUTATED, SHAPED = 100_000, 1_000

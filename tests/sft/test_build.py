@@ -556,11 +556,11 @@ def test_stats_of_nothing(tmp_path: Path) -> None:
 def test_stats_count_right(clips: Path) -> None:
     samples = read_samples(build(clips).folder)
     rows = dataset_stats(samples)
-    assert [(r.task, r.clips, r.events.most, r.duration.median) for r in rows] == [
+    assert [(r["task"], r["clips"], r["events"]["most"], r["duration"]["median"]) for r in rows] == [
         ("mug", 4, 2, 2.0),
         ("cup", 2, 2, 2.0),
     ]
-    assert (rows[0].subtask.least, rows[0].subtask.most) == (0.5, 1.0)
+    assert (rows[0]["subtask"]["least"], rows[0]["subtask"]["most"]) == (0.5, 1.0)
     assert stats_text(rows).splitlines()[1].split() == [
         "train",
         "mug",

@@ -18,8 +18,9 @@ from tempoloc_nb.cli.sft import app
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.findings import Finding, Report
 from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.sft import check as sft_check
-from tempoloc_nb.sft.check import EvaluationSettings, _division_findings, _key_findings, _vision_findings, check_config
+from tempoloc_nb.sft.check import _division_findings, _key_findings, _vision_findings, check_config
 from tempoloc_nb.sft.cosmos.env import VARIABLE, cosmos_python
 from tempoloc_nb.sft.dataset import Sample, save_samples
 from tempoloc_nb.sft.facts import (
@@ -130,7 +131,7 @@ def test_missing_keys_are_errors() -> None:
         found = list(_key_findings({k: v for k, v in make_config().items() if k != key}))
         assert [f.check for f in found] == [key]
     without = {k: v for k, v in make_config().items() if not k.startswith("custom.vision")}
-    assert "would sample 1 frame" in next(_vision_findings(training_file(without), EvaluationSettings())).message
+    assert "would sample 1 frame" in next(_vision_findings(training_file(without), AskConfig())).message
 
 
 def test_the_recipes_example_is_too_long_for_the_recipes_context(tmp_path: Path) -> None:
@@ -157,9 +158,8 @@ def test_dataset_and_evaluation_must_agree(
 
 def test_a_mismatch_can_be_meant(tmp_path: Path) -> None:
     make_dataset(tmp_path / "set", 2, fps=4, convention="end")
-    asked = EvaluationSettings(fps=4, convention="end")
     changes = good(tmp_path / "set") | {"custom.vision.fps": 4}
-    assert errors(report_on(tmp_path, changes, evaluation=asked)) == {}
+    assert errors(report_on(tmp_path, changes, ask=AskConfig(fps=4), convention="end")) == {}
 
 
 def test_a_rate_above_the_sources_is_the_sources(tmp_path: Path) -> None:

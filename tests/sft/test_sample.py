@@ -16,10 +16,10 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.models.prompts import list_prompts, load_prompt
-from tempoloc_nb.scoring.answers import parse_answer
-from tempoloc_nb.scoring.recipe_rule import parse_recipe
+from tempoloc_nb.scoring.answers import parse_answer, parse_recipe
 from tempoloc_nb.sft.dataset import (
     Sample,
+    _to_row,
     answer_events,
     chat_messages,
     check_question,
@@ -28,7 +28,6 @@ from tempoloc_nb.sft.dataset import (
     read_samples,
     sample_of,
     save_samples,
-    to_row,
 )
 from tempoloc_nb.sft.learner import _sample_request
 from tempoloc_nb.video.view import View
@@ -141,7 +140,7 @@ def test_no_path_leaves_the_folder(path: str) -> None:
     with pytest.raises(TempolocError, match="not a path within"):
         make(video=path)
     with pytest.raises(TempolocError, match="not a path within"):
-        from_row(to_row(make()) | {"video": path})
+        from_row(_to_row(make()) | {"video": path})
 
 
 def test_wrong_words_and_unknown_lengths() -> None:
@@ -157,9 +156,9 @@ def test_wrong_words_and_unknown_lengths() -> None:
 
 def test_datasets_of_earlier_versions_say_recipe_for_frame() -> None:
     made = make(stamps="frame")
-    assert from_row(to_row(made) | {"stamps": "recipe"}) == made
+    assert from_row(_to_row(made) | {"stamps": "recipe"}) == made
     with pytest.raises(TempolocError, match="unknown stamps 'each': choose one of frame, none, pair"):
-        from_row(to_row(made) | {"stamps": "each"})
+        from_row(_to_row(made) | {"stamps": "each"})
 
 
 def test_the_view_adds_the_stamps_that_are_missing() -> None:
@@ -177,7 +176,7 @@ def test_messages_and_chat(tmp_path: Path) -> None:
     sample = make()
     assert [m["role"] for m in sample.messages] == ["system", "user", "assistant"]
     assert sample.messages[1]["content"] == "<video>" + sample.question
-    assert sum(m["content"].count("<video>") for m in sample.messages) == len(to_row(sample)["videos"]) == 1
+    assert sum(m["content"].count("<video>") for m in sample.messages) == len(_to_row(sample)["videos"]) == 1
     chat = chat_messages(sample, tmp_path, fps=8, max_pixels=100352)
     assert chat[1]["content"][0] == {
         "type": "video", "video": str(tmp_path / "videos/cube/0.mp4"), "fps": 8, "max_pixels": 100352,

@@ -396,14 +396,14 @@ def weights(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def trained(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, engine.TrainingSummary]:
+def trained(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, engine._TrainingSummary]:
     """A run of six steps, and what it says."""
     folder = tmp_path_factory.mktemp("runs")
     path = write_config(folder / "sft.toml", dataset, folder / "whole", tiny_models.qwen25())
     return folder / "whole", engine.train(read_own(path), "cpu")
 
 
-def test_training_lowers_the_validation_loss(trained: tuple[Path, engine.TrainingSummary]) -> None:
+def test_training_lowers_the_validation_loss(trained: tuple[Path, engine._TrainingSummary]) -> None:
     output, summary = trained
     assert summary.before is not None
     assert summary.after is not None
@@ -448,7 +448,7 @@ def same_run(a: Path, b: Path) -> bool:
 
 
 def test_an_interrupted_run_ends_as_an_unbroken_one(
-    dataset: Path, tmp_path: Path, trained: tuple[Path, engine.TrainingSummary], capsys: pytest.CaptureFixture[str]
+    dataset: Path, tmp_path: Path, trained: tuple[Path, engine._TrainingSummary], capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "run"
     path = write_config(tmp_path / "sft.toml", dataset, output, tiny_models.qwen25())
@@ -507,7 +507,7 @@ def test_frozen_weights_stay_and_all_others_change(dataset: Path, tmp_path: Path
 
 
 def test_a_trained_folder_is_evaluated_by_its_path(
-    trained: tuple[Path, engine.TrainingSummary], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: tuple[Path, engine._TrainingSummary], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tempoloc_nb.cli.main import main
 
@@ -530,7 +530,7 @@ def test_a_trained_folder_is_evaluated_by_its_path(
 
 
 def test_the_card_names_the_model_that_is_asked_in_the_same_way(
-    trained: tuple[Path, engine.TrainingSummary], tmp_path: Path
+    trained: tuple[Path, engine._TrainingSummary], tmp_path: Path
 ) -> None:
     start, out = tiny_models.qwen25(), trained[1].model
     assert (out / "README.md").read_text().startswith(f"---\nbase_model: {start.name}\n---\n")

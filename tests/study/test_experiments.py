@@ -208,7 +208,7 @@ def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.Monke
     def make(name: str, model: str, **options: Any) -> Backend:
         assert not experiments._loaded, "the last model is still in memory"
         assert ended == [title for _, title, _ in made], "the last engine still runs"
-        made.append((Path(model).name, options["title"], options["data_parallel"]))
+        made.append((Path(model).name, options["title"], options.get("data_parallel", 1)))
         return Engine(model=options["title"])
 
     monkeypatch.setattr(engines, "make_engine", make)
@@ -216,7 +216,8 @@ def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.Monke
     monkeypatch.setattr(experiments, "_loaded", {})
     for name in ("base", "base-4fps", "sft", "sft-4fps", "sft-seed1"):
         run_experiment(ALL[name], FEW, tmp_path / f"{name}.jsonl", trials=1)
-    run_experiment(ALL["sft"], FEW, tmp_path / "two.jsonl", trials=1, weights=tmp_path, data_parallel=2)
+    run_experiment(ALL["sft"], FEW, tmp_path / "two.jsonl", trials=1, weights=tmp_path,
+                   backend=engines.EngineConfig(data_parallel=2))  # fmt: skip
     assert made == [
         ("tempoloc-tiny-base", "tempoloc-tiny-base", 1), ("tempoloc-tiny", "tempoloc-tiny", 1),
         ("model", "sft-seed1", 1), (tmp_path.name, "tempoloc-tiny", 2),

@@ -16,7 +16,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study import report
 from tempoloc_nb.study.figures import mre_figure, timeline_figure
-from tempoloc_nb.study.report import NOT_SO, Report, render
+from tempoloc_nb.study.report import _NOT_SO, Report, render
 from tempoloc_nb.video.view import contact_sheet
 
 MRE = pd.DataFrame(
@@ -85,9 +85,9 @@ def test_tables_are_written_twice_the_same(tmp_path: Path) -> None:
 
 def test_no_published_study_says_what_is_not_so() -> None:
     assert Report(None, "full").say("It is.").text == "It is."
-    assert Report(None, "full").say("It is.", holds=False).text.startswith(f"*{NOT_SO}*")
+    assert Report(None, "full").say("It is.", holds=False).text.startswith(f"*{_NOT_SO}*")
     for path in settings().paths.studies.glob("*.ipynb"):
-        assert NOT_SO not in path.read_text(encoding="utf-8"), f"{path.name} has a sentence that does not hold"
+        assert _NOT_SO not in path.read_text(encoding="utf-8"), f"{path.name} has a sentence that does not hold"
 
 
 def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_prose_is_markdown_with_fields() -> None:
     shell.user_ns |= {"errors": {"cube": 12.345, "nut": 7.0}}
     text = "On {' and '.join(k for k in errors)} it errs by **{errors[\"cube\"]:.1f} %** at most.\n"
     assert shell.run_cell_magic("say", "", text).text == "On cube and nut it errs by **12.3 %** at most."
-    assert shell.run_cell_magic("say", "holds len(errors) == 1", "One.").text == f"*{NOT_SO}* One."
+    assert shell.run_cell_magic("say", "holds len(errors) == 1", "One.").text == f"*{_NOT_SO}* One."
     assert shell.run_cell_magic("say", "when 'bowl' in errors holds errors['bowl'] > 1", "{errors['bowl']}") is None
     with pytest.raises(TempolocError, match="write %%say"):
         shell.run_cell_magic("say", "if errors", "One.")

@@ -20,7 +20,6 @@ from places import ROOT
 from tempoloc_nb.cli.study import study as study_command
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
-from tempoloc_nb.study import publish as publishing
 from tempoloc_nb.study import runner as study
 from tempoloc_nb.study.notebooks import chosen_notebooks, study_notebooks
 from tempoloc_nb.study.plan import plan_lines, plan_studies
@@ -455,11 +454,11 @@ def test_a_profile_that_needs_gpus_is_refused_without_them(
 def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, project: Path) -> None:
     path = write_study("01_one", PARAMETERS, BODY, FIGURE)
     with pytest.raises(TempolocError, match="too small to publish"):
-        publishing.publish("quick")
+        study.runner("quick")
     with pytest.raises(TempolocError, match="01_one has no finished full run"):
-        publishing.publish("full")
+        study.runner("full")
     study.run_studies("full")
-    assert publishing.publish("full") == ["01_one"]
+    assert study.runner("full") == ["01_one"]
     published = json.loads(path.read_text())
     record = json.loads((project / "data" / "results" / "01_one" / "run.json").read_text())
     assert published["metadata"]["tempoloc"]["results"] == record["results"]
@@ -469,21 +468,21 @@ def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, proje
     assert study.planned_runs("full")[0].state == "unchanged"
     path.write_text(path.read_text().replace("[factor]", "[factor + 1]"))
     with pytest.raises(TempolocError, match="has no finished full run"):
-        publishing.publish("full")
+        study.runner("full")
     write_study("02_two", PARAMETERS, BODY)
     study.run_studies("full", only=["two"])
-    assert publishing.publish("full", ["two"]) == ["02_two"]
+    assert study.runner("full", ["two"]) == ["02_two"]
     with pytest.raises(TempolocError, match="no study matches three"):
-        publishing.publish("full", ["three"])
+        study.runner("full", ["three"])
     write_study("03_logs", PARAMETERS + '\nlogs = "nowhere"')
-    assert publishing.publish("full", ["two", "logs"]) == ["02_two"]
+    assert study.runner("full", ["two", "logs"]) == ["02_two"]
     with pytest.raises(TempolocError, match=r"nothing to publish: 03_logs is left out \(.*nowhere"):
-        publishing.publish("full", ["logs"])
+        study.runner("full", ["logs"])
 
 
 def test_a_study_is_run_again_where_any_data_changed() -> None:
     data = settings().paths.data
-    read = {p.relative_to(data).parts[0] for p in study.study_inputs() if p.is_relative_to(data)}
+    read = {p.relative_to(data).parts[0] for p in study._study_inputs() if p.is_relative_to(data)}
     assert {p.name for p in data.iterdir()} - read == {"models", "results"}
 
 

@@ -25,12 +25,15 @@ from tempoloc_nb.lab.study.training import labelled_clips, read_log
 from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
 from tempoloc_nb.study import models as study_runs
 from tempoloc_nb.study import tables as tb
+from tempoloc_nb.study.figures import ExampleClip, example_clips
 from tempoloc_nb.study.notebooks import log_files
 from tempoloc_nb.study.report import Report, render
 from tempoloc_nb.study.tables import score_boundaries
 from tempoloc_nb.video.files import encode
 
-TUNED, RATES, OVERLAY, SWAPPED, CURVES, BASE = map(study_functions, ("05", "06", "07", "08", "10", "11"))
+STAMPS, TUNED, RATES, OVERLAY, SWAPPED, EXAMPLES, CURVES, BASE = map(
+    study_functions, ("03", "05", "06", "07", "08", "09", "10", "11")
+)
 SIM = load_benchmark("sim")
 PART = replace(SIM, clips=SIM.head(6).clips)
 CLIPS = frozenset(c.clip for c in PART.clips)
@@ -111,7 +114,7 @@ def test_signal_rows_stand_between_the_baselines_and_the_oracle(references: dict
 def test_the_gripper_rule_leaves_out_what_the_gripper_does_not_show() -> None:
     clip = PART.clips[0]
     hidden = replace(clip, events=tuple(replace(e, label=f"pushing {e.label}") for e in clip.events))
-    answers = dict(tb.signal_answers(replace(PART, clips=(hidden, *PART.clips[1:]))))
+    answers = dict(tb._signal_answers(replace(PART, clips=(hidden, *PART.clips[1:]))))
     assert set(answers[tb.GRIPPER]) == CLIPS - {clip.clip}
     assert set(answers[tb.MINIMA]) == CLIPS
 
@@ -240,8 +243,8 @@ def test_shifted_answers_follow_the_stamps_and_others_do_not(tmp_path: Path, ref
 def test_the_scaled_prior_knows_the_length_and_nothing_else() -> None:
     train = tb.training_clips(SIM)
     longer = replace(PART, clips=tuple(replace(c, duration=2 * (c.duration or 0)) for c in PART.clips))
-    one = tb.scaled_prior_run(PART, train, CLIPS, fps=8, resamples=50)
-    other = tb.scaled_prior_run(longer, train, CLIPS, fps=8, resamples=50)
+    one = OVERLAY.scaled_prior_run(PART, train, CLIPS, fps=8, resamples=50)
+    other = OVERLAY.scaled_prior_run(longer, train, CLIPS, fps=8, resamples=50)
     assert tb.scored_clips(one) == CLIPS
     bias = [run.estimate("bias_s").value or 0 for run in (one, other)]
     assert bias[1] > bias[0] + 1
@@ -249,7 +252,7 @@ def test_the_scaled_prior_knows_the_length_and_nothing_else() -> None:
 
 def test_priors_open_no_video(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tb, "motion_answers", lambda *a, **k: pytest.fail("a video was opened"))
-    priors = study_runs.Models(Report(None, "quick", {}), SIM).priors(AFTER)
+    priors = OVERLAY.prior_runs(study_runs.Models(Report(None, "quick", {}), SIM), AFTER)
     assert [p.model for p in priors] == ["train-median", "train-median-scaled"]
     assert all(tb.scored_clips(p) == tb.scored_clips(AFTER) for p in priors)
 
@@ -287,7 +290,7 @@ def test_following_a_swapped_question_is_told_from_reciting(tmp_path: Path) -> N
         share = SWAPPED.swaps(tmp_path / "p.jsonl", PART, asked)
         assert set(share["followed_pct"]) == {100.0 * follow}
         run = evaluate(tmp_path / "p.jsonl", PART, resamples=50).run()
-        ignoring = tb.ignoring_run(PART, asked, fps=8, resamples=50)
+        ignoring = SWAPPED.ignoring_run(PART, asked, fps=8, resamples=50)
         table = SWAPPED.swap_table(exact, run, ignoring, share, 100)
         ends = table["mre_in_order_pct"] if follow else table["mre_ignoring_pct"]
         assert table["mre_swapped_pct"].to_numpy() == pytest.approx(ends.to_numpy(), abs=0.5)
@@ -296,7 +299,7 @@ def test_following_a_swapped_question_is_told_from_reciting(tmp_path: Path) -> N
 def test_an_example_is_the_median_clip_among_those_with_video() -> None:
     run = noisy("m", 0.5)
     here = [c.clip for c in PART.clips if c.name != "002"]
-    for clip in study_runs.example_clips(run, here):
+    for clip in example_clips(run, here):
         errors = run.clips[run.clips["clip"].isin(here)].set_index("clip")["mre_pct"]
         of_task = errors[errors.index.str.startswith(clip.partition("/")[0] + "/")]
         assert errors[clip] == sorted(of_task)[2]
@@ -305,24 +308,24 @@ def test_an_example_is_the_median_clip_among_those_with_video() -> None:
 def test_the_worst_clip_is_shown_with_what_was_taken_for_the_event() -> None:
     run = noisy("m", 0.5)
     here = [c.clip for c in PART.clips]
-    for clip in study_runs.example_clips(run, here, quantile=1.0):
+    for clip in example_clips(run, here, quantile=1.0):
         errors = run.clips[run.clips["task"] == clip.partition("/")[0]].set_index("clip")["mre_pct"]
         assert errors.idxmax() == clip
     clip = PART.clips[0]
     one, two, three = clip.source_boundaries
     said = {"next": (one, three, three), "lost": (one, two, float("nan")), "end": (one, two, clip.duration or 0)}
     for name, there in (("next", clip.labels[2]), ("lost", "nothing asked for"), ("end", "the clip's end")):
-        example = study_runs.ExampleClip(clip, Path(), {"truth": (one, two, three), name: said[name]}, "worst")
-        assert study_runs.failure_table([example], name)["there"].tolist() == [there], name
+        example = ExampleClip(clip, Path(), {"truth": (one, two, three), name: said[name]}, "worst")
+        assert EXAMPLES.failure_table([example], name)["there"].tolist() == [there], name
 
 
 def test_a_clip_is_played_from_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a path from the notebook's folder, so that a copy of the repository plays it too."""
     monkeypatch.chdir(ROOT / "nbs" / "studies")
     clip = SIM.with_videos()[0]
-    shown = study_runs.ExampleClip(clip, clip.video_path(SIM.root), {}).player()
-    assert f'src="../../data/benchmarks/sim/{clip.video}"' in shown.html
-    assert len(shown.html) < 30_000
+    shown = EXAMPLES.player(ExampleClip(clip, clip.video_path(SIM.root), {}))["text/html"]
+    assert f'src="../../data/benchmarks/sim/{clip.video}"' in shown
+    assert len(shown) < 30_000
 
 
 def test_a_busy_clip_still_makes_a_small_figure(tmp_path: Path) -> None:
@@ -330,7 +333,7 @@ def test_a_busy_clip_still_makes_a_small_figure(tmp_path: Path) -> None:
     path = tmp_path / "noise.mp4"
     encode(path, list(noise), 10)
     clip = PART.clips[0]
-    figure = study_runs.ExampleClip(clip, path, {"truth": (0.5, 1.5, 2.5), "m": (0.6, 1.4, float("nan"))}).figure()
+    figure = ExampleClip(clip, path, {"truth": (0.5, 1.5, 2.5), "m": (0.6, 1.4, float("nan"))}).figure()
     assert len(Report(None, "full").figure(figure, "noise").png) < 200_000
 
 
@@ -350,7 +353,7 @@ def test_another_model_stands_for_the_base_too_and_is_asked_as_the_recipe_does()
 
 def test_seeds_without_weights_are_left_out_aloud(capsys: pytest.CaptureFixture[str]) -> None:
     models = study_runs.Models(Report(None, "quick", {}), SIM)
-    assert study_runs.seed_runs(models, ("sft-seed1",)) == {}
+    assert TUNED.seed_runs(models, ("sft-seed1",)) == {}
     assert "tiny SFT, seed 1 is left out: the model runs/sft-seed1/model is not shipped" in capsys.readouterr().out
 
 
@@ -474,12 +477,12 @@ def test_stamps_are_judged_by_the_interval_of_the_mean() -> None:
         {**mean, "split": "validation", "low": -1.0, "high": 2.0}, {**mean, "split": "sim", "low": 0.2, "high": 0.8},
         {"split": "sim", "task": "stack-three", "difference": -3.0, "low": -4.0, "high": -2.0},
     ]  # fmt: skip
-    assert study_runs.stamp_verdict(pd.DataFrame(found)) == (
+    assert STAMPS.stamp_verdict(pd.DataFrame(found)) == (
         "on the validation split neither is better beyond chance (+0.5 points of MRE [-1.0, 2.0]); "
         "on the benchmark one a pair is better (+0.5 points of MRE [0.2, 0.8])"
     )
     better = pd.DataFrame([{**mean, "split": "sim", "low": -0.8, "high": -0.2}])
-    assert study_runs.stamp_verdict(better).startswith("on the benchmark one a frame is better")
+    assert STAMPS.stamp_verdict(better).startswith("on the benchmark one a frame is better")
 
 
 def test_labels_of_a_training_are_those_of_its_splits() -> None:

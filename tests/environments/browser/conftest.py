@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from review_folder import make_folder
 
-from tempoloc_nb.reviewer.server import ReviewServer
+from tempoloc_nb.reviewer.pages import ReviewServer
 from tempoloc_nb.reviewer.sources import open_review
 
 expect.set_options(timeout=60_000)  # a busy machine's browser may take its time

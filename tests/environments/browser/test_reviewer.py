@@ -21,9 +21,8 @@ from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.formats.convert import import_dataset
 from tempoloc_nb.reviewer.desk import Desk
-from tempoloc_nb.reviewer.server import ReviewServer
+from tempoloc_nb.reviewer.pages import ReviewServer, reply, script, write_page
 from tempoloc_nb.reviewer.sources import open_review
-from tempoloc_nb.reviewer.widget import reply, script, write_page
 
 NewPage = Callable[..., Page]
 # The number that is written in a picture's greys; -1 for greys that are far from any digit's.

@@ -24,7 +24,7 @@ from sft_data import make_dataset
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.sft.cosmos.adapters import merge_adapters
-from tempoloc_nb.sft.launch import Progress, TrainingRun, launch_training
+from tempoloc_nb.sft.launch import Progress, _TrainingRun, launch_training
 from tempoloc_nb.sft.training_file import make_config, write_config
 
 BASE = data_dir() / "models" / "tempoloc-tiny-base"
@@ -55,7 +55,7 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 class Training(NamedTuple):
     """A run, the loss of each of its steps, and its log."""
 
-    run: TrainingRun
+    run: _TrainingRun
     losses: dict[int, float]
     log: str
 

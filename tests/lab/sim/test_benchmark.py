@@ -18,7 +18,7 @@ from tempoloc_nb.inference.baselines import gripper_answers
 from tempoloc_nb.inference.signals import find_transitions, signal_at
 from tempoloc_nb.lab.sim.benchmark import SIGNAL_HZ, label_errors, read_clip_signals
 from tempoloc_nb.lab.sim.tasks import families, find_families
-from tempoloc_nb.study.tables import signal_answers
+from tempoloc_nb.study.tables import _signal_answers
 
 ROOT = data_dir() / "benchmarks" / "sim"
 TEST_FAMILIES = tuple(f.key for f in find_families("test"))
@@ -143,7 +143,7 @@ def test_the_gripper_does_not_show_the_gaps() -> None:
         if family.key == "pour":  # grasp and release are shown, what happens between them is not
             assert all(answers[c.clip][2] == pytest.approx(c.boundaries[2], abs=0.1) for c in clips)
     grasping = {c.clip for c in gaps.clips if c.task in ("thread", "pour")}
-    assert set(dict(signal_answers(gaps))["gripper rule"]) == grasping
+    assert set(dict(_signal_answers(gaps))["gripper rule"]) == grasping
 
 
 def test_starts_of_skills_follow_from_the_hands_way() -> None:
