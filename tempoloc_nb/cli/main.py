@@ -157,7 +157,8 @@ PANELS = {
         "import-recipe": "cli.predictions:import_recipe", "models": "cli.models:models", "doctor": "cli.models:doctor",
     },
     "Videos and data": {
-        "simulate": "lab.commands:simulate", "overlay": "cli.videos:overlay", "dataset": "cli.data:app",
+        "simulate": "lab.commands:simulate", "fetch": "cli.fetch:fetch", "overlay": "cli.videos:overlay",
+        "dataset": "cli.data:app",
     },
     "Generate demonstrations": {
         "check-labels": "cli.labels:check_labels", "generate": "lab.commands:generate",
