@@ -33,7 +33,7 @@ def fetch(
     force: ForceOption = False,
     as_json: SummaryOption = False,
 ) -> None:
-    """Bring the public recordings of a benchmark here, each checked.
+    """Bring a benchmark's public recordings here, each checked.
 
     The same command goes on where it was interrupted.
     """
