@@ -1,7 +1,7 @@
 """The benchmark `real`: the list of public files, the truth of their clips, and what signals say about them.
 
-    python benchmarks/real.py list CLONES        # files.jsonl, from clones CLONES/OWNER+NAME/repo
-    python benchmarks/real.py manifest DIR       # manifest.jsonl, from what `tempoloc fetch real DIR` brought
+    python benchmarks/real.py list CLONES        # files.jsonl.xz, from clones CLONES/OWNER+NAME/repo
+    python benchmarks/real.py manifest DIR       # manifest.jsonl.xz, from what `tempoloc fetch real DIR` brought
     python benchmarks/real.py derive DIR RUNS    # signal rows and fusion, from DIR and the answers of models in RUNS
     python benchmarks/real.py pack RUNS          # all of RUNS, packed
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import lzma
 import re
 import subprocess
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_jsonl, write_jsonl
 from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.core.texts import json_text
 from tempoloc_nb.formats.gripper import episode_columns, episode_rows, read_gripper
 from tempoloc_nb.formats.lerobot import read_info
 from tempoloc_nb.inference.baselines import make_baseline
@@ -222,9 +224,11 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="?")
     given = parser.parse_args()
     if given.what == "list":
-        write_jsonl(PLACE / "files.jsonl", sorted(listed(given.folder), key=lambda line: str(line["path"])))
+        lines = sorted(listed(given.folder), key=lambda line: str(line["path"]))
+        text = "".join(json_text(line) + "\n" for line in lines)
+        (PLACE / "files.jsonl.xz").write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     elif given.what == "manifest":
-        write_manifest(PLACE / "manifest.jsonl", real_clips(given.folder))
+        write_manifest(PLACE / "manifest.jsonl.xz", real_clips(given.folder))
     elif given.what == "derive":
         derive(given.folder, given.runs)
     else:

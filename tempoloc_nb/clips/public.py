@@ -15,7 +15,7 @@ from .manifest import Benchmark, Clip
 from ..core.checks import STRICT, check, faults
 from ..core.download import Downloader, Remote
 from ..core.errors import TempolocError, unknown
-from ..core.files import read_jsonl
+from ..core.files import open_packed, parse_object
 from ..video.files import decode, encode
 
 # %% auto #0
@@ -69,13 +69,16 @@ def public_files(benchmark: Benchmark, families: Collection[str] = ()) -> tuple[
 
     Raises `TempolocError` for a benchmark that lists none, a line that is wrong, and a family that is not there.
     """
-    path = benchmark.root / "files.jsonl"
-    if not path.is_file():
+    names = ("files.jsonl", "files.jsonl.xz")
+    path = next((p for name in names if (p := benchmark.root / name).is_file()), None)
+    if path is None:
         raise TempolocError(
             f"{benchmark.name} lists no public files (files.jsonl): its videos are shipped, or tempoloc simulate makes"
             " them, or they are yours"
         )
-    files = tuple(check(PublicFile, values, where) for where, values in read_jsonl(path, "list of files"))
+    with open_packed(path) as source:
+        lines = [(f"{path.name}:{n}", line) for n, line in enumerate(source.read().decode().splitlines(), 1)]
+    files = tuple(check(PublicFile, parse_object(line, where), where) for where, line in lines if line.strip())
     if found := [f"{path.name}: {file.path}: {fault}" for file in files for fault in _place_faults(file)]:
         raise faults(found)
     known = dict.fromkeys(file.family for file in files)
