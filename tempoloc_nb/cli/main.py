@@ -156,8 +156,13 @@ _PANELS = {
         "consensus": "cli.predictions:consensus", "fuse": "cli.predictions:fuse",
         "import-recipe": "cli.predictions:import_recipe", "models": "cli.models:models", "doctor": "cli.models:doctor",
     },
-    "Videos and data": {"simulate": "lab.commands:simulate", "overlay": "cli.data:overlay", "dataset": "cli.data:app"},
-    "Generate demonstrations": {"check-labels": "cli.labels:check_labels", "generate": "lab.commands:generate"},
+    "Videos and data": {
+        "simulate": "lab.commands:simulate", "fetch": "cli.fetch:fetch", "overlay": "cli.data:overlay",
+        "dataset": "cli.data:app",
+    },
+    "Generate demonstrations": {
+        "check-labels": "cli.labels:check_labels", "generate": "lab.commands:generate",
+    },
     "Train": {"sft": "cli.sft:app", "tiny": "lab.commands:app"},
     "The study": {"study": "cli.study:study", "experiment": "cli.study:experiment"},
 }  # fmt: skip

@@ -1,0 +1,238 @@
+"""The benchmark `real`: the list of public files, the truth of their clips, and what signals say about them.
+
+    python benchmarks/real.py list CLONES        # files.jsonl.xz, from clones CLONES/OWNER+NAME/repo
+    python benchmarks/real.py manifest DIR       # manifest.jsonl.xz, from what `tempoloc fetch real DIR` brought
+    python benchmarks/real.py derive DIR RUNS    # signal rows and fusion, from DIR and the answers of models in RUNS
+    python benchmarks/real.py pack RUNS          # all of RUNS, packed
+
+All but RUNS is written to data/benchmarks/real. The models' answers in RUNS are those of `tempoloc localize
+--benchmark real --video-root DIR -o RUNS/NAME.jsonl`; data/benchmarks/real/README.md has the commands.
+
+No file of the recordings comes into the repository. The truth of each family is made in its own way, and each clip's
+line says how, and how uncertain it is:
+
+- g1: from the fingers of the right hand (`finger_truth` below), within about 0.2 s;
+- panda: by eye, from the pictures: the hand is at rest around the object, and then lifts it. Between the two the
+  fingers close, which these pictures hardly show;
+- droid: from the command to the gripper, as it crosses a half; closing takes it about a second. It closes five times
+  on a plastic bag, and one of them, at 22.9 s, follows an opening by a half that lasts 0.1 s. Four closings have a name
+  whether or not that one counts: the first, the second, the third and the last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import lzma
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
+from tempoloc_nb.clips.public import HOST, cut_clips
+from tempoloc_nb.clips.tasks import Event
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import read_jsonl, write_jsonl
+from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.core.texts import json_text
+from tempoloc_nb.formats.gripper import episode_columns, episode_rows, read_gripper
+from tempoloc_nb.formats.lerobot import read_info
+from tempoloc_nb.inference.baselines import BASELINES, make_baseline
+from tempoloc_nb.inference.fuse import fuse
+from tempoloc_nb.inference.record import derive_record, pack_predictions
+from tempoloc_nb.inference.run import answer_clips
+from tempoloc_nb.models.ask import AskConfig
+from tempoloc_nb.scoring.answers import write_answer
+from tempoloc_nb.scoring.metrics import Floats
+from tempoloc_nb.video.files import probe
+
+PLACE = data_dir() / "benchmarks" / "real"
+DROID = "cookbooks/cosmos3/generator/action/assets/droid_lerobot_example"
+SOURCES = {  # family → repository, commit, licence, and where its files are there (folder or file → where they go)
+    "g1": (
+        "YifanTian07/G1-policy-train", "d1d3bb45f16a99eb3220c88b4f84f6c92d306f88", "MIT",
+        {"data": "data", "meta": "meta", "videos": "videos", "LICENSE": "LICENSE", "README.md": "README.md"},
+    ),
+    "panda": (
+        "ARISE-Initiative/robomimic", "d309eaecc18acf4152a830a895a6984b8ac71b05", "MIT",
+        {"docs/images/task_lift_real.gif": "task_lift_real.gif", "docs/images/task_can_real.gif": "task_can_real.gif",
+         "LICENSE": "LICENSE"},
+    ),
+    "droid": (
+        "NVIDIA/cosmos", "aca7057200f0124dd306bf1d76a7602df6061cdc", "OpenMDW-1.1",
+        {f"{DROID}/data": "data", f"{DROID}/meta": "meta", f"{DROID}/videos": "videos", "LICENSE": "LICENSE"},
+    ),
+}  # fmt: skip
+BOTTLE = ("grasping the yellow bottle", "releasing the yellow bottle")
+FINGERS = ("Pinky", "Ring", "Middle", "Index", "ThumbBend")  # kRightHand…; the thumb's rotation opens nothing
+SMOOTH, CLOSED, STILL_CLOSED = 7, 0.2, 0.3  # frames; shares of the way between closed and open
+# Franka: clip → first frame in its file, frames, boundary (s), uncertainty (s).
+LIFTS = {
+    0: (0, 33, 2.5, 0.2), 1: (33, 29, 2.3, 0.3), 2: (62, 29, 2.3, 0.2), 3: (91, 32, 2.4, 0.3), 4: (123, 33, 2.6, 0.2),
+}  # fmt: skip
+CANS = {0: (0, 51, 2.6, 0.2), 1: (51, 48, 2.3, 0.3), 2: (99, 45, 2.6, 0.3)}
+WRITTEN = re.compile(r"Event (\d+): <([\d.]+)> <([\d.]+)>")
+BAG = {"first": 3.1, "second": 12.3, "third": 18.3, "last": 33.0}  # s
+
+
+def listed(clones: Path) -> Iterator[dict[str, str | int]]:
+    """A line for each public file that a clone holds; a clone may lack large ones."""
+    for family, (repository, commit, licence, places) in SOURCES.items():
+        git = ["git", f"--git-dir={clones / repository.replace('/', '+') / 'repo'}"]
+        for source, place in places.items():
+            tree = [*git, "ls-tree", "-r", "--name-only", commit, source]
+            for name in subprocess.run(tree, capture_output=True, check=True).stdout.decode().splitlines():
+                shown = subprocess.run([*git, "show", f"{commit}:{name}"], capture_output=True, check=False)
+                if shown.returncode:
+                    print(f"{repository} lacks {name}")
+                    continue
+                if shown.stdout.startswith(b"version https://git-lfs"):
+                    raise TempolocError(f"{repository}: {name} is a pointer of Git LFS, which another host serves")
+                yield {
+                    "path": f"{family}/{place}{name.removeprefix(source)}", "repository": repository, "commit": commit,
+                    "source": name, "url": f"{HOST}/{repository}/{commit}/{name}", "size": len(shown.stdout),
+                    "sha256": hashlib.sha256(shown.stdout).hexdigest(), "licence": licence,
+                }  # fmt: skip
+
+
+def finger_truth(opening: Floats, times: Floats) -> tuple[float, float]:
+    """When a hand that opens, closes on an object, and opens again has closed, and when it begins to open (s).
+
+    `opening` (F,) is the mean of the fingers' joints, larger is more open; it is smoothed over seven frames. The hold
+    is its deepest valley: where the smaller of the widest openings before and after is farthest above it. The hand has
+    closed at the first frame after the widest opening before, at which no more than a fifth of the way to the hold is
+    left. It begins to open at the last frame before the widest opening after, at which it has gone no more than three
+    tenths of the way. So a hand that grips tighter while it lifts has its grasp where the object does not move yet.
+    """
+    half = SMOOTH // 2
+    x = np.convolve(np.pad(opening, half, mode="edge"), np.full(SMOOTH, 1 / SMOOTH), "valid")
+    before, after = np.maximum.accumulate(x), np.maximum.accumulate(x[::-1])[::-1]
+    hold = int(np.argmax(np.minimum(before, after) - x))
+    first, last = int(np.argmax(x[: hold + 1])), hold + int(np.argmax(x[hold:]))
+    closed = first + int(np.argmax(x[first : hold + 1] <= x[hold] + CLOSED * (x[first] - x[hold])))
+    still = np.flatnonzero(x[: last + 1] <= x[hold] + STILL_CLOSED * (x[last] - x[hold]))
+    return float(times[closed]), float(times[still[-1]])
+
+
+def g1_clips(root: Path) -> Iterator[Clip]:
+    """The G1's episodes whose video is there."""
+    info = read_info(root / "g1")
+    names = {f"kRightHand{finger}" for finger in FINGERS}
+    columns = [c for c in episode_columns(info) if c.group == "observation.state" and c.name in names]
+    if len(columns) != len(FINGERS):
+        raise TempolocError(f"the G1's hand has {len(columns)} of the {len(FINGERS)} joints that its truth is made of")
+    videos = {int(p.stem.rpartition("_")[2]): p for p in sorted((root / "g1" / "videos").rglob("*.mp4"))}
+    for episode, times, rows in episode_rows(info, videos, columns):
+        truth = finger_truth(np.mean([rows[c] for c in columns], axis=0), times)
+        more = {"episode_index": episode, "uncertainty_s": 0.2, "truth": "right hand's fingers"}
+        yield clip_of(f"g1/{episode:06d}", videos[episode], root, BOTTLE, truth, "Unitree G1", more)
+
+
+def panda_clips(root: Path) -> Iterator[Clip]:
+    """The Franka's grasps: spans of two pictures that show several, one after the other, at ten frames a second."""
+    for name, thing, spans in (("lift", "cube", LIFTS), ("can", "can", CANS)):
+        for i, (first, count, boundary, uncertain) in spans.items():
+            file, video = f"panda/task_{name}_real.gif", f"panda/task_{name}_real_{i}.mp4"
+            yield Clip(
+                f"panda/{name}-{i}", "panda", (Event(f"grasping the {thing}", boundary),), video, 10.0,
+                duration=count / 10, source=SOURCES["panda"][0], robot="Franka Panda", split="test",
+                extra={
+                    "cut": {"file": file, "first": first, "count": count}, "uncertainty_s": uncertain, "truth": "eye",
+                },
+            )  # fmt: skip
+
+
+def droid_clips(root: Path) -> Iterator[Clip]:
+    """The one DROID episode, with the closings that can be named for certain."""
+    video = next((root / "droid" / "videos").rglob("*.mp4"))
+    labels = tuple(f"grasping the white plastic bag for the {which} time" for which in BAG)
+    more = {"episode_index": 0, "uncertainty_s": 0.5, "truth": "command to the gripper"}
+    yield clip_of("droid/0", video, root, labels, tuple(BAG.values()), "Franka Panda, Robotiq 2F-85", more)
+
+
+def real_clips(root: Path) -> list[Clip]:
+    """All clips of the files in `root`."""
+    franka = list(panda_clips(root))
+    cut_clips(franka, root)
+    return [*franka, *g1_clips(root), *droid_clips(root)]
+
+
+def clip_of(
+    name: str, video: Path, root: Path, labels: tuple[str, ...], truth: tuple[float, ...], robot: str,
+    more: dict[str, object],
+) -> Clip:
+    """A clip of a video in `root`, with what its file says of rate and length."""
+    info, task = probe(video), name.partition("/")[0]
+    events = tuple(Event(label, round(time, 3)) for label, time in zip(labels, truth, strict=True))
+    return Clip(
+        name, task, events, video.relative_to(root).as_posix(), round(info.fps, 6), duration=round(info.duration, 4),
+        source=SOURCES[task][0], robot=robot, split="test", extra=more,
+    )  # fmt: skip
+
+
+def times_alone(path: Path, out: Path) -> Path:
+    """A model's answers with its times under the names that were asked for, event by event, whatever it called them."""
+    labels = {clip.clip: clip.labels for clip in load_benchmark("real").clips}
+    rows = []
+    for _, row in read_jsonl(path):
+        written = {int(n): (float(a), float(b)) for n, a, b in WRITTEN.findall(row["text"].rpartition("<answer>")[2])}
+        asked = labels[row["clip"]]
+        text = write_answer(asked, [written.get(n) for n in range(1, len(asked) + 1)])
+        rows.append({**row, "text": text, "model": f"{path.stem}/times"})
+    write_jsonl(out, rows)
+    derive_record(out, path, times={"from": path.name})
+    return out
+
+
+def derive(root: Path, runs: Path) -> None:
+    """Write what follows from answers and signals: `gripper-rule.jsonl`, and `derived.jsonl` with a model a row.
+
+    NAME/times are a model's times under the names asked for, NAME/fused these times, or a baseline's, moved to the
+    signal where the clip has one. The G1's signal is the mean of the right hand's six joints, as a user names them
+    (`--gripper kRightHand`), the DROID episode's the command.
+    """
+    real = load_benchmark("real")
+    signals = read_gripper(root / "g1", real.of_task("g1"), gripper=("kRightHand",), say=print)
+    droid = {"gripper": ("action.gripper_position",), "inverted": True}
+    signals |= read_gripper(root / "droid", real.of_task("droid"), **droid, say=print)
+    (parts := runs / "parts").mkdir(parents=True, exist_ok=True)
+    rule = make_baseline("gripper-rule", real, signals=signals)
+    answer_clips(real, runs / "gripper-rule.jsonl", AskConfig("gripper-rule", fps=8.0), rule)
+    models = sorted(runs.glob("tempoloc-tiny*.jsonl"))
+    coarse = {path.stem: times_alone(path, parts / path.name) for path in models}
+    for name in BASELINES:
+        coarse[name] = parts / f"{name}.jsonl"
+        answer_clips(real, coarse[name], AskConfig(name, fps=8.0), make_baseline(name, real))
+    rows = [row for path in models for _, row in read_jsonl(coarse[path.stem])]
+    for name, path in coarse.items():
+        print(fuse(path, out := parts / f"{name}-fused.jsonl", benchmark=real, signals=signals, force=True))
+        rows += [{**row, "model": f"{name}/fused"} for _, row in read_jsonl(out) if row["clip"] in signals]
+    write_jsonl(runs / "derived.jsonl", rows)
+    derive_record(runs / "derived.jsonl", *models, derived={"rows": sorted({row["model"] for row in rows})})
+
+
+def main() -> None:
+    """Do what the command says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("list", "manifest", "derive", "pack"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("runs", type=Path, nargs="?")
+    given = parser.parse_args()
+    if given.what == "list":
+        lines = sorted(listed(given.folder), key=lambda line: str(line["path"]))
+        text = "".join(json_text(line) + "\n" for line in lines)
+        (PLACE / "files.jsonl.xz").write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+    elif given.what == "manifest":
+        write_manifest(PLACE / "manifest.jsonl.xz", real_clips(given.folder))
+    elif given.what == "derive":
+        derive(given.folder, given.runs)
+    else:
+        for path in sorted(given.folder.glob("*.jsonl")):
+            print(pack_predictions(path, PLACE, force=True))
+
+
+if __name__ == "__main__":
+    main()

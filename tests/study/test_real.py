@@ -1,0 +1,131 @@
+"""The benchmark of real recordings: its list, its truth and how that is made, and the answers that are kept."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.public import public_files
+from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.inference.record import read_rows
+from tempoloc_nb.video.files import SUFFIXES
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "real.py"
+PLACE = data_dir() / "benchmarks" / "real"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("real", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def real() -> Benchmark:
+    return load_benchmark("real")
+
+
+def test_no_file_of_the_recordings_is_here() -> None:
+    kept = {p.suffix for p in PLACE.rglob("*") if p.is_file()}
+    assert kept <= {".jsonl", ".json", ".xz", ".toml", ".md"}
+    assert not kept & {*SUFFIXES, ".gif", ".parquet", ".npz"}
+
+
+def test_each_clip_has_its_files_in_the_list(real: Benchmark) -> None:
+    listed = {file.path for file in public_files(real)}
+    assert len(listed) == len(public_files(real))
+    for clip in real.clips:
+        assert clip.extra.get("cut", {}).get("file", clip.video) in listed, clip.clip
+    families = Counter(clip.task for clip in real.clips)
+    assert families == {"g1": 93, "panda": 8, "droid": 1}
+    videos = Counter(file.family for file in public_files(real) if Path(file.path).suffix == ".mp4")
+    assert videos == {"g1": 93, "droid": 1}
+    for family in families:
+        assert f"{family}/LICENSE" in listed
+    for wanted in ("info.json", "episodes.jsonl", "tasks.jsonl", "episodes_stats.jsonl"):  # LeRobot v2.1
+        assert f"g1/meta/{wanted}" in listed
+
+
+def test_addresses_are_of_fixed_commits_and_licences_are_named(real: Benchmark) -> None:
+    for file in public_files(real):
+        assert re.fullmatch("[0-9a-f]{40}", file.commit)
+        assert re.fullmatch("[0-9a-f]{64}", file.sha256)
+        assert file.licence in ("MIT", "OpenMDW-1.1")
+        assert file.size < 100_000_000  # what raw addresses serve
+
+
+def test_each_clip_says_how_its_truth_was_made(real: Benchmark) -> None:
+    ways = {clip.task: clip.extra["truth"] for clip in real.clips}
+    assert ways == {"g1": "right hand's fingers", "panda": "eye", "droid": "command to the gripper"}
+    for clip in real.clips:
+        assert 0.2 <= clip.extra["uncertainty_s"] <= 0.5
+        assert clip.duration is not None
+        assert clip.boundaries[0] > 0
+        assert clip.boundaries[-1] < clip.duration
+
+
+def test_cuts_follow_one_another(real: Benchmark) -> None:
+    ends: dict[str, int] = {}
+    for clip in real.of_task("panda"):
+        cut = clip.extra["cut"]
+        assert cut["first"] == ends.get(cut["file"], 0)
+        ends[cut["file"]] = cut["first"] + cut["count"]
+        assert clip.duration == cut["count"] / 10
+    assert ends == {"panda/task_lift_real.gif": 156, "panda/task_can_real.gif": 144}
+
+
+def opening(*points: tuple[float, float], seconds: float = 10.0) -> tuple[np.ndarray, np.ndarray]:
+    """A hand's opening through (s, opening) points, 30 times a second."""
+    times = np.arange(0, seconds, 1 / 30)
+    return np.interp(times, *zip(*points, strict=True)), times
+
+
+def test_the_grasp_is_the_end_of_closing_and_the_release_the_start_of_opening(script: ModuleType) -> None:
+    x, times = opening((1, 0.2), (2, 1.0), (4, 1.0), (5, 0.4), (7, 0.4), (8, 0.9), (9, 0.3))
+    grasp, release = script.finger_truth(x, times)
+    assert grasp == pytest.approx(4.8, abs=0.05)  # a fifth of the way is left
+    assert release == pytest.approx(7.3, abs=0.05)  # three tenths of the way are gone
+
+
+def test_a_hand_that_starts_and_ends_closed_holds_nothing_there(script: ModuleType) -> None:
+    x, times = opening((1, 0.0), (2, 1.0), (4, 1.0), (5, 0.5), (7, 0.5), (8, 1.0), (9, 0.0))
+    grasp, release = script.finger_truth(x, times)
+    assert (grasp, release) == (pytest.approx(4.8, abs=0.05), pytest.approx(7.3, abs=0.05))
+
+
+def test_a_firmer_grip_later_does_not_move_the_grasp(script: ModuleType) -> None:
+    x, times = opening((2, 1.0), (4, 1.0), (5, 0.42), (5.5, 0.55), (6, 0.4), (7, 0.4), (8, 1.0))
+    assert script.finger_truth(x, times)[0] == pytest.approx(4.83, abs=0.05)
+
+
+def test_the_kept_answers_are_about_these_clips(real: Benchmark) -> None:
+    clips = {clip.clip for clip in real.clips}
+    trials = {"tempoloc-tiny": 5, "tempoloc-tiny-greedy": 1, "motion-minima": 1}
+    for name, count in trials.items():
+        rows = list(read_rows(PLACE / f"{name}.jsonl.xz"))
+        assert {row["clip"] for row in rows} == clips
+        assert len(rows) == count * len(clips)
+    derived = {row["model"] for row in read_rows(PLACE / "derived.jsonl.xz")}
+    baselines = ("constant", "uniform", "loo-median", "loo-mean", "loo-median-scaled", "loo-ridge")
+    models = ("tempoloc-tiny", "tempoloc-tiny-greedy")
+    assert derived == {f"{name}/fused" for name in (*baselines, *models)} | {f"{name}/times" for name in models}
+
+
+def test_times_alone_are_the_models_own_times(real: Benchmark) -> None:
+    rows = {row["clip"]: row["text"] for row in read_rows(PLACE / "tempoloc-tiny-greedy.jsonl.xz")}
+    kept = [r for r in read_rows(PLACE / "derived.jsonl.xz") if r["model"] == "tempoloc-tiny-greedy/times"]
+    assert len(kept) == len(real.clips)
+    number = re.compile(r"Event (\d+): <([\d.]+)> <([\d.]+)>")
+    for row in kept:
+        assert number.findall(row["text"]) == number.findall(rows[row["clip"]].rpartition("<answer>")[2])
