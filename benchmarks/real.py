@@ -38,8 +38,9 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_jsonl, write_jsonl
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.core.texts import json_text
-from tempoloc_nb.formats.gripper import episode_columns, episode_rows, read_gripper
-from tempoloc_nb.formats.lerobot import read_info
+from tempoloc_nb.formats.gripper import read_gripper
+from tempoloc_nb.formats.lerobot import number_names, read_episodes, read_info
+from tempoloc_nb.formats.lerobot_rows import read_numbers
 from tempoloc_nb.inference.baselines import BASELINES, make_baseline
 from tempoloc_nb.inference.fuse import fuse
 from tempoloc_nb.inference.record import derive_record, pack_predictions
@@ -120,13 +121,13 @@ def finger_truth(opening: Floats, times: Floats) -> tuple[float, float]:
 def g1_clips(root: Path) -> Iterator[Clip]:
     """The G1's episodes whose video is there."""
     info = read_info(root / "g1")
-    names = {f"kRightHand{finger}" for finger in FINGERS}
-    columns = [c for c in episode_columns(info) if c.group == "observation.state" and c.name in names]
+    names, state = {f"kRightHand{finger}" for finger in FINGERS}, "observation.state"
+    columns = [k for k, name in enumerate(number_names(info).get(state, ())) if name in names]
     if len(columns) != len(FINGERS):
         raise TempolocError(f"the G1's hand has {len(columns)} of the {len(FINGERS)} joints that its truth is made of")
     videos = {int(p.stem.rpartition("_")[2]): p for p in sorted((root / "g1" / "videos").rglob("*.mp4"))}
-    for episode, times, rows in episode_rows(info, videos, columns):
-        truth = finger_truth(np.mean([rows[c] for c in columns], axis=0), times)
+    for e, times, numbers in read_numbers(info, [e for e in read_episodes(info) if e.index in videos], [state]):
+        truth, episode = finger_truth(numbers[state][:, columns].mean(axis=1), times), e.index
         more = {"episode_index": episode, "uncertainty_s": 0.2, "truth": "right hand's fingers"}
         yield clip_of(f"g1/{episode:06d}", videos[episode], root, BOTTLE, truth, "Unitree G1", more)
 

@@ -108,6 +108,10 @@ def find(
         bool,
         option(SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits.", "--fuse"),
     ] = False,
+    control: Annotated[
+        bool,
+        option(FIND, "First ask what the model cannot know, about three of the videos, and bound its confidence."),
+    ] = False,
     output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
     write: Annotated[
         bool,
@@ -127,6 +131,7 @@ def find(
     from tempoloc_nb.clips.tasks import load_task
     from tempoloc_nb.formats.found import check_found, plan_write
     from tempoloc_nb.formats.recordings import clips_of, find_recordings
+    from tempoloc_nb.inference.controls import control_questions
     from tempoloc_nb.inference.find import event_labels, find_boundaries
     from tempoloc_nb.inference.signals import starts_of
     from tempoloc_nb.inference.store import answers_path
@@ -153,11 +158,16 @@ def find(
         tell(*notes, line)
         notes.clear()
 
-    each = find_boundaries(
-        clips_of(recordings, labels), ask_config(preset=preset, **picked(AskConfig, given)),
-        built(EngineConfig, given), keep=keep, anew=force, progress=sys.stderr.isatty(), say=say,
-    )  # fmt: skip
+    clips, engine = clips_of(recordings, labels), built(EngineConfig, given)
+    ask = ask_config(preset=preset, **picked(AskConfig, given))
+    each: Iterable[Found] = find_boundaries(
+        clips, ask, engine, keep=keep, anew=force, progress=sys.stderr.isatty(), say=say
+    )
     with _kept(keep, output):
+        if control:
+            controls = control_questions(clips, ask, engine, say=say)
+            tell(*str(controls).splitlines())
+            each = map(controls.bound, each)
         each = fuse_each(each, signals, told, say) if fuse else each
         found = sorted(_shown(each, as_json, output), key=lambda f: recordings.index(f.video))
         _finish(found, targets, output, keep, force=force, as_json=as_json)

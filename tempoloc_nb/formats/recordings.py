@@ -23,6 +23,7 @@ from ..core.options import built, check_names, picked, taking
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
 from .gripper import Rate, Reading, fuse_each, recording_signals
+from ..inference.controls import control_questions
 from ..inference.find import Found, Say, event_labels, find_boundaries, is_text, silent
 from ..models.ask import AskConfig
 from ..models.recognise import ask_config
@@ -220,9 +221,8 @@ def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str
 @taking(AskConfig, EngineConfig, Choice, Reading, but=["backend"])
 def localize(
     videos: Footage | str | Sequence[Footage | str], events: Sequence[str] | Task | str, *,
-    engine: str | Backend = "hf", preset: str | None = None, fuse: bool = False, keep: Path | None = None,
-    progress: bool = False, say: Say = silent,
-    **options: Any,
+    engine: str | Backend = "hf", preset: str | None = None, fuse: bool = False, control: bool = False,
+    keep: Path | None = None, progress: bool = False, say: Say = silent, **options: Any,
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
 
@@ -237,8 +237,9 @@ def localize(
 
     `episode` (names or numbers), `camera`, `flip` and `rate` choose from a dataset, as `Choice` says. `fuse` moves each
     event to the transition of the dataset's gripper that fits it: the one that `gripper` names, once an arm, read the
-    other way round where it is `inverted`. `say` gets a line about each step. The options of an engine are those of
-    `EngineConfig`.
+    other way round where it is `inverted`. `control` first asks what the model cannot know, and bounds its confidence
+    by what it answers (see `inference.controls`). `say` gets a line about each step. The options of an engine are
+    those of `EngineConfig`.
 
     Raises `TempolocError` for bad input, an option that is none, and a video that cannot be read or answered if it is
     the only one; of several, that one's `Found` has an `error`.
@@ -258,6 +259,8 @@ def localize(
     clips = clips_of(recordings, event_labels(events))
     each = {f.video: f for f in find_boundaries(clips, ask, asked, keep=keep, progress=progress, say=say)}
     found = [each[video] for video in recordings]
+    if control:
+        found = [*map(control_questions(clips, ask, asked, say=say).bound, found)]
     if signals is not None:
         found = list(fuse_each(found, signals, say=say))
     if alone and found[0].error:

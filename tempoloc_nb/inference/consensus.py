@@ -75,7 +75,10 @@ def _lower_median(times: Floats) -> float:
 def combine_answers(
     answers: Sequence[Answer], pair_s: float, boundary_is: BoundaryIs = "start"
 ) -> tuple[CombinedEvent, ...]:
-    """Each event over parsed answers to one question, a trial each. Raises `TempolocError` if there are none."""
+    """Each event over parsed answers to one question, a trial each. Raises `TempolocError` if there are none.
+
+    An event that more trials say is absent than give a time for has no boundary.
+    """
     if not answers:
         raise TempolocError("no answers to combine: ask the model at least once")
     boundaries = np.full((len(answers), len(answers[0].events)), np.nan)
@@ -87,6 +90,8 @@ def combine_answers(
                 boundaries[t, i] = boundary
                 other = e.end if boundary_is == "start" else e.start
                 others[t, i] = np.nan if e.end is None or other is None else other
+    denied = np.array([[e.status == "absent" for e in answer.events] for answer in answers])
+    boundaries[:, denied.sum(axis=0) > (~np.isnan(boundaries)).sum(axis=0)] = np.nan
     return _combine_events([e.label for e in answers[0].events], boundaries, others, pair_s, boundary_is)
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d53bdadc

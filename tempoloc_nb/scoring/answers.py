@@ -22,7 +22,7 @@ __all__ = ['Status', 'STATUSES', 'ROUNDING', 'Prediction', 'Answer', 'write_answ
            'Repairs', 'repair', 'parse_recipe']
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #e4e2d855
-Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event"]
+Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event", "absent"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 _MAX_CHARS = 100_000
@@ -171,9 +171,31 @@ def status_of(start: float, end: float | None, duration: float | None, boundary_
     return "ok"
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #d2bc6f5b
+_ABSENT = re.compile(
+    r"\b(?:(?<!not )absent|n/a|no such event|never (?:happens|occurs)"
+    r"|not (?:present|visible|shown|seen|found|there|in (?:the|this) (?:video|clip))"
+    r"|(?:does|did|is|was|do) ?n[o']t (?:happen|occur|appear|take place|visible|present|shown|there))\b"
+    r"(?!\W+(?:at first|initially|yet|until|before|after|again)\b)",
+    re.IGNORECASE,
+)  # fmt: skip
+_FILLER = re.compile(r"[^a-z]+|\b(?:this|the|event|that|it|in|video|clip|is|does)\b", re.IGNORECASE)
+
+
+def _says_absent(entry: Entry, label: str) -> bool:
+    """Whether an entry without times says that its event, and no other one, is not in the video."""
+    words = re.sub(re.escape(label), " ", entry.raw, flags=re.IGNORECASE)
+    rest = _ABSENT.sub(" ", words)
+    if rest == words or entry.span is not None or re.search(r"\d", re.sub(r"(?i)^\W*event\s*\d+", "", rest)):
+        return False
+    return not entry.other or not _FILLER.sub("", rest)
+
+
 def _predict(index: int, label: str, entries: list[Entry], duration: float | None, side: BoundaryIs) -> Prediction:
     """The prediction for one event from all that was written of it."""
     timed = [e for e in entries if _times(e, side) is not None]
+    denied = [e.raw for e in entries if _says_absent(e, label)]
+    if not timed and denied:
+        return Prediction(index, label, "absent", labelled=True, raw=denied[0])
     if not timed:
         raw = next((e.raw for e in entries if any(c.isdigit() for c in e.raw)), entries[0].raw if entries else "")
         told = any(c.isdigit() or c in "<{[" for c in read_number(raw)[1])
@@ -182,6 +204,8 @@ def _predict(index: int, label: str, entries: list[Entry], duration: float | Non
     times = _times(first, side)
     assert times is not None
     status: Status = "other_event" if first.other else status_of(*times, duration, side)
+    if status == "ok" and denied:  # a time, and that there is none
+        status = "malformed"
     if status == "ok" and any(_times(e, side) != times for e in timed):
         status = "duplicate"
     return Prediction(index, label, status, *times, first.labelled, first.raw)

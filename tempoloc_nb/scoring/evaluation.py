@@ -23,7 +23,7 @@ from ..core.settings import Scoring, settings
 from ..core.texts import json_text
 from .answers import STATUSES
 from tempoloc_nb.scoring.metrics import (
-    Estimate, Floats, Ints, Sampled, draws, mean_known, mean_of, sample_mean, sign_flip_p,
+    Estimate, Floats, Ints, Sampled, draws, mean_known, mean_of, sample_mean, sample_ratios, sign_flip_p,
 )
 from .scores import Scored, TaskTruth, sample_scores, score_trials, task_truth
 from .trials import Mode, TimeBase, Trials, index_clips, read_trials
@@ -31,7 +31,7 @@ from .trials import Mode, TimeBase, Trials, index_clips, read_trials
 RESAMPLES = 1000
 
 # %% auto #0
-__all__ = ['RESAMPLES', 'Evaluation', 'evaluate', 'compare', 'evaluation_lines', 'comparison_lines', 'evaluation_json',
+__all__ = ['RESAMPLES', 'Evaluation', 'evaluate', 'absence', 'compare', 'evaluation_lines', 'comparison_lines', 'evaluation_json',
            'written_boundaries']
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #e199a77a
@@ -246,7 +246,7 @@ def evaluate(
     Every pair of model and fps is a run of its own. `boundary_is` says which of an answer's two numbers is
     the boundary, whatever the files and the task declare; without it, a disagreement is an error. `seed` and `scoring`
     default to the study's settings. Files are read in pieces by `workers` processes. Answers about clips that nobody
-    has labelled are skipped.
+    has labelled are skipped, and so are those whose truth is that all is absent: see `absence`.
 
     Raises `TempolocError` for a file, line or task that cannot be scored (see `trials.read_trials`), where no answer
     is about a labelled clip, and in strict mode for a clip of unknown length.
@@ -256,7 +256,7 @@ def evaluate(
     if resamples < 1:
         raise TempolocError(f"resamples = {resamples}: at least 1 is needed")
     asked = benchmark.clips if task is None else benchmark.of_task(task)
-    clips = tuple(c for c in asked if c.labelled)
+    clips = tuple(c for c in asked if c.labelled and any(e.boundary is not None for e in c.events))
     if not clips:
         raise TempolocError(
             f"no truth here: no clip of {task or benchmark.name} is labelled. tempoloc dataset export csv"
@@ -274,6 +274,49 @@ def evaluate(
         benchmark.name, mode, "source" if mode == "strict" else "label", plan.scoring.confidence, resamples, random,
         trials.truncated, table, by_clip, tuple(c.clip for c in asked if not c.labelled),
     )  # fmt: skip
+
+# %% ../../nbs/40_scoring/60_evaluation.ipynb #ab5e0002
+_ABSENCE = ("absent_recall", "present_denied", "absence_f1")
+
+
+def absence(
+    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]], benchmark: Benchmark, *,
+    resamples: int = RESAMPLES, workers: int = 1,
+) -> pd.DataFrame:
+    """How answers treat events that are absent: a line for each run and score, over all labelled clips.
+
+    Columns: model, fps, score, value, low, high (bootstrap over clips), n (absent events). The scores are
+    `absent_recall`, the share of absent events that are said to be; `present_denied`, the share of the other events
+    that are said to be absent; and `absence_f1` of saying so. Raises `TempolocError` as `evaluate` does, and where no
+    answer is about an absent event.
+    """
+    clips = tuple(c for c in benchmark.clips if c.labelled)
+    sources = [predictions] if isinstance(predictions, str | Path) else list(predictions)
+    trials = read_trials(sources, index_clips(benchmark, clips), "strict", None, workers)
+    width = trials.status.shape[1]
+    truth = np.array([[e.absent for e in c.events] + [False] * (width - len(c.events)) for c in clips])[trials.clip]
+    said, asked = trials.status == STATUSES.index("absent"), trials.status >= 0
+    counts = [(said & truth, truth), (said & ~truth, asked & ~truth), (2 * (said & truth), said * 1 + truth)]
+    lines = []
+    study = settings()
+    for run, (model, fps) in enumerate(trials.runs):
+        own = trials.run == run
+        upper, lower = (
+            np.array([np.bincount(trials.clip[own], p[i][own].sum(axis=1), len(clips)) for p in counts], np.float64).T
+            for i in (0, 1)
+        )
+        there = np.bincount(trials.clip[own], minlength=len(clips)) > 0
+        weights = draws(int(there.sum()), resamples, study.study.seed)
+        sampled = sample_ratios(upper[there], lower[there], weights)
+        low, high = sampled.bounds(study.scoring.confidence)
+        known = {"model": model, "fps": fps, "n": int(truth[own].sum())}
+        lines += [
+            {**known, "score": name, "value": sampled.value[k], "low": low[k], "high": high[k]}
+            for k, name in enumerate(_ABSENCE)
+        ]
+    if not any(line["n"] for line in lines):
+        raise TempolocError(f"no answer is about an event that is absent from its clip in {benchmark.name}")
+    return pd.DataFrame(lines)[["model", "fps", "score", "value", "low", "high", "n"]]
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #190c9d42
 def _pairs(a: Evaluation, b: Evaluation, score: str, event: int | None) -> dict[str, Floats]:

@@ -65,9 +65,9 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
         return np.array(rows, dtype=float)
 
     start, end = (table([[getattr(e, edge) for e in c.events] for c in clips]) for edge in ("start", "end"))
-    closed = ~_open_intervals(table([c.boundaries for c in clips]), start, end, task.boundary_is)
+    closed = ~_open_intervals(table([c.times for c in clips]), start, end, task.boundary_is)
     scale = np.array([c.label_scale if mode == "strict" else 1.0 for c in clips])[:, None]
-    boundary = table([c.boundaries for c in clips]) * scale
+    boundary = table([c.times for c in clips]) * scale
     lengths = [clip_length(c, task) for c in clips]
     if mode == "strict" and None in lengths:
         clip = clips[lengths.index(None)].clip
@@ -102,7 +102,8 @@ class Scored:
 def _errors(trials: Trials, demo: Ints, truth: TaskTruth, mode: Mode) -> tuple[Floats, Floats, Bools]:
     """Signed error of what can be scored as written, absolute error with penalties, and what breaks the order."""
     wanted, predicted = truth.boundary[demo], trials.boundary[:, : truth.boundary.shape[1]]
-    disorder = metrics.breaks_order(predicted)
+    in_order = np.array([clip.in_order for clip in truth.clips])[demo, None]
+    disorder = metrics.breaks_order(predicted) & in_order
     if mode == "recipe":
         return predicted - wanted, np.abs(predicted - wanted), disorder
     signed = np.where(disorder, np.nan, predicted - wanted)

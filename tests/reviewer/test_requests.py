@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.reviewer import server as serving
+from tempoloc_nb.reviewer import pages as serving
 from tempoloc_nb.reviewer.desk import _TILES, Desk, _tiles_of
 from tempoloc_nb.reviewer.pages import ReviewServer
 from tempoloc_nb.reviewer.session import Marked

@@ -73,7 +73,7 @@ def test_what_is_not_the_json_that_was_asked_for() -> None:
         ("", ["missing"] * 3),
         ("I cannot tell.", ["missing"] * 3),
         ("Event 2: <5.8> <7.9>", ["missing", "ok", "missing"]),
-        ("Event 1: not visible\nEvent 2: <5.8> <7.9>", ["missing", "ok", "missing"]),
+        ("Event 1: not visible\nEvent 2: <5.8> <7.9>", ["absent", "ok", "missing"]),
         ("Event 1: <start> <end>\nEvent 2: <1.7.2> <7.9>", ["malformed", "malformed", "missing"]),
         ("Event 1: <1.7> <?>\nEvent 2: 01:75 - 02:80", ["malformed", "malformed", "missing"]),
         ("Event 1: 12% - 30%\nEvent 2: frames 12 14", ["malformed", "malformed", "missing"]),
@@ -350,3 +350,26 @@ def test_repair_orders_ends_where_they_are_the_boundary() -> None:
 def test_repair_invents_nothing() -> None:
     answer = parse_answer("Event 2: <5.8> <7.9>", LABELS, 12.0)
     assert repair(answer, 12.0) == (answer, Repairs())
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("Event 1: <absent> grasping the mug", "absent"),
+        ("Event 1: not in the video.", "absent"),
+        ("Grasping the mug does not happen in this video.", "absent"),
+        ("grasping the mug: N/A", "absent"),
+        ("Event 1: doesn't occur", "absent"),
+        ("Event 1: the red cube is not visible", "missing"),  # about something else
+        ("Event 1: grasping the mug is not absent", "missing"),
+        ("grasping the mug: not visible at first", "missing"),
+        ("There is no answer.", "missing"),
+        ("Event 1: <4.0> <5.0> grasping the mug\nEvent 1: absent", "malformed"),  # both cannot be
+        ("Event 1: 4.0 absent", "malformed"),
+        ("The cube is not visible. Event 1: <4> <5> grasping the mug", "malformed"),
+    ],
+)
+def test_what_is_said_to_be_absent_is_neither_missing_nor_timed(said: str, status: str) -> None:
+    (event,) = parse_answer(said, ("grasping the mug",), 10.0).events
+    assert event.status == status
+    assert not event.usable

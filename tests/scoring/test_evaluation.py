@@ -24,7 +24,7 @@ from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import import_recipe
 from tempoloc_nb.scoring import trials as predictions
-from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate, evaluation_json, evaluation_lines
+from tempoloc_nb.scoring.evaluation import Evaluation, absence, compare, evaluate, evaluation_json, evaluation_lines
 from tempoloc_nb.scoring.trials import line_of
 
 LABELS = ("grasp", "lift", "release")
@@ -143,6 +143,7 @@ def test_rates(tmp_path: Path) -> None:
         "out_of_range": 0,
         "reversed": 0,
         "duplicate": 0,
+        "absent": 0,
         "other_event": 0,
         "dropped": 0,
     }
@@ -779,3 +780,32 @@ def test_one_table_has_every_number(tmp_path: Path) -> None:
     assert found.run("m").by_task("mre_pct")["value"].to_dict() == {"toy": of["m", "toy", ""], "": of["m", "", ""]}
     with pytest.raises(TempolocError, match="unknown score 'mre': did you mean mre_pct"):
         found.run("m").estimate("mre")
+
+
+def test_events_that_are_absent_are_scored_apart(tmp_path: Path) -> None:
+    labels = ("grasping the mug", "grasping the red cube")
+    absent = Event(labels[0], absent=True)
+    clips = (
+        Clip("mug/0", "mug", (absent,), duration=9.0), Clip("mug/1", "mug", (absent,), duration=9.0),
+        Clip("mug/2", "mug", (Event(labels[0], 4.0),), duration=9.0),
+        Clip("both/0", "both", (Event(labels[1], 6.0), Event(labels[0], 2.0)), duration=9.0, in_order=False),
+    )  # fmt: skip
+    tasks = {"mug": Task("mug", labels[:1]), "both": Task("both", labels[::-1])}
+    benchmark = Benchmark("absent", tmp_path, tasks, clips)
+    texts = ["Event 1: <absent> grasping the mug", "Event 1: <2.0> <3.0> grasping the mug"]
+    texts += ["Event 1: <absent> grasping the mug", "Event 1: <6.0> <7.0> grasping the red cube\nEvent 2: <2.0> <3.0>"]
+    rows = [
+        {"clip": c.clip, "task": c.task, "model": "m", "fps": 8, "trial": 0, "text": t}
+        for c, t in zip(clips, texts, strict=True)
+    ]
+    table = absence(rows, benchmark, resamples=50).set_index("score")
+    assert table["value"].to_dict() == pytest.approx({"absent_recall": 0.5, "present_denied": 1 / 3, "absence_f1": 0.5})
+    assert table["n"].tolist() == [2, 2, 2]
+    scores = evaluate(rows, benchmark, resamples=50)
+    assert scores.tasks == ("mug", "both")  # of mug, the one clip that has it
+    assert scores.estimate("mae_s", "mug").value == pytest.approx(5.0)  # denied: a miss costs max(b, T - b)
+    assert scores.estimate("mae_s", "both").value == pytest.approx(0.0)  # asked in another order, and right
+    with pytest.raises(TempolocError, match="absent from its clip: it has no boundary"):
+        _ = clips[0].boundaries
+    with pytest.raises(TempolocError, match="no answer is about an event that is absent"):
+        absence(rows[2:], benchmark)

@@ -44,7 +44,9 @@ CUBE = Clip(
 
 
 def make(clip: Clip = CUBE, **changed: Any) -> Sample:
-    return sample_of(clip, **{"video": "videos/cube/0.mp4", "fps": 8.0, "stamps": "pair"} | changed)
+    options = {"video": "videos/cube/0.mp4", "fps": 8.0, "stamps": "pair"} | changed
+    split = options.pop("split", "train")
+    return replace(sample_of(clip, **options), split=split)
 
 
 @pytest.mark.parametrize("name", list_prompts())

@@ -58,8 +58,8 @@ CLIPS = [c for c in SIM.clips if c.video is not None]
 
 def sample(index: int, split: str = "train", **options: Any) -> Sample:
     clip = CLIPS[index]
-    given: dict[str, Any] = {"fps": 8, "stamps": "pair", "prompt": "tiny", "split": split} | options
-    return sample_of(clip, video=str(clip.video), **given)
+    given: dict[str, Any] = {"fps": 8, "stamps": "pair", "prompt": "tiny"} | options
+    return replace(sample_of(clip, video=str(clip.video), **given), split=split)
 
 
 def build(folder: Path, samples: Sequence[Sample]) -> Path:

@@ -454,11 +454,11 @@ def test_a_profile_that_needs_gpus_is_refused_without_them(
 def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, project: Path) -> None:
     path = write_study("01_one", PARAMETERS, BODY, FIGURE)
     with pytest.raises(TempolocError, match="too small to publish"):
-        study.runner("quick")
+        study.publish("quick")
     with pytest.raises(TempolocError, match="01_one has no finished full run"):
-        study.runner("full")
+        study.publish("full")
     study.run_studies("full")
-    assert study.runner("full") == ["01_one"]
+    assert study.publish("full") == ["01_one"]
     published = json.loads(path.read_text())
     record = json.loads((project / "data" / "results" / "01_one" / "run.json").read_text())
     assert published["metadata"]["tempoloc"]["results"] == record["results"]
@@ -468,16 +468,16 @@ def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, proje
     assert study.planned_runs("full")[0].state == "unchanged"
     path.write_text(path.read_text().replace("[factor]", "[factor + 1]"))
     with pytest.raises(TempolocError, match="has no finished full run"):
-        study.runner("full")
+        study.publish("full")
     write_study("02_two", PARAMETERS, BODY)
     study.run_studies("full", only=["two"])
-    assert study.runner("full", ["two"]) == ["02_two"]
+    assert study.publish("full", ["two"]) == ["02_two"]
     with pytest.raises(TempolocError, match="no study matches three"):
-        study.runner("full", ["three"])
+        study.publish("full", ["three"])
     write_study("03_logs", PARAMETERS + '\nlogs = "nowhere"')
-    assert study.runner("full", ["two", "logs"]) == ["02_two"]
+    assert study.publish("full", ["two", "logs"]) == ["02_two"]
     with pytest.raises(TempolocError, match=r"nothing to publish: 03_logs is left out \(.*nowhere"):
-        study.runner("full", ["logs"])
+        study.publish("full", ["logs"])
 
 
 def test_a_study_is_run_again_where_any_data_changed() -> None:

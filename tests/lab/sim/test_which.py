@@ -1,0 +1,91 @@
+"""`which`: plans, questions and files that nothing but the video can answer."""
+
+from __future__ import annotations
+
+import lzma
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tempoloc_nb.clips.manifest import Clip, load_benchmark
+from tempoloc_nb.formats.gripper import read_gripper
+from tempoloc_nb.lab.sim.tasks import THINGS, find_families
+from tempoloc_nb.lab.sim.which_plan import HELD_OUT, draw_plan
+from tempoloc_nb.lab.sim.which_questions import KINDS, event_label, log_events, which_questions
+
+SPLITS = ("which", "which-validation")
+ABSENT = ("untouched", "elsewhere", "verb")
+
+
+def test_training_never_sees_what_is_held_out() -> None:
+    plans = [draw_plan(np.random.default_rng(seed), held_out=False) for seed in range(400)]
+    assert not any((a.verb, a.thing) in HELD_OUT or a.before == "bottle" for plan in plans for a in plan.actions)
+    shown = [draw_plan(np.random.default_rng(seed), held_out=True) for seed in range(400)]
+    assert {(a.verb, a.thing) for plan in shown for a in plan.actions} >= HELD_OUT
+
+
+@pytest.mark.parametrize("held_out", [True, False])
+def test_a_plan_spares_an_object_and_handles_none_more_than_twice(held_out: bool) -> None:
+    for seed in range(300):
+        plan = draw_plan(np.random.default_rng(seed), held_out)
+        handled = Counter(name for a in plan.actions for name in (a.thing, a.before) if name in THINGS)
+        assert 3 <= len(plan.things) <= 6
+        assert len(handled) < len(plan.things)
+        assert max(handled.values(), default=0) <= 3  # the second time with another one's mishap before it
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_the_shipped_questions_say_what_the_log_says(name: str) -> None:
+    benchmark = load_benchmark(name)
+    by_clip: dict[str, dict[str, list[Clip]]] = {}
+    for clip in benchmark.clips:
+        by_clip.setdefault(clip.extra["shown"], {}).setdefault(clip.extra["kind"], []).append(clip)
+    assert len(by_clip) == {"which": 240, "which-validation": 80}[name]
+    assert {kind for kinds in by_clip.values() for kind in kinds} == set(KINDS)
+    for kinds in by_clip.values():
+        true = {e.label: e.boundary for c in kinds.get("all", ()) for e in c.events}
+        assert len(kinds["alone"]) == 2
+        for clip in (c for clips in kinds.values() for c in clips):
+            assert clip.labelled
+            absent = [e for e in clip.events if e.absent]
+            assert len(absent) == (clip.extra["kind"] in ABSENT)
+            for event in clip.events if true and not absent else ():
+                assert true[event.label] == event.boundary
+        for ordered, swapped in zip(kinds.get("ordered", ()), kinds.get("swapped", ()), strict=True):
+            assert ordered.in_order
+            assert not swapped.in_order
+            assert sorted(ordered.labels) == sorted(swapped.labels)
+
+
+def test_no_clip_of_a_split_is_in_another() -> None:
+    seeds = {name: {c.seed for c in load_benchmark(name).clips} for name in (*SPLITS, "sim", "validation", "detours")}
+    for name in SPLITS:
+        own = {seed for family in find_families(name) for seed in family.seeds}
+        assert seeds[name] <= own
+        assert not any(own & (other - {None}) for key, other in seeds.items() if key != name)
+    shown = [c for c in load_benchmark("which-validation").clips if c.extra["kind"] not in ABSENT]
+    assert not any(c.extra.get("held_out") for c in shown)
+
+
+def test_every_clip_has_its_signal() -> None:
+    benchmark = load_benchmark("which")
+    signals = read_gripper(benchmark.root / "signals.npz", benchmark.clips)
+    assert set(signals) == {c.clip for c in benchmark.clips}
+    for clip in benchmark.clips[::50]:
+        assert signals[clip.clip].times[-1] == pytest.approx(clip.duration, abs=0.2)
+
+
+def test_an_event_that_comes_again_is_numbered() -> None:
+    log = [["grasp", "can", 1.0], ["release", "can", 2.0], ["grasp", "can", 3.0]]
+    first, _, again = log_events(log)
+    assert (first.label, again.label) == ("grasping the can for the first time", "grasping the can for the second time")
+    assert event_label("press", "green") == "pressing the green button"
+    extra = {"log": log, "things": ["can", "milk"]}
+    clip = Clip("which-panda/001", "which-panda", log_events(log), None, 15.0, duration=4.0, seed=3, extra=extra)
+    assert list(which_questions(clip)) == list(which_questions(clip))
+
+
+def test_the_manifest_is_small() -> None:
+    root = load_benchmark("which").root
+    assert len(lzma.compress((root / "manifest.jsonl.xz").read_bytes())) < 60_000
