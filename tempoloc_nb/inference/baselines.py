@@ -201,7 +201,10 @@ def prediction_rows(
     for clip in (c for c in benchmark.clips if c.clip in predictions):
         times = predictions[clip.clip]
         end = max(clip_duration(clip, benchmark.tasks[clip.task]) or 0.0, times[-1])
-        text = answer_text(clip.labels, times, end, digits=4)
+        if clip.in_order:
+            text = answer_text(clip.labels, times, end, digits=4)
+        else:  # no event ends where the next one begins
+            text = write_answer(clip.labels, [(time,) for time in times], digits=4)
         yield _row(clip, model, fps, text, "baseline") | {"time_base": "label"}
 
 

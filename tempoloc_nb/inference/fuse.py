@@ -120,9 +120,11 @@ class _FuseSummary:
 # %% ../../nbs/45_inference/80_fuse.ipynb #25eeb14f
 def fuse_answer(
     combined: Combined, signal: Signal | None, told: Told | None = None, reach_s: float | None = None,
-    objects: Mapping[str, str] | None = None,
+    objects: Mapping[str, str] | None = None, in_order: bool = True,
 ) -> tuple[Combined, tuple[str, ...]]:
     """A combined answer moved to its clip's signal, and each event's outcome; without a signal it stays as it is.
+
+    Events that are not asked `in_order` are moved each by itself.
 
     The start of a skill goes with its end: where that is moved, it is put as `with_starts` does, also where the model
     missed it. Where it is not, but the signal has the way of the hand and of the skill's object (`objects`, by label),
@@ -136,13 +138,14 @@ def fuse_answer(
     kinds, arms = event_kinds(labels, told), event_arms(labels)
     reach_s = reach_s or float(np.ptp(signal.times)) / 2
     shown = [(i, kind) for i, kind in enumerate(kinds) if kind != "start"]
-    placed = _fuse_times(
-        [times[i] for i, _ in shown], [kind for _, kind in shown], find_transitions(signal), reach_s,
-        [arms[i] for i, _ in shown],
-    )  # fmt: skip
     moved, outcomes = list(times), ["missing" if t is None else "far" for t in times]
-    for (i, _), time, outcome in zip(shown, *placed, strict=True):
-        moved[i], outcomes[i] = time, outcome
+    transitions = find_transitions(signal)
+    for part in [shown] if in_order else [[one] for one in shown]:
+        own = [i for i, _ in part]
+        mine = [arms[i] for i in own]
+        placed = _fuse_times([times[i] for i in own], [k for _, k in part], transitions, reach_s, mine)
+        for i, time, outcome in zip(own, *placed, strict=True):
+            moved[i], outcomes[i] = time, outcome
     for i, time in enumerate(with_starts(kinds, moved, signal)):
         if kinds[i] == "start" and outcomes[i + 1 : i + 2] == ["moved"]:
             moved[i], outcomes[i] = time, "moved"
@@ -193,10 +196,12 @@ def fuse(
     rows: list[dict[str, Any]] = []
     counts: Counter[str] = Counter()
     moved: list[float] = []
+    disordered = {clip.clip for clip in benchmark.clips if not clip.in_order}
     for a in answers:
         task, labels = benchmark.tasks[a.task], [e.label for e in a.events]
         kinds = starts_of(task, labels) | dict(told or {})
-        fused, outcomes = fuse_answer(a, signals.get(a.clip), kinds, reach_s, objects_of(task, labels))
+        in_order = a.clip not in disordered
+        fused, outcomes = fuse_answer(a, signals.get(a.clip), kinds, reach_s, objects_of(task, labels), in_order)
         row = combined_row(fused, 0.0, boundary_is)
         before = [e.boundary for e in a.events]
         rows.append(row | {"model": f"{a.model}/fused", "coarse_s": before, "outcome": list(outcomes)})

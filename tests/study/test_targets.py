@@ -602,9 +602,10 @@ def test_a_study_shows_its_question_first_and_takes_the_shared_parameters(path: 
         "14_confidence": shared,
         "15_segmentation": shared,
         "16_real": shared,
+        "17_which": shared,
     }
     assert shared - known == missing.get(path.stem, set())
-    assert ("fps" in known) == (path.stem[:2] not in ("06", "10", "12", "13", "14", "15", "16"))
+    assert ("fps" in known) == (path.stem[:2] not in ("06", "10", "12", "13", "14", "15", "16", "17"))
 
 
 def test_the_seen_target_is_stricter_than_the_recipes() -> None:
