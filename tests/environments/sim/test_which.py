@@ -1,0 +1,25 @@
+"""The benchmark `which` is made again from its seeds, equal to what ships."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
+from tempoloc_nb.formats.gripper import read_gripper
+from tempoloc_nb.lab.sim.benchmark import build_which
+
+
+@pytest.mark.parametrize(("split", "family"), [("which", "which-panda"), ("which-validation", "which-kinova3")])
+def test_shipped_clips_are_made_again(split: str, family: str, tmp_path: Path) -> None:
+    (summary,) = build_which(split, tmp_path / "work", tmp_path, clips={family: 2}, videos=0, workers=2)
+    assert summary.clips == 2
+    made, shipped = read_manifest(tmp_path / "manifest.jsonl.xz"), load_benchmark(split)
+    own = [c for c in shipped.clips if c.extra["shown"] in (f"{family}/000", f"{family}/001")]
+    assert [replace(c, video=None) for c in own] == list(made)
+    if split == "which":
+        old, new = (read_gripper(root / "signals.npz", made) for root in (shipped.root, tmp_path))
+        assert all(np.array_equal(old[c.clip].opening, new[c.clip].opening) for c in made)
