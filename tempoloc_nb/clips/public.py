@@ -15,7 +15,7 @@ from .manifest import Benchmark, Clip
 from ..core.checks import STRICT, check, faults
 from ..core.download import Downloader, Remote
 from ..core.errors import TempolocError, unknown
-from ..core.files import open_packed, parse_object
+from ..core.files import WHOLE, open_packed, parse_object
 from ..video.files import decode, encode
 
 # %% auto #0
@@ -76,8 +76,14 @@ def public_files(benchmark: Benchmark, families: Collection[str] = ()) -> tuple[
             f"{benchmark.name} lists no public files (files.jsonl): its videos are shipped, or tempoloc simulate makes"
             " them, or they are yours"
         )
-    with open_packed(path) as source:
-        lines = [(f"{path.name}:{n}", line) for n, line in enumerate(source.read().decode().splitlines(), 1)]
+    try:
+        with open_packed(path, WHOLE) as source:
+            text = source.read().decode("utf-8-sig")
+    except OSError as error:
+        raise TempolocError(f"cannot read {path.name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TempolocError(f"{path.name} is not UTF-8 text, byte {error.start}") from None
+    lines = [(f"{path.name}:{n}", line) for n, line in enumerate(text.split("\n"), 1)]
     files = tuple(check(PublicFile, parse_object(line, where), where) for where, line in lines if line.strip())
     if found := [f"{path.name}: {file.path}: {fault}" for file in files for fault in _place_faults(file)]:
         raise faults(found)

@@ -51,7 +51,8 @@ def signal_of(step: int, steps: int, kind: type = np.int64) -> npt.NDArray[Any]:
 
 def rise_of(signal: npt.NDArray[Any], after: int = 0) -> int | None:
     """The first step, at or after `after`, at which the signal is no longer what it was one step before."""
-    steps = np.flatnonzero(np.diff(signal.reshape(-1).astype(np.int64))) + 1
+    values = np.trunc(np.asarray(signal, dtype=float).reshape(-1))  # NaN changes at every step, which no order survives
+    steps = np.flatnonzero(values[1:] != values[:-1]) + 1
     return next((int(s) for s in steps if s >= after), None)
 
 # %% ../../nbs/55_formats/110_hdf5_rules.ipynb #06b7a456

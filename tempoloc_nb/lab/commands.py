@@ -65,6 +65,8 @@ def simulate(
     from tempoloc_nb.lab.sim.tasks import ClipFamily, find_families
 
     if benchmark is not None:
+        if task is not None or split is not None:
+            raise TempolocError("--benchmark makes all of a benchmark: leave --task and --split out")
         if benchmark not in WHICH_CLIPS:
             raise unknown("benchmark", benchmark, WHICH_CLIPS, "the benchmarks that can be simulated")
         for summary in build_which(benchmark, output / "work", output, workers=workers):

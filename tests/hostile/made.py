@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import pickle
 import shutil
@@ -44,6 +45,7 @@ def make_all(folder: Path, run: Run, server: str) -> None:
     run("dataset", "build", "--manifest", "m/manifest.jsonl", "-o", "hf", "--split", "train=0.5,validation=0.5")
     run("dataset", "caption", "v", "-o", "caps", "--server", server, "--model", MODEL)
     captions(folder)
+    public(folder)
     lerobot(folder)
     hdf5(folder)
     label_file(folder / "labels.hdf5", demos=6)
@@ -84,6 +86,20 @@ def manifests(folder: Path) -> None:
     task = f'key = "mug"\nevents = {json.dumps(LABELS)}\nfps = 32.0\n\n[boundaries]\n'
     (folder / "m" / "mug.toml").write_text(task + "".join(f"{n} = {list(t)}\n" for n, t in TIMES.items()))
     (folder / "bare.toml").write_text(f'key = "mug"\nevents = {json.dumps(LABELS)}\n')
+
+
+def public(folder: Path) -> None:
+    """A benchmark by reference, one of whose files is here already."""
+    (folder / "pub" / "mug").mkdir(parents=True)
+    content = (folder / "v" / "a.mp4").read_bytes()
+    (folder / "pub" / "mug" / "a.mp4").write_bytes(content)
+    where = {"repository": "somebody/mugs", "commit": "0123abc", "source": "a.mp4", "licence": "MIT"}
+    line = {"path": "mug/a.mp4", **where, "url": "https://raw.githubusercontent.com/somebody/mugs/0123abc/a.mp4"}
+    line |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (folder / "pub" / "files.jsonl").write_text(json.dumps(line) + "\n")
+    events = [{"label": label, "boundary": t} for label, t in zip(LABELS, TIMES["a"], strict=True)]
+    clip = {"clip": "mug/a", "task": "mug", "video": "mug/a.mp4", "fps": 32.0, "duration": 2.0, "events": events}
+    (folder / "pub" / "manifest.jsonl").write_text(json.dumps(clip) + "\n")
 
 
 def captions(folder: Path) -> None:

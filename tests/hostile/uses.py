@@ -109,6 +109,8 @@ USES: tuple[Use, ...] = (
         "model/config.json model/processor_config.json model/tokenizer_config.json", weight=1),
     use("models", "project", "project/data/models.toml project/settings.ini", env=SETTINGS),
     use("simulate --task lift --n 1 --no-render -o sims", "project", "project/settings.ini", env=SETTINGS, weight=1),
+    use("fetch pub/manifest.jsonl pub --base SERVER", "pub", "pub/manifest.jsonl pub/files.jsonl pub/mug/a.mp4",
+        changes=("pub/mug/a.mp4",)),
     use("overlay -i v -o out --workers 1", "v", "v/a.mp4 v/b.mp4"),
     use("overlay -i v/a.mp4 -o out --workers 1", "v", "v/a.mp4", weight=1),
     use("overlay -i v/a.mp4 -o out --workers 1 --model tempoloc-tiny --no-pairs", "v", "v/a.mp4", weight=1),
