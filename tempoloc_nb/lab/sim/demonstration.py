@@ -210,6 +210,8 @@ def simulate_episode(family: ClipFamily, seed: int, gripper_delay: float = 0.0) 
 
     `gripper_delay` (s) makes every gripper command come that much later than planned.
     """
+    if not family.script.events:
+        raise TempolocError(f"{family.task} has no script, but a plan for each clip: lab.sim.which plays it")
     env, randomizer = workshop(family.task, family.robot, family.half_size)
     rng = np.random.default_rng(seed)
     timing = family.timing or family.script.timing

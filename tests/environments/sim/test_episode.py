@@ -19,7 +19,7 @@ from tempoloc_nb.lab.sim.render import EpisodeRenderer
 from tempoloc_nb.lab.sim.scene import BOWL, RIM, make_environment
 from tempoloc_nb.lab.sim.tasks import SCRIPTS, ClipFamily, families, find_families
 
-ARMS = [(task, "Panda") for task in SCRIPTS] + [
+ARMS = [(task, "Panda") for task, script in SCRIPTS.items() if script.events] + [
     ("stack-three", "UR5e"),
     ("stack-three", "Kinova3"),
     ("square", "Kinova3"),
