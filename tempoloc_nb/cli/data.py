@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from tempoloc_nb.cli.options import (
     ENGINE, FIND, OUTPUT, SAMPLING, SHOWN, ForceOption, JsonOption, WorkersOption, as_command, echo_done, figure_place,
-    number, option, parameter, say, tell, with_options, write_figure,
+    number, option, parameter, say, takes_stdout, tell, with_options, write_figure,
 )
 from ..core.errors import TempolocError, unknown
 from ..core.options import Option, built
@@ -92,7 +92,10 @@ def stats(
     place = figure and figure_place(figure, force)
     samples = read_samples(dataset, split)
     rows = dataset_stats(samples)
-    echo_done(json_text(rows, 2) if as_json else stats_text(rows), place)
+    if as_json:
+        say(json_text(rows, 2), err=takes_stdout(place))
+    else:
+        echo_done(stats_text(rows), place)
     if place:
         write_figure(stats_figure(samples), place, force)
 

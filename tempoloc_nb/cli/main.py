@@ -44,7 +44,7 @@ def explain(error: BaseException) -> list[str]:
         return [f"a text is not in UTF-8: {error}"]
     if isinstance(error, RecursionError):
         return ["a file is nested too deep to be read"]
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # torch says so by a RuntimeError
         return ["there is not enough memory: ask for less at once (--batch 1, fewer --total-pixels, fewer --workers)"]
     if isinstance(error, ValueError) and "embedded null" in str(error):
         return ["a path holds a NUL byte, which no file's name can"]

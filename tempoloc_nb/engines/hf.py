@@ -65,7 +65,10 @@ def encode_request(
 def end_tokens(model: Any, processor: Any) -> list[int]:
     """The tokens at which a model stops."""
     ends = model.generation_config.eos_token_id or processor.tokenizer.eos_token_id
-    return [ends] if isinstance(ends, int) else list(ends)
+    found = [ends] if isinstance(ends, int) else list(ends)
+    if not all(isinstance(end, int) for end in found):
+        raise TempolocError(f"generation_config.json has eos_token_id {ends!r}: it must be one number or several")
+    return found
 
 # %% ../../nbs/35_engines/30_hf.ipynb #186e9964
 class _Loaded:

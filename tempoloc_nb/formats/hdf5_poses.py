@@ -106,7 +106,8 @@ def _objects(demo: Any, steps: int, names: Sequence[str]) -> Iterator[tuple[str,
         part = values[:, 7 * i : 7 * i + 7] if values is not None else np.zeros((0, 0))
         if part.shape == (steps, 7) and (np.linalg.norm(part[:, 3:], axis=1) > 0).all():
             yield name, _poses(part[:, :3], _rotations(part[:, 3:]))
-    for key in demo.get("obs", ()):
+    seen = demo.get("obs", {})
+    for key in seen if hasattr(seen, "keys") else ():  # a damaged file may have numbers there
         name = key.removesuffix("_pos")
         own = name != key and not name.startswith("robot")
         if own and (pose := _seen(demo, steps, f"obs/{key}", f"obs/{name}_quat")) is not None:

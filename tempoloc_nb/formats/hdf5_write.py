@@ -19,7 +19,7 @@ from .. import __version__
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
-from ..core.files import all_or_nothing, keep_backup
+from ..core.files import all_or_nothing, first_line, keep_backup
 from .convert import Converted
 from tempoloc_nb.formats.hdf5 import (
     control_rate, demo_name, demos_of, eefs_of, held_file, layout_of, opened_demos, signal_row, steps_of, where_of,
@@ -179,6 +179,8 @@ def _check_present(demo: Any, paths: Iterable[str], length: int, create: bool) -
     where = where_of(demo)
     for group in dict.fromkeys(path.rpartition("/")[0] for path in paths):
         present = demo.get(group, {})
+        if not hasattr(present, "keys"):
+            raise TempolocError(f"{where}: {group} holds numbers, where a group of signals belongs: leave it out")
         missing = [name for path in paths if (name := path.removeprefix(f"{group}/")) != path and name not in present]
         if missing and not create:
             what = f"{where} has no signal {missing[0]!r} in {group}, but {', '.join(present) or 'none'}"
@@ -340,7 +342,10 @@ def write_signals(
             shutil.copy2(path, made)
             with opened_demos(made, "r+") as data:
                 for p in plans:
-                    _write(data, p, SIGNALS[target.layout][1], record)
+                    try:
+                        _write(data, p, SIGNALS[target.layout][1], record)
+                    except (ValueError, RuntimeError, KeyError, TypeError) as error:  # h5py's, of a damaged group
+                        raise TempolocError(f"{path.name}: {p.demo} cannot be written: {first_line(error)}") from None
             _verify(made, plans)
     pairs = [(step, p.before[name]) for p in plans for name, step in p.steps.items()]
     shifts = [abs(new - old) / hz for new, old in pairs if old is not None and new != old]

@@ -319,7 +319,9 @@ def list_clips(roots: Sequence[Path], workers: int | None = None) -> list[dict[s
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #18746397
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows with the same keys as CSV with a header."""
+    """Rows with the same keys as CSV with a header; raises `TempolocError` if there are none."""
+    if not rows:
+        raise TempolocError("there are no clips to list: give folders that tempoloc simulate made")
     table = io.StringIO()
     writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
     writer.writeheader()
