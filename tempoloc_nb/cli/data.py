@@ -17,8 +17,8 @@ from annotated_types import Ge, Gt, Le
 from typer.core import TyperGroup
 
 from tempoloc_nb.cli.options import (
-    ENGINE, FIND, OUTPUT, SAMPLING, SHOWN, ForceOption, JsonOption, WorkersOption, as_command, echo_done, figure_place,
-    number, option, parameter, say, takes_stdout, tell, with_options, write_figure,
+    ENGINE, FIND, OUTPUT, SAMPLING, SHOWN, ForceOption, JsonOption, WorkersOption, as_command, echo_done, echo_json,
+    figure_place, number, option, parameter, say, tell, with_options, write_figure,
 )
 from ..core.errors import TempolocError, unknown
 from ..core.options import Option, built
@@ -93,7 +93,7 @@ def stats(
     samples = read_samples(dataset, split)
     rows = dataset_stats(samples)
     if as_json:
-        say(json_text(rows, 2), err=takes_stdout(place))
+        echo_json(json_text(rows, 2), place)
     else:
         echo_done(stats_text(rows), place)
     if place:

@@ -19,7 +19,7 @@ from annotated_types import Ge, Le
 from typing_extensions import Doc
 
 from tempoloc_nb.cli.options import (
-    FIND, OUTPUT, SIGNAL, ForceOption, JsonOption, PresetOption, VideoRootOption, option, say, show, takes_stdout, tell,
+    FIND, OUTPUT, SIGNAL, ForceOption, JsonOption, PresetOption, VideoRootOption, option, echo_json, say, show, tell,
     with_options,
 )
 from ..core.errors import TempolocError
@@ -49,7 +49,7 @@ def _finish(
 
     alone = as_json and str(output) == "-"  # the screen shows them once
     if as_json:
-        say(found_json(found), err=not alone and takes_stdout(output))
+        echo_json(found_json(found), None if alone else output)
     if output is not None and not alone:
         write_found(found, output, force=force)
     done, left = write_back(found, targets)

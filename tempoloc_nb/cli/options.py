@@ -36,8 +36,8 @@ _LARGEST, _SMALLEST = 1e15, 1e-9  # numbers of an option lie between: larger one
 # %% auto #0
 __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'SERVERS', 'OUTPUT', 'SIGNAL', 'BenchmarkOption', 'VideoRootOption',
            'JsonOption', 'SummaryOption', 'PresetOption', 'ForceOption', 'WorkersOption', 'number', 'option',
-           'parameter', 'as_command', 'with_options', 'say', 'tell', 'takes_stdout', 'echo_done', 'show',
-           'figure_place', 'write_figure']
+           'parameter', 'as_command', 'with_options', 'say', 'tell', 'echo_json', 'echo_done', 'show', 'figure_place',
+           'write_figure']
 
 # %% ../../nbs/90_cli/20_options.ipynb #3265e117
 def number(least: float | None = None, *, above: float | None = None, most: float | None = None) -> Callable[..., Any]:
@@ -152,9 +152,9 @@ def tell(*lines: str) -> None:
         say(f"tempoloc: {line}", err=True)
 
 
-def takes_stdout(output: Path | None) -> bool:
-    """Whether what is written to `output` is printed, so that a report may not be."""
-    return str(output) in ("-", "/dev/stdout")
+def echo_json(text: str, output: Path | None) -> None:
+    """Print JSON to stdout, or to stderr where stdout has what is written to `output`."""
+    say(text, err=str(output) in ("-", "/dev/stdout"))
 
 
 def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
@@ -164,7 +164,7 @@ def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
     `failed` lists a `clip` and a `reason` for each failure. What could steer the terminal is escaped.
     """
     if as_json:
-        say(json_text(_plain(asdict(done)), 2), err=takes_stdout(output))
+        echo_json(json_text(_plain(asdict(done)), 2), output)
     else:
         say(done, err=output is not None and is_stream(output))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -15,7 +15,7 @@ from .manifest import Benchmark, Clip
 from ..core.checks import STRICT, check, faults
 from ..core.download import Downloader, Remote
 from ..core.errors import TempolocError, unknown
-from ..core.files import WHOLE, open_packed, parse_object
+from ..core.files import leads_out, read_jsonl
 from ..video.files import decode, encode
 
 # %% auto #0
@@ -55,8 +55,7 @@ class PublicFile:
 
 def _place_faults(file: PublicFile) -> Iterator[str]:
     """What the types cannot check of a listed file, a line for each fault."""
-    parts = PurePosixPath(file.path).parts
-    if not parts or parts[0] == "/" or ".." in parts or "\\" in file.path:
+    if leads_out(file.path):
         yield f"the path {file.path!r} leads out of its folder"
     if file.url != f"{HOST}/{file.repository}/{file.commit}/{file.source}":
         yield f"the address {file.url} is not that of its repository, commit and source"
@@ -76,15 +75,7 @@ def public_files(benchmark: Benchmark, families: Collection[str] = ()) -> tuple[
             f"{benchmark.name} lists no public files (files.jsonl): its videos are shipped, or tempoloc simulate makes"
             " them, or they are yours"
         )
-    try:
-        with open_packed(path, WHOLE) as source:
-            text = source.read().decode("utf-8-sig")
-    except OSError as error:
-        raise TempolocError(f"cannot read {path.name}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise TempolocError(f"{path.name} is not UTF-8 text, byte {error.start}") from None
-    lines = [(f"{path.name}:{n}", line) for n, line in enumerate(text.split("\n"), 1)]
-    files = tuple(check(PublicFile, parse_object(line, where), where) for where, line in lines if line.strip())
+    files = tuple(check(PublicFile, values, where) for where, values in read_jsonl(path, "list of public"))
     if found := [f"{path.name}: {file.path}: {fault}" for file in files for fault in _place_faults(file)]:
         raise faults(found)
     known = dict.fromkeys(file.family for file in files)

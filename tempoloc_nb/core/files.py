@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import product
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NoReturn
 
@@ -36,7 +36,7 @@ from .texts import json_text, shown
 __all__ = ['COMPRESSED', 'UNPACKED', 'WHOLE', 'held', 'sole_writer', 'is_stream', 'sync_folder', 'all_or_nothing',
            'folder_or_nothing', 'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml', 'whole_lines',
            'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl',
-           'check_output', 'check_folder', 'keep_backup']
+           'leads_out', 'check_output', 'check_folder', 'keep_backup']
 
 # %% ../../nbs/10_core/20_files.ipynb #64d06d20
 @contextmanager
@@ -441,6 +441,12 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = 
     path.parent.mkdir(parents=True, exist_ok=True)
     with all_or_nothing(path, force=force) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         return sum(file.write(json_text(row) + "\n") > 0 for row in rows)
+
+
+def leads_out(path: str) -> bool:
+    """Whether a relative path that a file names, with forward slashes, is none, or leads out of its folder."""
+    parts = PurePosixPath(path)
+    return parts.is_absolute() or ".." in parts.parts or "\\" in path or not parts.name
 
 # %% ../../nbs/10_core/20_files.ipynb #92ff97eb
 def check_output(

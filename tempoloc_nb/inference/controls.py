@@ -154,11 +154,10 @@ class _Round:
     clips: Benchmark
     ask: AskConfig
     engine: Backend | EngineConfig
-    say: Say
 
     def times(self, labels: Sequence[str], footage: Mapping[str, Footage]) -> dict[str, tuple[float | None, ...]]:
         """The boundaries by clip that the model gives these events."""
-        found = _times(find_boundaries(_about(self.clips, labels, footage), self.ask, self.engine, say=silent))
+        found = _times(find_boundaries(_about(self.clips, labels, footage), self.ask, self.engine))
         return {clip: found[video] for clip, video in footage.items() if video in found}
 
 # %% ../../nbs/45_inference/70_controls.ipynb #dd20a898
@@ -202,7 +201,7 @@ def control_questions(
     model = engine.model if not isinstance(engine, EngineConfig) else ask.model
     with tempfile.TemporaryDirectory(prefix="tempoloc-controls-") as folder:
         rows = list[Control]()
-        for row in _ask_all(_Round(few, greedy, engine, say), labels, some, Path(folder)):
+        for row in _ask_all(_Round(few, greedy, engine), labels, some, Path(folder)):
             say(f"control question {row.kind}: {row.passed} of {row.asked} right")
             rows.append(row)
     return Controls(Path(model).name, len(some), tuple(r for r in rows if r.asked))

@@ -183,9 +183,11 @@ _FILLER = re.compile(r"[^a-z]+|\b(?:this|the|event|that|it|in|video|clip|is|does
 
 def _says_absent(entry: Entry, label: str) -> bool:
     """Whether an entry without times says that its event, and no other one, is not in the video."""
+    if entry.span is not None:
+        return False
     words = re.sub(re.escape(label), " ", entry.raw, flags=re.IGNORECASE)
     rest = _ABSENT.sub(" ", words)
-    if rest == words or entry.span is not None or re.search(r"\d", re.sub(r"(?i)^\W*event\s*\d+", "", rest)):
+    if rest == words or re.search(r"\d", re.sub(r"(?i)^\W*event\s*\d+", "", rest)):
         return False
     return not entry.other or not _FILLER.sub("", rest)
 

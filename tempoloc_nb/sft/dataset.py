@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from random import Random
 from statistics import median
 from typing import TYPE_CHECKING, Any, get_args
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Event, Interval, intervals_from_boundaries
 from ..core.errors import TempolocError
-from ..core.files import first_line
+from ..core.files import first_line, leads_out
 from ..core.optional import import_optional
 from ..models.prompts import Prompt, conversation, load_prompt
 from ..scoring.answers import ROUNDING, write_answer
@@ -169,8 +169,7 @@ def sample_of(
 # %% ../../nbs/60_sft/10_dataset.ipynb #d0b9a384
 def inside(path: str) -> str:
     """The relative path `path`, unless it leads out of its folder: that raises `TempolocError`."""
-    parts = PurePosixPath(path)
-    if parts.is_absolute() or ".." in parts.parts or "\\" in path or not parts.name:
+    if leads_out(path):
         raise TempolocError(f"{path!r} is not a path within the dataset's folder")
     return path
 

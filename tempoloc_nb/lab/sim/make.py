@@ -66,7 +66,7 @@ def _attempt(family: ClipFamily, seed: int, root: Path) -> str:
     if reason_file.exists():
         return reason_file.read_text(encoding="utf-8")
     try:
-        play = simulate_which if family.task == "which" else simulate_episode
+        play = simulate_episode if family.script.events else simulate_which
         save_episode(path, play(family, seed))
     except EpisodeFailed as failure:
         write_text(reason_file, str(failure))
@@ -211,7 +211,7 @@ def _clip_of(family: ClipFamily, index: int, seed: int, root: Path) -> Clip:
     """The manifest entry of a saved episode. An event lasts until the next one; the last until its phase ends."""
     episode = load_episode(_episode_path(root, family, seed))
     meta = episode.meta
-    if "log" in meta:
+    if not family.script.events:  # each clip has its own
         return which_clip(family, index, seed, meta)
     instants: dict[str, float] = meta["instants"]
     frames = int(np.floor(meta["length"] * family.fps + 1e-6)) + 1

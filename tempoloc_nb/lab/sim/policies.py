@@ -19,7 +19,7 @@ from .scene import BALLS, BUTTONS, HANDLE, PUSH_NEAR, RIM, TRAVEL
 from .tasks import GRIPPERS, ROBOTS, SCRIPTS
 
 # %% auto #0
-__all__ = ['HOME_YAW', 'POLICIES', 'unwind', 'share_at', 'ScriptedPolicy', 'press_one', 'marks']
+__all__ = ['HOME_YAW', 'POLICIES', 'unwind', 'share_at', 'ScriptedPolicy', 'close_on_air', 'press_one', 'marks']
 
 # %% ../../../nbs/95_lab_sim/60_policies.ipynb #29014f13
 _SETTLE = 0.06  # s between the end of a motion and the gripper's command
@@ -127,15 +127,20 @@ def _cube_grip(p: ScriptedPolicy, name: str, others: Sequence[str]) -> tuple[Flo
     return at, grip, avoid
 
 
+def close_on_air(p: ScriptedPolicy, at: Floats) -> None:
+    """Close where the hand is, `at` (4,), and open again after a while."""
+    for grip, least, most in ((1, 0.35, 0.9), (-1, 0.25, 0.4)):
+        p.grip = grip
+        p.follow(Plan(at), p.now + p.rng.uniform(least, most))
+
+
 def _miss(p: ScriptedPolicy, name: str, others: Sequence[str]) -> None:
     """Close on air above a cube, and open again after a while."""
     target, origin = _cube_grip(p, name, others)[1], p.from_here()
     target[:3] += (*p.rng.normal(0.0, 0.008, 2), p.rng.uniform(0.055, 0.07))
     arrive = p.now + p.rng.uniform(0.8, 1.4)
     p.follow(Plan(origin, hop(origin, target, p.now, arrive, float(target[2]) + 0.02)), arrive)
-    for grip, least, most in ((1, 0.35, 0.9), (-1, 0.25, 0.4)):
-        p.grip = grip
-        p.follow(Plan(target), p.now + p.rng.uniform(least, most))
+    close_on_air(p, target)
 
 # %% ../../../nbs/95_lab_sim/60_policies.ipynb #18d3a791
 def _put_back(p: ScriptedPolicy, name: str, others: Sequence[str]) -> None:

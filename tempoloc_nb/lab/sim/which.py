@@ -18,8 +18,8 @@ from tempoloc_nb.lab.sim.demonstration import (
 from .episode import EpisodeFailed, place_hand, place_object
 from .layouts import task_objects
 from .motion import Floats, Move, Plan, Timing, down, hop, reach
-from .policies import HOME_YAW, ScriptedPolicy, press_one, unwind
-from .scene import TRAVEL, Appearance
+from .policies import HOME_YAW, ScriptedPolicy, close_on_air, press_one, unwind
+from .scene import TRAVEL
 from .tasks import THINGS, ClipFamily
 from .which_plan import BUTTON_LABELS, Action, ClipPlan, draw_plan
 
@@ -145,11 +145,6 @@ def _bring(p: WhichPolicy, name: str, goal: Floats, seconds: float, over: bool =
     if not p.holds(name):
         raise EpisodeFailed(f"lost {name}")
 
-
-def _open(p: WhichPolicy, name: str) -> None:
-    """Let go of an object."""
-    p.let_go(name, False)
-
 # %% ../../../nbs/95_lab_sim/75_which.ipynb #669d6634
 def _place(p: WhichPolicy, action: Action) -> Floats:
     """Where the middle of a picked object goes (4,)."""
@@ -172,7 +167,7 @@ def _put_down(p: WhichPolicy, action: Action) -> None:
     _bring(p, action.thing, goal, p.rng.uniform(1.0, 2.0))
     if np.hypot(*(p.object_pose(action.thing) - goal)[:2]) > 0.015:
         raise EpisodeFailed(f"{action.thing} not over its place")
-    _open(p, action.thing)
+    p.let_go(action.thing, False)
 
 # %% ../../../nbs/95_lab_sim/75_which.ipynb #702d8bb1
 def _miss(p: WhichPolicy, name: str) -> None:
@@ -182,9 +177,7 @@ def _miss(p: WhichPolicy, name: str) -> None:
     target[:3] = [*(target[:2] + p.rng.normal(0.0, 0.008, 2)), max(target[2], top) + p.rng.uniform(0.03, 0.05)]
     arrive = p.now + p.rng.uniform(0.9, 1.6)
     p.follow(Plan(origin, hop(origin, target, p.now, arrive, max(float(target[2]) + 0.02, p.free))), arrive)
-    for grip, least, most in ((1, 0.35, 0.9), (-1, 0.25, 0.4)):
-        p.grip = grip
-        p.follow(Plan(target), p.now + p.rng.uniform(least, most))
+    close_on_air(p, target)
 
 
 def _drop(p: WhichPolicy, name: str) -> None:
@@ -192,7 +185,7 @@ def _drop(p: WhichPolicy, name: str) -> None:
     _take(p, name)
     pose = p.object_pose(name)
     _bring(p, name, pose + np.array([0.0, 0.0, p.rng.uniform(0.03, 0.05), 0.0]), p.rng.uniform(0.5, 0.9), over=False)
-    _open(p, name)
+    p.let_go(name, False)
     p.follow(Plan(p.hand_pose()), p.now + 0.3)
 
 
@@ -204,7 +197,7 @@ def _put_back(p: WhichPolicy, name: str) -> None:
     high = low + np.array([*p.rng.uniform(-0.01, 0.01, 2), p.rng.uniform(0.04, 0.09), 0.0])
     for goal in (high, low):
         _bring(p, name, goal, p.rng.uniform(0.5, 0.9), over=False)
-    _open(p, name)
+    p.let_go(name, False)
 
 # %% ../../../nbs/95_lab_sim/75_which.ipynb #c8e2dd3e
 _PEG_TOP = 0.07  # m over the table
@@ -218,7 +211,7 @@ def _insert(p: WhichPolicy, action: Action) -> None:
     _bring(p, name, over - np.array([0.0, 0.0, 0.05, 0.0]), p.rng.uniform(0.6, 1.0), over=False)
     if np.hypot(*(p.object_pose(name)[:2] - peg)) > 0.012:
         raise EpisodeFailed(f"{name} not over the peg")
-    _open(p, name)
+    p.let_go(name, False)
     hold = p.hand_pose()
     p.wait(lambda: bool(p.object_pose(name)[2] < p.table + 0.03), hold, 0.8, f"{name} stuck on the peg")
 
@@ -356,7 +349,7 @@ def simulate_which(family: ClipFamily, seed: int) -> SavedEpisode:
     env, randomizer = workshop(family.task, family.robot)
     rng = np.random.default_rng(seed)
     plan = draw_plan(rng, held_out=family.split == "which")
-    looks: Appearance = randomizer(rng)
+    looks = randomizer(rng)
     reset_with(env, seed)
     props = _lay_out(env, plan, rng)
     looks = replace(looks, arrays=randomizer.current())  # props are bodies of the model
