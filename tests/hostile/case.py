@@ -6,6 +6,7 @@ import atexit
 import base64
 import contextlib
 import faulthandler
+import gc
 import hashlib
 import os
 import random
@@ -366,6 +367,7 @@ def _child(
     argv: Sequence[str], place: Path, env: Mapping[str, str], file_limit: int | None, out: int, err: int
 ) -> None:
     """The rest of this process's life: a command, as the interpreter would end it."""
+    gc.freeze()  # whoever collects a parent's open video here waits for decoding threads that no child has
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # until the command begins
     os.setsid()
     os.chdir(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import sys
 import time
@@ -102,6 +103,32 @@ def test_a_planted_fault_is_counted(
     monkeypatch.setattr(hostile, "command_line", planted)
     case.run("planted", limit=1.0 if planted is hang else 60.0)
     assert {counter for counter, _ in case.faults} == counters
+
+
+def test_a_video_that_the_harness_left_open_does_not_hang_a_command(
+    case: hostile.Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import av
+
+    from tempoloc_nb.core.settings import data_dir
+
+    def collect(argv: list[str]) -> None:
+        gc.collect()
+        print("done")
+
+    monkeypatch.setattr(hostile, "command_line", collect)
+    container = av.open(str(data_dir() / "benchmarks/sim/videos/stack-three/000.mp4"))
+    stream = container.streams.video[0]
+    stream.thread_type, stream.codec_context.thread_count = "AUTO", 4
+    ring: list[object] = [container, next(container.decode(stream))]
+    ring.append(ring)  # only a collection ends it
+    gc.disable()
+    try:
+        del ring, container, stream
+        case.run("planted", limit=20.0)
+    finally:
+        gc.enable()
+    assert not case.faults
 
 
 @pytest.mark.parametrize(
