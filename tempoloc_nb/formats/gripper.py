@@ -34,7 +34,7 @@ from .hdf5_rules import MOST_NUMBERS, SIGNALS
 from .lerobot import number_names, read_episodes, read_info
 from .lerobot_rows import read_numbers
 from ..inference.find import Found, Say, silent
-from ..inference.fuse import fuse_found
+from ..inference.fuse import fuse_found, guess_line
 from ..inference.signals import Signal, Told, read_told, signal_at
 from ..scoring.metrics import Floats
 from ..video.files import Footage, FrameSource
@@ -393,12 +393,14 @@ def fuse_each(
     each: Iterable[Found], signals: Mapping[Footage, Signal], told: Told | None = None, say: Say = silent
 ) -> Iterator[Found]:
     """What is found, each moved to its recording's signal (`fuse_found`); `say` gets a line on the events' fate."""
-    counts: Counter[str] = Counter()
+    counts, guessed = Counter[str](), 0
     for found in each:
-        fused, outcomes = fuse_found(found, signals.get(found.video), told)
+        fused, outcomes, alike = fuse_found(found, signals.get(found.video), told)
         counts.update(outcomes)
+        guessed += alike
         yield fused
     if counts:
         left = [f"{counts[o]} {why}" for o, why in _LEFT.items() if counts[o]]
+        left += [guess_line(guessed, counts["moved"])] if counts["moved"] else []
         say("; ".join([f"the gripper moved {counts['moved']} of {counts.total()} events", *left]))
 

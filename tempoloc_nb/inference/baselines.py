@@ -218,13 +218,15 @@ def _row(clip: Clip, model: str, fps: float, text: str, backend: str) -> dict[st
 Boundaries = Mapping[str, Sequence[float | None]]  # s of the source by clip, None where an event has none
 
 
-def gripper_answers(benchmark: Benchmark, signals: Mapping[str, Signal], told: Told | None = None) -> Boundaries:
-    """The gripper rule's boundaries by clip, for clips that have a signal."""
+def gripper_answers(
+    benchmark: Benchmark, signals: Mapping[str, Signal], told: Told | None = None, backward: bool = False
+) -> Boundaries:
+    """The gripper rule's boundaries by clip, for clips that have a signal; `backward`, from the last one on."""
     answers: dict[str, tuple[float | None, ...]] = {}
     for clip in benchmark.clips:
         if (signal := signals.get(clip.clip)) is not None:
             kinds = event_kinds(clip.labels, starts_of(benchmark.tasks[clip.task], clip.labels) | dict(told or {}))
-            times = gripper_rule(kinds, find_transitions(signal), arms=event_arms(clip.labels))
+            times = gripper_rule(kinds, find_transitions(signal), arms=event_arms(clip.labels), backward=backward)
             answers[clip.clip] = with_starts(kinds, times, signal)
     return answers
 

@@ -26,7 +26,7 @@ from tempoloc_nb.inference.signals import (
 )
 
 # %% auto #0
-__all__ = ['fuse_answer', 'fuse_found', 'fuse']
+__all__ = ['guess_line', 'fuse_answer', 'guessed_alike', 'fuse_found', 'fuse']
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #bda964cb
 _SOFT = 1.0  # s: at this distance half of the most that distance can cost
@@ -111,11 +111,19 @@ class _FuseSummary:
     clips: int
     outcomes: Mapping[str, int]
     moved_s: float | None  # median distance of those moved
+    guessed: int  # of those moved, how many a guess would have put there
 
     def __str__(self) -> str:
         outcomes = ", ".join(f"{count} {name}" for name, count in self.outcomes.items() if count)
-        moved = "" if self.moved_s is None else f", moved by {self.moved_s:.3f} s in the median"
-        return f"{self.output}: {self.clips} clips, events: {outcomes}{moved}"
+        if self.moved_s is None:
+            return f"{self.output}: {self.clips} clips, events: {outcomes}"
+        moved = f"moved by {self.moved_s:.3f} s in the median; {guess_line(self.guessed, self.outcomes['moved'])}"
+        return f"{self.output}: {self.clips} clips, events: {outcomes}, {moved}"
+
+
+def guess_line(guessed: int, moved: int) -> str:
+    """What the model added to the signal: how many of the `moved` events would be there with no model."""
+    return f"{guessed} of {moved} would be moved there from evenly spread times, without the model"
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #25eeb14f
 def fuse_answer(
@@ -156,14 +164,31 @@ def fuse_answer(
             moved[i], outcomes[i] = no_earlier(came, moved[:i], end), "moved"
     return move_events(combined, moved), tuple(outcomes)
 
+
+def guessed_alike(
+    fused: Combined, outcomes: Sequence[str], signal: Signal | None, told: Told | None = None,
+    reach_s: float | None = None, objects: Mapping[str, str] | None = None, in_order: bool = True,
+) -> int:
+    """How many of the events that `fuse_answer` moved are where a guess gets them: times spread evenly over the signal.
+
+    The other arguments are those of `fuse_answer`.
+    """
+    if signal is None:
+        return 0
+    count = len(fused.events)
+    even = signal.times[0] + np.ptp(signal.times) * np.arange(1, count + 1) / (count + 1)
+    guess, _ = fuse_answer(move_events(fused, even.tolist()), signal, told, reach_s, objects, in_order)
+    pairs = zip(fused.events, guess.events, outcomes, strict=True)
+    return sum(outcome == "moved" and a.boundary == b.boundary for a, b, outcome in pairs)
+
 # %% ../../nbs/45_inference/80_fuse.ipynb #fd927c7d
-def fuse_found(found: Found, signal: Signal | None, told: Told | None = None) -> tuple[Found, tuple[str, ...]]:
-    """What `localize` found in a recording, moved as `fuse_answer` does, and each event's outcome.
+def fuse_found(found: Found, signal: Signal | None, told: Told | None = None) -> tuple[Found, tuple[str, ...], int]:
+    """What `localize` found in a recording, moved as `fuse_answer` does, each event's outcome, and `guessed_alike`.
 
     The model is then called `NAME/fused`; a confidence stays the model's. A recording with an error stays as it is.
     """
     if found.error:
-        return found, ()
+        return found, (), 0
     events = tuple(CombinedEvent(e.label, e.boundary, None, e.spread_s, e.confidence or 0.0, 0) for e in found.events)
     answer = Combined(found.name, "own", found.model, found.fps, "start", len(found.texts), events)
     moved, outcomes = fuse_answer(answer, signal, told)
@@ -171,7 +196,8 @@ def fuse_found(found: Found, signal: Signal | None, told: Told | None = None) ->
         e if m.boundary is None else replace(e, boundary=m.boundary, status="ok")
         for e, m in zip(found.events, moved.events, strict=True)
     )
-    return replace(found, events=placed, model=f"{found.model}/fused"), outcomes
+    alike = guessed_alike(moved, outcomes, signal, told)
+    return replace(found, events=placed, model=f"{found.model}/fused"), outcomes, alike
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #b60f85ad
 def fuse(
@@ -193,15 +219,15 @@ def fuse(
     answers = combine_trials(predictions, benchmark, boundary_is)
     if not any(a.clip in signals for a in answers):
         raise TempolocError(f"no clip of {predictions.name} has a signal, such as {answers[0].clip}")
-    rows: list[dict[str, Any]] = []
+    rows, moved, guessed = list[dict[str, Any]](), list[float](), 0
     counts: Counter[str] = Counter()
-    moved: list[float] = []
     disordered = {clip.clip for clip in benchmark.clips if not clip.in_order}
     for a in answers:
         task, labels = benchmark.tasks[a.task], [e.label for e in a.events]
-        kinds = starts_of(task, labels) | dict(told or {})
-        in_order = a.clip not in disordered
-        fused, outcomes = fuse_answer(a, signals.get(a.clip), kinds, reach_s, objects_of(task, labels), in_order)
+        signal, kinds = signals.get(a.clip), starts_of(task, labels) | dict(told or {})
+        how = (kinds, reach_s, objects_of(task, labels), a.clip not in disordered)
+        fused, outcomes = fuse_answer(a, signal, *how)
+        guessed += guessed_alike(fused, outcomes, signal, *how)
         row = combined_row(fused, 0.0, boundary_is)
         before = [e.boundary for e in a.events]
         rows.append(row | {"model": f"{a.model}/fused", "coarse_s": before, "outcome": list(outcomes)})
@@ -211,4 +237,4 @@ def fuse(
     write_jsonl(out, rows, force=force)
     derive_record(out, predictions, fused={"from": predictions.name, "reach_s": reach_s})
     median = float(np.median(moved)) if moved else None
-    return _FuseSummary(out, len(rows), {o: counts[o] for o in _OUTCOMES}, median)
+    return _FuseSummary(out, len(rows), {o: counts[o] for o in _OUTCOMES}, median, guessed)

@@ -218,19 +218,21 @@ LEAST_HOLD = 0.3  # s
 
 def gripper_rule(
     kinds: Sequence[EventKind | None], transitions: Sequence[Transition], least_hold: float = LEAST_HOLD,
-    arms: Sequence[str] = (),
+    arms: Sequence[str] = (), backward: bool = False,
 ) -> tuple[float | None, ...]:
     """The boundary (s) of each event of these `kinds`: the first fitting transition after the event before.
 
+    Read `backward`, it is the last fitting one before the event after it, so that earlier attempts do not count.
     Transitions of holds under `least_hold` (s) are passed over. None for an event that is no transition, and where none
     is left. `arms` says whose gripper each event is about, as `event_arms` does.
     """
-    left = iter([t for t in transitions if t.hold >= least_hold])
+    way = slice(None, None, -1 if backward else 1)
+    left = iter([t for t in transitions if t.hold >= least_hold][way])
     times: list[float | None] = []
-    for kind, arm in zip(kinds, arms or [""] * len(kinds), strict=True):
+    for kind, arm in list(zip(kinds, arms or [""] * len(kinds), strict=True))[way]:
         fits = (t.time for t in left if t.kind == kind and is_by(t, arm))
         times.append(next(fits, None) if kind in KINDS else None)
-    return tuple(times)
+    return tuple(times[way])
 
 # %% ../../nbs/45_inference/75_signals.ipynb #8236816a
 _NEAR = 0.05  # m: a skill starts where its hand is so near the place of its end

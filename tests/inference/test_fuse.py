@@ -109,7 +109,8 @@ def test_a_file_says_what_became_of_each_event(tmp_path: Path) -> None:
     benchmark, path, clip = small(tmp_path)
     signal = signal_at(np.interp(np.arange(150) / 30, [0, 0.8, 1, 3, 3.2, 5], [8, 8, 4, 4, 8, 8]), 30)
     summary = fuse(path, tmp_path / "f.jsonl", benchmark=benchmark, signals={clip.clip: signal})
-    assert str(summary).endswith("2 clips, events: 2 moved, 1 not shown, 3 no signal, moved by 0.352 s in the median")
+    counts, moved = "2 clips, events: 2 moved, 1 not shown, 3 no signal", "moved by 0.352 s in the median"
+    assert f"{counts}, {moved}; 2 of 2 would be moved there from evenly spread times" in str(summary)
     first, second = (json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines())
     assert first["model"] == second["model"] == "m/fused"
     assert first["coarse_s"] == [1.3, 2.0, 3.4]
@@ -121,6 +122,20 @@ def test_a_file_says_what_became_of_each_event(tmp_path: Path) -> None:
     assert read[0].start == pytest.approx(0.99, abs=0.01)
     record = read_object(tmp_path / "f.run.json", "record")
     assert record["settings"]["fused"] == {"from": "p.jsonl", "reach_s": None}
+
+
+def test_what_a_guess_would_get_is_counted(tmp_path: Path) -> None:
+    """Of two grasps the middle of the signal leads to the second, which is a little nearer."""
+    x, y = (0, 1, 1.2, 4, 4.2, 8, 8.2, 10), (8, 8, 4, 4, 8, 8, 4, 4)
+    opening = np.interp(np.arange(300) / 30, x, y)
+    clip = Clip("cup/0", "cup", (Event("grasping the cup", 8.2),), fps=30, duration=10.0)
+    benchmark = Benchmark("cups", tmp_path, {"cup": Task("cup", clip.labels)}, (clip,))
+    for name, said, guessed in (("late", 8.5, 1), ("early", 2.0, 0)):
+        row = {"clip": clip.clip, "task": "cup", "model": "m", "fps": 8.0, "trial": 0}
+        write_jsonl(path := tmp_path / f"{name}.jsonl", [row | {"text": write_answer(clip.labels, [(said, 9.0)])}])
+        signals = {clip.clip: signal_at(opening, 30)}
+        summary = fuse(path, tmp_path / f"{name}-fused.jsonl", benchmark=benchmark, signals=signals)
+        assert (summary.outcomes["moved"], summary.guessed) == (1, guessed)
 
 
 @pytest.mark.parametrize("missed", [False, True])

@@ -91,6 +91,13 @@ def test_a_grasp_on_air_is_passed_over() -> None:
     assert found == pytest.approx((2.28, 4.01, 6.28), abs=0.02)
 
 
+def test_the_rule_read_backward_takes_the_last_attempt() -> None:
+    moves = find_transitions(ramps(*TWICE, (8.3, 8), (9.0, 8)))
+    kinds = ("close", "open")
+    first, last = gripper_rule(kinds, moves), gripper_rule(kinds, moves, backward=True)
+    assert first == (moves[0].time, moves[1].time) != last == (moves[-2].time, moves[-1].time)
+
+
 def test_events_that_the_gripper_does_not_show_have_no_boundary() -> None:
     labels = ["grasping the cube", "lifting the cube", "releasing the cube", "grasping the lid"]
     assert event_kinds(labels) == ("close", None, "open", "close")
