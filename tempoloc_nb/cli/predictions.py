@@ -59,7 +59,7 @@ def localize(
     """
     from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
     from tempoloc_nb.core.shards import read_shard
-    from tempoloc_nb.inference.baselines import SIGNAL_ROWS, BaselineBackend, is_baseline
+    from tempoloc_nb.inference.baselines import GRIPPER_RULES, BaselineBackend, is_baseline
     from tempoloc_nb.inference.run import answer_clips
     from tempoloc_nb.models.recognise import ask_config
 
@@ -71,7 +71,7 @@ def localize(
         ask = AskConfig(model, fps=settings().study.fps).changed(**picked(AskConfig, given))
         needs: dict[str, Any] = {"train": read_manifest(train) if train else (), "video_root": video_root}
         gripper = built(GripperFile, given)
-        if model == SIGNAL_ROWS[0]:
+        if model in GRIPPER_RULES:
             needs["signals"] = gripper.read(clips, built(Reading, given, say=tell))
         engine = make_engine(model, clips, told=gripper.told, **needs)
     else:

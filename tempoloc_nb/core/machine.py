@@ -9,13 +9,17 @@ import hashlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import tempoloc_nb
 
@@ -36,7 +40,7 @@ def cores() -> int:
 
 # %% auto #0
 __all__ = ['process_place', 'is_first', 'cores', 'Gpu', 'gpus', 'gpu_count', 'gpu_memory', 'torch_device', 'device_name',
-           'file_hash', 'files_below', 'versions']
+           'held_signals', 'file_hash', 'files_below', 'versions']
 
 # %% ../../nbs/10_core/50_machine.ipynb #ccd1f7cc
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,29 @@ def device_name(kind: str, count: int = 1) -> str:
     else:
         name = next((gpu.name for gpu in gpus()), "no GPU")
     return f"{count} × {name}" if count > 1 else name
+
+# %% ../../nbs/10_core/50_machine.ipynb #5e1f0002
+@contextmanager
+def held_signals() -> Iterator[list[int]]:
+    """The signals that come within, Ctrl-C and SIGTERM, in the main thread: they interrupt none of our lines.
+
+    Ctrl-C that is ignored, as in the background of a script, stays so here, not in what is started meanwhile.
+    """
+    came, before = list[int](), dict[int, Any]()
+
+    def hear(number: int, _: object) -> None:
+        if number == signal.SIGTERM or before[number] is not signal.SIG_IGN:
+            came.append(number)
+
+    main = threading.current_thread() is threading.main_thread()
+    for each in (signal.SIGINT, signal.SIGTERM) if main else ():
+        before[each] = signal.getsignal(each)
+        signal.signal(each, hear)
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 # %% ../../nbs/10_core/50_machine.ipynb #a43cf701
 def file_hash(path: Path) -> str:

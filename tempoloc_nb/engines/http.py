@@ -16,7 +16,6 @@ import socket
 import ssl
 import string
 import sys
-import threading
 import time
 import zlib
 from base64 import b64encode
@@ -33,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 from ..core.errors import TempolocError
+from ..core.machine import held_signals
 from ..core.optional import import_optional
 from ..core.texts import shown, well_formed
 
@@ -504,31 +504,16 @@ def _refusal(reader: _ResponseReader, url: str, response: httpx.Response, reason
 def event_loop() -> Iterator[BlockingPortal]:
     """An event loop in a thread of its own: a notebook's own thread has one already.
 
-    Ctrl-C waits while the loop starts. Otherwise it could come when the loop runs but nobody can stop it yet, and anyio
-    would wait for its end for ever.
+    Signals wait while the loop starts. Otherwise one could come when the loop runs but nobody can stop it yet, and
+    anyio would wait for its end for ever.
     """
     from anyio.from_thread import start_blocking_portal
     with ExitStack() as stack:
-        with _later():
+        with held_signals() as came:
             portal = stack.enter_context(start_blocking_portal())
+        for number in came[:1]:
+            signal.raise_signal(number)
         yield portal
-
-# %% ../../nbs/35_engines/110_http.ipynb #1a535313
-@contextmanager
-def _later() -> Iterator[None]:
-    """Keeps Ctrl-C until the block is done, in the main thread; other threads never get it."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if came:
-        handler(signal.SIGINT, None)
 
 # %% ../../nbs/35_engines/110_http.ipynb #face25e7
 def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeout: float = 10.0) -> Any:

@@ -38,16 +38,18 @@ from ..video.files import FrameSource, Image, VideoInfo
 BASELINES = ("constant", "uniform", "loo-median", "loo-mean", "loo-median-scaled", "loo-ridge")
 TRAINING_MEDIAN = "train-median"
 NO_VIDEO = (*BASELINES, TRAINING_MEDIAN)
-SIGNAL_ROWS = ("gripper-rule", "motion-minima")
+GRIPPER_RULES = ("gripper-rule", "gripper-rule-backward")
+SIGNAL_ROWS = (*GRIPPER_RULES, "motion-minima")
 
 _Array = npt.NDArray[np.float64]
 # Predicted boundaries (s, in the base in which the clip was annotated) by clip id.
 Predictions = dict[str, tuple[float, ...]]
 
 # %% auto #0
-__all__ = ['BASELINES', 'TRAINING_MEDIAN', 'NO_VIDEO', 'SIGNAL_ROWS', 'Predictions', 'Boundaries', 'clip_duration', 'baseline',
-           'train_median', 'baseline_predictions', 'oracle_predictions', 'few_shot', 'prediction_rows',
-           'gripper_answers', 'signal_rows', 'motion_answers', 'BaselineBackend', 'is_baseline', 'make_baseline']
+__all__ = ['BASELINES', 'TRAINING_MEDIAN', 'NO_VIDEO', 'GRIPPER_RULES', 'SIGNAL_ROWS', 'Predictions', 'Boundaries',
+           'clip_duration', 'baseline', 'train_median', 'baseline_predictions', 'oracle_predictions', 'few_shot',
+           'prediction_rows', 'gripper_answers', 'signal_rows', 'motion_answers', 'BaselineBackend', 'is_baseline',
+           'make_baseline']
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #65135634
 def clip_duration(clip: Clip, task: Task) -> float | None:
@@ -329,9 +331,9 @@ def make_baseline(
 ) -> BaselineBackend:
     """The back end of a baseline about `clips`.
 
-    `train` are the training clips that train-median needs; `signals` (by clip id) those that gripper-rule reads, and
-    `told` says which transition an event is where its verb does not. Motion minima look into the videos, which may lie
-    in `video_root`. Raises `TempolocError` for another name, and where the signals are missing.
+    `train` are the training clips that train-median needs; `signals` (by clip id) those that the gripper rules read,
+    and `told` says which transition an event is where its verb does not. Motion minima look into the videos, which
+    may lie in `video_root`. Raises `TempolocError` for another name, and where the signals are missing.
     """
     if name in NO_VIDEO:
         rows = prediction_rows(clips, baseline_predictions(clips, name, train), name, 8)
@@ -341,8 +343,8 @@ def make_baseline(
     if name == "motion-minima":
         answers = motion_answers(clips, video_root)
     elif signals is None:
-        raise TempolocError("gripper-rule reads signals: give those of the clips, signals=read_gripper(path, clips)")
+        raise TempolocError(f"{name} reads signals: give those of the clips, signals=read_gripper(path, clips)")
     else:
-        answers = gripper_answers(clips, signals, told)
+        answers = gripper_answers(clips, signals, told, backward=name == GRIPPER_RULES[1])
     hidden = sum(b is None for boundaries in answers.values() for b in boundaries)
     return BaselineBackend(name, "signal", signal_rows(clips, answers, name, 8), hidden)

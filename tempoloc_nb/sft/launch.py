@@ -14,8 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -25,6 +25,7 @@ from typing import IO, Any
 import tempoloc_nb
 from ..core.errors import TempolocError
 from ..core.files import write_json
+from ..core.machine import held_signals
 from .cosmos.env import VARIABLE, ask, cosmos_python, cosmos_variables
 from .training_file import engine_of, nest, read_config_file, read_training_file, training_file
 
@@ -168,29 +169,6 @@ def _end_run(
     process.wait()
     _ended(process, name, 5, lambda: False)
 
-# %% ../../nbs/60_sft/60_launch.ipynb #97dfd2f0
-@contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """The signals that come within, Ctrl-C and SIGTERM, in the main thread: they interrupt none of our lines.
-
-    Ctrl-C that is ignored, as in the background of a script, stays so here, not in what is started meanwhile.
-    """
-    came, before = list[int](), dict[int, Any]()
-
-    def hear(number: int, _: object) -> None:
-        if number == signal.SIGTERM or before[number] is not signal.SIG_IGN:
-            came.append(number)
-
-    main = threading.current_thread() is threading.main_thread()
-    for each in (signal.SIGINT, signal.SIGTERM) if main else ():
-        before[each] = signal.getsignal(each)
-        signal.signal(each, hear)
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
 # %% ../../nbs/60_sft/60_launch.ipynb #8ef13222
 @dataclass(frozen=True, slots=True)
 class _TrainingRun:
@@ -276,7 +254,7 @@ def _run(
     `counts`: the run tells of its steps. `alone`: it cannot go on without a process that failed.
     """
     name, began = f"{folder.name}-{os.getpid()}", time.monotonic()
-    with _interrupts() as interrupts:
+    with held_signals() as interrupts:
         try:
             process = subprocess.Popen(
                 command.arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,

@@ -105,13 +105,24 @@ class Models:
     def rates(self, name: str) -> list[Evaluation]:
         """The scored runs of an experiment at each rate of the study's grid (`NAME-4fps` and so on)."""
         study = settings().study
-        return [self.run(name if rate == study.fps else f"{name}-{rate:g}fps") for rate in study.fps_grid]
+        return self.alike([name if rate == study.fps else f"{name}-{rate:g}fps" for rate in study.fps_grid])
 
-    def run(self, name: str, mode: Mode = "strict", like: Evaluation | None = None) -> Evaluation:
-        """The scored run of an experiment, on the clips of the run `like` alone if that is given."""
+    def alike(self, names: Sequence[str]) -> list[Evaluation]:
+        """The scored runs of experiments that are to be compared: of each as many trials as all have."""
+        trials = [self.experiment(name).ask.trials for name in names]
+        fewest = None if len({*trials}) == 1 else min(trials)
+        return [self.run(name, trials=fewest) for name in names]
+
+    def run(
+        self, name: str, mode: Mode = "strict", like: Evaluation | None = None, trials: int | None = None
+    ) -> Evaluation:
+        """The scored run of an experiment: on the clips of the run `like` alone, of the first `trials` alone."""
         path, experiment, resamples = self.path(name), self.experiment(name), self.report.scale.resamples
         clips = None if like is None else scored_clips(like)
-        answers = path if clips is None else [row for row in read_rows(path) if row["clip"] in clips]
+        answers: Path | list[dict[str, Any]] = path
+        if clips is not None or trials is not None:
+            rows = (row for row in read_rows(path) if clips is None or row["clip"] in clips)
+            answers = [row for row in rows if trials is None or row["trial"] < trials]
         return score(answers, self.benchmark, experiment, mode=mode, resamples=resamples)
 
     def shipped(self, names: Collection[str] = ()) -> dict[str, Evaluation]:

@@ -19,7 +19,7 @@ from ..core.errors import TempolocError
 from ..core.settings import data_dir, settings
 from ..formats.gripper import read_gripper
 from tempoloc_nb.inference.baselines import (
-    BASELINES, SIGNAL_ROWS, TRAINING_MEDIAN, Boundaries, Predictions, baseline_predictions, gripper_answers,
+    BASELINES, TRAINING_MEDIAN, Boundaries, Predictions, baseline_predictions, gripper_answers,
     motion_answers, oracle_predictions, prediction_rows, signal_rows,
 )
 from ..scoring.evaluation import Evaluation, compare, evaluate
@@ -85,7 +85,7 @@ def _baseline_answers(benchmark: Benchmark, train: Sequence[Clip]) -> Iterator[t
         yield name, baseline_predictions(benchmark, name, train)
 
 # %% ../../nbs/85_study/30_tables.ipynb #0f1d719d
-GRIPPER, MINIMA = (row.replace("-", " ") for row in SIGNAL_ROWS)
+GRIPPER, MINIMA = "gripper rule", "motion minima"
 
 
 def oracle_name(fps: float) -> str:
@@ -308,18 +308,23 @@ def against_best(run: Evaluation, references: Mapping[str, Evaluation], resample
     return pd.DataFrame(found)
 
 # %% ../../nbs/85_study/30_tables.ipynb #0efdadb7
-def seed_means(runs: Sequence[Evaluation], score: str = "mre_pct") -> dict[str, Estimate]:
+def seed_means(
+    runs: Sequence[Evaluation], score: str = "mre_pct", before: Evaluation | None = None
+) -> dict[str, Estimate]:
     """The mean of a score over training seeds, for each task and under "" over tasks.
 
-    The interval is over seeds and clips: both are drawn anew, the clips alike for all seeds. With one seed it is over
-    clips alone. All runs have to be about the same clips.
+    Or, with a run from `before` these trainings, its score minus theirs, clip by clip. The interval is over seeds and
+    clips: both are drawn anew, the clips alike for all seeds. With one seed it is over clips alone. All runs have to be
+    about the same clips.
     """
     study, resamples = settings(), 10_000
     seeds = draws(len(runs), resamples, study.study.seed) / len(runs)  # alike for all tasks
     parts = {}
     for task in runs[0].tasks:
-        clips = [run.clips[(run.clips["task"] == task) & (run.clips["trials"] > 0)] for run in runs]
+        each = [*runs, before] if before else runs
+        clips = [run.clips[(run.clips["task"] == task) & (run.clips["trials"] > 0)] for run in each]
         values = np.array([part[score] for part in clips], dtype=float)
+        values = values[-1] - values[:-1] if before else values
         drawn = draws(values.shape[1], resamples, [study.study.seed, *task.encode()]) / values.shape[1]
         parts[task] = Sampled(np.asarray(values.mean()), np.einsum("rs,sc,rc->r", seeds, values, drawn))
     parts[""] = mean_of(list(parts.values()))

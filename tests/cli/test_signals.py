@@ -11,7 +11,9 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.files import write_jsonl
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.baselines import baseline_predictions, prediction_rows
+from tempoloc_nb.scoring.evaluation import evaluate
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -34,6 +36,17 @@ def test_the_gripper_rule_writes_predictions(run: Run, tmp_path: Path) -> None:
     code, _, error = run("localize", "--model", "gripper-rul", "--benchmark", "sim", "-o", "r.jsonl")
     assert code == 1
     assert "unknown model or no-video baseline 'gripper-rul': did you mean gripper-rule?" in error
+
+
+def test_the_rule_reads_backward_where_attempts_come_first(run: Run, tmp_path: Path) -> None:
+    folder = data_dir() / "benchmarks" / "detours"
+    detours, right = load_benchmark(folder / "manifest.jsonl.xz"), {}
+    for name in ("gripper-rule", "gripper-rule-backward"):
+        out = tmp_path / f"{name}.jsonl"
+        code, *_ = run("localize", "--model", name, "--benchmark", folder / "manifest.jsonl.xz", "-o", out)
+        assert code == 0
+        right[name] = evaluate(out, detours, resamples=10).estimate("hit@0.25s").value
+    assert right["gripper-rule-backward"] > 0.99 > 0.7 > right["gripper-rule"]
 
 
 def test_fuse_moves_a_files_events(run: Run, tmp_path: Path) -> None:

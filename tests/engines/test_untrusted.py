@@ -337,22 +337,29 @@ def test_what_the_system_says_names_the_file() -> None:
     assert reason(ValueError("too small")) == "ValueError: too small"
 
 
-def test_an_interrupt_while_the_loop_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_the_loop_starts_ends_it(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
     import anyio.from_thread
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
 
     ended: list[bool] = []
 
     @contextmanager
     def slow() -> Iterator[str]:
-        signal.raise_signal(signal.SIGINT)  # the loop runs, and nobody knows it yet
+        signal.raise_signal(number)  # the loop runs, and nobody knows it yet
         try:
             yield "portal"
         finally:
             ended.append(True)
 
     monkeypatch.setattr(anyio.from_thread, "start_blocking_portal", slow)
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), event_loop():
-        pytest.fail("Ctrl-C was lost")
-    assert ended == [True]
-    assert signal.getsignal(signal.SIGINT) is before
+    before = signal.signal(number, end)
+    try:
+        with pytest.raises(KeyboardInterrupt), event_loop():
+            pytest.fail("Ctrl-C was lost")
+        assert ended == [True]
+        assert signal.getsignal(number) is end
+    finally:
+        signal.signal(number, before)

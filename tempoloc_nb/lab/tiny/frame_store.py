@@ -293,7 +293,7 @@ def scene_jobs(models: Path, out: Path, scenes: int, robot: str = "Panda") -> li
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #ceaf82f3
 def _digest(values: npt.NDArray[Any]) -> str:
-    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:10]
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:8]
 
 
 def _listed(job: tuple[Path, Path]) -> dict[str, Any]:
