@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,7 +156,7 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_two_at_once_do_not_mix_their_bytes(server: FileServer, tmp_path: Path) -> None:
     path, outcomes = tmp_path / "a.bin", list[str]()
-    server.faults["/a.bin"] = ["slow"]
+    server.faults["/a.bin"] = ["waits"]
 
     def fetch() -> None:
         try:
@@ -167,8 +168,9 @@ def test_two_at_once_do_not_mix_their_bytes(server: FileServer, tmp_path: Path) 
     first = threading.Thread(target=fetch)
     first.start()
     while not server.asked:
-        pass
+        time.sleep(0.01)
     fetch()
+    server.go_on.set()
     first.join()
     assert path.read_bytes() == CONTENT
     assert any("is being written by process" in outcome for outcome in outcomes)

@@ -22,6 +22,7 @@ class FileServer:
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files, self.faults = files, defaultdict[str, list[str]](list)
         self.asked: list[tuple[str, int]] = []
+        self.go_on = threading.Event()  # what "waits" waits for
         self.address = ""
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
@@ -66,6 +67,8 @@ class FileServer:
             content = b""
         if fault == "unsaid and longer":
             content += b"and more"
+        if fault == "waits":
+            self.go_on.wait(30.0)
         step = max(1, len(content) // 20) if fault == "slow" else max(1, len(content))
         for begin in range(0, len(content), step):
             handler.wfile.write(content[begin : begin + step])

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 from zipfile import ZIP_LZMA, ZipFile
 
 import numpy as np
@@ -81,6 +82,7 @@ def agreement(
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #a77d809f
 _APERTURE_UNIT, _VELOCITY_UNIT = 1e-5, 1e-3  # m, m/s
+_Way = Literal["objects", "hand", "none"]
 SIGNAL_HZ = 30.0
 
 
@@ -103,21 +105,21 @@ def _hand_at(episode: SavedEpisode, frames: int) -> npt.NDArray[np.int64]:
     return np.round([np.interp(wanted, known, axis) for axis in places.T]).astype(np.int64).T
 
 
-def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]], *, hand: bool = False) -> None:
-    """Pack the signals of saved episodes as integers (units above), clips one after the other.
+def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]], way: _Way = "objects") -> None:
+    """Pack the gripper's signals of saved episodes as integers (units above), clips one after the other.
 
-    With `hand`, the hand's way takes the place of the velocities of the objects that a clip's events are about.
+    With them go the velocities of the objects that a clip's events are about, or the hand's `way`, or none.
     """
     lengths, names, apertures, velocities, hands = [], [], [], [], []
     for clip, file in episodes:
         episode = load_episode(file)
-        objects = [] if hand else list(dict.fromkeys(name.split(":")[1] for name in clip.extra["instant_names"]))
+        objects = [] if way != "objects" else list(dict.fromkeys(name.split(":")[1] for name in clip.extra["instant_names"]))
         order = [list(episode.meta["objects"]).index(name) for name in objects]
         lengths.append(len(episode.aperture))
         names.append(" ".join(objects))
         apertures.append(np.round(episode.aperture / _APERTURE_UNIT))
         velocities.append(np.round(episode.velocity[:, order].reshape(lengths[-1], -1) / _VELOCITY_UNIT))
-        hands.append(_hand_at(episode, lengths[-1]))
+        hands += [_hand_at(episode, lengths[-1])] if way == "hand" else []
     width = max(v.shape[1] for v in velocities)
     padded = [np.pad(v, ((0, 0), (0, width - v.shape[1]))) for v in velocities]
     arrays = {
@@ -125,7 +127,7 @@ def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]], *, han
         "frames": np.array(lengths, dtype=np.int32), "aperture": np.concatenate(apertures).astype(np.uint16),
         "velocity": np.concatenate(padded).clip(-32767, 32767).astype(np.int16).T,
     }  # fmt: skip
-    if hand:  # changes, which pack better; `read_gripper` sums them up
+    if hands:  # changes, which pack better; `read_gripper` sums them up
         arrays["hand"] = np.diff(np.concatenate(hands), axis=0, prepend=0).astype(np.int16).T
     # np.load reads any of zip's compressions, and this one takes a third less than np.savez_compressed
     with all_or_nothing(path) as partial, ZipFile(partial, "w", ZIP_LZMA) as packed:
@@ -166,9 +168,9 @@ def _listed(manifest: Path, videos: int) -> list[Clip]:
     ]  # fmt: skip
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #4d09b4fd
-def _write(work: Path, out: Path, clips: Sequence[Clip], hand: bool) -> None:
+def _write(work: Path, out: Path, clips: Sequence[Clip], way: _Way) -> None:
     episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in clips]
-    write_clip_signals(out / "signals.npz", episodes, hand=hand)
+    write_clip_signals(out / "signals.npz", episodes, way)
     write_manifest(out / "manifest.jsonl.xz", clips)
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #64ae6142
@@ -193,7 +195,7 @@ def build_benchmark(
         for name in (f"videos/{key}/{i:03d}.mp4" for i in range(videos)):
             shutil.copyfile(work / "test" / name, out / name)
     listed = sorted(_listed(work / "test" / "manifest.jsonl", videos), key=lambda clip: order.index(clip.task))
-    _write(work / "test", out, listed, hand=False)
+    _write(work / "test", out, listed, "objects")
     write_manifest(out / "train.jsonl.xz", _listed(work / "sft" / "manifest.jsonl", 0))
     return summaries
 
@@ -205,7 +207,7 @@ def pack_clips(work: str | Path, out: str | Path, videos: int = 0) -> None:
     """
     work, out = Path(work), Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    _write(work, out, _listed(work / "manifest.jsonl", videos), hand=True)
+    _write(work, out, _listed(work / "manifest.jsonl", videos), "hand")
     for task in work.glob("*.toml"):
         shutil.copyfile(task, out / task.name)
 
@@ -239,6 +241,6 @@ def build_which(
         (out / video).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(work / video, out / video)
     episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in shown]
-    write_clip_signals(out / "signals.npz", episodes, hand=True)
+    write_clip_signals(out / "signals.npz", episodes, "none")
     write_manifest(out / "manifest.jsonl.xz", (question for clip in shown for question in which_questions(clip)))
     return summaries
