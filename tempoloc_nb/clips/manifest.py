@@ -77,9 +77,12 @@ class Clip:
     def boundaries(self) -> tuple[float, ...]:
         """The events' boundaries (s), in the base in which they were annotated; none where there are no events.
 
-        Raises `TempolocError` for a clip that nobody has labelled, and for one that lacks an event; so do the
+        Raises `TempolocError` for a clip that nobody has labelled, and for one from which an event is absent; so do the
         properties that are made from them.
         """
+        if gone := [e.label for e in self.events if e.absent]:
+            what = f"the event {gone[0]!r} is absent from its clip, and has no boundary"
+            raise TempolocError(f"{self.clip}: {what}: leave the clip out")
         if self.events and not self.labelled:
             raise TempolocError(f"{self.clip} has no truth: find or label its events first")
         return tuple(e.time for e in self.events)

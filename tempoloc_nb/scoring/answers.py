@@ -89,11 +89,11 @@ class Answer:
 def write_answer(labels: Sequence[str], times: Sequence[Sequence[float] | None], digits: int = 2) -> str:
     """An answer in the recipe's form: `<answer>`, a line `Event 1: <start> <end> label` for each event, `</answer>`.
 
-    `times` (s) has for each label a start and an end, or an instant alone, or None: such an event has no line, and the
-    others keep their numbers.
+    `times` (s) has for each label a start and an end, or an instant alone; or (), which says that the event is absent; or
+    None: such an event has no line, and the others keep their numbers.
     """
     lines = [
-        f"Event {i}: {' '.join(f'<{t:.{digits}f}>' for t in own)} {label}"
+        f"Event {i}: {' '.join(f'<{t:.{digits}f}>' for t in own) or '<absent>'} {label}"
         for i, (label, own) in enumerate(zip(labels, times, strict=True), 1)
         if own is not None
     ]
