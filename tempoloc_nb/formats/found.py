@@ -54,7 +54,7 @@ def found_csv(found: Sequence[Found]) -> str:
 
 # %% ../../nbs/55_formats/15_found.ipynb #c88f8fbf
 def found_vtt(found: Sequence[Found]) -> str:
-    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time, and a note on each other one."""
+    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time, and a note on each other."""
     (one,) = found
     without = [(e.label, "not in the video" if e.status == "absent" else e.status.replace("_", " "))
                for e in one.events if e.boundary is None]  # fmt: skip

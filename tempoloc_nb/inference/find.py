@@ -50,9 +50,9 @@ __all__ = ['Say', 'FoundEvent', 'Found', 'silent', 'is_text', 'event_labels', 'f
 class FoundEvent:
     """An event and when it happens: `boundary` in seconds of the video, None where the model does not say.
 
-    `confidence` is the share of trials within one frame pair of the boundary, or that say that the event is absent, 0 to
-    1; None for a single trial. `spread_s` is the mean distance of the trials from it (s). `status` is "ok", "absent"
-    where the event is said not to be in the video, or why there is no boundary.
+    `confidence` is the share of trials within one frame pair of the boundary, or that say that the event is absent:
+    0 to 1, None for a single trial. `spread_s` is the mean distance of the trials from it (s). `status` is "ok",
+    "absent" where the event is said not to be in the video, or why there is no boundary.
     """
 
     label: str

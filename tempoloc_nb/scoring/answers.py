@@ -89,8 +89,8 @@ class Answer:
 def write_answer(labels: Sequence[str], times: Sequence[Sequence[float] | None], digits: int = 2) -> str:
     """An answer in the recipe's form: `<answer>`, a line `Event 1: <start> <end> label` for each event, `</answer>`.
 
-    `times` (s) has for each label a start and an end, or an instant alone; or (), which says that the event is absent; or
-    None: such an event has no line, and the others keep their numbers.
+    `times` (s) has for each label a start and an end, or an instant alone, or () for an event that is absent, or None:
+    such an event has no line, and the others keep their numbers.
     """
     lines = [
         f"Event {i}: {' '.join(f'<{t:.{digits}f}>' for t in own) or '<absent>'} {label}"
