@@ -69,6 +69,11 @@ class Clip:
         return bool(self.events) and all(e.boundary is not None or e.absent for e in self.events)
 
     @property
+    def absent(self) -> tuple[str, ...]:
+        """The labels of the events that are absent from the clip."""
+        return tuple(e.label for e in self.events if e.absent)
+
+    @property
     def times(self) -> tuple[float | None, ...]:
         """The events' boundaries (s) as annotated, None for what is absent or has no truth."""
         return tuple(e.boundary for e in self.events)
@@ -77,9 +82,12 @@ class Clip:
     def boundaries(self) -> tuple[float, ...]:
         """The events' boundaries (s), in the base in which they were annotated; none where there are no events.
 
-        Raises `TempolocError` for a clip that nobody has labelled, and for one that lacks an event; so do the
+        Raises `TempolocError` for a clip that nobody has labelled, and for one from which an event is absent; so do the
         properties that are made from them.
         """
+        if self.absent:
+            what = f"the event {self.absent[0]!r} is absent from its clip, and has no boundary"
+            raise TempolocError(f"{self.clip}: {what}: leave the clip out, or take the event out of it")
         if self.events and not self.labelled:
             raise TempolocError(f"{self.clip} has no truth: find or label its events first")
         return tuple(e.time for e in self.events)

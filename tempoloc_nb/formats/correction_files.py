@@ -26,7 +26,8 @@ from tempoloc_nb.formats.corrections import (
 
 _COLUMNS = ("clip", "label", "boundary", "proposed", "by", "confidence", "why")
 _REVIEWED = ("reviewed", "first_proposed", "first_by")  # of clips that were reviewed; nothing reads them back
-_MISSING = "missing"  # in place of the boundary of an event that does not happen
+_ABSENT = "absent"  # in place of the boundary of an event that is not in the video
+_GONE = "missing"  # the same, of one that versions before 0.3 took out of the clip
 
 # %% auto #0
 __all__ = ['export_csv', 'import_csv', 'export_vtt', 'import_vtt', 'text_cell', 'write_csv', 'read_csv', 'vtt_cue', 'write_vtt',
@@ -56,10 +57,12 @@ def _lines(p: Proposal) -> Iterator[list[str]]:
     clip, by = text_cell(p.clip.clip), text_cell(p.by)
     if before is None:
         for event, time, sure in zip(p.clip.events, p.boundaries, p.confidence, strict=True):
-            yield [clip, text_cell(event.label), *[_cell(time)] * 2, by, _cell(sure), "", *[""] * len(_REVIEWED)]
+            now = _ABSENT if event.label in p.absent else _cell(time)
+            yield [clip, text_cell(event.label), now, _cell(time), by, _cell(sure), "", *[""] * len(_REVIEWED)]
         return
-    kept = zip(p.clip.labels, p.boundaries, p.boundaries, p.confidence, before.first, strict=True)
-    gone = ((label, _MISSING, old, None, old) for label, old in before.gone)
+    times = [_ABSENT if label in p.absent else t for label, t in zip(p.clip.labels, p.boundaries, strict=True)]
+    kept = zip(p.clip.labels, times, p.boundaries, p.confidence, before.first, strict=True)
+    gone = ((label, _GONE, old, None, old) for label, old in before.gone)
     for label, new, old, sure, first in sorted((*kept, *gone), key=lambda row: math.inf if row[2] is None else row[2]):
         cells = new if isinstance(new, str) else _cell(new), _cell(old), by, _cell(sure), ""
         yield [clip, text_cell(label), *cells, text_cell(before.stamp), _cell(first), text_cell(before.by)]
@@ -175,7 +178,7 @@ def _row(row: Mapping[str, str], where: str, thousands: str) -> Row:
         raise TempolocError(f"{where}: {clip} has no boundary for {label!r}: fill it in")
     old = _seconds(row["proposed"], where, "proposed") if row["proposed"] else None
     time, same = None, row["boundary"] == row["proposed"]  # which is what went out: no thousands
-    if row["boundary"].casefold() != _MISSING:
+    if row["boundary"].casefold() not in (_ABSENT, _GONE):
         time = _seconds(row["boundary"], where, "boundary", "" if same else thousands)
     return Row(where, clip, label, time, old, by or MANIFEST, why)
 
@@ -237,8 +240,8 @@ def _vtt(p: Proposal) -> str:
     times = [t for t in p.boundaries if t is not None]
     ms = [0, *[round(t * 1000) for t in times]]
     if len(times) < len(p.boundaries) or any(b <= a for a, b in pairwise(ms)):
-        what = f"a boundary is missing or out of order (by {p.by}), which WebVTT cannot hold"
-        raise TempolocError(f"{p.clip.clip}: {what}: export CSV")
+        what = f"{p.absent[0]!r} is not in the video" if p.absent else "a boundary is missing or out of order"
+        raise TempolocError(f"{p.clip.clip}: {what} (by {p.by}), which WebVTT cannot hold: export CSV")
     note = json.dumps({"clip": p.clip.clip, "by": p.by, "proposed": times}, ensure_ascii=False)
     parts = ["WEBVTT", "NOTE " + note.replace(">", "\\u003e")]  # a comment may not hold "-->"
     for i, (label, a, b) in enumerate(zip(p.clip.labels, [0.0, *times], times, strict=False), 1):

@@ -30,12 +30,16 @@ __all__ = ['MANIFEST', 'Proposal', 'proposals', 'reviewed', 'Row', 'apply_rows',
 # %% ../../nbs/55_formats/20_corrections.ipynb #e3bdd1e0
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a person is shown of a clip: a boundary (s of the source) or None and a confidence for each event."""
+    """What a person is shown of a clip: a boundary (s of the source) or None and a confidence for each event.
+
+    `absent` has the labels of the events that are said not to be in the video.
+    """
 
     clip: Clip
     by: str
     boundaries: tuple[float | None, ...]
     confidence: tuple[float | None, ...]
+    absent: tuple[str, ...] = ()
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #45610c89
 def proposals(clips: Iterable[Clip], combined: Sequence[Combined] = ()) -> list[Proposal]:
@@ -43,7 +47,7 @@ def proposals(clips: Iterable[Clip], combined: Sequence[Combined] = ()) -> list[
     known, proposed = {c.clip: c for c in clips}, dict[str, Proposal]()
     if not combined:
         blank = {name: (None,) * len(c.events) for name, c in known.items()}
-        return [Proposal(c, MANIFEST, _own_times(c), blank[name]) for name, c in known.items()]
+        return [Proposal(c, MANIFEST, _own_times(c), blank[name], c.absent) for name, c in known.items()]
     for answer in combined:
         if answer.clip not in known:
             raise TempolocError(f"the predictions have the clip {answer.clip}, which the manifest lacks")
@@ -52,13 +56,14 @@ def proposals(clips: Iterable[Clip], combined: Sequence[Combined] = ()) -> list[
         times = tuple(None if e.boundary is None else round(e.boundary, 4) for e in answer.events)
         by = f"{answer.model} at {answer.fps:g} fps, median of {answer.trials}"
         sure = tuple(round(e.confidence, 3) for e in answer.events)
-        proposed[answer.clip] = Proposal(known[answer.clip], by, times, sure)
+        absent = tuple(e.label for e in answer.events if e.absent)
+        proposed[answer.clip] = Proposal(known[answer.clip], by, times, sure, absent)
     return list(proposed.values())
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d3e8bffc
 def _own_times(clip: Clip) -> tuple[float | None, ...]:
-    """The clip's boundaries (s of the source); None for each event of one without truth."""
-    return clip.source_boundaries if clip.labelled else (None,) * len(clip.events)
+    """The clip's boundaries (s of the source); None for an absent event, and for each of a clip without truth."""
+    return tuple(None if t is None or not clip.labelled else t * clip.label_scale for t in clip.times)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #0e5d92ab
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ def reviewed(clip: Clip) -> _Reviewed | None:
 # %% ../../nbs/55_formats/20_corrections.ipynb #0117a793
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A boundary (s) as a person sent it, None for an event that does not happen, and as it was `proposed`.
+    """A boundary (s) as a person sent it, None for an event that is not in the video, and as it was `proposed`.
 
     `where` is file and line. Times nearer than `same` are equal: a file of milliseconds cannot say more.
     """
@@ -130,7 +135,7 @@ class Row:
 # %% ../../nbs/55_formats/20_corrections.ipynb #08336f21
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A boundary (s) that a person moved; `old` is None where none was proposed, `new` where it does not happen."""
+    """A boundary (s) that a person moved; `old` is None where none was proposed, `new` where the event is absent."""
 
     clip: str
     label: str
@@ -193,7 +198,7 @@ def _matched(clip: Clip, rows: Sequence[Row]) -> list[Row]:
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #214d3a12
 def _check_times(clip: Clip, rows: Sequence[Row]) -> None:
-    """Raise unless the boundaries increase within the clip, and one `by` proposed them all."""
+    """Raise unless the boundaries are in the clip, increase if they are in order, and one `by` proposed them."""
     before: Row | None = None
     for row in rows:
         if row.boundary is None:
@@ -201,8 +206,9 @@ def _check_times(clip: Clip, rows: Sequence[Row]) -> None:
         if row.boundary <= 0 or (clip.duration and row.boundary > clip.duration + 1e-6):
             end = f"{clip.duration:g}" if clip.duration else "?"
             raise TempolocError(f"{row.where}: {row.boundary:g} s is outside {clip.clip}, from 0 to {end} s")
-        if before is not None and before.boundary is not None and row.boundary <= before.boundary:
-            order = f"{row.label!r} at {row.boundary:g} s must come after {before.label!r} at {before.boundary:g} s"
+        last = before.boundary if before is not None and clip.in_order else None
+        if before is not None and last is not None and row.boundary <= last:
+            order = f"{row.label!r} at {row.boundary:g} s must come after {before.label!r} at {last:g} s"
             raise TempolocError(f"{row.where}: {clip.clip}: {order}")
         if before is not None and row.by != before.by:
             both = f"{row.by!r} and {before.by!r}"
@@ -211,7 +217,7 @@ def _check_times(clip: Clip, rows: Sequence[Row]) -> None:
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #8baaffef
 def _moved(events: Sequence[Event], times: Sequence[float | None], rows: Sequence[Row]) -> tuple[Event, ...]:
-    """The events at new boundaries, without those of no time; intervals that began or ended at an old one follow."""
+    """The events at new boundaries, those of no time absent; intervals that began or ended at an old one follow."""
     follow: dict[float | None, float] = {}
     later: float | None = None
     for event, time in zip(reversed(events), reversed(times), strict=True):
@@ -221,6 +227,7 @@ def _moved(events: Sequence[Event], times: Sequence[float | None], rows: Sequenc
     moved = []
     for event, time, row in zip(events, times, rows, strict=True):
         if time is None:
+            moved.append(Event(event.label, absent=True))
             continue
         start, end = (None if t is None else follow.get(t, t) for t in (event.start, event.end))
         if start is not None and end is not None and end < start:
@@ -236,15 +243,15 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: 
     _check_times(clip, rows)
     by = rows[0].by
     own = _own_times(clip) if by == MANIFEST else (None,) * len(rows)
-    if all(row.boundary is None for row in rows):
-        raise TempolocError(f"{rows[0].where}: no event of {clip.clip} would be left: leave the clip out instead")
     changes, times = list[_Change](), list[float | None]()
     for row, event, now in zip(rows, clip.events, own, strict=True):
         if now is not None and row.proposed is not None and abs(row.proposed - now) > 1e-6:
             was = f"{row.label!r} was at {row.proposed:g} s when it was exported and the manifest now says {now:g} s"
             raise TempolocError(f"{row.where}: {clip.clip}: {was}: export again")
         old = row.proposed if now is None else now
-        if row.boundary is None:
+        if row.boundary is None and event.absent and by == MANIFEST:
+            times.append(None)
+        elif row.boundary is None:
             times.append(None)
             changes.append(_Change(clip.clip, event.label, old, None, row.why))
         elif old is not None and abs(row.boundary - old) <= row.same:

@@ -54,12 +54,15 @@ def found_csv(found: Sequence[Found]) -> str:
 
 # %% ../../nbs/55_formats/15_found.ipynb #c88f8fbf
 def found_vtt(found: Sequence[Found]) -> str:
-    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time."""
+    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time, and a note on each other."""
     (one,) = found
+    without = [(e.label, "not in the video" if e.status == "absent" else e.status.replace("_", " "))
+               for e in one.events if e.boundary is None]  # fmt: skip
+    notes = [f"NOTE {' '.join(label.split()).replace('-->', '->')}: {why}" for label, why in without]
     known = sorted((e.boundary, e.label) for e in one.events if e.boundary is not None)
     starts = [0.0, *(t for t, _ in known)]
     cues = [vtt_cue(start, end, label) for start, (end, label) in zip(starts, known, strict=False)]
-    return "\n\n".join(["WEBVTT", *cues]) + "\n"
+    return "\n\n".join(["WEBVTT", *notes, *cues]) + "\n"
 
 # %% ../../nbs/55_formats/15_found.ipynb #f057ed95
 def found_json(found: Sequence[Found]) -> str:
@@ -207,6 +210,13 @@ def _write_signals(
     return [str(done)], [*left, *faults.values()] if faults else []
 
 # %% ../../nbs/55_formats/15_found.ipynb #0bddb546
+def _lack(found: Found) -> str:
+    """Why a recording's boundaries cannot be LeRobot's subtasks."""
+    if absent := [e.label for e in found.events if e.status == "absent"]:
+        return f"says that {absent[0]!r} is not in the video, which the dataset cannot hold"
+    return "lacks an event" if None in found.boundaries else "is out of order"
+
+
 def write_back(found: Sequence[Found], targets: _Targets) -> tuple[list[str], list[str]]:
     """Write what was found into its datasets and files, as planned: lines on what was written, and on what was not.
 
@@ -220,7 +230,7 @@ def write_back(found: Sequence[Found], targets: _Targets) -> tuple[list[str], li
             done, faults = _write_signals(path, signals, mine, by)
             written, left = written + done, left + faults
         elif bad := [f for f in mine if f.error or f.disorder or None in f.boundaries]:
-            lacks = [f"{f.name} {'lacks an event' if None in f.boundaries else 'is out of order'}" for f in bad[:3]]
+            lacks = [f"{f.name} {_lack(f)}" for f in bad[:3]]
             why = "; ".join(f.error or lack for f, lack in zip(bad, lacks, strict=False))
             left.append(f"{path.name}: nothing written, {len(bad)} of {len(mine)} episodes are not whole ({why})")
         else:

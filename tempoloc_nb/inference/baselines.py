@@ -139,6 +139,7 @@ def train_median(clips: Sequence[Clip], train: Sequence[Clip]) -> _Array | None:
     The training clips of the same task are used where there are any, otherwise those of all tasks.
     """
     same = [t for t in train if clips[0].task == t.task or clips[0].task.startswith(t.task + "-")] or train
+    same = [t for t in same if not t.absent]
     times = [[t.boundaries[event] for t in same if len(t.events) > event] for event in range(len(clips[0].events))]
     return np.tile([float(np.median(own)) for own in times], (len(clips), 1)) if all(times) else None
 
@@ -146,14 +147,15 @@ def train_median(clips: Sequence[Clip], train: Sequence[Clip]) -> _Array | None:
 def baseline_predictions(benchmark: Benchmark, row: str, train: Sequence[Clip] = ()) -> Predictions:
     """The boundaries of the baseline `row` for every clip of `benchmark` that it can answer, task by task.
 
-    A task whose clips lack what the row needs (a length, a second demonstration, training clips) has no prediction.
-    Raises `TempolocError` for an unknown row.
+    A task whose clips lack what the row needs (a length, a second demonstration, training clips) has no prediction, and
+    neither has a clip from which an event is absent: a habit gives a time to every event, and learns from clips that
+    have them all. Raises `TempolocError` for an unknown row.
     """
     if row not in NO_VIDEO:
         raise unknown("no-video baseline", row, NO_VIDEO)
     predictions: Predictions = {}
     for key, task in benchmark.tasks.items():
-        if clips := benchmark.of_task(key):
+        if clips := [c for c in benchmark.of_task(key) if not c.absent]:
             times = train_median(clips, train) if row == TRAINING_MEDIAN else baseline(row, clips, task)
             if times is not None:
                 predictions |= {c.clip: tuple(map(float, own)) for c, own in zip(clips, times, strict=True)}
@@ -164,10 +166,11 @@ def oracle_predictions(benchmark: Benchmark, fps: float) -> Predictions:
     """The truth snapped to the nearest sampled frame pair at `fps`, capped at each clip's source rate.
 
     A pair's instant is the mean of its two frames', (2 j + ½) / fps: what one stamp a pair shows (see the overlay),
-    and what Qwen3-VL reads. It knows the truth: no answer that is read from frame pairs can have a smaller error.
+    and what Qwen3-VL reads. It knows the truth: no answer that is read from frame pairs can have a smaller error. Clips
+    from which an event is absent have no prediction.
     """
     predictions: Predictions = {}
-    for clip in benchmark.clips:
+    for clip in (c for c in benchmark.clips if not c.absent):
         frame = 1.0 / min(fps, clip.fps or fps) / clip.label_scale
         pairs = [max(0, round((b / frame - 0.5) / 2)) for b in clip.boundaries]
         predictions[clip.clip] = tuple((2 * j + 0.5) * frame for j in pairs)

@@ -17,8 +17,8 @@ from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from .record import derive_record, derived_file
-from ..scoring.answers import Answer, write_answer
-from ..scoring.metrics import Floats, breaks_order
+from ..scoring.answers import STATUSES, Answer, write_answer
+from ..scoring.metrics import Bools, Floats, breaks_order
 from ..scoring.trials import Trials, index_clips, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
@@ -28,7 +28,7 @@ __all__ = ['CombinedEvent', 'combine_answers', 'Combined', 'combine_trials', 'mo
 # %% ../../nbs/45_inference/60_consensus.ipynb #d5c517b5
 @dataclass(frozen=True, slots=True)
 class CombinedEvent:
-    """One event over a clip's trials. Times are seconds, None for a missing event.
+    """One event over a clip's trials. Times are seconds, None for an event that is missing or `absent`.
 
     `other` is the interval's other edge, None where no trial wrote one. `given` counts trials with a usable boundary.
     """
@@ -39,19 +39,24 @@ class CombinedEvent:
     spread_s: float | None
     confidence: float  # 0 to 1
     given: int
+    absent: bool = False
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #efa966bd
 def _combine_events(
-    labels: Sequence[str], boundaries: Floats, others: Floats, pair_s: float, boundary_is: BoundaryIs = "start"
+    labels: Sequence[str], boundaries: Floats, others: Floats, pair_s: float, boundary_is: BoundaryIs = "start",
+    denied: Bools | None = None,
 ) -> tuple[CombinedEvent, ...]:
     """Each event over the trials: `boundaries` and `others` (trials, events) in seconds, NaN where there is none.
 
     `pair_s` is the length of a frame pair in seconds: trials within it of the median agree. An event without a usable
-    boundary in half of the trials has none.
+    boundary in half of the trials has none. `denied` (trials, events): the trial says that the event is absent.
     """
-    events = []
-    for label, own, edges in zip(labels, boundaries.T, others.T, strict=False):
+    events, counts = [], np.zeros(len(labels)) if denied is None else denied.sum(axis=0)
+    for label, own, edges, absent in zip(labels, boundaries.T, others.T, counts.tolist(), strict=False):
         usable, edges = own[~np.isnan(own)], edges[~np.isnan(edges)]
+        if absent > len(usable) and 2 * absent >= len(own):
+            events.append(CombinedEvent(label, None, None, None, absent / len(own), len(usable), True))
+            continue
         if not len(usable) or 2 * len(usable) < len(own):
             events.append(CombinedEvent(label, None, None, None, 0.0, len(usable)))
             continue
@@ -77,7 +82,7 @@ def combine_answers(
 ) -> tuple[CombinedEvent, ...]:
     """Each event over parsed answers to one question, a trial each. Raises `TempolocError` if there are none.
 
-    An event that more trials say is absent than give a time for has no boundary.
+    An event is absent where half of the trials or more say so, and more than give a time.
     """
     if not answers:
         raise TempolocError("no answers to combine: ask the model at least once")
@@ -91,8 +96,7 @@ def combine_answers(
                 other = e.end if boundary_is == "start" else e.start
                 others[t, i] = np.nan if e.end is None or other is None else other
     denied = np.array([[e.status == "absent" for e in answer.events] for answer in answers])
-    boundaries[:, denied.sum(axis=0) > (~np.isnan(boundaries)).sum(axis=0)] = np.nan
-    return _combine_events([e.label for e in answers[0].events], boundaries, others, pair_s, boundary_is)
+    return _combine_events([e.label for e in answers[0].events], boundaries, others, pair_s, boundary_is, denied)
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #d53bdadc
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,8 @@ class Combined:
         """The answer in the recipe's form; missing events, and those not `kept`, have no line but keep their number."""
         chosen = [True] * len(self.events) if kept is None else kept
         times = [
-            sorted(t for t in (e.boundary, e.other) if t is not None) if keep and e.boundary is not None else None
+            sorted(t for t in (e.boundary, e.other) if t is not None)
+            if keep and (e.absent or e.boundary is not None) else None
             for e, keep in zip(self.events, chosen, strict=True)
         ]
         return write_answer([e.label for e in self.events], times, digits=3)
@@ -124,7 +129,8 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
     n, rate = len(clip.events), min(fps, clip.fps or fps)
     starts, ends = trials.start[rows, :n], trials.end[rows, :n]
     others = ends if side == "start" else np.where(np.isnan(ends), np.nan, starts)
-    events = _combine_events(clip.labels, trials.boundary[rows, :n], others, FRAMES_PER_TOKEN / rate, side)
+    denied = trials.status[rows, :n] == STATUSES.index("absent")
+    events = _combine_events(clip.labels, trials.boundary[rows, :n], others, FRAMES_PER_TOKEN / rate, side, denied)
     return Combined(clip.clip, clip.task, model, fps, side, len(rows), events)
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
@@ -161,7 +167,7 @@ def move_events(combined: Combined, boundaries: Sequence[float | None]) -> Combi
             old = combined.events[n].boundary if 0 <= n < len(boundaries) else None
             new = boundaries[n] if old is not None else None
             other = beyond(boundary, new if old is not None and new is not None and abs(old - other) < 1e-3 else other)
-        events.append(replace(e, boundary=boundary, other=other))
+        events.append(replace(e, boundary=boundary, other=other, absent=e.absent and boundary is None))
     return replace(combined, events=tuple(events))
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #f0170431
@@ -176,7 +182,8 @@ def combined_row(combined: Combined, threshold: float, told: BoundaryIs | None =
         "confidence": [_rounded(e.confidence) for e in combined.events],
         "abstained": [e.boundary is not None and not k for e, k in zip(combined.events, kept, strict=True)],
     }  # fmt: skip
-    return row | ({"boundary_is": told} if told else {})
+    absent = [e.absent and k for e, k in zip(combined.events, kept, strict=True)]
+    return row | ({"boundary_is": told} if told else {}) | ({"absent": absent} if any(absent) else {})
 
 
 def _rounded(value: float | None) -> float | None:
@@ -194,10 +201,12 @@ class _CombineSummary:
     missing: int
     abstained: int
     disordered: int  # kept, but before an earlier event of the clip: strict scoring charges them
+    absent: int = 0  # said not to be in the video
 
     def __str__(self) -> str:
         parts = [f"{self.missing} missing", f"{self.abstained} abstained from"]
         parts += [f"{self.disordered} out of order"] if self.disordered else []
+        parts += [f"{self.absent} not in the video"] if self.absent else []
         made = f"{self.clips} answers from {self.trials} trials"
         return f"{self.output}: {made}; of {self.events} events {', '.join(parts)}"
 
@@ -228,7 +237,9 @@ def combine(
     write_jsonl(out, rows, force=force)
     names = paths[0].name if len(paths) == 1 else [path.name for path in paths]
     derive_record(out, *paths, combined={"from": names, "by": "median", "threshold": threshold})
+    absent, without = (sum(counts) for counts in ([sum(r.get("absent", ())) for r in rows],
+                                                  [r["boundary_s"].count(None) for r in rows]))
     return _CombineSummary(
-        out, len(rows), sum(r["trials"] for r in rows), events, sum(r["boundary_s"].count(None) for r in rows),
-        sum(sum(r["abstained"]) for r in rows), disordered,
+        out, len(rows), sum(r["trials"] for r in rows), events, without - absent,
+        sum(sum(r["abstained"]) for r in rows), disordered, absent,
     )

@@ -50,8 +50,9 @@ __all__ = ['Say', 'FoundEvent', 'Found', 'silent', 'is_text', 'event_labels', 'f
 class FoundEvent:
     """An event and when it happens: `boundary` in seconds of the video, None where the model does not say.
 
-    `confidence` is the share of trials within one frame pair of the boundary, 0 to 1; None for a single trial.
-    `spread_s` is the mean distance of the trials from it (s). `status` is "ok", or why there is no boundary.
+    `confidence` is the share of trials within one frame pair of the boundary, or that say that the event is absent:
+    0 to 1, None for a single trial. `spread_s` is the mean distance of the trials from it (s). `status` is "ok",
+    "absent" where the event is said not to be in the video, or why there is no boundary.
     """
 
     label: str
@@ -116,11 +117,12 @@ class Found:
     def clip(self) -> Clip:
         """The result as a clip `own/NAME` of a manifest, which the formats of `formats` can export.
 
-        Raises `TempolocError` where an event has no boundary: a clip has all of its truth or none.
+        An absent event is absent from the clip. Raises `TempolocError` where another event has no boundary: a clip has
+        all of its truth or none.
         """
-        if missing := [e.label for e in self.events if e.boundary is None]:
+        if missing := [e.label for e in self.events if e.boundary is None and e.status != "absent"]:
             raise TempolocError(f"{self.name} has no boundary for {', '.join(missing)}: correct it by hand first")
-        events = tuple(Event(e.label, float(e.boundary or 0.0)) for e in self.events)
+        events = tuple(Event(e.label, e.boundary, absent=e.boundary is None) for e in self.events)
         video = None if self.episode else str(self.path)
         name = f"own/{self.episode or self.path.stem}"
         return Clip(name, "own", events, video, self.fps or None, None, self.duration)
@@ -189,9 +191,10 @@ def _when(event: FoundEvent) -> str:
 
 def _note(event: FoundEvent) -> str:
     """What a reader should know of a boundary besides its time."""
-    if event.boundary is None:
+    if event.boundary is None and event.status != "absent":
         return "" if event.status == "missing" else event.status.replace("_", " ")
-    return "" if event.confidence is None else f"confidence {event.confidence:.0%}"
+    absent = ["not in the video"] if event.boundary is None else []
+    return ", ".join([*absent, *([] if event.confidence is None else [f"confidence {event.confidence:.0%}"])])
 
 # %% ../../nbs/45_inference/05_find.ipynb #8363fcc9
 Say = Callable[[str], None]
@@ -269,9 +272,11 @@ class _Search:
 
 # %% ../../nbs/45_inference/05_find.ipynb #cad3c70d
 def _event(event: CombinedEvent, statuses: Sequence[Status]) -> FoundEvent:
-    """An event over the trials; without a boundary, its status is the most frequent reason."""
+    """An event over the trials; without a boundary and not absent, its status is the most frequent reason."""
+    if event.absent:
+        return FoundEvent(event.label, None, "absent", event.confidence if len(statuses) > 1 else None)
     if event.boundary is None:
-        reasons = Counter(s for s in statuses if s not in ("ok", "duplicate"))
+        reasons = Counter(s for s in statuses if s not in ("ok", "duplicate", "absent"))
         status = reasons.most_common(1)[0][0]
         return FoundEvent(event.label, None, status, 0.0 if status == "other_event" else None)
     sure = event.confidence if len(statuses) > 1 else None

@@ -34,7 +34,7 @@ _BRIEF = 0.5  # a hold shorter than the gripper rule's `LEAST_HOLD`
 _SKIPPED = 0.5  # another opening lies between a closing and the opening of the event after it
 _OWN = 3.0  # the model's own time stays: more than any transition in reach
 _DISORDER = 100.0  # the model's own time stays although it breaks the order
-_OUTCOMES = ("moved", "far", "not shown", "missing", "no signal")
+_OUTCOMES = ("moved", "far", "not shown", "missing", "absent", "no signal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def fuse_answer(
 ) -> tuple[Combined, tuple[str, ...]]:
     """A combined answer moved to its clip's signal, and each event's outcome; without a signal it stays as it is.
 
-    Events that are not asked `in_order` are moved each by itself.
+    Events that are not asked `in_order` are moved each by itself. An event that is said to be absent stays so.
 
     The start of a skill goes with its end: where that is moved, it is put as `with_starts` does, also where the model
     missed it. Where it is not, but the signal has the way of the hand and of the skill's object (`objects`, by label),
@@ -140,21 +140,24 @@ def fuse_answer(
     `reach_s` says another.
     """
     times = [e.boundary for e in combined.events]
+    none = ["absent" if e.absent else "missing" if e.boundary is None else "" for e in combined.events]
     if signal is None:
-        return combined, tuple("missing" if t is None else "no signal" for t in times)
+        return combined, tuple(outcome or "no signal" for outcome in none)
     labels = [e.label for e in combined.events]
     kinds, arms = event_kinds(labels, told), event_arms(labels)
     reach_s = reach_s or float(np.ptp(signal.times)) / 2
     shown = [(i, kind) for i, kind in enumerate(kinds) if kind != "start"]
-    moved, outcomes = list(times), ["missing" if t is None else "far" for t in times]
+    moved, outcomes = list(times), [outcome or "far" for outcome in none]
     transitions = find_transitions(signal)
     for part in [shown] if in_order else [[one] for one in shown]:
         own = [i for i, _ in part]
         mine = [arms[i] for i in own]
         placed = _fuse_times([times[i] for i in own], [k for _, k in part], transitions, reach_s, mine)
         for i, time, outcome in zip(own, *placed, strict=True):
-            moved[i], outcomes[i] = time, outcome
+            moved[i], outcomes[i] = time, none[i] or outcome
     for i, time in enumerate(with_starts(kinds, moved, signal)):
+        if none[i] == "absent":
+            continue
         if kinds[i] == "start" and outcomes[i + 1 : i + 2] == ["moved"]:
             moved[i], outcomes[i] = time, "moved"
             continue
@@ -175,9 +178,10 @@ def guessed_alike(
     """
     if signal is None:
         return 0
-    count = len(fused.events)
-    even = signal.times[0] + np.ptp(signal.times) * np.arange(1, count + 1) / (count + 1)
-    guess, _ = fuse_answer(move_events(fused, even.tolist()), signal, told, reach_s, objects, in_order)
+    there = [i for i, e in enumerate(fused.events) if not e.absent]
+    even = signal.times[0] + np.ptp(signal.times) * np.arange(1, len(there) + 1) / (len(there) + 1)
+    times = [float(even[there.index(i)]) if i in there else None for i in range(len(fused.events))]
+    guess, _ = fuse_answer(move_events(fused, times), signal, told, reach_s, objects, in_order)
     pairs = zip(fused.events, guess.events, outcomes, strict=True)
     return sum(outcome == "moved" and a.boundary == b.boundary for a, b, outcome in pairs)
 
@@ -189,7 +193,10 @@ def fuse_found(found: Found, signal: Signal | None, told: Told | None = None) ->
     """
     if found.error:
         return found, (), 0
-    events = tuple(CombinedEvent(e.label, e.boundary, None, e.spread_s, e.confidence or 0.0, 0) for e in found.events)
+    events = tuple(
+        CombinedEvent(e.label, e.boundary, None, e.spread_s, e.confidence or 0.0, 0, e.status == "absent")
+        for e in found.events
+    )
     answer = Combined(found.name, "own", found.model, found.fps, "start", len(found.texts), events)
     moved, outcomes = fuse_answer(answer, signal, told)
     placed = tuple(

@@ -67,7 +67,9 @@ def complete_request(request: Request, ask: AskConfig, settings: Mapping[str, An
         return request
     if ask.structured is not None:
         duration = probe(request.video).duration
-        held = answer_constraint(ask.structured, request.labels, duration, think=ask.reasons)
+        held = answer_constraint(
+            ask.structured, request.labels, duration, think=ask.reasons, absent=request.prompt.absent
+        )
         request = replace(request, constraint=held)
     return replace(request, id=request_id(request, settings, ask.sampling))
 

@@ -103,16 +103,18 @@ def _clean_labels(labels: Sequence[str]) -> list[str]:
     return clean
 
 # %% ../../nbs/30_models/07_constraints.ipynb #cfd0775a
-def _answer_regex(labels: Sequence[str], time: str) -> str:
-    lines = [f"Event {i}: <{time}> <{time}> {_escape(label)}\n" for i, label in enumerate(labels, 1)]
+def _answer_regex(labels: Sequence[str], time: str, absent: bool) -> str:
+    times = f"(?:<{time}> <{time}>|<absent>)" if absent else f"<{time}> <{time}>"
+    lines = [f"Event {i}: {times} {_escape(label)}\n" for i, label in enumerate(labels, 1)]
     return "<answer>\n" + "".join(lines) + "</answer>"
 
 # %% ../../nbs/30_models/07_constraints.ipynb #7be2b714
-def _answer_schema(labels: Sequence[str], limit: float) -> dict[str, Any]:
-    time = {"type": "number", "minimum": 0, "maximum": limit}
-    items = [
-        _object(event={"const": i}, label={"const": label}, start=time, end=time) for i, label in enumerate(labels, 1)
-    ]
+def _answer_schema(labels: Sequence[str], limit: float, absent: bool) -> dict[str, Any]:
+    time, items = {"type": "number", "minimum": 0, "maximum": limit}, list[dict[str, Any]]()
+    for i, label in enumerate(labels, 1):
+        event: dict[str, dict[str, Any]] = {"event": {"const": i}, "label": {"const": label}}
+        timed = _object(**event, start=time, end=time)
+        items.append({"anyOf": [timed, _object(**event, absent={"const": True})]} if absent else timed)
     count = len(items)
     return _object(events={"type": "array", "prefixItems": items, "items": False, "minItems": count, "maxItems": count})
 
@@ -125,22 +127,24 @@ def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
 
 # %% ../../nbs/30_models/07_constraints.ipynb #f37b5441
 def answer_constraint(
-    kind: Kind, labels: Sequence[str], duration: float, *, digits: int = 2, think: bool = False
+    kind: Kind, labels: Sequence[str], duration: float, *, digits: int = 2, think: bool = False, absent: bool = False
 ) -> Constraint:
     """What an answer about `labels` in a clip of `duration` (s) must match: each event once, in order, within the clip.
 
     `digits` is the most decimals of a time; the JSON form rounds the limit down to them and leaves the decimals
     themselves to the engine. `think` allows reasoning before a "regex" answer; a JSON text has no room for it.
+    `absent` allows an answer to say of an event that it is not in the video (`Prompt.absent`).
     Raises `TempolocError` for no labels, one of several lines, a duration that is not above 0, or an unknown kind.
     """
     clean, limit = _clean_labels(labels), _limit(duration, digits)
     if kind == "regex":
-        return Constraint(kind, (_REASONING if think else "") + _answer_regex(clean, time_regex(duration, digits)))
+        lines = _answer_regex(clean, time_regex(duration, digits), absent)
+        return Constraint(kind, (_REASONING if think else "") + lines)
     if kind != "json":
         raise TempolocError(f"unknown constraint {kind!r}: choose regex or json")
     if think:
         raise TempolocError("a JSON answer has no room for reasoning before it: choose the regex constraint")
-    return Constraint(kind, json.dumps(_answer_schema(clean, float(limit)), ensure_ascii=False))
+    return Constraint(kind, json.dumps(_answer_schema(clean, float(limit), absent), ensure_ascii=False))
 
 # %% ../../nbs/30_models/07_constraints.ipynb #e92b6b92
 def obeys(constraint: Constraint, text: str) -> bool:
@@ -157,6 +161,8 @@ def obeys(constraint: Constraint, text: str) -> bool:
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    if "anyOf" in schema:
+        return any(_fits(value, one) for one in schema["anyOf"])
     if "const" in schema:
         return type(value) is type(schema["const"]) and bool(value == schema["const"])
     if schema["type"] == "number":

@@ -42,12 +42,16 @@ Form = Literal["lines", "json"]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A system text (may be empty) and a user text with the places `{n}` and `{events}`, for answers in `form`."""
+    """A system text (may be empty) and a user text with the places `{n}` and `{events}`, for answers in `form`.
+
+    `absent`: the texts let an answer say that an event is not in the video.
+    """
 
     name: str
     system: str
     user: str
     form: Form = "lines"
+    absent: bool = False
 
     def texts(self) -> dict[str, str]:
         """Name and texts, by which records of a run tell prompts apart."""
@@ -85,6 +89,7 @@ class _Declared:
 
     __pydantic_config__: ClassVar = STRICT
     form: Form = "lines"
+    absent: bool = False
 
 
 def load_prompt(name: str | Path) -> Prompt:
@@ -102,4 +107,4 @@ def load_prompt(name: str | Path) -> Prompt:
         raise TempolocError(f"{user} has no {{events}}: write it where the list of events belongs")
     told = read_text(system, "prompt").strip() if system.is_file() else ""
     says = check(_Declared, read_toml(declared, "prompt") if declared.is_file() else {}, str(declared))
-    return Prompt(folder.name, told, question, says.form)
+    return Prompt(folder.name, told, question, says.form, says.absent)

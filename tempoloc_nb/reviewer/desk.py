@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -102,12 +102,21 @@ class _Media:
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #c679f8d7
 def _proposal(review: Review, name: str) -> Proposal:
-    """A clip as it stands, without the events that do not happen in it."""
+    """A clip as it stands, without the events that an earlier version took out of it."""
     clip = review.saved().get(name) or review.clip(name)
     by, times = review.start(clip)
     answers = review.answers.get(name)
     sure = tuple(e.confidence for e in answers.combined.events) if answers else ()
-    return Proposal(clip, by, times, sure if sure and len(sure) == len(times) else (None,) * len(times))
+    known = sure if sure and len(sure) == len(times) else (None,) * len(times)
+    return Proposal(clip, by, times, known, review.absent(clip))
+
+
+def _present(clip: Clip) -> Clip:
+    """A clip with the events that are in its video; raises `TempolocError` where none is."""
+    events = tuple(e for e in clip.events if not e.absent)
+    if not events:
+        raise TempolocError(f"no event of {clip.clip} is in the video, which LeRobot's annotations cannot hold")
+    return replace(clip, events=events)
 
 
 def _write_out(review: Review, kind: str, name: str) -> dict[str, Any]:
@@ -123,8 +132,10 @@ def _write_out(review: Review, kind: str, name: str) -> dict[str, Any]:
         done = [c for c in review.saved().values() if history(c)]
         if not done:
             raise TempolocError("no clip is reviewed yet: save one first")
-        path = write_annotations(read_info(review.dataset), done)
-        return {"note": f"{len(done)} episodes written to {path.parent.name}/{path.name}"}
+        path = write_annotations(read_info(review.dataset), map(_present, done))
+        absent = sum(len(c.absent) for c in done)
+        left = f"; {absent} events that are not in the video have no row there" if absent else ""
+        return {"note": f"{len(done)} episodes written to {path.parent.name}/{path.name}{left}"}
     with TemporaryDirectory() as folder:
         if kind == "csv":
             path = Path(folder, "boundaries.csv")
@@ -137,7 +148,7 @@ def _write_out(review: Review, kind: str, name: str) -> dict[str, Any]:
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #d0e897e2
 def _merged(name: str, label: str, now: float | None, row: Row | None) -> Marked:
-    """An event as a row says, or missing without one; raises `Conflict` if it was saved since the row went out."""
+    """An event as a row says, or absent without one; raises `Conflict` if it was saved since the row went out."""
     if row is None:
         return Marked(label, None)
     if row.proposed is not None and now is not None and abs(row.proposed - now) > row.same:
@@ -162,13 +173,14 @@ def _take_in(review: Review, kind: str, text: str, who: str) -> dict[str, Any]:
     for name, left in of_clip.items():
         clip = review.clip(name)
         _, now = review.start(clip)
-        marks = []
+        marks, absent, new = list[Marked](), review.absent(clip), False
         for label, time in zip(clip.labels, now, strict=True):
             at = next((i for i, r in enumerate(left) if r.label.split() == label.split()), None)
+            new = new or (at is not None and time is None and label not in absent)  # whatever its row says of it
             marks.append(_merged(name, label, time, None if at is None else left.pop(at)))
         if left:
             raise TempolocError(f"{left[0].where}: {name} has no event {left[0].label!r}")
-        if [m.boundary for m in marks] != list(now):
+        if new or [m.boundary for m in marks] != list(now):
             review.save(name, len(history(clip)), marks, who=who, why=f"from {kind.upper()}")
             changed.append(name)
     return {"note": f"{len(of_clip)} clips read, {len(changed)} changed", "changed": changed}
@@ -177,9 +189,10 @@ def _take_in(review: Review, kind: str, text: str, who: str) -> dict[str, Any]:
 def _queue_line(review: Review, clip: Clip) -> dict[str, Any]:
     """What the queue shows of a clip: its task, how far it is, how sure the model is, and which events are missing."""
     answers, (_, times) = review.answers.get(clip.clip), review.start(clip)
-    lost, sure = [label for label, t in zip(clip.labels, times, strict=True) if t is None], None
+    labels = zip(clip.labels, times, strict=True)
+    lost, sure = [label for label, t in labels if t is None and label not in clip.absent], None
     if answers is not None:
-        lost = [e.label for e in answers.combined.events if e.boundary is None]
+        lost = [e.label for e in answers.combined.events if e.boundary is None and not e.absent]
         sure = round(min((e.confidence for e in answers.combined.events), default=0.0), 3)
     return {
         "clip": clip.clip, "task": clip.task, "duration": clip.duration, "events": len(clip.events),
@@ -223,12 +236,14 @@ def _clip_details(review: Review, name: str) -> dict[str, Any]:
     combined = answers and answers.combined
     return {
         **_queue_line(review, clip),
-        "labels": clip.labels, "by": by, "boundaries": times, "revision": len(history(clip)),
-        "truth": first.source_boundaries if first.labelled and first.events else None,
+        "labels": clip.labels, "by": by, "boundaries": times, "revision": len(history(clip)), "in_order": clip.in_order,
+        "absent": [label in review.absent(clip) for label in clip.labels],
+        "truth": [None if t is None else t * first.label_scale for t in first.times] if first.labelled else None,
         "model": combined and {
             "name": combined.model, "fps": combined.fps, "trials": combined.trials,
             "events": [
-                {"boundary": e.boundary, "other": e.other, "spread": e.spread_s, "confidence": e.confidence}
+                {"boundary": e.boundary, "other": e.other, "spread": e.spread_s, "confidence": e.confidence,
+                 "absent": e.absent}
                 for e in combined.events
             ],
         },
@@ -244,16 +259,16 @@ Request = Mapping[str, Any]
 def _mark(event: Any, place: int) -> Marked:
     """An event of a save, checked."""
     event = event if isinstance(event, dict) else {}
-    label, why, missing = event.get("label"), event.get("why", ""), event.get("missing", False)
+    label, why, absent = event.get("label"), event.get("why", ""), event.get("absent", False)
     if not isinstance(label, str) or not isinstance(why, str):
         raise TempolocError(f"event {place} of the save has no label, or a reason that is no text")
     name = repr(shown(label[:60]))
-    if not isinstance(missing, bool):
-        raise TempolocError(f"missing is true or false, which is not said of {name}")
-    if missing:
+    if not isinstance(absent, bool):
+        raise TempolocError(f"absent is true or false, which is not said of {name}")
+    if absent:
         return Marked(label, None, why)
     if (time := event.get("boundary")) is None:
-        raise TempolocError(f"{name} has no boundary: set it, or mark it missing")
+        raise TempolocError(f"{name} has no boundary: set it, or mark it absent")
     if isinstance(time, bool) or not isinstance(time, int | float) or not abs(time) < 1e9:  # s: no video is longer
         raise TempolocError(f"the boundary of {name} is no number of seconds")
     return Marked(label, float(time), why)

@@ -52,7 +52,7 @@ class Conflict(TempolocError):
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """An event as a person leaves it: a boundary (s of the source), or None where it does not happen; and `why`."""
+    """An event as a person leaves it: a boundary (s of the source), or None where it is not in the video; and `why`."""
 
     label: str
     boundary: float | None
@@ -103,7 +103,10 @@ class _Corrected:
         return self._saved
 
     def clip(self, name: str) -> Clip:
-        """The clip as it stands, with events that were left out, too; raises `TempolocError` for an unknown one."""
+        """The clip as it stands; raises `TempolocError` for an unknown one.
+
+        Versions before 0.3 left absent events out of a saved clip: these are there again, without a truth.
+        """
         if name not in self.original:
             raise TempolocError(f"the review has no clip {name!r}")
         clip, saved = self.original[name], self.saved().get(name)
@@ -156,11 +159,18 @@ class Review(_Corrected):
         """
         own = tuple(None if e.boundary is None else e.boundary * clip.label_scale for e in clip.events)
         answers = self.answers.get(clip.clip)
-        if answers is None or history(clip) or any(t is not None for t in own):
+        if answers is None or history(clip) or clip.labelled or any(t is not None for t in own):
             return MANIFEST, own
         combined = answers.combined
         by = f"{combined.model} at {combined.fps:g} fps, median of {combined.trials}"
         return by, tuple(None if e.boundary is None else round(e.boundary, 4) for e in combined.events)
+
+    def absent(self, clip: Clip) -> tuple[str, ...]:
+        """The events that, by whoever proposes the boundaries, are not in the video."""
+        answers = self.answers.get(clip.clip)
+        if answers is None or self.start(clip)[0] == MANIFEST:
+            return clip.absent
+        return tuple(e.label for e in answers.combined.events if e.absent)
 
     def source(self, clip: Clip) -> Footage | None:
         """Where the clip's frames are; None where the manifest names no video."""

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
 from .dialects import Entry, read_number
-from .phrases import match_label
+from .phrases import beside_absence, match_label
 from ..models.prompts import Form
 from .records import read_entries, read_json
 
@@ -89,11 +89,11 @@ class Answer:
 def write_answer(labels: Sequence[str], times: Sequence[Sequence[float] | None], digits: int = 2) -> str:
     """An answer in the recipe's form: `<answer>`, a line `Event 1: <start> <end> label` for each event, `</answer>`.
 
-    `times` (s) has for each label a start and an end, or an instant alone, or None: such an event has no line, and the
-    others keep their numbers.
+    `times` (s) has for each label a start and an end, or an instant alone, or () for an event that is absent, or None:
+    such an event has no line, and the others keep their numbers.
     """
     lines = [
-        f"Event {i}: {' '.join(f'<{t:.{digits}f}>' for t in own)} {label}"
+        f"Event {i}: {' '.join(f'<{t:.{digits}f}>' for t in own) or '<absent>'} {label}"
         for i, (label, own) in enumerate(zip(labels, times, strict=True), 1)
         if own is not None
     ]
@@ -171,33 +171,22 @@ def status_of(start: float, end: float | None, duration: float | None, boundary_
     return "ok"
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #d2bc6f5b
-_ABSENT = re.compile(
-    r"\b(?:(?<!not )absent|n/a|no such event|never (?:happens|occurs)"
-    r"|not (?:present|visible|shown|seen|found|there|in (?:the|this) (?:video|clip))"
-    r"|(?:does|did|is|was|do) ?n[o']t (?:happen|occur|appear|take place|visible|present|shown|there))\b"
-    r"(?!\W+(?:at first|initially|yet|until|before|after|again)\b)",
-    re.IGNORECASE,
-)  # fmt: skip
-_FILLER = re.compile(r"[^a-z]+|\b(?:this|the|event|that|it|in|video|clip|is|does)\b", re.IGNORECASE)
-
-
 def _says_absent(entry: Entry, label: str) -> bool:
-    """Whether an entry without times says that its event, and no other one, is not in the video."""
-    if entry.span is not None:
-        return False
-    words = re.sub(re.escape(label), " ", entry.raw, flags=re.IGNORECASE)
-    rest = _ABSENT.sub(" ", words)
-    if rest == words or re.search(r"\d", re.sub(r"(?i)^\W*event\s*\d+", "", rest)):
-        return False
-    return not entry.other or not _FILLER.sub("", rest)
+    """Whether an entry says, by its keys or in words without times, that its event, and no other, is not there."""
+    if entry.absent or entry.span is not None:
+        return entry.absent and not entry.other
+    words = re.sub(rf"^\W*event\s*\d+|{re.escape(label)}", " ", entry.raw, flags=re.IGNORECASE)
+    rest = beside_absence(words)
+    return rest is not None and not re.search(r"\d", rest) and not (entry.other and rest)
 
 
 def _predict(index: int, label: str, entries: list[Entry], duration: float | None, side: BoundaryIs) -> Prediction:
     """The prediction for one event from all that was written of it."""
     timed = [e for e in entries if _times(e, side) is not None]
-    denied = [e.raw for e in entries if _says_absent(e, label)]
+    denied = [e for e in entries if _says_absent(e, label)]
     if not timed and denied:
-        return Prediction(index, label, "absent", labelled=True, raw=denied[0])
+        unclear = any(e.absent and e.unread for e in denied)
+        return Prediction(index, label, "malformed" if unclear else "absent", labelled=True, raw=denied[0].raw)
     if not timed:
         raw = next((e.raw for e in entries if any(c.isdigit() for c in e.raw)), entries[0].raw if entries else "")
         told = any(c.isdigit() or c in "<{[" for c in read_number(raw)[1])
@@ -255,11 +244,11 @@ def _usable(entries: Sequence[Entry], duration: float | None, side: BoundaryIs) 
 # %% ../../nbs/40_scoring/08_answers.ipynb #878dcac5
 @lru_cache(maxsize=1024)
 def _asked_lines(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """The lines asked for as a regular expression with two groups per event."""
+    """The lines asked for as a regular expression with two groups per event, empty where it is said to be absent."""
     time = r"<(\d{1,6}(?:\.\d{1,9})?)s?>"
     rest = r"\.?[ \t\r]{0,8}(?:\|[^\n]*)?"
     lines = (
-        rf"[ \t]{{0,8}}Event {i}: ?{time} ?-? ?{time} ?-? ?{re.escape(label.rstrip('. '))}{rest}"
+        rf"[ \t]{{0,8}}Event {i}: ?(?:{time} ?-? ?{time}|<absent>) ?-? ?{re.escape(label.rstrip('. '))}{rest}"
         for i, label in enumerate(labels, 1)
     )
     return re.compile(r"\n{1,4}".join(lines), re.IGNORECASE | re.ASCII)
@@ -272,6 +261,9 @@ def _from_lines(
     events = []
     for i, label in enumerate(labels):
         first, last = 2 * i + 1, 2 * i + 2
+        if clean[first] is None:
+            events.append(Prediction(i, label, "absent", labelled=True, raw="<absent>"))
+            continue
         start, end = float(clean[first]), float(clean[last])
         raw = clean.string[clean.start(first) - 1 : clean.end(last) + 1]
         events.append(Prediction(i, label, status_of(start, end, duration, side), start, end, True, raw))
@@ -285,13 +277,20 @@ def _body(text: str) -> tuple[str, bool]:
     return body[8:-9].strip() if tagged else body, tagged
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #9a11cc33
+def _is_asked(entry: Entry) -> bool:
+    """Whether an entry has its label, and either a start and an end or the word that its event is absent."""
+    if entry.span is None:
+        return entry.labelled and entry.absent and not entry.unread
+    return entry.labelled and entry.span.end is not None and not entry.absent
+
+
 def _read_asked_json(body: str, labels: tuple[str, ...]) -> list[Entry] | None:
     """The events of a text that is one JSON value with every event once and in order, and nothing else; else None."""
     value = body[3:-3].removeprefix("json") if body.startswith("```") and body.endswith("```") else body
     entries, _ = read_json(value, labels, whole=True)
     for e in entries:
         e.index, e.labelled = match_label(e.words, labels, e.number)
-    whole = all(e.labelled and e.span is not None and e.span.end is not None for e in entries)
+    whole = all(map(_is_asked, entries))
     return entries if whole and [e.index for e in entries] == list(range(len(labels))) else None
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #f553aead

@@ -24,6 +24,7 @@ class Entry:
 
     `unread`: there are numbers that may be times. `index` (0-based) is None if nobody asked for it. `labelled`: the
     label, not only the number, told the event. `other`: the words name another event than the number or place does.
+    `absent`: its keys say that it is not in the video.
     """
 
     span: Span | None
@@ -34,6 +35,7 @@ class Entry:
     index: int | None = None
     labelled: bool = False
     other: bool = False
+    absent: bool = False
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #2fb832a8
 _HIDDEN = re.compile(r"[\ue000-\uf8ff]")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 # %% auto #0
-__all__ = ['words_of', 'names_another', 'denies', 'match_label']
+__all__ = ['words_of', 'names_another', 'denies', 'beside_absence', 'match_label']
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #d019434d
 _WORD = re.compile(r"[^\W_]+(?:['’](?:s|t|re|ll)\b)?")
@@ -183,6 +183,22 @@ def names_another(text: str, label: str, labels: tuple[str, ...]) -> bool:
 def denies(text: str, label: str) -> bool:
     """Whether a text says that an event does not happen."""
     return _NEGATION.search(text[:120]) is not None and _NEGATION.search(label) is None
+
+# %% ../../nbs/40_scoring/03_phrases.ipynb #ab5e0002
+_ABSENT = re.compile(
+    r"\b(?:(?<!not )absent|n/a|no such event|never (?:happens|occurs)"
+    r"|not (?:present|visible|shown|seen|found|there|in (?:the|this) (?:video|clip))"
+    r"|(?:does|did|is|was|do) ?n[o']t (?:happen|occur|appear|take place|visible|present|shown|there))\b"
+    r"(?!\W+(?:at first|initially|yet|until|before|after|again)\b)",
+    re.IGNORECASE,
+)  # fmt: skip
+_FILLER = re.compile(r"[^a-z0-9]+|\b(?:this|the|event|that|it|in|video|clip|is|does)\b", re.IGNORECASE)
+
+
+def beside_absence(text: str) -> str | None:
+    """What a text says beside that something is not in the video; None if it does not say that."""
+    rest = _ABSENT.sub(" ", text)
+    return None if rest == text else _FILLER.sub("", rest)
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #4fe08d12
 @lru_cache(maxsize=1024)

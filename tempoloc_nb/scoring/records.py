@@ -16,7 +16,7 @@ from typing import Any
 from tempoloc_nb.scoring.dialects import (
     MAX_RAW, Entry, hide_labels, read_line, read_lines, read_number, show_labels,
 )
-from .phrases import match_label, names_another
+from .phrases import beside_absence, match_label, names_another
 from .times import Span, plain_text, read_span
 
 # %% auto #0
@@ -105,6 +105,41 @@ def _object_spans(keys: dict[str, Any], unit: float = 1.0) -> list[Span]:
         return []
     return [Span(start, None, "start")] if start is not None else [Span(end or 0.0, None, "end")]
 
+# %% ../../nbs/40_scoring/05_records.ipynb #ab5e0005
+_THERE = frozenset(
+    ("present", "visible", "shown", "seen", "found", "there", "exists", "happens", "happened", "occurs", "occurred",
+     "appears", "inthevideo", "invideo")
+)  # fmt: skip
+_NOT_THERE = frozenset(("absent", "notpresent", "notinthevideo", "notinvideo"))
+_STATE = frozenset(("status", "state", "presence", "answer", "result", "value"))
+_YES_NO = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def _is_time(key: str) -> bool:
+    return _TIME_KEY.fullmatch(key) is not None or _SPAN_KEY.fullmatch(key) is not None
+
+
+def _says_absent(key: str, value: Any) -> bool | None:
+    """Whether a value under a plain key says that its event is absent, or (False) that it is there."""
+    about = re.sub(r"^(?:event)?(?:is|was)?", "", key)
+    if about in _THERE or about in _NOT_THERE:
+        yes = _YES_NO.get(str(value).strip().lower())
+        return None if yes is None else yes == (about in _NOT_THERE)
+    text = " ".join(map(str, value[:8])) if isinstance(value, list) else value
+    told = key in _STATE or key in _LABEL or _is_time(key)
+    return True if told and isinstance(text, str) and beside_absence(text[:400]) == "" else None
+
+
+def _absence(value: Any) -> tuple[bool, bool]:
+    """Whether a JSON value says that its event is absent, and whether it has something else that may deny it."""
+    if isinstance(value, list):
+        absent = any(isinstance(v, str) and beside_absence(v[:400]) == "" for v in value[:8])
+        return absent, absent and any(c.isdigit() for v in value[:8] if not isinstance(v, str) for c in str(v)[:40])
+    keys = {_plain_key(str(k)[:40]): v for k, v in value.items()} if isinstance(value, dict) else {}
+    told = {_says_absent(k, v) for k, v in keys.items()}
+    numbers = any(c.isdigit() for k, v in keys.items() if _is_time(k) for c in str(v)[:400])
+    return True in told, True in told and (False in told or numbers)
+
 # %% ../../nbs/40_scoring/05_records.ipynb #d479618b
 def _entries(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
     """The events of a JSON value that stands under the key `name`: one, or one for each of its intervals."""
@@ -112,7 +147,7 @@ def _entries(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
     if isinstance(value, str):
         line = f"{words} {hide_labels(value, labels)}"
         return [read_line(f"Event {number}: {line}" if number is not None else line, labels)]
-    spans = _spans(value, keyed=False)
+    spans, (absent, unclear) = _spans(value, keyed=False), _absence(value)
     if isinstance(value, list):
         told = [v for v in value[:8] if isinstance(v, str) and _time(v) is None]
         words = " ".join([words, *told])
@@ -121,12 +156,12 @@ def _entries(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
         plain = _plain_key(str(key)[:40])
         if plain in _NUMBER and type(v) in (int, str) and str(v)[:9].isdecimal():
             number = int(str(v)[:9])
-        elif plain in _LABEL and isinstance(v, str):
+        elif plain in _LABEL and isinstance(v, str) and _says_absent(plain, v) is None:
             own, rest = read_number(hide_labels(v[:400], labels))
             number, words = number if own is None else own, f"{words} {rest}"
     raw = (f"{name}: {value}" if name else str(value))[:MAX_RAW]
     each: list[Span | None] = [*spans] or [None]
-    return [Entry(span, number, show_labels(words, labels), raw) for span in each]
+    return [Entry(span, number, show_labels(words, labels), raw, unclear, absent=absent) for span in each]
 
 # %% ../../nbs/40_scoring/05_records.ipynb #e3b8637c
 def _children(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -146,12 +181,13 @@ def _from_values(items: Iterable[tuple[Any, Any]], labels: tuple[str, ...], dept
             continue
         found = _entries(name, value, labels)
         known = match_label(found[0].words, labels, found[0].number)[0] is not None
-        inside: list[Entry] = []
+        inside, absent = list[Entry](), found[0].absent
         if deeper and found[0].span is None:
-            inside = list(_from_values(_children(value), labels, depth + 1))
-        if inside:
-            yield from inside
-        elif known or (found[0].span is not None and isinstance(value, dict | list)):
+            within = _from_values(_children(value), labels, depth + 1)
+            inside = [e for e in within if not absent or e.absent or e.span is not None]
+        yield from inside
+        tells = absent or (found[0].span is not None and isinstance(value, dict | list))
+        if (known and not inside) or (tells and (absent or not inside)):
             yield from found
 
 # %% ../../nbs/40_scoring/05_records.ipynb #0c131056
@@ -260,7 +296,7 @@ def _count_from_one(entries: Sequence[Entry], count: int) -> None:
 
 def _by_place(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> None:
     """Give entries that neither a number nor a label tells the event of their place, where that is certain."""
-    timed = [e for e in entries if e.span is not None]
+    timed = [e for e in entries if e.span is not None or e.absent]
     certain = in_order or (len(labels) == 1 and not any(e.index is not None for e in entries))
     if not certain or len(timed) != len(labels) or any(e.number is not None for e in timed):
         return

@@ -81,6 +81,8 @@ def _problem(clip: Clip, videos: Collection[str]) -> tuple[str, str] | None:
     """Why a clip of a manifest cannot be used, if so."""
     if not clip.labelled:
         return "no truth", "nobody has labelled its events" if clip.events else "it has no events"
+    if clip.absent:
+        return "absent event", f"{clip.absent[0]!r} is absent from it, which a line of times cannot say"
     return None if clip.clip in videos else ("no video", f"{clip.video or 'its video'} is not here")
 
 # %% ../../nbs/60_sft/20_build.ipynb #046c073a

@@ -113,7 +113,8 @@ def answer_events(clip: Clip, duration: float, convention: BoundaryIs = "start")
 # %% ../../nbs/60_sft/10_dataset.ipynb #5d65e76d
 def after_the_end(clip: Clip, duration: float) -> str:
     """What of the clip's truth lies after the end of its video (s), more than rounding explains; "" if nothing does."""
-    last = max((max(e.time, e.end or 0.0) * clip.label_scale for e in clip.events), default=0.0)
+    times = zip(clip.boundaries, clip.events, strict=True)
+    last = max((max(time, e.end or 0.0) * clip.label_scale for time, e in times), default=0.0)
     return f"an event is at {last:.3f} s; the video has {duration:.3f} s" if last > duration + ROUNDING else ""
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #639a9a5b

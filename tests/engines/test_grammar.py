@@ -111,6 +111,17 @@ def test_the_engine_knows_hard_labels(qwen: HFBackend, label: str) -> None:
     assert not accepts(schema, as_json(labels, [(0, 9), (1, 2)], **COMPACT))
 
 
+def test_the_engine_knows_absence(qwen: HFBackend) -> None:
+    labels, grammars = ["grasping", "releasing"], grammars_of(qwen)
+    lines = answer_text(labels, [1.0, 2.5], 4.0).replace("<1.00> <2.50>", "<absent>")
+    timed = as_json(labels, [(1.0, 2.5), (2.5, 4.0)], **COMPACT)
+    for kind, text in (("regex", lines), ("json", timed.replace('"start":1.0,"end":2.5', '"absent":true'))):
+        for absent in (False, True):
+            form = answer_constraint(kind, labels, DURATION, absent=absent)  # type: ignore[arg-type]
+            assert accepts(grammars.compile(form), text) == obeys(form, text) == absent
+            assert accepts(grammars.compile(form), timed if kind == "json" else answer_text(labels, [1.0, 2.5], 4.0))
+
+
 # --- babble in form ---
 
 

@@ -287,12 +287,17 @@ def test_corrected_subtitles_are_not_written_over(subtitles: Path) -> None:
     assert mine.read_text().startswith("WEBVTT")
 
 
-def test_an_event_that_does_not_happen_is_written_as_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("word", ["Absent", "missing"])  # the second in tables of before 0.3
+def test_an_event_that_is_not_in_the_video_is_written_as_absent(tmp_path: Path, word: str) -> None:
     table = tmp_path / "t.csv"
-    table.write_text("clip,label,boundary,proposed\na/1,grasp,1.0,1.0\na/1,lift,Missing,2.0\n")
+    table.write_text(f"clip,label,boundary,proposed\na/1,grasp,1.0,1.0\na/1,lift,{word},2.0\n")
     rows = read_csv(table)
     assert [(r.label, r.boundary, r.proposed) for r in rows] == [("grasp", 1.0, 1.0), ("lift", None, 2.0)]
     clip = Clip("a/1", "a", (Event("grasp", 1.0), Event("lift", 2.0)))
     (done,) = apply_rows([clip], rows, who="Ada").clips
-    assert done.labels == ("grasp",)
+    assert done.events == (Event("grasp", 1.0), Event("lift", absent=True))
+    write_csv(proposals([done]), table, force=True)
+    assert apply_rows([done], read_csv(table), who="Eve").clips == (done,)
+    with pytest.raises(TempolocError, match="a/1: 'lift' is not in the video"):
+        write_vtt(proposals([done]), tmp_path)
     assert done.extra["corrections"][0]["changed"] == [{"label": "lift", "old": 2.0, "missing": True}]

@@ -183,7 +183,7 @@ def columns(path: Path) -> list[tuple[str, ...]]:
 
 
 def review(clips: tuple[Clip, ...], who: str, **times: str) -> tuple[Clip, ...]:
-    """Clips as a person leaves the first: label → time, or missing."""
+    """Clips as a person leaves the first: label → time, or absent."""
     text = "clip,label,boundary,proposed,by\n"
     for event in clips[0].events:
         time = times.get(event.label.split()[0], event.boundary)
@@ -196,22 +196,22 @@ def review(clips: tuple[Clip, ...], who: str, **times: str) -> tuple[Clip, ...]:
 def test_a_reviewed_table_says_who_and_what_was_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     once = review(CLIPS, "=Eve", tilting="2.5")
-    twice = review(once, "Bob", tilting="2.75", setting="missing")
+    twice = review(once, "Bob", tilting="2.75", setting="absent")
     write_csv(proposals(twice), tmp_path / "r.csv")
     bob, stamp = "Bob, 2026-03-04T05:06:07+00:00", reviewed(twice[0])
     assert stamp
-    assert (stamp.stamp, stamp.gone) == (bob, (("setting it down", 6.5),))
+    assert (stamp.stamp, stamp.gone, stamp.first) == (bob, (), (0.75, 2.125, 6.5))
     assert columns(tmp_path / "r.csv") == [
         ("lifting the jug", "0.75", "0.75", "manifest", bob, "0.75", "manifest"),
         ("tilting it", "2.75", "2.75", "manifest", bob, "2.125", "manifest"),
-        ("setting it down", "missing", "6.5", "manifest", bob, "6.5", "manifest"),
+        ("setting it down", "absent", "", "manifest", bob, "6.5", "manifest"),
         ("turning the lid", "3.25", "3.25", "manifest", "", "", ""),
     ]
     assert apply_rows(twice, read_csv(tmp_path / "r.csv"), who="Eve").clips == twice  # nothing was changed
     text = (tmp_path / "r.csv").read_text()
     (tmp_path / "r.csv").write_text(text.replace("lifting the jug,0.75,", "lifting the jug,0.5,"))
     done = apply_rows(twice, read_csv(tmp_path / "r.csv"), who="Eve", when=WHEN)
-    assert done.clips[0].boundaries == (0.5, 2.75)
+    assert done.clips[0].times == (0.5, 2.75, None)
     write_csv(proposals(once), tmp_path / "once.csv")
     assert columns(tmp_path / "once.csv")[1][4:] == ("'=Eve, 2026-03-04T05:06:07+00:00", "2.125", "manifest")
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
-from tempoloc_nb.clips.tasks import BoundaryIs
+from tempoloc_nb.clips.tasks import BoundaryIs, Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.consensus import (
     Combined,
@@ -259,3 +259,28 @@ def test_intervals_follow_their_neighbours(
     moved = move_events(Combined("t/c", "t", "m", 8, side, 1, events), [1.2, 2.5])
     assert [e.boundary for e in moved.events] == [1.2, 2.5]
     assert [e.other for e in moved.events] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "absent", "confidence"),
+    [("aaa", True, 1.0), ("aat", True, 2 / 3), ("att", False, 2 / 3), ("at", False, 0.5), ("amm", False, 0.0),
+     ("aam", True, 2 / 3), ("atm", False, 0.0), ("aatmm", False, 0.0)],
+)  # fmt: skip
+def test_an_event_is_absent_where_half_say_so_and_more_than_give_a_time(
+    tmp_path: Path, statuses: str, absent: bool, confidence: float
+) -> None:
+    lines = {"a": "Event 1: <absent> grasping", "t": "Event 1: <1.0> <2.0> grasping", "m": "I cannot tell."}
+    (event,) = combine_answers([parse_answer(lines[s], ("grasping",), 4.0) for s in statuses], 0.25)
+    assert event.absent == absent
+    if absent or event.boundary is not None:
+        assert event.confidence == pytest.approx(confidence)
+    task, clip = Task("g", ("grasping",)), Clip("g/0", "g", (Event("grasping", 1.0),), fps=30, duration=4.0)
+    benchmark = Benchmark("g", tmp_path, {"g": task}, (clip,))
+    rows = [{"clip": "g/0", "task": "g", "model": "m", "fps": 8.0, "trial": t, "text": lines[s]}
+            for t, s in enumerate(statuses)]  # fmt: skip
+    (combined,) = combine_trials(write(tmp_path / "p.jsonl", rows), benchmark)
+    assert combined.events == (event,)  # a file is read as answers are
+    (read,) = parse_answer(combined.text(), ("grasping",), 4.0).events
+    assert (read.status == "absent") == absent
+    summary = combine(tmp_path / "p.jsonl", tmp_path / "c.jsonl", benchmark=benchmark)
+    assert (summary.absent, summary.missing) == (int(absent), int(not absent and event.boundary is None))

@@ -220,3 +220,14 @@ def test_labels_name_hands() -> None:
     assert [(t.arm, t.kind) for t in find_transitions(signal)] == [("left", "close")]
     with pytest.raises(TempolocError, match="one number a time"):
         Signal(opening, np.arange(60) / 20, arms=("left",))
+
+
+def test_an_event_that_is_said_to_be_absent_is_not_moved(tmp_path: Path) -> None:
+    benchmark, path, clip = small(tmp_path)
+    signal = signal_at(np.interp(np.arange(150) / 30, [0, 0.8, 1, 3, 3.2, 5], [8, 8, 4, 4, 8, 8]), 30)
+    text = write_answer(clip.labels, [(1.3, 2.0), (2.0, 3.4), ()])
+    row = {"clip": clip.clip, "task": "cup", "model": "m", "fps": 8.0, "trial": 0, "text": text}
+    write_jsonl(path, [row], force=True)
+    done = fuse(path, tmp_path / "f.jsonl", benchmark=benchmark, signals={clip.clip: signal})
+    assert (done.outcomes["absent"], done.outcomes["missing"], done.outcomes["moved"]) == (1, 0, 1)
+    assert "Event 3: <absent> releasing the cup" in json.loads((tmp_path / "f.jsonl").read_text())["text"]

@@ -19,6 +19,7 @@ from tempoloc_nb.inference.baselines import (
     baseline_predictions,
     clip_duration,
     few_shot,
+    make_baseline,
     oracle_predictions,
     prediction_rows,
 )
@@ -222,3 +223,26 @@ def test_a_hundred_thousand_clips_are_answered() -> None:
         answers = baseline_predictions(replace(one, clips=clips), row)
         assert len(answers) == len(clips)
         assert answers["t/99999"] == pytest.approx(clips[0].boundaries)
+
+
+def test_clips_that_lack_an_event_are_not_answered_and_teach_nothing() -> None:
+    labels = ("grasping", "releasing")
+    clips = [Clip(f"t/{i}", "t", (Event("grasping", 1.0 + i), Event("releasing", 5.0)), duration=9.0) for i in range(3)]
+    gone = Clip("t/gone", "t", (Event("grasping", 2.0), Event("releasing", absent=True)), duration=9.0)
+    both = Benchmark("both", Path(), {"t": Task("t", labels)}, (*clips, gone))
+    for row in BASELINES:
+        known = baseline_predictions(replace(both, clips=tuple(clips)), row)
+        assert baseline_predictions(both, row) == known
+        assert "t/gone" not in known
+    train = baseline_predictions(both, TRAINING_MEDIAN, [*clips, gone])
+    assert set(train.values()) == {(2.0, 5.0)}
+    assert "t/gone" not in oracle_predictions(both, 8.0)
+    assert make_baseline("loo-median", both).footage.keys() == {c.clip for c in clips}
+
+
+def test_the_baselines_answer_which() -> None:
+    which = load_benchmark("which")
+    absent = {c.clip for c in which.clips if c.absent}
+    assert absent
+    assert absent.isdisjoint(baseline_predictions(which, "loo-median"))
+    assert baseline_predictions(which, "uniform").keys() == {c.clip for c in which.clips} - absent

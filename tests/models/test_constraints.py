@@ -227,3 +227,20 @@ def test_order_is_checked_and_repaired_on_request_only(spans: list[tuple[float, 
     assert changes.swapped == sum(a > b for a, b in spans)
     assert changes.ordered == sum(a != b for a, b in zip(begins, latest, strict=True))
     assert (changes.clamped, changes.snapped) == (0, 0)
+
+
+def test_absence_is_in_the_form_only_where_the_prompt_offers_it() -> None:
+    events = [{"event": i, "label": x, "start": i, "end": i + 1} for i, x in enumerate(LABELS, 1)]
+    events[1] = {"event": 2, "label": LABELS[1], "absent": True}
+    lines = answer_text(LABELS, [1.0, 2.0, 3.0], 4.0).replace("<2.00> <3.00>", "<absent>")
+    for kind, text in (("regex", lines), ("json", json.dumps({"events": events}))):
+        plain, offered = (answer_constraint(kind, LABELS, 8.5, absent=absent) for absent in (False, True))  # type: ignore[arg-type]
+        assert plain == answer_constraint(kind, LABELS, 8.5)  # type: ignore[arg-type]
+        assert "absent" not in plain.text
+        assert [obeys(held, text) for held in (plain, offered)] == [False, True]
+        answer = parse_answer(text, LABELS, 8.5, form="json" if kind == "json" else "lines")
+        assert answer.compliant
+        assert [e.status for e in answer.events] == ["ok", "absent", "ok"]
+    for odd in ({"absent": False}, {"absent": True, "start": 1.0}, {"start": None, "end": None}, {}):
+        events[1] = {"event": 2, "label": LABELS[1], **odd}
+        assert not obeys(offered, json.dumps({"events": events}))

@@ -112,7 +112,7 @@ SAVE = '{"op": "save", "index": 0, "revision": %s, "events": ' + EVENTS + "%s}"
         SAVE % (0, 2, ', "who": ["Eve"]'),
         SAVE % (0, 2, ', "who": 7'),
         SAVE % (0, 2, ', "why": {"a": 1}'),
-        SAVE % (0, '2, "missing": "no"', ""),
+        SAVE % (0, '2, "absent": "no"', ""),
         SAVE % (0, '2, "why": 3', ""),
         SAVE % (0, '2, "label": ["hold"]', ""),
         '{"op": "save", "index": 0, "revision": 0, "events": []}',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,72 @@ def test_a_clip_that_somebody_saved_meanwhile_is_not_overwritten(folder: Path) -
     assert second.boundaries == (1.0, 2.0, 3.5)
 
 
-def test_an_event_that_does_not_happen_leaves_the_clip_and_comes_back(folder: Path) -> None:
+def test_an_event_that_is_not_in_the_video_is_absent_and_comes_back(folder: Path) -> None:
     review = open_review(folder, who="Ada")
     review.save("t/a", 0, marked(1.0, None, 3.0))
     saved = load_benchmark(folder / "reviewed.jsonl").clips[0]
-    assert [(e.label, e.boundary, e.end) for e in saved.events] == [("grasp", 1.0, 3.0), ("place", 3.0, 4.0)]
+    assert [(e.label, e.boundary, e.end) for e in saved.events] == [
+        ("grasp", 1.0, 3.0), ("lift", None, None), ("place", 3.0, 4.0),
+    ]  # fmt: skip
+    assert saved.absent == ("lift",)
     assert history(saved)[0]["changed"] == [{"label": "lift", "old": 2.0, "missing": True}]
     assert review.start(review.clip("t/a"))[1] == (1.0, None, 3.0)
     review.save("t/a", 1, marked(1.0, 2.2, 3.0))
     assert load_benchmark(folder / "reviewed.jsonl").clips[0].boundaries == (1.0, 2.2, 3.0)
-    with pytest.raises(TempolocError, match="no event of t/a would be left"):
-        review.save("t/a", 2, marked(None, None, None))
+    assert review.save("t/a", 2, marked(None, None, None)).absent == tuple(LABELS)
+
+
+def test_an_event_that_an_earlier_version_took_out_of_the_clip_can_come_back(folder: Path) -> None:
+    first = load_benchmark(folder).clips
+    entry = {"who": "Ada", "when": "2026-01-01", "from": "manifest",
+             "changed": [{"label": "lift", "old": 2.0, "missing": True}]}  # fmt: skip
+    old = replace(first[0], events=(first[0].events[0], first[0].events[2]), extra={"corrections": [entry]})
+    write_manifest(folder / "reviewed.jsonl", [old, *first[1:]])
+    review = open_review(folder, who="Ada")
+    assert review.start(review.clip("t/a"))[1] == (1.0, None, 3.0)
+    assert "t/a,lift,missing,2.0," in Desk(review).answer({"op": "export", "kind": "csv", "index": 0})["text"]
+    assert review.save("t/a", 1, marked(1.0, 2.2, 3.0)).boundaries == (1.0, 2.2, 3.0)
+
+
+def test_a_benchmark_with_absent_events_opens_and_is_saved(tmp_path: Path) -> None:
+    events = (Event("grasp", 2.0), Event("lift", absent=True), Event("place", 1.0))
+    (tmp_path / "t.toml").write_text('key = "t"\nevents = ["grasp", "lift", "place"]\n')
+    write_manifest(tmp_path / "manifest.jsonl", [Clip("t/a", "t", events, duration=4.0, in_order=False)])
+    desk = Desk(open_review(tmp_path, who="Ada"))
+    assert desk.answer({"op": "queue"})["clips"][0]["missing"] == []
+    shown = desk.answer({"op": "clip", "index": 0})
+    assert (shown["truth"], shown["absent"], shown["in_order"]) == ([2.0, None, 1.0], [False, True, False], False)
+    table = desk.answer({"op": "export", "kind": "csv", "index": 0})["text"]
+    assert "t/a,lift,absent,,manifest" in table
+    assert desk.answer({"op": "import", "kind": "csv", "text": table})["changed"] == []
+    assert "'lift' is not in the video" in desk.answer({"op": "export", "kind": "vtt", "index": 0})["error"]
+    sent = [{"label": "grasp", "boundary": 2.5}, {"label": "lift", "absent": True}, {"label": "place", "boundary": 1.0}]
+    now = desk.answer({"op": "save", "index": 0, "revision": 0, "events": sent})["now"]
+    assert (now["boundaries"], now["absent"]) == ((2.5, None, 1.0), [False, True, False])
+    (saved,) = read_manifest(tmp_path / "reviewed.jsonl")
+    assert [(e.boundary, e.absent) for e in saved.events] == [(2.5, False), (None, True), (1.0, False)]
+    back = desk.answer({"op": "export", "kind": "csv", "index": 0})["text"].replace("t/a,lift,absent,", "t/a,lift,3.5,")
+    assert desk.answer({"op": "import", "kind": "csv", "text": back})["changed"] == ["t/a"]
+    assert desk.review.clip("t/a").boundaries == (2.5, 3.5, 1.0)
+
+
+def test_what_a_model_says_is_absent_is_proposed_as_absent(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text('key = "t"\nevents = ["grasp", "lift"]\n')
+    write_manifest(tmp_path / "manifest.jsonl", [Clip("t/a", "t", (Event("grasp"), Event("lift")), duration=4.0)])
+    row = {"clip": "t/a", "task": "t", "model": "m", "fps": 8.0, "trial": 0,
+           "text": "Event 1: <1.0> <2.0> grasp\nEvent 2: <absent> lift"}  # fmt: skip
+    (tmp_path / "predictions.jsonl").write_text(json.dumps(row) + "\n")
+    desk = Desk(open_review(tmp_path, who="Ada"))
+    shown = desk.answer({"op": "clip", "index": 0})
+    assert (shown["absent"], shown["missing"]) == ([False, True], [])
+    assert [e["absent"] for e in shown["model"]["events"]] == [False, True]
+    table = desk.answer({"op": "export", "kind": "csv", "index": 0})["text"]
+    assert ",lift,absent,," in table
+    assert desk.answer({"op": "import", "kind": "csv", "text": table})["changed"] == []
+    sent = [{"label": "grasp", "boundary": 1.0}, {"label": "lift", "boundary": None, "absent": True}]
+    desk.answer({"op": "save", "index": 0, "revision": 0, "events": sent})
+    assert desk.review.clip("t/a").absent == ("lift",)
+    assert load_benchmark(tmp_path / "reviewed.jsonl").clips[0].labelled
 
 
 @pytest.mark.parametrize(
@@ -132,7 +188,7 @@ def test_a_table_goes_out_and_comes_back(folder: Path) -> None:
         ({}, "unknown request"), ({"op": "clip"}, "no clip number"), ({"op": "clip", "index": 2}, "no clip number"),
         ({"op": "clip", "index": True}, "no clip number"), ({"op": "save", "index": 0}, "needs events"),
         ({"op": "save", "index": 0, "revision": 0, "events": [3]}, "no label"),
-        ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "boundary": None}]}, "mark it missing"),
+        ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "boundary": None}]}, "mark it absent"),
         ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "boundary": "1"}]}, "no number"),
         ({"op": "export", "kind": "doc", "index": 0}, "kind of export"),
         ({"op": "import", "kind": "csv"}, "needs one column"),
@@ -164,5 +220,5 @@ def test_a_video_that_has_gone_is_said_and_the_clip_can_still_be_saved(folder: P
     assert shown["times"] == []
     events = [{"label": label, "boundary": t} for label, t in zip(LABELS, (1.0, 2.0, 3.1), strict=True)]
     assert desk.answer({"op": "save", "index": 0, "revision": 0, "events": events})["line"]["saves"] == 1
-    events[1]["missing"] = True  # whatever its boundary was
+    events[1]["absent"] = True  # whatever its boundary was
     assert desk.answer({"op": "save", "index": 0, "revision": 1, "events": events})["now"]["boundaries"][1] is None

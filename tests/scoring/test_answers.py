@@ -373,3 +373,79 @@ def test_what_is_said_to_be_absent_is_neither_missing_nor_timed(said: str, statu
     (event,) = parse_answer(said, ("grasping the mug",), 10.0).events
     assert event.status == status
     assert not event.usable
+
+
+@pytest.mark.parametrize(
+    ("keys", "status"),
+    [
+        ({"absent": True}, "absent"),
+        ({"absent": True, "start": None, "end": None}, "absent"),
+        ({"present": False}, "absent"),
+        ({"is_present": "no", "start": None}, "absent"),
+        ({"start": "not in the video", "end": "not in the video"}, "absent"),
+        ({"start": "N/A", "end": None}, "absent"),
+        ({"timestamps": ["absent", "absent"]}, "absent"),
+        ({"status": "absent"}, "absent"),
+        ({"caption": "does not happen in this video"}, "absent"),
+        ({"start": None, "end": None}, "missing"),  # a null alone says nothing
+        ({"absent": False, "start": None}, "missing"),
+        ({"absent": None}, "missing"),
+        ({"note": "the cube is not visible"}, "missing"),  # about something else
+        ({"start": "not visible at first"}, "missing"),
+        ({"absent": False, "start": 1.0, "end": 2.0}, "ok"),
+        ({"absent": True, "start": 1.0, "end": 2.0}, "malformed"),  # both cannot be
+        ({"present": False, "start": 0, "end": 0}, "malformed"),
+        ({"start": "absent", "end": 2.0}, "malformed"),
+        ({"absent": True, "present": True}, "malformed"),
+    ],
+)
+def test_json_says_what_is_absent(keys: dict[str, object], status: str) -> None:
+    labels, second = ("grasping the mug", "releasing the mug"), {"start": 3.0, "end": 4.0}
+    by_label = [{"label": labels[0]} | keys, {"label": labels[1]} | second]
+    by_number = {"events": [{"event": 1} | keys, {"event": 2} | second]}
+    for text in map(json.dumps, (by_label, by_number, {"events": by_label})):
+        for form in ("lines", "json"):
+            events = parse_answer(text, labels, 10.0, form=form).events
+            unread = {"missing", "malformed"} if status == "missing" else {status}  # by whether it has any number
+            assert events[0].status in unread, text
+            assert events[1].status == "ok"
+            assert events[0].usable == (status == "ok")
+
+
+@pytest.mark.parametrize(
+    ("text", "statuses"),
+    [
+        ('{"grasping the mug": "absent", "releasing the mug": [1.5, 2.0]}', ["absent", "ok"]),
+        ('{"grasping the mug": {"present": false}, "releasing the mug": [1.5, 2.0]}', ["absent", "ok"]),
+        ('{"grasping the mug": null, "releasing the mug": [1.5, 2.0]}', ["missing", "ok"]),
+        ('[["grasping the mug", "absent"], ["releasing the mug", 1.5, 2.0]]', ["absent", "ok"]),
+        ('[["grasping the mug", "absent", 3.0], ["releasing the mug", 1.5, 2.0]]', ["malformed", "ok"]),
+        ('[{"event": 1, "label": "opening the door", "absent": true}]', ["malformed", "missing"]),  # another event
+        ('[{"label": "grasping the mug", "absent": true}, {"label": "grasping the mug", "start": 1.5}]',
+         ["malformed", "missing"]),
+        ("| Event | start | end |\n|---|---|---|\n| grasping the mug | not in the video | - |\n"
+         "| releasing the mug | 1.0 | 2.0 |", ["absent", "ok"]),
+    ],
+)  # fmt: skip
+def test_other_forms_say_what_is_absent(text: str, statuses: list[str]) -> None:
+    answer = parse_answer(text, ("grasping the mug", "releasing the mug"), 10.0)
+    assert [e.status for e in answer.events] == statuses
+
+
+def test_an_object_without_a_label_is_about_the_one_event_that_was_asked_for() -> None:
+    (event,) = parse_answer('{"present": false}', ("grasping the mug",), 10.0).events
+    assert event.status == "absent"
+    assert {e.status for e in parse_answer('{"present": false}', ("grasping", "releasing"), 10.0).events} == {"missing"}
+
+
+def test_an_answer_that_says_absent_as_it_was_asked_to_is_well_formed() -> None:
+    labels = ("grasping the mug", "releasing the mug")
+    answer = parse_answer("Event 1: <absent> grasping the mug\nEvent 2: <1.0> <2.0> releasing the mug", labels, 10.0)
+    assert answer.compliant
+    assert [e.status for e in answer.events] == ["absent", "ok"]
+    events = [{"event": 1, "label": labels[0], "absent": True}, {"event": 2, "label": labels[1], "start": 1, "end": 2}]
+    answer = parse_answer(json.dumps({"events": events}), labels, 10.0, form="json")
+    assert answer.compliant
+    assert [e.status for e in answer.events] == ["absent", "ok"]
+    events[0]["start"] = 1
+    assert not parse_answer(json.dumps({"events": events}), labels, 10.0, form="json").compliant

@@ -113,7 +113,8 @@ def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]], way: _
     lengths, names, apertures, velocities, hands = [], [], [], [], []
     for clip, file in episodes:
         episode = load_episode(file)
-        objects = [] if way != "objects" else list(dict.fromkeys(name.split(":")[1] for name in clip.extra["instant_names"]))
+        named = clip.extra["instant_names"] if way == "objects" else ()
+        objects = list(dict.fromkeys(name.split(":")[1] for name in named))
         order = [list(episode.meta["objects"]).index(name) for name in objects]
         lengths.append(len(episode.aperture))
         names.append(" ".join(objects))

@@ -10,7 +10,7 @@ import { el } from "./times.js";
 const KEYS = [
   ["← →", "a frame back, on (shift: ten)"], ["space, N, B", "play or pause, play, pause"], ["[ ]", "slower, faster"],
   ["L", "loop around the boundary"], ["S", "the event happens now; go to the next"], ["1 … 9", "choose an event"],
-  ["Tab, ← →", "move a boundary on the timeline"], ["X", "the event is missing"], ["Ctrl + Z, Y", "undo, redo"],
+  ["Tab, ← →", "move a boundary on the timeline"], ["X", "the event is not in the video"], ["Ctrl + Z, Y", "undo, redo"],
   ["Enter", "save and go to the next clip"], ["Ctrl + S", "save"], ["↑ ↓", "clip above, below"],
 ];
 const AROUND = 0.5; // seconds of a loop before and after a boundary
@@ -230,7 +230,7 @@ export class App {
 
   toggle(i) {
     const e = this.draft.events[i];
-    this.draft.change(i, { missing: !e.missing });
+    this.draft.change(i, { absent: !e.absent });
     this.redraw();
   }
 

@@ -72,9 +72,9 @@ export function still(data) {
     table(drafts) {
       const rows = [["clip", "label", "boundary", "proposed", "by", "confidence", "why"]];
       data.clips.forEach((clip, index) => {
-        const events = drafts.get(index)?.events ?? clip.labels.map((label, i) => ({ label, boundary: clip.boundaries[i], why: "" }));
+        const events = drafts.get(index)?.events ?? clip.labels.map((label, i) => ({ label, boundary: clip.boundaries[i], absent: clip.absent?.[i], why: "" }));
         events.forEach((e, i) => {
-          const now = e.missing ? "missing" : e.boundary ?? "";
+          const now = e.absent ? "absent" : e.boundary ?? "";
           const sure = clip.model?.events[i]?.confidence ?? "";
           rows.push([clip.clip, e.label, now, clip.boundaries[i] ?? "", clip.by, sure, e.why]);
         });

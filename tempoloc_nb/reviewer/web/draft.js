@@ -14,7 +14,7 @@ export class Draft {
     this.revision = details.revision;
     const saved = details.saves > 0;
     this.events = details.labels.map((label, i) => ({
-      label, boundary: details.boundaries[i], missing: saved && details.boundaries[i] == null, why: "",
+      label, boundary: details.boundaries[i], absent: details.absent[i] || (saved && details.boundaries[i] == null), why: "",
     }));
     this.first = JSON.stringify(this.events);
   }
@@ -24,7 +24,7 @@ export class Draft {
     this.mark();
     for (const { label, old } of save.changed) {
       const event = this.events.find((e) => e.label === label);
-      if (event) Object.assign(event, { boundary: old ?? null, missing: false });
+      if (event) Object.assign(event, { boundary: old ?? null, absent: false });
     }
   }
 
@@ -46,7 +46,7 @@ export class Draft {
   /** Put boundary `i` at the frame nearest to `time`. */
   move(i, time, mark = true) {
     if (mark) this.mark();
-    Object.assign(this.events[i], { boundary: snapped(this.details.times, time), missing: false });
+    Object.assign(this.events[i], { boundary: snapped(this.details.times, time), absent: false });
   }
 
   _swap(from, to) {
@@ -69,9 +69,9 @@ export class Draft {
     let before = 0;
     let last = "the start";
     return this.events.map((e) => {
-      if (e.missing) return "";
-      if (e.boundary == null) return "not set: mark it, or say that it is missing";
-      const wrong = e.boundary <= before ? `must come after ${last}` : "";
+      if (e.absent) return "";
+      if (e.boundary == null) return "not set: mark it, or say that it is absent";
+      const wrong = this.details.in_order && e.boundary <= before ? `must come after ${last}` : "";
       const end = this.details.duration;
       if (end && e.boundary > end + 1e-6) return "after the end of the video";
       before = Math.max(before, e.boundary);
@@ -85,7 +85,7 @@ export class Draft {
     const parts = [];
     let before = 0;
     this.events.forEach((e, i) => {
-      if (e.missing || e.boundary == null) return;
+      if (e.absent || e.boundary == null) return;
       if (times[i] != null) {
         const off = Math.abs(times[i] - e.boundary);
         parts.push([off, e.boundary > before ? (100 * off) / (e.boundary - before) : NaN]);
@@ -99,7 +99,7 @@ export class Draft {
 
   /** What the program on the other side is sent. */
   payload(who) {
-    const events = this.events.map((e) => (e.missing ? { ...e, boundary: null } : e));
+    const events = this.events.map((e) => (e.absent ? { ...e, boundary: null } : e));
     return { events, revision: this.revision, who };
   }
 }

@@ -33,7 +33,7 @@ export class Events {
     const chip = el("span", { class: "chip" }, String(i + 1));
     chip.style.background = COLOURS[i % COLOURS.length];
     const facts = el("p", { class: "facts" });
-    const gone = button("missing", "It does not happen", "toggle");
+    const gone = button("absent", "It is not in the video (X)", "toggle");
     const median = this.details.model && button("median", "Take the model's median", "take");
     const root = el("li", { class: "event", onclick: () => this.actions.select(i) },
       el("div", { class: "head" }, chip, el("span", { class: "what" }, label), time),
@@ -59,18 +59,19 @@ export class Events {
       const said = d.model?.events[i];
       const facts = [];
       const start = d.truth?.[i] ?? d.boundaries[i];
-      if (!e.missing && e.boundary != null) {
+      if (e.absent) facts.push("not in the video");
+      else if (e.boundary != null) {
         if (start != null && Math.abs(e.boundary - start) > 1e-6) facts.push(`${signed(e.boundary - start)} from ${d.truth ? "the truth" : "the proposal"}`);
         if (said?.boundary != null) facts.push(`model ${signed(said.boundary - e.boundary)}`);
       }
-      if (said) facts.push(said.boundary == null ? "the model lacks it" : `confidence ${Math.round(100 * said.confidence)} %`);
+      if (said) facts.push(said.absent ? "the model says: not in the video" : said.boundary == null ? "the model lacks it" : `confidence ${Math.round(100 * said.confidence)} %`);
       row.facts.textContent = faults[i] || facts.join(" · ");
       row.facts.classList.toggle("wrong", Boolean(faults[i]));
       row.root.classList.toggle("selected", i === selected);
-      row.root.classList.toggle("gone", e.missing);
-      row.gone.setAttribute("aria-pressed", e.missing ? "true" : "false");
+      row.root.classList.toggle("gone", e.absent);
+      row.gone.setAttribute("aria-pressed", e.absent ? "true" : "false");
       if (row.median) row.median.disabled = said?.boundary == null;
-      if (row.time.getRootNode().activeElement !== row.time) row.time.value = e.missing ? "missing" : e.boundary == null ? "" : e.boundary.toFixed(3);
+      if (row.time.getRootNode().activeElement !== row.time) row.time.value = e.absent ? "absent" : e.boundary == null ? "" : e.boundary.toFixed(3);
       if (row.reason.value !== e.why) row.reason.value = e.why;
     });
     this._errors();

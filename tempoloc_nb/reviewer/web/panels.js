@@ -34,7 +34,7 @@ export class History {
     this.body.replaceChildren(...[...d.history].reverse().map((save) => el("li", {},
       el("b", {}, save.who), ` ${new Date(save.when).toLocaleString()}`, save.why ? `: ${save.why}` : "",
       el("ul", {}, save.changed.length
-        ? save.changed.map((c) => el("li", {}, `${c.label}: ${seconds(c.old)} → ${c.missing ? "missing" : seconds(c.new)}${c.why ? ` (${c.why})` : ""}`))
+        ? save.changed.map((c) => el("li", {}, `${c.label}: ${seconds(c.old)} → ${c.missing ? "absent" : seconds(c.new)}${c.why ? ` (${c.why})` : ""}`))
         : el("li", {}, "nothing moved")),
       save.changed.length > 0 && el("button", { type: "button", onclick: () => this.onRestore(save) }, "Put back"))));
   }

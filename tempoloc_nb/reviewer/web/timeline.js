@@ -194,7 +194,7 @@ export class Timeline {
     let before = 0;
     const made = [];
     this.draft.events.forEach((e, i) => {
-      if (e.missing || e.boundary == null) return;
+      if (e.absent || e.boundary == null) return;
       const place = this._clip(before, e.boundary);
       if (place) {
         const rect = el("rect", { x: place[0], y: y + 2, width: place[1], height: ROW - 6, rx: 3, fill: COLOURS[i % COLOURS.length],
@@ -260,7 +260,7 @@ export class Timeline {
 
   _handles(height) {
     return this.draft.events.flatMap((e, i) => {
-      if (e.missing || !this._inside(e.boundary)) return [];
+      if (e.absent || !this._inside(e.boundary)) return [];
       const x = this.x(e.boundary);
       const old = this.details.boundaries[i];
       const moved = old != null && Math.abs(old - e.boundary) > 1e-6 ? `, moved ${signed(e.boundary - old)}` : "";
