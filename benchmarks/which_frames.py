@@ -1,6 +1,6 @@
 """What tempoloc-tiny says is held in each frame pair of the clips of `which`, each pair shown alone.
 
-    python benchmarks/which_frames.py VIDEOS [--model tempoloc-tiny] [--output FILE.jsonl.xz]
+    python benchmarks/which_frames.py VIDEOS [--model tempoloc-tiny] [--every 1] [--output FILE.jsonl.xz]
 
 VIDEOS is the folder of their videos (`tempoloc simulate --benchmark which`). The model's training had the question
 "Describe the frame."; its answer ends with what the hand holds. Nothing here knows what a clip is asked for. The output
@@ -69,12 +69,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("videos", type=Path)
     parser.add_argument("--model", default="tempoloc-tiny")
-    parser.add_argument("--clips", type=int, help="at most so many")
+    parser.add_argument("--every", type=int, default=1, help="every so many clips")
     parser.add_argument("--output", type=Path, default=SHIPPED)
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     net, processor, _ = load_model(locate_model(given.model).path, device, "float32")
-    asked = list(dict.fromkeys(str(clip.extra["shown"]) for clip in load_benchmark("which").clips))[: given.clips]
+    asked = list(dict.fromkeys(str(clip.extra["shown"]) for clip in load_benchmark("which").clips))[:: given.every]
     lines = []
     for n, name in enumerate(asked):
         frames = clip_inputs(given.videos / f"{name}.mp4", processor, FPS, View("frame"), None)

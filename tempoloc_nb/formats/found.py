@@ -21,7 +21,7 @@ from .correction_files import text_cell, vtt_cue
 from .hdf5 import held_file, layouts_in, opened_demos, read_signals, usual_layout
 from .hdf5_frames import DemoFrames
 from .hdf5_rules import Layout
-from .hdf5_write import check_places, check_subtasks_said, cuts_of, write_signals
+from .hdf5_write import check_places, check_subtasks_said, cuts_of, write_signals, SignalOptions
 from .lerobot import read_episodes, read_info
 from .lerobot_convert import check_rows, write_lerobot_subtasks
 from ..inference.find import Found
@@ -204,7 +204,7 @@ def _write_signals(
     skills = isinstance(signals, Task) and signals.subtasks[0].start is not None
     done = write_signals(
         path, clips, dict.fromkeys((c.task for c in clips), signals) if isinstance(signals, Task) else signals,
-        layout="isaaclab" if skills else _layouts(path)[1], rate=rate, create=True, some=True, source=by,
+        options=SignalOptions("isaaclab" if skills else _layouts(path)[1], rate, create=True, some=True), source=by,
     )  # fmt: skip
     left = [f"{path.name}: {len(faults)} demonstrations keep what they had ({first_names(list(faults))})"]
     return [str(done)], [*left, *faults.values()] if faults else []

@@ -33,7 +33,7 @@ from tempoloc_nb.formats.hdf5_rules import (
 _RECORD = "tempoloc"  # the attribute that says who wrote the signals
 
 # %% auto #0
-__all__ = ['check_subtasks_said', 'subtask_steps', 'cuts_of', 'check_places', 'write_signals', 'export_hdf5']
+__all__ = ['check_subtasks_said', 'subtask_steps', 'cuts_of', 'SignalOptions', 'check_places', 'write_signals', 'export_hdf5']
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #c725f541
 def check_subtasks_said(tasks: Iterable[Task]) -> None:
@@ -133,18 +133,33 @@ class _Plan:
     arrays: Mapping[str, Array]
     lacking: tuple[str, ...]
 
+# %% ../../nbs/55_formats/123_hdf5_write.ipynb #5e1f0010
+@dataclass(frozen=True, slots=True)
+class SignalOptions:
+    """How signals are written: `layout`, where the file does not show it; control steps a second (`rate`) likewise.
+
+    `create` allows new signals, `some` leaves demonstrations without a clip alone, `backup` keeps the file as it was.
+    `order` are the objects in `obs/object`, whose poses can then be known; `index` adds the subtask at each step.
+    """
+
+    layout: Layout | None = None
+    rate: float | None = None
+    create: bool = False
+    some: bool = False
+    backup: bool = True
+    order: tuple[str, ...] = ()
+    index: bool = False
+
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #116e698a
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """How a file is written: signals or tasks, layout, steps a second, options; `order` is that in `obs/object`."""
+    """How a file is written: signals or tasks, layout, steps a second, and what else was said."""
 
     cut: Sequence[str] | Mapping[str, Task]
     ranges: Mapping[str, Ranges]
     layout: Layout
     hz: float
-    create: bool
-    order: tuple[str, ...]
-    index: bool
+    said: SignalOptions
 
     def plan(self, demo: Any, clip: Clip) -> _Plan:
         """What a clip writes into its demonstration; raises `TempolocError` for whatever does not fit."""
@@ -157,7 +172,7 @@ class _Target:
         steps = {f"{START_SIGNALS}/{n}": s for n, s in cuts.starts.items()}
         steps |= {f"{group}/{n}": s for n, s in cuts.ends.items()}
         length = steps_of(demo)
-        _check_present(demo, steps, length, self.create)
+        _check_present(demo, steps, length, self.said.create)
         before = {p: rise_of(signal_row(demo[p], length, where, p)) if p in demo else None for p in steps}
         arrays, lacking = dict[str, Array](), tuple[str, ...]()
         if self.layout == "isaaclab":
@@ -165,10 +180,10 @@ class _Target:
             subtasks = [s for task in tasks for s in task.subtasks]
             eefs = tuple(dict.fromkeys(s.eef for s in subtasks)) or eefs_of(demo)
             objects = tuple(dict.fromkeys(s.object_ref for s in subtasks if s.object_ref))
-            poses = find_poses(demo, length, eefs, objects, self.order)
+            poses = find_poses(demo, length, eefs, objects, self.said.order)
             arrays, lacking = {**poses.new}, poses.lacking
         cuts.check(where, length, self.ranges)
-        for eef, rows in cuts.index(length).items() if self.index else ():
+        for eef, rows in cuts.index(length).items() if self.said.index else ():
             name = eef or eefs_of(demo)[0]
             arrays[group.replace("subtask_term_signals", f"subtask_index/{name}")] = rows
         return _Plan(demo_name(demo), clip.clip, length, steps, before, arrays, lacking)
@@ -192,12 +207,12 @@ def _check_present(demo: Any, paths: Iterable[str], length: int, create: bool) -
                 raise TempolocError(f"{where}: the signal {name!r} {has} for {length} actions")
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #c166228e
-def _plans(data: Any, clips: Mapping[str, Clip], some: bool, target: _Target) -> list[_Plan]:
+def _plans(data: Any, clips: Mapping[str, Clip], target: _Target) -> list[_Plan]:
     """Every demonstration's plan; raises before anything is written."""
     file, have = Path(data.file.filename).name, sorted(data, key=natural)
     if lost := [f"{d} ({c.clip})" for d, c in clips.items() if d not in data]:
         raise TempolocError(f"{file} has no {lost[0]}; it has {have[0]} to {have[-1]} ({len(have)})")
-    if not some and (left := [d for d in have if d not in clips]):
+    if not target.said.some and (left := [d for d in have if d not in clips]):
         lack = f"{len(left)} of {len(have)} demonstrations in {file} lack a clip ({left[0]}, ...)"
         raise TempolocError(f"{lack}: give all or allow some")
     return [target.plan(data[d], clips[d]) for d in sorted(clips, key=natural)]
@@ -305,20 +320,18 @@ def _names(signals: Sequence[str] | Mapping[str, Task], ranges: Mapping[str, Ran
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #db934a74
 def write_signals(
     path: str | Path, clips: Iterable[Clip], signals: Sequence[str] | Mapping[str, Task], *,
-    ranges: Mapping[str, Ranges] | Offsets = (), layout: Layout | None = None, rate: float | None = None,
-    create: bool = False, some: bool = False, backup: bool = True, order: Sequence[str] = (), index: bool = False,
-    source: str = "", when: datetime | None = None,
+    options: SignalOptions = SignalOptions(), ranges: Mapping[str, Ranges] | Offsets = (), source: str = "",
+    when: datetime | None = None,
 ) -> _Written:
     """Write the clips' boundaries as signals of subtasks into a file of demonstrations.
 
     `signals` name every subtask but the last, in order; a clip has as many events, or one more, which ends the last
     subtask and is not written. Or they are the clips' tasks by key: a subtask gets a termination signal where it has
-    an end, and a start signal where it has a start. SkillGen's rule must hold where there are starts, else MimicGen's,
-    for each end-effector. `ranges` are the steps by which a generator will move boundaries, by subtask or in order;
-    zero by default. `rate` is control steps a second. `create` allows new signals, `some` leaves demonstrations
-    without a clip alone. In Isaac Lab's layout, missing poses that can be known are added (`find_poses`, also for
-    `order`); `notes` say what still lacks. `index` adds the subtask at each step. `source` is kept with time and
-    version beside the signals. Raises `TempolocError`, the file untouched, for whatever does not fit.
+    an end, and a start signal where it has a start. SkillGen's rule must hold where there are starts, else
+    MimicGen's, for each end-effector. `ranges` are the steps by which a generator will move boundaries, by subtask or
+    in order; zero by default. In Isaac Lab's layout, missing poses that can be known are added (`find_poses`);
+    `notes` say what still lacks. `source` is kept with time and version beside the signals. Raises `TempolocError`,
+    the file untouched, for whatever does not fit.
     """
     path, clips = Path(path).resolve(), tuple(clips)
     if isinstance(signals, Mapping):
@@ -327,17 +340,17 @@ def write_signals(
     may = ranges if isinstance(ranges, Mapping) else {n: Ranges(end=o) for n, o in zip(names, ranges, strict=False)}
     with held_file(path, exclusive=True):
         with opened_demos(path) as data:
-            hz = control_rate(data, rate)
-            target = _Target(signals, may, layout_of(data, layout), hz, create, tuple(order), index)
+            hz = control_rate(data, options.rate)
+            target = _Target(signals, may, layout_of(data, options.layout), hz, options)
             demos = demos_of(clips)
             _check_signals(data, demos, path)
-            plans = _plans(data, demos, some, target)
+            plans = _plans(data, demos, target)
             for p in plans:
                 _check_own(data[p.demo], p.demo, [*p.steps, *p.arrays], path)
             _check_alone(data, plans, path)
         written = (when or datetime.now(UTC)).isoformat(timespec="seconds")
         record = {"tool": f"tempoloc_nb {__version__}", "when": written, "source": source, "control_rate": hz}
-        kept = keep_backup(path) if backup else None
+        kept = keep_backup(path) if options.backup else None
         with all_or_nothing(path) as made:
             shutil.copy2(path, made)
             with opened_demos(made, "r+") as data:
@@ -377,8 +390,7 @@ def export_hdf5(
         ranges = read_descriptor(task_spec).ranges
     elif task_spec is not None:
         signals, ranges = read_task_spec(task_spec)
-    done = write_signals(
-        output, benchmark.clips, signals, ranges=ranges, layout=layout, rate=rate, create=create, some=some,
-        backup=backup, order=object, index=index, source=f"the manifest {Path(source).name}",
-    )  # fmt: skip
+    options = SignalOptions(layout, rate, create, some, backup, tuple(object), index)
+    made = f"the manifest {Path(source).name}"
+    done = write_signals(output, benchmark.clips, signals, options=options, ranges=ranges, source=made)
     return Converted(output, done.demos, "demonstrations", notes=(str(done), *done.notes))

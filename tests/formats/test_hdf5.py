@@ -22,7 +22,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats import hdf5_write as demo_signals
 from tempoloc_nb.formats.hdf5 import _signal_clips, demos_of, opened_demos, read_signals
 from tempoloc_nb.formats.hdf5_rules import SIGNALS, check_order, read_task_spec, rise_of, signal_of
-from tempoloc_nb.formats.hdf5_write import write_signals
+from tempoloc_nb.formats.hdf5_write import SignalOptions, write_signals
 from tempoloc_nb.lab.sim import make as sim_states
 from tempoloc_nb.lab.sim.demonstration import SavedEpisode
 from tempoloc_nb.lab.sim.tasks import families
@@ -107,7 +107,7 @@ def test_a_second_write_keeps_the_first_backup(tmp_path: Path) -> None:
     assert done.backup == tmp_path / "demos.hdf5.bak1"
     assert done.backup.read_bytes() == second
     assert done.moved == 0
-    assert write_signals(path, clips_of(STEPS), NAMES, backup=False).backup is None
+    assert write_signals(path, clips_of(STEPS), NAMES, options=SignalOptions(backup=False)).backup is None
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -153,10 +153,10 @@ def test_a_failure_while_writing_leaves_the_file(tmp_path: Path, monkeypatch: py
         (STEPS[:2], {}, r"1 of 3 demonstrations in demos.hdf5 lack a clip \(demo_2"),
         ([*STEPS, (1, 2)], {}, r"has no demo_3 \(stack/d0_demo3\); it has demo_0 to demo_2 \(3\)"),
         ([(20,), (20,), (20,)], {}, "demo_0: stack/d0_demo0 has 1 events for the signals grasp, release"),
-        (STEPS, {"layout": "robomimic"}, "unknown layout 'robomimic'"),
-        (STEPS, {"rate": 0.0}, "rate must be a positive number"),
+        (STEPS, {"options": SignalOptions("robomimic")}, "unknown layout 'robomimic'"),
+        (STEPS, {"options": SignalOptions(rate=0.0)}, "rate must be a positive number"),
         (STEPS, {"ranges": ((0, 0),)}, "2 signals need distinct names and 2 offsets, found 1"),
-        (STEPS, {"layout": "isaaclab"}, "no signal 'grasp' in obs/datagen_info"),
+        (STEPS, {"options": SignalOptions("isaaclab")}, "no signal 'grasp' in obs/datagen_info"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_a_byte_is_written(
@@ -248,13 +248,13 @@ def test_signals_in_other_orders_want_an_order(tmp_path: Path) -> None:
 
 def test_only_some_demonstrations_and_new_signals_if_told(tmp_path: Path) -> None:
     path = demo_file(tmp_path / "demos.hdf5")
-    write_signals(path, clips_of([(22, 52)]), NAMES, some=True)
+    write_signals(path, clips_of([(22, 52)]), NAMES, options=SignalOptions(some=True))
     assert [d.boundaries[0] for d in read_signals(path)] == [1.1, 1.25, 1.5]
     bare = demo_file(tmp_path / "bare.hdf5", bare=True)
     assert {d.boundaries for d in read_signals(bare)} == {()}
     with pytest.raises(TempolocError, match="but none: prepare the file with MimicGen"):
         write_signals(bare, clips_of(STEPS), NAMES)
-    write_signals(bare, clips_of(STEPS), NAMES, create=True)
+    write_signals(bare, clips_of(STEPS), NAMES, options=SignalOptions(create=True))
     assert [d.boundaries for d in read_signals(bare)] == [d.boundaries for d in read_signals(demo_file(path))]
     three = [replace(c, events=(*c.events, Event("done", 4.9))) for c in clips_of(STEPS)]
     write_signals(bare, three, NAMES)  # the end of the last subtask has no signal
@@ -319,7 +319,7 @@ def test_the_simulators_files_take_signals(tmp_path: Path, monkeypatch: pytest.M
     names = ("grasp_1", "release_1", "grasp_2")
     with pytest.raises(TempolocError, match="has no datagen_info yet: say the layout"):
         write_signals(path, clips, names)
-    write_signals(path, clips, names, layout="mimicgen", create=True)
+    write_signals(path, clips, names, options=SignalOptions(layout="mimicgen", create=True))
     for d in read_signals(path):  # at its own control rate, which the file says
         assert np.abs(np.subtract(d.boundaries, tuple(times.values()))).max() <= 0.5 / 20
         assert (d.signals, d.rate) == (names, 20.0)

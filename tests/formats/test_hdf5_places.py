@@ -17,7 +17,7 @@ from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.formats.hdf5 import import_hdf5, read_signals
 from tempoloc_nb.formats.hdf5_frames import DemoFrames, read_demo_file
 from tempoloc_nb.formats.hdf5_rules import signal_of
-from tempoloc_nb.formats.hdf5_write import write_signals
+from tempoloc_nb.formats.hdf5_write import SignalOptions, write_signals
 from tempoloc_nb.labels.check import check_labels
 from tempoloc_nb.video.files import Footage
 
@@ -68,11 +68,12 @@ def test_nothing_is_written_into_another_file(tmp_path: Path, kind: str) -> None
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     frames: list[Footage] = [DemoFrames(path, "demo_1", "front_image", 20.0, False)]
     with pytest.raises(TempolocError, match=rf"index\.hdf5: demo_1.* leads to .*{target}.*no backup"):
-        write_signals(path, CLIPS, ["grasp", "release"], create=True)
+        write_signals(path, CLIPS, ["grasp", "release"], options=SignalOptions(create=True))
     with pytest.raises(TempolocError, match=rf"demo_1.* leads to .*{target}"):
         plan_write(frames, ["grasping", "releasing"], ["grasp", "release"])
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
-    one = write_signals(path, CLIPS[:1], ["grasp", "release"], some=True)  # its own signals may be written
+    some = SignalOptions(some=True)
+    one = write_signals(path, CLIPS[:1], ["grasp", "release"], options=some)  # its own signals may be written
     assert (one.demos, one.moved) == (1, 2)
     assert all(before[p.name] == p.read_bytes() for p in tmp_path.iterdir() if p.name in before and p != path)
 
@@ -89,7 +90,7 @@ def test_links_that_stay_in_the_file_are_written_unless_they_are_shared(tmp_path
         file[f"data/demo_1/{PLACE}"] = file[f"data/demo_0/{PLACE}"]
     before = path.read_bytes()
     with pytest.raises(TempolocError, match=r"demo_0 and demo_1 share the signal .*grasp: give each its own"):
-        write_signals(path, CLIPS[:1], ["grasp", "release"], some=True)
+        write_signals(path, CLIPS[:1], ["grasp", "release"], options=SignalOptions(some=True))
     assert path.read_bytes() == before
 
 

@@ -13,7 +13,7 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.hdf5_poses import INFO, _action_scale, find_poses
-from tempoloc_nb.formats.hdf5_write import write_signals
+from tempoloc_nb.formats.hdf5_write import SignalOptions, write_signals
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
 
@@ -66,7 +66,7 @@ def test_poses_are_computed_from_what_is_there(tmp_path: Path, fields: Any, lack
 def test_isaac_labs_own_poses_are_kept_and_wrong_lengths_refused(tmp_path: Path) -> None:
     own = {f"{INFO}/eef_pose/franka": POSE, f"{INFO}/target_eef_pose/franka": POSE, f"{INFO}/object_pose/cube_2": POSE}
     path = demo_file(tmp_path / "d.hdf5", own)
-    done = write_signals(path, [CLIP], ["grasp"], layout="isaaclab", create=True)
+    done = write_signals(path, [CLIP], ["grasp"], options=SignalOptions(layout="isaaclab", create=True))
     assert done.notes == ()
     with h5py.File(path) as file:
         poses = {"eef_pose", "object_pose", "target_eef_pose"}
@@ -75,13 +75,13 @@ def test_isaac_labs_own_poses_are_kept_and_wrong_lengths_refused(tmp_path: Path)
     demo_file(path, own | {f"{INFO}/eef_pose/franka": POSE[1:]})
     before = path.read_bytes()
     with pytest.raises(TempolocError, match="demo_0: obs/datagen_info/eef_pose/franka has 39 values for 40 actions"):
-        write_signals(path, [CLIP], ["grasp"], layout="isaaclab", create=True)
+        write_signals(path, [CLIP], ["grasp"], options=SignalOptions(layout="isaaclab", create=True))
     assert path.read_bytes() == before
 
 
 def test_what_is_missing_is_named_in_one_line(tmp_path: Path) -> None:
     path = demo_file(tmp_path / "d.hdf5", HAND, {"env_name": "Stack", "env_kwargs": {"control_freq": 20}})
-    (line,) = write_signals(path, [CLIP], ["grasp"], layout="isaaclab", create=True).notes
+    (line,) = write_signals(path, [CLIP], ["grasp"], options=SignalOptions(layout="isaaclab", create=True)).notes
     assert line.startswith("Isaac Lab cannot load d.hdf5: demo_0 yet: obs/datagen_info lacks target_eef_pose/arm, obj")
     assert "robosuite's OSC_POSE among the env_args" in line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import export_dataset, import_dataset, task_text
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.formats.hdf5_rules import Ranges, _descriptor_text, read_descriptor, subtask_index
-from tempoloc_nb.formats.hdf5_write import write_signals
+from tempoloc_nb.formats.hdf5_write import SignalOptions, write_signals
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
 
@@ -43,7 +44,9 @@ def clip(steps: Sequence[float] = STEPS, labels: Sequence[str] = EVENTS, demo: i
 
 
 def write(path: Path, clips: Sequence[Clip], task: Task = TASK, **how: Any) -> Any:
-    return write_signals(path, clips, {"stack": task}, **{"layout": "isaaclab", "create": True, **how})
+    own = {f.name: how.pop(f.name) for f in fields(SignalOptions) if f.name in how}
+    options = SignalOptions(**{"layout": "isaaclab", "create": True, **own})
+    return write_signals(path, clips, {"stack": task}, options=options, **how)
 
 
 def test_starts_and_ends_are_written_read_and_written_again(tmp_path: Path) -> None:

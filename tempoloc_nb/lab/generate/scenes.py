@@ -99,13 +99,16 @@ def pose_to_action(hand: Floats, target: Floats, noise: Floats | float = 0.0) ->
 
 # %% ../../../nbs/98_lab_generate/10_scenes.ipynb #8bec948d
 def _torques(
-    place: Any, rotation: Any, goal: Any, attitude: Any, linear: Any, angular: Any, mass: Any, index: Any,
-    qpos: Any, qvel: Any, bias: Any, kp: Any, kd: Any, rest: Any,
+    hand: tuple[Any, Any], goal: Any, attitude: Any, jacobians: tuple[Any, Any], mass: Any, index: Any,
+    state: tuple[Any, Any, Any], gains: tuple[Any, Any, Any],
 ) -> Any:
     """Joint torques (n,) of robosuite's OSC_POSE: stiffness `kp`, damping `kd`, null space towards `rest`.
 
-    From poses of the hand and its goal, Jacobians (3, nv), the mass matrix (nv, nv), and the arm's own `index`.
+    From the place (3,) and the rotation (3, 3) of the `hand` and its goal's, Jacobians (3, nv), the `mass` matrix
+    (nv, nv), the `state` (qpos, qvel and bias forces) of all joints and the arm's own `index`. `gains` are `kp`, `kd`
+    and the resting pose.
     """
+    (place, rotation), (linear, angular), (qpos, qvel, bias), (kp, kd, rest) = hand, jacobians, state, gains
     error = np.zeros(3)
     for k in range(3):
         error += np.cross(rotation[:, k], attitude[:, k])
@@ -178,8 +181,8 @@ class LeanArm:
         self.mujoco.mj_fullM(self.model, self.mass, data.qM)
         rotation = data.site_xmat[self.site].reshape(3, 3)
         return np.asarray(_compiled()(
-            data.site_xpos[self.site], rotation, goal, attitude, linear, angular, self.mass, self.index,
-            data.qpos, data.qvel, data.qfrc_bias, arm.kp, arm.kd, arm.initial_joint,
+            (data.site_xpos[self.site], rotation), goal, attitude, (linear, angular), self.mass, self.index,
+            (data.qpos, data.qvel, data.qfrc_bias), (arm.kp, arm.kd, arm.initial_joint),
         ))  # fmt: skip
 
 # %% ../../../nbs/98_lab_generate/10_scenes.ipynb #f216b312

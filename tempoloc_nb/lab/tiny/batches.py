@@ -238,8 +238,8 @@ class PatchMaker:
             for values in (frames, stamps, owner, *(looks or ())):
                 any_size(values, 0)
         patches: torch.Tensor = _maker(compiled and not low)(
-            self.frames, frames, strips, stamps, owner, looks, self.mean.to(dtype), self.std.to(dtype),
-            (batch.grid[0] * self.patch, batch.grid[1] * self.patch) if low else None, self.patch, self.merge,
+            self.frames, frames, strips, stamps, owner, looks, (self.mean.to(dtype), self.std.to(dtype)),
+            (batch.grid[0] * self.patch, batch.grid[1] * self.patch) if low else None, (self.patch, self.merge),
         )
         return patches
 
@@ -275,12 +275,16 @@ def _vary(pictures: torch.Tensor, owner: torch.Tensor, looks: tuple[torch.Tensor
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #0d2b18f1
 def _patches(
     store: torch.Tensor, frames: torch.Tensor, strips: torch.Tensor, stamps: torch.Tensor, owner: torch.Tensor,
-    looks: tuple[torch.Tensor, ...] | None, mean: torch.Tensor, std: torch.Tensor, size: tuple[int, int] | None,
-    patch: int, merge: int,
+    looks: tuple[torch.Tensor, ...] | None, norm: tuple[torch.Tensor, torch.Tensor], size: tuple[int, int] | None,
+    grid: tuple[int, int],
 ) -> torch.Tensor:
-    """What `PatchMaker` makes; `size` is that to which whole frames are resized, or None."""
+    """What `PatchMaker` makes; `size` is that to which whole frames are resized, or None.
+
+    `norm` is the mean and the deviation of colours, `grid` the side of a patch in pixels and of a token in patches.
+    """
     import torch
 
+    (mean, std), (patch, merge) = norm, grid
     pictures = store[frames].to(mean.dtype) / 255
     if looks is not None:
         pictures = _vary(pictures, owner, looks)
