@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
@@ -190,12 +191,15 @@ def _ask_all(run: _Round, labels: Sequence[str], footage: Mapping[str, Footage],
 def control_questions(
     clips: Benchmark, ask: AskConfig, engine: Backend | EngineConfig, *, count: int = 3, say: Say = silent
 ) -> Controls:
-    """Ask a model what it cannot know about the first `count` of some clips; without chance, one answer each.
+    """Ask a model what it cannot know about `count` of some clips; without chance, one answer each.
 
-    The clips ask for the same events. Raises `TempolocError` where none of the videos can be asked about.
+    They are the first of those that ask for the same events, the ones that most clips ask for. Raises `TempolocError`
+    where none of their videos can be asked about.
     """
-    labels, footage = clips.clips[0].labels, find_footage(clips)
-    some = dict(list(footage.items())[:count])
+    footage = find_footage(clips)
+    asked = {c.clip: c.labels for c in clips.clips if c.clip in footage}
+    labels = Counter(asked.values()).most_common(1)[0][0]
+    some = {clip: footage[clip] for clip in [c for c in asked if asked[c] == labels][:count]}
     few = clips.only(some)
     greedy = replace(ask, trials=1, sampling=replace(ask.sampling, temperature=0.0))
     model = engine.model if not isinstance(engine, EngineConfig) else ask.model
