@@ -26,7 +26,7 @@ from ..video.files import Footage, encode, probe
 from ..video.view import strip_frames
 
 # %% auto #0
-__all__ = ['swapped_labels', 'Control', 'Controls', 'control_questions']
+__all__ = ['swapped_labels', 'Control', 'Controls', 'follow_names', 'control_questions']
 
 # %% ../../nbs/45_inference/70_controls.ipynb #81563757
 _NOWHERE = "the purple elephant"
@@ -136,10 +136,14 @@ def _no_time(kind: str, question: str, times: Iterable[Sequence[float | None]]) 
     return Control(kind, question, sum(t is None for t in answers), len(answers))
 
 
-def _by_name(
+def follow_names(
     labels: Sequence[str], swapped: Sequence[str], usual: Sequence[float | None], times: Sequence[float | None]
 ) -> Iterator[bool]:
-    """Whether each time goes with the name, where the place in the question suggests another one."""
+    """Whether each time goes with the name, where the place in the question suggests another one.
+
+    `usual` are the times (s) that the same model gave to `labels`, and `times` those that it gave to the `swapped`
+    ones. Events whose two candidates are nearer than half a second say nothing, and are left out.
+    """
     for i, label in enumerate(swapped):
         if label == labels[i] or label not in labels:
             continue
@@ -171,7 +175,7 @@ def _ask_all(run: _Round, labels: Sequence[str], footage: Mapping[str, Footage],
     yield _no_time("absent", nowhere, run.times([nowhere], footage).values())
     if swapped := swapped_labels(labels):
         answers = run.times(swapped, footage)
-        kept = [hit for clip, times in answers.items() for hit in _by_name(labels, swapped, usual[clip], times)]
+        kept = [hit for clip, times in answers.items() for hit in follow_names(labels, swapped, usual[clip], times)]
         yield Control("swapped", "the names of two objects swapped", sum(kept), len(kept))
     if len(labels) > 1:
         near = list[bool]()

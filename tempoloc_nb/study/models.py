@@ -17,11 +17,12 @@ from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
 from ..engines.make import EngineConfig
+from ..inference.controls import Controls
 from ..inference.record import read_rows
 from ..scoring.evaluation import Evaluation
 from ..scoring.trials import Mode
 from tempoloc_nb.study.experiments import (
-    Experiment, committed, for_model, load_experiments, predictions, score, unanswered, zero_shot_model,
+    Experiment, ask_controls, committed, for_model, load_experiments, predictions, score, unanswered, zero_shot_model,
 )
 from .report import Report
 from .tables import paired, reference_runs, scored_clips
@@ -106,6 +107,11 @@ class Models:
         """The scored runs of an experiment at each rate of the study's grid (`NAME-4fps` and so on)."""
         study = settings().study
         return [self.run(name if rate == study.fps else f"{name}-{rate:g}fps") for rate in study.fps_grid]
+
+    def controls(self, name: str, count: int = 2) -> Controls:
+        """What an experiment's model answers, asked now, to control questions about `count` clips with videos."""
+        root = self._given("video_root", None)
+        return ask_controls(self.experiment(name), self.benchmark, count=count, video_root=root, backend=self.engine)
 
     def run(self, name: str, mode: Mode = "strict", like: Evaluation | None = None) -> Evaluation:
         """The scored run of an experiment, on the clips of the run `like` alone if that is given."""
