@@ -45,6 +45,7 @@ def model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".
         **model_rows([info])[0], "loaded from": info.path, "revision": info.revision or f"none: {info.no_revision}",
         "token": f"{info.token_side} × {info.token_side} pixels of 2 frames", "boundary": f"the {info.boundary_is}",
         "note": info.note, "trained on": info.trained, "caution": info.trained and info.trained.caution,
+        "confidence": info.trained and info.trained.calibration,
     }  # fmt: skip
     lines = [f"{key:<12} {value}" for key, value in facts.items() if value is not None]
     lines += ["", *table_lines([{"": key, **preset_rows([info], key)[0]} for key in ("recipe", "card")]), ""]

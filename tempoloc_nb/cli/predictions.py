@@ -48,7 +48,7 @@ def localize(
     plan: Annotated[bool, option(OUTPUT, "Say what would be asked, and load nothing.", "--plan")] = False,
     check: Annotated[
         bool,
-        option(ENGINE, "First see that the engine reads a known clip as it should, like tempoloc doctor.", "--check"),
+        option(ENGINE, "First look at the engine, like tempoloc doctor; ask what the model cannot know.", "--check"),
     ] = False,
     as_json: SummaryOption = False,
     **given: Any,

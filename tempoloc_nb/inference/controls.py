@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
@@ -25,7 +26,7 @@ from ..video.files import Footage, encode, probe
 from ..video.view import strip_frames
 
 # %% auto #0
-__all__ = ['swapped_labels', 'Control', 'Controls', 'control_questions']
+__all__ = ['swapped_labels', 'Control', 'Controls', 'follow_names', 'control_questions']
 
 # %% ../../nbs/45_inference/70_controls.ipynb #81563757
 _NOWHERE = "the purple elephant"
@@ -135,10 +136,14 @@ def _no_time(kind: str, question: str, times: Iterable[Sequence[float | None]]) 
     return Control(kind, question, sum(t is None for t in answers), len(answers))
 
 
-def _by_name(
+def follow_names(
     labels: Sequence[str], swapped: Sequence[str], usual: Sequence[float | None], times: Sequence[float | None]
 ) -> Iterator[bool]:
-    """Whether each time goes with the name, where the place in the question suggests another one."""
+    """Whether each time goes with the name, where the place in the question suggests another one.
+
+    `usual` are the times (s) that the same model gave to `labels`, and `times` those that it gave to the `swapped`
+    ones. Events whose two candidates are nearer than half a second say nothing, and are left out.
+    """
     for i, label in enumerate(swapped):
         if label == labels[i] or label not in labels:
             continue
@@ -170,7 +175,7 @@ def _ask_all(run: _Round, labels: Sequence[str], footage: Mapping[str, Footage],
     yield _no_time("absent", nowhere, run.times([nowhere], footage).values())
     if swapped := swapped_labels(labels):
         answers = run.times(swapped, footage)
-        kept = [hit for clip, times in answers.items() for hit in _by_name(labels, swapped, usual[clip], times)]
+        kept = [hit for clip, times in answers.items() for hit in follow_names(labels, swapped, usual[clip], times)]
         yield Control("swapped", "the names of two objects swapped", sum(kept), len(kept))
     if len(labels) > 1:
         near = list[bool]()
@@ -190,12 +195,15 @@ def _ask_all(run: _Round, labels: Sequence[str], footage: Mapping[str, Footage],
 def control_questions(
     clips: Benchmark, ask: AskConfig, engine: Backend | EngineConfig, *, count: int = 3, say: Say = silent
 ) -> Controls:
-    """Ask a model what it cannot know about the first `count` of some clips; without chance, one answer each.
+    """Ask a model what it cannot know about `count` of some clips; without chance, one answer each.
 
-    The clips ask for the same events. Raises `TempolocError` where none of the videos can be asked about.
+    They are the first of those that ask for the same events, the ones that most clips ask for. Raises `TempolocError`
+    where none of their videos can be asked about.
     """
-    labels, footage = clips.clips[0].labels, find_footage(clips)
-    some = dict(list(footage.items())[:count])
+    footage = find_footage(clips)
+    asked = {c.clip: c.labels for c in clips.clips if c.clip in footage}
+    labels = Counter(asked.values()).most_common(1)[0][0]
+    some = {clip: footage[clip] for clip in [c for c in asked if asked[c] == labels][:count]}
     few = clips.only(some)
     greedy = replace(ask, trials=1, sampling=replace(ask.sampling, temperature=0.0))
     model = engine.model if not isinstance(engine, EngineConfig) else ask.model

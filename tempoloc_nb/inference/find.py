@@ -33,7 +33,7 @@ from .store import MemoryStore, PredictionStore
 from ..models.ask import AskConfig
 from ..models.checkpoints import model_title
 from ..models.recognise import find_model
-from ..models.registry import Training, listed_model
+from ..models.registry import Calibration, Training, listed_model
 from ..scoring.answers import Answer, Status, parse_answer
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import Footage, FrameSource, VideoInfo, probe
@@ -51,7 +51,8 @@ class FoundEvent:
     """An event and when it happens: `boundary` in seconds of the video, None where the model does not say.
 
     `confidence` is the share of trials within one frame pair of the boundary, or that say that the event is absent:
-    0 to 1, None for a single trial. `spread_s` is the mean distance of the trials from it (s). `status` is "ok",
+    0 to 1, None for a single trial. Of a model whose agreement was measured (`registry.Calibration`), a time's is how
+    often such an answer was right there. `spread_s` is the mean distance of the trials from it (s). `status` is "ok",
     "absent" where the event is said not to be in the video, or why there is no boundary.
     """
 
@@ -259,7 +260,8 @@ class _Search:
         texts, fps = tuple(row["text"] for row in rows), float(rows[0]["effective_fps"])
         answers = [parse_answer(t, self.labels, info.duration, self.boundary_is, asked_form(request)) for t in texts]
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
-        events = tuple(_event(e, [a.events[i].status for a in answers]) for i, e in enumerate(combined))
+        measured = self.trained.calibration if self.trained else None
+        events = tuple(_event(e, [a.events[i].status for a in answers], measured) for i, e in enumerate(combined))
         others = (line for i, e in enumerate(events) if (line := _other(e, i, answers)))
         warnings, trained = (*self._warnings(request.video, info), *others), str(self.trained or "")
         return Found(request.video, events, self.model, info.duration, fps, texts, "", warnings, trained)
@@ -271,16 +273,22 @@ class _Search:
         return Found(self.footage[clip], events, self.model, length, 0.0, error=why, trained_on=trained)
 
 # %% ../../nbs/45_inference/05_find.ipynb #cad3c70d
-def _event(event: CombinedEvent, statuses: Sequence[Status]) -> FoundEvent:
-    """An event over the trials; without a boundary and not absent, its status is the most frequent reason."""
+def _event(event: CombinedEvent, statuses: Sequence[Status], measured: Calibration | None) -> FoundEvent:
+    """An event over the trials; without a boundary and not absent, its status is the most frequent reason.
+
+    Its confidence is what is `measured` of such agreement, else the agreement itself.
+    """
     if event.absent:
-        return FoundEvent(event.label, None, "absent", event.confidence if len(statuses) > 1 else None)
+        sure = None if measured or len(statuses) < 2 else event.confidence  # measured of times alone
+        return FoundEvent(event.label, None, "absent", sure)
     if event.boundary is None:
         reasons = Counter(s for s in statuses if s not in ("ok", "duplicate", "absent"))
         status = reasons.most_common(1)[0][0]
         return FoundEvent(event.label, None, status, 0.0 if status == "other_event" else None)
-    sure = event.confidence if len(statuses) > 1 else None
-    return FoundEvent(event.label, event.boundary, "ok", sure, event.spread_s if len(statuses) > 1 else None)
+    if len(statuses) < 2:
+        return FoundEvent(event.label, event.boundary, "ok")
+    sure = measured.confidence(event.confidence) if measured else event.confidence
+    return FoundEvent(event.label, event.boundary, "ok", sure, event.spread_s)
 
 
 def _other(event: FoundEvent, index: int, answers: Sequence[Answer]) -> str:
@@ -349,6 +357,8 @@ def _answers(
             say(f"{search.model} was trained on {search.trained}")
             if search.trained.caution:
                 say(f"caution: {search.trained.caution}")
+            if search.trained.calibration:
+                say(f"its confidence is {search.trained.calibration}")
         run = Asking(engine, search.ask, store, swapped=None)
         planned = plan_requests(clips.only(infos), search.footage, search.ask)
         yield from _ask(search, infos, run, planned, progress, say)

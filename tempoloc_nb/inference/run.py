@@ -293,8 +293,8 @@ def answer_clips(
 
     Trials that `out` has already are not asked again. Clips that fail go to `NAME.errors.jsonl`; versions and settings
     to `NAME.run.json`. `labels` (clip → events to ask for) replaces the clips' own and is kept in the rows. `shard`
-    (i, n): only the clips of shard i of n, into `shard_path(out, shard)`. With `check` the doctor first looks at the
-    engine.
+    (i, n): only the clips of shard i of n, into `shard_path(out, shard)`. With `check` the doctor first looks at an
+    engine that is made here, and what it answers to the control questions about three clips goes to stderr.
 
     Raises `TempolocError` for a bad question before a model is loaded; if no clip has a video, `out` belongs to a run
     with other settings or is being written by another process, the disk is full, or the engine is gone. Then, and
@@ -316,7 +316,9 @@ def answer_clips(
 
             require_health(engine, ask.model, ask)
     if missing and not isinstance(engine, BaselineBackend):
-        print(f"tempoloc: {missing_message(missing, len(videos) + len(missing), video_root)}", file=sys.stderr)
+        _tell(missing_message(missing, len(videos) + len(missing), video_root))
+    if check and videos and not isinstance(engine, BaselineBackend):
+        _tell_controls(replace(clips, footage=videos), ask, engine)
     lack = engine.lack if isinstance(engine, BaselineBackend) else "video"
     planned = plan_requests(clips, videos, ask, labels)
     total = sum(len(r.trials) for r in planned)
@@ -353,11 +355,26 @@ def _ask_all(run: Asking, store: PredictionStore, planned: Sequence[Request], to
                 bar.update(store.written + store.failed - bar.n)
     except KeyboardInterrupt:
         have = len(store.keys) + store.written
-        print(f"tempoloc: interrupted; {store.output} has {have} answers, and the same command goes on",
-              file=sys.stderr)  # fmt: skip
+        _tell(f"interrupted; {store.output} has {have} answers, and the same command goes on")
         raise
 
 # %% ../../nbs/45_inference/20_run.ipynb #rUn00004
+def _tell(line: str) -> None:
+    print(f"tempoloc: {line}", file=sys.stderr)
+
+
+def _tell_controls(clips: Benchmark, ask: AskConfig, engine: Backend) -> None:
+    """Print what the engine answers to the control questions, or why they could not be asked."""
+    from tempoloc_nb.inference.controls import control_questions
+
+    try:
+        lines = str(control_questions(clips, ask, engine)).splitlines()
+    except TempolocError as error:
+        lines = [str(error)]
+    for line in lines:
+        _tell(line)
+
+
 def check_question(ask: AskConfig, labels: Sequence[str] = ("event",)) -> None:
     """Raise `TempolocError` for a prompt that is not there, and for a structure that no answer can have."""
     load_prompt(ask.prompt)

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from annotated_types import Gt
+import numpy as np
+from annotated_types import Ge, Gt, Le
 
 from ..clips.tasks import BoundaryIs
 from ..core.checks import STRICT, check
@@ -25,8 +26,8 @@ Count = Annotated[int, Gt(0)]
 
 
 # %% auto #0
-__all__ = ['Count', 'Family', 'shipped_folder', 'Training', 'ModelInfo', 'Registry', 'load_registry', 'listed_models',
-           'listed_model', 'model_rows', 'preset_rows']
+__all__ = ['Count', 'Family', 'shipped_folder', 'Calibration', 'Training', 'ModelInfo', 'Registry', 'load_registry',
+           'listed_models', 'listed_model', 'model_rows', 'preset_rows']
 
 # %% ../../nbs/30_models/10_registry.ipynb #dbe39936
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,30 @@ def shipped_folder(name: str) -> Path:
     """The place of a model that comes with the package: `data/models/NAME`, which need not be there."""
     return data_dir() / "models" / name
 
+# %% ../../nbs/30_models/10_registry.ipynb #ca11b001
+_Share = Annotated[float, Ge(0), Le(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How often a model's times were right, by the share of its trials that agreed, as measured `on` a benchmark.
+
+    `right` (0 to 1) are the shares within 0.25 s of the truth where shares `agree` (0 to 1, rising) of the trials were
+    within one frame pair of their median; study 14 computes them. Between two, the line that joins them counts.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+    on: str
+    agree: tuple[_Share, ...]
+    right: tuple[_Share, ...]
+
+    def confidence(self, agree: float) -> float:
+        """How often such an answer was right (0 to 1), where a share `agree` (0 to 1) of the trials agrees."""
+        return float(np.interp(agree, self.agree, self.right))
+
+    def __str__(self) -> str:
+        return f"calibrated on {self.on}: at most {max(self.right):.0%}, where all trials agree"
+
 # %% ../../nbs/30_models/10_registry.ipynb #7f1b5da7
 @dataclass(frozen=True, slots=True)
 class Training:
@@ -60,7 +85,7 @@ class Training:
 
     `on` says which videos, `longest_s` (s) how long they were at most; beyond `refused_s` (s) answers are guesses.
     `side` (pixels) is that of its pictures, `darkest` (0 to 255) the mean of its darkest clips. `caution` is a sentence
-    about what neither answers nor their confidence show.
+    about what its answers do not show, `calibration` what their agreement is worth, where that was measured.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -70,6 +95,7 @@ class Training:
     side: Count
     darkest: Annotated[float, Gt(0)]
     caution: str | None = None
+    calibration: Calibration | None = None
 
     def __str__(self) -> str:
         return f"{self.on}; clips of at most {self.longest_s:g} s"

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 
 from ..clips.manifest import Benchmark
-from ..clips.videos import find_videos, missing_message
+from ..clips.videos import find_footage, find_videos, missing_message
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
@@ -27,6 +27,7 @@ from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, row_seed
 from ..inference.store import read_errors
 from ..inference.record import measured, read_record, write_record
+from ..inference.controls import Controls, control_questions
 from ..inference.run import RunSummary, answer_clips
 from ..models.ask import AskConfig, read_trained
 from ..models.checkpoints import folder_revision, model_title
@@ -40,8 +41,8 @@ from ..video.view import View
 
 # %% auto #0
 __all__ = ['HF', 'Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels',
-           'clip_limit', 'asked_clips', 'run_experiment', 'check_answers', 'committed', 'predictions', 'unanswered',
-           'question', 'answers_file', 'score']
+           'clip_limit', 'asked_clips', 'run_experiment', 'ask_controls', 'check_answers', 'committed', 'predictions',
+           'unanswered', 'question', 'answers_file', 'score']
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4af90423
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,21 @@ def run_experiment(
 
 
 
+
+# %% ../../nbs/85_study/70_experiments.ipynb #c0n7r015
+def ask_controls(
+    experiment: Experiment, benchmark: Benchmark, *, count: int = 2, video_root: Path | str | None = None,
+    backend: EngineConfig | Backend = HF,
+) -> Controls:
+    """The answers of an experiment's model, asked now, to control questions about `count` clips; nothing is kept.
+
+    Raises `TempolocError` as `control_questions` does, and for a benchmark without videos.
+    """
+    footage, engine = find_footage(benchmark, video_root), backend
+    if isinstance(engine, EngineConfig):
+        path = locate_model(experiment.model).path
+        engine = _load(engine, path, experiment.ask.total_pixels, model_title(experiment.model))
+    return control_questions(replace(benchmark, footage=footage), experiment.ask, engine, count=count)
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4ec82cee
 def check_answers(path: Path, experiment: Experiment, benchmark: Benchmark) -> None:

@@ -17,11 +17,12 @@ from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
 from ..engines.make import EngineConfig
+from ..inference.controls import Controls
 from ..inference.record import read_rows
 from ..scoring.evaluation import Evaluation
 from ..scoring.trials import Mode
 from tempoloc_nb.study.experiments import (
-    Experiment, committed, for_model, load_experiments, predictions, score, unanswered, zero_shot_model,
+    Experiment, ask_controls, committed, for_model, load_experiments, predictions, score, unanswered, zero_shot_model,
 )
 from .report import Report
 from .tables import paired, reference_runs, scored_clips
@@ -112,6 +113,11 @@ class Models:
         trials = [self.experiment(name).ask.trials for name in names]
         fewest = None if len({*trials}) == 1 else min(trials)
         return [self.run(name, trials=fewest) for name in names]
+
+    def controls(self, name: str, count: int = 2) -> Controls:
+        """What an experiment's model answers, asked now, to control questions about `count` clips with videos."""
+        root = self._given("video_root", None)
+        return ask_controls(self.experiment(name), self.benchmark, count=count, video_root=root, backend=self.engine)
 
     def run(
         self, name: str, mode: Mode = "strict", like: Evaluation | None = None, trials: int | None = None

@@ -45,10 +45,12 @@ def video(tmp_path: Path) -> Path:
 def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path) -> None:
     code, out, err = run("find", video, *EVENTS, "--trials", 2, "-o", tmp_path / "b.csv")
     assert code == 0
-    loading, trained, caution, asking = err.splitlines()
+    loading, trained, caution, calibrated, asking = err.splitlines()
     assert trained.startswith("tempoloc: tempoloc-tiny was trained on simulated robot arms")
     assert trained.endswith("clips of at most 24 s")
-    assert "does not tell by name which object is meant; its confidence does not see that" in caution
+    assert "does not tell by name which object is meant" in caution
+    assert calibrated.startswith("tempoloc: its confidence is calibrated on which-validation: at most ")
+    assert all(float(part.split("%")[0]) < 50 for part in out.split("(confidence ")[1:])
     assert loading == "tempoloc: loading tempoloc-tiny"
     assert asking == "tempoloc: asking tempoloc-tiny about 1 video, 2 trials each"
     assert out.startswith("demo.mp4 (8.5 s), tempoloc-tiny, 2 trials\n")

@@ -14,6 +14,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.recordings import clips_of, find_recordings, localize
 from tempoloc_nb.inference.controls import control_questions, swapped_labels
+from tempoloc_nb.inference.run import answer_clips
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import Footage, encode, read
@@ -89,6 +90,36 @@ def test_confidence_is_held_below_what_controls_show(videos: list[Path]) -> None
     assert max(c for c in bound.confidence if c is not None) < 0.2
     assert any("recites the clock" in note for note in bound.notes)
     assert bound.boundaries == free.boundaries
+
+
+def test_a_check_tells_the_controls_and_leaves_the_answers_as_they_are(
+    videos: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clips, question = clips_of(find_recordings(videos), LABELS), AskConfig().changed(trials=2, temperature=0.0)
+    engine = Answers(lambda _, place, __: 1.0 + place)
+    answer_clips(clips, tmp_path / "plain.jsonl", question, engine)
+    assert "control" not in capsys.readouterr().err
+    answer_clips(clips, tmp_path / "checked.jsonl", question, engine, check=True)
+    told = capsys.readouterr().err
+    assert "tempoloc: control questions on 2 of the videos, fake-model" in told
+    assert "swapped    0 of   4 right" in told
+    assert (tmp_path / "checked.jsonl").read_text() == (tmp_path / "plain.jsonl").read_text()
+
+
+def test_a_check_that_cannot_be_made_does_not_stop_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clips = clips_of((encode(tmp_path / "one.mp4", np.zeros((1, 64, 64, 3), np.uint8), 10),), LABELS)
+    question = AskConfig().changed(trials=1, temperature=0.0)
+    done = answer_clips(clips, tmp_path / "p.jsonl", question, Answers(lambda *_: 1.0), check=True)
+    assert "none of the videos could be asked about" in capsys.readouterr().err
+    assert done.written == 1
+
+
+def test_controls_are_about_the_events_that_most_clips_ask_for(videos: list[Path]) -> None:
+    clips = clips_of(find_recordings(videos), LABELS)
+    one = replace(clips.clips[0], clip="own/other", events=clips.clips[0].events[:1])
+    mixed = replace(clips, clips=(one, *clips.clips), footage={**clips.footage, "own/other": videos[0]})
+    controls = control_questions(mixed, AskConfig(model="fake-model"), Answers(lambda *_: None))
+    assert {r.kind: r.asked for r in controls.rows}["still"] == 2 * len(LABELS)
 
 
 def test_one_object_has_no_names_to_swap(videos: list[Path]) -> None:

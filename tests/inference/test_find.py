@@ -19,6 +19,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.formats.recordings import localize, video_files
 from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.models.recognise import get_model
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import encode
 
@@ -70,6 +71,17 @@ def test_the_boundary_is_the_median_and_the_confidence_the_share_that_agrees() -
     assert [e.status for e in found.events] == ["ok", "ok"]
     assert found.texts == (answer(1.0, 3.0), answer(1.1, 3.0), answer(2.9, 3.0))
     assert (found.text, found.model, found.video) == (answer(1.0, 3.0), "fake-model", VIDEO)
+
+
+def test_a_listed_models_confidence_is_calibrated() -> None:
+    said, listed = [answer(1.0, 3.0), answer(1.1, 3.0), answer(2.9, 3.0)], get_model("tempoloc-tiny").trained
+    assert listed is not None
+    assert listed.calibration is not None
+    found = localize(VIDEO, EVENTS, engine=Says(said, model="tempoloc-tiny"), trials=3)
+    assert found.confidence == pytest.approx(tuple(map(listed.calibration.confidence, (2 / 3, 1.0))))
+    assert max(c for c in found.confidence if c is not None) < 0.5
+    one = localize(VIDEO, EVENTS, engine=Says(said[:1], model="tempoloc-tiny"), trials=1)
+    assert one.confidence == (None, None)
 
 
 def test_one_trial_has_no_confidence() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shlex
@@ -25,7 +26,7 @@ from tempoloc_nb.engines.server import ALL_FRAMES
 from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.recognise import ask_config, find_model, get_model, recognise
-from tempoloc_nb.models.registry import ModelInfo, load_registry, model_rows, preset_rows
+from tempoloc_nb.models.registry import Calibration, ModelInfo, load_registry, model_rows, preset_rows
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.models.serve import serve_arguments, serve_line
 from tempoloc_nb.scoring.answers import parse_answer
@@ -469,7 +470,25 @@ def test_what_a_model_was_trained_on_is_said_of_it_alone(tmp_path: Path) -> None
     lines = cli_models.model_lines(tiny)
     assert any(line.startswith("trained on") and line.endswith("clips of at most 24 s") for line in lines)
     assert any(line.startswith("caution") and "by name which object" in line for line in lines)
+    assert any(line.startswith("confidence   calibrated on which-validation: at most") for line in lines)
     copy = shutil.copytree(tiny.path, tmp_path / "tempoloc-tiny")  # perhaps trained further
     assert get_model(copy).trained is None
     assert all(m.trained is None for name, m in MODELS.items() if not name.startswith("tempoloc"))
     assert not any(line.startswith("trained on") for line in cli_models.model_lines(MODELS["Qwen3-VL-2B-Instruct"]))
+
+
+def test_a_confidence_is_what_study_14_measured() -> None:
+    measured = MODELS["tempoloc-tiny"].trained
+    assert measured is not None
+    assert measured.calibration is not None
+    text = (data_dir() / "results" / "14_confidence" / "calibration.csv").read_text()
+    table = list(csv.DictReader(text.splitlines()))
+    assert [float(row["agree"]) for row in table] == list(measured.calibration.agree)
+    assert [round(float(row["calibrated_pct"]) / 100, 3) for row in table] == list(measured.calibration.right)
+    assert list(measured.calibration.right) == sorted(measured.calibration.right)
+
+
+def test_a_confidence_between_two_levels_is_between_their_shares() -> None:
+    calibration = Calibration("b", (0.2, 0.6, 1.0), (0.0, 0.1, 0.5))
+    assert [calibration.confidence(a) for a in (0.0, 0.2, 0.4, 1.0)] == pytest.approx([0.0, 0.0, 0.05, 0.5])
+    assert str(calibration) == "calibrated on b: at most 50%, where all trials agree"

@@ -88,3 +88,44 @@ def test_the_limit_keeps_its_promise_where_it_was_chosen() -> None:
     assert TRUST.most_doubt(np.array([np.inf]), np.array([True]), 0.0) == -np.inf
     assert TRUST.most_doubt(np.array([0.1, 0.2, 0.2, 0.9]), np.array([False, False, True, True]), 0.6) == 0.2
     assert TRUST.auroc(np.array([0.1, 0.2, 0.2, 0.9]), np.array([False, False, True, True])) == 3.5 / 4
+
+
+def test_an_auroc_of_fewer_than_five_wrong_events_is_not_told() -> None:
+    few = {"one": answers([0, 1, 0, 0], [0.1, 0.3, 0.2, 0.4]), "three": answers([0, 1, 0, 1], [0.1, 0.3, 0.2, 0.4])}
+    table = TRUST.auroc_table(few, FOUR, 20).set_index("disagreement")
+    assert np.isnan(table.loc["one", ["auroc", "low", "high"]].to_numpy(float)).all()
+    assert table.loc["three", "auroc"] > 0.5
+    assert np.isnan(table.loc["three", "more"])
+
+
+def test_isotonic_regression_pools_what_falls() -> None:
+    agree = np.array([0.2, 0.2, 0.4, 0.4, 0.6, 0.8, 0.8])
+    levels, shares = TRUST.isotonic(agree, np.array([False, False, True, False, False, True, True]))
+    assert levels.tolist() == [0.2, 0.4, 0.6, 0.8]
+    assert shares == pytest.approx([0.0, 1 / 3, 1 / 3, 1.0])
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.2, 0.4, 0.6, 0.8, 1.0]), st.booleans()), min_size=1, max_size=30))
+def test_isotonic_regression_rises_and_keeps_the_mean(pairs: list[tuple[float, bool]]) -> None:
+    agree, right = np.array([a for a, _ in pairs]), np.array([r for _, r in pairs])
+    levels, shares = TRUST.isotonic(agree, right)
+    assert (np.diff(shares) >= -1e-12).all()
+    assert np.interp(agree, levels, shares).mean() == pytest.approx(right.mean())
+
+
+def test_a_time_of_an_absent_event_is_wrong() -> None:
+    which = load_benchmark("which")
+    absent = next(c for c in which.clips if c.extra["kind"] == "untouched")
+    alone = next(c for c in which.clips if c.extra["kind"] == "alone")
+    numbers = {"confidence": [1.0], "spread_s": [0.0]}
+    rows = [{"clip": absent.clip, "boundary_s": [1.0], **numbers},
+            {"clip": alone.clip, "boundary_s": [alone.boundaries[0] + 0.2], **numbers},
+            {"clip": alone.clip, "boundary_s": [None], **numbers}]  # fmt: skip
+    times = TRUST.time_table(rows, which)
+    assert times["given"].tolist() == [True, True, False]
+    assert times["right"].tolist() == [False, True, False]
+
+
+def test_miscalibration_is_the_distance_weighted_by_times() -> None:
+    shown, right = np.array([1.0, 1.0, 1.0, 0.2]), np.array([True, False, False, False])
+    assert TRUST.miscalibration(shown, right) == pytest.approx((3 * (1 - 1 / 3) + 0.2) / 4)
