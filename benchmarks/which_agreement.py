@@ -3,8 +3,8 @@
     tempoloc localize --model tempoloc-tiny --benchmark which-validation --video-root VIDEOS --trials 5 -o p.jsonl
     python benchmarks/which_agreement.py which-validation p.jsonl [more.jsonl] [--output FILE.jsonl.xz]
 
-Of the questions that the predictions answer, a line each: `boundary_s`, `confidence` (the share of trials within a frame
-pair of it) and `spread_s` of every event, without the texts. Study 14 reads it.
+Of the questions that the predictions answer, a line each: `boundary_s`, `confidence` (the share of trials within a
+frame pair of it) and `spread_s` of every event, without the texts. Study 14 reads it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 from tempoloc_nb.clips.manifest import read_manifest
 from tempoloc_nb.core import files
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.files import open_packed, read_jsonl, read_object, read_text
+from tempoloc_nb.core.files import open_packed, read_jsonl, read_object, read_text, write_jsonl
 
 MIB = 2**20
 READERS: dict[str, Callable[[Path], object]] = {
@@ -55,6 +55,14 @@ def test_what_is_read_by_lines_has_a_limit_too(tmp_path: Path) -> None:
         assert len(source.read()) == 3 * MIB
     with pytest.raises(TempolocError, match="more than 2 MiB"), open_packed(path, 2 * MIB) as source:
         source.readline()
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.xz"])
+def test_lines_are_packed_where_the_name_says_so(tmp_path: Path, name: str) -> None:
+    rows = [{"n": i, "text": "Ünder"} for i in range(3)]
+    assert write_jsonl(tmp_path / "new" / name, rows) == 3
+    assert [row for _, row in read_jsonl(tmp_path / "new" / name)] == rows
+    assert (tmp_path / "new" / name).read_bytes().startswith(b"\xfd7zXZ") is name.endswith(".xz")
 
 
 def test_lines_of_a_packed_file_have_their_places(tmp_path: Path) -> None:
