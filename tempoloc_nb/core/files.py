@@ -439,9 +439,11 @@ def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dic
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = True) -> int:
     """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with all_or_nothing(path, force=force) as partial, partial.open("wb") as plain:
-        with lzma.open(plain, "wb", preset=9) if path.suffix == ".xz" else nullcontext(plain) as file:
-            return sum(file.write(f"{json_text(row)}\n".encode()) > 0 for row in rows)
+    with (
+        all_or_nothing(path, force=force) as partial, partial.open("wb") as plain,
+        lzma.open(plain, "wb", preset=9) if path.suffix == ".xz" else nullcontext(plain) as file,
+    ):  # fmt: skip
+        return sum(file.write(f"{json_text(row)}\n".encode()) > 0 for row in rows)
 
 
 def leads_out(path: str) -> bool:
