@@ -72,7 +72,7 @@ def origins(sources: Sequence[Source]) -> dict[str, list[tuple[float, ...] | Non
         "tempoloc-tiny": [whole([e.boundary for e in said[s.name].events]) for s in sources],
         "fusion": [fused(said[s.name], s) for s in sources],
         "no-video": [whole(guess(i)) for i in range(len(sources))],
-        "no-video, fused": [fused(guessed(i), s) for i, s in enumerate(sources)],
+        "no-video-fused": [fused(guessed(i), s) for i, s in enumerate(sources)],
     }
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,12 +121,14 @@ def found_boundaries(folder: Path | str, task: str, sources: Sequence[Source], p
 # %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #268bafea
 def write_found(path: Path | str, found: Mapping[str, Found], sources: Mapping[str, Sequence[Source]]) -> None:
     """Write a table of boundaries (s) by task: a line for each source and origin, without times if it is left out."""
-    lines = ["task,source,boundaries,times"]
+    lines = io.StringIO()
+    table = csv.writer(lines, lineterminator="\n")
+    table.writerow(["task", "source", "boundaries", "times"])
     for task, rows in found.items():
         for name, answers in rows.items():
             for source, times in zip(sources[task], answers, strict=True):
-                lines.append(f"{task},{source.name},{name},{' '.join(f'{t:.4f}' for t in times or ())}")
-    write_text(Path(path), "\n".join([*lines, ""]))
+                table.writerow([task, source.name, name, " ".join(f"{t:.4f}" for t in times or ())])
+    write_text(Path(path), lines.getvalue())
 
 # %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #576292bc
 def read_found(path: Path | str) -> dict[str, dict[str, list[Times]]]:

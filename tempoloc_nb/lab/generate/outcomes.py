@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import comb, sqrt
@@ -55,11 +56,15 @@ _LETTERS = {True: "1", False: "0", None: "-"}
 
 def write_outcomes(path: str | Path, outcomes: Iterable[Outcomes]) -> None:
     """Write a table of outcomes as CSV: `trials` has a letter per layout, 1 success, 0 failure, - not tried."""
-    lines = [",".join(_COLUMNS)]
+    lines = io.StringIO()
+    table = csv.writer(lines, lineterminator="\n")
+    table.writerow(_COLUMNS)
     for o in sorted(outcomes, key=lambda o: (o.task, o.offset, o.boundaries)):
         trials = "".join(_LETTERS[s] for s in o.success)
-        lines.append(f"{o.task},{o.offset[0]}..{o.offset[1]},{o.boundaries},{o.mae:.4f},{o.bias:.4f},{trials}")
-    write_text(Path(path), "\n".join([*lines, ""]))
+        table.writerow(
+            [o.task, f"{o.offset[0]}..{o.offset[1]}", o.boundaries, f"{o.mae:.4f}", f"{o.bias:.4f}", trials]
+        )
+    write_text(Path(path), lines.getvalue())
 
 # %% ../../../nbs/98_lab_generate/60_outcomes.ipynb #fcbb9764
 def read_outcomes(path: str | Path) -> tuple[Outcomes, ...]:

@@ -21,7 +21,7 @@ from tempoloc_nb.lab.generate.outcomes import (
 def test_a_table_with_gaps_is_read_as_it_was_written(tmp_path: Path, name: str) -> None:
     rows = (
         Outcomes("square", (0, 0), "truth", 0.0, 0.0, (True, None, False)),
-        Outcomes("square", (10, 20), "noise:0.15", 0.1498, -0.0123, ()),
+        Outcomes("square", (10, 20), "a guess, moved", 0.1498, -0.0123, ()),
     )
     write_outcomes(tmp_path / name, reversed(rows))
     assert read_outcomes(tmp_path / name) == rows
