@@ -144,7 +144,7 @@ def fuse(
 ) -> None:
     """Move each event to the gripper's transition that fits it.
 
-    The model says which, the signal says when.
+    The signal says when; which of its transitions is meant, the model should know.
     """
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.fuse import fuse as fuse_file
