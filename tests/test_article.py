@@ -21,5 +21,5 @@ def test_the_article_says_what_the_results_say() -> None:
     NotebookClient(
         again, timeout=300, kernel_name="python3", resources={"metadata": {"path": ARTICLE.parent}}
     ).execute()
-    assert len(sentences(committed)) == 7
+    assert len(sentences(committed)) == 8
     assert sentences(again) == sentences(committed)
