@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.core.machine import Gpu, cores, device_name, gpu_count, gpu_memory, gpus, process_place
+from tempoloc_nb.core.machine import Gpu, cores, device_name, gpu_count, gpu_memory, gpus, held_signals, process_place
 
 LISTED = """#!/bin/sh
 for i in 0 1 2 3; do echo "GPU-${i}ab, 8192$i, NVIDIA H200, sort $i"; done
@@ -54,3 +55,12 @@ def test_the_place_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "8")
     assert process_place() == (3, 8)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_until_the_block_is_done(number: signal.Signals) -> None:
+    before, done = signal.getsignal(number), False
+    with held_signals() as came:
+        signal.raise_signal(number)
+        done = True
+    assert (came, done, signal.getsignal(number)) == ([number], True, before)

@@ -17,7 +17,7 @@ from replay import record
 from tiny_models import qwen3, qwen25
 
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.engines import hf
+from tempoloc_nb.engines.decoding import _prefill
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.lab.tiny.architecture import save_processor
 from tempoloc_nb.models.sampling import Sampling
@@ -33,7 +33,7 @@ def measure(backend: HFBackend) -> dict[str, Any]:
     import torch
 
     with torch.inference_mode():
-        logits = hf._prefill(backend.net, [ours], [0], GREEDY).logits[0]
+        logits = _prefill(backend.net, [ours], [0], GREEDY).logits[0]
     _, tokens = record(backend, [request], GREEDY)
     return {
         "version": import_transformers().__version__, "ids": ours.ids, "positions": ours.positions,
