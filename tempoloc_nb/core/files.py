@@ -30,6 +30,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any, NoReturn
 
 from .errors import TempolocError
+from .machine import undisturbed
 from .texts import json_text, shown
 
 # %% auto #0
@@ -45,13 +46,34 @@ def held(path: Path) -> Iterator[None]:
 
     Raises `TempolocError` if another process holds it, and `OSError` about `path` if the folder takes no files.
     """
-    from filelock import FileLock, SoftFileLock, Timeout
+    from filelock import FileLock, SoftFileLock
 
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))  # filelock would make it
     marker = real.with_name(f".{real.name}.lock")
     lock = FileLock(marker, thread_local=False)  # a generator may end in another thread
+    ours = not isinstance(lock, SoftFileLock)  # on a file system without locks the file is the lock, filelock's own
+    try:
+        with undisturbed():  # who is interrupted here would leave it
+            _take(lock, path, marker)
+            owner = f"process {os.getpid()} on {socket.gethostname()}"
+            if ours:
+                with suppress(OSError):  # on a full disk the lock holds without its owner's name
+                    marker.write_text(owner, encoding="utf-8", newline="\n")
+        yield
+    finally:
+        with undisturbed():
+            if ours and lock.is_locked:
+                with suppress(OSError):  # removed while it is held: who has it open sees that it is no longer there
+                    marker.unlink()
+            lock.release()
+
+
+def _take(lock: Any, path: Path, marker: Path) -> None:
+    """Take the lock of `path`, the file `marker`; raises as `held` does."""
+    from filelock import Timeout
+
     try:
         lock.acquire(timeout=0.1, poll_interval=0.02)  # an owner may be removing it just now
     except Timeout:
@@ -63,17 +85,6 @@ def held(path: Path) -> Iterator[None]:
         raise TempolocError(f"{path} is being written by {owner}: wait for it or stop it, or write elsewhere") from None
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
-    ours = not isinstance(lock, SoftFileLock)  # on a file system without locks the file is the lock, filelock's own
-    if ours:
-        with suppress(OSError):  # on a full disk the lock holds without its owner's name
-            marker.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8", newline="\n")
-    try:
-        yield
-    finally:
-        if ours:
-            with suppress(OSError):  # removed while it is held: who has it open sees that it is no longer there
-                marker.unlink()
-        lock.release()
 
 # %% ../../nbs/10_core/20_files.ipynb #ecff757f
 @contextmanager

@@ -40,7 +40,7 @@ def cores() -> int:
 
 # %% auto #0
 __all__ = ['process_place', 'is_first', 'cores', 'Gpu', 'gpus', 'gpu_count', 'gpu_memory', 'torch_device', 'device_name',
-           'held_signals', 'file_hash', 'files_below', 'versions']
+           'held_signals', 'undisturbed', 'file_hash', 'files_below', 'versions']
 
 # %% ../../nbs/10_core/50_machine.ipynb #ccd1f7cc
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,15 @@ def held_signals() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """The block runs to its end before a signal does what it does."""
+    with held_signals() as came:
+        yield
+    for number in came[:1]:
+        signal.raise_signal(number)
 
 # %% ../../nbs/10_core/50_machine.ipynb #a43cf701
 def file_hash(path: Path) -> str:

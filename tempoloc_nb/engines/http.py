@@ -11,7 +11,6 @@ import math
 import os
 import random
 import re
-import signal
 import socket
 import ssl
 import string
@@ -32,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 from ..core.errors import TempolocError
-from ..core.machine import held_signals
+from ..core.machine import undisturbed
 from ..core.optional import import_optional
 from ..core.texts import shown, well_formed
 
@@ -509,10 +508,8 @@ def event_loop() -> Iterator[BlockingPortal]:
     """
     from anyio.from_thread import start_blocking_portal
     with ExitStack() as stack:
-        with held_signals() as came:
+        with undisturbed():
             portal = stack.enter_context(start_blocking_portal())
-        for number in came[:1]:
-            signal.raise_signal(number)
         yield portal
 
 # %% ../../nbs/35_engines/110_http.ipynb #face25e7

@@ -5,9 +5,11 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import signal
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,19 @@ def test_what_is_read_by_lines_has_a_limit_too(tmp_path: Path) -> None:
         assert len(source.read()) == 3 * MIB
     with pytest.raises(TempolocError, match="more than 2 MiB"), open_packed(path, 2 * MIB) as source:
         source.readline()
+
+
+def test_an_interrupt_while_a_lock_is_taken_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take = files._take
+
+    def interrupted(*given: Any) -> None:
+        take(*given)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(files, "_take", interrupted)
+    with pytest.raises(KeyboardInterrupt), files.held(tmp_path / "p.jsonl"):
+        pytest.fail("Ctrl-C was lost")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.xz"])

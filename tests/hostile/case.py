@@ -205,7 +205,8 @@ class Case:
         after = snapshot(self.root)
         for line in spoiled(before, after, [*may_change, "home", "home/*", "tmp", "tmp/*"]):
             self.fault("overwritten", line)
-        self._judge_files(before, after, killed or (outcome.status or 0) < 0)
+        kept = [p for p in may_change if ".part" in p]  # from which the same command goes on
+        self._judge_files(before, after, killed or (outcome.status or 0) < 0, kept)
         if not (killed and outcome.status == -signal.SIGKILL):
             # what a check finds is its output
             findings = argv[:2] == ["sft", "check"] or argv[:1] == ["check-labels"]
@@ -234,14 +235,17 @@ class Case:
         if status == 1 and not says:
             self.fault("manners", f"status 1 without a line: {outcome.err[:200]!r}")
 
-    def _judge_files(self, before: Mapping[str, Mark], after: Mapping[str, Mark], killed: bool) -> None:
+    def _judge_files(
+        self, before: Mapping[str, Mark], after: Mapping[str, Mark], killed: bool, kept: Collection[str]
+    ) -> None:
         for name in [n for n, mark in after.items() if mark[0] == "file" and before.get(n) != mark]:
             path = self.root / name
             if path.stat().st_size < 1 << 23 and (keys := leaks(path.read_bytes())):
                 self.fault("leaked", f"{name} holds {', '.join(keys)}")
         if not killed:
             for name in after.keys() - before.keys():
-                if ".part" in Path(name).name and not name.startswith(("tmp/", "home/")):
+                left = ".part" in Path(name).name and not any(fnmatch(name, pattern) for pattern in kept)
+                if left and not name.startswith(("tmp/", "home/")):
                     self.fault("manners", f"left {name} half written")
 
 

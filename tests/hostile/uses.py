@@ -120,9 +120,9 @@ USES: tuple[Use, ...] = (
     use(("experiment", "sft", "--model", "nowhere", *SCORE, "-o", "runs"), "m project",
         f"project/data/experiments.toml project/data/models.toml {MANIFEST}", env=SETTINGS),
     use(("dataset", "build", "--manifest", MANIFEST, "-o", "out", "--split", HALVES, "--prompt", "prompts/mine"),
-        "m prompts", f"{MANIFEST} {MANIFEST} m/mug.toml m/a.mp4 prompts/mine/system.txt"),
+        "m prompts", f"{MANIFEST} {MANIFEST} m/mug.toml m/a.mp4 prompts/mine/system.txt", changes=("here/out.part*",)),
     use("dataset build --recipe-videos rv --recipe-pickle recipe.pkl --split train=0.5,validation=0.5 -o out",
-        "rv recipe.pkl", "recipe.pkl recipe.pkl rv/lift_demo0_agentview.mp4"),
+        "rv recipe.pkl", "recipe.pkl recipe.pkl rv/lift_demo0_agentview.mp4", changes=("here/out.part*",)),
     use("dataset stats hf --json", "hf", "hf/summary.json hf/train/state.json hf/train/dataset_info.json"
         " hf/train/data-00000-of-00001.arrow"),
     use("dataset stats hf --figure out.svg", "hf", "hf/train/data-00000-of-00001.arrow", output="out.svg", weight=1),
