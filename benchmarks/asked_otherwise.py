@@ -19,7 +19,7 @@ from typing import Any
 
 from engine_speed import enlarge, machine
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.qwen import overlay_options
@@ -34,7 +34,7 @@ WAYS = {"memory": (256, ""), "memory, 512": (512, ""), "file": (256, "own"), "fi
         "recipe's file": (256, "recipe")}  # fmt: skip
 
 
-def shown(clips: Benchmark, folder: Path, side: int, stamps: str, model: str) -> Path:
+def shown(clips: Clips, folder: Path, side: int, stamps: str, model: str) -> Path:
     """A folder with the clips' videos as a way shows them."""
     for clip in clips.clips:
         source, target = clip.video_path(clips.root), folder / f"{clip.clip}.mp4"

@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 from PIL import Image as Picture
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.machine import cores, gpus
 from tempoloc_nb.core.settings import data_dir
@@ -75,7 +75,7 @@ def on_cpu() -> bool:
     return bool(current_platform.is_cpu())
 
 
-def clips_of(count: int) -> Benchmark:
+def clips_of(count: int) -> Clips:
     """The first `count` of the clips that are shipped as video: of the task, of it with the other arm, and further."""
     benchmark = load_benchmark("sim")
     order = [TASK, f"{TASK}-ur5e", *benchmark.tasks]

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event, list_tasks
 from tempoloc_nb.scoring.evaluation import evaluate
 
@@ -164,7 +164,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "predictions.jsonl"
         write_manifest(Path(folder) / "manifest.jsonl", make_clips(args.clips, rng))
-        benchmark: Benchmark = load_benchmark(Path(folder) / "manifest.jsonl")
+        benchmark: Clips = load_benchmark(Path(folder) / "manifest.jsonl")
         write_lines(path, benchmark.clips, args.lines, rng)
         size = path.stat().st_size
         began, cpu = time.perf_counter(), os.times()

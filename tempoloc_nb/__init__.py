@@ -12,7 +12,7 @@ import lazy_loader
 __version__ = "0.3.0.dev0"
 
 if TYPE_CHECKING:
-    from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark, read_manifest
+    from tempoloc_nb.clips.manifest import Clips, Clip, load_benchmark, read_manifest
     from tempoloc_nb.clips.tasks import Event, load_task
     from tempoloc_nb.core.errors import TempolocError
     from tempoloc_nb.sft.build import build_dataset
@@ -36,7 +36,7 @@ __all__ = []
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "clips.manifest": ["Benchmark", "Clip", "load_benchmark", "read_manifest"],
+        "clips.manifest": ["Clips", "Clip", "load_benchmark", "read_manifest"],
         "clips.tasks": ["Event", "load_task"],
         "core.errors": ["TempolocError"],
         "sft.build": ["build_dataset"],

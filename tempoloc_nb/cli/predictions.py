@@ -25,7 +25,7 @@ from ..formats.gripper import GripperFile, Reading
 from ..models.ask import AskConfig
 
 if TYPE_CHECKING:
-    from tempoloc_nb.clips.manifest import Benchmark
+    from tempoloc_nb.clips.manifest import Clips
     from tempoloc_nb.clips.tasks import BoundaryIs
     from tempoloc_nb.engines.protocol import Backend
 
@@ -91,7 +91,7 @@ def localize(
         raise typer.Exit(1)
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34e
-def _plan_lines(ask: AskConfig, engine: Backend | EngineConfig, clips: Benchmark, video_root: Path | None) -> list[str]:
+def _plan_lines(ask: AskConfig, engine: Backend | EngineConfig, clips: Clips, video_root: Path | None) -> list[str]:
     """What would be asked, in lines; nothing is loaded."""
     from tempoloc_nb.inference.run import check_engine, check_question
     from tempoloc_nb.models.estimate import plan_localize

@@ -23,7 +23,7 @@ from ..core.texts import json_text
 from ..video.files import SUFFIXES, Footage, probe, videos_below
 
 # %% auto #0
-__all__ = ['Clip', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Benchmark', 'clips_of_videos',
+__all__ = ['Clip', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Clips', 'clips_of_videos',
            'load_benchmark']
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #61593bc2
@@ -195,11 +195,12 @@ def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = Tru
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #5dbe6a8b
 @dataclass(frozen=True, slots=True)
-class Benchmark:
-    """A set of clips and their tasks. `root` is the folder that the clips' videos are relative to, `file` its source.
+class Clips:
+    """What is asked about: clips and their tasks, of a benchmark, a video, a folder, a LeRobot dataset or an HDF5 file.
 
-    `footage` has by clip id the recordings that are no videos below `root`, as those of a dataset.
-    Clips may be without truth: they can be answered, but not scored.
+    `root` is the folder that the clips' videos are relative to, `file` its source. `footage` has by clip id the
+    recordings that are no videos below `root`, as those of a dataset. Clips may be without truth: they can be answered,
+    but not scored.
     """
 
     name: str
@@ -215,14 +216,14 @@ class Benchmark:
             raise unknown("task", key, self.tasks, f"the tasks of {self.name}")
         return tuple(c for c in self.clips if c.task == key)
 
-    def head(self, count: int) -> Benchmark:
+    def head(self, count: int) -> Clips:
         """The first `count` clips of each task; all of them for 0."""
         if count == 0:
             return self
         kept = tuple(c for key in self.tasks for c in self.of_task(key)[:count])
         return replace(self, clips=kept)
 
-    def only(self, clips: Collection[str]) -> Benchmark:
+    def only(self, clips: Collection[str]) -> Clips:
         """The benchmark with only the clips of these ids."""
         return replace(self, clips=tuple(c for c in self.clips if c.clip in clips))
 
@@ -255,7 +256,7 @@ def _named_videos(videos: str | Path | Iterable[str | Path]) -> tuple[list[Path]
 # %% ../../nbs/20_clips/15_manifest.ipynb #86fc3468
 def clips_of_videos(
     videos: str | Path | Iterable[str | Path], events: str | Iterable[str] | Task, task: str = "own"
-) -> Benchmark:
+) -> Clips:
     """A benchmark without truth of your own videos: a file, several files, or all videos in folders.
 
     `events` are the labels of what is to be found, in their order, or a `Task`; then `task` is not used. Clip ids
@@ -280,7 +281,7 @@ def clips_of_videos(
         clips.append(Clip(f"{events.key}/{name}", events.key, unlabelled, video, fps, duration=duration))
     if found:
         raise faults(found)
-    return Benchmark(events.key, root, {events.key: events}, tuple(clips))
+    return Clips(events.key, root, {events.key: events}, tuple(clips))
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #872d035c
 def _tasks_of(clips: Sequence[Clip], folder: Path) -> Iterator[Task]:
@@ -310,7 +311,7 @@ def _tasks_of(clips: Sequence[Clip], folder: Path) -> Iterator[Task]:
         yield task
 
 
-def _from_task_file(task: Task, root: Path) -> Benchmark:
+def _from_task_file(task: Task, root: Path) -> Clips:
     """A benchmark of the demonstrations that a task file lists, or of the videos beside it that fit its pattern."""
     blank: tuple[float | None, ...] = (None,) * len(task.events)
     fits = [v for v in videos_below(root) if re.fullmatch(task.clip_pattern, v.stem)] if not task.boundaries else []
@@ -333,7 +334,7 @@ def _from_task_file(task: Task, root: Path) -> Benchmark:
         )
         for clip, (video, times) in (listed | found).items()
     )
-    return Benchmark(task.key, root, {task.key: task}, clips)
+    return Clips(task.key, root, {task.key: task}, clips)
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #3f528846
 def _no_benchmark(name: str | Path) -> TempolocError:
@@ -370,7 +371,7 @@ def _manifest_in(name: str | Path) -> Path:
     return (inside(shipped) if word else own) or path
 
 
-def load_benchmark(name: str | Path) -> Benchmark:
+def load_benchmark(name: str | Path) -> Clips:
     """A benchmark by name (`recipe`, `sim`), by a manifest's or its folder's path, or by a task file's path.
 
     Raises `TempolocError` if there is no such benchmark or one of its files is wrong.
@@ -385,7 +386,7 @@ def load_benchmark(name: str | Path) -> Benchmark:
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}
     clips = tuple(_with_events(c, tasks[c.task]) for c in clips)
     folder = manifest.parent
-    return Benchmark(folder.name or folder.resolve().name, folder, tasks, clips, manifest)
+    return Clips(folder.name or folder.resolve().name, folder, tasks, clips, manifest)
 
 
 def _with_events(clip: Clip, task: Task) -> Clip:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from .manifest import Benchmark, Clip
+from .manifest import Clips, Clip
 from ..core.checks import STRICT, check, faults
 from ..core.download import Downloader, Remote
 from ..core.errors import TempolocError, unknown
@@ -63,7 +63,7 @@ def _place_faults(file: PublicFile) -> Iterator[str]:
         yield "a SHA-256 has 64 digits, and a file at least one byte"
 
 # %% ../../nbs/20_clips/25_public.ipynb #9b1c0005
-def public_files(benchmark: Benchmark, families: Collection[str] = ()) -> tuple[PublicFile, ...]:
+def public_files(benchmark: Clips, families: Collection[str] = ()) -> tuple[PublicFile, ...]:
     """The public files of a benchmark, of some of its `families` or of all, in the order of their list.
 
     Raises `TempolocError` for a benchmark that lists none, a line that is wrong, and a family that is not there.
@@ -147,7 +147,7 @@ def check_base(base: str) -> str:
 
 
 def fetch_benchmark(
-    benchmark: Benchmark, folder: Path | str, *, families: Collection[str] = (), base: str = HOST, force: bool = False,
+    benchmark: Clips, folder: Path | str, *, families: Collection[str] = (), base: str = HOST, force: bool = False,
     progress: Callable[[int], Any] = lambda count: None, **how: Any,
 ) -> FetchSummary:
     """Have the public files of a benchmark, or of some `families`, in `folder`, where `localize` finds their clips.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .manifest import Benchmark
+from .manifest import Clips
 from .tasks import Task
 from ..core.errors import TempolocError
 from ..video.files import Footage, videos_below
 
 
-def videos_here(benchmark: Benchmark, video_root: Path | str | None = None) -> dict[str, Path]:
+def videos_here(benchmark: Clips, video_root: Path | str | None = None) -> dict[str, Path]:
     """Clip id → video, for the clips whose video is here; perhaps none.
 
     With `video_root`: the manifest's paths below it, then any video below it at TASK/CLIP or whose name fits the
@@ -36,7 +36,7 @@ def videos_here(benchmark: Benchmark, video_root: Path | str | None = None) -> d
 __all__ = ['videos_here', 'find_videos', 'find_footage', 'first_names', 'missing_message']
 
 # %% ../../nbs/20_clips/20_videos.ipynb #3bf4a672
-def find_videos(benchmark: Benchmark, video_root: Path | str | None = None) -> dict[str, Path]:
+def find_videos(benchmark: Clips, video_root: Path | str | None = None) -> dict[str, Path]:
     """What `videos_here` finds; raises `TempolocError` if it finds none."""
     found = videos_here(benchmark, video_root)
     if not found:
@@ -44,7 +44,7 @@ def find_videos(benchmark: Benchmark, video_root: Path | str | None = None) -> d
     return found
 
 
-def _by_name(benchmark: Benchmark, root: Path) -> Iterator[tuple[str, Path]]:
+def _by_name(benchmark: Clips, root: Path) -> Iterator[tuple[str, Path]]:
     """(clip id, video) for every video below `root` whose name fits one clip of the benchmark.
 
     A path that ends like the clip's id is that clip (`stack-three/016.mp4`). Else the file's name has to fit the task's
@@ -71,7 +71,7 @@ def _named(task: Task, path: str) -> int:
     return max(len(name) if name in path else 0 for name in (task.key, task.prompt_name or task.key))
 
 
-def find_footage(benchmark: Benchmark, video_root: Path | str | None = None) -> dict[str, Footage]:
+def find_footage(benchmark: Clips, video_root: Path | str | None = None) -> dict[str, Footage]:
     """The recordings of a benchmark by clip id: those that it names itself, else what `find_videos` finds."""
     named = {c.clip: benchmark.footage[c.clip] for c in benchmark.clips if c.clip in benchmark.footage}
     return named or dict[str, Footage](find_videos(benchmark, video_root))

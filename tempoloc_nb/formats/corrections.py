@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..clips.tasks import Event
 from ..core.checks import check
 from ..core.errors import TempolocError
@@ -310,7 +310,7 @@ def moved_clips(clips: Iterable[Clip], old: str | Path, new: str | Path) -> tupl
     )
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #f1c4433c
-def copy_tasks(benchmark: Benchmark, folder: Path) -> None:
+def copy_tasks(benchmark: Clips, folder: Path) -> None:
     """The task files that stand beside a manifest, also in `folder`; those that are there stay."""
     for key in benchmark.tasks:
         own, new = benchmark.root / f"{key}.toml", folder / f"{key}.toml"

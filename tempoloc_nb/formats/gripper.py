@@ -19,7 +19,7 @@ import numpy as np
 from annotated_types import Gt
 from typing_extensions import Doc
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..core.errors import TempolocError
 from ..core.options import built, taking
 from tempoloc_nb.formats.gripper_columns import (
@@ -80,7 +80,7 @@ class GripperFile:
         """Kinds of events by label; raises `TempolocError` for what is none."""
         return read_told(self.event_kind)
 
-    def read(self, benchmark: Benchmark, reading: Reading) -> dict[str, Signal]:
+    def read(self, benchmark: Clips, reading: Reading) -> dict[str, Signal]:
         """The signal of each clip, by id; raises `TempolocError` as `read_gripper` does."""
         return _read(self.signals or benchmark.root / "signals.npz", benchmark.clips, reading)
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, overload
 
 from typing_extensions import Doc
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..clips.tasks import Event, Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
@@ -206,12 +206,12 @@ def _clip_names(recordings: Sequence[Footage]) -> list[str]:
     return names
 
 
-def clips_of(recordings: Sequence[Footage], labels: Sequence[str]) -> Benchmark:
+def clips_of(recordings: Sequence[Footage], labels: Sequence[str]) -> Clips:
     """Recordings as clips `own/NAME` that ask for the events `labels`, without truth."""
     events = tuple(Event(label) for label in labels)
     clips = tuple(Clip(f"own/{name}", "own", events) for name in _clip_names(recordings))
     footage = {clip.clip: r for clip, r in zip(clips, recordings, strict=True)}
-    return Benchmark("own", Path(), {"own": Task("own", tuple(labels))}, clips, footage=footage)
+    return Clips("own", Path(), {"own": Task("own", tuple(labels))}, clips, footage=footage)
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b76c
 @overload

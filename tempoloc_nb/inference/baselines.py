@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..clips.tasks import Task
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
@@ -144,7 +144,7 @@ def train_median(clips: Sequence[Clip], train: Sequence[Clip]) -> _Array | None:
     return np.tile([float(np.median(own)) for own in times], (len(clips), 1)) if all(times) else None
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #9a7d0b72
-def baseline_predictions(benchmark: Benchmark, row: str, train: Sequence[Clip] = ()) -> Predictions:
+def baseline_predictions(benchmark: Clips, row: str, train: Sequence[Clip] = ()) -> Predictions:
     """The boundaries of the baseline `row` for every clip of `benchmark` that it can answer, task by task.
 
     A task whose clips lack what the row needs (a length, a second demonstration, training clips) has no prediction, and
@@ -162,7 +162,7 @@ def baseline_predictions(benchmark: Benchmark, row: str, train: Sequence[Clip] =
     return predictions
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #3a74f7ce
-def oracle_predictions(benchmark: Benchmark, fps: float) -> Predictions:
+def oracle_predictions(benchmark: Clips, fps: float) -> Predictions:
     """The truth snapped to the nearest sampled frame pair at `fps`, capped at each clip's source rate.
 
     A pair's instant is the mean of its two frames', (2 j + ½) / fps: what one stamp a pair shows (see the overlay),
@@ -200,7 +200,7 @@ def few_shot(
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #b25b0a35
 def prediction_rows(
-    benchmark: Benchmark, predictions: Mapping[str, Sequence[float]], model: str, fps: float
+    benchmark: Clips, predictions: Mapping[str, Sequence[float]], model: str, fps: float
 ) -> Iterator[dict[str, Any]]:
     """Prediction rows (one a clip, trial 0) of predicted boundaries (s, annotated base), as `evaluate` reads them."""
     for clip in (c for c in benchmark.clips if c.clip in predictions):
@@ -224,7 +224,7 @@ Boundaries = Mapping[str, Sequence[float | None]]  # s of the source by clip, No
 
 
 def gripper_answers(
-    benchmark: Benchmark, signals: Mapping[str, Signal], told: Told | None = None, backward: bool = False
+    benchmark: Clips, signals: Mapping[str, Signal], told: Told | None = None, backward: bool = False
 ) -> Boundaries:
     """The gripper rule's boundaries by clip, for clips that have a signal; `backward`, from the last one on."""
     answers: dict[str, tuple[float | None, ...]] = {}
@@ -236,7 +236,7 @@ def gripper_answers(
     return answers
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #aacfa6e4
-def signal_rows(benchmark: Benchmark, answers: Boundaries, model: str, fps: float) -> Iterator[dict[str, Any]]:
+def signal_rows(benchmark: Clips, answers: Boundaries, model: str, fps: float) -> Iterator[dict[str, Any]]:
     """Prediction rows (one a clip, trial 0) of boundaries (s of the source), as `evaluate` reads them.
 
     Each event lasts to the next that is known, the last to the clip's end. An event without a boundary has no line, and
@@ -251,7 +251,7 @@ def signal_rows(benchmark: Benchmark, answers: Boundaries, model: str, fps: floa
         yield _row(clip, model, fps, write_answer(clip.labels, times[::-1], digits=4), "signal")
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #8c0c83fe
-def motion_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Boundaries:
+def motion_answers(benchmark: Clips, video_root: Path | str | None = None) -> Boundaries:
     """The motion minima's boundaries by clip, None where there are too few, for clips with videos.
 
     `video_root` is the folder of videos that are not shipped. Raises `TempolocError` if there is none.
@@ -329,7 +329,7 @@ def is_baseline(name: str) -> bool:
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #48dfb5b2
 def make_baseline(
-    name: str, clips: Benchmark, *, train: Sequence[Clip] = (), signals: Mapping[str, Signal] | None = None,
+    name: str, clips: Clips, *, train: Sequence[Clip] = (), signals: Mapping[str, Signal] | None = None,
     told: Told | None = None, video_root: Path | str | None = None,
 ) -> BaselineBackend:
     """The back end of a baseline about `clips`.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
@@ -135,7 +135,7 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
 def combine_trials(
-    predictions: Path | str | Sequence[Path | str], benchmark: Benchmark, boundary_is: BoundaryIs | None = None, *,
+    predictions: Path | str | Sequence[Path | str], benchmark: Clips, boundary_is: BoundaryIs | None = None, *,
     pooled: bool = False,
 ) -> list[Combined]:
     """Every clip of each run (model, fps) in prediction files, combined; a single trial is its own median.
@@ -212,7 +212,7 @@ class _CombineSummary:
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #fefd989d
 def combine(
-    predictions: Path | str | Sequence[Path | str], out: Path | str, *, benchmark: Benchmark, threshold: float = 0.0,
+    predictions: Path | str | Sequence[Path | str], out: Path | str, *, benchmark: Clips, threshold: float = 0.0,
     boundary_is: BoundaryIs | None = None, force: bool = False,
 ) -> _CombineSummary:
     """Write one combined answer a clip (and model and fps) of a prediction file to `out`, all or nothing.

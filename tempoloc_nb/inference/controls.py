@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..clips.tasks import Event, Task
 from ..clips.videos import find_footage
 from ..core.errors import TempolocError
@@ -50,11 +50,11 @@ def swapped_labels(labels: Sequence[str]) -> tuple[str, ...] | None:
     return swapped if any(a != b and b in labels for a, b in zip(labels, swapped, strict=True)) else None
 
 # %% ../../nbs/45_inference/70_controls.ipynb #bbd67fa2
-def _about(clips: Benchmark, labels: Sequence[str], footage: Mapping[str, Footage]) -> Benchmark:
+def _about(clips: Clips, labels: Sequence[str], footage: Mapping[str, Footage]) -> Clips:
     """The same clips, asked about other events, perhaps with other videos."""
     events = tuple(Event(label) for label in labels)
     asked = tuple(Clip(clip.clip, clip.task, events) for clip in clips.clips)
-    return Benchmark("controls", Path(), {c.task: Task(c.task, tuple(labels)) for c in asked}, asked, footage=footage)
+    return Clips("controls", Path(), {c.task: Task(c.task, tuple(labels)) for c in asked}, asked, footage=footage)
 
 
 def _empty_video(video: Footage, path: Path, fps: float, still: bool) -> Path:
@@ -156,7 +156,7 @@ def follow_names(
 class _Round:
     """One answer, without chance, to each control question about some clips."""
 
-    clips: Benchmark
+    clips: Clips
     ask: AskConfig
     engine: Backend | EngineConfig
 
@@ -193,7 +193,7 @@ def _ask_all(run: _Round, labels: Sequence[str], footage: Mapping[str, Footage],
 
 
 def control_questions(
-    clips: Benchmark, ask: AskConfig, engine: Backend | EngineConfig, *, count: int = 3, say: Say = silent
+    clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, count: int = 3, say: Say = silent
 ) -> Controls:
     """Ask a model what it cannot know about `count` of some clips; without chance, one answer each.
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 from tqdm import tqdm
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs, Event, Task, load_task
 from ..clips.videos import find_footage
 from ..core.errors import TempolocError
@@ -306,7 +306,7 @@ def _loaded(engine: EngineConfig, model: str, total_pixels: int | None) -> Backe
 
 # %% ../../nbs/45_inference/05_find.ipynb #22a251a0
 def find_boundaries(
-    clips: Benchmark, ask: AskConfig, engine: Backend | EngineConfig, *, keep: Path | None = None, anew: bool = False,
+    clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, keep: Path | None = None, anew: bool = False,
     progress: bool = False, say: Say = silent,
 ) -> Iterator[Found]:
     """What is found in clips that ask for the same events, each as soon as it is there.
@@ -337,7 +337,7 @@ _ANEW = "remove it, begin anew with --force, or give another -o"
 
 # %% ../../nbs/45_inference/05_find.ipynb #f1nd1001
 def _answers(
-    search: _Search, clips: Benchmark, engine: Backend | EngineConfig,
+    search: _Search, clips: Clips, engine: Backend | EngineConfig,
     keeping: AbstractContextManager[PredictionStore | MemoryStore], progress: bool, say: Say,
 ) -> Iterator[Found]:
     """What is found in each clip; one that fails has an error. The model is loaded if any can be read."""

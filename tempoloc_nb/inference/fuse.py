@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..clips.manifest import Benchmark
+from ..clips.manifest import Clips
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
@@ -208,7 +208,7 @@ def fuse_found(found: Found, signal: Signal | None, told: Told | None = None) ->
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #b60f85ad
 def fuse(
-    predictions: Path | str, out: Path | str, *, benchmark: Benchmark, signals: Mapping[str, Signal],
+    predictions: Path | str, out: Path | str, *, benchmark: Clips, signals: Mapping[str, Signal],
     told: Told | None = None, reach_s: float | None = None, boundary_is: BoundaryIs | None = None,
     force: bool = False,
 ) -> _FuseSummary:

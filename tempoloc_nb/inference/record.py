@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from annotated_types import Ge, Le
 
-from ..clips.manifest import Benchmark
+from ..clips.manifest import Clips
 from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, check_output, is_stream, open_packed, read_object, write_json
@@ -86,7 +86,7 @@ def changed_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return ", ".join(sorted(changed))
 
 
-def asked_clips(benchmark: Benchmark) -> dict[str, str]:
+def asked_clips(benchmark: Clips) -> dict[str, str]:
     """A benchmark as a record knows it, wherever its files lie: clip → 8 hexadecimal digits of its events' hash."""
     return {c.clip: sha256(json.dumps([c.task, c.labels]).encode()).hexdigest()[:8] for c in benchmark.clips}
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..clips.manifest import Benchmark
+from ..clips.manifest import Clips
 from ..clips.videos import find_footage, missing_message
 from ..core.errors import TempolocError
 from ..core.files import check_output, sole_writer, writing
@@ -46,7 +46,7 @@ __all__ = ['plan_requests', 'complete_request', 'request_id', 'asked_form', 'Run
 
 # %% ../../nbs/45_inference/20_run.ipynb #6740572f
 def plan_requests(
-    clips: Benchmark, videos: Mapping[str, Footage], ask: AskConfig, labels: Mapping[str, Sequence[str]] | None = None
+    clips: Clips, videos: Mapping[str, Footage], ask: AskConfig, labels: Mapping[str, Sequence[str]] | None = None
 ) -> list[Request]:
     """A request for each clip that has a video. `labels` replaces the events asked for, by clip."""
     others, numbers, prompt = labels or {}, tuple(range(ask.trials)), load_prompt(ask.prompt)
@@ -285,7 +285,7 @@ def check_record(out: Path, record: Mapping[str, Any], way: str = "choose anothe
 
 # %% ../../nbs/45_inference/20_run.ipynb #9ad2af7c
 def answer_clips(
-    clips: Benchmark, out: Path | str, ask: AskConfig, engine: Backend | EngineConfig, *,
+    clips: Clips, out: Path | str, ask: AskConfig, engine: Backend | EngineConfig, *,
     video_root: Path | str | None = None, labels: Mapping[str, Sequence[str]] | None = None,
     shard: tuple[int, int] | None = None, check: bool = False, progress: bool = False,
 ) -> RunSummary:
@@ -329,7 +329,7 @@ def answer_clips(
 
 # %% ../../nbs/45_inference/20_run.ipynb #rUn00001
 def _record(
-    clips: Benchmark, engine: Backend, ask: AskConfig, labels: Mapping[str, Sequence[str]], total: int,
+    clips: Clips, engine: Backend, ask: AskConfig, labels: Mapping[str, Sequence[str]], total: int,
     shard: tuple[int, int] | None,
 ) -> dict[str, Any]:
     """How the answers about `clips` are made: the record of a run that wants `total` trials."""
@@ -363,7 +363,7 @@ def _tell(line: str) -> None:
     print(f"tempoloc: {line}", file=sys.stderr)
 
 
-def _tell_controls(clips: Benchmark, ask: AskConfig, engine: Backend) -> None:
+def _tell_controls(clips: Clips, ask: AskConfig, engine: Backend) -> None:
     """Print what the engine answers to the control questions, or why they could not be asked."""
     from tempoloc_nb.inference.controls import control_questions
 
@@ -390,7 +390,7 @@ def check_engine(engine: EngineConfig, ask: AskConfig) -> None:
 
 # %% ../../nbs/45_inference/20_run.ipynb #5669a458
 def _videos_of(
-    benchmark: Benchmark, engine: Backend | EngineConfig, video_root: Path | str | None, shard: tuple[int, int] | None
+    benchmark: Clips, engine: Backend | EngineConfig, video_root: Path | str | None, shard: tuple[int, int] | None
 ) -> tuple[dict[str, Footage], tuple[str, ...]]:
     """The videos of the clips to ask about, and the clips among them that have none."""
     videos = engine.footage if isinstance(engine, BaselineBackend) else find_footage(benchmark, video_root)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.findings import Finding
@@ -202,7 +202,7 @@ def _clip_labels(clip: Clip, names: Sequence[str], seconds: float, rate: float, 
 
 
 def clip_label_groups(
-    benchmark: Benchmark, signals: Path | None = None, *, rate: float | None = None, grippers: Sequence[str] = ()
+    benchmark: Clips, signals: Path | None = None, *, rate: float | None = None, grippers: Sequence[str] = ()
 ) -> Iterator[tuple[LabelGroup, tuple[str, ...]]]:
     """The labelled clips of each task with the names of their events; clips whose length nobody knows are left out.
 

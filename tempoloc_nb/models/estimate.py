@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..clips.videos import first_names, videos_here
 from ..core.files import read_object
 from ..core.machine import gpu_count
@@ -43,7 +43,7 @@ class Coverage:
         return f"{text}; missing: {first_names(self.missing)}"
 
 # %% ../../nbs/30_models/70_estimate.ipynb #447459ae
-def coverage(benchmark: Benchmark, video_root: Path | str | None = None) -> Coverage:
+def coverage(benchmark: Clips, video_root: Path | str | None = None) -> Coverage:
     """The clips whose video `clips.videos.videos_here` finds, and the others; without the folder none is found.
 
     Raises `TempolocError` where two files fit one clip.
@@ -226,7 +226,7 @@ def size_line(model: str) -> str:
 
 # %% ../../nbs/30_models/70_estimate.ipynb #002f459c
 def plan_localize(
-    model: str, benchmark: Benchmark, video_root: Path | str | None, trials: int, fps: float, data_parallel: int,
+    model: str, benchmark: Clips, video_root: Path | str | None, trials: int, fps: float, data_parallel: int,
     backend: str = "hf",
 ) -> list[str]:
     """What `tempoloc localize` would do, as lines of text; loads no model. Missing clips count as if they were here."""

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ..clips.manifest import Benchmark
+from ..clips.manifest import Clips
 from ..core.errors import TempolocError
 from ..core.files import check_folder, folder_or_nothing, parse_object, writing
 from ..core.optional import import_optional
@@ -326,7 +326,7 @@ def _widget_class() -> Any:
 
 
 def review(
-    clips: Path | str | Benchmark | Found | Sequence[Found], predictions: Path | str | Sequence[Path | str] = (),
+    clips: Path | str | Clips | Found | Sequence[Found], predictions: Path | str | Sequence[Path | str] = (),
     **options: Any,
 ) -> Any:
     """A widget to look at clips and to correct their boundaries; in a terminal, `tempoloc review` does the same.

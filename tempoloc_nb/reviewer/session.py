@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..clips.manifest import Benchmark, Clip, read_manifest, write_manifest
+from ..clips.manifest import Clips, Clip, read_manifest, write_manifest
 from ..clips.tasks import Event
 from ..core.errors import TempolocError
 from ..core.files import check_output, sole_writer
@@ -75,7 +75,7 @@ def _account() -> str:
 class _Corrected:
     """Clips, and the manifest `output` that takes corrections; `TempolocError` if it holds others, or is theirs."""
 
-    def __init__(self, benchmark: Benchmark, output: Path | str) -> None:
+    def __init__(self, benchmark: Clips, output: Path | str) -> None:
         self.benchmark, self.output = benchmark, Path(output)
         self.original = {c.clip: c for c in benchmark.clips}
         self.names = tuple(self.original)
@@ -143,7 +143,7 @@ class Review(_Corrected):
     """
 
     def __init__(
-        self, benchmark: Benchmark, output: Path | str, *, answers: Mapping[str, Answers] | None = None,
+        self, benchmark: Clips, output: Path | str, *, answers: Mapping[str, Answers] | None = None,
         footage: Mapping[str, Footage] | None = None, signals: Mapping[str, Signal] | None = None, who: str = "",
         dataset: Path | None = None,
     ) -> None:  # fmt: skip
@@ -204,7 +204,7 @@ class Review(_Corrected):
         return f"{done} of {len(self.names)} clips reviewed: {self.output}"
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #22b0d075
-def _no_video(benchmark: Benchmark) -> dict[str, tuple[float, ...]]:
+def _no_video(benchmark: Clips) -> dict[str, tuple[float, ...]]:
     """The median of the other clips' boundaries (s of the source), or equal parts where there is no truth."""
     guesses: dict[str, tuple[float, ...]] = {}
     for key in benchmark.tasks:

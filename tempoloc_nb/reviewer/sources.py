@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from ..clips.manifest import Benchmark, Clip, clips_of_videos, load_benchmark
+from ..clips.manifest import Clips, Clip, clips_of_videos, load_benchmark
 from ..clips.tasks import Event, Task
 from ..core.checks import OTHERS, check_json
 from ..core.errors import TempolocError
@@ -49,7 +49,7 @@ def _texts(trials: Trials, paths: Sequence[Path]) -> dict[tuple[int, int], str]:
     return texts
 
 
-def _read_answers(predictions: Sequence[Path | str], benchmark: Benchmark) -> dict[str, Answers]:
+def _read_answers(predictions: Sequence[Path | str], benchmark: Clips) -> dict[str, Answers]:
     """What prediction files say of each clip, by clip id; every trial with its text.
 
     Raises `TempolocError` as `combine_trials` does, and for a clip that several models or rates answer.
@@ -146,13 +146,13 @@ def _place_in_file(path: Path, episode: str) -> dict[str, Any]:
     return {"demo": episode} if episode else {}
 
 
-def _benchmark_of(name: str, root: Path, clips: Sequence[Clip]) -> Benchmark:
+def _benchmark_of(name: str, root: Path, clips: Sequence[Clip]) -> Clips:
     """A benchmark of one task of these clips."""
     labels = tuple(dict.fromkeys(label for c in clips for label in c.labels))
-    return Benchmark(name, root, {name: Task(name, labels)}, tuple(clips))
+    return Clips(name, root, {name: Task(name, labels)}, tuple(clips))
 
 
-def _gripper(path: Path, benchmark: Benchmark) -> Mapping[str, Signal]:
+def _gripper(path: Path, benchmark: Clips) -> Mapping[str, Signal]:
     """The gripper of the clips, where the file has one."""
     try:
         return read_gripper(path, benchmark.clips) if path.exists() else {}
@@ -190,7 +190,7 @@ def _review_dataset(path: Path, events: Sequence[str], choice: Choice, output: P
     return Review(benchmark, place, footage=footage, signals=_gripper(path, benchmark), who=who, dataset=dataset)
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #91ed5a7e
-def _open_benchmark(path: Path | str, events: Sequence[str]) -> Benchmark:
+def _open_benchmark(path: Path | str, events: Sequence[str]) -> Clips:
     """A benchmark by name or path; videos, and folders of videos, with the events to be marked."""
     here = Path(path)
     video = here.is_file() and here.suffix.lower() in SUFFIXES
@@ -205,14 +205,14 @@ def _open_benchmark(path: Path | str, events: Sequence[str]) -> Benchmark:
     return load_benchmark(path)
 
 
-def _place(benchmark: Benchmark) -> Path:
+def _place(benchmark: Clips) -> Path:
     """Where a review is saved if nobody says so: beside the clips, or here where they are this package's."""
     shipped = benchmark.root.resolve().is_relative_to(data_dir().resolve())
     return Path(f"{benchmark.name}-reviewed.jsonl") if shipped else benchmark.root / "reviewed.jsonl"
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #91ed5a7f
 def open_review(
-    source: Path | str | Benchmark | Found | Sequence[Found], predictions: Path | str | Sequence[Path | str] = (), *,
+    source: Path | str | Clips | Found | Sequence[Found], predictions: Path | str | Sequence[Path | str] = (), *,
     events: Sequence[str] = (), video_root: Path | str | None = None, signals: Path | str | None = None,
     output: Path | str | None = None, who: str = "", choice: Choice | None = None,
 ) -> Review:  # fmt: skip
@@ -227,11 +227,11 @@ def open_review(
         source = [source]
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".json":
         source = _read_found(Path(source))
-    if not isinstance(source, str | Path | Benchmark):
+    if not isinstance(source, str | Path | Clips):
         return _review_found(source, output, who)
     if isinstance(source, str | Path) and is_dataset(Path(source)) and Path(source).exists():
         return _review_dataset(Path(source), events, choice or Choice(), output, who)
-    benchmark = source if isinstance(source, Benchmark) else _open_benchmark(source, events)
+    benchmark = source if isinstance(source, Clips) else _open_benchmark(source, events)
     given = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     beside = benchmark.root / "predictions.jsonl"
     if not given and benchmark.file is not None and beside.is_file():

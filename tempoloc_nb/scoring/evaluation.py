@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
@@ -164,7 +164,7 @@ def _clip_lines(means: Scored, truth: TaskTruth, demo: Ints, kept: npt.NDArray[n
 class _Plan:
     """What stays the same for all tasks and runs of one evaluation."""
 
-    benchmark: Benchmark
+    benchmark: Clips
     clips: Sequence[Clip]
     mode: Mode
     scoring: Scoring
@@ -237,7 +237,7 @@ _COLUMNS = ["model", "fps", "task", "event", "score", "value", "low", "high", "n
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #58a11c67
 def evaluate(
-    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]], benchmark: Benchmark, mode: Mode = "strict",
+    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]], benchmark: Clips, mode: Mode = "strict",
     *, task: str | None = None, boundary_is: BoundaryIs | None = None, resamples: int = RESAMPLES,
     seed: int | None = None, scoring: Scoring | None = None, workers: int = 1,
 ) -> Evaluation:
@@ -280,7 +280,7 @@ _ABSENCE = ("absent_recall", "present_denied", "absence_f1")
 
 
 def absence(
-    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]], benchmark: Benchmark, *,
+    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]], benchmark: Clips, *,
     resamples: int = RESAMPLES, workers: int = 1,
 ) -> pd.DataFrame:
     """How answers treat events that are absent: a line for each run and score, over all labelled clips.
@@ -456,7 +456,7 @@ def evaluation_json(evaluation: Evaluation) -> str:
     return json_text({**head, "runs": runs}, 1, allow_nan=False)
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #6afd60fa
-def written_boundaries(path: Path | str, benchmark: Benchmark) -> Trials:
+def written_boundaries(path: Path | str, benchmark: Clips) -> Trials:
     """The trials in a prediction file of one run, however late, with boundaries in s of the source; by clip and trial.
 
     `clip` is a place in the benchmark's clips. Raises `TempolocError` for a file that cannot be scored, or that holds

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt, Len, Lt
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..core.checks import OTHERS, check_json
 from ..core.errors import TempolocError
@@ -128,7 +128,7 @@ class _ClipIndex:
         return self.clips[full]
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #652cbd30
-def index_clips(benchmark: Benchmark, clips: Sequence[Clip]) -> _ClipIndex:
+def index_clips(benchmark: Clips, clips: Sequence[Clip]) -> _ClipIndex:
     """The index of a benchmark whose `clips` are to be read."""
     found: dict[str, _IndexedClip | None] = dict.fromkeys(c.clip for c in benchmark.clips)
     for place, c in enumerate(clips):

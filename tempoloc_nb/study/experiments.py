@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
-from ..clips.manifest import Benchmark
+from ..clips.manifest import Clips
 from ..clips.videos import find_footage, find_videos, missing_message
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
@@ -162,7 +162,7 @@ def zero_shot_model(model: str, base: str) -> str:
     return model if model not in own and base == declared["base"].model else base
 
 # %% ../../nbs/85_study/70_experiments.ipynb #23897de1
-def swapped_labels(benchmark: Benchmark, per_task: int = 0, seed: int = 0) -> dict[str, tuple[str, ...]]:
+def swapped_labels(benchmark: Clips, per_task: int = 0, seed: int = 0) -> dict[str, tuple[str, ...]]:
     """Clip → its labels with two of them swapped, for the first `per_task` clips of each task (0: all).
 
     Raises `TempolocError` for a clip without two different events.
@@ -201,8 +201,8 @@ def clip_limit(experiment: Experiment, clips: int) -> int:
 
 # %% ../../nbs/85_study/70_experiments.ipynb #0d05d830
 def asked_clips(
-    experiment: Experiment, benchmark: Benchmark, clips: int = 0, video_root: Path | str | None = None
-) -> Benchmark:
+    experiment: Experiment, benchmark: Clips, clips: int = 0, video_root: Path | str | None = None
+) -> Clips:
     """What an experiment asks about: all clips, or the first so many of each task that have a video.
 
     The number is the smaller of the experiment's own and `clips` (0: no limit). Stderr names tasks with too few videos.
@@ -221,7 +221,7 @@ def asked_clips(
 
 # %% ../../nbs/85_study/70_experiments.ipynb #cb23ac5e
 def run_experiment(
-    experiment: Experiment, benchmark: Benchmark, out: Path | str, *, trials: int | None = None, clips: int = 0,
+    experiment: Experiment, benchmark: Clips, out: Path | str, *, trials: int | None = None, clips: int = 0,
     video_root: Path | str | None = None, backend: EngineConfig | Backend = HF, weights: str | Path | None = None,
     progress: bool = False,
 ) -> RunSummary:
@@ -253,7 +253,7 @@ def run_experiment(
 
 # %% ../../nbs/85_study/70_experiments.ipynb #c0n7r015
 def ask_controls(
-    experiment: Experiment, benchmark: Benchmark, *, count: int = 2, video_root: Path | str | None = None,
+    experiment: Experiment, benchmark: Clips, *, count: int = 2, video_root: Path | str | None = None,
     backend: EngineConfig | Backend = HF,
 ) -> Controls:
     """The answers of an experiment's model, asked now, to control questions about `count` clips; nothing is kept.
@@ -267,7 +267,7 @@ def ask_controls(
     return control_questions(replace(benchmark, footage=footage), experiment.ask, engine, count=count)
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4ec82cee
-def check_answers(path: Path, experiment: Experiment, benchmark: Benchmark) -> None:
+def check_answers(path: Path, experiment: Experiment, benchmark: Clips) -> None:
     """Raise `TempolocError` if packed answers were made with another definition than `experiment`, or are too few."""
     record, wanted = read_record(path), experiment.record()
     made = record.get("experiment", {})
@@ -289,7 +289,7 @@ def _name(backend: EngineConfig | Backend) -> str:
 
 
 def committed(
-    experiment: Experiment, benchmark: Benchmark, backend: EngineConfig | Backend | None = None
+    experiment: Experiment, benchmark: Clips, backend: EngineConfig | Backend | None = None
 ) -> Path | None:
     """The shipped predictions of an experiment; None if there are none, or it is not the study's own experiment.
 
@@ -310,7 +310,7 @@ def committed(
 
 # %% ../../nbs/85_study/70_experiments.ipynb #a697cb2b
 def predictions(
-    experiment: Experiment, benchmark: Benchmark, folder: Path | str, *, profile: str,
+    experiment: Experiment, benchmark: Clips, folder: Path | str, *, profile: str,
     backend: EngineConfig | Backend = HF, video_root: Path | str | None = None,
 ) -> Path:
     """The file of an experiment's predictions: for a publishable profile the shipped one, else made now in `folder`.
@@ -344,7 +344,7 @@ def unanswered(path: Path) -> str:
     return f"{path.stem}: {clips} no answer ({min(reasons.values())})"
 
 # %% ../../nbs/85_study/70_experiments.ipynb #3cb9b748
-def question(experiment: Experiment, benchmark: Benchmark, clips: int, backend: EngineConfig | Backend) -> str:
+def question(experiment: Experiment, benchmark: Clips, clips: int, backend: EngineConfig | Backend) -> str:
     """8 hexadecimal digits of what an experiment asks which model about `clips` of each task, but for how often.
 
     Raises `TempolocError` where the model is not here.
@@ -362,7 +362,7 @@ def question(experiment: Experiment, benchmark: Benchmark, clips: int, backend: 
 
 
 def answers_file(
-    experiment: Experiment, benchmark: Benchmark, folder: Path, clips: int, backend: EngineConfig | Backend
+    experiment: Experiment, benchmark: Clips, folder: Path, clips: int, backend: EngineConfig | Backend
 ) -> tuple[Experiment, Path]:
     """The file in `folder` for the answers of an experiment about `clips` of each task, and the experiment.
 
@@ -379,7 +379,7 @@ def answers_file(
 
 # %% ../../nbs/85_study/70_experiments.ipynb #34031b34
 def score(
-    answers: Path | str | Sequence[Mapping[str, Any]], benchmark: Benchmark, experiment: Experiment, *,
+    answers: Path | str | Sequence[Mapping[str, Any]], benchmark: Clips, experiment: Experiment, *,
     mode: Mode = "strict", resamples: int = RESAMPLES,
 ) -> Evaluation:
     """Score an experiment's predictions, tasks in the benchmark's order; the result's `model` is its title."""

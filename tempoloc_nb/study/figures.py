@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..clips.manifest import Benchmark, Clip
+from ..clips.manifest import Clips, Clip
 from ..core.plots import COLOURS, EVENT_COLOURS, LOOKS, house_style, plain_log
 from ..core.settings import settings
 from ..scoring.evaluation import Evaluation, written_boundaries
@@ -162,7 +162,7 @@ def example_clips(
     return tuple(found)
 
 # %% ../../nbs/85_study/15_figures.ipynb #e48c50fb
-def median_answers(path: Path | str, benchmark: Benchmark) -> dict[str, tuple[float, ...]]:
+def median_answers(path: Path | str, benchmark: Clips) -> dict[str, tuple[float, ...]]:
     """Clip → the median over trials of each event's boundary as written (s of the source), NaN where there is none."""
     written = written_boundaries(path, benchmark)
     found = {}

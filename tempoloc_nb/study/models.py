@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..clips.manifest import Benchmark
+from ..clips.manifest import Clips
 from ..clips.videos import find_videos
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
@@ -43,7 +43,7 @@ class Models:
     """
 
     report: Report
-    benchmark: Benchmark
+    benchmark: Clips
     experiments: Sequence[str] | None = None
     _paths: dict[str, Path] = field(default_factory=dict, repr=False, compare=False)  # what was asked already
 

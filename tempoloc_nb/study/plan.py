@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..clips.manifest import Benchmark, load_benchmark
+from ..clips.manifest import Clips, load_benchmark
 from ..clips.videos import videos_here
 from ..core.errors import TempolocError
 from ..core.machine import gpu_count
@@ -78,7 +78,7 @@ class _StudyPlan:
         return Coverage(found, missing, parts[0].where)
 
 # %% ../../nbs/85_study/110_plan.ipynb #5899a34c
-def _about(benchmark: Benchmark, videos: Mapping[str, Path], most: int, where: str) -> Coverage:
+def _about(benchmark: Clips, videos: Mapping[str, Path], most: int, where: str) -> Coverage:
     """The clips of a run, as `experiments.asked_clips` chooses them: at most so many of each task (0: all)."""
     here, lacking = list[str](), list[str]()
     for task in benchmark.tasks:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..clips.manifest import Benchmark, Clip, read_manifest
+from ..clips.manifest import Clips, Clip, read_manifest
 from ..clips.videos import videos_here
 from ..core.errors import TempolocError
 from ..core.settings import data_dir, settings
@@ -66,20 +66,20 @@ def published_results() -> pd.DataFrame:
     return raw.assign(row=raw["task"].map(keys))[["row", "task", "videos", "model", "mae_s", "mre_pct"]]
 
 # %% ../../nbs/85_study/30_tables.ipynb #d8b67b5d
-def subset(benchmark: Benchmark, keys: Sequence[str]) -> Benchmark:
+def subset(benchmark: Clips, keys: Sequence[str]) -> Clips:
     """The benchmark's tasks `keys` alone, with their clips."""
     tasks = {key: benchmark.tasks[key] for key in keys}
     return replace(benchmark, tasks=tasks, clips=tuple(c for c in benchmark.clips if c.task in tasks))
 
 
 def score_boundaries(
-    benchmark: Benchmark, answers: Predictions, *, model: str, fps: float, mode: Mode, resamples: int
+    benchmark: Clips, answers: Predictions, *, model: str, fps: float, mode: Mode, resamples: int
 ) -> Evaluation:
     """Score predicted boundaries (s, annotated base) as a model's answers are scored."""
     return evaluate(prediction_rows(benchmark, answers, model, fps), benchmark, mode, resamples=resamples)
 
 
-def _baseline_answers(benchmark: Benchmark, train: Sequence[Clip]) -> Iterator[tuple[str, Predictions]]:
+def _baseline_answers(benchmark: Clips, train: Sequence[Clip]) -> Iterator[tuple[str, Predictions]]:
     """Name and answers of every no-video baseline; the one of training clips where there are such."""
     for name in [*BASELINES, *([TRAINING_MEDIAN] if train else [])]:
         yield name, baseline_predictions(benchmark, name, train)
@@ -98,7 +98,7 @@ def kind_of(name: str) -> str:
     return "oracle" if name.startswith("oracle") else "signal" if name in (GRIPPER, MINIMA) else "no-video"
 
 
-def _signal_answers(benchmark: Benchmark, video_root: Path | str | None = None) -> Iterator[tuple[str, Boundaries]]:
+def _signal_answers(benchmark: Clips, video_root: Path | str | None = None) -> Iterator[tuple[str, Boundaries]]:
     """Name and answers (s of the source) of each signal row, for the clips that have what it needs.
 
     `video_root` is the folder of videos that are not shipped. Raises `TempolocError` as `read_gripper` does.
@@ -110,7 +110,7 @@ def _signal_answers(benchmark: Benchmark, video_root: Path | str | None = None) 
         yield MINIMA, motion_answers(benchmark, video_root)
 
 # %% ../../nbs/85_study/30_tables.ipynb #6e6d26f0
-def training_clips(benchmark: Benchmark) -> tuple[Clip, ...]:
+def training_clips(benchmark: Clips) -> tuple[Clip, ...]:
     """The training demonstrations' truth beside a benchmark's manifest; none where there is no such file."""
     path = benchmark.root / "train.jsonl.xz"
     return read_manifest(path) if path.is_file() else ()
@@ -122,7 +122,7 @@ def scored_clips(run: Evaluation) -> frozenset[str]:
 
 
 def reference_runs(
-    benchmark: Benchmark, clips: Collection[str], *, fps: float, resamples: int, mode: Mode = "strict",
+    benchmark: Clips, clips: Collection[str], *, fps: float, resamples: int, mode: Mode = "strict",
     video_root: Path | str | None = None, answers: Mapping[str, Predictions] | None = None,
 ) -> dict[str, Evaluation]:
     """Every no-video baseline that `clips` allow, the signal rows, and the oracle at `fps` as the last, by name.
@@ -218,7 +218,7 @@ def by_row(scores: pd.DataFrame, score: str = "mre_pct") -> pd.DataFrame:
 
 # %% ../../nbs/85_study/30_tables.ipynb #e23399f2
 def baseline_scores(
-    benchmark: Benchmark, *, fps: float, resamples: int, mode: Mode = "strict", train: Sequence[Clip] = (),
+    benchmark: Clips, *, fps: float, resamples: int, mode: Mode = "strict", train: Sequence[Clip] = (),
     clips: int = 0, groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> pd.DataFrame:
     """Every no-video baseline, signal row and the oracle, by group of tasks, with 95 % intervals over demonstrations.

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.clips.manifest import Benchmark
+from tempoloc_nb.clips.manifest import Clips
 from tests.helpers.file_server import served
 from tests.helpers.public_list import COMMIT, REPOSITORY, listed
 
 Run = Callable[..., tuple[int, str, str]]
-Listed = tuple[Benchmark, dict[str, bytes]]
+Listed = tuple[Clips, dict[str, bytes]]
 __all__ = ["listed"]  # a fixture
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.clips.public import check_base, fetch_benchmark, public_files
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
@@ -19,14 +19,14 @@ from tests.helpers.public_list import COMMIT, REPOSITORY, gif, line, listed
 __all__ = ["listed"]  # a fixture
 
 
-def rewrite(benchmark: Benchmark, **changed: Any) -> None:
+def rewrite(benchmark: Clips, **changed: Any) -> None:
     """The list with its first line changed."""
     path = benchmark.root / "files.jsonl"
     first, *rest = path.read_text().splitlines()
     path.write_text("\n".join([json.dumps(json.loads(first) | changed), *rest]) + "\n")
 
 
-def test_what_is_fetched_is_what_localize_needs(listed: tuple[Benchmark, dict[str, bytes]], tmp_path: Path) -> None:
+def test_what_is_fetched_is_what_localize_needs(listed: tuple[Clips, dict[str, bytes]], tmp_path: Path) -> None:
     (benchmark, files), folder, counted = listed, tmp_path / "new" / "real", list[int]()
     with served(files) as server:
         done = fetch_benchmark(benchmark, folder, base=server.address, progress=counted.append)
@@ -42,7 +42,7 @@ def test_what_is_fetched_is_what_localize_needs(listed: tuple[Benchmark, dict[st
 
 
 def test_a_clip_is_its_span_of_the_picture_and_the_same_each_time(
-    listed: tuple[Benchmark, dict[str, bytes]], tmp_path: Path
+    listed: tuple[Clips, dict[str, bytes]], tmp_path: Path
 ) -> None:
     benchmark, files = listed
     with served(files) as server:
@@ -58,7 +58,7 @@ def test_a_clip_is_its_span_of_the_picture_and_the_same_each_time(
 
 
 def test_clips_are_cut_again_when_their_picture_came_anew_or_they_are_gone(
-    listed: tuple[Benchmark, dict[str, bytes]], tmp_path: Path
+    listed: tuple[Clips, dict[str, bytes]], tmp_path: Path
 ) -> None:
     benchmark, files = listed
     with served(files) as server:
@@ -70,7 +70,7 @@ def test_clips_are_cut_again_when_their_picture_came_anew_or_they_are_gone(
     assert (done.fetched, done.kept, done.cut) == (1, 2, 2)
 
 
-def test_a_picture_that_is_too_short_is_named(listed: tuple[Benchmark, dict[str, bytes]], tmp_path: Path) -> None:
+def test_a_picture_that_is_too_short_is_named(listed: tuple[Clips, dict[str, bytes]], tmp_path: Path) -> None:
     benchmark, files = listed
     path = f"/{REPOSITORY}/{COMMIT}/two/grasps.gif"
     files[path] = gif(tmp_path / "short.gif", 11)
@@ -82,7 +82,7 @@ def test_a_picture_that_is_too_short_is_named(listed: tuple[Benchmark, dict[str,
 
 
 def test_the_first_file_that_is_wrong_ends_it_and_the_others_stay(
-    listed: tuple[Benchmark, dict[str, bytes]], tmp_path: Path
+    listed: tuple[Clips, dict[str, bytes]], tmp_path: Path
 ) -> None:
     benchmark, files = listed
     del files[f"/{REPOSITORY}/{COMMIT}/two/grasps.gif"]
@@ -106,7 +106,7 @@ def test_the_first_file_that_is_wrong_ends_it_and_the_others_stay(
     ],
 )
 def test_a_wrong_line_of_the_list_is_named(
-    changed: dict[str, Any], message: str, listed: tuple[Benchmark, dict[str, bytes]]
+    changed: dict[str, Any], message: str, listed: tuple[Clips, dict[str, bytes]]
 ) -> None:
     benchmark, _ = listed
     rewrite(benchmark, **changed)
@@ -115,7 +115,7 @@ def test_a_wrong_line_of_the_list_is_named(
     assert message in str(told.value)
 
 
-def test_a_family_is_chosen_and_another_is_no_family(listed: tuple[Benchmark, dict[str, bytes]]) -> None:
+def test_a_family_is_chosen_and_another_is_no_family(listed: tuple[Clips, dict[str, bytes]]) -> None:
     benchmark, _ = listed
     assert [f.path for f in public_files(benchmark, ["two"])] == ["two/grasps.gif"]
     with pytest.raises(TempolocError, match=r"unknown family 'twoo': did you mean two\?"):
@@ -133,7 +133,7 @@ def test_a_base_that_is_no_address_is_refused(base: str) -> None:
         check_base(base)
 
 
-def test_a_file_is_no_folder(listed: tuple[Benchmark, dict[str, bytes]], tmp_path: Path) -> None:
+def test_a_file_is_no_folder(listed: tuple[Clips, dict[str, bytes]], tmp_path: Path) -> None:
     (tmp_path / "own").write_text("mine")
     with pytest.raises(TempolocError, match="own is a file: give a folder"):
         fetch_benchmark(listed[0], tmp_path / "own")

@@ -17,7 +17,7 @@ from replay import check_company, record, replay
 from tiny_models import qwen3, qwen25
 from video_clips import write_audio, write_clip
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
@@ -392,7 +392,7 @@ def test_a_clip_that_cannot_be_answered_does_not_stop_the_others(qwen: HFBackend
 # --- the recipe's job ---
 
 
-def cube(root: Path, count: int) -> Benchmark:
+def cube(root: Path, count: int) -> Clips:
     """The recipe's first cube-stacking clips, their videos in `root` under the recipe's file names."""
     recipe = load_benchmark("recipe")
     for k in range(count):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Backend, Request, Response
@@ -20,14 +20,14 @@ SHORT = Sampling(temperature=1.0, max_new_tokens=16)
 
 
 def requests(
-    count: int = 2, trials: int = 1, fps: float = 4, view: View | None = None, clips: Benchmark = SIM
+    count: int = 2, trials: int = 1, fps: float = 4, view: View | None = None, clips: Clips = SIM
 ) -> list[Request]:
     """The first clips' requests, one clip a family."""
     ask = AskConfig(prompt="tiny", fps=fps, view=view or View("pair"), trials=trials)
     return plan_requests(clips, find_videos(clips), ask)[:count]
 
 
-def run_backend(backend: Backend, clips: Benchmark, out: Path, **given: Any) -> RunSummary:
+def run_backend(backend: Backend, clips: Clips, out: Path, **given: Any) -> RunSummary:
     """What `answer_clips` does, with the fields of the question by name."""
     rest = {k: given.pop(k) for k in ("video_root", "labels", "shard", "check", "progress") if k in given}
     return answer_clips(clips, out, AskConfig().changed(**given), backend, **rest)

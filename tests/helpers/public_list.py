@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark, write_manifest
 from tempoloc_nb.clips.public import HOST
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.video.files import encode
@@ -37,7 +37,7 @@ def gif(path: Path, count: int = 12) -> bytes:
 
 
 @pytest.fixture
-def listed(tmp_path: Path) -> tuple[Benchmark, dict[str, bytes]]:
+def listed(tmp_path: Path) -> tuple[Clips, dict[str, bytes]]:
     """A benchmark of one video and two spans of a picture, and the files that a mirror has of it."""
     video = encode(tmp_path / "take.mp4", np.zeros((10, 32, 32, 3), np.uint8), fps=10).read_bytes()
     files = {"one/take.mp4": video, "one/LICENSE": b"MIT", "two/grasps.gif": gif(tmp_path / "grasps.gif")}

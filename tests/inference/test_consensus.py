@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark
 from tempoloc_nb.clips.tasks import BoundaryIs, Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.consensus import (
@@ -231,7 +231,7 @@ def test_bad_input_is_refused(tmp_path: Path, out: str, threshold: float, said: 
         combine(file, tmp_path / out, benchmark=FEW, threshold=threshold)
 
 
-def combined(tmp_path: Path, benchmark: Benchmark) -> list[Combined]:
+def combined(tmp_path: Path, benchmark: Clips) -> list[Combined]:
     return combine_trials(write(tmp_path / "p.jsonl", scattered(benchmark.clips)), benchmark)
 
 
@@ -275,7 +275,7 @@ def test_an_event_is_absent_where_half_say_so_and_more_than_give_a_time(
     if absent or event.boundary is not None:
         assert event.confidence == pytest.approx(confidence)
     task, clip = Task("g", ("grasping",)), Clip("g/0", "g", (Event("grasping", 1.0),), fps=30, duration=4.0)
-    benchmark = Benchmark("g", tmp_path, {"g": task}, (clip,))
+    benchmark = Clips("g", tmp_path, {"g": task}, (clip,))
     rows = [{"clip": "g/0", "task": "g", "model": "m", "fps": 8.0, "trial": t, "text": lines[s]}
             for t, s in enumerate(statuses)]  # fmt: skip
     (combined,) = combine_trials(write(tmp_path / "p.jsonl", rows), benchmark)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark
 from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_object, write_jsonl
@@ -90,11 +90,11 @@ def test_the_assignment_is_the_cheapest_of_all(seed: int) -> None:
     assert _fuse_times(times, PICKS, made)[0] == tuple(c.time for c in best)
 
 
-def small(tmp_path: Path) -> tuple[Benchmark, Path, Clip]:
+def small(tmp_path: Path) -> tuple[Clips, Path, Clip]:
     """A benchmark of two clips, and a file with two trials of each."""
     events = (Event("grasping the cup", 1.0), Event("tilting the cup", 2.0), Event("releasing the cup", 3.0))
     clips = tuple(Clip(f"cup/{i}", "cup", events, fps=30, duration=5.0) for i in range(2))
-    benchmark = Benchmark("cups", tmp_path, {"cup": Task("cup", clips[0].labels)}, clips)
+    benchmark = Clips("cups", tmp_path, {"cup": Task("cup", clips[0].labels)}, clips)
     path = tmp_path / "p.jsonl"
     rows = [
         {"clip": c.clip, "task": "cup", "model": "m", "fps": 8.0, "trial": t,
@@ -129,7 +129,7 @@ def test_what_a_guess_would_get_is_counted(tmp_path: Path) -> None:
     x, y = (0, 1, 1.2, 4, 4.2, 8, 8.2, 10), (8, 8, 4, 4, 8, 8, 4, 4)
     opening = np.interp(np.arange(300) / 30, x, y)
     clip = Clip("cup/0", "cup", (Event("grasping the cup", 8.2),), fps=30, duration=10.0)
-    benchmark = Benchmark("cups", tmp_path, {"cup": Task("cup", clip.labels)}, (clip,))
+    benchmark = Clips("cups", tmp_path, {"cup": Task("cup", clip.labels)}, (clip,))
     for name, said, guessed in (("late", 8.5, 1), ("early", 2.0, 0)):
         row = {"clip": clip.clip, "task": "cup", "model": "m", "fps": 8.0, "trial": 0}
         write_jsonl(path := tmp_path / f"{name}.jsonl", [row | {"text": write_answer(clip.labels, [(said, 9.0)])}])
@@ -142,7 +142,7 @@ def test_what_a_guess_would_get_is_counted(tmp_path: Path) -> None:
 def test_the_start_of_a_skill_goes_with_its_end(tmp_path: Path, missed: bool) -> None:
     labels = ("arriving at the cup", "grasping the cup", "arriving with the cup", "tilting the cup")
     clip = Clip("cup/0", "cup", tuple(Event(label) for label in labels), fps=30, duration=5.0)
-    benchmark = Benchmark("cups", tmp_path, {"cup": Task("cup", labels)}, (clip,))
+    benchmark = Clips("cups", tmp_path, {"cup": Task("cup", labels)}, (clip,))
     text = write_answer(labels, [None if missed else (0.2, 0.5), (0.5, 2.0), (2.0, 3.4), (3.4, 5.0)])
     row = {"clip": clip.clip, "task": "cup", "model": "m", "fps": 8.0, "trial": 0, "text": text}
     write_jsonl(tmp_path / "p.jsonl", [row])
@@ -160,7 +160,7 @@ def test_the_start_of_a_skill_that_no_gripper_shows_is_at_its_object(tmp_path: P
     labels = ("arriving at the button", "pressing the button")
     clip = Clip("press/0", "press", tuple(Event(label) for label in labels), fps=30, duration=5.0)
     press = Subtask("press", *labels, object_ref="Button")
-    benchmark = Benchmark("presses", tmp_path, {"press": Task("press", labels, subtasks=(press,))}, (clip,))
+    benchmark = Clips("presses", tmp_path, {"press": Task("press", labels, subtasks=(press,))}, (clip,))
     text = write_answer(labels, [(0.2, 2.6), (2.6, 5.0)])
     row = {"clip": clip.clip, "task": "press", "model": "m", "fps": 8.0, "trial": 0, "text": text}
     write_jsonl(tmp_path / "p.jsonl", [row])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark
 from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
@@ -68,14 +68,14 @@ def test_one_second_two_seconds_is_the_published_bridge_row() -> None:
     assert round(mre, 1) == 109.7
 
 
-def simulated(n: int = 6) -> Benchmark:
+def simulated(n: int = 6) -> Clips:
     rng = np.random.default_rng(0)
     clips = []
     for i in range(n):
         times = np.cumsum(rng.uniform(0.5, 2.0, 3))
         events = tuple(Event(f"event {j}", float(t)) for j, t in enumerate(times))
         clips.append(Clip(f"t/{i}", "t", events, fps=30.0, duration=float(times[-1] + rng.uniform(0.2, 1))))
-    return Benchmark("t", Path(), {"t": Task("t", ("event 0", "event 1", "event 2"))}, tuple(clips))
+    return Clips("t", Path(), {"t": Task("t", ("event 0", "event 1", "event 2"))}, tuple(clips))
 
 
 @pytest.mark.parametrize("row", [*BASELINES, TRAINING_MEDIAN])
@@ -229,7 +229,7 @@ def test_clips_that_lack_an_event_are_not_answered_and_teach_nothing() -> None:
     labels = ("grasping", "releasing")
     clips = [Clip(f"t/{i}", "t", (Event("grasping", 1.0 + i), Event("releasing", 5.0)), duration=9.0) for i in range(3)]
     gone = Clip("t/gone", "t", (Event("grasping", 2.0), Event("releasing", absent=True)), duration=9.0)
-    both = Benchmark("both", Path(), {"t": Task("t", labels)}, (*clips, gone))
+    both = Clips("both", Path(), {"t": Task("t", labels)}, (*clips, gone))
     for row in BASELINES:
         known = baseline_predictions(replace(both, clips=tuple(clips)), row)
         assert baseline_predictions(both, row) == known

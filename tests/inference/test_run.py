@@ -16,7 +16,7 @@ import pytest
 from asking import run_backend
 from fake_backend import Truthful
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import Clips, load_benchmark, write_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core import machine
 from tempoloc_nb.core.errors import TempolocError
@@ -194,7 +194,7 @@ def test_views_have_names() -> None:
     assert _view_name(View(content="blank")) == "frame-blank"
 
 
-def recipe_of(*tasks: str) -> Benchmark:
+def recipe_of(*tasks: str) -> Clips:
     recipe = load_benchmark("recipe")
     return replace(
         recipe, tasks={k: recipe.tasks[k] for k in tasks}, clips=tuple(c for c in recipe.clips if c.task in tasks)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark
 from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
@@ -164,7 +164,7 @@ def test_a_task_says_which_events_start_a_skill() -> None:
     clip = Clip("cups/0", "cups", tuple(Event(label) for label in labels), fps=30, duration=5.0)
     opening = np.interp(np.arange(150) / 30, [0, 2, 2.4, 5], [8, 8, 2, 2])
     signal = signal_at(opening, 30, way_of((0, 0.3), (2, 0), (5, 0)))
-    benchmark = Benchmark("cups", Path(), {"cups": task}, (clip,))
+    benchmark = Clips("cups", Path(), {"cups": task}, (clip,))
     start, grasp = gripper_answers(benchmark, {clip.clip: signal})[clip.clip]
     assert grasp == pytest.approx(2.37, abs=0.01)
     assert start == pytest.approx(2 - 0.05 / 0.15, abs=0.01)

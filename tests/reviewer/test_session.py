@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark, read_manifest, write_manifest
+from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.reviewer.desk import Desk
@@ -204,7 +204,7 @@ def test_a_thousand_clips_open_at_once(tmp_path: Path) -> None:
     clips = tuple(Clip(f"t/{n:04d}", "t", events, f"{n}.mp4", 10.0, duration=4.0) for n in range(1000))
     base = load_benchmark("recipe")
     task = next(iter(base.tasks.values()))
-    review = Review(Benchmark("many", tmp_path, {"t": task}, clips), tmp_path / "reviewed.jsonl", who="Ada")
+    review = Review(Clips("many", tmp_path, {"t": task}, clips), tmp_path / "reviewed.jsonl", who="Ada")
     answer = Desk(review).answer({"op": "queue"})
     assert len(answer["clips"]) == 1000
     for n in (999, 0):

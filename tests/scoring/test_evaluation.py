@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tempoloc_nb.clips.manifest import Benchmark, Clip, load_benchmark
+from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark
 from tempoloc_nb.clips.tasks import Event, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import import_recipe
@@ -32,8 +32,8 @@ TRUTH = (2.0, 5.0, 6.0)
 TASK = Task("toy", LABELS, fps=30.0)
 
 
-def toy(*clips: Clip) -> Benchmark:
-    return Benchmark("toy", Path(), {"toy": TASK}, clips or (clip("0"),))
+def toy(*clips: Clip) -> Clips:
+    return Clips("toy", Path(), {"toy": TASK}, clips or (clip("0"),))
 
 
 def clip(name: str, boundaries: Sequence[float] = TRUTH, duration: float | None = 10.0, **kwargs: Any) -> Clip:
@@ -56,7 +56,7 @@ def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
 
 
 def score(
-    tmp_path: Path, rows: Iterable[dict[str, Any]], benchmark: Benchmark | None = None, *args: Any, **kw: Any
+    tmp_path: Path, rows: Iterable[dict[str, Any]], benchmark: Clips | None = None, *args: Any, **kw: Any
 ) -> Evaluation:
     return evaluate(write(tmp_path / "p.jsonl", rows), benchmark or toy(), *args, resamples=50, **kw)
 
@@ -791,7 +791,7 @@ def test_events_that_are_absent_are_scored_apart(tmp_path: Path) -> None:
         Clip("both/0", "both", (Event(labels[1], 6.0), Event(labels[0], 2.0)), duration=9.0, in_order=False),
     )  # fmt: skip
     tasks = {"mug": Task("mug", labels[:1]), "both": Task("both", labels[::-1])}
-    benchmark = Benchmark("absent", tmp_path, tasks, clips)
+    benchmark = Clips("absent", tmp_path, tasks, clips)
     texts = ["Event 1: <absent> grasping the mug", "Event 1: <2.0> <3.0> grasping the mug"]
     texts += ["Event 1: <absent> grasping the mug", "Event 1: <6.0> <7.0> grasping the red cube\nEvent 2: <2.0> <3.0>"]
     rows = [

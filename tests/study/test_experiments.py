@@ -16,7 +16,7 @@ from study_cells import study_functions
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli import study as cli_experiments
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark, read_manifest
+from tempoloc_nb.clips.manifest import Clips, load_benchmark, read_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
@@ -427,7 +427,7 @@ def test_a_model_that_answers_no_clip_says_why(tmp_path: Path) -> None:
     assert {row["clip"] for row in rows(done)}
 
 
-def ship(data: Path, name: str, tmp_path: Path, benchmark: Benchmark = FEW, **kwargs: Any) -> Path:
+def ship(data: Path, name: str, tmp_path: Path, benchmark: Clips = FEW, **kwargs: Any) -> Path:
     out = tmp_path / f"{name}.jsonl"
     run_experiment(ALL[name], benchmark, out, backend=Truthful(), **kwargs)
     return pack_predictions(out, data / "predictions")

@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.clips.public import public_files
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.record import read_rows
@@ -32,7 +32,7 @@ def script() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def real() -> Benchmark:
+def real() -> Clips:
     return load_benchmark("real")
 
 
@@ -42,7 +42,7 @@ def test_no_file_of_the_recordings_is_here() -> None:
     assert not kept & {*SUFFIXES, ".gif", ".parquet", ".npz"}
 
 
-def test_each_clip_has_its_files_in_the_list(real: Benchmark) -> None:
+def test_each_clip_has_its_files_in_the_list(real: Clips) -> None:
     listed = {file.path for file in public_files(real)}
     assert len(listed) == len(public_files(real))
     for clip in real.clips:
@@ -57,7 +57,7 @@ def test_each_clip_has_its_files_in_the_list(real: Benchmark) -> None:
         assert f"g1/meta/{wanted}" in listed
 
 
-def test_addresses_are_of_fixed_commits_and_licences_are_named(real: Benchmark) -> None:
+def test_addresses_are_of_fixed_commits_and_licences_are_named(real: Clips) -> None:
     for file in public_files(real):
         assert re.fullmatch("[0-9a-f]{40}", file.commit)
         assert re.fullmatch("[0-9a-f]{64}", file.sha256)
@@ -65,7 +65,7 @@ def test_addresses_are_of_fixed_commits_and_licences_are_named(real: Benchmark) 
         assert file.size < 100_000_000  # what raw addresses serve
 
 
-def test_each_clip_says_how_its_truth_was_made(real: Benchmark) -> None:
+def test_each_clip_says_how_its_truth_was_made(real: Clips) -> None:
     ways = {clip.task: clip.extra["truth"] for clip in real.clips}
     assert ways == {"g1": "right hand's fingers", "panda": "eye", "droid": "command to the gripper"}
     for clip in real.clips:
@@ -75,7 +75,7 @@ def test_each_clip_says_how_its_truth_was_made(real: Benchmark) -> None:
         assert clip.boundaries[-1] < clip.duration
 
 
-def test_cuts_follow_one_another(real: Benchmark) -> None:
+def test_cuts_follow_one_another(real: Clips) -> None:
     ends: dict[str, int] = {}
     for clip in real.of_task("panda"):
         cut = clip.extra["cut"]
@@ -109,7 +109,7 @@ def test_a_firmer_grip_later_does_not_move_the_grasp(script: ModuleType) -> None
     assert script.finger_truth(x, times)[0] == pytest.approx(4.83, abs=0.05)
 
 
-def test_the_kept_answers_are_about_these_clips(real: Benchmark) -> None:
+def test_the_kept_answers_are_about_these_clips(real: Clips) -> None:
     clips = {clip.clip for clip in real.clips}
     trials = {"tempoloc-tiny": 5, "tempoloc-tiny-greedy": 1, "motion-minima": 1}
     for name, count in trials.items():
@@ -122,7 +122,7 @@ def test_the_kept_answers_are_about_these_clips(real: Benchmark) -> None:
     assert derived == {f"{name}/fused" for name in (*baselines, *models)} | {f"{name}/times" for name in models}
 
 
-def test_times_alone_are_the_models_own_times(real: Benchmark) -> None:
+def test_times_alone_are_the_models_own_times(real: Clips) -> None:
     rows = {row["clip"]: row["text"] for row in read_rows(PLACE / "tempoloc-tiny-greedy.jsonl.xz")}
     kept = [r for r in read_rows(PLACE / "derived.jsonl.xz") if r["model"] == "tempoloc-tiny-greedy/times"]
     assert len(kept) == len(real.clips)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from places import ROOT
 from study_cells import study_functions
 
-from tempoloc_nb.clips.manifest import Benchmark, load_benchmark
+from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import settings
@@ -39,7 +39,7 @@ PART = replace(SIM, clips=SIM.head(6).clips)
 CLIPS = frozenset(c.clip for c in PART.clips)
 
 
-def noisy(name: str, sigma: float, seed: int = 0, benchmark: Benchmark = PART) -> Evaluation:
+def noisy(name: str, sigma: float, seed: int = 0, benchmark: Clips = PART) -> Evaluation:
     """A run whose answers are the truth with noise (s), kept in order."""
     rng = np.random.default_rng(seed)
     answers = {c.clip: tuple(sorted(np.abs(np.add(c.boundaries, rng.normal(0, sigma, 3))))) for c in benchmark.clips}
@@ -547,7 +547,7 @@ def test_a_base_model_is_to_keep_the_form_and_beat_habits() -> None:
     assert table["met"].tolist()[::2] == [False, False]
 
 
-def scored(benchmark: Benchmark, rows: Iterable[dict[str, Any]]) -> Evaluation:
+def scored(benchmark: Clips, rows: Iterable[dict[str, Any]]) -> Evaluation:
     return evaluate(rows, benchmark, resamples=50).run()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...clips.manifest import Benchmark, load_benchmark
+from ...clips.manifest import Clips, load_benchmark
 from ...core.errors import TempolocError, unknown
 from ...core.files import read_text, write_text
 from ...inference.consensus import combine_trials
@@ -60,7 +60,7 @@ def _by_gripper(sources: Sequence[Source], labels: Sequence[str]) -> list[Times]
 
 # %% ../../../nbs/98_lab_generate/40_boundaries.ipynb #b40a0fe7
 def _by_model(
-    predictions: Path | str, benchmark: Benchmark, sources: Sequence[Source], *, fused: bool = False, sure: bool = False
+    predictions: Path | str, benchmark: Clips, sources: Sequence[Source], *, fused: bool = False, sure: bool = False
 ) -> list[Times]:
     """A model's boundaries from its predictions of a benchmark, its trials combined.
 

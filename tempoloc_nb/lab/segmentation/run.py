@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...clips.manifest import Benchmark, Clip, load_benchmark
+from ...clips.manifest import Clips, Clip, load_benchmark
 from ...core.errors import TempolocError
 from ...core.files import write_jsonl
 from ...core.machine import torch_device
@@ -129,7 +129,7 @@ _ASKED = {"validation": "validation", "test": "sim"}  # split → benchmark
 
 
 def segmenter_rows(
-    segmenter: Segmenter, seen: Sequence[SeenClip], benchmark: Benchmark, model: str, *, fps: float = 8.0,
+    segmenter: Segmenter, seen: Sequence[SeenClip], benchmark: Clips, model: str, *, fps: float = 8.0,
     trial: int = 0,
 ) -> Iterator[dict[str, Any]]:
     """A prediction row for each clip of `benchmark` that was seen; `fps` is capped at each clip's own.

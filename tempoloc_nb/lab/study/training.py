@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...clips.manifest import Benchmark
+from ...clips.manifest import Clips
 from ...core.errors import TempolocError
 from ...core.files import read_jsonl
 from ...core.plots import COLOURS, SERIES, house_style, plain_log
@@ -60,7 +60,7 @@ _COUNTS = (1, 2, 4, 9, 20, 50, 99)
 _ALONE = {"labels alone": False, "labels alone, scaled by length": True}  # row → whether it is stretched
 
 
-def _drawn(part: Benchmark, labels: int, scaled: bool, draws: int, fps: float) -> list[Mapping[str, Any]] | None:
+def _drawn(part: Clips, labels: int, scaled: bool, draws: int, fps: float) -> list[Mapping[str, Any]] | None:
     """Prediction rows of every draw, a trial each; None where a task has too few clips, or a clip no length."""
     rows: list[Mapping[str, Any]] = []
     for key, task in part.tasks.items():
@@ -75,7 +75,7 @@ def _drawn(part: Benchmark, labels: int, scaled: bool, draws: int, fps: float) -
 
 
 def label_table(
-    benchmark: Benchmark, *, fps: float, resamples: int, mode: Mode = "strict", draws: int = 20,
+    benchmark: Clips, *, fps: float, resamples: int, mode: Mode = "strict", draws: int = 20,
     groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> pd.DataFrame:
     """MRE (%) of the median of some labelled demonstrations, by group of tasks, with 95 % intervals over clips.
