@@ -679,8 +679,8 @@ def test_a_click_gives_the_keyboard_back(server: ReviewServer, new_page: NewPage
         named("Missing an event"), page.get_by_text("Missing an event"), named("Missing an event"),
         page.locator(".list"),
         page.locator(".answers > summary"), page.locator(".answers > summary"), page.locator(".event").nth(1),
-        named(f"It is not in the video (X): {LABELS[1]}"), named("Undo"), named("Redo"), named("Undo"), page.locator("h1"),
-        page.locator("video"), named("Export and import"), named("Export and import"),
+        named(f"It is not in the video (X): {LABELS[1]}"), named("Undo"), named("Redo"), named("Undo"),
+        page.locator("h1"), page.locator("video"), named("Export and import"), named("Export and import"),
     ]  # fmt: skip
     for number, target in enumerate(clicked):
         target.click()
