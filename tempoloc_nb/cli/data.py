@@ -26,6 +26,7 @@ from ..core.settings import settings
 from ..formats.captions import CaptionOptions
 from ..sft.build import BuildOptions
 from ..video.overlay import OverlayOptions
+from ..video.stamp import TimeStamps
 
 _SOURCE, _SAMPLES, _SPLIT, _STAMP, _VIDEO = "Source", "Samples", "Split", "Stamp", "Video"
 app = typer.Typer(name="dataset", help="Build and inspect training data; read and write formats.", no_args_is_help=True)
@@ -279,8 +280,9 @@ def overlay(
     fps: Annotated[
         float | None, option(_STAMP, "Rate at which the model samples; sets the stamp's size.", check=number(above=0))
     ] = None,
-    pairs: Annotated[
-        bool | None, option(_STAMP, "One stamp for both frames of a sampled pair.", "--pairs/--no-pairs")
+    stamps: Annotated[
+        TimeStamps | None,
+        option(_STAMP, "A time per frame, one per sampled pair, or one per frame left and right in turn."),
     ] = None,
     workers: WorkersOption = None,
     force: Annotated[
@@ -293,10 +295,10 @@ def overlay(
     from tempoloc_nb.video.overlay import stamp_videos
 
     if model is not None:
-        options = overlay_options(model, fps=fps, pairs=pairs, **given)
+        options = overlay_options(model, fps=fps, stamps=stamps, **given)
     else:
         rate, pixels = settings().study.fps, settings().pixels.total_pixels
-        options = OverlayOptions(rate if fps is None else fps, bool(pairs), total_pixels=pixels, **given)
+        options = OverlayOptions(rate if fps is None else fps, stamps or "frame", total_pixels=pixels, **given)
     summary = stamp_videos(input_path, output_dir, options, workers=workers, force=force, progress=sys.stderr.isatty())
     tell(*(f"{name}: {reason}" for name, reason in summary.failed))
     recipe = model is None and options.coefficient is None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from ..models.recognise import get_model
 from ..video.budget import MERGE, PATCHES, QWEN3_LEAST, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image
 from ..video.overlay import OverlayOptions
+from ..video.stamp import TimeStamps
 from ..video.view import ClipInputs, PixelLimits, clip_inputs, is_qwen3, pixel_limits
 
 if TYPE_CHECKING:
@@ -129,7 +130,9 @@ def overlay_options(model: Path | str, **given: Any) -> OverlayOptions:
     info = get_model(model)
     rules = video_rules(info.folder or ("qwen3_vl" if info.pixel_rule == "qwen3-vl" else "qwen2_5_vl"))
     limits = PixelLimits(rules.least, rules.most, rules.family == "qwen3_vl", info.card.total_pixels)
-    own: dict[str, Any] = {"fps": info.card.fps, "pairs": info.card.view.stamps == "pair", "limits": limits}
+    own: dict[str, Any] = {"fps": info.card.fps, "limits": limits}
+    if info.card.view.stamps in get_args(TimeStamps):
+        own["stamps"] = info.card.view.stamps
     return OverlayOptions(**own | {k: v for k, v in given.items() if v is not None})
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #4769a0d7

@@ -21,7 +21,7 @@ from ..core.findings import Finding
 from .qwen import VideoRules
 from ..video.budget import FRAMES_PER_TOKEN, MERGE, temporal_ids
 from ..video.files import Image, encode
-from ..video.stamp import pair_times, read_stamp, stamp_style, stamp_text
+from ..video.stamp import pair_times, read_stamp, stamp_style, stamp_text, written_times
 from ..video.view import View, fitting_coefficient, frame_pixels
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class Expected:
 
     def times_shown(self, numbers: Sequence[int]) -> list[float]:
         """What a stamp under each of these frames should say (s)."""
-        times = [n / _RATE for n in numbers]
-        return [t + self.view.shift for t in (pair_times(times) if self.view.stamps == "pair" else times)]
+        times = written_times([n / _RATE for n in numbers], self.view.stamps)
+        return [t + self.view.shift for t in times]
 
     def read_stamps(self, frames: Image) -> list[str]:
         """The stamps under `frames` (n, height, width, 3), whatever their size now is; "" where there is no text."""
@@ -133,7 +133,7 @@ def expect(rules: VideoRules, fps: float, view: View, total_pixels: int | None =
     if view.stamps != "none":
         longest = max(10.0, max(numbers) / _RATE + view.shift)
         coefficient = fitting_coefficient(_WIDTH, _HEIGHT, per_frame)
-        style = stamp_style(_WIDTH, _HEIGHT, n, longest, coefficient=coefficient)
+        style = stamp_style(_WIDTH, _HEIGHT, n, longest, coefficient=coefficient, stamps=view.stamps)
         border, font = style.border, style.font
     limited = replace(rules, most=in_all if of_all else per_frame)
     width, height = limited.resized(_WIDTH, _HEIGHT + border, n)
@@ -143,7 +143,7 @@ def expect(rules: VideoRules, fps: float, view: View, total_pixels: int | None =
         rules, view, total_pixels, rate, tuple(numbers), (), (width, height), (max(most, counted * width * height), of),
         n // FRAMES_PER_TOKEN * (width // side) * (height // side), border, font,
     )  # fmt: skip
-    written = bare.times_shown(numbers) if view.stamps in ("pair", "frame") else []
+    written = bare.times_shown(numbers) if view.stamps not in ("none", "empty") else []
     return replace(bare, stamps=tuple(map(stamp_text, written)))
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #227c80fd

@@ -36,7 +36,7 @@ from ..core.settings import settings
 from ..models.prompts import Prompt, load_prompt
 from .dataset import Sample, after_the_end, inside, sample_of, save_samples
 from ..video.files import SUFFIXES, probe, video_frames
-from ..video.overlay import OverlayOptions, is_stamped_so, stamp_video
+from ..video.overlay import OverlayOptions, is_stamped_so, recorded_stamps, stamp_video
 from ..video.pictures import open_video
 from ..video.stamp import Stamps
 
@@ -312,7 +312,9 @@ class BuildOptions:
     fps: Annotated[float, Gt(0), Doc("Rate at which the model samples.")] = field(
         default_factory=lambda: settings().study.fps
     )
-    stamps: Annotated[Stamps, Doc("Times under the frames: one per frame, one per pair, none.")] = "frame"
+    stamps: Annotated[
+        Stamps, Doc("Times under the frames: one per frame, one per pair, one per frame left and right in turn, none.")
+    ] = "frame"
     stamping: Annotated[
         Literal["write", "done", "later"],
         Doc("write: into stamped copies (default of a manifest); done: the videos have them (of the recipe's);"
@@ -399,12 +401,12 @@ def _look_at(path: Path, check_frames: bool = False) -> _Video:
 # %% ../../nbs/60_sft/20_build.ipynb #bcf9c5c8
 def _stamp_fault(video: _Video, clip: Clip, options: BuildOptions) -> str:
     """What is wrong with the stamps that a video has; "" if nothing is, or it has none."""
-    record = video.overlay
+    record, stamps = video.overlay, recorded_stamps(video.overlay)
     if record and (options.stamps == "none" or options.stamping != "done"):
         return "the video is stamped already; give --stamping done, or videos without stamps"
-    if record and record.get("pairs") != (options.stamps == "pair"):
-        return f"its stamps are by {'pair' if record.get('pairs') else 'frame'}, not {options.stamps}"
-    if record.get("pairs") and record.get("fps") != options.fps:
+    if record and stamps != options.stamps:
+        return f"its stamps are by {stamps}, not {options.stamps}"
+    if record and stamps != "frame" and record.get("fps") != options.fps:
         return f"its frame pairs are those at {record.get('fps')} fps, not at {options.fps:g}"
     if record.get("assume_fps") and abs(record["assume_fps"] / video.fps - 1) > 1e-3:
         return f"its stamps count frames at {record['assume_fps']} fps and it runs at {video.fps:g}"
@@ -479,9 +481,9 @@ def _place(draft: _Draft, folder: Path, options: BuildOptions, stop: threading.E
     """Copy, link or stamp the draft's video below `folder`; the sample gets the hash of what is there."""
     target = folder / inside(draft.sample.video)
     target.parent.mkdir(parents=True, exist_ok=True)
-    if options.writes_stamps:
+    if options.writes_stamps and options.stamps != "none":
         pixels = settings().pixels.total_pixels
-        overlay = OverlayOptions(fps=options.fps, pairs=options.stamps == "pair", total_pixels=pixels)
+        overlay = OverlayOptions(fps=options.fps, stamps=options.stamps, total_pixels=pixels)
         try:
             stamp_video(draft.path, target, overlay, stop=stop, force=not is_stamped_so(target, overlay))
         except TempolocError as error:

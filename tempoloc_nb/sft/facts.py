@@ -356,6 +356,10 @@ def _sample_findings(samples: Sequence[Sample], file: TrainingFile) -> Iterator[
         message = ("one stamp a sampled pair, but qwen-vl-utils spreads its frames evenly from first to last: two of a"
                    " pair may show different times")  # fmt: skip
         yield Finding("warning", _DATASET, message, "build with stamps frame")
+    if any(s.stamps == "alternate" for s in samples):
+        message = ("times alternate by the sampled frames, but qwen-vl-utils spreads its frames evenly from first to"
+                   " last: some pairs show two times on one side")  # fmt: skip
+        yield Finding("warning", _DATASET, message, "train with --engine transformers")
 
 # %% ../../nbs/60_sft/40_facts.ipynb #dcdac5e2
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import math
 import time as clock
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import av
 import numpy as np
@@ -25,7 +26,7 @@ from av.video.reformatter import ColorRange
 from tqdm import tqdm
 from typing_extensions import Doc
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.files import first_line
 from ..core.machine import cores
 from ..core.files import check_output
@@ -43,11 +44,20 @@ from tempoloc_nb.video.files import (
     video_frames,
     videos_below,
 )
-from .stamp import StampStyle, draw_stamp, pair_times, stamp_style, stamp_text
+from tempoloc_nb.video.stamp import (
+    StampStyle,
+    TimeStamps,
+    draw_stamp,
+    pair_times,
+    stamp_column,
+    stamp_style,
+    stamp_text,
+)
 from .view import PixelLimits, fitting_coefficient
 
 # %% auto #0
-__all__ = ['OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'is_stamped_so', 'OverlaySummary', 'stamp_videos']
+__all__ = ['OverlayOptions', 'frame_stamps', 'frame_columns', 'video_style', 'stamp_video', 'recorded_stamps', 'is_stamped_so',
+           'OverlaySummary', 'stamp_videos']
 
 # %% ../../nbs/15_video/30_overlay.ipynb #91971f3c
 _PRESETS = (
@@ -64,7 +74,7 @@ class OverlayOptions:
     """
 
     fps: float = 8.0
-    pairs: bool = False
+    stamps: TimeStamps = "frame"
     assume_fps: Annotated[
         float | None, Gt(0), Doc("Stamp frame number / this rate, not the true time; 30 is the recipe's.")
     ] = None
@@ -77,6 +87,8 @@ class OverlayOptions:
     limits: PixelLimits | None = None
 
     def __post_init__(self) -> None:
+        if self.stamps not in get_args(TimeStamps):
+            raise unknown("stamps", self.stamps, get_args(TimeStamps))
         for name in ("fps", "assume_fps", "total_pixels", "coefficient"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
@@ -91,11 +103,18 @@ def frame_stamps(info: VideoInfo, options: OverlayOptions) -> list[float]:
     """The time (s) written under each frame of a video."""
     rate = options.assume_fps
     times = list(info.times) if rate is None else [i / rate for i in range(info.n_frames)]
-    if not options.pairs:
+    if options.stamps != "pair":
         return times
     sampled = sample_indices(info.times, info.duration, options.fps)
     shared = pair_times([times[i] for i in sampled])
     return [shared[nearest(sampled, i)] for i in range(info.n_frames)]
+
+
+def frame_columns(info: VideoInfo, options: OverlayOptions) -> list[tuple[int, int]]:
+    """The column in which each frame's time stands, and how many there are: as for the nearest sampled frame."""
+    sampled = sample_indices(info.times, info.duration, options.fps)
+    return [stamp_column(options.stamps, nearest(sampled, i)) for i in range(info.n_frames)]
+
 
 def video_style(info: VideoInfo, options: OverlayOptions) -> StampStyle:
     """The sizes with which `stamp_video` stamps a video; `TempolocError` if it is too small for a stamp."""
@@ -103,11 +122,13 @@ def video_style(info: VideoInfo, options: OverlayOptions) -> StampStyle:
     if options.limits and not options.coefficient:
         n = len(sample_indices(info.times, info.duration, options.fps))
         budget = options.limits.frame(n + n % FRAMES_PER_TOKEN)
-        coefficient = fitting_coefficient(info.width, info.height, budget)
-        return stamp_style(info.width, info.height, n, max(10.0, longest), coefficient=coefficient)
+        c, longest = fitting_coefficient(info.width, info.height, budget), max(10.0, longest)
+        return stamp_style(info.width, info.height, n, longest, coefficient=c, stamps=options.stamps)
     sampled = info.duration * min(options.fps, info.fps)
-    pixels, fixed = options.total_pixels, options.coefficient
-    return stamp_style(info.width, info.height, sampled, longest, total_pixels=pixels, coefficient=fixed)
+    return stamp_style(
+        info.width, info.height, sampled, longest, total_pixels=options.total_pixels, coefficient=options.coefficient,
+        stamps=options.stamps,
+    )
 
 # %% ../../nbs/15_video/30_overlay.ipynb #602fae74
 def _planes(frame: VideoFrame) -> list[npt.NDArray[np.uint8]]:
@@ -120,7 +141,9 @@ def _even(side: int) -> int:
     return side + side % 2
 
 
-def _stamped(frame: VideoFrame, info: VideoInfo, style: StampStyle, index: int, time: float) -> VideoFrame:
+def _stamped(
+    frame: VideoFrame, info: VideoInfo, style: StampStyle, index: int, time: float, column: tuple[int, int]
+) -> VideoFrame:
     """A yuv420p copy of frame `index`, turned upright, with the border below; sides are rounded up to even."""
     size = stretched(info)
     as_is = frame.format.name == "yuv420p" and (frame.width, frame.height) == size
@@ -137,7 +160,7 @@ def _stamped(frame: VideoFrame, info: VideoInfo, style: StampStyle, index: int, 
         new[:rows, columns:] = upright[:, -1:]
         new[rows:top] = new[rows - 1]
         new[top:] = fill
-    draw_stamp(planes[0][height : height + style.border], stamp_text(time), style.font, black, white)
+    draw_stamp(planes[0][height : height + style.border], stamp_text(time), style.font, black, white, column)
     base = frame.time_base or Fraction(1, 90_000)
     target.pts, target.time_base = round(Fraction(info.first_pts + info.times[index]) / base), base
     target.color_range = source.color_range
@@ -163,9 +186,9 @@ def stamp_video(
         return False
     may_replace = force or is_stamped_so(target, options)
     check_output(target, force=may_replace, inputs=[source])
-    stamps = frame_stamps(info, options)
+    stamps = list(zip(frame_stamps(info, options), frame_columns(info, options), strict=True))
     style = video_style(info, options)
-    frames = (_stamped(frame, info, style, k, stamps[k]) for k, frame in video_frames(source, info, threads))
+    frames = (_stamped(frame, info, style, k, *stamps[k]) for k, frame in video_frames(source, info, threads))
     first = next(frames)
     rate = Fraction(info.fps).limit_denominator(1001)
     try:
@@ -189,8 +212,17 @@ def stamp_video(
 # %% ../../nbs/15_video/30_overlay.ipynb #8e0fb299
 def _record(options: OverlayOptions, source_sha256: str = "") -> dict[str, Any]:
     """What the output was made from and how; equal records mean equal outputs."""
-    given = {k: v for k, v in asdict(options).items() if k != "limits" or v}  # as in files of earlier versions
+    given = asdict(options) | {"pairs": options.stamps == "pair"}
+    if options.stamps != "alternate":  # as in files of earlier versions, which had no other kinds and no limits
+        del given["stamps"]
+    if not options.limits:
+        del given["limits"]
     return {"overlay": 1, **given, "source_sha256": source_sha256}
+
+
+def recorded_stamps(record: Mapping[str, Any]) -> Any:
+    """The kind of stamps that the record of a stamped file names."""
+    return record.get("stamps") or ("pair" if record.get("pairs") else "frame")
 
 
 def is_stamped_so(path: Path, options: OverlayOptions) -> bool:

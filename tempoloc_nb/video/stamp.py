@@ -22,12 +22,17 @@ from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
 from .files import Image
 
 # %% auto #0
-__all__ = ['Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'stamps_of', 'StampStyle', 'stamp_coefficient',
-           'stamp_style', 'stamp_text', 'load_font', 'draw_stamp', 'pair_times', 'stamp', 'read_stamp', 'model_view']
+__all__ = ['TimeStamps', 'Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'stamps_of', 'stamp_column',
+           'StampStyle', 'stamp_coefficient', 'stamp_style', 'stamp_text', 'load_font', 'draw_stamp', 'pair_times',
+           'written_times', 'stamp', 'read_stamp', 'model_view']
 
 # %% ../../nbs/15_video/25_stamp.ipynb #7f55ab74
-Stamps = Literal["none", "frame", "pair"]
-"""The times under the sampled frames: none, each frame's own (as the recipe has it), or one for both of a pair."""
+TimeStamps = Literal["frame", "pair", "alternate"]
+"""The times under the sampled frames: each frame's own (as the recipe has it), one for both of a pair, or each frame's
+own in the left and in the right half in turn (as NVIDIA's tool has it)."""
+
+Stamps = Literal["none", TimeStamps]
+"""The kinds of time stamps, and none."""
 
 
 def stamps_of(word: object) -> Stamps:
@@ -36,6 +41,11 @@ def stamps_of(word: object) -> Stamps:
     if not isinstance(word, str) or word not in known:
         raise unknown("stamps", word, get_args(Stamps))
     return known[word]
+
+
+def stamp_column(stamps: str, k: int) -> tuple[int, int]:
+    """The column of the border in which sampled frame `k` has its stamp, and how many columns that kind has."""
+    return (k % FRAMES_PER_TOKEN, FRAMES_PER_TOKEN) if stamps == "alternate" else (0, 1)
 
 # %% ../../nbs/15_video/25_stamp.ipynb #94b94a53
 RECIPE_COEFFICIENTS = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}  # by sampling fps, as listed in the recipe's script
@@ -60,19 +70,25 @@ def stamp_coefficient(width: int, height: int, n_frames: float, total_pixels: in
     return max(1.0, math.sqrt(width * height * n_frames / total_pixels))
 
 
+def _widest(width: int, longest: float) -> float:
+    """The font size at which a time of `longest` seconds takes `width` pixels, less a margin."""
+    return ((width - 4) / len(stamp_text(longest)) - 0.5) / _ADVANCE  # 0.5: advances are whole pixels
+
+
 def stamp_style(
     width: int, height: int, n_frames: float, longest: float = 10.0, *,
-    total_pixels: int = RECIPE_TOTAL_PIXELS, coefficient: float | None = None,
+    total_pixels: int = RECIPE_TOTAL_PIXELS, coefficient: float | None = None, stamps: str = "frame",
 ) -> StampStyle:
     """Border and font for a video of `width` × `height` pixels of which `n_frames` are sampled.
 
     `longest` is the largest time to be written (s); `coefficient` replaces the one that `stamp_coefficient`
-    gives. Raises `TempolocError` where no legible stamp fits.
+    gives. The font fits a column of the kind `stamps`; the border is the same for all kinds. Raises `TempolocError`
+    where no legible stamp fits.
     """
     wanted = coefficient or stamp_coefficient(width, height, n_frames, total_pixels)
-    widest = ((width - 4) / len(stamp_text(longest)) - 0.5) / _ADVANCE  # 0.5: advances are whole pixels
-    c = min(wanted, height / 4 / BASE_BORDER, widest / BASE_FONT)
-    style = StampStyle(int(BASE_BORDER * c), int(BASE_FONT * c))
+    c = min(wanted, height / 4 / BASE_BORDER, _widest(width, longest) / BASE_FONT)
+    column = width // stamp_column(stamps, 0)[1]
+    style = StampStyle(int(BASE_BORDER * c), int(BASE_FONT * min(c, _widest(column, longest) / BASE_FONT)))
     if style.font < 8:
         raise TempolocError(f"a {width}×{height} video is too small for a legible time stamp")
     return style
@@ -107,14 +123,23 @@ def _glyphs(size: int, black: int, white: int) -> dict[str, npt.NDArray[np.uint8
     return cells
 
 # %% ../../nbs/15_video/25_stamp.ipynb #00c3176e
-def draw_stamp(border: npt.NDArray[np.uint8], text: str, size: int, black: int = 0, white: int = 255) -> None:
-    """Blacken the grey `border` (height, width) in place and write `text` in its centre."""
+def draw_stamp(
+    border: npt.NDArray[np.uint8], text: str, size: int, black: int = 0, white: int = 255,
+    column: tuple[int, int] = (0, 1),
+) -> None:
+    """Blacken the grey `border` (height, width) in place and write `text` in the centre of a column.
+
+    `column` is its number, from 0 on the left, and how many columns of one width the border has.
+    """
     border[:] = black
+    number, columns = column
+    width = border.shape[1] // columns
     cells = [_glyphs(size, black, white)[character] for character in text]
     height, advance = cells[0].shape
-    top, left = (border.shape[0] - height) // 2, (border.shape[1] - advance * len(cells)) // 2
+    top, left = (border.shape[0] - height) // 2, (width - advance * len(cells)) // 2
     if top < 0 or left < 0:
-        raise TempolocError(f"{text!r} at {size} px does not fit a border of {border.shape[1]}×{border.shape[0]}")
+        raise TempolocError(f"{text!r} at {size} px does not fit a border of {width}×{border.shape[0]}")
+    left += number * width
     for k, cell in enumerate(cells):
         border[top : top + height, left + k * advance : left + (k + 1) * advance] = cell
 
@@ -125,23 +150,31 @@ def pair_times(times: Sequence[float]) -> list[float]:
     return [sum(pair) / len(pair) for pair in pairs for _ in pair]
 
 
+def written_times(times: Sequence[float], stamps: str) -> list[float]:
+    """What stamps of the kind `stamps` say under frames that are sampled at `times` (s)."""
+    return pair_times(times) if stamps == "pair" else list(times)
+
+
 def stamp(
-    frames: Sequence[Image] | Image, times: Sequence[float], style: StampStyle | None = None, pairs: bool = False
+    frames: Sequence[Image] | Image, times: Sequence[float], style: StampStyle | None = None,
+    stamps: TimeStamps = "frame",
 ) -> Image:
     """Frames (n, height, width, 3), RGB uint8, with their `times` (s) under them: (n, height + border, width, 3).
 
-    Without a `style`, border and font follow from the frames' size, number and times. With `pairs`, both frames
-    of a temporal patch get one stamp. Raises `TempolocError` unless there is one time per frame.
+    Without a `style`, border and font follow from the frames' size, number and times. Raises `TempolocError` for an
+    unknown kind of `stamps`, and unless there is one time per frame.
     """
+    if stamps not in get_args(TimeStamps):
+        raise unknown("stamps", stamps, get_args(TimeStamps))
     if len(frames) != len(times) or not len(frames):
         raise TempolocError(f"{len(frames)} frames and {len(times)} times: give one time per frame, and one at least")
     n, (height, width) = len(frames), frames[0].shape[:2]
     if style is None:
-        style = stamp_style(width, height, n, max(times))
+        style = stamp_style(width, height, n, max(times), stamps=stamps)
     stamped = np.empty((n, height + style.border, width, 3), np.uint8)
     strip = np.empty((style.border, width), np.uint8)
-    for target, frame, time in zip(stamped, frames, pair_times(times) if pairs else times, strict=True):
-        draw_stamp(strip, stamp_text(time), style.font)
+    for k, (target, frame, time) in enumerate(zip(stamped, frames, written_times(times, stamps), strict=True)):
+        draw_stamp(strip, stamp_text(time), style.font, column=stamp_column(stamps, k))
         target[:height] = frame
         target[height:] = strip[..., None]
     return stamped
@@ -173,7 +206,7 @@ def _normalise(patches: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 def read_stamp(border: npt.NDArray[np.float32], font: int, scale: tuple[float, float] = (1.0, 1.0)) -> str:
     """The text in the grey `border` (height, width), written at `font` pixels and resized by `scale` (x, y).
 
-    An empty border reads as "".
+    It is centred in the border or in a half of it. An empty border reads as "".
     """
     templates = _templates(font, *scale)
     _, height, width = templates.shape
@@ -182,7 +215,9 @@ def read_stamp(border: npt.NDArray[np.float32], font: int, scale: tuple[float, f
     if not len(ink):
         return ""
     n = round((ink[-1] - ink[0] + 1) / advance + 0.2)  # side bearings take about 0.2 of a character
-    left, slack = (border.shape[1] - n * advance) / 2, 2
+    places = [part * border.shape[1] for part in (0.5, 0.25, 0.75)]  # a stamp's middle
+    middle = min(places, key=lambda place: abs(place - (ink[0] + ink[-1] + 1) / 2))
+    left, slack = middle - n * advance / 2, 2
     pad = np.pad(border, ((height, height), (width + slack, width + slack)))
     line = pad[rows[0] + height - 2 : rows[0] + 2 * height + 2]  # two rows of play around the ink
     text = ""

@@ -22,7 +22,7 @@ from ..core.errors import TempolocError, unknown
 from ..core.plots import EVENT_COLOURS
 from .budget import FRAMES_PER_TOKEN, frame_limit
 from .files import Footage, Frames, Image, decode, probe, read
-from .stamp import BASE_BORDER, Stamps, pair_times, stamp, stamp_style
+from .stamp import BASE_BORDER, Stamps, stamp, stamp_style, written_times
 
 # %% auto #0
 __all__ = ['Content', 'GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs',
@@ -37,14 +37,15 @@ class View:
     """How a clip is shown.
 
     `stamps`: "frame" writes each frame's time under it, as the recipe does; "pair" one time for both frames of a
-    temporal patch; "empty" adds the black border and writes nothing; "none" leaves the frame as it is.
+    temporal patch; "alternate" each frame's time in the left and in the right half in turn, as NVIDIA's tool does;
+    "empty" adds the black border and writes nothing; "none" leaves the frame as it is.
     `shift` (s) is added to what is written. `content`: the "video"; "blank", grey frames; or "shuffled", the frames in
     an order drawn from `seed`. Stamps keep their place and order.
     """
 
     __pydantic_config__: ClassVar = STRICT
     stamps: Annotated[
-        Literal["none", "frame", "pair", "empty"], Doc("Times under the frames: frame, pair, empty or none.")
+        Literal[Stamps, "empty"], Doc("Times under the frames: frame, pair, alternate, empty or none.")
     ] = "frame"
     shift: Annotated[
         float, Ge(0), Doc("Seconds added to the stamps, to see whether a model reads them.")
@@ -154,13 +155,13 @@ def clip_inputs(
     budget = frame_pixels(processor, len(images), total_pixels)
     if view.stamps != "none":
         _, height, width, _ = images.shape
-        times = [t + view.shift for t in (pair_times(frames.times) if view.stamps == "pair" else frames.times)]
-        coefficient = fitting_coefficient(width, height, budget)
-        style = stamp_style(width, height, len(images), max(10.0, *times), coefficient=coefficient)
+        times = [t + view.shift for t in written_times(frames.times, view.stamps)]
+        coefficient, longest = fitting_coefficient(width, height, budget), max(10.0, *times)
+        style = stamp_style(width, height, len(images), longest, coefficient=coefficient, stamps=view.stamps)
         if view.stamps == "empty":
             images = np.pad(images, ((0, 0), (0, style.border), (0, 0), (0, 0)))
         else:
-            images = stamp(images, times, style)
+            images = stamp(images, times, style, view.stamps)
     return ClipInputs(images, frames.times, frames.fps, budget)
 
 # %% ../../nbs/15_video/50_view.ipynb #ca4e9fd8

@@ -25,9 +25,10 @@ from video_clips import write_audio, write_clip
 from tempoloc_nb.cli.main import join_parameters
 from tempoloc_nb.cli.study import read_override
 from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
-from tempoloc_nb.core.settings import data_dir
+from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.engines.qwen import video_rules
 from tempoloc_nb.video.files import encode, probe
+from tempoloc_nb.video.overlay import OverlayOptions, is_stamped_so
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -178,6 +179,11 @@ def test_overlay_takes_the_stamp_of_a_model_and_else_the_recipes(run: Run, tmp_p
         assert (code, "(--model: " in out) == (0, not given)
         made[name] = probe(tmp_path / name / shipped_video().name).height - probe(shipped_video()).height
     assert made == {"recipe": 28, "own": 64, "large": 28}
+    code, _, _ = run("overlay", "-i", shipped_video(), "-o", tmp_path / "sides", "--stamps", "alternate", "--fps", "4")
+    wanted = OverlayOptions(fps=4, stamps="alternate", total_pixels=settings().pixels.total_pixels)
+    assert (code, is_stamped_so(tmp_path / "sides" / shipped_video().name, wanted)) == (0, True)
+    code, _, err = run("overlay", "-i", shipped_video(), "-o", tmp_path / "x", "--stamps", "left")
+    assert (code, all(f"'{kind}'" in err for kind in ("frame", "pair", "alternate"))) == (2, True)
     code, out, _ = run("overlay", "-i", shipped_video(), "-o", tmp_path / "own", "--model", "tempoloc-tiny")
     assert (code, "1 up to date" in out) == (0, True)
     code, _, err = run("overlay", "-i", shipped_video(), "-o", tmp_path / "x", "--model", "tempoloc-tniy")

@@ -19,8 +19,10 @@ from tempoloc_nb.engines import doctor, hf
 from tempoloc_nb.engines.doctor import _FORMS, examine, require_health
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.server import OpenAIBackend
-from tempoloc_nb.engines.test_pattern import write_pattern
+from tempoloc_nb.engines.test_pattern import expect, write_pattern
 from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.video.stamp import model_view
+from tempoloc_nb.video.view import View, clip_inputs
 
 WAY = ask_config("tempoloc-tiny").changed(fps=4, total_pixels=10**6)
 MADE = {"qwen25": tiny_models.qwen25, "qwen3": tiny_models.qwen3}
@@ -65,6 +67,22 @@ def test_a_fault_is_found_by_its_name(
     found = examine(sick, MADE[family](), WAY)
     assert found.faults == names, str(found)
     assert not [f.check for f in found.findings if f.severity == "unseen"]
+
+
+@pytest.mark.parametrize("family", ["qwen25", "qwen3"])
+def test_times_on_the_left_and_right_are_read_back(family: str) -> None:
+    found = examine(engine_of(family), MADE[family](), WAY.changed(stamps="alternate"))
+    assert found.faults == (), str(found)
+
+
+@pytest.mark.parametrize("stamps", ["none", "empty", "frame", "pair", "alternate"])
+def test_every_kind_of_stamps_is_read_at_the_models_size(clip: Path, stamps: Any) -> None:
+    processor = engine_of("qwen25").processor
+    expected = expect(doctor.processor_rules(processor), 8, View(stamps, shift=3.0), WAY.total_pixels)
+    shown = clip_inputs(clip, processor, 8, expected.view, WAY.total_pixels)
+    seen = expected.read_stamps(model_view(shown.images, *expected.size))
+    assert tuple(seen) == (expected.stamps or ("",) * len(seen))
+    assert bool(expected.stamps) == (stamps not in ("none", "empty"))
 
 
 def test_limits_that_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tiny_models import qwen25
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines.qwen import overlay_options
 from tempoloc_nb.models.ask import AskConfig, read_trained, write_trained
 from tempoloc_nb.models.recognise import recognise
 from tempoloc_nb.study.experiments import for_model, load_experiments
@@ -46,13 +47,22 @@ def test_studies_ask_it_so_too(folder: Path) -> None:
     assert unstamped.ask.view == load_experiments()["sft-none"].ask.view  # what an ablation shows is its own
 
 
+@pytest.mark.parametrize("stamps", ["none", "frame", "pair", "alternate"])
+def test_a_model_is_asked_with_the_stamps_of_its_training(folder: Path, stamps: str) -> None:
+    write_trained(folder, WAY.changed(stamps=stamps), "end")
+    info = recognise(folder)
+    assert (info.stamps, info.card.view.stamps) == (stamps, stamps)
+    assert overlay_options(folder).stamps == ("frame" if stamps == "none" else stamps)
+    assert for_model(load_experiments()["sft"], str(folder)).ask.view.stamps == stamps
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"fps": 0}, "fps = 0: should be greater than 0"),
         ({"fps": "8"}, 'fps = "8" is not a number'),
         ({"prompt": "mine"}, "unknown prompt 'mine'"),
-        ({"stamps": "empty"}, "stamps = \"empty\" is none of 'none', 'frame' or 'pair'"),
+        ({"stamps": "empty"}, "stamps = \"empty\" is none of 'none', 'frame', 'pair' or 'alternate'"),
         ({"boundary_is": "middle"}, "boundary_is = \"middle\" is none of 'start' or 'end'"),
         ({"speed": 1}, "has the unknown key 'speed'; known keys: fps, prompt, stamps, boundary_is"),
     ],

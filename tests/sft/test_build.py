@@ -122,12 +122,12 @@ def test_rows_hold_what_is_in_the_files(clips: Path) -> None:
     assert all((moved / s.video).is_file() for s in read_samples(moved))
 
 
-@pytest.mark.parametrize("stamps", ["frame", "pair"])
+@pytest.mark.parametrize("stamps", ["frame", "pair", "alternate"])
 def test_videos_are_stamped_as_inference_stamps(clips: Path, stamps: Any) -> None:
     built = build(clips, BuildOptions(fps=4, stamps=stamps, split="train=1"))
     first = read_samples(built.folder)[0]
     stamped, target = built.folder / first.video, clips / "expected.mp4"
-    stamp_video(clips / "videos/0.mp4", target, OverlayOptions(fps=4, pairs=stamps == "pair"))
+    stamp_video(clips / "videos/0.mp4", target, OverlayOptions(fps=4, stamps=stamps))
     assert first.stamped
     assert _sample_request(first, built.folder).view.stamps == "none"
     assert first.video_sha256 == file_hash(stamped)
@@ -137,7 +137,7 @@ def test_videos_are_stamped_as_inference_stamps(clips: Path, stamps: Any) -> Non
 
 def test_stamped_once_and_as_told(clips: Path) -> None:
     plain = clips / "videos/0.mp4"
-    stamp_video(plain, clips / "once.mp4", OverlayOptions(fps=8, pairs=True))
+    stamp_video(plain, clips / "once.mp4", OverlayOptions(fps=8, stamps="pair"))
     (clips / "once.mp4").replace(plain)
     assert "mug/0: the video is stamped already" in refused(clips, BuildOptions(split="train=1"))
     assert "stamped already" in refused(clips, BuildOptions(split="train=1", stamps="none"))
@@ -145,6 +145,18 @@ def test_stamped_once_and_as_told(clips: Path) -> None:
     assert "stamps are by pair, not frame" in refused(clips, done)
     assert "those at 8 fps, not at 4" in refused(clips, replace(done, stamps="pair", fps=4))
     assert build(clips, replace(done, stamps="pair")).summary["stamped"] is True
+
+
+def test_alternating_stamps_fit_one_rate(clips: Path) -> None:
+    plain, done = clips / "videos/0.mp4", BuildOptions(split="train=1", stamping="done")
+    stamp_video(plain, clips / "once.mp4", OverlayOptions(fps=8, stamps="alternate"))
+    (clips / "once.mp4").replace(plain)
+    for other in ("frame", "pair"):
+        assert f"stamps are by alternate, not {other}" in refused(clips, replace(done, stamps=other))
+    assert "those at 8 fps, not at 4" in refused(clips, replace(done, stamps="alternate", fps=4))
+    built = build(clips, replace(done, stamps="alternate"))
+    assert built.summary["stamps"] == "alternate"
+    assert {s.stamps for s in read_samples(built.folder)} == {"alternate"}
 
 
 def test_labels_in_another_base_want_the_rate_of_their_video(clips: Path) -> None:

@@ -218,7 +218,7 @@ def test_a_split_folder_is_a_dataset_too(dataset: tuple[Path, list[Sample]]) -> 
     assert found.findings == ()
 
 
-@pytest.mark.parametrize("stamps", ["none", "frame", "pair"])
+@pytest.mark.parametrize("stamps", ["none", "frame", "pair", "alternate"])
 @pytest.mark.parametrize("make", [tiny_models.qwen25, tiny_models.qwen3])
 def test_tokens_are_those_that_the_engine_transformers_learns_from(tmp_path: Path, make: Any, stamps: str) -> None:
     """Token for token for Qwen2.5-VL; for Qwen3-VL, whose written times are counted at nine a pair, within a tenth."""
@@ -394,6 +394,14 @@ def test_shards_that_are_not_named() -> None:
     found = list(_division_findings(training_file(make_config() | {"policy.parallelism.dp_shard_size": -1})))
     assert [type(f) for f in found] == [Finding]
     assert "launcher starts 1" in found[0].message
+
+
+@pytest.mark.parametrize("stamps", ["frame", "pair", "alternate"])
+def test_stamps_that_cosmos_rl_may_tear_apart(tmp_path: Path, stamps: str) -> None:
+    make_dataset(tmp_path / "set", 3, stamps=stamps, stamped=True)
+    text = " ".join(f.message for f in report_on(tmp_path, good(tmp_path / "set")).findings)
+    assert ("two of a pair may show different times" in text) == (stamps == "pair")
+    assert ("some pairs show two times on one side" in text) == (stamps == "alternate")
 
 
 def test_the_shipped_models_are_trained_by_the_shipped_configuration(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_no_path_leaves_the_folder(path: str) -> None:
 
 
 def test_wrong_words_and_unknown_lengths() -> None:
-    with pytest.raises(TempolocError, match="stamps are none, frame, pair"):
+    with pytest.raises(TempolocError, match="stamps are none, frame, pair, alternate"):
         make(stamps="each")
     with pytest.raises(TempolocError, match="conventions are start, end"):
         make(convention="middle")
@@ -159,7 +159,7 @@ def test_wrong_words_and_unknown_lengths() -> None:
 def test_datasets_of_earlier_versions_say_recipe_for_frame() -> None:
     made = make(stamps="frame")
     assert from_row(_to_row(made) | {"stamps": "recipe"}) == made
-    with pytest.raises(TempolocError, match="unknown stamps 'each': choose one of frame, none, pair"):
+    with pytest.raises(TempolocError, match="unknown stamps 'each': choose one of alternate, frame, none, pair"):
         from_row(_to_row(made) | {"stamps": "each"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from dataclasses import replace
@@ -49,6 +50,24 @@ def test_style_fits_and_stays_legible(width, height, frames, longest):
     assert strip.max() > 200
 
 
+@given(st.integers(160, 2000), st.integers(160, 2000), st.floats(1, 3000), st.floats(0.1, 2000))
+def test_a_text_fits_half_the_width_under_a_border_of_the_same_height(width, height, frames, longest):
+    style, plain = (stamp_style(width, height, frames, longest, stamps=s) for s in ("alternate", "frame"))
+    assert (style.border, style.font <= plain.font) == (plain.border, True)
+    strip = np.zeros((style.border, width), np.uint8)
+    for k in (0, 1):
+        stamps.draw_stamp(strip, stamps.stamp_text(longest), style.font, column=(k, 2))
+        halves = strip[:, : width // 2], strip[:, width // 2 :]
+        assert (halves[k].max() > 200, halves[1 - k].max()) == (True, 0)
+
+
+def test_the_font_alone_shrinks_for_half_the_width():
+    assert stamp_style(256, 256, 1, coefficient=64 / 28) == StampStyle(64, 45)
+    assert stamp_style(256, 256, 1, coefficient=64 / 28, stamps="alternate") == StampStyle(64, 33)
+    with pytest.raises(TempolocError, match="too small"):
+        stamp_style(60, 120, 10, stamps="alternate")
+
+
 def test_too_small():
     with pytest.raises(TempolocError, match="too small"):
         stamp_style(24, 24, 10)
@@ -77,6 +96,35 @@ def test_cached_glyphs_draw_what_pillow_draws(size, text):
 def test_drawing_refuses_what_does_not_fit():
     with pytest.raises(TempolocError, match="does not fit"):
         stamps.draw_stamp(np.zeros((20, 40), np.uint8), "12.34s", 20)
+    with pytest.raises(TempolocError, match="does not fit a border of 65×28"):
+        stamps.draw_stamp(np.zeros((28, 130), np.uint8), "12.34s", 20, column=(1, 2))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.6])
+@pytest.mark.parametrize("text", ["0.00s", "12.34s", "110.17s"])
+@pytest.mark.parametrize("column", [(0, 1), (0, 2), (1, 2)])
+def test_a_stamp_is_read_wherever_it_stands(column, text, scale):
+    strip = np.zeros((42, 301), np.uint8)
+    stamps.draw_stamp(strip, text, 30, column=column)
+    size = round(301 * scale), round(42 * scale)
+    seen = np.asarray(Image.fromarray(strip).resize(size, Image.Resampling.BICUBIC), dtype=np.float32)
+    assert read_stamp(seen, 30, (size[0] / 301, size[1] / 42)) == text
+
+
+@pytest.mark.parametrize("width", [256, 511, 640])
+def test_alternate_places_the_ink_as_nvidias_tool_does(width):
+    """Under a border of 28 pixels, at a font of 20, `overlay_text` of Cosmos-Reason1 centres frame i in half i % 2.
+
+    Its "0.00s" has ink in columns 99 to 155 of 512, and "0.12s" in 355 to 411; the ink is 15 rows high, from row 10 on.
+    Ours is centred from top to bottom, as for the other kinds: 4 rows higher.
+    """
+    out = stamp(np.zeros((4, 64, width, 3), np.uint8), [0.0, 0.125, 0.25, 0.375], StampStyle(28, 20), "alternate")
+    for k, border in enumerate(out[:, 64:, :, 0]):
+        rows, columns = np.nonzero(border > 110)
+        shift = k % 2 * (width // 2) + width // 4 - 128
+        assert abs(columns.min() - (99 + shift)) <= 1
+        assert abs(columns.max() - (155 + shift)) <= 1
+        assert (rows.min(), rows.max()) == (10 - 4, 24 - 4)
 
 
 # --- in memory
@@ -106,10 +154,20 @@ def test_stamp_by_pair():
     frames = list(scene(5, 160, 120))
     times = [0.0, 0.125, 0.25, 0.375, 0.5]
     assert stamps.pair_times(times) == [0.0625, 0.0625, 0.3125, 0.3125, 0.5]
-    out = stamp(frames, times, pairs=True)[:, 120:]
+    out = stamp(frames, times, stamps="pair")[:, 120:]
     assert (out[0] == out[1]).all()
     assert (out[2] == out[3]).all()
     assert (out[1] != out[2]).any()
+
+
+def test_both_times_of_a_pair_are_read_after_its_frames_are_merged():
+    times = [12.25, 12.38, 12.5, 12.62]
+    style = stamp_style(256, 256, 4, max(times), stamps="alternate")
+    out = stamp(np.zeros((4, 256, 256, 3), np.uint8), times, style, "alternate")[:, 256:, :, 0].astype(np.float32)
+    merged = out.reshape(2, 2, style.border, 2, 128).mean(axis=1)  # (pair, row, half, column)
+    read = [read_stamp(merged[pair, :, half], style.font) for pair in (0, 1) for half in (0, 1)]
+    assert read == [stamps.stamp_text(t) for t in times]
+    assert [read_stamp(border, style.font) for border in out] == read
 
 
 def test_stamp_bad_input():
@@ -118,10 +176,16 @@ def test_stamp_bad_input():
         stamp(frames, [0.0, 0.1])
     with pytest.raises(TempolocError, match="0 frames"):
         stamp([], [])
+    with pytest.raises(TempolocError, match="unknown stamps 'none': choose one of alternate, frame, pair"):
+        stamp(frames, [0.0, 0.1, 0.2], stamps="none")
 
 
 @pytest.mark.parametrize(
-    "bad", [{"fps": 0}, {"fps": float("nan")}, {"assume_fps": -1}, {"coefficient": 0}, {"crf": 99}, {"preset": "quick"}]
+    "bad",
+    [
+        {"stamps": "none"}, {"fps": 0}, {"fps": float("nan")}, {"assume_fps": -1}, {"coefficient": 0}, {"crf": 99},
+        {"preset": "quick"},
+    ],
 )
 def test_bad_options(bad):
     with pytest.raises(TempolocError, match=next(iter(bad))):
@@ -135,14 +199,40 @@ def test_times_of_a_file(tmp_path):
     info = video.probe(write_clip(tmp_path / "a.mp4", 30, pts=[45 + 6 * i for i in range(30)]))  # 5 fps from 1.5 s on
     assert overlay.frame_stamps(info, OverlayOptions()) == pytest.approx([i / 5 for i in range(30)])
     assert overlay.frame_stamps(info, OverlayOptions(assume_fps=30)) == [i / 30 for i in range(30)]
-    pairs = overlay.frame_stamps(info, OverlayOptions(pairs=True))
+    pairs = overlay.frame_stamps(info, OverlayOptions(stamps="pair"))
     assert pairs == pytest.approx([0.1 + 0.4 * (i // 2) for i in range(30)])
+    sides = OverlayOptions(stamps="alternate")
+    assert overlay.frame_stamps(info, sides) == overlay.frame_stamps(info, OverlayOptions())
+    assert overlay.frame_columns(info, sides) == [(i % 2, 2) for i in range(30)]
+    assert set(overlay.frame_columns(info, OverlayOptions(stamps="pair"))) == {(0, 1)}
+
+
+@pytest.mark.parametrize("fps", [3, 4, 8, 12])
+def test_a_sampled_file_alternates_and_its_frames_are_those_stamped_in_memory(tmp_path, fps):
+    source, target = write_clip(tmp_path / "a.mp4", 60, (256, 256)), tmp_path / "out.mp4"
+    options = OverlayOptions(fps=fps, stamps="alternate", crf=8)
+    overlay.stamp_video(source, target, options)
+    style, frames = overlay.video_style(video.probe(source), options), video.read(source, fps)
+    memory = stamp(frames.images, frames.times, style, "alternate")[:, 256:, :, 0]
+    file = video.read(target, fps).images[:, 256:].mean(axis=3).astype(np.float32)[:, : style.border]
+    assert np.abs(file - memory).mean() < 4
+    assert [read_stamp(border, style.font) for border in file] == [stamps.stamp_text(t) for t in frames.times]
+    ink = [np.flatnonzero((border > 110).any(axis=0)).mean() > 128 for border in file]
+    assert ink == [k % 2 == 1 for k in range(len(file))]
+
+
+def test_readers_that_spread_their_frames_meet_one_side_twice_in_some_pairs(tmp_path):
+    """qwen-vl-utils takes frames evenly from the first to the last: `sft.facts` warns of it."""
+    info = video.probe(write_clip(tmp_path / "a.mp4", 240, (64, 64)))
+    sides = [number for number, _ in overlay.frame_columns(info, OverlayOptions(fps=8, stamps="alternate"))]
+    seen = np.array([sides[round(i)] for i in np.linspace(0, info.n_frames - 1, 64)]).reshape(-1, 2)
+    assert (seen[:, 0] == seen[:, 1]).mean() == 0.25
 
 
 def test_pairs_of_a_file_agree_with_pairs_in_memory(tmp_path):
     info = video.probe(write_clip(tmp_path / "a.mp4", 60))
     for fps in (4, 8, 12):
-        written = overlay.frame_stamps(info, OverlayOptions(fps=fps, pairs=True))
+        written = overlay.frame_stamps(info, OverlayOptions(fps=fps, stamps="pair"))
         sampled = video.sample_indices(info.times, info.duration, fps)
         assert [written[i] for i in sampled] == stamps.pair_times([info.times[i] for i in sampled])
         assert written == sorted(written)
@@ -267,6 +357,24 @@ def test_up_to_date_files_are_skipped_and_only_those(tmp_path):
     again = overlay.stamp_videos(source, target)
     assert again.written == ("c1.mp4",)
     assert len(overlay.stamp_videos(source, target, force=True).written) == 4
+
+
+@pytest.mark.parametrize("kind", ["frame", "pair", "alternate"])
+def test_records_are_those_of_earlier_versions_and_only_alternate_adds_to_them(tmp_path, kind):
+    source, target = write_clip(tmp_path / "a.mp4", 10, (160, 120)), tmp_path / "out.mp4"
+    record = {
+        "assume_fps": None, "coefficient": None, "crf": 23, "fps": 8.0, "overlay": 1, "pairs": kind == "pair",
+        "preset": "medium", "source_sha256": overlay.file_hash(source), "total_pixels": 6422528,
+    } | ({"stamps": kind} if kind == "alternate" else {})  # fmt: skip
+    options = OverlayOptions(stamps=kind)
+    assert overlay.stamp_video(source, target, options)
+    with av.open(str(target)) as container:
+        assert container.metadata["comment"] == json.dumps(record, sort_keys=True)
+    assert overlay.stamp_video(source, target, options) is False
+    assert overlay.is_stamped_so(target, options)
+    others = {"frame", "pair", "alternate"} - {kind}
+    assert not any(overlay.is_stamped_so(target, OverlayOptions(stamps=s)) for s in others)
+    assert overlay.recorded_stamps(record) == kind
 
 
 def test_two_at_once_make_the_same(tmp_path, monkeypatch):
@@ -427,7 +535,7 @@ def test_the_size_matters(tmp_path):
 def test_by_pair_is_legible_when_the_frames_of_a_pair_are_merged(tmp_path):
     clip = write_clip(tmp_path / "a.mp4", 72, (256, 256), time_base=Fraction(1, 8), rate=8)
     own = PIXELS.read_back(clip, OverlayOptions(fps=8), rules=["qwen2.5-vl"], blend=True)[0]
-    pair = PIXELS.read_back(clip, OverlayOptions(fps=8, pairs=True), rules=["qwen2.5-vl"], blend=True)[0]
+    pair = PIXELS.read_back(clip, OverlayOptions(fps=8, stamps="pair"), rules=["qwen2.5-vl"], blend=True)[0]
     assert pair["right"] == pair["digits"]
     assert own["right"] < 0.97 * own["digits"]
 

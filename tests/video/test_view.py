@@ -70,6 +70,7 @@ def test_the_stamp_is_one_row_of_tokens_that_nothing_else_reaches(clip: Path) ->
 def test_views_take_away_what_they_say(clip: Path) -> None:
     plain, none = (clip_inputs(clip, small(), 8, View(s)) for s in ("frame", "none"))
     pair, empty = (clip_inputs(clip, small(), 8, View(s)) for s in ("pair", "empty"))
+    sides = clip_inputs(clip, small(), 8, View("alternate"))
     blank = clip_inputs(clip, small(), 8, View(content="blank"))
     mixed, again, other = (clip_inputs(clip, small(), 8, View(content="shuffled", seed=s)) for s in (1, 1, 2))
     assert none.images.shape[1:3] == (256, 256)
@@ -78,6 +79,10 @@ def test_views_take_away_what_they_say(clip: Path) -> None:
     assert np.array_equal(empty.images[:, :256], none.images)
     assert np.array_equal(pair.images[::2, 256:], pair.images[1::2, 256:])
     assert not np.array_equal(plain.images[0, 256:], plain.images[1, 256:])
+    assert sides.images.shape == plain.images.shape
+    assert np.array_equal(sides.images[:, :256], none.images)
+    assert not sides.images[::2, 256:, 128:].any()
+    assert not sides.images[1::2, 256:, :128].any()
     assert np.ptp(blank.images[:, :256]) == 0
     for changed in (blank, mixed):
         assert np.array_equal(changed.images[:, 256:], plain.images[:, 256:])
