@@ -69,12 +69,16 @@ def simulate(
             raise TempolocError("--benchmark makes all of a benchmark: leave --task and --split out")
         if benchmark not in WHICH_CLIPS:
             raise unknown("benchmark", benchmark, WHICH_CLIPS, "the benchmarks that can be simulated")
-        for summary in build_which(benchmark, output / "work", output, workers=workers):
+        videos = None if render else 0
+        for summary in build_which(benchmark, output / "work", output, videos=videos, workers=workers):
             say(summary)
         return
-    if task is None:
-        raise TempolocError("say what to simulate: --task stack-three, or --benchmark which")
-    chosen = find_families(split, task) if split else (ClipFamily(task, task, "own", robot, first_seed=seed),)
+    if split is not None:
+        chosen = find_families(split, task)
+    elif task is not None:
+        chosen = (ClipFamily(task, task, "own", robot, first_seed=seed),)
+    else:
+        raise TempolocError("say what to simulate: --task stack-three, --split test, or --benchmark which")
     for family in chosen:
         with tqdm(total=n, unit="clip", desc=family.key, disable=not sys.stderr.isatty()) as bar:
             summary = simulate_clips(

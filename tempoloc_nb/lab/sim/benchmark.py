@@ -220,22 +220,23 @@ WHICH_CLIPS: Mapping[str, Mapping[str, int]] = {
 
 
 def build_which(
-    split: str, work: str | Path, out: str | Path, *, clips: Mapping[str, int] | None = None, videos: int = 8,
-    workers: int | None = None,
+    split: str, work: str | Path, out: str | Path, *, clips: Mapping[str, int] | None = None,
+    videos: int | None = None, workers: int | None = None,
 ) -> list[SimulationSummary]:
     """Simulate the clips of `which` or `which-validation` in `work`, and write the benchmark to `out`.
 
     `clips` are numbers by family, the study's own (`WHICH_CLIPS`) unless given. Writes `manifest.jsonl.xz`, a question
-    a line, `signals.npz`, and the first `videos` of each family.
+    a line, `signals.npz`, and the videos, only the first `videos` of each family if that is given.
     """
     work, out = Path(work), Path(out)
     counts = clips or WHICH_CLIPS[split]
+    filmed = {key: n if videos is None else min(n, videos) for key, n in counts.items()}
     summaries = [
-        simulate_clips(family, counts[family.key], work, render=videos, states=False, workers=workers)
+        simulate_clips(family, counts[family.key], work, render=filmed[family.key], states=False, workers=workers)
         for family in find_families(split) if family.key in counts
     ]  # fmt: skip
     shown = [
-        replace(clip, video=clip.video if int(clip.name) < videos else None)
+        replace(clip, video=clip.video if int(clip.name) < filmed[clip.task] else None)
         for clip in read_manifest(work / "manifest.jsonl") if clip.task in counts and int(clip.name) < counts[clip.task]
     ]  # fmt: skip
     for video in (clip.video for clip in shown if clip.video):

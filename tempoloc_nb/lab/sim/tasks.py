@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import tempoloc_nb
 from ...core.checks import STRICT, check
-from ...core.errors import TempolocError
+from ...core.errors import unknown
 from ...core.files import read_toml
 from .motion import Timing
 
@@ -194,6 +194,7 @@ def find_families(split: str, key: str | None = None) -> tuple[ClipFamily, ...]:
     known = families()
     chosen = tuple(f for f in known if f.split == split and key in (None, f.key))
     if not chosen:
-        names = ", ".join(dict.fromkeys(f"{f.split}/{f.key}" for f in known))
-        raise TempolocError(f"no simulated clips {split}/{key or '*'}: choose one of {names}")
+        if keys := [f.key for f in known if f.split == split]:
+            raise unknown(f"family of the split {split}", key, keys)
+        raise unknown("split", split, {f.split for f in known})
     return chosen

@@ -217,8 +217,10 @@ def test_another_arm_or_size_does_not_mix_in(made: tuple[Path, SimulationSummary
 def test_bad_requests(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="cannot make 0 clips"):
         simulate_clips(FAMILY, 0, tmp_path)
-    with pytest.raises(TempolocError, match=r"no simulated clips test/lift: choose one of base/lift"):
+    with pytest.raises(TempolocError, match=r"unknown family of the split test 'lift': choose one of nut-assembly, "):
         find_families("test", "lift")
+    with pytest.raises(TempolocError, match=r"unknown split 'tset': did you mean test\?"):
+        find_families("tset")
     broken = tmp_path / "000000001.npz"
     broken.write_bytes(b"nonsense")
     with pytest.raises(TempolocError, match=r"000000001.npz is not a saved episode"):
