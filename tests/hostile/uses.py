@@ -113,7 +113,7 @@ USES: tuple[Use, ...] = (
         changes=("pub/mug/a.mp4",)),
     use("overlay -i v -o out --workers 1", "v", "v/a.mp4 v/b.mp4"),
     use("overlay -i v/a.mp4 -o out --workers 1", "v", "v/a.mp4", weight=1),
-    use("overlay -i v/a.mp4 -o out --workers 1 --model tempoloc-tiny --stamps alternate", "v", "v/a.mp4", weight=1),
+    use("overlay -i v/a.mp4 -o out --workers 1 --model tempoloc-tiny --stamps pair", "v", "v/a.mp4", weight=1),
     use("study --plan --profile quick", "project",
         "project/settings.ini project/nbs/studies/04_zero_shot.ipynb project/nbs/studies/01_published_results.ipynb"
         " project/data/models.toml project/data/benchmarks/recipe/manifest.jsonl", env=SETTINGS),
