@@ -38,7 +38,7 @@ from .dataset import Sample, after_the_end, inside, sample_of, save_samples
 from ..video.files import SUFFIXES, probe, video_frames
 from ..video.overlay import OverlayOptions, is_stamped_so, recorded_stamps, stamp_video
 from ..video.pictures import open_video
-from ..video.stamp import Stamps
+from ..video.stamp import Stamps, TimeStamps
 
 _Item = TypeVar("_Item")
 _Done = TypeVar("_Done")
@@ -348,9 +348,9 @@ class BuildOptions:
             raise TempolocError("videos that are stamped here cannot be links: leave out --link, or stamp later")
 
     @property
-    def writes_stamps(self) -> bool:
-        """Whether the dataset's videos are stamped copies."""
-        return self.stamps != "none" and self.stamping == "write"
+    def writes_stamps(self) -> TimeStamps | None:
+        """The stamps that are written into copies of the videos; None if none are."""
+        return self.stamps if self.stamps != "none" and self.stamping == "write" else None
 
 # %% ../../nbs/60_sft/20_build.ipynb #a0c8194f
 @dataclass(frozen=True, slots=True)
@@ -481,9 +481,9 @@ def _place(draft: _Draft, folder: Path, options: BuildOptions, stop: threading.E
     """Copy, link or stamp the draft's video below `folder`; the sample gets the hash of what is there."""
     target = folder / inside(draft.sample.video)
     target.parent.mkdir(parents=True, exist_ok=True)
-    if options.writes_stamps and options.stamps != "none":
+    if stamps := options.writes_stamps:
         pixels = settings().pixels.total_pixels
-        overlay = OverlayOptions(fps=options.fps, stamps=options.stamps, total_pixels=pixels)
+        overlay = OverlayOptions(fps=options.fps, stamps=stamps, total_pixels=pixels)
         try:
             stamp_video(draft.path, target, overlay, stop=stop, force=not is_stamped_so(target, overlay))
         except TempolocError as error:
