@@ -71,7 +71,7 @@ def test_nothing_heavy_is_imported_to_check_numbers() -> None:
         ("localize --model tempoloc-tiny --benchmark sim --plan --structured no -o p", "structured output 'no'"),
         ("localize --model tempoloc-tiny --benchmark sim --plan --shard 9/1 -o p", "no shard 9/1"),
         ("localize --model tempoloc-tiny --benchmark sim --plan --preset no -o p", "unknown preset 'no'"),
-        ("localize --model tempoloc-tiny --benchmark sim --plan --stamps no -o p", "empty, frame, none, pair"),
+        ("localize --model tempoloc-tiny --benchmark sim --plan --stamps no -o p", "unknown stamps 'no'"),
         ("localize --model tempoloc-tiny --benchmark sim --plan --content no -o p", "unknown content 'no'"),
         ("localize --model tempoloc-tiny --benchmark sim --backend no -o p", "unknown backend 'no'"),
         ("find VIDEO -e x --prompt no", "unknown prompt 'no'"),
