@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,15 @@ class Marked:
 def history(clip: Clip) -> tuple[Mapping[str, Any], ...]:
     """The clip's saves, the first first: who, when, why and what was changed."""
     return tuple(clip.extra.get("corrections", ()))
+
+
+def _local_time(when: str) -> str:
+    """An ISO 8601 instant by this machine's clock, to the minute; any other text as it is."""
+    try:
+        local = datetime.fromisoformat(when).astimezone()
+    except ValueError:
+        return when
+    return f"{local.day} {local:%B %Y, %H:%M}"
 
 
 def _account() -> str:
@@ -189,7 +199,8 @@ class Review(_Corrected):
                 clip = self.clip(name)
                 if len(saves := history(clip)) != revision:
                     last = saves[-1] if saves else {"who": "somebody", "when": "now"}
-                    raise Conflict(f"{last['who']} saved {name} at {last['when']}: look at it before you save yours")
+                    when = _local_time(last["when"])
+                    raise Conflict(f"{last['who']} saved {name} ({when}): look at it before you save yours")
                 by, before = self.start(clip)
                 pairs = list(zip(marks, before, strict=False))
                 same = [f"{m.label}: {m.why}" for m, old in pairs if m.boundary == old and m.why]
@@ -201,7 +212,8 @@ class Review(_Corrected):
 
     def __str__(self) -> str:
         done = sum(bool(history(c)) for c in self.saved().values())
-        return f"{done} of {len(self.names)} clips reviewed: {self.output}"
+        there = "" if self.output.exists() else "nothing is saved, and a save will make "
+        return f"{done} of {len(self.names)} clips reviewed: {there}{self.output}"
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #22b0d075
 def _no_video(benchmark: Clips) -> dict[str, tuple[float, ...]]:

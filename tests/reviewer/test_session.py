@@ -74,7 +74,7 @@ def test_a_clip_that_somebody_saved_meanwhile_is_not_overwritten(folder: Path) -
     ours, theirs = (open_review(folder, who=who) for who in ("Ada", "Grace"))
     theirs.save("t/a", 0, marked(1.2, 2.0, 3.0))
     theirs.save("t/b", 0, marked(1.0, 2.0, 3.5))
-    with pytest.raises(Conflict, match="Grace saved t/a"):
+    with pytest.raises(Conflict, match=r"Grace saved t/a \(\d+ \w+ \d{4}, \d\d:\d\d\): look at it"):
         ours.save("t/a", 0, marked(1.0, 2.5, 3.0))
     ours.save("t/a", 1, marked(1.2, 2.5, 3.0))
     first, second = load_benchmark(folder / "reviewed.jsonl").clips

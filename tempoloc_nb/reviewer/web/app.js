@@ -1,7 +1,7 @@
 // The reviewer: queue, video, timeline and events, put together; keys; saving.
 import { Draft } from "./draft.js";
 import { Events } from "./events.js";
-import { Answers, History } from "./panels.js";
+import { Answers, History, Versions } from "./panels.js";
 import { Player } from "./player.js";
 import { Queue } from "./queue.js";
 import { Timeline } from "./timeline.js";
@@ -48,6 +48,7 @@ export class App {
       reason: (i, why) => { this.draft.events[i].why = why; this._state(); },
     });
     this.answers = new Answers();
+    this.versions = new Versions();
     this.history = new History((save) => { this.draft.restore(save); this.redraw(); });
     this._build();
   }
@@ -74,7 +75,7 @@ export class App {
       el("header", {}, listButton, el("div", { class: "titles" }, this.title, this.by), el("span", { class: "space" }),
         this.undoButton, this.redoButton, this.who, this.saveButton, this.nextButton,
         button("?", "Keys", () => this.help.showModal(), { class: "keys" }), this.more),
-      this.banner, this.queue.root, this.work, this.help);
+      this.banner, this.queue.root, this.work, this.help, this.versions.root);
     this.host.append(this.frame);
     // A page has one reviewer, a notebook much else.
     (this.place === "page" ? window : this.frame).addEventListener("keydown", (e) => {
@@ -83,7 +84,7 @@ export class App {
     });
     this.frame.addEventListener("pointerdown", () => { this.pointed = true; }, true);
     for (const name of ["click", "change"]) this.frame.addEventListener(name, (e) => this._clicked(e), true);
-    this.help.addEventListener("close", () => this.focus());
+    for (const dialog of [this.help, this.versions.root]) dialog.addEventListener("close", () => this.focus());
     window.addEventListener("beforeunload", (e) => this.queue.unsaved.size && e.preventDefault());
   }
 
@@ -112,7 +113,7 @@ export class App {
     const items = [item("Boundaries as CSV", () => this.export("csv"))];
     if (!this.backend.still) items.push(item("This clip as WebVTT", () => this.export("vtt")), item("Read CSV or WebVTT…", () => this.import()));
     if (said.annotations) items.push(item("Write LeRobot annotations", () => this.export("annotations")));
-    items.push(el("p", {}, this.backend.still ? "This page saves nothing: download the table." : `Saved in ${said.output}`));
+    items.push(el("p", {}, this.backend.still ? "This page saves nothing: download the table." : `Saves go to ${said.output}`));
     this.menu.replaceChildren(...items);
     for (const b of [this.saveButton, this.nextButton, this.who]) b.hidden = Boolean(this.backend.still);
   }
@@ -137,6 +138,11 @@ export class App {
   /** Whether what is on the page may be changed: not while a save is under way, or another clip is. */
   get busy() {
     return !this.draft || this.saving || this.coming != null;
+  }
+
+  /** Whether a dialog is open: keys are its own. */
+  get asks() {
+    return this.help.open || this.versions.root.open;
   }
 
   _wait() {
@@ -286,11 +292,13 @@ export class App {
     this.redraw();
   }
 
-  _conflict(answer, index, next) {
-    const button = (text, onclick) => el("button", { type: "button", onclick }, text);
-    this.say(answer.conflict, "wrong",
-      button("Take theirs", () => { this.drafts.delete(index); this.queue.unsaved.delete(index); this.open(index); }),
-      button("Keep mine, save", () => { this.draft.revision = answer.now.revision; this.quiet(); this.save(next); }));
+  _conflict({ conflict, now }, index, next) {
+    const { draft } = this;
+    if (this.index !== index) return this.say(`${conflict}. Yours is kept here: open the clip`, "wrong");
+    return this.versions.open(now, draft, () => { draft.revision = now.revision; this.save(next); }, () => {
+      draft.mark(); // undo brings yours back
+      this._saved(now);
+    });
   }
 
   async export(kind) {
@@ -314,8 +322,6 @@ export class App {
         const [file] = input.files;
         const kind = file.name.toLowerCase().endsWith(".vtt") ? "vtt" : "csv";
         const said = await this.ask({ op: "import", kind, text: await file.text(), who: this.who.value });
-        this.drafts.clear();
-        this.queue.unsaved.clear();
         this.queue.fill((await this.ask({ op: "queue" })).clips);
         await this.open(this.index);
         this.say(said.note, "good");
@@ -329,7 +335,7 @@ export class App {
   /** After a click, keys are the reviewer's again; a field that takes text, and a list that is open, keep them. */
   _clicked(e) {
     const at = e.composedPath()[0];
-    if (!this.pointed || isText(at) || this.help.open || (e.type === "click" && at.tagName === "SELECT")) return;
+    if (!this.pointed || isText(at) || this.asks || (e.type === "click" && at.tagName === "SELECT")) return;
     this.focus();
   }
 
@@ -337,7 +343,7 @@ export class App {
     const at = e.composedPath()[0];
     const control = e.ctrlKey || e.metaKey;
     if (e.key === "Escape" && this.more.open) this.more.open = false;
-    if (this.help.open || e.altKey || e.isComposing) return;
+    if (this.asks || e.altKey || e.isComposing) return;
     const field = isText(at) || (at.tagName === "SELECT" && !this.pointed);
     const leaves = control ? e.key.toLowerCase() === "s" : isText(at) && /^(Enter|Escape)$/.test(e.key);
     if (field && !leaves) return;

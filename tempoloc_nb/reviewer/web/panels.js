@@ -1,5 +1,5 @@
-// What the model wrote, and who saved the clip when.
-import { el, seconds } from "./times.js";
+// What the model wrote, who saved the clip when, and both versions where somebody else did.
+import { el, local, seconds, signed } from "./times.js";
 
 export class Answers {
   constructor() {
@@ -32,10 +32,40 @@ export class History {
   load(d) {
     this.root.hidden = !d.history.length;
     this.body.replaceChildren(...[...d.history].reverse().map((save) => el("li", {},
-      el("b", {}, save.who), ` ${new Date(save.when).toLocaleString()}`, save.why ? `: ${save.why}` : "",
+      el("b", {}, save.who), ` ${local(save.when)}`, save.why ? `: ${save.why}` : "",
       el("ul", {}, save.changed.length
         ? save.changed.map((c) => el("li", {}, `${c.label}: ${seconds(c.old)} → ${c.missing ? "absent" : seconds(c.new)}${c.why ? ` (${c.why})` : ""}`))
         : el("li", {}, "nothing moved")),
       save.changed.length > 0 && el("button", { type: "button", onclick: () => this.onRestore(save) }, "Put back"))));
+  }
+}
+
+/** Yours and theirs, side by side, of a clip that somebody else has saved meanwhile: nothing is kept unseen. */
+export class Versions {
+  constructor() {
+    const button = (text, act, more = {}) => el("button", { type: "button", ...more, onclick: () => { this.root.close(); act?.(); } }, text);
+    this.head = el("h2", { id: "versions" });
+    this.body = el("tbody");
+    this.root = el("dialog", { class: "help", "aria-labelledby": "versions" }, this.head,
+      el("table", {}, el("thead", {}, el("tr", {}, ["Event", "Yours", "Theirs", "Yours is"].map((t) => el("th", { scope: "col" }, t)))), this.body),
+      el("p", {}, "The one that you do not keep stays in the file's history, or in undo."),
+      el("div", { class: "choice" }, button("Keep mine, save", () => this.mine()), button("Take theirs", () => this.theirs()),
+        button("Not yet", null, { autofocus: true })));
+  }
+
+  /** Ask which to keep: the `draft`, or the clip as it is `now`. */
+  open(now, draft, mine, theirs) {
+    Object.assign(this, { mine, theirs });
+    const last = now.history.at(-1);
+    this.head.textContent = last ? `${last.who} saved this clip on ${local(last.when)}` : "This clip has changed meanwhile";
+    const said = (time, absent) => (absent ? "absent" : time == null ? "not set" : seconds(time, 3));
+    this.body.replaceChildren(...draft.events.map((e, i) => {
+      const other = now.boundaries[i];
+      const yours = said(e.boundary, e.absent);
+      const their = said(other, now.absent[i] || other == null);
+      const off = yours === their ? "the same" : e.absent || e.boundary == null || other == null ? "other" : signed(e.boundary - other);
+      return el("tr", { class: yours === their ? "" : "differs" }, el("th", { scope: "row" }, e.label), [yours, their, off].map((t) => el("td", {}, t)));
+    }));
+    this.root.showModal();
   }
 }

@@ -21,10 +21,11 @@ export class Queue {
     this.list.addEventListener("scroll", () => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.list);
     this.count = el("span", { class: "count" });
+    this.empty = el("div", { class: "empty", role: "status", hidden: true });
     this.root = el("nav", { class: "queue" },
       el("div", { class: "filters" }, this.search, el("div", { class: "pair" }, this.task, this.status), this.order,
         el("label", { class: "check" }, this.missing, "Missing an event"), this.count),
-      this.list);
+      this.list, this.empty);
   }
 
   _select(name, options, onchange) {
@@ -65,11 +66,30 @@ export class Queue {
   draw() {
     const done = this.lines.filter((l) => l.saves > 0).length;
     const some = this.shown.length === this.lines.length ? "" : `${this.shown.length} shown · `;
+    this.list.hidden = !this.shown.length;
+    this._tellEmpty();
     this.count.textContent = `${some}${done} of ${this.lines.length} reviewed`;
     this.body.style.height = `${this.shown.length * LINE}px`;
     const first = Math.max(0, Math.floor(this.list.scrollTop / LINE) - 4);
     const many = Math.ceil(this.list.clientHeight / LINE) + 8;
     this.body.replaceChildren(...this.shown.slice(first, first + many).map((l, k) => this._line(l, first + k)));
+  }
+
+  /** What an empty list lacks, and the way out of it. */
+  _tellEmpty() {
+    this.empty.hidden = this.shown.length > 0;
+    if (!this.empty.hidden === this.empty.hasChildNodes()) return;
+    if (this.empty.hidden) return this.empty.replaceChildren();
+    if (!this.lines.length) return this.empty.replaceChildren("There are no clips here. End this review, and open a folder with videos, or a manifest.");
+    const all = el("button", { type: "button", onclick: () => this.all() }, `Show all ${this.lines.length} clips`);
+    return this.empty.replaceChildren(el("p", {}, "No clip fits what is chosen above."), all);
+  }
+
+  /** Take every filter off. */
+  all() {
+    for (const field of [this.search, this.task, this.status]) field.value = "";
+    this.missing.checked = false;
+    this.refresh();
   }
 
   _line(l, place) {

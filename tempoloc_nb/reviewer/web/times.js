@@ -28,6 +28,12 @@ export const seconds = (time, digits = 2) => (time == null ? "–" : `${time.toF
 
 export const signed = (time) => `${time < 0 ? "−" : "+"}${Math.abs(time).toFixed(2)} s`;
 
+/** An instant (ISO 8601) by the reader's own clock; any other text as it is. */
+export function local(when) {
+  const date = new Date(when);
+  return Number.isNaN(date.getTime()) ? when : date.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+}
+
 /** Seconds that a person typed: 12.3, 12,3, 1:02.5, or f120 for a frame. NaN for anything else. */
 export function typed(text, times) {
   const said = text.trim().replace(",", ".").replace(/\s*s$/, "");

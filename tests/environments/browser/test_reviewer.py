@@ -102,6 +102,10 @@ def test_the_least_sure_clip_comes_first_and_filters_choose(server: ReviewServer
     page.get_by_label("Status").select_option("done")
     expect(page.locator(".line")).to_have_count(0)
     expect(page.locator(".count")).to_have_text("0 shown · 0 of 3 reviewed")
+    expect(page.locator(".empty")).to_contain_text("No clip fits what is chosen above.")
+    page.get_by_role("button", name="Show all 3 clips").click()
+    expect(page.locator(".line b")).to_have_text(["c", "b", "a"])
+    expect(page.locator(".empty")).to_be_hidden()
 
 
 def test_a_step_is_a_frame_of_the_file(server: ReviewServer, new_page: NewPage) -> None:
@@ -285,11 +289,24 @@ def test_two_tabs_overwrite_nothing_unseen(server: ReviewServer, folder: Path, n
     drag(other, 1, 0.5)
     ours = time_of(other, 1).input_value()
     other.keyboard.press("Control+s")
-    expect(other.locator(".banner")).to_contain_text("Ada saved tidy/a")
+    both = other.get_by_role("dialog")  # both versions, side by side
+    expect(both.get_by_role("heading")).to_have_text(re.compile(r"Ada saved this clip on \w{3} \d+, \d{4}, \d+:\d\d"))
+    rows = [row.inner_text().split("\t") for row in both.locator("tbody tr").all()]
+    assert [row[1:3] for row in rows] == [
+        [f"{TIMES[10]:.3f} s", f"{float(theirs):.3f} s"], [f"{float(ours):.3f} s", f"{TIMES[25]:.3f} s"],
+        [f"{TIMES[40]:.3f} s"] * 2,
+    ]  # fmt: skip
+    assert rows[2][3] == "the same"
     assert len(saved(folder)["tidy/a"].extra["corrections"]) == 1
-    other.get_by_role("button", name="Take theirs").click()
+    both.get_by_role("button", name="Not yet").click()
+    expect(time_of(other, 1)).to_have_value(ours)
+    other.keyboard.press("Control+s")
+    both.get_by_role("button", name="Take theirs").click()
     expect(time_of(other, 0)).to_have_value(theirs)
     expect(time_of(other, 1)).to_have_value(f"{TIMES[25]:.3f}")
+    other.keyboard.press("Control+z")  # yours is not lost
+    expect(time_of(other, 1)).to_have_value(ours)
+    other.keyboard.press("Control+y")
     drag(one, 2, 0.3)
     one.keyboard.press("Control+s")
     expect(one.locator(".saves > li")).to_have_count(2)
@@ -475,12 +492,17 @@ def test_tables_come_and_go_through_the_page(server: ReviewServer, folder: Path,
     moved = text.replace(f"tidy/a,{LABELS[1]},{TIMES[25]},", f"tidy/a,{LABELS[1]},{TIMES[26]},")
     assert moved != text
     (folder / "moved.csv").write_text(moved)
+    open_clip(page, "b")
+    drag(page, 0, 0.3)
+    ours = time_of(page, 0).input_value()
     page.get_by_label("Export and import").click()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Read CSV or WebVTT").click()
     chooser.value.set_files(folder / "moved.csv")
     expect(page.locator(".banner")).to_contain_text("3 clips read, 1 changed")
     assert saved(folder)["tidy/a"].boundaries[1] == TIMES[26]
+    expect(time_of(page, 0)).to_have_value(ours)  # what was not saved yet is still there
+    expect(page.locator(".line.unsaved")).to_have_count(1)
 
 
 def test_a_lerobot_dataset_gets_its_annotations(tmp_path: Path, new_page: NewPage) -> None:
