@@ -17,10 +17,13 @@ export class Answers {
         `${d.labels[i]}: ${status}${trial.boundaries[i] == null ? "" : `, ${seconds(trial.boundaries[i])}`}`));
       return el("details", { class: "trial", open: k === 0 },
         el("summary", {}, `Trial ${trial.trial + 1}`, el("span", { class: bad ? "bad" : "ok" }, bad ? `${bad} of ${state.length} not ok` : "ok")),
-        el("ul", {}, state), el("pre", {}, trial.text));
+        el("ul", {}, state), el("pre", { tabindex: 0, "aria-label": `Text of trial ${trial.trial + 1}` }, trial.text));
     }));
   }
 }
+
+/** Saves of a clip and remarks on it, the first first. */
+const entries = (d) => [...d.history, ...d.remarks].sort((a, b) => Date.parse(a.when) - Date.parse(b.when));
 
 export class History {
   constructor(onRestore) {
@@ -30,13 +33,14 @@ export class History {
   }
 
   load(d) {
-    this.root.hidden = !d.history.length;
-    this.body.replaceChildren(...[...d.history].reverse().map((save) => el("li", {},
+    const all = entries(d);
+    this.root.hidden = !all.length;
+    this.body.replaceChildren(...all.reverse().map((save) => el("li", {},
       el("b", {}, save.who), ` ${local(save.when)}`, save.why ? `: ${save.why}` : "",
-      el("ul", {}, save.changed.length
+      el("ul", {}, save.skip !== undefined ? el("li", {}, save.skip ? "skipped" : "not skipped", save.note && `: ${save.note}`) : save.changed.length
         ? save.changed.map((c) => el("li", {}, `${c.label}: ${seconds(c.old)} → ${c.missing ? "absent" : seconds(c.new)}${c.why ? ` (${c.why})` : ""}`))
         : el("li", {}, "nothing moved")),
-      save.changed.length > 0 && el("button", { type: "button", onclick: () => this.onRestore(save) }, "Put back"))));
+      save.changed?.length > 0 && el("button", { type: "button", onclick: () => this.onRestore(save) }, "Put back"))));
   }
 }
 
@@ -56,13 +60,13 @@ export class Versions {
   /** Ask which to keep: the `draft`, or the clip as it is `now`. */
   open(now, draft, mine, theirs) {
     Object.assign(this, { mine, theirs });
-    const last = now.history.at(-1);
+    const last = entries(now).at(-1);
     this.head.textContent = last ? `${last.who} saved this clip on ${local(last.when)}` : "This clip has changed meanwhile";
-    const said = (time, absent) => (absent ? "absent" : time == null ? "not set" : seconds(time, 3));
+    const told = (time, absent) => (absent ? "absent" : time == null ? "not set" : seconds(time, 3));
     this.body.replaceChildren(...draft.events.map((e, i) => {
       const other = now.boundaries[i];
-      const yours = said(e.boundary, e.absent);
-      const their = said(other, now.absent[i] || other == null);
+      const yours = told(e.boundary, e.absent);
+      const their = told(other, now.absent[i] || other == null);
       const off = yours === their ? "the same" : e.absent || e.boundary == null || other == null ? "other" : signed(e.boundary - other);
       return el("tr", { class: yours === their ? "" : "differs" }, el("th", { scope: "row" }, e.label), [yours, their, off].map((t) => el("td", {}, t)));
     }));

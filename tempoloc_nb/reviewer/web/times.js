@@ -44,6 +44,12 @@ export function typed(text, times) {
   return parts.reduce((sum, part) => sum * 60 + Number(part), 0);
 }
 
+/** A button. Words on it are its name, `title` says more; signs need the title as their name. */
+export function button(text, title, onclick, more = {}) {
+  const name = /[a-z]/i.test(text) ? null : [...(text.match(/.\d+/) ?? []), title].join(" ");
+  return el("button", { type: "button", title, "aria-label": name, onclick, ...more }, text);
+}
+
 /** An element with properties (`on…` are listeners), and children. */
 export function el(tag, given = {}, ...children) {
   const svg = ["svg", "g", "line", "rect", "text", "path", "circle", "title", "polygon"].includes(tag);
