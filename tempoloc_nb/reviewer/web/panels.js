@@ -51,7 +51,7 @@ export class Versions {
     this.head = el("h2", { id: "versions" });
     this.body = el("tbody");
     this.root = el("dialog", { class: "help", "aria-labelledby": "versions" }, this.head,
-      el("table", {}, el("thead", {}, el("tr", {}, ["Event", "Yours", "Theirs", "Yours is"].map((t) => el("th", { scope: "col" }, t)))), this.body),
+      el("table", {}, el("thead", {}, el("tr", {}, ["Event", "Yours", "Theirs", "Apart"].map((t) => el("th", { scope: "col" }, t)))), this.body),
       el("p", {}, "The one that you do not keep stays in the file's history, or in undo."),
       el("div", { class: "choice" }, button("Keep mine, save", () => this.mine()), button("Take theirs", () => this.theirs()),
         button("Not yet", null, { autofocus: true })));
@@ -63,13 +63,16 @@ export class Versions {
     const last = entries(now).at(-1);
     this.head.textContent = last ? `${last.who} saved this clip on ${local(last.when)}` : "This clip has changed meanwhile";
     const told = (time, absent) => (absent ? "absent" : time == null ? "not set" : seconds(time, 3));
-    this.body.replaceChildren(...draft.events.map((e, i) => {
+    const row = (name, yours, their, apart = "") => el("tr", { class: yours === their ? "" : "differs" },
+      el("th", { scope: "row" }, name), [yours, their, yours === their ? "the same" : apart].map((t) => el("td", {}, t)));
+    const rows = draft.events.map((e, i) => {
       const other = now.boundaries[i];
-      const yours = told(e.boundary, e.absent);
-      const their = told(other, now.absent[i] || other == null);
-      const off = yours === their ? "the same" : e.absent || e.boundary == null || other == null ? "other" : signed(e.boundary - other);
-      return el("tr", { class: yours === their ? "" : "differs" }, el("th", { scope: "row" }, e.label), [yours, their, off].map((t) => el("td", {}, t)));
-    }));
+      const apart = e.absent || e.boundary == null || other == null ? "" : signed(e.boundary - other);
+      return row(e.label, told(e.boundary, e.absent), told(other, now.absent[i] || (now.saves > 0 && other == null)), apart);
+    });
+    const { note, skip } = now.remark;
+    const remarks = [row("Note", draft.note || "–", note || "–"), row("Skip the clip", draft.skip ? "yes" : "no", skip ? "yes" : "no")];
+    this.body.replaceChildren(...rows, ...remarks);
     this.root.showModal();
   }
 }

@@ -67,14 +67,13 @@ export class Queue {
     this.shown = this.lines.filter(fits);
     if (this.order.value === "sure") this.shown.sort((a, b) => b.video - a.video || (a.confidence ?? 2) - (b.confidence ?? 2) || a.index - b.index);
     this.list.scrollTop = 0;
+    this._tellEmpty();
     this.draw();
   }
 
   draw() {
     const [done, skipped] = ["done", "skipped"].map((state) => this.lines.filter((l) => this._state(l, state)).length);
     const some = this.shown.length === this.lines.length ? "" : `${this.shown.length} shown · `;
-    this.list.hidden = !this.shown.length;
-    this._tellEmpty();
     this.count.textContent = `${some}${done} of ${this.lines.length} reviewed${skipped ? ` · ${skipped} skipped` : ""}`;
     this.body.style.height = `${this.shown.length * LINE}px`;
     const first = Math.max(0, Math.floor(this.list.scrollTop / LINE) - 4);
@@ -87,12 +86,13 @@ export class Queue {
 
   /** What an empty list lacks, and the way out of it. */
   _tellEmpty() {
+    this.list.hidden = !this.shown.length;
     this.empty.hidden = this.shown.length > 0;
-    if (!this.empty.hidden === this.empty.hasChildNodes()) return;
-    if (this.empty.hidden) return this.empty.replaceChildren();
-    if (!this.lines.length) return this.empty.replaceChildren("There are no clips here. End this review, and open a folder with videos, or a manifest.");
-    const all = el("button", { type: "button", onclick: () => this.all() }, `Show all ${this.lines.length} clips`);
-    return this.empty.replaceChildren(el("p", {}, "No clip fits what is chosen above."), all);
+    const chosen = [this.task, this.status, this.doubt].filter((field) => field.value).map((field) => field.selectedOptions[0].text);
+    const wanted = [this.search.value && `“${this.search.value}” in its name`, ...chosen, this.missing.checked && "Missing an event"].filter(Boolean);
+    this.empty.replaceChildren(...(this.lines.length
+      ? [el("p", {}, `No clip has all of this: ${wanted.join(", ")}.`), el("button", { type: "button", onclick: () => this.all() }, `Show all ${this.lines.length} clips`)]
+      : ["There are no clips here. End this review, and open a folder with videos, or a manifest."]));
   }
 
   /** Take every filter off. */
@@ -100,6 +100,7 @@ export class Queue {
     for (const field of [this.search, this.task, this.status, this.doubt]) field.value = "";
     this.missing.checked = false;
     this.refresh();
+    this.list.focus();
   }
 
   _line(l, place) {

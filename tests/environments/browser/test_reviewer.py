@@ -110,7 +110,7 @@ def test_the_least_sure_clip_comes_first_and_filters_choose(server: ReviewServer
     page.get_by_label("Status").select_option("done")
     expect(page.locator(".line")).to_have_count(0)
     expect(page.locator(".count")).to_have_text("0 shown · 0 of 3 reviewed")
-    expect(page.locator(".empty")).to_contain_text("No clip fits what is chosen above.")
+    expect(page.locator(".empty")).to_contain_text("No clip has all of this: Reviewed.")
     page.get_by_role("button", name="Show all 3 clips").click()
     expect(page.locator(".line b")).to_have_text(["c", "b", "a"])
     expect(page.locator(".empty")).to_be_hidden()
@@ -298,13 +298,14 @@ def test_two_tabs_overwrite_nothing_unseen(server: ReviewServer, folder: Path, n
     expect(one.locator(".banner")).to_contain_text("Saved")
     drag(other, 1, 0.5)
     ours = time_of(other, 1).input_value()
+    other.get_by_label("Note on this clip").fill("the cup slips")
     other.keyboard.press("Control+s")
     both = other.get_by_role("dialog")  # both versions, side by side
     expect(both.get_by_role("heading")).to_have_text(re.compile(r"Ada saved this clip on \w{3} \d+, \d{4}, \d+:\d\d"))
     rows = [row.inner_text().split("\t") for row in both.locator("tbody tr").all()]
     assert [row[1:3] for row in rows] == [
         [f"{TIMES[10]:.3f} s", f"{float(theirs):.3f} s"], [f"{float(ours):.3f} s", f"{TIMES[25]:.3f} s"],
-        [f"{TIMES[40]:.3f} s"] * 2,
+        [f"{TIMES[40]:.3f} s"] * 2, ["the cup slips", "–"], ["no", "no"],
     ]  # fmt: skip
     assert rows[2][3] == "the same"
     assert len(saved(folder)["tidy/a"].extra["corrections"]) == 1
@@ -712,7 +713,7 @@ def test_a_click_gives_the_keyboard_back(server: ReviewServer, new_page: NewPage
     named = page.get_by_label
     clicked = [
         named("One frame on (→)"), named("One frame back (←)"), named("Play or pause (space)"), named("Zoom in"),
-        named("Missing an event"), page.get_by_text("Missing an event"), named("Missing an event"),
+        named("Missing an event"), page.get_by_text("Missing an event", exact=True), named("Missing an event"),
         page.locator(".list"),
         page.locator(".answers > summary"), page.locator(".answers > summary"), page.locator(".event").nth(1),
         named(f"It is not in the video (X): {LABELS[1]}"), named("Undo"), named("Redo"), named("Undo"),
