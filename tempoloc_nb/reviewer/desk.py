@@ -202,14 +202,13 @@ def _queue_line(review: Review, clip: Clip) -> dict[str, Any]:
 
 
 def _curve(signal: Signal | None, points: int = 400) -> dict[str, Any] | None:
-    """The gripper from 0, closed, to 1, thinned to about so many points; its edges (s): fingers touch, or come free."""
+    """Each gripper from 0, closed, to 1, thinned to about so many points; edges (s): fingers touch, or come free."""
     if signal is None or len(signal.times) < 2:
         return None
     step = max(1, len(signal.times) // points)
-    low, high = float(signal.opening.min()), float(signal.opening.max())
-    values = (signal.opening[::step] - low) / ((high - low) or 1.0)
+    values = [((x - x.min()) / (np.ptp(x) or 1.0))[::step].round(3).tolist() for _, x in signal.grippers]
     edges = sorted(round(t.time, 3) for t in find_transitions(signal))
-    return {"times": signal.times[::step].round(3).tolist(), "values": values.round(3).tolist(), "edges": edges}
+    return {"times": signal.times[::step].round(3).tolist(), "values": values, "edges": edges}
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #19b48ecd
 def _video_details(source: Footage | None, clip: Clip) -> dict[str, Any]:
@@ -324,12 +323,12 @@ class Desk:
         return _clip_details(self.review, self.name(request))
 
     def save(self, request: Request) -> dict[str, Any]:
-        """Save one clip, or skip it, which needs no events; a conflict comes with the clip as it is now."""
+        """Save one clip, or say whether it is skipped, without events; a conflict comes with the clip as it is now."""
         name, revision, skip = self.name(request), request.get("revision"), request.get("skip")
         if not isinstance(skip, bool | None):
             raise TempolocError(f"skip is true or false, not {shown(repr(skip)[:40])}")
-        events = request.get("events", [] if skip else None)
-        if not (isinstance(events, list) and (events or skip) and type(revision) is int):
+        events = request.get("events", None if skip is None else [])
+        if not (isinstance(events, list) and (events or skip is not None) and type(revision) is int):
             raise TempolocError("a save needs events and a revision")
         marks = [_mark(event, place) for place, event in enumerate(events, 1)]
         note = _text_of(request, "note") if "note" in request else None

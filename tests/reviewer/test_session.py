@@ -13,6 +13,7 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.inference.signals import Signal
 from tempoloc_nb.reviewer.desk import Desk
 from tempoloc_nb.reviewer.session import Conflict, Marked, Review, history, last_remark, remarks
 from tempoloc_nb.reviewer.sources import open_review
@@ -99,6 +100,15 @@ def test_a_clip_is_skipped_with_a_note_and_nothing_of_it_is_lost(folder: Path) -
     assert len(history(open_review(folder).clip("t/b"))) == 2
     clip = review.save("t/a", 0, [], note="look again")  # a note alone
     assert (last_remark(clip).note, history(clip), clip.boundaries) == ("look again", (), (1.0, 2.0, 3.0))
+
+
+def test_the_grippers_of_two_arms_are_two_curves(folder: Path) -> None:
+    review, times = open_review(folder), np.arange(40) / 10
+    opening = np.stack([np.where(times < 1, 8.0, 0.0), np.where(times < 2, 0.0, 4.0)], axis=1)
+    review.signals = {"t/a": Signal(opening, times, arms=("left", "right"))}
+    shown = Desk(review).answer({"op": "clip", "index": 0})["gripper"]
+    assert [(curve[0], curve[-1]) for curve in shown["values"]] == [(1.0, 0.0), (0.0, 1.0)]
+    assert shown["edges"] == [1.0, 2.0]
 
 
 def test_remarks_of_another_shape_are_said(folder: Path) -> None:

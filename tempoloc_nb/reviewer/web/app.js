@@ -290,13 +290,13 @@ export class App {
     return this.save(true);
   }
 
-  /** Leave the clip out and open the next; again, to take it back in. */
+  /** Leave the clip out and open the next; again, to take it back in, still to be reviewed. */
   skip() {
     if (this.backend.still) return undefined;
     this.draft.mark();
     this.draft.skip = !this.draft.skip;
     this.redraw();
-    return this.draft.skip ? this.save(true) : undefined;
+    return this.save(this.draft.skip, true);
   }
 
   undo() {
@@ -325,15 +325,16 @@ export class App {
     if (at != null) this.player.repeat(this.player.loop ? null : [Math.max(0, at - AROUND), at + AROUND]);
   }
 
-  async save(next) {
+  /** Save the clip, or only what is said of it as a `whole` where nobody moved a boundary; then the `next`. */
+  async save(next, whole = this.draft?.skip) {
     const { draft, details } = this;
     if (this.busy) return;
     const news = !this.backend.still && (draft.dirty || !(details.saves || draft.skip));
-    if (news && draft.wrong >= 0) {
+    if (news && draft.wrong >= 0 && (draft.moved || !whole)) {
       this.say(`Not saved: ${draft.events[draft.wrong].label}: ${draft.faults()[draft.wrong]}`, "wrong");
       return this.select(draft.wrong);
     }
-    if (news && !(await this._send(draft, next))) return;
+    if (news && !(await this._send(draft, next, whole))) return;
     if (!next) return;
     const then = this.queue.next() ?? (news ? null : this.queue.beside(1));
     if (then != null) await this.open(then);
@@ -341,14 +342,14 @@ export class App {
   }
 
   /** Send a save; whether it is done, and the clip is still the one that is shown. */
-  async _send(draft, next) {
+  async _send(draft, next, whole) {
     const { index } = draft;
     this.saving = true;
     this._wait();
     this._state();
     try {
-      const answer = await this.ask({ op: "save", index, ...draft.payload(this.who.value) });
-      if (answer.conflict) return this._conflict(answer, index, next);
+      const answer = await this.ask({ op: "save", index, ...draft.payload(this.who.value, whole) });
+      if (answer.conflict) return this._conflict(answer, index, next, whole);
       draft.take(answer.now);
       this.queue.unsaved.delete(index);
       this.queue.update(index, answer.line);
@@ -373,10 +374,10 @@ export class App {
     this.redraw();
   }
 
-  _conflict({ conflict, now }, index, next) {
+  _conflict({ conflict, now }, index, next, whole) {
     const { draft } = this;
     if (this.index !== index) return this.say(`${conflict}. Yours is kept here: open the clip`, "wrong");
-    return this.versions.open(now, draft, () => { draft.revision = now.revision; this.save(next); }, () => {
+    return this.versions.open(now, draft, () => { draft.revision = now.revision; this.save(next, whole); }, () => {
       draft.mark(); // undo brings yours back
       draft.take(now);
       this._saved(now);

@@ -136,10 +136,10 @@ export class Draft {
     return { seconds: mean(0), percent: mean(1) };
   }
 
-  /** What the program on the other side is sent; of a clip that is skipped, boundaries only if they were moved. */
-  payload(who) {
+  /** What the program on the other side is sent; boundaries that nobody moved stay out if it is about the clip as a whole. */
+  payload(who, whole = this.skip) {
     const { note, skip, revision } = this;
-    const events = skip && !this.moved ? undefined : this.events.map((e) => (e.absent ? { ...e, boundary: null } : e));
+    const events = whole && !this.moved ? undefined : this.events.map((e) => (e.absent ? { ...e, boundary: null } : e));
     return { events, note, skip, revision, who };
   }
 }

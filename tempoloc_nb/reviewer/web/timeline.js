@@ -269,10 +269,10 @@ export class Timeline {
 
   _gripper(y) {
     const { times, values } = this.details.gripper;
-    const points = times.map((t, i) => [t, values[i]]).filter(([t]) => this._inside(t));
-    const path = points.map(([t, v], k) => `${k ? "L" : "M"}${this.x(t).toFixed(1)} ${(y + ROW - 4 - v * (ROW - 8)).toFixed(1)}`);
+    const paths = values.map((own) => times.map((t, i) => [t, own[i]]).filter(([t]) => this._inside(t))
+      .map(([t, v], k) => `${k ? "L" : "M"}${this.x(t).toFixed(1)} ${(y + ROW - 4 - v * (ROW - 8)).toFixed(1)}`).join(""));
     const edges = this.details.gripper.edges.filter((t) => this._inside(t)).map((t) => el("line", { class: "edge", x1: this.x(t), x2: this.x(t), y1: y + 1, y2: y + ROW - 3 }));
-    return [el("path", { class: "gripper", d: path.join("") }, el("title", {}, MEANS.gripper)), ...edges];
+    return [...paths.map((d) => el("path", { class: "gripper", d }, el("title", {}, MEANS.gripper))), ...edges];
   }
 
   _handles(height) {

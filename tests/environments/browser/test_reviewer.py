@@ -851,9 +851,11 @@ def test_a_clip_is_skipped_with_a_note_and_taken_back_in(
     open_clip(page, "c")
     expect(page.get_by_label("Note on this clip")).to_have_value("the hand hides the cup")
     expect(page.locator(".saves")).to_contain_text("skipped: the hand hides the cup")
-    typed(page, "k", "Control+s")
-    expect(page.locator(".count")).to_contain_text("1 of 3 reviewed")
-    assert saved(folder)["tidy/c"].extra["review_remarks"][1]["skip"] is False
+    typed(page, "k")
+    expect(page.locator(".count")).to_have_text("1 shown · 0 of 3 reviewed")  # it is to be reviewed again
+    clip = saved(folder)["tidy/c"]
+    assert clip.extra["review_remarks"][1]["skip"] is False
+    assert "corrections" not in clip.extra
 
 
 def test_a_boundary_goes_to_the_grippers_edge(folder: Path, new_page: NewPage) -> None:
