@@ -63,7 +63,8 @@ export class App {
       oninput: () => { this.draft.note = this.note.value; this._state(); } });
     this.skipButton = button("Skip", "Leave this clip out, and go to the next (K)", () => this.skip());
     this.remark = el("section", { class: "panel remark" }, this.note, this.skipButton);
-    const listButton = button("☰", "Show or hide the clips", () => this.frame.classList.toggle("listed"), { class: "toggle", "aria-label": "Clips" });
+    const list = () => this.frame.classList.toggle("listed");
+    const listButton = button("☰", "Show or hide the clips", list, { class: "toggle", "aria-label": "Clips" });
     this.work = el("div", { class: "work" }, el("main", {}, this.player.root, this.timeline.root),
       el("aside", {}, this.events.root, this.remark, this.answers.root, this.history.root));
     this.frame = el("div", { class: "app", tabindex: -1 },
@@ -156,7 +157,7 @@ export class App {
   }
 
   _show(index, details) {
-    this.quiet();
+    if (!this.banner.classList.contains("good")) this.quiet(); // what was done is still said over the next clip
     this.index = index;
     this.coming = null;
     const old = this.drafts.get(this.index);
@@ -269,6 +270,7 @@ export class App {
     // Where the picture is the boundary's own, nothing moves: a proposal may lie between two frames.
     const moves = time != null && !e.absent && (playing || !player.stands(e.boundary));
     if (!moves && !e.absent && e.boundary == null) return this.say("No frame is shown: type a time, or press X", "wrong");
+    this.quiet();
     draft.mark();
     if (moves) draft.move(i, time, false);
     draft.seen.add(i);
@@ -325,37 +327,41 @@ export class App {
     if (at != null) this.player.repeat(this.player.loop ? null : [Math.max(0, at - AROUND), at + AROUND]);
   }
 
-  /** Save the clip, or only what is said of it as a `whole` where nobody moved a boundary; then the `next`. */
+  /** Save the clip, or what is said of it as a `whole`; then open the `next`. */
   async save(next, whole = this.draft?.skip) {
     const { draft, details } = this;
     if (this.busy) return;
+    this.quiet();
     const news = !this.backend.still && (draft.dirty || !(details.saves || draft.skip));
-    if (news && draft.wrong >= 0 && (draft.moved || !whole)) {
+    if (news && draft.wrong >= 0 && !whole) {
       this.say(`Not saved: ${draft.events[draft.wrong].label}: ${draft.faults()[draft.wrong]}`, "wrong");
       return this.select(draft.wrong);
     }
-    if (news && !(await this._send(draft, next, whole))) return;
-    if (!next) return;
+    const done = news ? await this._send(draft, next, whole) : "";
+    if (done == null || !next) return;
     const then = this.queue.next() ?? (news ? null : this.queue.beside(1));
     if (then != null) await this.open(then);
-    else this.say(news ? "Saved. Nothing is left to do in this list." : "Nothing is left to do in this list.", "good");
+    else this.say(`${done}Nothing is left to do in this list.`, "good");
   }
 
-  /** Send a save; whether it is done, and the clip is still the one that is shown. */
+  /** Send a save; what was done, or nothing if it was not, or if another clip is shown meanwhile. */
   async _send(draft, next, whole) {
     const { index } = draft;
     this.saving = true;
     this._wait();
     this._state();
     try {
-      const answer = await this.ask({ op: "save", index, ...draft.payload(this.who.value, whole) });
+      const payload = draft.payload(this.who.value, whole);
+      const left = !payload.events && draft.moved ? "Its marks are not complete and not saved: Ctrl + Z brings them back. " : "";
+      const answer = await this.ask({ op: "save", index, ...payload });
       if (answer.conflict) return this._conflict(answer, index, next, whole);
       draft.take(answer.now);
       this.queue.unsaved.delete(index);
       this.queue.update(index, answer.line);
-      this.say(`${draft.skip ? "Skipped" : "Saved"} ${answer.line.clip}`, "good");
+      const done = `${draft.skip ? "Skipped" : "Saved"} ${answer.line.clip}. ${left}`;
+      this.say(done, "good");
       if (this.index === index) this._saved(answer.now);
-      return this.index === index && this.coming == null; // the person may have gone elsewhere meanwhile
+      return this.index === index && this.coming == null ? done : undefined; // the person may have gone elsewhere meanwhile
     } catch (error) {
       return this.say(`Not saved: ${error.message}`, "wrong");
     } finally {

@@ -116,7 +116,7 @@ export class Draft {
 
   /** The event that keeps the clip from being saved; −1 if none does. A clip that is skipped needs no boundaries. */
   get wrong() {
-    return this.skip && !this.moved ? -1 : this.faults().findIndex(Boolean);
+    return this.skip ? -1 : this.faults().findIndex(Boolean);
   }
 
   /** How far `times` are off if the draft is right: mean absolute error (s), and relative to the subtasks (%). */
@@ -136,10 +136,10 @@ export class Draft {
     return { seconds: mean(0), percent: mean(1) };
   }
 
-  /** What the program on the other side is sent; boundaries that nobody moved stay out if it is about the clip as a whole. */
-  payload(who, whole = this.skip) {
+  /** What the program on the other side is sent; of a clip as a `whole`, boundaries only if they were moved and are right. */
+  payload(who, whole) {
     const { note, skip, revision } = this;
-    const events = whole && !this.moved ? undefined : this.events.map((e) => (e.absent ? { ...e, boundary: null } : e));
+    const events = whole && (!this.moved || this.faults().some(Boolean)) ? undefined : this.events.map((e) => (e.absent ? { ...e, boundary: null } : e));
     return { events, note, skip, revision, who };
   }
 }

@@ -47,14 +47,14 @@ export class History {
 /** Yours and theirs, side by side, of a clip that somebody else has saved meanwhile: nothing is kept unseen. */
 export class Versions {
   constructor() {
-    const button = (text, act, more = {}) => el("button", { type: "button", ...more, onclick: () => { this.root.close(); act?.(); } }, text);
+    const button = (text, act) => el("button", { type: "button", onclick: () => { this.root.close(); act?.(); } }, text);
     this.head = el("h2", { id: "versions" });
     this.body = el("tbody");
     this.root = el("dialog", { class: "help", "aria-labelledby": "versions" }, this.head,
       el("table", {}, el("thead", {}, el("tr", {}, ["Event", "Yours", "Theirs", "Apart"].map((t) => el("th", { scope: "col" }, t)))), this.body),
-      el("p", {}, "The one that you do not keep stays in the file's history, or in undo."),
-      el("div", { class: "choice" }, button("Keep mine, save", () => this.mine()), button("Take theirs", () => this.theirs()),
-        button("Not yet", null, { autofocus: true })));
+      el("p", {}, "The version that you do not keep stays in the file's history, or in undo."),
+      el("div", { class: "choice" }, button("Not yet"), button("Keep mine, save", () => this.mine()),
+        button("Take theirs", () => this.theirs())));
   }
 
   /** Ask which to keep: the `draft`, or the clip as it is `now`. */

@@ -1,5 +1,5 @@
 // The list of clips, the least certain first. Only the lines that are seen are in the page.
-import { el } from "./times.js";
+import { button, el } from "./times.js";
 
 const LINE = 46; // pixels
 const toDo = (line) => !line.saves && !line.skip;
@@ -14,7 +14,8 @@ export class Queue {
     const refresh = () => this.refresh();
     this.search = el("input", { type: "search", placeholder: "Find a clip", "aria-label": "Find a clip", oninput: refresh });
     this.task = el("select", { "aria-label": "Task", onchange: refresh });
-    this.status = this._select("Status", [["", "All"], ["todo", "To do"], ["done", "Reviewed"], ["skipped", "Skipped"], ["video", "With a video"]], refresh);
+    this.status = this._select("Status",
+      [["", "All"], ["todo", "To do"], ["done", "Reviewed"], ["skipped", "Skipped"], ["video", "With a video"]], refresh);
     this.order = this._select("Order", [["sure", "Least sure"], ["given", "As given"]], refresh);
     this.doubt = this._select("Confidence", [["", "Confidence"], ...[90, 75, 50].map((p) => [p / 100, `Below ${p} %`])], refresh);
     this.missing = el("input", { type: "checkbox", onchange: refresh });
@@ -89,9 +90,11 @@ export class Queue {
     this.list.hidden = !this.shown.length;
     this.empty.hidden = this.shown.length > 0;
     const chosen = [this.task, this.status, this.doubt].filter((field) => field.value).map((field) => field.selectedOptions[0].text);
-    const wanted = [this.search.value && `“${this.search.value}” in its name`, ...chosen, this.missing.checked && "Missing an event"].filter(Boolean);
-    this.empty.replaceChildren(...(this.lines.length
-      ? [el("p", {}, `No clip has all of this: ${wanted.join(", ")}.`), el("button", { type: "button", onclick: () => this.all() }, `Show all ${this.lines.length} clips`)]
+    const named = this.search.value && `“${this.search.value}” in its name`;
+    const wanted = [named, ...chosen, this.missing.checked && "Missing an event"].filter(Boolean).join(", ");
+    const many = this.lines.length;
+    this.empty.replaceChildren(...(many
+      ? [el("p", {}, `No clip has all of this: ${wanted}.`), button(`Show all ${many} clips`, "Take every filter off", () => this.all())]
       : ["There are no clips here. End this review, and open a folder with videos, or a manifest."]));
   }
 
@@ -109,7 +112,8 @@ export class Queue {
     const title = { unsaved: "changed, not saved", done: "reviewed", skipped: "skipped", todo: "to do" }[state];
     const name = l.clip.startsWith(`${l.task}/`) ? l.clip.slice(l.task.length + 1) : l.clip;
     const line = el("div", {
-      class: `line ${state}`, role: "option", id: `clip-${l.index}`, "aria-setsize": this.shown.length, "aria-posinset": place + 1, "aria-selected": l.index === this.current ? "true" : "false",
+      class: `line ${state}`, role: "option", id: `clip-${l.index}`,
+      "aria-setsize": this.shown.length, "aria-posinset": place + 1, "aria-selected": l.index === this.current ? "true" : "false",
       onclick: () => this.onPick(l.index), title: `${l.clip}: ${title}`,
     }, el("span", { class: "dot", role: "img", "aria-label": title }),
       el("span", { class: "name" }, el("b", {}, name), el("small", {}, l.missing.length ? `lacks ${l.missing.join(", ")}` : l.task)),

@@ -19,7 +19,8 @@ export class Timeline {
   constructor(actions) {
     this.actions = actions; // seek(time), select(i), focus(), grab(i), drag(i, time), drop(i)
     this.svg = el("svg", { class: "axis", role: "group", "aria-label": "Timeline" });
-    this.hint = el("span", { class: "hint" }, "Drag a boundary, or move it with , and . by a frame; S goes on. ", el("span", {}, "Ctrl + wheel zooms, the wheel moves."));
+    this.hint = el("span", { class: "hint" }, "Drag a boundary, or move it with , and . by a frame; S goes on. ",
+      el("span", {}, "Ctrl + wheel zooms, the wheel moves."));
     this.root = el("section", { class: "timeline", "aria-label": "Timeline" },
       el("div", { class: "zoom" }, this.hint, el("span", { class: "space" }),
         button("−", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
@@ -271,7 +272,8 @@ export class Timeline {
     const { times, values } = this.details.gripper;
     const paths = values.map((own) => times.map((t, i) => [t, own[i]]).filter(([t]) => this._inside(t))
       .map(([t, v], k) => `${k ? "L" : "M"}${this.x(t).toFixed(1)} ${(y + ROW - 4 - v * (ROW - 8)).toFixed(1)}`).join(""));
-    const edges = this.details.gripper.edges.filter((t) => this._inside(t)).map((t) => el("line", { class: "edge", x1: this.x(t), x2: this.x(t), y1: y + 1, y2: y + ROW - 3 }));
+    const edges = this.details.gripper.edges.filter((t) => this._inside(t)).map((t) =>
+      el("line", { class: "edge", x1: this.x(t), x2: this.x(t), y1: y + 1, y2: y + ROW - 3 }));
     return [...paths.map((d) => el("path", { class: "gripper", d }, el("title", {}, MEANS.gripper))), ...edges];
   }
 

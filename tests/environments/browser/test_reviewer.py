@@ -858,6 +858,35 @@ def test_a_clip_is_skipped_with_a_note_and_taken_back_in(
     assert "corrections" not in clip.extra
 
 
+def test_a_clip_is_marked_from_nothing_while_it_plays_and_skipped_half_way(folder: Path, new_page: NewPage) -> None:
+    bare = [replace(c, events=tuple(map(Event, LABELS))) for c in load_benchmark(folder).clips]
+    write_manifest(folder / "manifest.jsonl", bare)
+    (folder / "predictions.jsonl").unlink()
+    with ReviewServer(open_review(folder, who="Ada")) as server:
+        page = new_page()
+        page.goto(server.url)
+        seen(page, 0)
+        typed(page, "Enter")
+        expect(page.locator(".banner")).to_contain_text(f"Not saved: {LABELS[0]}: not set")
+        typed(page, "n")
+        for k in (0, 1, 2):
+            page.wait_for_timeout(300)
+            page.keyboard.press("s")
+            if k < 2:
+                expect(page.get_by_label("Play or pause (space)")).to_have_text("❚❚")  # it plays on
+        expect(page.locator("h1")).to_have_text("tidy/b")
+        first, second, third = saved(folder)["tidy/a"].boundaries
+        assert TIMES[0] < first < second < third
+        seen(page, 0)
+        typed(page, "Shift+ArrowRight", "s", "k")
+        expect(page.locator(".banner")).to_contain_text("Skipped tidy/b. Its marks are not complete")
+        expect(page.locator(".banner")).to_be_visible()
+        expect(page.locator("h1")).to_have_text("tidy/c")
+        typed(page, "Control+z")
+        expect(page.locator("h1")).to_have_text("tidy/b")
+        expect(time_of(page, 0)).to_have_value(f"{TIMES[10]:.3f}")
+
+
 def test_a_boundary_goes_to_the_grippers_edge(folder: Path, new_page: NewPage) -> None:
     review = open_review(folder, who="Ada")
     review.signals = {"tidy/a": signal_at([1.0] * 13 + [0.0] * 37, 10)}  # closed at 1.3 s
@@ -906,10 +935,11 @@ def test_controls_have_names_and_texts_contrast(server: ReviewServer, new_page: 
     typed(page, "x", "k")
     expect(page.locator(".line.skipped")).to_have_count(1)
     typed(page, "?")
-    page.get_by_label("Status").select_option("done", force=True)
     assert page.locator(".app").evaluate(FAULTS) == []
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Show all").focus()  # without a mouse, too
-    page.keyboard.press("Enter")
+    expect(page.locator(".app")).to_be_focused()
+    page.get_by_label("Status").select_option("done")
+    assert page.locator(".app").evaluate(FAULTS) == []
+    page.get_by_role("button", name="Show all").press("Enter")  # without a mouse, too
     chosen = page.get_by_role("listbox", name="Clips").get_attribute("aria-activedescendant")
     expect(page.locator(f"#{chosen} b")).to_have_text("b")
