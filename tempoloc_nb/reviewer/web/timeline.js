@@ -19,8 +19,8 @@ export class Timeline {
   constructor(actions) {
     this.actions = actions; // seek(time), select(i), focus(), grab(i), drag(i, time), drop(i)
     this.svg = el("svg", { class: "axis", role: "group", "aria-label": "Timeline" });
-    this.hint = el("span", { class: "hint" }, "Drag a boundary, or move it with , and . by a frame; S goes on. ",
-      el("span", {}, "Ctrl + wheel zooms, the wheel moves."));
+    this.hint = el("span", { class: "hint" }, "Drag a boundary. ",
+      el("span", {}, ", and . move it by a frame, S goes on. Ctrl + wheel zooms, the wheel moves."));
     this.root = el("section", { class: "timeline", "aria-label": "Timeline" },
       el("div", { class: "zoom" }, this.hint, el("span", { class: "space" }),
         button("−", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
