@@ -20,7 +20,7 @@ export class Timeline {
     this.actions = actions; // seek(time), select(i), focus(), grab(i), drag(i, time), drop(i)
     this.svg = el("svg", { class: "axis", role: "group", "aria-label": "Timeline" });
     this.hint = el("span", { class: "hint" }, "Drag a boundary. ",
-      el("span", {}, ", and . move it by a frame, S goes on. Ctrl + wheel zooms, the wheel moves."));
+      el("span", {}, "The keys , and . move it by a frame, S goes on. Ctrl + wheel zooms, the wheel moves."));
     this.root = el("section", { class: "timeline", "aria-label": "Timeline" },
       el("div", { class: "zoom" }, this.hint, el("span", { class: "space" }),
         button("−", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
