@@ -22,8 +22,8 @@ from ..core.texts import shown
 from ..formats.corrections import Proposal, Row
 from ..formats.correction_files import read_csv, write_csv
 from ..formats.correction_files import read_vtt, write_vtt
-from ..inference.signals import Signal
-from .session import Conflict, Marked, Review, history
+from ..inference.signals import Signal, find_transitions
+from .session import Conflict, Marked, Review, history, last_remark, remarks, revision_of
 from ..video.files import Footage, FrameSource, VideoInfo, decode, encode, probe
 
 # %% auto #0
@@ -129,7 +129,7 @@ def _write_out(review: Review, kind: str, name: str) -> dict[str, Any]:
         from tempoloc_nb.formats.lerobot_rows import write_annotations
         from tempoloc_nb.formats.lerobot import read_info
 
-        done = [c for c in review.saved().values() if history(c)]
+        done = [c for c in review.saved().values() if history(c) and not last_remark(c).skip]
         if not done:
             raise TempolocError("no clip is reviewed yet: save one first")
         path = write_annotations(read_info(review.dataset), map(_present, done))
@@ -181,7 +181,7 @@ def _take_in(review: Review, kind: str, text: str, who: str) -> dict[str, Any]:
         if left:
             raise TempolocError(f"{left[0].where}: {name} has no event {left[0].label!r}")
         if new or [m.boundary for m in marks] != list(now):
-            review.save(name, len(history(clip)), marks, who=who, why=f"from {kind.upper()}")
+            review.save(name, revision_of(clip), marks, who=who, why=f"from {kind.upper()}")
             changed.append(name)
     return {"note": f"{len(of_clip)} clips read, {len(changed)} changed", "changed": changed}
 
@@ -197,17 +197,18 @@ def _queue_line(review: Review, clip: Clip) -> dict[str, Any]:
     return {
         "clip": clip.clip, "task": clip.task, "duration": clip.duration, "events": len(clip.events),
         "confidence": sure, "missing": lost, "saves": len(history(clip)), "video": review.source(clip) is not None,
+        "skip": last_remark(clip).skip,
     }  # fmt: skip
 
 
 def _curve(signal: Signal | None, points: int = 400) -> dict[str, Any] | None:
-    """The gripper from 0, closed, to 1; thinned to about so many points."""
+    """Each gripper from 0, closed, to 1, thinned to about so many points; edges (s): fingers touch, or come free."""
     if signal is None or len(signal.times) < 2:
         return None
     step = max(1, len(signal.times) // points)
-    low, high = float(signal.opening.min()), float(signal.opening.max())
-    values = (signal.opening[::step] - low) / ((high - low) or 1.0)
-    return {"times": signal.times[::step].round(3).tolist(), "values": values.round(3).tolist()}
+    values = [((x - x.min()) / (np.ptp(x) or 1.0))[::step].round(3).tolist() for _, x in signal.grippers]
+    edges = sorted(round(t.time, 3) for t in find_transitions(signal))
+    return {"times": signal.times[::step].round(3).tolist(), "values": values, "edges": edges}
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #19b48ecd
 def _video_details(source: Footage | None, clip: Clip) -> dict[str, Any]:
@@ -236,7 +237,7 @@ def _clip_details(review: Review, name: str) -> dict[str, Any]:
     combined = answers and answers.combined
     return {
         **_queue_line(review, clip),
-        "labels": clip.labels, "by": by, "boundaries": times, "revision": len(history(clip)), "in_order": clip.in_order,
+        "labels": clip.labels, "by": by, "boundaries": times, "revision": revision_of(clip), "in_order": clip.in_order,
         "absent": [label in review.absent(clip) for label in clip.labels],
         "truth": [None if t is None else t * first.label_scale for t in first.times] if first.labelled else None,
         "model": combined and {
@@ -249,6 +250,7 @@ def _clip_details(review: Review, name: str) -> dict[str, Any]:
         },
         "trials": [asdict(t) for t in answers.trials] if answers else [], "no_video": review.baseline.get(name),
         "gripper": _curve(review.signals.get(name)), "history": history(clip),
+        "remark": asdict(last_remark(clip)), "remarks": [asdict(r) for r in remarks(clip)],
         **_video_details(review.source(clip), clip),
     }  # fmt: skip
 
@@ -321,13 +323,18 @@ class Desk:
         return _clip_details(self.review, self.name(request))
 
     def save(self, request: Request) -> dict[str, Any]:
-        """Save one clip; a conflict comes with the clip as it is now."""
-        name, events, revision = self.name(request), request.get("events"), request.get("revision")
-        if not isinstance(events, list) or not events or not isinstance(revision, int) or isinstance(revision, bool):
+        """Save one clip, or say whether it is skipped, without events; a conflict comes with the clip as it is now."""
+        name, revision, skip = self.name(request), request.get("revision"), request.get("skip")
+        if not isinstance(skip, bool | None):
+            raise TempolocError(f"skip is true or false, not {shown(repr(skip)[:40])}")
+        events = request.get("events", None if skip is None else [])
+        if not (isinstance(events, list) and (events or skip is not None) and type(revision) is int):
             raise TempolocError("a save needs events and a revision")
         marks = [_mark(event, place) for place, event in enumerate(events, 1)]
+        note = _text_of(request, "note") if "note" in request else None
+        who, why = _text_of(request, "who"), _text_of(request, "why")
         try:
-            self.review.save(name, revision, marks, who=_text_of(request, "who"), why=_text_of(request, "why"))
+            self.review.save(name, revision, marks, who=who, why=why, note=note, skip=skip)
         except Conflict as error:
             return {"conflict": str(error), "now": self.clip(request)}
         return {"now": self.clip(request), "line": _queue_line(self.review, self.review.clip(name))}

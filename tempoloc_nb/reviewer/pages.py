@@ -35,7 +35,8 @@ __all__ = ['PARTS', 'script', 'ReviewServer', 'reply', 'review', 'write_page']
 
 # %% ../../nbs/80_reviewer/40_pages.ipynb #d0c1d16f
 _WEB = Path(__file__).parent / "web" if "__file__" in globals() else Path("../../tempoloc_nb/reviewer/web")
-PARTS = ("times", "draft", "queue", "player", "timeline", "events", "panels", "app", "backends", "start")
+PARTS = ("times", "draft", "queue", "player", "timeline", "events", "panels", "keys", "menu", "app", "backends",
+         "start")  # fmt: skip
 
 
 @lru_cache(maxsize=1)

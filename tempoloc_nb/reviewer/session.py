@@ -9,12 +9,14 @@ import getpass
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..clips.manifest import Clips, Clip, read_manifest, write_manifest
 from ..clips.tasks import Event
+from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import check_output, sole_writer
 from ..formats.corrections import MANIFEST, Row, apply_rows, copy_tasks, moved_clips
@@ -24,7 +26,7 @@ from ..inference.signals import Signal
 from ..video.files import Footage
 
 # %% auto #0
-__all__ = ['Trial', 'Answers', 'Conflict', 'Marked', 'history', 'Review']
+__all__ = ['Trial', 'Answers', 'Conflict', 'Marked', 'history', 'Remark', 'remarks', 'last_remark', 'revision_of', 'Review']
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #2e1dbfab
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,61 @@ class Marked:
 def history(clip: Clip) -> tuple[Mapping[str, Any], ...]:
     """The clip's saves, the first first: who, when, why and what was changed."""
     return tuple(clip.extra.get("corrections", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a person said of a clip as a whole: a `note`, and whether to `skip` it; who, and when (ISO 8601)."""
+
+    __pydantic_config__: ClassVar = OTHERS
+
+    who: str
+    when: str
+    note: str = ""
+    skip: bool = False
+
+
+def remarks(clip: Clip) -> tuple[Remark, ...]:
+    """The remarks on a clip, the first first: the last one counts. Raises `TempolocError` for some of another shape."""
+    return check(tuple[Remark, ...], clip.extra.get("review_remarks", []), f"{clip.clip}, review_remarks")
+
+
+def last_remark(clip: Clip) -> Remark:
+    """The remark that counts; an empty one where there is none."""
+    return next(reversed(remarks(clip)), Remark("", ""))
+
+
+def revision_of(clip: Clip) -> int:
+    """How often a clip was saved or remarked on: a save says on which revision it was made."""
+    return len(history(clip)) + len(remarks(clip))
+
+
+def _remarked(clip: Clip, who: str, note: str | None, skip: bool | None) -> Clip:
+    """The clip with one more remark, if it says something new; what is None stays. Raises without a `who`."""
+    last = last_remark(clip)
+    note, skip = last.note if note is None else note.strip(), last.skip if skip is None else skip
+    if (note, skip) == (last.note, last.skip):
+        return clip
+    if not who.strip():
+        raise TempolocError("say who makes the remark: a name or an address")
+    new = Remark(who.strip(), datetime.now(UTC).isoformat(timespec="seconds"), note, skip)
+    return replace(clip, extra={**clip.extra, "review_remarks": [*map(asdict, remarks(clip)), asdict(new)]})
+
+
+def _local_time(when: str) -> str:
+    """An ISO 8601 instant by this machine's clock, to the minute; any other text as it is."""
+    try:
+        local = datetime.fromisoformat(when).astimezone()
+    except ValueError:
+        return when
+    return f"{local.day} {local:%B %Y, %H:%M}"
+
+
+def _last_change(clip: Clip) -> str:
+    """Who saved the clip, or remarked on it, last, and when."""
+    changes = [(e["when"], e["who"]) for e in history(clip)] + [(r.when, r.who) for r in remarks(clip)]
+    when, who = max(changes, default=("now", "somebody"))
+    return f"{who} saved {clip.clip} ({_local_time(when)})"
 
 
 def _account() -> str:
@@ -110,7 +167,7 @@ class _Corrected:
         if name not in self.original:
             raise TempolocError(f"the review has no clip {name!r}")
         clip, saved = self.original[name], self.saved().get(name)
-        if saved is None or not history(saved):
+        if saved is None or not revision_of(saved):
             return clip
         left = list(saved.events)
         events = [left.pop(0) if left and left[0].label == label else Event(label) for label in clip.labels]
@@ -177,31 +234,41 @@ class Review(_Corrected):
         own = None if clip.video is None else clip.video_path(self.benchmark.root)
         return self.footage.get(clip.clip, own)
 
-    def save(self, name: str, revision: int, marks: Sequence[Marked], *, who: str = "", why: str = "") -> Clip:
+    def save(
+        self, name: str, revision: int, marks: Sequence[Marked], *, who: str = "", why: str = "",
+        note: str | None = None, skip: bool | None = None,
+    ) -> Clip:  # fmt: skip
         """Write one clip as a person leaves it, and return it.
 
-        `revision` is how many saves the clip had when it was opened: raises `Conflict` if it has more. Raises
-        `TempolocError` as `apply_rows` does, and if the file cannot be written; then nothing is changed.
+        `revision` is the clip's `revision_of` when it was opened: raises `Conflict` if it has another. Without `marks`
+        boundaries stay, which a clip to `skip` does not need; a `note` is about the whole clip; None keeps what was
+        said before. Raises `TempolocError` as `apply_rows` does, and if the file cannot be written; then nothing is
+        changed.
         """
         with self._lock:
             self._make_folder()
             with sole_writer(self.output):
                 clip = self.clip(name)
-                if len(saves := history(clip)) != revision:
-                    last = saves[-1] if saves else {"who": "somebody", "when": "now"}
-                    raise Conflict(f"{last['who']} saved {name} at {last['when']}: look at it before you save yours")
-                by, before = self.start(clip)
-                pairs = list(zip(marks, before, strict=False))
-                same = [f"{m.label}: {m.why}" for m, old in pairs if m.boundary == old and m.why]
-                why = "; ".join([why, *same] if why else same)
-                rows = [Row(f"event {i}", name, m.label, m.boundary, old, by, m.why)
-                        for i, (m, old) in enumerate(pairs, 1)]  # fmt: skip
-                self._write(*apply_rows([clip], rows, who=who or self.who, why=why, accept=True).clips)
+                if revision_of(clip) != revision:
+                    raise Conflict(f"{_last_change(clip)}: look at it before you save yours")
+                new = self._marked(clip, marks, who or self.who, why) if marks else clip
+                self._write(_remarked(new, who or self.who, note, skip))
         return self.clip(name)
+
+    def _marked(self, clip: Clip, marks: Sequence[Marked], who: str, why: str) -> Clip:
+        """The clip with a person's boundaries; reasons where nothing moved join the save's own."""
+        by, before = self.start(clip)
+        pairs = list(zip(marks, before, strict=False))
+        same = [f"{m.label}: {m.why}" for m, old in pairs if m.boundary == old and m.why]
+        rows = [Row(f"event {i}", clip.clip, m.label, m.boundary, old, by, m.why)
+                for i, (m, old) in enumerate(pairs, 1)]  # fmt: skip
+        (new,) = apply_rows([clip], rows, who=who, why="; ".join([why, *same] if why else same), accept=True).clips
+        return new
 
     def __str__(self) -> str:
         done = sum(bool(history(c)) for c in self.saved().values())
-        return f"{done} of {len(self.names)} clips reviewed: {self.output}"
+        there = "" if self.output.exists() else "nothing is saved, and a save will make "
+        return f"{done} of {len(self.names)} clips reviewed: {there}{self.output}"
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #22b0d075
 def _no_video(benchmark: Clips) -> dict[str, tuple[float, ...]]:

@@ -13,8 +13,9 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.inference.signals import Signal
 from tempoloc_nb.reviewer.desk import Desk
-from tempoloc_nb.reviewer.session import Conflict, Marked, Review, history
+from tempoloc_nb.reviewer.session import Conflict, Marked, Review, history, last_remark, remarks
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import encode
 
@@ -74,13 +75,46 @@ def test_a_clip_that_somebody_saved_meanwhile_is_not_overwritten(folder: Path) -
     ours, theirs = (open_review(folder, who=who) for who in ("Ada", "Grace"))
     theirs.save("t/a", 0, marked(1.2, 2.0, 3.0))
     theirs.save("t/b", 0, marked(1.0, 2.0, 3.5))
-    with pytest.raises(Conflict, match="Grace saved t/a"):
+    with pytest.raises(Conflict, match=r"Grace saved t/a \(\d+ \w+ \d{4}, \d\d:\d\d\): look at it"):
         ours.save("t/a", 0, marked(1.0, 2.5, 3.0))
     ours.save("t/a", 1, marked(1.2, 2.5, 3.0))
     first, second = load_benchmark(folder / "reviewed.jsonl").clips
     assert first.boundaries == (1.2, 2.5, 3.0)
     assert [e["who"] for e in history(first)] == ["Grace", "Ada"]
     assert second.boundaries == (1.0, 2.0, 3.5)
+
+
+def test_a_clip_is_skipped_with_a_note_and_nothing_of_it_is_lost(folder: Path) -> None:
+    review = open_review(folder, who="Ada")
+    clip = review.save("t/b", 0, [], note=" blurred ", skip=True)  # it lacks an event, and needs none
+    assert [(r.who, r.note, r.skip) for r in remarks(clip)] == [("Ada", "blurred", True)]
+    assert review.start(clip)[0] == "m at 4 fps, median of 2"  # nobody has labelled it
+    line = Desk(review).answer({"op": "queue"})["clips"][1]
+    assert (line["skip"], line["saves"]) == (True, 0)
+    with pytest.raises(Conflict, match="Ada saved t/b"):
+        open_review(folder, who="Grace").save("t/b", 0, marked(1.0, 2.0, 3.0))
+    clip = review.save("t/b", 1, marked(1.0, 2.0, 3.0))  # what is not said stays
+    assert (last_remark(clip).note, last_remark(clip).skip) == ("blurred", True)
+    clip = review.save("t/b", 2, marked(1.0, 2.0, 3.0), skip=False)
+    assert [r.skip for r in remarks(clip)] == [True, False]
+    assert len(history(open_review(folder).clip("t/b"))) == 2
+    clip = review.save("t/a", 0, [], note="look again")  # a note alone
+    assert (last_remark(clip).note, history(clip), clip.boundaries) == ("look again", (), (1.0, 2.0, 3.0))
+
+
+def test_the_grippers_of_two_arms_are_two_curves(folder: Path) -> None:
+    review, times = open_review(folder), np.arange(40) / 10
+    opening = np.stack([np.where(times < 1, 8.0, 0.0), np.where(times < 2, 0.0, 4.0)], axis=1)
+    review.signals = {"t/a": Signal(opening, times, arms=("left", "right"))}
+    shown = Desk(review).answer({"op": "clip", "index": 0})["gripper"]
+    assert [(curve[0], curve[-1]) for curve in shown["values"]] == [(1.0, 0.0), (0.0, 1.0)]
+    assert shown["edges"] == [1.0, 2.0]
+
+
+def test_remarks_of_another_shape_are_said(folder: Path) -> None:
+    clips = [replace(c, extra={"review_remarks": "no"}) for c in load_benchmark(folder).clips]
+    write_manifest(folder / "manifest.jsonl", clips)
+    assert "t/a, review_remarks" in Desk(open_review(folder)).answer({"op": "queue"})["error"]
 
 
 def test_an_event_that_is_not_in_the_video_is_absent_and_comes_back(folder: Path) -> None:
@@ -187,6 +221,7 @@ def test_a_table_goes_out_and_comes_back(folder: Path) -> None:
     [
         ({}, "unknown request"), ({"op": "clip"}, "no clip number"), ({"op": "clip", "index": 2}, "no clip number"),
         ({"op": "clip", "index": True}, "no clip number"), ({"op": "save", "index": 0}, "needs events"),
+        ({"op": "save", "index": 0, "revision": 0, "skip": 1}, "skip is true or false"),
         ({"op": "save", "index": 0, "revision": 0, "events": [3]}, "no label"),
         ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "boundary": None}]}, "mark it absent"),
         ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "boundary": "1"}]}, "no number"),

@@ -136,6 +136,8 @@ def test_the_command_serves_until_it_is_ended(tmp_path: Path, ending: Any) -> No
         process.send_signal(ending)
         _, told = process.communicate(timeout=120)
     assert process.returncode == 0
+    unsaved = f"tempoloc: 0 of 1 clips reviewed: nothing is saved, and a save will make {tmp_path}/reviewed.jsonl"
+    assert told.splitlines()[0] == unsaved
     assert told.splitlines()[-1] == f"tempoloc: 1 of 1 clips reviewed: {tmp_path}/reviewed.jsonl"
     assert tl.read_manifest(tmp_path / "reviewed.jsonl")[0].boundaries == (1.0, 2.0)
     assert {p.name for p in tmp_path.iterdir()} == {"a.mp4", "reviewed.jsonl"}

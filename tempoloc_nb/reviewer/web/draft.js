@@ -1,10 +1,25 @@
-// What a person has changed of a clip and not saved yet, with undo.
+// What a person has changed of a clip and not saved yet, and the way back through all of it.
 import { snapped } from "./times.js";
 
-export class Draft {
-  constructor(details) {
+/** How clips were before each change, in the order of the changes: undo goes back from clip to clip. */
+export class Trail {
+  constructor() {
     this.past = [];
     this.future = [];
+  }
+
+  mark(draft) {
+    this.past.push({ index: draft.index, state: draft.state });
+    this.future = [];
+  }
+}
+
+export class Draft {
+  /** Of clip number `index`; `trail` keeps what undo needs. */
+  constructor(index, details, trail) {
+    this.index = index;
+    this.trail = trail;
+    this.selected = 0;
     this.take(details);
   }
 
@@ -16,7 +31,50 @@ export class Draft {
     this.events = details.labels.map((label, i) => ({
       label, boundary: details.boundaries[i], absent: details.absent[i] || (saved && details.boundaries[i] == null), why: "",
     }));
-    this.first = JSON.stringify(this.events);
+    this.note = details.remark.note;
+    this.skip = details.remark.skip;
+    this.seen = new Set(saved ? this.events.keys() : []); // events that a person has looked at
+    this.first = this._said();
+  }
+
+  get state() {
+    return JSON.stringify({ events: this.events, note: this.note, skip: this.skip, selected: this.selected, seen: [...this.seen] });
+  }
+
+  set state(text) {
+    Object.assign(this, JSON.parse(text));
+    this.seen = new Set(this.seen);
+  }
+
+  _said() {
+    return { events: JSON.stringify(this.events), rest: JSON.stringify([this.note, this.skip]) };
+  }
+
+  /** Whether an event differs from what is saved. */
+  get moved() {
+    return this._said().events !== this.first.events;
+  }
+
+  get dirty() {
+    return this.moved || this._said().rest !== this.first.rest;
+  }
+
+  /** Keep what is there for undo; call once before a change, or a drag. */
+  mark() {
+    this.trail.mark(this);
+  }
+
+  change(i, values) {
+    this.mark();
+    Object.assign(this.events[i], values);
+    this.seen.add(i);
+  }
+
+  /** Put boundary `i` at the frame nearest to `time`. */
+  move(i, time, mark = true) {
+    if (mark) this.mark();
+    Object.assign(this.events[i], { boundary: snapped(this.details.times, time), absent: false });
+    this.seen.add(i);
   }
 
   /** Put back what a save changed. */
@@ -28,40 +86,16 @@ export class Draft {
     }
   }
 
-  get dirty() {
-    return JSON.stringify(this.events) !== this.first;
+  /** How sure the model is of event `i`, from 0 to 1; less than 0 where nothing is set yet. */
+  sure(i) {
+    const { boundary, absent } = this.events[i];
+    return boundary == null && !absent ? -1 : this.details.model?.events[i]?.confidence ?? 0;
   }
 
-  /** Keep what is there for undo; call once before a change, or a drag. */
-  mark() {
-    this.past.push(JSON.stringify(this.events));
-    this.future = [];
-  }
-
-  change(i, values) {
-    this.mark();
-    Object.assign(this.events[i], values);
-  }
-
-  /** Put boundary `i` at the frame nearest to `time`. */
-  move(i, time, mark = true) {
-    if (mark) this.mark();
-    Object.assign(this.events[i], { boundary: snapped(this.details.times, time), absent: false });
-  }
-
-  _swap(from, to) {
-    if (!from.length) return false;
-    to.push(JSON.stringify(this.events));
-    this.events = JSON.parse(from.pop());
-    return true;
-  }
-
-  undo() {
-    return this._swap(this.past, this.future);
-  }
-
-  redo() {
-    return this._swap(this.future, this.past);
+  /** The least sure event; with a `limit`, of those below it at which nobody has looked yet: undefined if none is left. */
+  doubtful(limit) {
+    const among = [...this.events.keys()].filter((i) => limit == null || (!this.seen.has(i) && this.sure(i) < limit));
+    return among.sort((a, b) => this.sure(a) - this.sure(b) || a - b)[0];
   }
 
   /** What is wrong with each event, "" where nothing is. */
@@ -78,6 +112,11 @@ export class Draft {
       last = e.label;
       return wrong;
     });
+  }
+
+  /** The event that keeps the clip from being saved; −1 if none does. A clip that is skipped needs no boundaries. */
+  get wrong() {
+    return this.skip ? -1 : this.faults().findIndex(Boolean);
   }
 
   /** How far `times` are off if the draft is right: mean absolute error (s), and relative to the subtasks (%). */
@@ -97,9 +136,10 @@ export class Draft {
     return { seconds: mean(0), percent: mean(1) };
   }
 
-  /** What the program on the other side is sent. */
-  payload(who) {
-    const events = this.events.map((e) => (e.absent ? { ...e, boundary: null } : e));
-    return { events, revision: this.revision, who };
+  /** What the program on the other side is sent; of a clip as a `whole`, boundaries only if they were moved and are right. */
+  payload(who, whole) {
+    const { note, skip, revision } = this;
+    const events = whole && (!this.moved || this.faults().some(Boolean)) ? undefined : this.events.map((e) => (e.absent ? { ...e, boundary: null } : e));
+    return { events, note, skip, revision, who };
   }
 }

@@ -1,10 +1,10 @@
 // The events of a clip as a list: when, why, and how far off the model is.
 import { COLOURS } from "./timeline.js";
-import { el, seconds, signed, typed } from "./times.js";
+import { button, el, seconds, signed, typed } from "./times.js";
 
 export class Events {
   constructor(actions) {
-    this.actions = actions; // select(i), type(i, time), here(i), toggle(i), take(i), reason(i, text)
+    this.actions = actions; // select(i), type(i, time), here(i), snap(i), toggle(i), take(i), reason(i, text)
     this.list = el("ol", { class: "events" });
     this.error = el("p", { class: "error", "aria-live": "polite" });
     this.root = el("section", { class: "panel" }, el("h2", {}, "Events"), this.list, this.error);
@@ -24,7 +24,7 @@ export class Events {
       this.actions.select(i, false);
       this.actions[name](i);
     };
-    const button = (text, title, name) => el("button", { type: "button", title, "aria-label": `${title}: ${label}`, onclick: act(name) }, text);
+    const tool = (text, title, name) => button(text, title, act(name), { "aria-label": `${text}: ${title}: ${label}` });
     const time = el("input", {
       class: "time", inputmode: "decimal", "aria-label": `Boundary of ${label} in seconds`, title: "seconds, m:ss.s, or f120 for a frame",
       onfocus: () => this.actions.select(i, false), onchange: () => this._typed(i),
@@ -33,12 +33,13 @@ export class Events {
     const chip = el("span", { class: "chip" }, String(i + 1));
     chip.style.background = COLOURS[i % COLOURS.length];
     const facts = el("p", { class: "facts" });
-    const gone = button("absent", "It is not in the video (X)", "toggle");
-    const median = this.details.model && button("median", "Take the model's median", "take");
+    const gone = tool("absent", "It is not in the video (X)", "toggle");
+    const median = this.details.model && tool("median", "Take the model's median", "take");
+    const edge = this.details.gripper?.edges.length > 0 && tool("gripper", "At the gripper's nearest edge (G)", "snap");
     const root = el("li", { class: "event", onclick: () => this.actions.select(i) },
       el("div", { class: "head" }, chip, el("span", { class: "what" }, label), time),
       facts,
-      el("div", { class: "tools" }, button("here", "At the frame that is shown (S)", "here"), median, gone, reason));
+      el("div", { class: "tools" }, tool("here", "At the frame that is shown (S)", "here"), median, edge, gone, reason));
     return { root, time, reason, facts, gone, median };
   }
 

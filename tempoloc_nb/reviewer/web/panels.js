@@ -1,5 +1,5 @@
-// What the model wrote, and who saved the clip when.
-import { el, seconds } from "./times.js";
+// What the model wrote, who saved the clip when, and both versions where somebody else did.
+import { el, local, seconds, signed } from "./times.js";
 
 export class Answers {
   constructor() {
@@ -17,10 +17,13 @@ export class Answers {
         `${d.labels[i]}: ${status}${trial.boundaries[i] == null ? "" : `, ${seconds(trial.boundaries[i])}`}`));
       return el("details", { class: "trial", open: k === 0 },
         el("summary", {}, `Trial ${trial.trial + 1}`, el("span", { class: bad ? "bad" : "ok" }, bad ? `${bad} of ${state.length} not ok` : "ok")),
-        el("ul", {}, state), el("pre", {}, trial.text));
+        el("ul", {}, state), el("pre", { tabindex: 0, "aria-label": `Text of trial ${trial.trial + 1}` }, trial.text));
     }));
   }
 }
+
+/** Saves of a clip and remarks on it, the first first. */
+const entries = (d) => [...d.history, ...d.remarks].sort((a, b) => Date.parse(a.when) - Date.parse(b.when));
 
 export class History {
   constructor(onRestore) {
@@ -30,12 +33,46 @@ export class History {
   }
 
   load(d) {
-    this.root.hidden = !d.history.length;
-    this.body.replaceChildren(...[...d.history].reverse().map((save) => el("li", {},
-      el("b", {}, save.who), ` ${new Date(save.when).toLocaleString()}`, save.why ? `: ${save.why}` : "",
-      el("ul", {}, save.changed.length
+    const all = entries(d);
+    this.root.hidden = !all.length;
+    this.body.replaceChildren(...all.reverse().map((save) => el("li", {},
+      el("b", {}, save.who), ` ${local(save.when)}`, save.why ? `: ${save.why}` : "",
+      el("ul", {}, save.skip !== undefined ? el("li", {}, save.skip ? "skipped" : "not skipped", save.note && `: ${save.note}`) : save.changed.length
         ? save.changed.map((c) => el("li", {}, `${c.label}: ${seconds(c.old)} → ${c.missing ? "absent" : seconds(c.new)}${c.why ? ` (${c.why})` : ""}`))
         : el("li", {}, "nothing moved")),
-      save.changed.length > 0 && el("button", { type: "button", onclick: () => this.onRestore(save) }, "Put back"))));
+      save.changed?.length > 0 && el("button", { type: "button", onclick: () => this.onRestore(save) }, "Put back"))));
+  }
+}
+
+/** Yours and theirs, side by side, of a clip that somebody else has saved meanwhile: nothing is kept unseen. */
+export class Versions {
+  constructor() {
+    const button = (text, act) => el("button", { type: "button", onclick: () => { this.root.close(); act?.(); } }, text);
+    this.head = el("h2", { id: "versions" });
+    this.body = el("tbody");
+    this.root = el("dialog", { class: "help", "aria-labelledby": "versions" }, this.head,
+      el("table", {}, el("thead", {}, el("tr", {}, ["Event", "Yours", "Theirs", "Apart"].map((t) => el("th", { scope: "col" }, t)))), this.body),
+      el("p", {}, "The version that you do not keep stays in the file's history, or in undo."),
+      el("div", { class: "choice" }, button("Not yet"), button("Keep mine, save", () => this.mine()),
+        button("Take theirs", () => this.theirs())));
+  }
+
+  /** Ask which to keep: the `draft`, or the clip as it is `now`. */
+  open(now, draft, mine, theirs) {
+    Object.assign(this, { mine, theirs });
+    const last = entries(now).at(-1);
+    this.head.textContent = last ? `${last.who} saved this clip on ${local(last.when)}` : "This clip has changed meanwhile";
+    const told = (time, absent) => (absent ? "absent" : time == null ? "not set" : seconds(time, 3));
+    const row = (name, yours, their, apart = "") => el("tr", { class: yours === their ? "" : "differs" },
+      el("th", { scope: "row" }, name), [yours, their, yours === their ? "the same" : apart].map((t) => el("td", {}, t)));
+    const rows = draft.events.map((e, i) => {
+      const other = now.boundaries[i];
+      const apart = e.absent || e.boundary == null || other == null ? "" : signed(e.boundary - other);
+      return row(e.label, told(e.boundary, e.absent), told(other, now.absent[i] || (now.saves > 0 && other == null)), apart);
+    });
+    const { note, skip } = now.remark;
+    const remarks = [row("Note", draft.note || "–", note || "–"), row("Skip the clip", draft.skip ? "yes" : "no", skip ? "yes" : "no")];
+    this.body.replaceChildren(...rows, ...remarks);
+    this.root.showModal();
   }
 }

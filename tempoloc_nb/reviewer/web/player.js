@@ -1,8 +1,8 @@
 // The video: a frame at a time by the file's own frame times, slow motion, and a loop around a boundary.
 // A seek has ended when the browser says that it presents the frame: some show the one before, and are sent again.
-import { el, nearest, reached, seconds } from "./times.js";
+import { button, el, nearest, reached, seconds } from "./times.js";
 
-const RATES = [1, 0.5, 0.25, 0.1];
+const RATES = [4, 2, 1, 0.5, 0.25, 0.1];
 const COLUMNS = 10;
 const PATIENCE = 300; // ms in which the frame of an ended seek is presented
 // Where to seek in a frame's time (0: where it begins, 1: where the next does), and how many frames off to come from.
@@ -24,11 +24,11 @@ export class Player {
     this.message = el("p", { class: "message", hidden: true });
     this.stage = el("div", { class: "stage" }, this.video, this.tile, this.message);
     this.doubt = el("p", { class: "doubt", role: "status", hidden: true });
-    const button = (text, title, onclick) => el("button", { type: "button", title, "aria-label": title, onclick }, text);
     this.playButton = button("▶", "Play or pause (space)", () => this.toggle());
     this.place = el("output", { class: "place" });
     this.rate = el("select", { title: "Speed ([ and ])", "aria-label": "Speed", onchange: () => this._speed() },
-      RATES.map((r) => el("option", { value: r }, r === 1 ? "1×" : `${r}×`)));
+      RATES.map((r) => el("option", { value: r }, `${r}×`)));
+    this.rate.value = 1;
     this.loopButton = button("⟲", "Loop around the boundary (L)", () => this.onLoop?.());
     this.root = el("section", { class: "player", "aria-label": "Video" }, this.stage, this.doubt,
       el("div", { class: "controls" }, button("−10", "Ten frames back (shift ←)", () => this.step(-10)),
@@ -156,6 +156,17 @@ export class Player {
 
   at(time) {
     this.show(nearest(this.times, time));
+  }
+
+  /** Stop at the frame nearest to `time` (s). */
+  halt(time) {
+    this.stop();
+    this.at(time);
+  }
+
+  /** Whether the frame that is asked for is that of `time` (s), and stands still. */
+  stands(time) {
+    return time != null && !this.playing && this.frame === nearest(this.times, time);
   }
 
   step(count) {

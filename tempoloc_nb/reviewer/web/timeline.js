@@ -1,24 +1,26 @@
 // The timeline: what the person says, the truth, the model's median and trials, a no-video baseline and the gripper.
-import { el, seconds, signed, snapped } from "./times.js";
+import { button, el, nearest, seconds, signed, snapped } from "./times.js";
 
-export const COLOURS = ["#7b3fa0", "#de8f05", "#6b7885", "#cc79a7", "#8c6d31", "#17a2a2"]; // of events
+export const COLOURS = ["#7b3fa0", "#a15c00", "#56636f", "#a8447f", "#7a5d24", "#0c7676"]; // of events: white text is legible on each
 const LEFT = 74;
 const ROW = 24;
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20000]; // frames from tick to tick
+const CATCH = 5; // pixels
 const MEANS = {
   you: "the subtasks as they stand: each ends at the boundary of its event",
   truth: "the boundaries that the clips came with",
   median: "the model's median; the band is how far its trials lie from it, the line its interval",
   trials: "a line for each trial, a mark for each event",
   "no video": "an answer that needs no video: the median of the other clips, or equal parts",
-  gripper: "how far the gripper is open: up is open",
+  gripper: "how far the gripper is open: up is open; a mark is where fingers touch, or come free",
 };
 
 export class Timeline {
   constructor(actions) {
     this.actions = actions; // seek(time), select(i), focus(), grab(i), drag(i, time), drop(i)
     this.svg = el("svg", { class: "axis", role: "group", "aria-label": "Timeline" });
-    const button = (text, title, onclick) => el("button", { type: "button", title, "aria-label": title, onclick }, text);
-    this.hint = el("span", { class: "hint" }, "Drag a boundary. ", el("span", {}, "Ctrl + wheel zooms, the wheel moves."));
+    this.hint = el("span", { class: "hint" }, "Drag a boundary. ",
+      el("span", {}, "The keys , and . move it by a frame, S goes on. Ctrl + wheel zooms, the wheel moves."));
     this.root = el("section", { class: "timeline", "aria-label": "Timeline" },
       el("div", { class: "zoom" }, this.hint, el("span", { class: "space" }),
         button("−", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
@@ -117,11 +119,18 @@ export class Timeline {
   _moved(e) {
     if (this.dragging == null) return;
     if (this.dragging < 0) return this.actions.seek(this._place(e));
-    const time = Math.min(this.end, Math.max(0, this._place(e) - this.off));
+    const time = this._caught(Math.min(this.end, Math.max(0, this._place(e) - this.off)), e.altKey);
     if (!this.moved && snapped(this.details.times, time) === this.draft.events[this.dragging].boundary) return;
     if (!this.moved) this.actions.grab(this.dragging);
     this.moved = true;
     this.actions.drag(this.dragging, time);
+  }
+
+  /** A boundary that is dragged near an instant at which the gripper moves is caught there; `free`: with Alt held down. */
+  _caught(time, free) {
+    const edges = this.details.gripper?.edges ?? [];
+    const edge = edges[nearest(edges, time)];
+    return !free && edge != null && Math.abs(this.x(edge) - this.x(time)) <= CATCH ? edge : time;
   }
 
   _up() {
@@ -140,7 +149,7 @@ export class Timeline {
     if (d.no_video) rows.push(["no video", (y) => this._ticks(d.no_video, y, "novideo")]);
     if (d.gripper) rows.push(["gripper", (y) => this._gripper(y)]);
     const below = 12 + rows.reduce((sum, row) => sum + (row[2] ?? ROW), 0);
-    const height = below + 22;
+    const height = below + (d.times.length ? 35 : 22);
     this.svg.setAttribute("height", height);
     const parts = [el("rect", { class: "ground", x: LEFT, y: 0, width: this.width, height })];
     parts.push(...this._scale(below + 2));
@@ -177,11 +186,19 @@ export class Timeline {
       const text = step < 0.1 ? (k * step).toFixed(2) : step < 1 ? (k * step).toFixed(1) : String(k * step);
       made.push(el("line", { class: "tick", x1: x, x2: x, y1: 0, y2: y + 2 }), el("text", { class: "tick", x, y: y + 15 }, text));
     }
-    const frames = this.details.times.filter((t) => this._inside(t));
-    if (frames.length && frames.length * 7 < this.width) {
-      for (const t of frames) made.push(el("line", { class: "frame", x1: this.x(t), x2: this.x(t), y1: y - 4, y2: y + 2 }));
-    }
-    return made;
+    return [...made, ...this._frames(y)];
+  }
+
+  /** A tick for each frame, or for every fifth and so on where they are too many; some with their numbers. */
+  _frames(y) {
+    const frames = [...this.details.times.entries()].filter(([, t]) => this._inside(t));
+    const each = (pixels) => STEPS.find((s) => (this.width * s) / frames.length >= pixels) ?? STEPS.at(-1);
+    const [tick, number] = [each(5), each(46)];
+    return frames.filter(([k]) => k % tick === 0).flatMap(([k, t]) => {
+      const x = this.x(t);
+      const line = el("line", { class: "frame", x1: x, x2: x, y1: y - 4, y2: y + 2 });
+      return k % number ? [line] : [line, el("text", { class: "tick", x, y: y + 28 }, `f${k}`)];
+    });
   }
 
   _clip(a, b) {
@@ -253,9 +270,11 @@ export class Timeline {
 
   _gripper(y) {
     const { times, values } = this.details.gripper;
-    const points = times.map((t, i) => [t, values[i]]).filter(([t]) => this._inside(t));
-    const path = points.map(([t, v], k) => `${k ? "L" : "M"}${this.x(t).toFixed(1)} ${(y + ROW - 4 - v * (ROW - 8)).toFixed(1)}`);
-    return [el("path", { class: "gripper", d: path.join("") }, el("title", {}, "gripper: open is up"))];
+    const paths = values.map((own) => times.map((t, i) => [t, own[i]]).filter(([t]) => this._inside(t))
+      .map(([t, v], k) => `${k ? "L" : "M"}${this.x(t).toFixed(1)} ${(y + ROW - 4 - v * (ROW - 8)).toFixed(1)}`).join(""));
+    const edges = this.details.gripper.edges.filter((t) => this._inside(t)).map((t) =>
+      el("line", { class: "edge", x1: this.x(t), x2: this.x(t), y1: y + 1, y2: y + ROW - 3 }));
+    return [...paths.map((d) => el("path", { class: "gripper", d }, el("title", {}, MEANS.gripper))), ...edges];
   }
 
   _handles(height) {

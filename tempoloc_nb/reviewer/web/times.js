@@ -28,6 +28,12 @@ export const seconds = (time, digits = 2) => (time == null ? "–" : `${time.toF
 
 export const signed = (time) => `${time < 0 ? "−" : "+"}${Math.abs(time).toFixed(2)} s`;
 
+/** An instant (ISO 8601) by the reader's own clock; any other text as it is. */
+export function local(when) {
+  const date = new Date(when);
+  return Number.isNaN(date.getTime()) ? when : date.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+}
+
 /** Seconds that a person typed: 12.3, 12,3, 1:02.5, or f120 for a frame. NaN for anything else. */
 export function typed(text, times) {
   const said = text.trim().replace(",", ".").replace(/\s*s$/, "");
@@ -36,6 +42,12 @@ export function typed(text, times) {
   const parts = said.split(":");
   if (parts.length > 3 || parts.some((p) => !/^\d+(\.\d+)?$/.test(p))) return NaN;
   return parts.reduce((sum, part) => sum * 60 + Number(part), 0);
+}
+
+/** A button. Words on it are its name, `title` says more; signs need the title as their name. */
+export function button(text, title, onclick, more = {}) {
+  const name = /[a-z]/i.test(text) ? null : [...(text.match(/.\d+/) ?? []), title].join(" ");
+  return el("button", { type: "button", title, "aria-label": name, onclick, ...more }, text);
 }
 
 /** An element with properties (`on…` are listeners), and children. */

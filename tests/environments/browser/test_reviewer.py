@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from review_folder import LABELS, STEP, TIMES, picture, write_video
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.formats.convert import import_dataset
+from tempoloc_nb.inference.signals import signal_at
 from tempoloc_nb.reviewer.desk import Desk
 from tempoloc_nb.reviewer.pages import ReviewServer, reply, script, write_page
 from tempoloc_nb.reviewer.sources import open_review
@@ -37,16 +39,22 @@ PICTURED = """(video, step) => { const c = document.createElement("canvas"); c.w
 def opened(page: Page, url: str) -> Page:
     page.goto(url)
     expect(page.locator(".handle").first).to_be_visible()
+    from_the_start(page)
+    return page
+
+
+def from_the_start(page: Page) -> None:
+    """Choose the first event and show the first frame: a clip opens at its doubtful event."""
     expect(page.locator(".message")).to_be_hidden()
     expect(page.locator("[inert]")).to_have_count(0)  # until then it takes no keys
-    return page
+    page.locator(".app").press("1")
+    page.locator(".app").press("Home")
 
 
 def open_clip(page: Page, name: str) -> None:
     page.locator(f'.line[title^="tidy/{name}:"]').click()
     expect(page.locator("h1")).to_have_text(f"tidy/{name}")
-    expect(page.locator(".message")).to_be_hidden()
-    expect(page.locator("[inert]")).to_have_count(0)
+    from_the_start(page)
 
 
 def place(page: Page) -> str:
@@ -102,6 +110,10 @@ def test_the_least_sure_clip_comes_first_and_filters_choose(server: ReviewServer
     page.get_by_label("Status").select_option("done")
     expect(page.locator(".line")).to_have_count(0)
     expect(page.locator(".count")).to_have_text("0 shown · 0 of 3 reviewed")
+    expect(page.locator(".empty")).to_contain_text("No clip has all of this: Reviewed.")
+    page.get_by_role("button", name="Show all 3 clips").click()
+    expect(page.locator(".line b")).to_have_text(["c", "b", "a"])
+    expect(page.locator(".empty")).to_be_hidden()
 
 
 def test_a_step_is_a_frame_of_the_file(server: ReviewServer, new_page: NewPage) -> None:
@@ -147,9 +159,9 @@ def around(boundary: float, rounds: list[list[float]]) -> bool:
 
 def test_it_plays_slowly_and_loops_around_a_boundary(server: ReviewServer, new_page: NewPage) -> None:
     page = opened(new_page(), server.url)
-    page.keyboard.press("]")  # it is at full speed already
-    page.keyboard.press("[")
-    assert page.locator("video").evaluate("v => v.playbackRate") == 0.5
+    for key, speed in (("]", 2), ("]", 4), ("]", 4), *(("[", slower) for slower in (2, 1, 0.5))):
+        page.keyboard.press(key)
+        assert page.locator("video").evaluate("v => v.playbackRate") == speed
     page.keyboard.press("1")
     seen(page, 10)
     page.keyboard.press("l")
@@ -169,6 +181,12 @@ def test_drag_type_mark_undo(server: ReviewServer, new_page: NewPage) -> None:
     page = opened(new_page(), server.url)
     open_clip(page, "a")
     assert time_of(page, 1).input_value() == f"{TIMES[25]:.3f}"
+    page.keyboard.press("1")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("s")  # this event is now; the next is chosen
+    assert time_of(page, 0).input_value() == f"{TIMES[11]:.3f}"
+    expect(page.locator(".event.selected")).to_contain_text(LABELS[1])
+    seen(page, 25)
     drag(page, 1, 0.43)
     moved = float(time_of(page, 1).input_value())
     assert moved in TIMES  # on a frame
@@ -188,11 +206,7 @@ def test_drag_type_mark_undo(server: ReviewServer, new_page: NewPage) -> None:
     time_of(page, 2).fill("soon")
     time_of(page, 2).press("Enter")
     assert time_of(page, 2).input_value() == f"{TIMES[42]:.3f}"
-    page.locator(".app").press("1")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("s")  # this event is now; the next is chosen
-    assert time_of(page, 0).input_value() == f"{TIMES[11]:.3f}"
-    expect(page.locator(".event.selected")).to_contain_text(LABELS[1])
+    page.locator(".app").press("2")
     page.keyboard.press("x")
     assert time_of(page, 1).input_value() == "absent"
     expect(page.locator(".handle")).to_have_count(2)
@@ -284,12 +298,26 @@ def test_two_tabs_overwrite_nothing_unseen(server: ReviewServer, folder: Path, n
     expect(one.locator(".banner")).to_contain_text("Saved")
     drag(other, 1, 0.5)
     ours = time_of(other, 1).input_value()
+    other.get_by_label("Note on this clip").fill("the cup slips")
     other.keyboard.press("Control+s")
-    expect(other.locator(".banner")).to_contain_text("Ada saved tidy/a")
+    both = other.get_by_role("dialog")  # both versions, side by side
+    expect(both.get_by_role("heading")).to_have_text(re.compile(r"Ada saved this clip on \w{3} \d+, \d{4}, \d+:\d\d"))
+    rows = [row.inner_text().split("\t") for row in both.locator("tbody tr").all()]
+    assert [row[1:3] for row in rows] == [
+        [f"{TIMES[10]:.3f} s", f"{float(theirs):.3f} s"], [f"{float(ours):.3f} s", f"{TIMES[25]:.3f} s"],
+        [f"{TIMES[40]:.3f} s"] * 2, ["the cup slips", "–"], ["no", "no"],
+    ]  # fmt: skip
+    assert rows[2][3] == "the same"
     assert len(saved(folder)["tidy/a"].extra["corrections"]) == 1
-    other.get_by_role("button", name="Take theirs").click()
+    both.get_by_role("button", name="Not yet").click()
+    expect(time_of(other, 1)).to_have_value(ours)
+    other.keyboard.press("Control+s")
+    both.get_by_role("button", name="Take theirs").click()
     expect(time_of(other, 0)).to_have_value(theirs)
     expect(time_of(other, 1)).to_have_value(f"{TIMES[25]:.3f}")
+    other.keyboard.press("Control+z")  # yours is not lost
+    expect(time_of(other, 1)).to_have_value(ours)
+    other.keyboard.press("Control+y")
     drag(one, 2, 0.3)
     one.keyboard.press("Control+s")
     expect(one.locator(".saves > li")).to_have_count(2)
@@ -346,6 +374,7 @@ def test_what_the_browser_cannot_play_is_a_strip(server: ReviewServer, new_page:
     page.goto(server.url)
     expect(page.locator(".message")).to_contain_text("does not play the video")
     expect(page.locator(".tile")).to_be_visible()
+    page.locator(".app").press("Home")
     page.locator(".app").press("Shift+ArrowRight")
     expect(page.locator(".place")).to_contain_text("frame 10 of")
     page.keyboard.press(" ")
@@ -475,12 +504,17 @@ def test_tables_come_and_go_through_the_page(server: ReviewServer, folder: Path,
     moved = text.replace(f"tidy/a,{LABELS[1]},{TIMES[25]},", f"tidy/a,{LABELS[1]},{TIMES[26]},")
     assert moved != text
     (folder / "moved.csv").write_text(moved)
+    open_clip(page, "b")
+    drag(page, 0, 0.3)
+    ours = time_of(page, 0).input_value()
     page.get_by_label("Export and import").click()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Read CSV or WebVTT").click()
     chooser.value.set_files(folder / "moved.csv")
     expect(page.locator(".banner")).to_contain_text("3 clips read, 1 changed")
     assert saved(folder)["tidy/a"].boundaries[1] == TIMES[26]
+    expect(time_of(page, 0)).to_have_value(ours)  # what was not saved yet is still there
+    expect(page.locator(".line.unsaved")).to_have_count(1)
 
 
 def test_a_lerobot_dataset_gets_its_annotations(tmp_path: Path, new_page: NewPage) -> None:
@@ -550,6 +584,7 @@ def test_a_browser_that_shows_the_frame_before_is_sent_again(
     server: ReviewServer, new_page: NewPage, lands: str
 ) -> None:
     page = early(new_page, server.url, lands)
+    seen(page, 0)
     page.evaluate(
         "window.said = []; const p = document.querySelector('#reviewer').shadowRoot.querySelector('.place');"
         "new MutationObserver(() => window.said.push(p.textContent)).observe(p, { childList: true })"
@@ -581,6 +616,8 @@ def test_a_browser_that_cannot_show_a_frame_says_so(server: ReviewServer, new_pa
     assert pictured(page) == 2
     page.keyboard.press("s")  # what is seen is marked
     assert time_of(page, 0).input_value() == f"{TIMES[2]:.3f}"
+    page.keyboard.press("1")
+    page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")  # one gets past it
     seen(page, 4)
     page.keyboard.press("ArrowLeft")
@@ -627,6 +664,8 @@ def test_keys_wait_until_the_clip_is_shown(server: ReviewServer, folder: Path, n
             page.keyboard.press(key)
 
     page.route("**/ask", hold)
+    asked = "fetch('ask', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"op\": \"queue\"}'})"
+    page.evaluate(asked)  # a busy browser lets one more request through
     page.keyboard.press("Enter")  # accepted: a save, then the next clip
     until(1)
     type_all()
@@ -645,9 +684,9 @@ def test_keys_wait_until_the_clip_is_shown(server: ReviewServer, folder: Path, n
     assert clips["tidy/c"].boundaries == (TIMES[10], TIMES[25], TIMES[40])
     assert [len(c.extra.get("corrections", ())) for c in clips.values()] == [0, 0, 1]
     expect(page.locator(".message")).to_be_hidden()
-    seen(page, 0)
+    seen(page, 10)  # its doubtful event
     page.keyboard.press("ArrowRight")  # and now they count
-    seen(page, 1)
+    seen(page, 11)
 
 
 def test_a_clip_that_does_not_come_leaves_the_one_that_is_shown(server: ReviewServer, new_page: NewPage) -> None:
@@ -676,7 +715,7 @@ def test_a_click_gives_the_keyboard_back(server: ReviewServer, new_page: NewPage
     named = page.get_by_label
     clicked = [
         named("One frame on (→)"), named("One frame back (←)"), named("Play or pause (space)"), named("Zoom in"),
-        named("Missing an event"), page.get_by_text("Missing an event"), named("Missing an event"),
+        named("Missing an event"), page.get_by_text("Missing an event", exact=True), named("Missing an event"),
         page.locator(".list"),
         page.locator(".answers > summary"), page.locator(".answers > summary"), page.locator(".event").nth(1),
         named(f"It is not in the video (X): {LABELS[1]}"), named("Undo"), named("Redo"), named("Undo"),
@@ -694,7 +733,7 @@ def test_a_click_gives_the_keyboard_back(server: ReviewServer, new_page: NewPage
         expect(page.get_by_label("Play or pause (space)"), str(number)).to_have_text("❚❚")
         page.keyboard.press(" ")
         expect(page.get_by_label("Play or pause (space)")).to_have_text("▶")
-    page.get_by_role("button", name="?").click()
+    page.get_by_role("button", name="Keys").click()
     page.get_by_role("button", name="Close", exact=True).last.click()
     page.get_by_label("Status").click()
     page.keyboard.press("Escape")
@@ -718,3 +757,191 @@ def test_a_key_that_is_held_down_saves_one_clip(server: ReviewServer, new_page: 
         page.wait_for_timeout(100)
     page.keyboard.up("Enter")
     expect(page.locator(".count")).to_have_text(re.compile("[01] of 3 reviewed"))
+
+
+def two_events(folder: Path) -> Path:
+    """The clips with their first two events, without a truth; the model is off by two and by three frames."""
+    events = tuple(map(Event, LABELS[:2]))
+    clips = [replace(c, events=events) for c in load_benchmark(folder).clips]
+    write_manifest(folder / "manifest.jsonl", clips)
+    text = "".join(f"Event {i}: <{TIMES[k] + 0.01:.2f}> <5.00> {LABELS[i - 1]}\n" for i, k in ((1, 8), (2, 22)))
+    rows = [{"clip": c.clip, "task": "tidy", "model": "m", "fps": 8.0, "trial": 0, "text": text} for c in clips]
+    (folder / "predictions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def typed(page: Page, *keys: str) -> int:
+    """How many keys were pressed; each as soon as the reviewer takes one."""
+    for key in keys:
+        expect(page.locator("[inert]")).to_have_count(0)
+        page.keyboard.press(key)
+    return len(keys)
+
+
+def test_a_clip_is_corrected_in_seven_keys_and_accepted_in_two(folder: Path, new_page: NewPage) -> None:
+    with ReviewServer(open_review(two_events(folder), who="Ada")) as server:
+        page = new_page()
+        page.goto(server.url)
+        seen(page, 8)  # the clip opens at an event
+        assert typed(page, ".", ".", "s", ".", ".", ".", "s") <= 7
+        expect(page.locator("h1")).to_have_text("tidy/b")
+        assert saved(folder)["tidy/a"].boundaries == (TIMES[10], TIMES[25])
+        seen(page, 8)
+        assert typed(page, "s") == 1
+        seen(page, 22)  # both were looked at
+        assert typed(page, "s") == 1
+        expect(page.locator("h1")).to_have_text("tidy/c")
+        clip = saved(folder)["tidy/b"]
+        assert clip.boundaries == pytest.approx((TIMES[8] + 0.01, TIMES[22] + 0.01))  # between two frames, as proposed
+        typed(page, "Enter")
+        expect(page.locator(".banner")).to_contain_text("Nothing is left to do in this list")
+        expect(page.locator(".count")).to_have_text("3 of 3 reviewed")
+
+
+def test_a_clip_opens_at_its_doubtful_event_and_s_visits_those_below_a_confidence(
+    server: ReviewServer, folder: Path, new_page: NewPage
+) -> None:
+    page = new_page()
+    page.goto(server.url)
+    seen(page, 40)  # of c, the model lacks it
+    page.get_by_label("Confidence").select_option("Below 90 %")
+    expect(page.locator(".line b")).to_have_text(["c", "b"])
+    page.locator(".app").press("s")  # the only event in doubt
+    expect(page.locator("h1")).to_have_text("tidy/b")
+    seen(page, 10)
+    page.keyboard.press(",")
+    seen(page, 9)
+    page.keyboard.press(">")
+    seen(page, 19)
+    page.keyboard.press("s")
+    expect(page.locator(".banner")).to_contain_text("Nothing is left to do")
+    assert saved(folder)["tidy/b"].boundaries[0] == TIMES[19]
+    page.keyboard.press("x")
+    page.keyboard.press("s")  # an event that is said to be absent stays so
+    expect(page.locator(".count")).to_contain_text("2 of 3 reviewed")
+    assert saved(folder)["tidy/b"].absent == LABELS[:1]
+
+
+def test_undo_goes_back_through_the_clips(server: ReviewServer, folder: Path, new_page: NewPage) -> None:
+    page = opened(new_page(), server.url)
+    typed(page, "2", ".", "Enter", ".")
+    expect(page.locator("h1")).to_have_text("tidy/b")
+    typed(page, "Control+z", "Control+z")  # here, and the way to here
+    expect(page.locator("h1")).to_have_text("tidy/c")
+    expect(time_of(page, 1)).to_have_value(f"{TIMES[26]:.3f}")
+    typed(page, "Control+z")
+    expect(time_of(page, 1)).to_have_value(f"{TIMES[25]:.3f}")
+    expect(page.locator(".line.unsaved b")).to_have_text("c")  # the file has what was saved, until it is saved again
+    assert saved(folder)["tidy/c"].boundaries[1] == TIMES[26]
+    typed(page, "Control+y", "Control+y", "Control+y")
+    expect(page.locator("h1")).to_have_text("tidy/b")
+    expect(time_of(page, 0)).to_have_value(f"{TIMES[11]:.3f}")
+
+
+def test_a_clip_is_skipped_with_a_note_and_taken_back_in(
+    server: ReviewServer, folder: Path, new_page: NewPage
+) -> None:
+    page = opened(new_page(), server.url)
+    page.get_by_label("Note on this clip").fill("the hand hides the cup")
+    page.locator(".app").press("k")
+    expect(page.locator("h1")).to_have_text("tidy/b")
+    expect(page.locator(".count")).to_have_text("0 of 3 reviewed · 1 skipped")
+    (remark,) = saved(folder)["tidy/c"].extra["review_remarks"]
+    assert (remark["who"], remark["note"], remark["skip"]) == ("Ada", "the hand hides the cup", True)
+    page.get_by_label("Status").select_option("Skipped")
+    expect(page.locator(".line b")).to_have_text(["c"])
+    open_clip(page, "c")
+    expect(page.get_by_label("Note on this clip")).to_have_value("the hand hides the cup")
+    expect(page.locator(".saves")).to_contain_text("skipped: the hand hides the cup")
+    typed(page, "k")
+    expect(page.locator(".count")).to_have_text("1 shown · 0 of 3 reviewed")  # it is to be reviewed again
+    clip = saved(folder)["tidy/c"]
+    assert clip.extra["review_remarks"][1]["skip"] is False
+    assert "corrections" not in clip.extra
+
+
+def test_a_clip_is_marked_from_nothing_while_it_plays_and_skipped_half_way(folder: Path, new_page: NewPage) -> None:
+    bare = [replace(c, events=tuple(map(Event, LABELS))) for c in load_benchmark(folder).clips]
+    write_manifest(folder / "manifest.jsonl", bare)
+    (folder / "predictions.jsonl").unlink()
+    with ReviewServer(open_review(folder, who="Ada")) as server:
+        page = new_page()
+        page.goto(server.url)
+        seen(page, 0)
+        typed(page, "Enter")
+        expect(page.locator(".banner")).to_contain_text(f"Not saved: {LABELS[0]}: not set")
+        typed(page, "n")
+        for k in (0, 1, 2):
+            page.wait_for_timeout(300)
+            page.keyboard.press("s")
+            if k < 2:
+                expect(page.get_by_label("Play or pause (space)")).to_have_text("❚❚")  # it plays on
+        expect(page.locator("h1")).to_have_text("tidy/b")
+        first, second, third = saved(folder)["tidy/a"].boundaries
+        assert TIMES[0] < first < second < third
+        seen(page, 0)
+        typed(page, "Shift+ArrowRight", "s", "k")
+        expect(page.locator(".banner")).to_contain_text("Skipped tidy/b. Its marks are not complete")
+        expect(page.locator(".banner")).to_be_visible()
+        expect(page.locator("h1")).to_have_text("tidy/c")
+        typed(page, "Control+z")
+        expect(page.locator("h1")).to_have_text("tidy/b")
+        expect(time_of(page, 0)).to_have_value(f"{TIMES[10]:.3f}")
+
+
+def test_a_boundary_goes_to_the_grippers_edge(folder: Path, new_page: NewPage) -> None:
+    review = open_review(folder, who="Ada")
+    review.signals = {"tidy/a": signal_at([1.0] * 13 + [0.0] * 37, 10)}  # closed at 1.3 s
+    with ReviewServer(review) as server:
+        page = opened(new_page(), server.url)
+        open_clip(page, "a")
+        expect(page.locator(".edge")).to_have_count(1)
+        near = f"{min(TIMES, key=lambda t: abs(t - 1.3)):.3f}"
+        page.keyboard.press("g")
+        expect(time_of(page, 0)).to_have_value(near)
+        page.keyboard.press("Control+z")
+        axis = page.locator(".ground").bounding_box()
+        assert axis is not None
+        two_pixels = 2 * (TIMES[-1] + 0.1) / axis["width"]
+        drag(page, 0, 1.3 - TIMES[10] + two_pixels)  # caught
+        expect(time_of(page, 0)).to_have_value(near)
+        open_clip(page, "b")
+        page.keyboard.press("g")
+        expect(page.locator(".banner")).to_contain_text("no edge of a gripper")
+
+
+# The controls that have no name, and the texts whose contrast with what is behind them is less than 4.5.
+FAULTS = """app => {
+  const light = (c) => c.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const behind = (e) => { for (let at = e; at; at = at.parentElement) {
+    const c = rgb(getComputedStyle(at).backgroundColor); if (c.length < 4 || c[3] > 0) return c.slice(0, 3); } };
+  const seen = [...app.querySelectorAll("*")].filter((e) => e.checkVisibility({ visibilityProperty: true }));
+  const named = (e) => [e.getAttribute("aria-label"), e.textContent, e.labels?.[0]?.textContent].some((t) => t?.trim());
+  const controls = "button, input, select, summary, dialog, [role], [tabindex='0']";
+  const nameless = seen.filter((e) => e.matches(controls) && !named(e));
+  const faint = seen.filter((e) => !(e instanceof SVGElement) && !e.closest(":disabled, .stage")
+    && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())).filter((e) => {
+    const [a, b] = [light(rgb(getComputedStyle(e).color).slice(0, 3)), light(behind(e))].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05) < 4.5; });
+  return [...nameless, ...faint].map((e) => e.outerHTML.slice(0, 120));
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_controls_have_names_and_texts_contrast(server: ReviewServer, new_page: NewPage, scheme: str) -> None:
+    page = opened(new_page(color_scheme=scheme), server.url)
+    typed(page, "2", ".", ".")
+    assert page.locator(".app").evaluate(FAULTS) == []
+    typed(page, "x", "k")
+    expect(page.locator(".line.skipped")).to_have_count(1)
+    typed(page, "?")
+    assert page.locator(".app").evaluate(FAULTS) == []
+    page.keyboard.press("Escape")
+    expect(page.locator(".app")).to_be_focused()
+    page.get_by_label("Status").select_option("done")
+    assert page.locator(".app").evaluate(FAULTS) == []
+    page.get_by_role("button", name="Show all").press("Enter")  # without a mouse, too
+    chosen = page.get_by_role("listbox", name="Clips").get_attribute("aria-activedescendant")
+    expect(page.locator(f"#{chosen} b")).to_have_text("b")
