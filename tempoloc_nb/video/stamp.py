@@ -24,7 +24,7 @@ from .files import Image
 # %% auto #0
 __all__ = ['TimeStamps', 'Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'stamps_of', 'stamp_column',
            'StampStyle', 'stamp_coefficient', 'stamp_style', 'stamp_text', 'load_font', 'draw_stamp', 'pair_times',
-           'written_times', 'stamp', 'read_stamp', 'model_view']
+           'written_times', 'write_stamps', 'stamp', 'read_stamp', 'model_view']
 
 # %% ../../nbs/15_video/25_stamp.ipynb #7f55ab74
 TimeStamps = Literal["frame", "pair", "alternate"]
@@ -127,7 +127,7 @@ def draw_stamp(
     border: npt.NDArray[np.uint8], text: str, size: int, black: int = 0, white: int = 255,
     column: tuple[int, int] = (0, 1),
 ) -> None:
-    """Blacken the grey `border` (height, width) in place and write `text` in the centre of a column.
+    """Blacken the `border` (height, width), or with colours (height, width, 3), and write `text` in a column's centre.
 
     `column` is its number, from 0 on the left, and how many columns of one width the border has.
     """
@@ -141,7 +141,8 @@ def draw_stamp(
         raise TempolocError(f"{text!r} at {size} px does not fit a border of {width}×{border.shape[0]}")
     left += number * width
     for k, cell in enumerate(cells):
-        border[top : top + height, left + k * advance : left + (k + 1) * advance] = cell
+        place = border[top : top + height, left + k * advance : left + (k + 1) * advance]
+        place[:] = cell if border.ndim == 2 else cell[..., None]
 
 # %% ../../nbs/15_video/25_stamp.ipynb #bbec6f4a
 def pair_times(times: Sequence[float]) -> list[float]:
@@ -153,6 +154,12 @@ def pair_times(times: Sequence[float]) -> list[float]:
 def written_times(times: Sequence[float], stamps: str) -> list[float]:
     """What stamps of the kind `stamps` say under frames that are sampled at `times` (s)."""
     return pair_times(times) if stamps == "pair" else list(times)
+
+
+def write_stamps(borders: Image, times: Sequence[float], style: StampStyle, stamps: TimeStamps) -> None:
+    """Blacken the `borders` (n, border, width, 3) of sampled frames in place, and write their `times` (s) in them."""
+    for k, (border, time) in enumerate(zip(borders, written_times(times, stamps), strict=True)):
+        draw_stamp(border, stamp_text(time), style.font, column=stamp_column(stamps, k))
 
 
 def stamp(
@@ -172,11 +179,9 @@ def stamp(
     if style is None:
         style = stamp_style(width, height, n, max(times), stamps=stamps)
     stamped = np.empty((n, height + style.border, width, 3), np.uint8)
-    strip = np.empty((style.border, width), np.uint8)
-    for k, (target, frame, time) in enumerate(zip(stamped, frames, written_times(times, stamps), strict=True)):
-        draw_stamp(strip, stamp_text(time), style.font, column=stamp_column(stamps, k))
+    for target, frame in zip(stamped, frames, strict=True):
         target[:height] = frame
-        target[height:] = strip[..., None]
+    write_stamps(stamped[:, height:], times, style, stamps)
     return stamped
 
 # %% ../../nbs/15_video/25_stamp.ipynb #58b04a7a
