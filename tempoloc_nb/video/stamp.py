@@ -109,8 +109,8 @@ def load_font(size: int) -> ImageFont.FreeTypeFont:
 
 
 @cache
-def _glyphs(size: int, black: int, white: int) -> dict[str, npt.NDArray[np.uint8]]:
-    """Each character as a (height, advance) array from `black` to `white`; all have one size."""
+def _glyphs(size: int, black: int, white: int, rgb: bool) -> dict[str, npt.NDArray[np.uint8]]:
+    """Each character as a (height, advance) array from `black` to `white`, three times if `rgb`; all have one size."""
     font = load_font(size)
     _, top, _, bottom = (round(edge) for edge in font.getbbox(GLYPHS))
     advance = round(font.getlength("0"))
@@ -119,7 +119,8 @@ def _glyphs(size: int, black: int, white: int) -> dict[str, npt.NDArray[np.uint8
         cell = Picture.new("L", (advance, bottom))
         ImageDraw.Draw(cell).text((0, 0), character, font=font, fill=255)
         scale = (white - black) / 255
-        cells[character] = np.rint(np.asarray(cell)[top:] * scale + black).astype(np.uint8)
+        grey = np.rint(np.asarray(cell)[top:] * scale + black).astype(np.uint8)
+        cells[character] = np.stack([grey] * 3, axis=-1) if rgb else grey
     return cells
 
 # %% ../../nbs/15_video/25_stamp.ipynb #00c3176e
@@ -134,15 +135,14 @@ def draw_stamp(
     border[:] = black
     number, columns = column
     width = border.shape[1] // columns
-    cells = [_glyphs(size, black, white)[character] for character in text]
-    height, advance = cells[0].shape
+    cells = [_glyphs(size, black, white, border.ndim == 3)[character] for character in text]
+    height, advance = cells[0].shape[:2]
     top, left = (border.shape[0] - height) // 2, (width - advance * len(cells)) // 2
     if top < 0 or left < 0:
         raise TempolocError(f"{text!r} at {size} px does not fit a border of {width}×{border.shape[0]}")
     left += number * width
     for k, cell in enumerate(cells):
-        place = border[top : top + height, left + k * advance : left + (k + 1) * advance]
-        place[:] = cell if border.ndim == 2 else cell[..., None]
+        border[top : top + height, left + k * advance : left + (k + 1) * advance] = cell
 
 # %% ../../nbs/15_video/25_stamp.ipynb #bbec6f4a
 def pair_times(times: Sequence[float]) -> list[float]:
