@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,14 +20,26 @@ from ..core.machine import torch_device
 from .decoding import Encoded, Grammars, generate_tokens, use_prefix_cache
 from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
-    mrope_positions, show, stock_positions, tested_transformers, use_batched_vision_attention,
+    fit, mrope_positions, show, stock_positions, tested_transformers, use_batched_vision_attention,
 )
 from ..models.checkpoints import load_model, model_title
 from ..models.sampling import Sampling
 from ..video.view import is_qwen3
 
+if TYPE_CHECKING:
+    import torch
+
 # %% auto #0
 __all__ = ['encode_request', 'end_tokens', 'HFBackend']
+
+# %% ../../nbs/35_engines/30_hf.ipynb #5d1c0a77
+def _normalised(patches: torch.Tensor, video: Any) -> torch.Tensor:
+    """Patches of bytes, (patches, values) with the colours first, as the processor `video` rescales and normalises."""
+    import torch
+    levels = (tuple(given) if isinstance(given, list) else given for given in (video.image_mean, video.image_std))
+    how = (video.do_rescale, video.rescale_factor, video.do_normalize, *levels)
+    parts = torch.split(patches.view(len(patches), 3, -1, video.patch_size), 512)  # about 2 MB, which a cache holds
+    return torch.cat([video.rescale_and_normalize(part, *how) for part in parts]).view(patches.shape)
 
 # %% ../../nbs/35_engines/30_hf.ipynb #13df2eb4
 def encode_request(
@@ -38,12 +50,13 @@ def encode_request(
 
     Raises `TempolocError` naming the clip if its video cannot be read or prompt and answer exceed the context.
     """
-    shown = show(request, processor, total_pixels)
+    shown = fit(show(request, processor, total_pixels), processor)  # the processor would copy them first, at full size
     try:
         inputs = processor(
             text=[shown.text], videos=[shown.images.transpose(0, 3, 1, 2)], video_metadata=[shown.metadata],
-            return_tensors="pt", do_sample_frames=False, size=shown.size,
+            return_tensors="pt", do_sample_frames=False, size=shown.size, do_rescale=False, do_normalize=False,
         )  # fmt: skip
+        pixels = _normalised(inputs["pixel_values_videos"], processor.video_processor)
     except (TypeError, ValueError) as error:
         raise TempolocError(
             f"{request.clip}: the model's processor does not take it ({first_line(error)}): look at the model's"
@@ -59,7 +72,7 @@ def encode_request(
         places = stock_positions(model, inputs["input_ids"], grid, shown.seconds_per_pair)
     else:
         places = mrope_positions(ids, model.config, grid[0], shown.seconds_per_pair)
-    return Encoded(request, ids, places, inputs["pixel_values_videos"], grid, tokens, shown.fps)
+    return Encoded(request, ids, places, pixels, grid, tokens, shown.fps)
 
 # %% ../../nbs/35_engines/30_hf.ipynb #663f1556
 def end_tokens(model: Any, processor: Any) -> list[int]:

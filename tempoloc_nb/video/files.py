@@ -116,8 +116,8 @@ def probe(path: Footage | str) -> VideoInfo:
     return VideoInfo(
         path=path, width=how.width, height=how.height, fps=len(pts) / duration, n_frames=len(pts),
         duration=duration, first_pts=float(pts[0] * base), codec=codec, pixel_format=shown.pixel_format,
-        variable_rate=variable, rotation=how.rotation,
-        has_audio=has_audio, times=tuple(float((p - pts[0]) * base) for p in pts), mirrored=how.mirrored,
+        variable_rate=variable, rotation=how.rotation, has_audio=has_audio, mirrored=how.mirrored,
+        times=tuple((p - pts[0]) * base.numerator / base.denominator for p in pts),
     )
 
 # %% ../../nbs/15_video/10_files.ipynb #b06c1200
@@ -147,9 +147,7 @@ def sample_indices(times: Sequence[float], duration: float, fps: float | None) -
 def video_frames(path: Path | str, info: VideoInfo, threads: int = 1) -> Iterator[tuple[int, VideoFrame]]:
     """(index, libav frame) of each frame, not turned; raises `TempolocError` if others come out than were probed."""
     index = -1
-    with open_video(path) as (container, stream):
-        stream.codec_context.thread_count = threads
-        stream.codec_context.thread_type = "AUTO"
+    with open_video(path, threads) as (container, stream):
         timed = container.format.name != "avi"  # which numbers its frames in the order of coding
         for index, (frame, _) in enumerate(pictures(path, container, stream)):
             at = info.first_pts + info.times[index] if index < info.n_frames else math.inf
@@ -173,7 +171,8 @@ def stretched(info: VideoInfo) -> tuple[int, int]:
 def upright(frame: VideoFrame, info: VideoInfo) -> Image:
     """The RGB picture (height, width, 3) that is shown for a decoded frame of the video."""
     width, height = stretched(info)
-    pixels: Any = frame.to_ndarray(format="rgb24", width=width, height=height)  # uint8, as this format is
+    # One thread: libav would start one per core for each frame, at a higher price than the conversion's. Any: uint8.
+    pixels: Any = frame.to_ndarray(format="rgb24", width=width, height=height, threads=1)
     return np.ascontiguousarray(turned(pixels, info))
 
 
@@ -207,12 +206,17 @@ class Frames:
     fps: float
 
 
-def read(path: Footage | str, fps: float | None = None) -> Frames:
-    """The frames that `decode` gives, in memory: n × height × width × 3 bytes."""
-    info = probe(path)
-    times, images = zip(*decode(path, fps, info), strict=True)
+def read(
+    path: Footage | str, fps: float | None = None, info: VideoInfo | None = None, out: Image | None = None
+) -> Frames:
+    """The frames that `decode` gives, in memory: n × height × width × 3 bytes, in `out` if it is given."""
+    info = info or probe(path)
+    times = tuple(info.times[k] for k in sample_indices(info.times, info.duration, fps))
+    images = np.empty((len(times), info.height, info.width, 3), np.uint8) if out is None else out
+    for target, (_, image) in zip(images, decode(path, fps, info), strict=True):
+        target[:] = image
     reached = len(times) / info.duration
-    return Frames(np.stack(images), times, min(fps or reached, reached))
+    return Frames(images, times, min(fps or reached, reached))
 
 # %% ../../nbs/15_video/10_files.ipynb #3da0bebd
 class _Mp4:
@@ -350,7 +354,6 @@ class VideoPart(FrameSource):
         """(index, libav frame, how it is shown) of the part's frames in order."""
         with open_video(self.video) as (container, stream):
             base = stream.time_base or Fraction(1, 90_000)
-            stream.codec_context.thread_type = "AUTO"
             container.seek(max(0, round((self.start - 0.5 / self.fps) / base)), stream=stream)
             for frame, shown in pictures(self.video, container, stream):
                 if frame.pts is None:
@@ -378,13 +381,14 @@ class VideoPart(FrameSource):
 
     def images(self, wanted: Sequence[int]) -> Iterator[Image]:
         """The frames of these sorted indices; raises `TempolocError` if the file lacks one."""
-        left = list(reversed(wanted))
+        left, info = list(reversed(wanted)), None
         for index, frame, shown in self._decoded():
             if not left or index > left[-1]:
                 break
             if index == left[-1]:
                 left.pop()
-                yield upright(frame, self._described(frame, shown))
+                info = info or self._described(frame, shown)
+                yield upright(frame, info)
         if left:
             at = self.start + left[-1] / self.fps
             raise TempolocError(f"{self.video}: no frame {left[-1]} of {self.name} at {at:.3f} s")

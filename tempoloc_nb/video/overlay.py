@@ -147,7 +147,7 @@ def _stamped(
     """A yuv420p copy of frame `index`, turned upright, with the border below; sides are rounded up to even."""
     size = stretched(info)
     as_is = frame.format.name == "yuv420p" and (frame.width, frame.height) == size
-    source = frame if as_is else frame.reformat(*size, format="yuv420p")
+    source = frame if as_is else frame.reformat(*size, format="yuv420p", threads=1)
     black, white = (0, 255) if source.color_range == ColorRange.JPEG else (16, 235)
     width, height = _even(info.width), _even(info.height)
     target = VideoFrame(width, _even(height + style.border), "yuv420p")

@@ -48,8 +48,8 @@ def _no_video(container: InputContainer) -> str:
 
 # %% ../../nbs/15_video/05_pictures.ipynb #16bab7d1
 @contextmanager
-def open_video(path: Path | str) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The open file and its first video stream.
+def open_video(path: Path | str, threads: int = 1) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """The open file and its first video stream, to be decoded by so many `threads` (0: one per core).
 
     Raises `TempolocError` for a missing, empty or unreadable file, for one that holds no video, and when reading
     inside the `with` block meets damaged data.
@@ -64,7 +64,9 @@ def open_video(path: Path | str) -> Iterator[tuple[InputContainer, VideoStream]]
             if fault := _no_video(container):
                 raise TempolocError(f"{path}: {fault}")
             streams = container.streams.video
-            yield container, next(s for s in streams if not s.disposition & Disposition.attached_pic)
+            stream = next(s for s in streams if not s.disposition & Disposition.attached_pic)
+            stream.codec_context.thread_count, stream.codec_context.thread_type = threads, "AUTO"
+            yield container, stream
     except PermissionError as error:
         raise TempolocError(f"{path}: permission denied") from error
     except (av.error.FFmpegError, UnicodeDecodeError) as error:  # the latter from damaged metadata
@@ -101,7 +103,9 @@ def _placement(path: Path | str, stream: VideoStream, frame: VideoFrame, first: 
     Raises `TempolocError` for a turn that is no quarter turn, and for pixels more than 10 times as long as wide.
     """
     mirrored, rotation = (first.mirrored, first.rotation) if first else (False, 0)
-    matrix: Any = frame.side_data.get("DISPLAYMATRIX")  # a buffer, which its type does not say
+    matrix: Any = None  # a buffer, which its type does not say
+    if frame.side_data:  # few frames have any, and a look-up that fails costs more than all the rest here
+        matrix = frame.side_data.get("DISPLAYMATRIX")
     if matrix is not None:
         a, b, _, c, d = np.frombuffer(bytes(matrix), np.int32)[:5].tolist()
         if (turn := _turn_of(a, b, c, d)) is None:
@@ -129,17 +133,20 @@ def pictures(
                 continue
             key = packet.pts
         for frame in packet.decode():
-            at = "" if frame.time is None else f" at {frame.time:.3f} s"
             if frame.is_corrupt:
                 if first is None and frame.pts is not None and key is not None and frame.pts < key:
                     continue  # it needs what came before the file began
-                raise TempolocError(f"{path}: the frame{at} is damaged")
+                raise TempolocError(f"{path}: the frame{_at(frame)} is damaged")
             shown = _placement(path, stream, frame, first)
             first = first or shown
             if shown != first:
-                change = f"{path}: its pictures change from {first} to {shown}{at}"
+                change = f"{path}: its pictures change from {first} to {shown}{_at(frame)}"
                 raise TempolocError(f"{change}; cut the video there, or encode it in one size")
             yield frame, first
+
+
+def _at(frame: VideoFrame) -> str:
+    return "" if frame.time is None else f" at {frame.time:.3f} s"
 
 # %% ../../nbs/15_video/05_pictures.ipynb #7ccd148c
 @dataclass(frozen=True, slots=True)
@@ -269,8 +276,7 @@ def _decoded_times(path: Path, _changed: int, size: int) -> FrameTimes:
     pts: list[int] = []
     begin: tuple[VideoFrame, Placement] | None = None
     last = 0
-    with open_video(path) as (container, stream):
-        stream.codec_context.thread_type = "AUTO"
+    with open_video(path, threads=0) as (container, stream):
         for frame, how in pictures(path, container, stream):
             if frame.pts is None:
                 raise TempolocError(f"{path}: frame {len(pts)} has no timestamp; encode the video anew")

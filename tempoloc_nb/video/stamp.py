@@ -24,7 +24,7 @@ from .files import Image
 # %% auto #0
 __all__ = ['TimeStamps', 'Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'stamps_of', 'stamp_column',
            'StampStyle', 'stamp_coefficient', 'stamp_style', 'stamp_text', 'load_font', 'draw_stamp', 'pair_times',
-           'written_times', 'stamp', 'read_stamp', 'model_view']
+           'written_times', 'write_stamps', 'stamp', 'read_stamp', 'model_view']
 
 # %% ../../nbs/15_video/25_stamp.ipynb #7f55ab74
 TimeStamps = Literal["frame", "pair", "alternate"]
@@ -109,8 +109,8 @@ def load_font(size: int) -> ImageFont.FreeTypeFont:
 
 
 @cache
-def _glyphs(size: int, black: int, white: int) -> dict[str, npt.NDArray[np.uint8]]:
-    """Each character as a (height, advance) array from `black` to `white`; all have one size."""
+def _glyphs(size: int, black: int, white: int, rgb: bool) -> dict[str, npt.NDArray[np.uint8]]:
+    """Each character as a (height, advance) array from `black` to `white`, three times if `rgb`; all have one size."""
     font = load_font(size)
     _, top, _, bottom = (round(edge) for edge in font.getbbox(GLYPHS))
     advance = round(font.getlength("0"))
@@ -119,7 +119,8 @@ def _glyphs(size: int, black: int, white: int) -> dict[str, npt.NDArray[np.uint8
         cell = Picture.new("L", (advance, bottom))
         ImageDraw.Draw(cell).text((0, 0), character, font=font, fill=255)
         scale = (white - black) / 255
-        cells[character] = np.rint(np.asarray(cell)[top:] * scale + black).astype(np.uint8)
+        grey = np.rint(np.asarray(cell)[top:] * scale + black).astype(np.uint8)
+        cells[character] = np.stack([grey] * 3, axis=-1) if rgb else grey
     return cells
 
 # %% ../../nbs/15_video/25_stamp.ipynb #00c3176e
@@ -127,15 +128,15 @@ def draw_stamp(
     border: npt.NDArray[np.uint8], text: str, size: int, black: int = 0, white: int = 255,
     column: tuple[int, int] = (0, 1),
 ) -> None:
-    """Blacken the grey `border` (height, width) in place and write `text` in the centre of a column.
+    """Blacken the `border` (height, width), or with colours (height, width, 3), and write `text` in a column's centre.
 
     `column` is its number, from 0 on the left, and how many columns of one width the border has.
     """
     border[:] = black
     number, columns = column
     width = border.shape[1] // columns
-    cells = [_glyphs(size, black, white)[character] for character in text]
-    height, advance = cells[0].shape
+    cells = [_glyphs(size, black, white, border.ndim == 3)[character] for character in text]
+    height, advance = cells[0].shape[:2]
     top, left = (border.shape[0] - height) // 2, (width - advance * len(cells)) // 2
     if top < 0 or left < 0:
         raise TempolocError(f"{text!r} at {size} px does not fit a border of {width}×{border.shape[0]}")
@@ -155,6 +156,12 @@ def written_times(times: Sequence[float], stamps: str) -> list[float]:
     return pair_times(times) if stamps == "pair" else list(times)
 
 
+def write_stamps(borders: Image, times: Sequence[float], style: StampStyle, stamps: TimeStamps) -> None:
+    """Blacken the `borders` (n, border, width, 3) of sampled frames in place, and write their `times` (s) in them."""
+    for k, (border, time) in enumerate(zip(borders, written_times(times, stamps), strict=True)):
+        draw_stamp(border, stamp_text(time), style.font, column=stamp_column(stamps, k))
+
+
 def stamp(
     frames: Sequence[Image] | Image, times: Sequence[float], style: StampStyle | None = None,
     stamps: TimeStamps = "frame",
@@ -172,11 +179,9 @@ def stamp(
     if style is None:
         style = stamp_style(width, height, n, max(times), stamps=stamps)
     stamped = np.empty((n, height + style.border, width, 3), np.uint8)
-    strip = np.empty((style.border, width), np.uint8)
-    for k, (target, frame, time) in enumerate(zip(stamped, frames, written_times(times, stamps), strict=True)):
-        draw_stamp(strip, stamp_text(time), style.font, column=stamp_column(stamps, k))
+    for target, frame in zip(stamped, frames, strict=True):
         target[:height] = frame
-        target[height:] = strip[..., None]
+    write_stamps(stamped[:, height:], times, style, stamps)
     return stamped
 
 # %% ../../nbs/15_video/25_stamp.ipynb #58b04a7a

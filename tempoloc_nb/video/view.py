@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -21,8 +21,8 @@ from ..core.checks import STRICT
 from ..core.errors import TempolocError, unknown
 from ..core.plots import EVENT_COLOURS
 from .budget import FRAMES_PER_TOKEN, frame_limit
-from .files import Footage, Frames, Image, decode, probe, read
-from .stamp import BASE_BORDER, Stamps, stamp, stamp_style, written_times
+from .files import Footage, Image, decode, probe, read, sample_indices
+from .stamp import BASE_BORDER, Stamps, StampStyle, stamp_style, write_stamps, written_times
 
 # %% auto #0
 __all__ = ['Content', 'GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs',
@@ -129,14 +129,6 @@ class ClipInputs:
         """Seconds that a temporal patch spans."""
         return FRAMES_PER_TOKEN / self.fps
 
-# %% ../../nbs/15_video/50_view.ipynb #db0ed32e
-def _even(frames: Frames) -> Frames:
-    """`frames` with a last odd one repeated, as the processors do."""
-    if len(frames.times) % FRAMES_PER_TOKEN == 0:
-        return frames
-    images = np.concatenate([frames.images, frames.images[-1:]])
-    return replace(frames, images=images, times=(*frames.times, frames.times[-1]))
-
 # %% ../../nbs/15_video/50_view.ipynb #ad2092a8
 def clip_inputs(
     video: Footage | str, processor: Any, fps: float | None, view: View | None = None, total_pixels: int | None = None
@@ -146,23 +138,30 @@ def clip_inputs(
     Raises `TempolocError` naming the file if it cannot be read, holds no frames, or is too small for a stamp.
     """
     view = view or View()
-    frames = _even(read(video, fps))
-    images = frames.images
-    if view.content == "blank":
-        images = np.full_like(images, GREY)
-    elif view.content == "shuffled":
-        images = images[np.random.default_rng(view.seed).permutation(len(images))]
-    budget = frame_pixels(processor, len(images), total_pixels)
+    info = probe(video)
+    times = [info.times[k] for k in sample_indices(info.times, info.duration, fps)]
+    sampled = len(times)
+    times += times[-1:] * (sampled % FRAMES_PER_TOKEN)  # the last of an odd number is repeated, as the processors do
+    budget = frame_pixels(processor, len(times), total_pixels)
+    written, style = [t + view.shift for t in written_times(times, view.stamps)], StampStyle(0, 0)
     if view.stamps != "none":
-        _, height, width, _ = images.shape
-        times = [t + view.shift for t in written_times(frames.times, view.stamps)]
-        coefficient, longest = fitting_coefficient(width, height, budget), max(10.0, *times)
-        style = stamp_style(width, height, len(images), longest, coefficient=coefficient, stamps=view.stamps)
-        if view.stamps == "empty":
-            images = np.pad(images, ((0, 0), (0, style.border), (0, 0), (0, 0)))
-        else:
-            images = stamp(images, times, style, view.stamps)
-    return ClipInputs(images, frames.times, frames.fps, budget)
+        coefficient, longest = fitting_coefficient(info.width, info.height, budget), max(10.0, *written)
+        style = stamp_style(
+            info.width, info.height, len(times), longest, coefficient=coefficient, stamps=view.stamps
+        )
+    images = np.empty((len(times), info.height + style.border, info.width, 3), np.uint8)
+    frames, borders = images[:, : info.height], images[:, info.height :]
+    reached = read(video, fps, info, out=frames[:sampled]).fps
+    frames[sampled:] = frames[sampled - 1]
+    if view.content == "blank":
+        frames[:] = GREY
+    elif view.content == "shuffled":
+        frames[:] = frames[np.random.default_rng(view.seed).permutation(len(frames))]
+    if view.stamps == "empty":
+        borders[:] = 0
+    elif view.stamps != "none":
+        write_stamps(borders, written, style, view.stamps)
+    return ClipInputs(images, tuple(times), reached, budget)
 
 # %% ../../nbs/15_video/50_view.ipynb #ca4e9fd8
 def pixel_limits(processor: Any, shown: ClipInputs, total_pixels: int | None) -> dict[str, int]:

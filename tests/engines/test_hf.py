@@ -26,7 +26,7 @@ from tempoloc_nb.engines.decoding import _pick, generate_tokens
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request
-from tempoloc_nb.engines.qwen import mrope_positions, overlay_options, stock_positions
+from tempoloc_nb.engines.qwen import mrope_positions, overlay_options, show, stock_positions
 from tempoloc_nb.inference.run import plan_requests
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.prompts import load_prompt
@@ -212,6 +212,14 @@ def test_counts_and_rates_are_those_of_the_prompt(backend: HFBackend) -> None:
         assert response.vision_tokens == int(e.grid.prod()) // 4
         assert response.prompt_tokens == len(e.ids)
         assert int(e.grid[0, 0]) == -(-int(np.ceil(SIM.clips[0].duration * fps - 1e-6)) // 2)
+
+
+def test_pixels_are_those_that_the_processor_alone_makes(backend: HFBackend) -> None:
+    for request in [*requests(2), *requests(1, view=View("none"))]:
+        shown, video = show(request, backend.processor), backend.processor.video_processor
+        images = shown.images.transpose(0, 3, 1, 2)
+        stock = video([images], size=shown.size, do_sample_frames=False, return_tensors="pt")
+        assert torch.equal(stock["pixel_values_videos"], encode_request(request, backend.net, backend.processor).pixels)
 
 
 def test_a_processor_that_cannot_take_a_video_is_one_error(backend: HFBackend, monkeypatch: pytest.MonkeyPatch) -> None:
