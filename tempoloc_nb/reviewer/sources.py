@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -104,9 +104,12 @@ def _read_found(path: Path) -> list[Found]:
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #e082ec61
 def _answers_of(found: Found, clip: Clip) -> Answers:
-    """The trials of a `Found`, read as `localize` read them, and its own boundaries, which fusion may have moved."""
+    """The trials of a `Found`, read as `localize` read them; boundaries and confidence are its own."""
     read = [parse_answer(text, clip.labels, found.duration) for text in found.texts]
-    events = combine_answers(read, FRAMES_PER_TOKEN / (found.fps or 1.0))
+    events = tuple(
+        replace(e, confidence=e.confidence if own.confidence is None else own.confidence)
+        for e, own in zip(combine_answers(read, FRAMES_PER_TOKEN / (found.fps or 1.0)), found.events, strict=True)
+    )
     combined = Combined(clip.clip, clip.task, found.model, found.fps, "start", len(read), events)
     trials = (
         Trial(number, text, tuple(e.status for e in answer.events),

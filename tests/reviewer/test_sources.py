@@ -58,6 +58,15 @@ def test_what_was_found_is_reviewed_from_python_and_from_its_file(
     assert again.source(again.clip("own/a")) == tmp_path / "videos" / "a.mp4"
 
 
+def test_the_confidence_is_the_one_that_was_found(tmp_path: Path) -> None:
+    """It is measured, or bound by control questions: not the share of trials that agree."""
+    one = found(video(tmp_path / "a.mp4"))
+    sure = (replace(one.events[0], confidence=0.28), one.events[1])
+    write_found([replace(one, events=sure)], tmp_path / "found.json")
+    desk = Desk(open_review(tmp_path / "found.json"))
+    assert desk.answer({"op": "clip", "index": 0})["model"]["events"][0]["confidence"] == 0.28
+
+
 def test_boundaries_that_the_gripper_moved_are_reviewed_not_the_models(tmp_path: Path) -> None:
     one = found(video(tmp_path / "a.mp4"))
     moved = replace(one, model="m/fused", events=(replace(one.events[0], boundary=1.37), one.events[1]))
