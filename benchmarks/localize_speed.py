@@ -39,12 +39,8 @@ def requests_of(clips: int, trials: int) -> list[Request]:
     """The first `clips` of each task that are shipped as video."""
     benchmark = load_benchmark("sim")
     found = find_videos(benchmark)
-    benchmark = type(benchmark)(
-        benchmark.name, benchmark.root, benchmark.tasks, tuple(c for c in benchmark.clips if c.clip in found)
-    ).head(clips)
-    return plan_requests(
-        benchmark, found, AskConfig(prompt="tiny", fps=settings().study.fps, view=View("pair"), trials=trials)
-    )
+    ask = AskConfig(prompt="tiny", fps=settings().study.fps, view=View("pair"), trials=trials)
+    return plan_requests(benchmark.only(found).head(clips), found, ask)
 
 
 def measure_reading(model: str, clips: int, threads: int) -> dict[str, float | int | str]:

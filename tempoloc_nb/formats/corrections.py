@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MANIFEST = "manifest"  # who proposed a boundary that the manifest holds
 
 # %% auto #0
-__all__ = ['MANIFEST', 'Proposal', 'proposals', 'reviewed', 'Row', 'apply_rows', 'moved_clips', 'copy_tasks']
+__all__ = ['MANIFEST', 'Proposal', 'proposals', 'reviewed', 'Row', 'signature', 'apply_rows', 'moved_clips', 'copy_tasks']
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #e3bdd1e0
 @dataclass(frozen=True, slots=True)
@@ -275,6 +275,13 @@ def _provenance(clip: Clip, by: str, changes: Sequence[_Change], stamp: Mapping[
     return {**clip.extra, "corrections": [*before, {**stamp, "from": by, "changed": listed}]}
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #cfa2c302
+def signature(who: str, did: str, when: datetime | None = None) -> dict[str, str]:
+    """`who` did something, and when (ISO 8601, now by default). Raises `TempolocError` for nobody, which `did` it."""
+    if not who.strip():
+        raise TempolocError(f"say who {did}: a name or an address")
+    return {"who": who.strip(), "when": (when or datetime.now(UTC)).isoformat(timespec="seconds")}
+
+
 def apply_rows(
     clips: Iterable[Clip], rows: Sequence[Row], *, who: str, why: str = "", when: datetime | None = None,
     accept: bool = False,
@@ -286,9 +293,7 @@ def apply_rows(
     Raises `TempolocError` naming file and line for an unknown clip or label, a missing or doubled event, boundaries
     that do not increase or lie outside the clip, and a manifest that has changed since the export.
     """
-    if not who.strip():
-        raise TempolocError("say who made the corrections: a name or an address")
-    stamp = {"who": who.strip(), "when": (when or datetime.now(UTC)).isoformat(timespec="seconds"), "why": why}
+    stamp = {**signature(who, "made the corrections", when), "why": why}
     of_clip: dict[str, list[Row]] = {}
     for row in rows:
         of_clip.setdefault(row.clip, []).append(row)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from ..clips.tasks import Event
 from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import check_output, sole_writer
-from ..formats.corrections import MANIFEST, Row, apply_rows, copy_tasks, moved_clips
+from ..formats.corrections import MANIFEST, Row, apply_rows, copy_tasks, moved_clips, signature
 from ..inference.consensus import Combined
 from ..inference.baselines import baseline_predictions
 from ..inference.signals import Signal
@@ -99,9 +99,7 @@ def _remarked(clip: Clip, who: str, note: str | None, skip: bool | None) -> Clip
     note, skip = last.note if note is None else note.strip(), last.skip if skip is None else skip
     if (note, skip) == (last.note, last.skip):
         return clip
-    if not who.strip():
-        raise TempolocError("say who makes the remark: a name or an address")
-    new = Remark(who.strip(), datetime.now(UTC).isoformat(timespec="seconds"), note, skip)
+    new = Remark(**signature(who, "makes the remark"), note=note, skip=skip)
     return replace(clip, extra={**clip.extra, "review_remarks": [*map(asdict, remarks(clip)), asdict(new)]})
 
 

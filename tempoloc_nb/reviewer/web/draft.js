@@ -14,6 +14,9 @@ export class Trail {
   }
 }
 
+/** Whether event `i` of a clip as it is on the other side is not in the video: said so, or saved without a boundary. */
+export const isGone = (details, i) => Boolean(details.absent[i] || (details.saves > 0 && details.boundaries[i] == null));
+
 export class Draft {
   /** Of clip number `index`; `trail` keeps what undo needs. */
   constructor(index, details, trail) {
@@ -29,7 +32,7 @@ export class Draft {
     this.revision = details.revision;
     const saved = details.saves > 0;
     this.events = details.labels.map((label, i) => ({
-      label, boundary: details.boundaries[i], absent: details.absent[i] || (saved && details.boundaries[i] == null), why: "",
+      label, boundary: details.boundaries[i], absent: isGone(details, i), why: "",
     }));
     this.note = details.remark.note;
     this.skip = details.remark.skip;

@@ -1,4 +1,5 @@
 // What the model wrote, who saved the clip when, and both versions where somebody else did.
+import { isGone } from "./draft.js";
 import { el, local, seconds, signed } from "./times.js";
 
 export class Answers {
@@ -68,7 +69,7 @@ export class Versions {
     const rows = draft.events.map((e, i) => {
       const other = now.boundaries[i];
       const apart = e.absent || e.boundary == null || other == null ? "" : signed(e.boundary - other);
-      return row(e.label, told(e.boundary, e.absent), told(other, now.absent[i] || (now.saves > 0 && other == null)), apart);
+      return row(e.label, told(e.boundary, e.absent), told(other, isGone(now, i)), apart);
     });
     const { note, skip } = now.remark;
     const remarks = [row("Note", draft.note || "–", note || "–"), row("Skip the clip", draft.skip ? "yes" : "no", skip ? "yes" : "no")];
