@@ -12,9 +12,9 @@ A job is `tempoloc study --profile gpu8 --only 04_zero_shot -p model MODEL -p be
   answers are lacking, and the same command is given again;
 - `hf`: a copy on each GPU in transformers, about the first `--hf-clips` clips.
 
-The 60 videos have the recipe's file names and show simulated clips: the 40 that are shipped, and 20 of them mirrored,
-in squares of `--side` pixels. They say nothing about the recipe's tasks, and a model of random weights says nothing of
-anything: what is measured is speed, and whether every answer is there.
+The 60 videos have the recipe's file names and show simulated clips: those that ship, and as many of them mirrored as
+are missing, in squares of `--side` pixels. They say nothing about the recipe's tasks, and a model of random weights
+says nothing of anything: what is measured is speed, and whether every answer is there.
 
 `answering` is from the engine's being ready until the last answer, `loading` from the command to the engine's being
 ready, `quarters` from the engine's being ready until a quarter, a half, three quarters and all answers are there. `of

@@ -83,7 +83,7 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     )
     data, model, prompts = (line.split() for line in done.stdout.splitlines())
     assert Path(data[0]).is_relative_to(site)
-    assert data[1:] == ["60", "40"]
+    assert data[1:] == ["60", "35"]
     assert Path(model[0]).is_relative_to(site)
     assert model[1] == "tiny"
     assert {"tiny:lines", "recipe:lines", "recipe-json:json"} <= set(prompts)

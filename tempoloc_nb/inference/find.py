@@ -5,7 +5,6 @@
 # %% ../../nbs/45_inference/05_find.ipynb #353218ff
 from __future__ import annotations
 
-import io
 import sys
 import time
 from collections import Counter
@@ -37,7 +36,7 @@ from ..models.registry import Calibration, Training, listed_model
 from ..scoring.answers import Answer, Status, parse_answer
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import Footage, FrameSource, VideoInfo, probe
-from ..video.view import Mark, draw_timeline, strip_frames
+from ..video.view import Mark, draw_timeline, jpeg, strip_frames
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,9 +167,7 @@ class Found:
             picture = self.picture()
         except TempolocError:  # the video has gone: the numbers are still worth showing
             return {"text/plain": str(self)}
-        data = io.BytesIO()
-        picture.save(data, "JPEG", quality=88, subsampling=0, optimize=True)  # half the size of a PNG
-        return {"text/plain": str(self), "image/jpeg": data.getvalue()}
+        return {"text/plain": str(self), "image/jpeg": jpeg(picture)}
 
     def picture(self, frames: int = 8) -> Image.Image:
         """A timeline under `frames` evenly spaced frames. Raises `TempolocError` if the video cannot be read."""

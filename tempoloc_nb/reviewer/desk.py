@@ -5,7 +5,6 @@
 # %% ../../nbs/80_reviewer/30_desk.ipynb #14ecd703
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -25,6 +24,7 @@ from ..formats.correction_files import read_vtt, write_vtt
 from ..inference.signals import Signal, find_transitions
 from .session import Conflict, Marked, Review, history, last_remark, remarks, revision_of
 from ..video.files import Footage, FrameSource, VideoInfo, decode, encode, probe
+from ..video.view import jpeg
 
 # %% auto #0
 __all__ = ['TYPES', 'Request', 'strip_of', 'file_error', 'Desk']
@@ -62,9 +62,7 @@ def strip_of(path: Footage) -> bytes:
         if (place := chosen.get(time)) is not None:
             small = Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR)
             sheet.paste(small, (place % columns * width, place // columns * height))
-    data = io.BytesIO()
-    sheet.save(data, "JPEG", quality=80)
-    return data.getvalue()
+    return jpeg(sheet)
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #5538f06d
 class _Media:

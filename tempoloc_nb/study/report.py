@@ -259,7 +259,10 @@ def _nearest(colours: npt.NDArray[np.uint8], where: npt.NDArray[np.intp], palett
 
 
 def _short_svg(svg: bytes) -> bytes:
-    """An SVG with two decimals, finer than any screen, without metadata or indentation, each style written once."""
+    """An SVG with two decimals, finer than any screen, without metadata or indentation, each style written once.
+
+    Groups have no names, and none is around one mark alone.
+    """
     short = re.sub(rb"\s*<metadata>.*</metadata>", b"", svg, flags=re.DOTALL)
     short = re.sub(rb"-?\d+\.\d{3,}", lambda number: b"%g" % round(float(number[0]), 2), short)
     short = re.sub(rb' transform="rotate\(-?0 [^"]*\)"', b"", re.sub(rb"\n +", b"\n", short))
@@ -270,4 +273,15 @@ def _short_svg(svg: bytes) -> bytes:
     def named(style: re.Match[bytes]) -> bytes:
         return b' class="%s"' % names[style[1]] if style[1] in names else style[0]
 
-    return re.sub(rb' style="([^"]*)"', named, short).replace(b"</style>", rules + b"</style>", 1)
+    return _ungrouped(re.sub(rb' style="([^"]*)"', named, short).replace(b"</style>", rules + b"</style>", 1))
+
+
+_ONE_MARK = rb"<g>\s*(<(?:text|path|use)\b[^>]*(?:/>|>[^<]*</text>))\s*</g>"
+
+
+def _ungrouped(svg: bytes) -> bytes:
+    """The SVG without groups around nothing or one mark, and its paths without blanks that separate nothing."""
+    svg, before = re.sub(rb'<g id="[^"]*">', b"<g>", svg), b""
+    while svg != before:
+        svg, before = re.sub(rb"<g>\s*</g>\s*", b"", re.sub(_ONE_MARK, rb"\1", svg)), svg
+    return re.sub(rb'(?<= d=")[^"]*', lambda path: re.sub(rb"\s*([A-Za-z])\s*", rb"\1", path[0]).strip(), svg)

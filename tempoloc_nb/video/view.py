@@ -5,6 +5,7 @@
 # %% ../../nbs/15_video/50_view.ipynb #56679146
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from .stamp import BASE_BORDER, Stamps, StampStyle, stamp_style, write_stamps, w
 
 # %% auto #0
 __all__ = ['Content', 'GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs',
-           'clip_inputs', 'pixel_limits', 'strip_frames', 'contact_sheet', 'Mark', 'draw_timeline']
+           'clip_inputs', 'pixel_limits', 'strip_frames', 'contact_sheet', 'jpeg', 'Mark', 'draw_timeline']
 
 # %% ../../nbs/15_video/50_view.ipynb #81dcdeb4
 Content = Literal["video", "blank", "shuffled"]
@@ -188,6 +189,13 @@ def contact_sheet(frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8
         scaled = Picture.fromarray(frame).resize((width, height), Picture.Resampling.LANCZOS)
         sheet.paste(scaled, (sum(widths[:k]), 0))
     return sheet
+
+# %% ../../nbs/15_video/50_view.ipynb #2db8610f
+def jpeg(picture: Picture.Image, quality: int = 80) -> bytes:
+    """A picture as JPEG; of photographs that is half the size of a PNG, or less."""
+    data = io.BytesIO()
+    picture.save(data, "JPEG", quality=quality, optimize=True)
+    return data.getvalue()
 
 # %% ../../nbs/15_video/50_view.ipynb #f25ebd62
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def test_clips_found_and_missing(tmp_path: Path) -> None:
     assert coverage(RECIPE, tmp_path / "absent").found == ()
     assert "which is no folder" in str(coverage(RECIPE, tmp_path / "absent"))
     whole = coverage(replace(SIM, clips=SIM.with_videos()))
-    assert (len(whole.found), whole.missing) == (40, ())
+    assert (len(whole.found), whole.missing) == (35, ())
     assert "missing" not in str(whole)
 
 

@@ -263,9 +263,10 @@ def test_the_first_clips_with_a_video_are_asked(tmp_path: Path, capsys: pytest.C
     assert asked_clips(ALL["sft"], SIM) is SIM
     assert capsys.readouterr().err == ""
     assert len(asked_clips(ALL["sft-swapped"], SIM, 3).clips) == 12
-    few = asked_clips(ALL["sft-swapped"], SIM)  # 25 a task, but only 10 have a video
-    assert len(few.clips) == 40
-    assert capsys.readouterr().err.count("90 of 100 clips have no video") == 4
+    few = asked_clips(ALL["sft-swapped"], SIM)  # 25 a task, but only 10 have a video, or 5
+    assert len(few.clips) == 35
+    told = capsys.readouterr().err
+    assert [told.count(f"{n} of 100 clips have no video") for n in (90, 95)] == [3, 1]
 
 
 def test_videos_are_found_by_clip_id(tmp_path: Path) -> None:

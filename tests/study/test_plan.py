@@ -103,7 +103,7 @@ def test_a_full_plan_asks_about_the_clips_that_are_here(write_study: Callable[..
     (asked,) = plan_studies("full")[0].asked
     assert asked.job is not None
     assert asked.clips is not None
-    assert (asked.job.answers, len(asked.clips.missing)) == (400, 360)
+    assert (asked.job.answers, len(asked.clips.missing)) == (350, 365)
 
 
 def test_a_plan_without_a_video_is_of_all_and_says_so(write_study: Callable[..., Path], whole_project: Path) -> None:
