@@ -91,6 +91,11 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     find = [sys.executable, "-m", "tempoloc_nb", "find", str(video), "-e", "grasping the green cube", "--trials", "1"]
     done = subprocess.run(find, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
     assert done.stdout.splitlines()[0] == "000.mp4 (8.5 s), tempoloc-tiny, 1 trial"
+    example = [sys.executable, "-m", "tempoloc_nb", "example", "example"]
+    done = subprocess.run(example, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    there = {p.name for p in (tmp_path / "example").iterdir()}
+    assert {"recordings", "my_dataset", "demos.hdf5", "clips.jsonl"} <= there
+    assert " find example/recordings -e" in done.stdout
 
 
 def tracked_files() -> list[Path]:

@@ -6,56 +6,73 @@ import csv
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pasted import Shell, shell_blocks, shell_lines
 
-from tempoloc_nb.cli.main import main
-from tempoloc_nb.clips.manifest import Clip, load_benchmark
+from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.core.settings import data_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def shipped(video: str) -> Clip:
-    """The clip of the simulated benchmark with this video."""
-    sim = load_benchmark("sim")
-    return next(clip for clip in sim.with_videos() if clip.video_path(sim.root).samefile(ROOT / video))
+MODEL = data_dir() / "models" / "tempoloc-tiny"
 
 
-def find_command() -> list[str]:
-    """The words of README's first `tempoloc find`."""
-    line = re.search(r"^\S*tempoloc (find(?:.*\\\n)*.*)$", README, re.MULTILINE)
-    assert line is not None
-    return shlex.split(line[1].replace("\\\n", " "))
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """A fresh folder after README's first shell lines; only the installation, the first of them, is not pasted."""
+    shell = Shell.made(tmp_path_factory.mktemp("newcomer"), ".venv/bin/tempoloc")
+    install, *lines = shell_lines(shell_blocks(README)[0])
+    assert install == "python3 -m venv .venv && .venv/bin/pip install '.[hf]'"
+    assert len(lines) == 4
+    for line in lines:
+        shell.paste(line)
+    return shell
 
 
-def test_the_first_example_asks_for_the_events_of_a_shipped_clip() -> None:
-    video = re.search(r'^video = "(.+)"$', README, re.MULTILINE)
-    events = re.search(r"^tl\.localize\(video, (\[.*\])\)$", README, re.MULTILINE)
-    assert video is not None
-    assert events is not None
-    assert json.loads(events[1]) == list(shipped(video[1]).labels)
+def truth(shell: Shell) -> Clips:
+    return load_benchmark(shell.folder / "example" / "clips.jsonl")
 
 
-@pytest.mark.skipif(not (data_dir() / "models" / "tempoloc-tiny").is_dir(), reason="the model is not shipped yet")
-def test_the_command_is_one_that_the_shipped_model_answers_rightly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = find_command()
-    clip = shipped(words[1])
-    words[words.index("-o") + 1] = str(tmp_path / "found.csv")
-    monkeypatch.chdir(ROOT)
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 0
-    with (tmp_path / "found.csv").open(newline="", encoding="utf-8") as file:
+@pytest.mark.skipif(not MODEL.is_dir(), reason="the model is not shipped yet")
+def test_the_pasted_lines_lead_to_a_reviewed_table_of_the_true_times(shell: Shell) -> None:
+    with (shell.folder / "boundaries.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [row["event"] for row in rows] == list(clip.labels)
-    assert {row["status"] for row in rows} == {"ok"}
-    for row, truth in zip(rows, clip.source_boundaries, strict=True):
-        assert abs(float(row["boundary_s"]) - truth) < 0.13  # a frame pair is 0.25 s
+    known = truth(shell)
+    assert [row["label"] for row in rows] == [label for clip in known.clips for label in clip.labels]
+    assert all(row["reviewed"].startswith("a newcomer, ") for row in rows)
+    times = [time for clip in known.clips for time in clip.source_boundaries]
+    for row, time in zip(rows, times, strict=True):
+        assert abs(float(row["boundary"]) - time) < 0.25  # a frame pair
+
+
+@pytest.mark.skipif(not MODEL.is_dir(), reason="the model is not shipped yet")
+def test_the_first_example_runs_where_the_lines_were_pasted(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    *before, last = code.strip().splitlines()
+    monkeypatch.chdir(shell.folder)
+    names: dict[str, Any] = {}
+    exec("\n".join([*before, f"found = {last}"]), names)
+    assert names["found"].boundaries[:2] == pytest.approx(truth(shell).clips[0].source_boundaries, abs=0.25)
+    assert all(event.status == "ok" for event in names["found"].events)
+
+
+def test_what_the_example_prints_can_be_pasted(shell: Shell) -> None:
+    """In another folder, whose name has a blank; the commands are found where a shell finds `tempoloc`."""
+    printed = shell.paste("tempoloc example 'try it'").splitlines()
+    lines = [line.strip() for line in printed[printed.index("next:") + 1 :]]
+    assert [line.split()[:2] for line in lines] == [["tempoloc", n] for n in ("find", "review", "dataset")]
+    place = shell.folder / "elsewhere"
+    place.mkdir()
+    (shell.folder / "try it").rename(place / "try it")
+    for line in lines:
+        replace(shell, folder=place).paste(line.replace(" -o found.json", " --trials 1 -o found.json"))
+    assert (place / "boundaries.csv").is_file()
 
 
 def test_jupyterlab_serves_what_the_notebooks_show() -> None:

@@ -30,7 +30,8 @@ from ..models.recognise import ask_config
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
-__all__ = ['HDF5', 'pick_camera', 'Choice', 'is_dataset', 'find_recordings', 'video_files', 'clips_of', 'localize']
+__all__ = ['HDF5', 'pick_camera', 'Choice', 'is_dataset', 'find_recordings', 'check_plain_folder', 'video_files', 'clips_of',
+           'localize']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
 _MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
@@ -162,12 +163,24 @@ def find_recordings(
         raise TempolocError("only LeRobot datasets and HDF5 files have episodes, a camera, a rate and a flip to choose")
     return video_files(found)
 
+# %% ../../nbs/55_formats/05_recordings.ipynb #ca5abe19
+def check_plain_folder(folder: Path) -> None:
+    """Raise `TempolocError`, naming the dataset, if a folder holds a LeRobot dataset or lies in one."""
+    why = "whose video files may show several episodes each"
+    if below := sorted(folder.rglob("meta/info.json")):
+        dataset = below[0].parents[1]
+        way = f"give {dataset}, or a folder with videos alone"
+        raise TempolocError(f"{folder} holds the LeRobot dataset {dataset}, {why}: {way}")
+    real = folder.resolve()
+    if above := next((p for p in real.parents if (p / "meta" / "info.json").is_file()), None):
+        raise TempolocError(f"{folder} is in the LeRobot dataset {above}, {why}: give {above}")
+
 # %% ../../nbs/55_formats/05_recordings.ipynb #0ec00001
 def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
     """The videos given, and for a folder the videos below it, sorted by name.
 
-    Raises `TempolocError` for a path that is not there, a folder without videos, a video given twice, and a name that
-    is no text.
+    Raises `TempolocError` for a path that is not there, a folder without videos or with a LeRobot dataset, a video
+    given twice, and a name that is no text.
     """
     found: list[Footage] = []
     for given in videos:
@@ -175,6 +188,7 @@ def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
         if isinstance(path, FrameSource):
             found.append(path)
         elif path.is_dir():
+            check_plain_folder(path)
             inside = videos_below(path)
             if not inside:
                 raise TempolocError(f"{path} has no video ({', '.join(SUFFIXES)}): give the folder that holds them")

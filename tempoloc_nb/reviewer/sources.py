@@ -20,7 +20,7 @@ from ..core.errors import TempolocError
 from ..core.files import open_packed, parse_object, read_text
 from ..core.settings import data_dir
 from ..formats.gripper import read_gripper
-from ..formats.recordings import Choice, find_recordings, is_dataset
+from ..formats.recordings import Choice, check_plain_folder, find_recordings, is_dataset
 from ..inference.consensus import Combined, combine_answers, combine_trials, move_events
 from ..inference.find import Found, FoundEvent
 from ..inference.signals import Signal
@@ -199,6 +199,8 @@ def _open_benchmark(path: Path | str, events: Sequence[str]) -> Clips:
     video = here.is_file() and here.suffix.lower() in SUFFIXES
     has_manifest = any((here / name).is_file() for name in ("manifest.jsonl", "manifest.jsonl.xz"))
     if video or (here.is_dir() and not has_manifest):
+        if here.is_dir():
+            check_plain_folder(here)
         if events:
             return clips_of_videos(here, events)
         if video or videos_below(here):
