@@ -15,7 +15,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import torch
 
-Take = Callable[[str], "torch.Tensor"]
+Take = Callable[[str], Any]
 """Gives a weight by its name below the frame encoder or the language model, such as "blocks.0.norm1.weight"."""
 
 # %% auto #0
@@ -23,10 +23,13 @@ __all__ = ['Take', 'FRAME_WEIGHTS', 'WORD_WEIGHTS', 'linear', 'norm', 'turn', 'p
            'word_layer', 'word_angles', 'read']
 
 # %% ../../nbs/35_engines/27_forward.ipynb #f491ea5e
-def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """A product in the precision of `x`, whatever that of the weights."""
+def linear(x: torch.Tensor, weight: Any, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """A product in the precision of `x`, whatever that of the weights; `weight` may be a function that makes it."""
     import torch
 
+    if callable(weight):
+        product: torch.Tensor = weight(x, bias)
+        return product
     return torch.nn.functional.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from ..core.optional import import_optional, import_transformers
 from .decoding import attend_to_prompt
-from .forward import FRAME_WEIGHTS, WORD_WEIGHTS, linear, read, see
+from .forward import FRAME_WEIGHTS, WORD_WEIGHTS, Take, linear, read, see
 from .qwen import processor_config
 from ..models.checkpoints import check_folder, folder_revision
 from ..video.budget import FRAMES_PER_TOKEN, MERGE
@@ -26,6 +26,21 @@ from ..video.budget import FRAMES_PER_TOKEN, MERGE
 __all__ = ['LightModel', 'LightProcessor', 'load_light']
 
 # %% ../../nbs/35_engines/35_light.ipynb #224f204b
+class _Packed:
+    """A matrix as oneDNN lays it out for `linear`."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+
+    def __call__(self, x: torch.Tensor, bias: torch.Tensor | None) -> Any:
+        return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
+
+
+def _packed(weight: torch.Tensor) -> Any:
+    """A weight for `linear`: packed where it is a matrix and torch has oneDNN."""
+    return _Packed(weight) if weight.ndim == 2 and torch._C._has_mkldnn else weight
+
+# %% ../../nbs/35_engines/35_light.ipynb #8f635999
 class _LayerCache:
     """Keys and values of one layer, (rows, kv heads, tokens, size)."""
 
@@ -79,6 +94,12 @@ class _Cache:
         return attend_to_prompt(query, layer.keys, layer.values, i)
 
 # %% ../../nbs/35_engines/35_light.ipynb #4cbb934e
+def _below(part: str, weights: dict[str, torch.Tensor]) -> Take:
+    """Gives the weights whose names begin with `part`, by the rest of their names."""
+    below = {name.removeprefix(part): w for name, w in weights.items() if name.startswith(part)}
+    return {name: _packed(w) for name, w in below.items() if name != "embed_tokens.weight"}.__getitem__
+
+
 class LightModel(torch.nn.Module):
     """A Qwen2.5-VL of `weights` by their names in the file, in float32; called as transformers' class is.
 
@@ -90,13 +111,13 @@ class LightModel(torch.nn.Module):
     def __init__(self, config: Any, generation_config: Any, weights: dict[str, torch.Tensor]) -> None:
         super().__init__()
         self.config, self.generation_config = config, generation_config
-        self._visual = {k.removeprefix("visual."): w for k, w in weights.items()}.__getitem__
-        self._language = {k.removeprefix("model."): w for k, w in weights.items()}.__getitem__
-        self._head = weights["model.embed_tokens.weight" if config.tie_word_embeddings else "lm_head.weight"]
+        self._words = weights["model.embed_tokens.weight"]
+        self._head = _packed(weights["model.embed_tokens.weight" if config.tie_word_embeddings else "lm_head.weight"])
+        self._visual, self._language = _below("visual.", weights), _below("model.", weights)
 
     def get_output_embeddings(self) -> Any:
         """What has a row of `weight` for each token of the vocabulary."""
-        return SimpleNamespace(weight=self._head)
+        return SimpleNamespace(weight=self._words)
 
     def forward(
         self, input_ids: torch.Tensor, position_ids: torch.Tensor, past_key_values: _Cache | None = None,
@@ -106,7 +127,7 @@ class LightModel(torch.nn.Module):
 
         `input_ids` is (rows, tokens), `position_ids` (3, rows, tokens), `pixel_values_videos` (patches, values).
         """
-        config, embeds = self.config, functional.embedding(input_ids, self._language("embed_tokens.weight"))
+        config, embeds = self.config, functional.embedding(input_ids, self._words)
         if pixel_values_videos is not None and video_grid_thw is not None:
             _, rows, columns = video_grid_thw[0].tolist()
             frames = see(self._visual, config.vision_config, pixel_values_videos, (rows, columns))
