@@ -19,7 +19,7 @@ from ..core.optional import import_optional, import_transformers
 from .decoding import attend_to_prompt
 from .forward import FRAME_WEIGHTS, WORD_WEIGHTS, Take, linear, read, see
 from .qwen import processor_config
-from ..models.checkpoints import check_folder, folder_revision
+from ..models.checkpoints import check_folder, folder_revision, load_model
 from ..video.budget import FRAMES_PER_TOKEN, MERGE
 
 # %% auto #0
@@ -101,19 +101,24 @@ def _below(part: str, weights: dict[str, torch.Tensor]) -> Take:
 
 
 class LightModel(torch.nn.Module):
-    """A Qwen2.5-VL of `weights` by their names in the file, in float32; called as transformers' class is.
+    """A `folder`'s Qwen2.5-VL, of `weights` by their names in the file, in float32; called as transformers' class is.
 
     A call reads one prompt with its video, or one more token of each row.
     """
 
     device, dtype = torch.device("cpu"), torch.float32
 
-    def __init__(self, config: Any, generation_config: Any, weights: dict[str, torch.Tensor]) -> None:
+    def __init__(self, folder: Path, config: Any, generation_config: Any, weights: dict[str, torch.Tensor]) -> None:
         super().__init__()
-        self.config, self.generation_config = config, generation_config
+        self.name_or_path, self.config, self.generation_config = str(folder), config, generation_config
         self._words = weights["model.embed_tokens.weight"]
         self._head = _packed(weights["model.embed_tokens.weight" if config.tie_word_embeddings else "lm_head.weight"])
         self._visual, self._language = _below("visual.", weights), _below("model.", weights)
+
+    @cached_property
+    def model(self) -> Any:
+        """transformers' own model of the folder, for the position ids that it would compute (`stock_positions`)."""
+        return load_model(self.name_or_path, "cpu", "float32")[0].model
 
     def get_output_embeddings(self) -> Any:
         """What has a row of `weight` for each token of the vocabulary."""
@@ -290,5 +295,5 @@ def load_light(folder: Path) -> tuple[LightModel, LightProcessor, str] | None:
         return None
     parts = {key: SimpleNamespace(**config[key]) for key in ("text_config", "vision_config")}
     weights = {name: w.float() for name, w in weights.items()}
-    model = LightModel(SimpleNamespace(**config | parts), SimpleNamespace(eos_token_id=ends), weights)
+    model = LightModel(folder, SimpleNamespace(**config | parts), SimpleNamespace(eos_token_id=ends), weights)
     return model, processor, folder_revision(folder)
