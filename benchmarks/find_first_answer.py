@@ -25,19 +25,28 @@ EVENTS = ("-e", "grasping the green cube", "-e", "releasing the green cube")
 OUTPUT = Path(__file__).parent / "results" / "find_first_answer.json"
 
 
-def run(videos: list[Path], threads: int) -> dict[str, float]:
-    """One call; when its first lines on stderr and stdout came, and what it took in all."""
+def run(
+    videos: list[Path], threads: int, tree: Path | None = None, answers: list[str] | None = None
+) -> dict[str, float]:
+    """One call; when its first lines on stderr and stdout came, and what it took in all.
+
+    `tree` is the checkout whose package is called, this one unless given. `answers` gets the lines on stdout.
+    """
     command = [sys.executable, "-m", "tempoloc_nb", "find", *map(str, videos), *EVENTS]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    if tree is not None:
+        environment["PYTHONPATH"] = str(tree)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     came: dict[str, float] = {}
     began = time.monotonic()
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, env=environment) as process:
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, env=environment, cwd=tree) as process:
 
         def watch(name: str, stream: object) -> None:
-            for _ in stream:  # type: ignore[attr-defined]
+            for line in stream:  # type: ignore[attr-defined]
                 came.setdefault(name, time.monotonic() - began)
+                if name == "answer" and answers is not None:
+                    answers.append(line.decode())
 
         streams = (("word", process.stderr), ("answer", process.stdout))
         watchers = [threading.Thread(target=watch, args=named) for named in streams]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.optional import import_optional, import_transformers
+from .forward import attend_to_earlier
 from .protocol import Request
 from ..models.constraints import Constraint
 from ..models.sampling import Sampling
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['use_prefix_cache', 'Grammars', 'Encoded', 'generate_tokens']
+__all__ = ['attend_to_prompt', 'use_prefix_cache', 'Grammars', 'Encoded', 'generate_tokens']
 
 # %% ../../nbs/35_engines/25_decoding.ipynb #f2f13675
 def _pick(
@@ -93,6 +94,19 @@ def _attend_to_prefixes(
 
 # %% ../../nbs/35_engines/25_decoding.ipynb #0a1add74
 _PREFIX_CACHE = "tempoloc_prefix_cache"  # the attention's name in transformers
+
+
+def attend_to_prompt(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: int
+) -> torch.Tensor:
+    """Attention of the light model's tokens to those before them, or of new tokens to the prompts that they continue.
+
+    All are (rows, heads or kv heads, tokens, size), and so is the result.
+    """
+    prefixes = _CONTINUED.get()
+    if prefixes is None:
+        return attend_to_earlier(query, key, value)
+    return _attend_to_prefixes(query, key, value, prefixes, layer, query.shape[-1] ** -0.5).transpose(1, 2)
 
 
 def _attend(
@@ -244,14 +258,14 @@ def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling
         except Exception as error:  # other people's folders: what a config.json says may not fit its weights
             raise TempolocError(f"the model cannot read its prompt: {first_line(error)}") from error
         name = "cache" if hasattr(output, "cache") else "past_key_values"
-        prefixes.append(_Prefix([(layer.keys[0], layer.values[0]) for layer in output[name].layers], rows.count(i)))
+        cache = getattr(output, name)
+        prefixes.append(_Prefix([(layer.keys[0], layer.values[0]) for layer in cache.layers], rows.count(i)))
         logits.append(output.logits[0, -1])
         if sampling.repetition_penalty != 1:
             seen.append(torch.zeros_like(logits[-1], dtype=torch.bool).index_fill_(0, ids[0], True))
     places = torch.tensor([int(e.positions.max()) + 1 for e in batch], device=model.device)
-    cache = import_transformers().DynamicCache()
     penalized = torch.stack(seen)[which] if seen else None
-    return _Rows(prefixes, cache, name, torch.stack(logits)[which], places[which], penalized)
+    return _Rows(prefixes, type(cache)(), name, torch.stack(logits)[which], places[which], penalized)
 
 # %% ../../nbs/35_engines/25_decoding.ipynb #71bf5076
 def _step(model: Any, state: _Rows, token: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,7 @@ from ..core.machine import torch_device
 from .decoding import Encoded, Grammars, generate_tokens, use_prefix_cache
 from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
-    fit, mrope_positions, show, stock_positions, tested_transformers, use_batched_vision_attention,
+    BATCHED, fit, mrope_positions, show, stock_positions, tested_transformers, use_batched_vision_attention,
 )
 from ..models.checkpoints import load_model, model_title
 from ..models.sampling import Sampling
@@ -84,20 +84,32 @@ def end_tokens(model: Any, processor: Any) -> list[int]:
     return found
 
 # %% ../../nbs/35_engines/30_hf.ipynb #186e9964
+def _light(model: str | Path) -> tuple[Any, Any, str] | None:
+    """The light model of a folder, its processor and revision; None where transformers has to load it."""
+    from tempoloc_nb.engines.light import load_light
+
+    return load_light(Path(model)) if Path(model).is_dir() else None
+
+
 class _Loaded:
     """A model that is loaded, and threads that make tensors of its requests."""
 
     def __init__(
         self, model: str | Path, *, device: str | None = None, dtype: str | None = None, batch: int | None = None,
         total_pixels: int | None = None, stock_positions: bool = False, title: str | None = None,
-        revision: str | None = None,
+        revision: str | None = None, light: bool = False,
     ) -> None:
-        tested_transformers()
         device = torch_device(device)
         dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
-        self.net, self.processor, self.revision = load_model(model, device, dtype, revision)
-        self.attention = use_batched_vision_attention(self.net)
-        use_prefix_cache(self.net)
+        loaded = _light(model) if light and not stock_positions and (device, dtype) == ("cpu", "float32") else None
+        if loaded is None:
+            tested_transformers()
+            self.net, self.processor, self.revision = load_model(model, device, dtype, revision)
+            self.attention = use_batched_vision_attention(self.net)
+            use_prefix_cache(self.net)
+        else:  # its answers are the same, and so is what is written of the engine: a run may begin with one of them
+            self.net, self.processor, self.revision = loaded
+            self.attention = BATCHED
         self.model, self.batch = title or model_title(model), batch
         self.total_pixels, self.stock = total_pixels, stock_positions
         self.ends, pad = end_tokens(self.net, self.processor), self.processor.tokenizer.pad_token_id
@@ -114,7 +126,8 @@ class _Loaded:
             for request in requests:
                 if request.constraint is not None and self._grammars is None:
                     vocabulary = self.net.get_output_embeddings().weight.shape[0]
-                    self._grammars = Grammars(self.processor.tokenizer, vocabulary, self.ends)
+                    tokenizer = getattr(self.processor, "stock_tokenizer", self.processor.tokenizer)
+                    self._grammars = Grammars(tokenizer, vocabulary, self.ends)
                 waiting.append((request, pool.submit(self._encode, request, sampling)))
                 if len(waiting) > ahead:
                     first, encoded = waiting.pop(0)
@@ -155,7 +168,8 @@ class HFBackend(_Loaded):
     on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 4 on a
     CPU, and on a GPU up to 32, as memory allows; where it does not after all, they are asked in halves. `total_pixels`
     limits the pixels of a video as qwen-vl-utils does, beside the processor's own limits. `stock_positions` leaves
-    position ids to transformers. Raises `TempolocError` for a model that cannot be loaded.
+    position ids to transformers. `light`: on a CPU, the light model answers where it does the same, and transformers is
+    not imported. Raises `TempolocError` for a model that cannot be loaded.
     """
 
     name = "hf"

@@ -137,6 +137,8 @@ def make_engine(name: str, model: Any, **options: Any) -> Backend:
     place = locate_model(model)
     if place.revision:
         given.setdefault("revision", place.revision)
+    if name == "hf":
+        given.setdefault("light", True)
     if name == "ray":
         given["replicas"] = copies
     elif copies > 1:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['TESTED', 'VideoRules', 'video_rules', 'processor_rules', 'overlay_options', 'Shown', 'show', 'prepare', 'fit',
-           'positions', 'mrope_positions', 'stock_positions', 'check_version', 'tested_transformers',
-           'attend_in_segments', 'use_batched_vision_attention']
+__all__ = ['TESTED', 'BATCHED', 'VideoRules', 'video_rules', 'processor_config', 'processor_rules', 'overlay_options', 'Shown',
+           'show', 'prepare', 'fit', 'positions', 'mrope_positions', 'stock_positions', 'check_version',
+           'tested_transformers', 'attend_in_segments', 'use_batched_vision_attention']
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #ed72255f
 _Family = Literal["qwen2_5_vl", "qwen3_vl"]
@@ -96,14 +96,14 @@ def video_rules(model: Path | str) -> VideoRules:
     usual = next((rules for family, rules in _PUBLISHED.items() if kind.startswith(family)), None)
     if usual is None:
         raise TempolocError(f"{model} is a {kind} model: choose one of {families}")
-    config = _processor_config(folder)
+    config = processor_config(folder)
     size = config.get("size") or {}
     least = config.get("min_pixels") or size.get("shortest_edge") or usual.least
     most = config.get("max_pixels") or size.get("longest_edge") or usual.most
     return VideoRules(usual.family, int(least), int(most), int(config.get("patch_size") or usual.patch))
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #c7a1d0e3
-def _processor_config(folder: Path) -> dict[str, Any]:
+def processor_config(folder: Path) -> dict[str, Any]:
     """The video processor's own configuration: the first that transformers would look at; perhaps none."""
     for name in ("processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json"):
         if (folder / name).is_file():
@@ -303,7 +303,7 @@ def tested_transformers() -> Any:
     return transformers
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #84e8a5c7
-_ATTENTION = "batched_flash_segments"  # transformers gives segment boundaries to names with "flash" in them
+BATCHED = "batched_flash_segments"  # transformers gives segment boundaries to names with "flash" in them
 
 
 def attend_in_segments(
@@ -345,9 +345,9 @@ def use_batched_vision_attention(model: Any) -> str:
     but is called once per segment.
     """
     transformers = import_transformers()
-    transformers.AttentionInterface.register(_ATTENTION, attend_in_segments)
+    transformers.AttentionInterface.register(BATCHED, attend_in_segments)
     available = transformers.utils.is_flash_attn_2_available()
     fast = available and model.device.type == "cuda" and model.dtype.itemsize == 2
-    name = "flash_attention_2" if fast else _ATTENTION
+    name = "flash_attention_2" if fast else BATCHED
     model.set_attn_implementation({"vision_config": name})
     return name

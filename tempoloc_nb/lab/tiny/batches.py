@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ...core.errors import TempolocError
 from ...core.optional import import_torchvision
+from ...engines.forward import placed
 from ...engines.qwen import positions
 from ..sim.motion import Ints
 from . import tasks
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['BORDER', 'Batch', 'Collator', 'StageBatches', 'placed', 'any_size', 'PatchMaker', 'stamp_strips']
+__all__ = ['BORDER', 'Batch', 'Collator', 'StageBatches', 'any_size', 'PatchMaker', 'stamp_strips']
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #508d6cd3
 BORDER = 64  # pixels under a clip of 256×256 that hold its stamp: a quarter of the frame becomes a row of tokens
@@ -179,14 +180,6 @@ class StageBatches:
         return tasks.localize_events(joined, shown, rng, prompts, options)
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #54332251
-def placed(values: npt.NDArray[Any], device: Any) -> torch.Tensor:
-    """An array as a tensor on `device`. A copy to a GPU goes through pinned memory, so as not to wait for the GPU."""
-    import torch
-
-    tensor, gpu = torch.from_numpy(values), torch.device(device).type == "cuda"
-    return tensor.pin_memory().to(device, non_blocking=True) if gpu else tensor.to(device)
-
-
 def any_size(x: torch.Tensor, *axes: int) -> torch.Tensor:
     """`x`, after telling `torch.compile` that these axes have another length in every batch."""
     import torch

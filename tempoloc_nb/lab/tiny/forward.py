@@ -9,91 +9,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from .batches import Batch, any_size, placed
+from ...engines.forward import frame_layer, linear, placed, read, see, word_layer
+from .batches import Batch, any_size
 
 if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['Way', 'see', 'read', 'precision', 'answer_logits']
-
-# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #31d2ee3b
-def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """A product in the precision of `x`, whatever that of the weights."""
-    import torch
-
-    return torch.nn.functional.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
-
-
-def _norm(x: torch.Tensor, weight: torch.Tensor, eps: float, dtype: Any) -> torch.Tensor:
-    """Root-mean-square norm (arXiv 1910.07467), taken in float32, as `dtype`."""
-    import torch
-
-    wide = x.float()
-    return (weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)).to(dtype)
-
-# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #4e87e5ae
-def _turn(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary positions (arXiv 2104.09864) on the last axis, in float32."""
-    import torch
-
-    wide = x.float()
-    a, b = wide.chunk(2, -1)
-    return (wide * cos + torch.cat((-b, a), -1) * sin).to(x.dtype)
-
-# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #b079ddd6
-_FRAME_WEIGHTS = (
-    "norm1.weight", "attn.qkv.weight", "attn.qkv.bias", "attn.proj.weight", "attn.proj.bias", "norm2.weight",
-    "mlp.gate_proj.weight", "mlp.gate_proj.bias", "mlp.up_proj.weight", "mlp.up_proj.bias",
-    "mlp.down_proj.weight", "mlp.down_proj.bias",
-)  # fmt: skip
-
-
-def _frame_layer(
-    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, eps: float, weights: tuple[torch.Tensor, ...]
-) -> torch.Tensor:
-    """One layer of the frame encoder on `x` (pairs, patches, width); each pair attends to itself alone."""
-    from torch.nn import functional
-
-    norm1, qkv, qkv_bias, out, out_bias, norm2, gate, gate_bias, up, up_bias, down, down_bias = weights
-    n, size = cos.shape
-    made = _linear(_norm(x, norm1, eps, x.dtype), qkv, qkv_bias)
-    q, k, v = made.view(-1, n, 3, x.shape[-1] // size, size).permute(2, 0, 3, 1, 4).unbind(0)
-    seen = functional.scaled_dot_product_attention(_turn(q, cos, sin), _turn(k, cos, sin), v)
-    x = x + _linear(seen.transpose(1, 2).reshape(x.shape), out, out_bias)
-    y = _norm(x, norm2, eps, x.dtype)
-    return x + _linear(functional.silu(_linear(y, gate, gate_bias)) * _linear(y, up, up_bias), down, down_bias)
-
-# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #0694b9c8
-_WORD_WEIGHTS = (
-    "input_layernorm.weight", "self_attn.q_proj.weight", "self_attn.q_proj.bias", "self_attn.k_proj.weight",
-    "self_attn.k_proj.bias", "self_attn.v_proj.weight", "self_attn.v_proj.bias", "self_attn.o_proj.weight",
-    "post_attention_layernorm.weight", "mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight",
-)
-
-
-def _word_layer(
-    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, eps: float, dtype: Any, weights: tuple[torch.Tensor, ...]
-) -> torch.Tensor:
-    """One layer of the language model on `x` (rows, tokens, width); products are in `dtype`, the sum in that of `x`."""
-    from torch.nn import functional
-
-    norm1, q_weight, q_bias, k_weight, k_bias, v_weight, v_bias, out, norm2, gate, up, down = weights
-    rows, tokens, _ = x.shape
-    y = _norm(x, norm1, eps, dtype)
-
-    def heads(weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        return _linear(y, weight, bias).view(rows, tokens, -1, cos.shape[-1]).transpose(1, 2)
-
-    q, k, v = (heads(*pair) for pair in ((q_weight, q_bias), (k_weight, k_bias), (v_weight, v_bias)))
-    read = functional.scaled_dot_product_attention(
-        _turn(q, cos, sin), _turn(k, cos, sin), v, is_causal=True, enable_gqa=True
-    )
-    x = x + _linear(read.transpose(1, 2).reshape(rows, tokens, -1), out)
-    y = _norm(x, norm2, eps, dtype)
-    return x + _linear(functional.silu(_linear(y, gate)) * _linear(y, up), down)
+__all__ = ['Way', 'precision', 'answer_logits']
 
 # %% ../../../nbs/96_lab_tiny/75_forward.ipynb #bb28552d
 @cache
@@ -101,62 +25,31 @@ def _layers(compiled: bool) -> tuple[Any, Any]:
     """(a layer of the frame encoder, one of the language model), compiled once for layers and batches of all sizes."""
     import torch
 
-    return tuple(torch.compile(f) if compiled else f for f in (_frame_layer, _word_layer))  # type: ignore[return-value]
+    if not compiled:
+        return frame_layer, word_layer
+    frame, word = torch.compile(frame_layer), torch.compile(word_layer)
 
-# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #fe5f3526
-@cache
-def _frame_angles(rows: int, columns: int, merge: int, size: int) -> npt.NDArray[np.float32]:
-    """(rows·columns, size) angles of patches, in the order in which `merge`² of them become one token."""
-    at = np.stack(np.broadcast_arrays(np.arange(rows)[:, None], np.arange(columns)), -1)
-    blocks = at.reshape(rows // merge, merge, columns // merge, merge, 2).transpose(0, 2, 1, 3, 4).reshape(-1, 2)
-    rates = 10_000.0 ** -(np.arange(0, size // 2, 2) / (size // 2))
-    angles = (blocks[..., None] * rates).reshape(len(blocks), -1)
-    return np.concatenate([angles, angles], -1).astype(np.float32)
+    def whole(x: torch.Tensor) -> torch.Tensor:  # as the layers' results are: for a view, a layer is compiled again
+        return x.clone() if x._is_view() else x
 
-# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #9fe7b1bc
-def see(visual: Any, pixels: torch.Tensor, grid: tuple[int, int], compiled: bool = False) -> torch.Tensor:
-    """(tokens, hidden) of frame pairs of `grid` rows and columns of patches. `pixels` is (patches, 3·2·14·14)."""
-    import torch
+    def on_frames(x: torch.Tensor, *rest: Any) -> Any:
+        return frame(any_size(whole(x), 0), *rest)
 
-    config, (rows, columns) = visual.config, grid
-    size, merge = config.hidden_size // config.num_heads, config.spatial_merge_size
-    angles = placed(_frame_angles(rows, columns, merge, size), pixels.device)
-    cos, sin = angles.cos(), angles.sin()
-    layer, _ = _layers(compiled)
-    x = _linear(pixels, visual.patch_embed.proj.weight.flatten(1)).view(-1, rows * columns, config.hidden_size)
-    x = x.clone()  # not a view, as the layers' results are not: otherwise the layer is compiled twice
-    for block in visual.blocks:
-        x = layer(any_size(x, 0), cos, sin, 1e-6, tuple(block.get_parameter(name) for name in _FRAME_WEIGHTS))
-    merger = visual.merger
-    first, _, last = merger.mlp
-    merged = _norm(x, merger.ln_q.weight, 1e-6, x.dtype).view(-1, merge * merge * config.hidden_size)
-    return _linear(torch.nn.functional.gelu(_linear(merged, first.weight, first.bias)), last.weight, last.bias)
+    def on_words(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *rest: Any) -> Any:
+        return word(any_size(whole(x), 0, 1), any_size(cos, 0, 2), any_size(sin, 0, 2), *rest)
 
-# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #69b6750c
-def _word_angles(places: torch.Tensor, config: Any, size: int) -> torch.Tensor:
-    """(rows, 1, tokens, size) angles of `places` (3, rows, tokens): times turn the first channels, then y, then x."""
-    import torch
+    return on_frames, on_words
 
-    rope = config.rope_parameters if hasattr(config, "rope_parameters") else config.rope_scaling
-    base = rope.get("rope_theta") or config.rope_theta  # transformers 5 and 4
-    axis = placed(np.repeat(np.arange(3), rope["mrope_section"]), places.device)
-    rates = base ** -(torch.arange(0, size, 2, device=places.device, dtype=torch.float32) / size)
-    angles = places[axis].permute(1, 2, 0).float() * rates
-    return torch.cat((angles, angles), -1)[:, None]
 
-# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #77eae962
-def read(language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, compiled: bool = False) -> torch.Tensor:
-    """(rows, tokens, hidden) of `embeds` of that shape at `places` (3, rows, tokens); products are in `dtype`."""
-    config = language.config
-    size = config.hidden_size // config.num_attention_heads
-    angles = _word_angles(places, config, size)
-    cos, sin = any_size(angles.cos(), 0, 2), any_size(angles.sin(), 0, 2)
-    _, layer = _layers(compiled)
-    embeds = embeds.clone()  # as above
-    for block in language.layers:
-        weights = tuple(block.get_parameter(name) for name in _WORD_WEIGHTS)
-        embeds = layer(any_size(embeds, 0, 1), cos, sin, config.rms_norm_eps, dtype, weights)
-    return _norm(embeds, language.norm.weight, config.rms_norm_eps, embeds.dtype)
+# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #3553e4fe
+def _see(visual: Any, pixels: torch.Tensor, grid: tuple[int, int], compiled: bool) -> torch.Tensor:
+    """`see` with the weights of the module `visual`."""
+    return see(visual.get_parameter, visual.config, pixels, grid, _layers(compiled)[0])
+
+
+def _read(language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, compiled: bool) -> torch.Tensor:
+    """`read` with the weights of the module `language`."""
+    return read(language.get_parameter, language.config, embeds, places, dtype, _layers(compiled)[1])
 
 # %% ../../../nbs/96_lab_tiny/75_forward.ipynb #074aab73
 def precision(device: str, dtype: Any) -> Any:
@@ -191,7 +84,7 @@ def answer_logits(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(logits, targets) at the tokens of the answers; products are in the precision of `pixels`."""
     core, device = model.model, pixels.device
-    encode, decode = (_see_by_modules, _read_by_modules) if way == "modules" else (see, read)
+    encode, decode = (_see_by_modules, _read_by_modules) if way == "modules" else (_see, _read)
     features = encode(core.visual, pixels, batch.grid, way == "compiled")
     words = core.get_input_embeddings()(placed(batch.ids, device))
     seen = placed(np.flatnonzero(batch.ids == model.config.video_token_id), device)
@@ -199,4 +92,4 @@ def answer_logits(
     hidden = decode(core.language_model, embeds, placed(batch.positions, device), pixels.dtype, way == "compiled")
     rows, columns = np.nonzero(batch.labels[:, 1:] != -100)
     before = hidden.flatten(0, 1)[placed(rows * batch.ids.shape[1] + columns, device)]
-    return _linear(before.to(pixels.dtype), model.lm_head.weight), placed(batch.labels[rows, columns + 1], device)
+    return linear(before.to(pixels.dtype), model.lm_head.weight), placed(batch.labels[rows, columns + 1], device)
