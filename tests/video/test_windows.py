@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import av
@@ -48,12 +49,13 @@ def test_a_window_has_the_frames_of_the_whole(name: str, tmp_path: Path) -> None
     info, whole = probe(path), read(path)
     windows = video_windows(path, info, 2.0, 0.5)
     assert (windows[0].begin, windows[-1].end) == (0.0, info.duration)
-    assert all(a.end - b.begin >= 0.4 for a, b in zip(windows, windows[1:], strict=False))
+    assert all(a.end - b.begin >= 0.4 for a, b in pairwise(windows))
     for window in windows:
         assert window.length == pytest.approx(2.0, abs=0.1)
         part = probe(window.video)
         assert (part.times[0], part.duration) == (0.0, pytest.approx(window.length))
-        for time, image in zip(*(lambda f: (f.times, f.images))(read(window.video, fps=7)), strict=True):
+        frames = read(window.video, fps=7)
+        for time, image in zip(frames.times, frames.images, strict=True):
             k = int(np.argmin(np.abs(np.array(whole.times) - window.begin - time)))
             assert (image == whole.images[k]).all()
 
