@@ -150,7 +150,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PANELS = {
-    "Find boundaries": {"find": "cli.find:find", "review": "cli.find:review"},
+    "Find boundaries": {"find": "cli.find:find", "segment": "cli.find:segment", "review": "cli.find:review"},
     "Measure on a benchmark": {
         "localize": "cli.predictions:localize", "evaluate": "cli.predictions:evaluate",
         "consensus": "cli.predictions:consensus", "fuse": "cli.predictions:fuse",

@@ -56,7 +56,17 @@ def _agreed(points: Sequence[_Point], trials: int, span: float) -> Iterator[Logg
         spread = sum(abs(t - time) for t in times) / len(times)
         yield event if trials < 2 else replace(event, agreement=len(group) / trials, spread_s=spread)
 
-# %% ../../nbs/45_inference/62_merge.ipynb #1bf32982
+# %% ../../nbs/45_inference/62_merge.ipynb #479a9ec6
+def _combined(each: Sequence[Sequence[LoggedEvent]], trials: int, span: float) -> tuple[LoggedEvent, ...]:
+    """The events on which half of the `trials` agree, name by name."""
+    points: dict[tuple[str, ...], list[_Point]] = {}
+    for trial, events in enumerate(each):
+        for e in events:
+            points.setdefault(words_of(e.name), []).append((e.time, trial, e))
+    ordered = (sorted(own, key=lambda p: p[:2]) for own in points.values())
+    return settled(e for own in ordered for e in _agreed(own, trials, span))
+
+
 def combine_logs(logs: Sequence[EventLog], span: float = 1.0) -> EventLog:
     """One log from those of several trials of one question.
 
@@ -70,16 +80,10 @@ def combine_logs(logs: Sequence[EventLog], span: float = 1.0) -> EventLog:
     if not good or 2 * len(good) < len(logs):
         reasons = Counter(log.status for log in bad).most_common(1)
         return EventLog(status=reasons[0][0] if reasons else "missing", faults=faults)
-    both = list[tuple[LoggedEvent, ...]]()
-    for kind in ("events", "moments"):
-        points: dict[tuple[str, ...], list[_Point]] = {}
-        for trial, log in enumerate(good):
-            for e in getattr(log, kind):
-                points.setdefault(words_of(e.name), []).append((e.time, trial, e))
-        ordered = (sorted(own, key=lambda p: p[:2]) for own in points.values())
-        both.append(settled(e for own in ordered for e in _agreed(own, len(logs), span)))
+    events, moments = ([log.events for log in good], [log.moments for log in good])
     ends = [log.end for log in good if log.end is not None]
-    return EventLog(*both, _middle(ends) if ends else None, "ok", faults)
+    end = _middle(ends) if ends else None
+    return EventLog(_combined(events, len(logs), span), _combined(moments, len(logs), span), end, "ok", faults)
 
 # %% ../../nbs/45_inference/62_merge.ipynb #89433d05
 def _border(before: Window, after: Window) -> float:
@@ -91,10 +95,10 @@ def _straddling(
     before: Sequence[LoggedEvent], after: Sequence[LoggedEvent], border: float, within: float
 ) -> Iterator[tuple[LoggedEvent, LoggedEvent]]:
     """The events that two windows both have, and put on different sides of their border."""
-    near = [[e for e in events if abs(e.time - border) <= within] for events in (before, after)]
-    for i, j in match_logs(*near, within=within).pairs:
-        if (near[0][i].time < border) != (near[1][j].time < border):
-            yield near[0][i], near[1][j]
+    first, second = ([e for e in events if abs(e.time - border) <= within] for events in (before, after))
+    for i, j in match_logs(first, second, within).pairs:
+        if (first[i].time < border) != (second[j].time < border):
+            yield first[i], second[j]
 
 
 def _joined(

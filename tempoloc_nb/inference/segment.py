@@ -76,7 +76,7 @@ def _moved(log: EventLog, by: float) -> EventLog:
 def _read(row: Mapping[str, Any], window: Window, stamped: bool) -> EventLog:
     """The log in one answer about a window, in times of the whole."""
     if row.get("finish_reason") == "length":
-        return EventLog(status="malformed", faults=("the answer was cut off (--max-new-tokens)",))
+        return EventLog(status="malformed", faults=("the answer is cut off: raise max_new_tokens",))
     if stamped:
         return read_log(row["text"], window.length, window.begin)
     return _moved(read_log(row["text"], window.length), window.begin)

@@ -194,18 +194,23 @@ class _Corrected:
 class Review(_Corrected):
     """Clips, what is known of each, and the manifest `output` that takes corrections, or goes on if it is there.
 
-    `footage` is each clip's video by clip id, else the clip's own. Threads may share it, processes its `output`.
+    `footage` is each clip's video by clip id, else the clip's own. `note` is to be said of all of it. Threads may share
+    it, processes its `output`.
     """
 
     def __init__(
         self, benchmark: Clips, output: Path | str, *, answers: Mapping[str, Answers] | None = None,
         footage: Mapping[str, Footage] | None = None, signals: Mapping[str, Signal] | None = None, who: str = "",
-        dataset: Path | None = None,
+        dataset: Path | None = None, note: str = "",
     ) -> None:  # fmt: skip
         super().__init__(benchmark, output)
+        self.note = note
         self.answers, self.footage, self.signals = answers or {}, footage or {}, signals or {}
         self.who, self.dataset, self.baseline = who or _account(), dataset, _no_video(benchmark)
         self._lock = threading.Lock()
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}{f'; {self.note}' if self.note else ''}"
 
     def start(self, clip: Clip) -> tuple[str, tuple[float | None, ...]]:
         """Who proposes the boundaries (s of the source) from which a person begins, and which they are.
