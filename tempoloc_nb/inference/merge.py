@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ..scoring.logs import EventLog, LoggedEvent, match_logs, settled
-from ..scoring.phrases import words_of
+from ..scoring.logs import EventLog, LoggedEvent, match_logs, name_key, settled
 from ..video.windows import Window
 
 # %% auto #0
@@ -62,7 +61,7 @@ def _combined(each: Sequence[Sequence[LoggedEvent]], trials: int, span: float) -
     points: dict[tuple[str, ...], list[_Point]] = {}
     for trial, events in enumerate(each):
         for e in events:
-            points.setdefault(words_of(e.name), []).append((e.time, trial, e))
+            points.setdefault(name_key(e.name), []).append((e.time, trial, e))
     ordered = (sorted(own, key=lambda p: p[:2]) for own in points.values())
     return settled(e for own in ordered for e in _agreed(own, trials, span))
 

@@ -25,8 +25,7 @@ from .merge import combine_logs, join_windows
 from .run import check_question
 from ..models.ask import AskConfig
 from ..models.prompts import load_prompt
-from ..scoring.logs import EventLog, LoggedEvent, read_log
-from ..scoring.phrases import words_of
+from ..scoring.logs import EventLog, LoggedEvent, name_key, read_log
 from ..video.files import VideoInfo
 from ..video.windows import Window, video_windows
 
@@ -59,12 +58,12 @@ class LogOptions:
         both = sorted((*log.events, *(log.moments if self.moments else ())), key=lambda e: e.time)
         if not self.events:
             return both, []
-        wanted = {words_of(label): label for label in self.events}
-        left = Counter(e.label for e in both if words_of(e.label) not in wanted)
-        there = {words_of(e.label) for e in both}
+        wanted = {name_key(label): label for label in self.events}
+        left = Counter(e.label for e in both if name_key(e.label) not in wanted)
+        there = {name_key(e.label) for e in both}
         lines = [f"dropped, as --event names others: {', '.join(f'{n} {e}' for e, n in left.items())}"] if left else []
         lines += [f"not in the log: {label}" for words, label in wanted.items() if words not in there]
-        return [e for e in both if words_of(e.label) in wanted], lines
+        return [e for e in both if name_key(e.label) in wanted], lines
 
 # %% ../../nbs/45_inference/06_segment.ipynb #f7835a9e
 def _moved(log: EventLog, by: float) -> EventLog:

@@ -209,9 +209,6 @@ class Review(_Corrected):
         self.who, self.dataset, self.baseline = who or _account(), dataset, _no_video(benchmark)
         self._lock = threading.Lock()
 
-    def __str__(self) -> str:
-        return f"{super().__str__()}{f'; {self.note}' if self.note else ''}"
-
     def start(self, clip: Clip) -> tuple[str, tuple[float | None, ...]]:
         """Who proposes the boundaries (s of the source) from which a person begins, and which they are.
 
@@ -271,7 +268,8 @@ class Review(_Corrected):
     def __str__(self) -> str:
         done = sum(bool(history(c)) for c in self.saved().values())
         there = "" if self.output.exists() else "nothing is saved, and a save will make "
-        return f"{done} of {len(self.names)} clips reviewed: {there}{self.output}"
+        note = f"; {self.note}" if self.note else ""
+        return f"{done} of {len(self.names)} clips reviewed: {there}{self.output}{note}"
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #22b0d075
 def _no_video(benchmark: Clips) -> dict[str, tuple[float, ...]]:

@@ -27,8 +27,8 @@ Outcome = Literal["succeeded", "missed", "dropped", "unknown"]
 LogStatus = Literal["ok", "duplicate", "reversed", "out_of_range", "malformed", "missing"]
 
 # %% auto #0
-__all__ = ['Outcome', 'LogStatus', 'LoggedEvent', 'numbered', 'is_moment', 'settled', 'EventLog', 'log_text', 'read_log',
-           'LogMatch', 'match_logs', 'true_log', 'read_true_logs']
+__all__ = ['Outcome', 'LogStatus', 'LoggedEvent', 'numbered', 'name_key', 'is_moment', 'settled', 'EventLog', 'log_text',
+           'read_log', 'LogMatch', 'match_logs', 'true_log', 'read_true_logs']
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #34c51abd
 _NUMBERS = (
@@ -92,6 +92,12 @@ def _named(time: float, name: str) -> LoggedEvent:
     return LoggedEvent(time, name)
 
 
+def name_key(name: str) -> tuple[str, ...]:
+    """What tells the names of a log apart: their words, as `words_of` has them, but dropping is no releasing."""
+    words = words_of(name)
+    return ("drop", *words[1:]) if name.lower().startswith("drop") else words
+
+
 def is_moment(name: str) -> bool:
     """Whether a name is that of a moment of motion, an arrival, which is no event of its own."""
     return words_of(name)[:1] == ("arriv",)
@@ -103,8 +109,7 @@ _PLACES = frozenset(("in", "into", "on", "onto", "to", "inside", "over", "at", "
 
 def _about(label: str) -> tuple[str, tuple[str, ...]]:
     """What a label does, and to what: the verb, `drop` for an object that falls, and the words of the object."""
-    verb, *rest = words_of(label) or ("",)
-    verb = "drop" if label.lower().startswith("drop") else verb
+    verb, *rest = name_key(label) or ("",)
     end = next((i for i, word in enumerate(rest) if word in _PLACES), len(rest))
     return verb, tuple(rest[:end])
 
@@ -125,8 +130,8 @@ def settled(events: Iterable[LoggedEvent]) -> tuple[LoggedEvent, ...]:
     ordered, counts = sorted(events, key=lambda e: e.time), Counter[tuple[str, ...]]()
     found = list[LoggedEvent]()
     for e, outcome in zip(ordered, reversed([*_outcomes(ordered)]), strict=True):
-        counts[words_of(e.name)] += 1
-        found.append(replace(e, outcome=outcome, occurrence=counts[words_of(e.name)]))
+        counts[name_key(e.name)] += 1
+        found.append(replace(e, outcome=outcome, occurrence=counts[name_key(e.name)]))
     return tuple(found)
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #9e110573
@@ -204,8 +209,8 @@ def _line(entry: Entry) -> tuple[float, str] | str:
     raw, span = f"{entry.raw.strip()[:80]!r}", entry.span
     if span is None or entry.absent or denies(entry.words, ""):
         return f"{raw} has no certain time"
-    if span.end is not None and span.end != span.start:
-        return f"{raw} has two times that differ"
+    if span.end is not None:  # as in an answer about listed events
+        return f"{raw} has {'two times that differ' if span.end != span.start else 'an interval, not a time'}"
     label = _label(entry.words)
     if not any(c.isalpha() for c in label):
         return f"{raw} has no label"
@@ -257,7 +262,7 @@ class _Reading:
             self.end = time
             return
         name, number = _parted(label)
-        words = words_of(name)
+        words = name_key(name)
         if (words, round(100 * time)) in self.written:
             self.faults.append(("duplicate", f"{said} is written twice"))
             return
@@ -313,7 +318,7 @@ def match_logs(
     Two match where they are at most `within` s apart and, unless `names` is false, have the same name; a missed grasp
     has another than one that holds.
     """
-    left, right = ([words_of(e.name) for e in log] for log in (found, truth))
+    left, right = ([name_key(e.name) for e in log] for log in (found, truth))
     best = [[(0, 0.0)] * (len(truth) + 1) for _ in range(len(found) + 1)]
     for i, a in enumerate(found):
         for j, b in enumerate(truth):
