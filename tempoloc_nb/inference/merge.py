@@ -43,7 +43,8 @@ def _agreed(points: Sequence[_Point], trials: int, span: float) -> Iterator[Logg
         if k in used:
             continue
         near = _group(points, k, used, span)
-        group = max((_group(points, start, used, span) for start in sorted(near.values())), key=len)
+        groups = [_group(points, start, used, span) for start in sorted(near.values())]
+        group = max(groups, key=lambda g: (len(g), min(points[p][0] for p in g.values()) - points[max(g.values())][0]))
         if 2 * len(group) < trials:
             used.add(k)
             continue
@@ -94,10 +95,12 @@ def _straddling(
     before: Sequence[LoggedEvent], after: Sequence[LoggedEvent], border: float, within: float
 ) -> Iterator[tuple[LoggedEvent, LoggedEvent]]:
     """The events that two windows both have, and put on different sides of their border."""
-    first, second = ([e for e in events if abs(e.time - border) <= within] for events in (before, after))
-    for i, j in match_logs(first, second, within).pairs:
-        if (first[i].time < border) != (second[j].time < border):
-            yield first[i], second[j]
+    near = [[e for e in events if abs(e.time - border) <= within] for events in (before, after)]
+    for name in dict.fromkeys(name_key(e.name) for e in near[0]):  # each by itself: windows may swap neighbours
+        first, second = ([e for e in events if name_key(e.name) == name] for events in near)
+        for i, j in match_logs(first, second, within).pairs:
+            if (first[i].time < border) != (second[j].time < border):
+                yield first[i], second[j]
 
 
 def _joined(
