@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from tempoloc_nb.inference.find import Found
 
 Rows = Sequence[Mapping[str, Any]]
-Part = tuple[Request, Rows | str]
-"""A request and the rows of its answer, a trial each, or why it has none."""
+Part = tuple[Request, Rows | str]  # a request and the rows of its answer, a trial each, or why it has none
 
 # %% auto #0
 __all__ = ['Rows', 'Part', 'recording_name', 'counted', 'asked_model', 'Search', 'unlike', 'search_clips']
