@@ -11,14 +11,18 @@ import h5py
 import numpy as np
 import pytest
 
+from tempoloc_nb.engines.protocol import row_seed
+from tempoloc_nb.engines.qwen import video_rules
 from tempoloc_nb.formats.lerobot import read_episodes, read_info
 from tempoloc_nb.formats.lerobot_rows import events_of, read_subtasks
 from tempoloc_nb.inference import asking
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import Image, encode
 from tests.helpers.demo_files import image_file
+from tests.helpers.fake_server import FakeServer
 from tests.helpers.lerobot_folders import small_dataset
 from tests.helpers.logging_engine import Logging
+from tests.helpers.tiny_models import qwen25
 
 Run = Callable[..., tuple[int, str, str]]
 SCRIPT = (
@@ -168,3 +172,17 @@ def test_a_file_of_demonstrations_takes_no_log(run: Run, engine: Logging, tmp_pa
     code, _, err = run("segment", path, "--write")
     assert (code, engine.asked) == (1, [])
     assert "the signals of demos.hdf5 stand for events known beforehand, and a log has any" in err
+
+
+def test_a_server_is_asked_about_each_window(run: Run, video: Path) -> None:
+    """Each window is sent as a video of its own, and any form of a log is read."""
+    forms = ('[{"time": 1.0, "event": "grasping the cup"}]', "```json\n[]\n```", "- **0:06** pouring")
+    texts = {row_seed(0, f"own/demo at {2 * k}.00 s", 0): text for k, text in enumerate(forms)}
+    with FakeServer(qwen25().name, rules=video_rules(qwen25()), text=lambda body: texts[body["seed"]]) as server:
+        engine = ("--model", qwen25(), "--backend", "openai", "--server", server.url)
+        shown = ("--window", 3, "--fps", 4, "--trials", 1, "--seed", 0)
+        code, out, err = run("segment", video, *engine, *shown)
+    assert code == 0, err
+    assert out.splitlines()[1:] == ["     1.00 s  grasping the cup", "     6.00 s  pouring"]
+    questions = [part["text"] for body in server.bodies for part in body["messages"][-1]["content"] if "text" in part]
+    assert questions == ["List every event in the video, in the order of time, each with its time."] * 3
