@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tempoloc_nb.sft.build import build_dataset
     from tempoloc_nb.engines.make import make_engine
     from tempoloc_nb.formats.convert import export_dataset, import_dataset
-    from tempoloc_nb.formats.recordings import localize
+    from tempoloc_nb.formats.recordings import localize, segment
     from tempoloc_nb.inference.find import Found
     from tempoloc_nb.models.recognise import get_model
     from tempoloc_nb.scoring.answers import parse_answer
@@ -42,7 +42,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "sft.build": ["build_dataset"],
         "engines.make": ["make_engine"],
         "formats.convert": ["export_dataset", "import_dataset"],
-        "formats.recordings": ["localize"],
+        "formats.recordings": ["localize", "segment"],
         "inference.find": ["Found"],
         "models.recognise": ["get_model"],
         "scoring.answers": ["parse_answer"],

@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,10 +25,11 @@ from tempoloc_nb.cli.options import (
 )
 from ..core.errors import TempolocError
 from ..core.files import is_stream
-from ..core.options import built, picked
+from ..core.options import built
 from ..engines.make import EngineConfig
-from ..formats.gripper import GripperFile, Reading, fuse_each, recording_signals
-from ..formats.recordings import Choice
+from ..formats.gripper import GripperFile, Reading
+from ..formats.recordings import NOT_FOR_LOGS, Choice, Inquiry
+from ..inference.segment import LOG_PROMPT, LogOptions
 from ..models.ask import AskConfig
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from tempoloc_nb.reviewer.session import Review
 
 # %% auto #0
-__all__ = ['find', 'review']
+__all__ = ['find', 'segment', 'review']
 
 # %% ../../nbs/90_cli/25_find.ipynb #c11f0001
 def _finish(
@@ -91,28 +93,58 @@ def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
             tell(f"{keep} has the answers so far: the same command goes on from them{force}")
         raise
 
+# %% ../../nbs/90_cli/25_find.ipynb #d9679f88
+def _check_fuse(given: Mapping[str, Any], fuse: bool) -> None:
+    """Raise `TempolocError` for options about a gripper that nobody reads."""
+    if (given.get("gripper") or given.get("inverted")) and not fuse:
+        raise TempolocError("--gripper and --inverted say how --fuse reads it: give --fuse, too")
+
+
+def _carry_out(
+    inquiry: Inquiry, ask: Callable[..., Iterable[Found]], targets: Mapping[Path, tuple[str, ...] | Task],
+    notes: list[str], output: Path | None, *, force: bool, as_json: bool,
+) -> None:
+    """Ask, show, and write; with an output or a target, each answer is kept beside it until all is written."""
+    from tempoloc_nb.inference.store import answers_path
+
+    places = [*([] if output is None or is_stream(output) else [output]), *targets]
+    keep = answers_path(places[0]) if places else None
+
+    def say(line: str) -> None:
+        tell(*notes, line)
+        notes.clear()
+
+    each = ask(keep=keep, anew=force, progress=sys.stderr.isatty(), say=say)
+    with _kept(keep, output):
+        found = sorted(_shown(each, as_json, output), key=lambda f: inquiry.recordings.index(f.video))
+        _finish(found, targets, output, keep, force=force, as_json=as_json)
+
+# %% ../../nbs/90_cli/25_find.ipynb #82efd7a6
+_VideosArgument = Annotated[
+    list[Path], typer.Argument(help="Videos, folders of videos, LeRobot datasets, HDF5 files with images.")
+]
+_FuseOption = Annotated[
+    bool, option(SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits.", "--fuse")
+]
+_FoundOption = Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")]
+
 # %% ../../nbs/90_cli/25_find.ipynb #3c0cea8b
 @with_options(
     Choice, AskConfig, EngineConfig, Reading, but=_FOR_LOCALIZE, model="tempoloc-tiny", trials=5, backend="hf"
 )
 def find(
-    videos: Annotated[
-        list[Path], typer.Argument(help="Videos, folders of videos, LeRobot datasets, HDF5 files with images.")
-    ],
+    videos: _VideosArgument,
     event: Annotated[
         list[str] | None, option(FIND, "What is to be found, in order; repeatable.", "--event", "-e")
     ] = None,
     task: Annotated[str | None, option(FIND, "Instead of --event: a shipped task's key, or a task file.")] = None,
     preset: PresetOption = None,
-    fuse: Annotated[
-        bool,
-        option(SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits.", "--fuse"),
-    ] = False,
+    fuse: _FuseOption = False,
     control: Annotated[
         bool,
         option(FIND, "First ask what the model cannot know, about three of the videos, and bound its confidence."),
     ] = False,
-    output: Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")] = None,
+    output: _FoundOption = None,
     write: Annotated[
         bool,
         option(OUTPUT, "Write them back: into a copy of the LeRobot dataset, or the HDF5 file's signals.", "--write"),
@@ -130,47 +162,56 @@ def find(
     """
     from tempoloc_nb.clips.tasks import load_task
     from tempoloc_nb.formats.found import check_found, plan_write
-    from tempoloc_nb.formats.recordings import clips_of, find_recordings
-    from tempoloc_nb.inference.controls import control_questions
-    from tempoloc_nb.inference.find import event_labels, find_boundaries
+    from tempoloc_nb.formats.recordings import inquire
+    from tempoloc_nb.inference.find import event_labels
     from tempoloc_nb.inference.signals import starts_of
-    from tempoloc_nb.inference.store import answers_path
-    from tempoloc_nb.models.recognise import ask_config
 
     if bool(event) == (task is not None):
         raise TempolocError('say what to find: --event "grasping the red cube" for each event in order, or --task')
     if signal and not write:
         raise TempolocError("--signal names what --write writes: give --write, too")
-    if (given.get("gripper") or given.get("inverted")) and not fuse:
-        raise TempolocError("--gripper and --inverted say how --fuse reads it: give --fuse, too")
+    _check_fuse(given, fuse)
     labels, asked_task = event_labels(task or event or ()), load_task(task) if task else None
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
-    recordings = find_recordings(videos, built(Choice, given), notes.append)
+    inquiry = inquire(videos, built(EngineConfig, given), preset, given, fuse=fuse, say=notes.append)
     if output is not None:
-        check_found(output, len(recordings), force=force, inputs=[*videos, task])
-    targets = plan_write(recordings, labels, signal or (), asked_task) if write else {}
-    places = [*([] if output is None or is_stream(output) else [output]), *targets]
-    keep = answers_path(places[0]) if places else None
-    signals = recording_signals(recordings, built(Reading, given, say=notes.append)) if fuse else {}
+        check_found(output, len(inquiry.recordings), force=force, inputs=[*videos, task])
+    targets = plan_write(inquiry.recordings, labels, signal or (), asked_task) if write else {}
     told = starts_of(asked_task, labels) if fuse and asked_task else {}
+    each = partial(inquiry.boundaries, labels, told, control=control)
+    _carry_out(inquiry, each, targets, notes, output, force=force, as_json=as_json)
 
-    def say(line: str) -> None:
-        tell(*notes, line)
-        notes.clear()
+# %% ../../nbs/90_cli/25_find.ipynb #0b868c82
+@with_options(
+    LogOptions, Choice, AskConfig, EngineConfig, Reading,
+    but=[name for name in (*_FOR_LOCALIZE, *NOT_FOR_LOGS) if name != "max_new_tokens"],  # logs may be long
+    panels={"LogOptions": FIND}, model="tempoloc-tiny", trials=5, backend="hf",
+)
+def segment(
+    videos: _VideosArgument,
+    preset: PresetOption = None,
+    fuse: _FuseOption = False,
+    output: _FoundOption = None,
+    write: Annotated[bool, option(OUTPUT, "Write the logs into a copy of the LeRobot dataset.", "--write")] = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+    **given: Any,
+) -> None:
+    """List all events of videos, from a model that writes logs.
 
-    clips, engine = clips_of(recordings, labels), built(EngineConfig, given)
-    ask = ask_config(preset=preset, **picked(AskConfig, given))
-    each: Iterable[Found] = find_boundaries(
-        clips, ask, engine, keep=keep, anew=force, progress=sys.stderr.isatty(), say=say
-    )
-    with _kept(keep, output):
-        if control:
-            controls = control_questions(clips, ask, engine, say=say)
-            tell(*str(controls).splitlines())
-            each = map(controls.bound, each)
-        each = fuse_each(each, signals, told, say) if fuse else each
-        found = sorted(_shown(each, as_json, output), key=lambda f: recordings.index(f.video))
-        _finish(found, targets, output, keep, force=force, as_json=as_json)
+    Exit status 1 if a video could not be read or asked about, or has no log that can be read for certain.
+    """
+    from tempoloc_nb.formats.found import check_found, plan_log_write
+    from tempoloc_nb.formats.recordings import inquire
+
+    _check_fuse(given, fuse)
+    notes, options = list[str](), built(LogOptions, given)
+    engine = built(EngineConfig, given)
+    inquiry = inquire(videos, engine, preset, given, fuse=fuse, say=notes.append, prompt=LOG_PROMPT)
+    if output is not None:
+        check_found(output, len(inquiry.recordings), force=force, inputs=videos)
+    targets = plan_log_write(inquiry.recordings) if write else {}
+    _carry_out(inquiry, partial(inquiry.events, options), targets, notes, output, force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #5e7a1c03
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,8 @@ app = typer.Typer(
 )
 _PANELS = {
     "Find boundaries": {
-        "find": "cli.find:find", "review": "cli.find:review", "example": "cli.example:example",
+        "find": "cli.find:find", "segment": "cli.find:segment", "review": "cli.find:review",
+        "example": "cli.example:example",
     },
     "Measure on a benchmark": {
         "localize": "cli.predictions:localize", "evaluate": "cli.predictions:evaluate",

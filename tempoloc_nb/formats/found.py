@@ -32,34 +32,41 @@ _Targets = Mapping[Path, tuple[str, ...] | Task]
 """Dataset or file → the signals to be written, in order, or the task whose subtasks are; none for a LeRobot dataset."""
 
 # %% auto #0
-__all__ = ['COLUMNS', 'found_csv', 'found_vtt', 'found_json', 'check_found', 'write_found', 'copy_of', 'plan_write', 'write_back']
+__all__ = ['COLUMNS', 'found_csv', 'found_vtt', 'found_json', 'check_found', 'write_found', 'copy_of', 'plan_write',
+           'plan_log_write', 'write_back']
 
 # %% ../../nbs/55_formats/15_found.ipynb #4977d64b
 def found_csv(found: Sequence[Found]) -> str:
     """A table (CSV) with the columns `COLUMNS`, a line for each event of each video; times in seconds.
 
-    Where there are recordings of a dataset, a last column `episode` names them. A text that a spreadsheet would take
-    for a formula begins with an apostrophe.
+    Of logs there are the columns `outcome` and `occurrence`, too, and where there are recordings of a dataset, a last
+    column `episode` names them. A text that a spreadsheet would take for a formula begins with an apostrophe.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    named = any(f.episode for f in found)
-    writer.writerow([*COLUMNS, *["episode"] * named])
+    named, logged = any(f.episode for f in found), any(f.logged for f in found)
+    writer.writerow([*COLUMNS, *["outcome", "occurrence"] * logged, *["episode"] * named])
     for f in found:
         for e in f.events:
             numbers = ["" if v is None else round(v, 4) for v in (e.boundary, e.confidence)]
             path, label, status, episode = map(text_cell, (str(f.path), e.label, f.error or e.status, f.episode))
-            writer.writerow([path, label, *numbers, status, *[episode] * named])
+            log = [e.outcome or "", e.occurrence or ""] if logged else []
+            writer.writerow([path, label, *numbers, status, *log, *[episode] * named])
     return text.getvalue()
 
 # %% ../../nbs/55_formats/15_found.ipynb #c88f8fbf
 def found_vtt(found: Sequence[Found]) -> str:
-    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time, and a note on each other."""
+    """WebVTT subtitles of one video: a cue for each event that has a boundary, by time, and a note on each other.
+
+    An attempt that failed has its outcome behind its label.
+    """
     (one,) = found
     without = [(e.label, "not in the video" if e.status == "absent" else e.status.replace("_", " "))
                for e in one.events if e.boundary is None]  # fmt: skip
     notes = [f"NOTE {' '.join(label.split()).replace('-->', '->')}: {why}" for label, why in without]
-    known = sorted((e.boundary, e.label) for e in one.events if e.boundary is not None)
+    known = sorted(
+        (e.boundary, f"{e.name} ({e.outcome})" if e.failed else e.name) for e in one.events if e.boundary is not None
+    )
     starts = [0.0, *(t for t, _ in known)]
     cues = [vtt_cue(start, end, label) for start, (end, label) in zip(starts, known, strict=False)]
     return "\n\n".join(["WEBVTT", *notes, *cues]) + "\n"
@@ -154,6 +161,17 @@ def _signals_of(path: Path, labels: Sequence[str], given: Sequence[str], rate: f
     return names
 
 # %% ../../nbs/55_formats/15_found.ipynb #c761c595
+def _sources(recordings: Sequence[Footage]) -> dict[Path, list[FrameSource]]:
+    """The recordings by their dataset or file; raises `TempolocError` for a video."""
+    if plain := [v for v in recordings if not isinstance(v, FrameSource)]:
+        raise TempolocError(f"{plain[0].name} is a video, which holds no boundaries: write them with -o FILE.csv")
+    sources: dict[Path, list[FrameSource]] = {}
+    for v in recordings:
+        if isinstance(v, FrameSource):
+            sources.setdefault(v.path, []).append(v)
+    return sources
+
+
 def plan_write(
     recordings: Sequence[Footage], labels: Sequence[str], signals: Sequence[str] = (), task: Task | None = None
 ) -> _Targets:
@@ -161,12 +179,8 @@ def plan_write(
 
     `signals` of an HDF5 file are by default those of the `task`'s subtasks, else those that the file has.
     """
-    if plain := [v for v in recordings if not isinstance(v, FrameSource)]:
-        raise TempolocError(f"{plain[0].name} is a video, which holds no boundaries: write them with -o FILE.csv")
-    sources = [v for v in recordings if isinstance(v, FrameSource)]
     targets: dict[Path, tuple[str, ...] | Task] = {}
-    for path in dict.fromkeys(v.path for v in sources):
-        mine = [v for v in sources if v.path == path]
+    for path, mine in _sources(recordings).items():
         if not isinstance(mine[0], DemoFrames):
             _check_lerobot(path, len(mine))
             targets[path] = ()
@@ -178,6 +192,22 @@ def plan_write(
             targets[path] = _check_subtasks(path, task)
         else:
             targets[path] = _signals_of(path, labels, signals, mine[0].rate)
+    return targets
+
+# %% ../../nbs/55_formats/15_found.ipynb #e9f81281
+def plan_log_write(recordings: Sequence[Footage]) -> _Targets:
+    """Where logs are to be written: into copies of LeRobot datasets.
+
+    Raises `TempolocError`, before a model is asked, for videos, and for HDF5 files, whose signals stand for events that
+    are known beforehand.
+    """
+    targets: dict[Path, tuple[str, ...] | Task] = {}
+    for path, mine in _sources(recordings).items():
+        if isinstance(mine[0], DemoFrames):
+            what = f"the signals of {path.name} stand for events known beforehand, and a log has any"
+            raise TempolocError(f"{what}: write it with -o FILE.json, or name the events with tempoloc find --write")
+        _check_lerobot(path, len(mine))
+        targets[path] = ()
     return targets
 
 # %% ../../nbs/55_formats/15_found.ipynb #1da9e329
@@ -212,6 +242,10 @@ def _write_signals(
 # %% ../../nbs/55_formats/15_found.ipynb #0bddb546
 def _lack(found: Found) -> str:
     """Why a recording's boundaries cannot be LeRobot's subtasks."""
+    if found.gaps:
+        return "has parts without a log"
+    if not found.held:
+        return "has no event"
     if absent := [e.label for e in found.events if e.status == "absent"]:
         return f"says that {absent[0]!r} is not in the video, which the dataset cannot hold"
     return "lacks an event" if None in found.boundaries else "is out of order"
@@ -225,14 +259,16 @@ def write_back(found: Sequence[Found], targets: _Targets) -> tuple[list[str], li
     written, left = list[str](), list[str]()
     for path, signals in targets.items():
         mine = [f for f in found if f.path == path]
-        by = f"tempoloc find with {mine[0].model}"
+        by = f"tempoloc {'segment' if any(f.logged for f in mine) else 'find'} with {mine[0].model}"
         if signals:
             done, faults = _write_signals(path, signals, mine, by)
             written, left = written + done, left + faults
-        elif bad := [f for f in mine if f.error or f.disorder or None in f.boundaries]:
+        elif bad := [f for f in mine if f.error or f.disorder or f.gaps or None in f.boundaries or not f.held]:
             lacks = [f"{f.name} {_lack(f)}" for f in bad[:3]]
             why = "; ".join(f.error or lack for f, lack in zip(bad, lacks, strict=False))
             left.append(f"{path.name}: nothing written, {len(bad)} of {len(mine)} episodes are not whole ({why})")
         else:
             written.append(str(write_lerobot_subtasks(path, [f.clip for f in mine], copy_of(path), source=by)))
+            if failed := sum(e.failed for f in mine for e in f.events):
+                written.append(f"{path.name}: {failed} failed attempts are left out, which subtasks cannot hold")
     return written, left

@@ -390,12 +390,13 @@ def recording_signals(recordings: Sequence[Footage], reading: Reading) -> dict[F
 
 
 def fuse_each(
-    each: Iterable[Found], signals: Mapping[Footage, Signal], told: Told | None = None, say: Say = silent
+    each: Iterable[Found], signals: Mapping[Footage, Signal], told: Told | None = None, say: Say = silent,
+    reach_s: float | None = None,
 ) -> Iterator[Found]:
     """What is found, each moved to its recording's signal (`fuse_found`); `say` gets a line on the events' fate."""
     counts, guessed = Counter[str](), 0
     for found in each:
-        fused, outcomes, alike = fuse_found(found, signals.get(found.video), told)
+        fused, outcomes, alike = fuse_found(found, signals.get(found.video), told, reach_s)
         counts.update(outcomes)
         guessed += alike
         yield fused

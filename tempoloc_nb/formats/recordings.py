@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, overload
@@ -25,13 +25,15 @@ from ..engines.protocol import Backend
 from .gripper import Rate, Reading, fuse_each, recording_signals
 from ..inference.controls import control_questions
 from ..inference.find import Found, Say, event_labels, find_boundaries, is_text, silent
+from ..inference.segment import LOG_PROMPT, LogOptions, find_events
+from ..inference.signals import Signal, Told
 from ..models.ask import AskConfig
 from ..models.recognise import ask_config
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
-__all__ = ['HDF5', 'pick_camera', 'Choice', 'is_dataset', 'find_recordings', 'check_plain_folder', 'video_files', 'clips_of',
-           'localize']
+__all__ = ['HDF5', 'LOG_REACH', 'NOT_FOR_LOGS', 'pick_camera', 'Choice', 'is_dataset', 'find_recordings', 'check_plain_folder',
+           'video_files', 'clips_of', 'Inquiry', 'inquire', 'localize', 'segment']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
 _MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
@@ -228,15 +230,100 @@ def clips_of(recordings: Sequence[Footage], labels: Sequence[str]) -> Clips:
     return Clips("own", Path(), {"own": Task("own", tuple(labels))}, clips, footage=footage)
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b76c
+_Paths = Footage | str | Sequence[Footage | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """Recordings, how a model is asked about them, and the grippers' `signals` where events are moved to these.
+
+    The steps from here to what is found are the same in Python and in the commands.
+    """
+
+    recordings: tuple[Footage, ...]
+    ask: AskConfig
+    engine: Backend | EngineConfig
+    signals: Mapping[Footage, Signal] | None = None
+
+    def boundaries(
+        self, labels: Sequence[str], told: Told | None = None, *, control: bool = False, say: Say = silent, **how: Any
+    ) -> Iterator[Found]:
+        """What `find_boundaries` finds (`how` has its options), bounded by control questions, and moved to the signals.
+
+        `told` says which of the labels start a skill.
+        """
+        clips = clips_of(self.recordings, labels)
+        each = find_boundaries(clips, self.ask, self.engine, say=say, **how)
+        return self._moved(self._bounded(clips, each, say) if control else each, told, say)
+
+    def events(self, options: LogOptions, *, say: Say = silent, **how: Any) -> Iterator[Found]:
+        """What `find_events` finds, moved to the signals within `LOG_REACH` s."""
+        each = find_events(clips_of(self.recordings, ()), self.ask, self.engine, options, say=say, **how)
+        return self._moved(each, None, say, LOG_REACH)
+
+    def _bounded(self, clips: Clips, each: Iterator[Found], say: Say) -> Iterator[Found]:
+        controls = control_questions(clips, self.ask, self.engine, say=say)
+        for line in str(controls).splitlines():
+            say(line)
+        yield from map(controls.bound, each)
+
+    def _moved(
+        self, each: Iterator[Found], told: Told | None, say: Say, reach_s: float | None = None
+    ) -> Iterator[Found]:
+        return each if self.signals is None else fuse_each(each, self.signals, told, say, reach_s)
+
+# %% ../../nbs/55_formats/05_recordings.ipynb #9659aeb1
+LOG_REACH = 2.0  # s: a log has many events, and a transition farther away is another one's
+
+
+def inquire(
+    videos: Sequence[Footage | str], engine: str | Backend | EngineConfig, preset: str | None,
+    options: Mapping[str, Any], *, fuse: bool = False, say: Say = silent, **usual: Any,
+) -> Inquiry:
+    """The recordings in some paths, and how a model is asked about them by these `options`, or as is `usual`.
+
+    Raises `TempolocError` for what is wrong with any of it, before a model is loaded.
+    """
+    asked = built(EngineConfig, options, backend=engine) if isinstance(engine, str) else engine
+    if isinstance(asked, EngineConfig):
+        asked.check()
+    ask = ask_config(options.get("model") or "tempoloc-tiny", preset, **_changes(usual, options))
+    recordings = find_recordings(videos, built(Choice, options), say)
+    signals = recording_signals(recordings, built(Reading, options, say=say)) if fuse else None
+    return Inquiry(recordings, ask, asked, signals)
+
+
+def _changes(usual: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """How a model is asked otherwise than its card says."""
+    return {k: v for k, v in {"trials": 5, **usual, **picked(AskConfig, options)}.items() if k != "model"}
+
+
+def _is_alone(videos: _Paths) -> bool:
+    """Whether one video is given; raises `TempolocError` for a folder that is not in a list."""
+    if not isinstance(videos, str | Path):
+        return isinstance(videos, FrameSource)
+    if Path(videos).is_dir() and not is_dataset(Path(videos)):
+        raise TempolocError(f"{videos} is a folder: give it in a list, [{str(videos)!r}]")
+    return not is_dataset(Path(videos))
+
+
+def _results(each: Iterator[Found], recordings: Sequence[Footage], alone: bool) -> Found | list[Found]:
+    """What is found, in the order of the recordings; a single video's by itself, or its error."""
+    found = {f.video: f for f in each}
+    if alone and found[recordings[0]].error:
+        raise TempolocError(found[recordings[0]].error)
+    return found[recordings[0]] if alone else [found[video] for video in recordings]
+
+# %% ../../nbs/55_formats/05_recordings.ipynb #f888323c
 @overload
 def localize(videos: Footage | str, events: Sequence[str] | Task | str, **options: Any) -> Any: ...
 @overload
 def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str, **options: Any) -> list[Found]: ...
 @taking(AskConfig, EngineConfig, Choice, Reading, but=["backend"])
 def localize(
-    videos: Footage | str | Sequence[Footage | str], events: Sequence[str] | Task | str, *,
-    engine: str | Backend = "hf", preset: str | None = None, fuse: bool = False, control: bool = False,
-    keep: Path | None = None, progress: bool = False, say: Say = silent, **options: Any,
+    videos: _Paths, events: Sequence[str] | Task | str, *, engine: str | Backend = "hf", preset: str | None = None,
+    fuse: bool = False, control: bool = False, keep: Path | None = None, progress: bool = False, say: Say = silent,
+    **options: Any,
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
 
@@ -259,24 +346,37 @@ def localize(
     the only one; of several, that one's `Found` has an `error`.
     """
     check_names(localize, options)
-    asked = built(EngineConfig, options, backend=engine) if isinstance(engine, str) else engine
-    if isinstance(asked, EngineConfig):
-        asked.check()
-    alone = isinstance(videos, FrameSource) or (isinstance(videos, str | Path) and not is_dataset(Path(videos)))
-    if alone and isinstance(videos, str | Path) and Path(videos).is_dir():
-        raise TempolocError(f"{videos} is a folder: give it in a list, localize([{str(videos)!r}], events)")
-    ask = ask_config(options.pop("model", "tempoloc-tiny"), preset, **{"trials": 5, **picked(AskConfig, options)})
-    recordings = find_recordings(
-        [videos] if isinstance(videos, str | Path | FrameSource) else videos, built(Choice, options), say
-    )
-    signals = recording_signals(recordings, built(Reading, options, say=say)) if fuse else None
-    clips = clips_of(recordings, event_labels(events))
-    each = {f.video: f for f in find_boundaries(clips, ask, asked, keep=keep, progress=progress, say=say)}
-    found = [each[video] for video in recordings]
-    if control:
-        found = [*map(control_questions(clips, ask, asked, say=say).bound, found)]
-    if signals is not None:
-        found = list(fuse_each(found, signals, say=say))
-    if alone and found[0].error:
-        raise TempolocError(found[0].error)
-    return found[0] if alone else found
+    alone, each = _is_alone(videos), [videos] if isinstance(videos, str | Path | FrameSource) else videos
+    inquiry = inquire(each, engine, preset, options, fuse=fuse, say=say)
+    found = inquiry.boundaries(event_labels(events), control=control, keep=keep, progress=progress, say=say)
+    return _results(found, inquiry.recordings, alone)
+
+# %% ../../nbs/55_formats/05_recordings.ipynb #b935828c
+NOT_FOR_LOGS = ("structured", "think", "shift", "content")  # options of questions about listed events, and of studies
+
+
+@overload
+def segment(videos: Footage | str, **options: Any) -> Any: ...
+@overload
+def segment(videos: Sequence[Footage | str], **options: Any) -> list[Found]: ...
+@taking(LogOptions, AskConfig, EngineConfig, Choice, Reading, but=["backend", *NOT_FOR_LOGS])
+def segment(
+    videos: _Paths, *, engine: str | Backend = "hf", preset: str | None = None, fuse: bool = False,
+    keep: Path | None = None, progress: bool = False, say: Say = silent, **options: Any,
+) -> Found | list[Found]:
+    """All events of recordings: a `Found` for one video; a list of them for several videos, or for a dataset.
+
+    Each event has an `outcome` and an `occurrence` (see `FoundEvent`). The model lists the events itself, as the prompt
+    `log` asks it to; of a video longer than `window` s, part by part. `events` are all that are kept, if any are given,
+    and `moments` keeps arrivals, too. An event stands where at least half of the `trials` (5) have it; a log that is
+    not read for certain counts as one without it, and `warnings` and `gaps` say so. `fuse` moves events by at most 2 s.
+    All else is as in `localize`.
+
+    Raises `TempolocError` for a model that was not trained to write logs, where that is known, for a single video
+    without a log that can be read, and as `localize` does.
+    """
+    check_names(segment, options)
+    alone, each = _is_alone(videos), [videos] if isinstance(videos, str | Path | FrameSource) else videos
+    inquiry = inquire(each, engine, preset, options, fuse=fuse, say=say, prompt=LOG_PROMPT)
+    found = inquiry.events(built(LogOptions, options), keep=keep, progress=progress, say=say)
+    return _results(found, inquiry.recordings, alone)

@@ -5,37 +5,32 @@
 # %% ../../nbs/45_inference/05_find.ipynb #353218ff
 from __future__ import annotations
 
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
-from tqdm import tqdm
 
 from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs, Event, Task, load_task
 from ..clips.videos import find_footage
 from ..core.errors import TempolocError
 from ..engines.make import EngineConfig
-from ..engines.protocol import Backend, Request, reason
+from ..engines.protocol import Backend, Request
+from tempoloc_nb.inference.asking import (
+    Part, Search, asked_model, counted, recording_name, search_clips, unlike,
+)
 from .consensus import CombinedEvent, combine_answers
-from .run import asked_form, complete_request, plan_requests
-from .run import Asking, check_engine, check_question, check_record, opened_store
-from .store import MemoryStore, PredictionStore
+from .run import asked_form, check_question, plan_requests
 from ..models.ask import AskConfig
-from ..models.checkpoints import model_title
-from ..models.recognise import find_model
-from ..models.registry import Calibration, Training, listed_model
+from ..models.registry import Calibration
 from ..scoring.answers import Answer, Status, parse_answer
+from ..scoring.logs import Outcome, numbered
 from ..video.budget import FRAMES_PER_TOKEN
-from ..video.files import Footage, FrameSource, VideoInfo, probe
+from ..video.files import Footage, FrameSource, VideoInfo
 from ..video.view import Mark, draw_timeline, jpeg, strip_frames
 
 if TYPE_CHECKING:
@@ -53,6 +48,9 @@ class FoundEvent:
     0 to 1, None for a single trial. Of a model whose agreement was measured (`registry.Calibration`), a time's is how
     often such an answer was right there. `spread_s` is the mean distance of the trials from it (s). `status` is "ok",
     "absent" where the event is said not to be in the video, or why there is no boundary.
+
+    In a log, `occurrence` counts the events of one name from 1, and `outcome` says how a grasp ended ("succeeded",
+    "missed" on air, "dropped", else "unknown"); elsewhere both are None.
     """
 
     label: str
@@ -60,6 +58,19 @@ class FoundEvent:
     status: Status
     confidence: float | None = None
     spread_s: float | None = None
+    outcome: Outcome | None = None
+    occurrence: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The label, with its number from the second occurrence on."""
+        return numbered(self.label, self.occurrence or 1)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is an attempt that failed: a grasp that missed, or lost its object."""
+        return self.outcome in ("missed", "dropped")
+
 
 # %% ../../nbs/45_inference/05_find.ipynb #679203c6
 @dataclass(frozen=True, slots=True)
@@ -69,8 +80,8 @@ class Found:
     `texts` are the model's answers, a trial each; `fps` is the rate it saw.
 
     `error` says why there is no answer at all; it is "" where there is one. `warnings` say why it may be worth little;
-    `trained_on` is what the model was trained on, "" where that is not known. A notebook shows a `Found` as a timeline
-    under the clip's frames; elsewhere it is text.
+    `trained_on` is what the model was trained on, "" where that is not known. `gaps` are parts (s) of which a log says
+    nothing for certain. A notebook shows a `Found` as a timeline under the clip's frames; elsewhere it is text.
     """
 
     video: Footage
@@ -82,6 +93,7 @@ class Found:
     error: str = ""
     warnings: tuple[str, ...] = ()
     trained_on: str = ""
+    gaps: tuple[tuple[float, float], ...] = ()
 
     @property
     def path(self) -> Path:
@@ -96,7 +108,7 @@ class Found:
     @property
     def name(self) -> str:
         """The video's name, or FILE/EPISODE."""
-        return _name(self.video)
+        return recording_name(self.video)
 
     @property
     def boundaries(self) -> tuple[float | None, ...]:
@@ -117,15 +129,32 @@ class Found:
     def clip(self) -> Clip:
         """The result as a clip `own/NAME` of a manifest, which the formats of `formats` can export.
 
-        An absent event is absent from the clip. Raises `TempolocError` where another event has no boundary: a clip has
-        all of its truth or none.
+        An absent event is absent from the clip. Attempts that failed are left out, as a clip says of no event how it
+        ended; what happens several times is numbered. Raises `TempolocError` where another event has no boundary, and
+        for gaps: a clip has all of its truth or none.
         """
+        if self.gaps:
+            raise TempolocError(f"{self.name} has no certain log from {_spans(self.gaps)}: correct it by hand first")
         if missing := [e.label for e in self.events if e.boundary is None and e.status != "absent"]:
             raise TempolocError(f"{self.name} has no boundary for {', '.join(missing)}: correct it by hand first")
-        events = tuple(Event(e.label, e.boundary, absent=e.boundary is None) for e in self.events)
+        events = tuple(Event(e.name, e.boundary, absent=e.boundary is None) for e in self.held)
         video = None if self.episode else str(self.path)
         name = f"own/{self.episode or self.path.stem}"
         return Clip(name, "own", events, video, self.fps or None, None, self.duration)
+
+    @property
+    def logged(self) -> bool:
+        """Whether the events are those of a log."""
+        return any(e.occurrence for e in self.events)
+
+    @property
+    def held(self) -> tuple[FoundEvent, ...]:
+        """The events without attempts that failed, those of one name counted anew."""
+        counts, kept = Counter[str](), list[FoundEvent]()
+        for e in (e for e in self.events if not e.failed):
+            counts[e.label] += 1
+            kept.append(replace(e, occurrence=counts[e.label]) if e.occurrence else e)
+        return tuple(kept)
 
     @property
     def disorder(self) -> str:
@@ -142,24 +171,32 @@ class Found:
         return (*self.warnings, *([self.disorder] if self.disorder else []))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain containers, as JSON has them; of a dataset's recording with its `episode` and `camera`."""
+        """Plain containers, as JSON has them; of a dataset's recording with its `episode` and `camera`.
+
+        `outcome`, `occurrence` and `gaps` are there only of a log.
+        """
         part = {"episode": self.episode, "camera": self.video.camera} if isinstance(self.video, FrameSource) else {}
-        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("video", "events")}
-        events = [asdict(e) for e in self.events]
+        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("video", "events", "gaps")}
+        rest |= {"gaps": [*map(list, self.gaps)]} if self.gaps else {}
+        events = [{k: v for k, v in asdict(e).items() if k not in _OF_LOGS or v is not None} for e in self.events]
         lists = {"texts": [*self.texts], "warnings": [*self.notes]}
         return {"video": str(self.path), **part, "events": events, **rest, **lists}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each event: `label`, `boundary` (s), `confidence`, `status`; NaN for what there is not."""
+        """A row for each event: `label`, `boundary` (s), `confidence`, `status`; NaN for what there is not.
+
+        Of a log, with `outcome` and `occurrence`.
+        """
         import pandas as pd
 
-        columns = ["label", "boundary", "confidence", "status"]
+        columns = ["label", "boundary", "confidence", "status", *(_OF_LOGS if self.logged else ())]
         table = pd.DataFrame([[getattr(e, c) for c in columns] for e in self.events], columns=columns)
         return table.astype({"boundary": float, "confidence": float})
 
     def __str__(self) -> str:
-        head = f"{self.name} ({self.duration:.1f} s), {self.model}, {_number(len(self.texts), 'trial')}"
-        rows = [f"  {_when(e):>9}  {e.label}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
+        answers = counted(len(self.texts), "answer" if self.logged else "trial")
+        head = f"{self.name} ({self.duration:.1f} s), {self.model}, {answers}"
+        rows = [f"  {_when(e):>9}  {e.name}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
         return "\n".join([head, *([f"  {self.error}"] if self.error else rows), *(f"  {n}" for n in self.notes)])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
@@ -171,16 +208,16 @@ class Found:
 
     def picture(self, frames: int = 8) -> Image.Image:
         """A timeline under `frames` evenly spaced frames. Raises `TempolocError` if the video cannot be read."""
-        marks = [Mark(e.label, e.boundary, _note(e)) for e in self.events]
+        marks = [Mark(e.name, e.boundary, _note(e)) for e in self.events]
         return draw_timeline(strip_frames(self.video, frames), self.duration, marks)
 
 # %% ../../nbs/45_inference/05_find.ipynb #d20fb847
-def _name(video: Footage) -> str:
-    return f"{video.path.name}/{video.name}" if isinstance(video, FrameSource) else video.name
+_OF_LOGS = ("outcome", "occurrence")
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _spans(gaps: Sequence[tuple[float, float]]) -> str:
+    """Parts of a video in words: `18.0 to 24.0 s`."""
+    return ", ".join(f"{begin:.1f} to {end:.1f} s" for begin, end in gaps)
 
 
 def _when(event: FoundEvent) -> str:
@@ -191,8 +228,8 @@ def _note(event: FoundEvent) -> str:
     """What a reader should know of a boundary besides its time."""
     if event.boundary is None and event.status != "absent":
         return "" if event.status == "missing" else event.status.replace("_", " ")
-    absent = ["not in the video"] if event.boundary is None else []
-    return ", ".join([*absent, *([] if event.confidence is None else [f"confidence {event.confidence:.0%}"])])
+    first = ["not in the video"] if event.boundary is None else [str(event.outcome)] if event.failed else []
+    return ", ".join([*first, *([] if event.confidence is None else [f"confidence {event.confidence:.0%}"])])
 
 # %% ../../nbs/45_inference/05_find.ipynb #8363fcc9
 Say = Callable[[str], None]
@@ -225,42 +262,32 @@ def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
 
 # %% ../../nbs/45_inference/05_find.ipynb #7ba4b028
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """What is looked for in a call: `labels` in all clips, with a model that may be `trained` on known videos."""
+class _Listed(Search):
+    """A search for the same events, `labels`, in every clip."""
 
     labels: tuple[str, ...]
-    ask: AskConfig
-    model: str
     boundary_is: BoundaryIs
-    trained: Training | None
-    footage: Mapping[str, Footage]
 
-    def check(self, clip: Clip) -> VideoInfo:
-        """What a clip's video holds; raises `TempolocError` if it cannot be read, or is too long for the model."""
-        video = self.footage[clip.clip]
-        info = probe(video)
-        if info.n_frames < 2:
-            raise TempolocError(f"{_name(video)} has one frame, in which nothing happens: give a video")
-        if self.trained and (why := self.trained.refusal(self.model, info.duration)):
-            raise TempolocError(f"{_name(video)}: {why}")
-        return info
+    def settings(self) -> dict[str, Any]:
+        """The events asked for."""
+        return {"labels": list(self.labels)}
 
-    def _warnings(self, video: Footage, info: VideoInfo) -> tuple[str, ...]:
-        """A line on how a video differs from all that the model was trained on, if it does."""
-        if self.trained is None:
-            return ()
-        differs = self.trained.differences(info, float(strip_frames(video, 3).mean()))
-        return (f"unlike anything {self.model} was trained on: {', '.join(differs)}",) if differs else ()
+    def plan(self, clips: Clips, infos: Mapping[str, VideoInfo]) -> Mapping[str, Sequence[Request]]:
+        """One request about each clip."""
+        return {request.clip: [request] for request in plan_requests(clips, self.footage, self.ask)}
 
-    def found(self, request: Request, info: VideoInfo, rows: Sequence[Mapping[str, Any]]) -> Found:
+    def found(self, clip: str, info: VideoInfo, parts: Sequence[Part]) -> Found:
         """The answers about one video, combined."""
+        ((request, rows),) = parts
+        if isinstance(rows, str):
+            return self.failed(clip, info, rows)
         texts, fps = tuple(row["text"] for row in rows), float(rows[0]["effective_fps"])
         answers = [parse_answer(t, self.labels, info.duration, self.boundary_is, asked_form(request)) for t in texts]
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         measured = self.trained.calibration if self.trained else None
         events = tuple(_event(e, [a.events[i].status for a in answers], measured) for i, e in enumerate(combined))
         others = (line for i, e in enumerate(events) if (line := _other(e, i, answers)))
-        warnings, trained = (*self._warnings(request.video, info), *others), str(self.trained or "")
+        warnings, trained = (*unlike(self, request.video, info), *others), str(self.trained or "")
         return Found(request.video, events, self.model, info.duration, fps, texts, "", warnings, trained)
 
     def failed(self, clip: str, info: VideoInfo | None, why: str) -> Found:
@@ -295,12 +322,6 @@ def _other(event: FoundEvent, index: int, answers: Sequence[Answer]) -> str:
         return ""
     return f"the answer to {event.label!r} is about another event, and is not taken: {raw!r}"
 
-# %% ../../nbs/45_inference/05_find.ipynb #2cf425d0
-@lru_cache(maxsize=1)
-def _loaded(engine: EngineConfig, model: str, total_pixels: int | None) -> Backend:
-    """The engine with its model in memory; the last one is kept."""
-    return engine.make(model, total_pixels=total_pixels)
-
 # %% ../../nbs/45_inference/05_find.ipynb #22a251a0
 def find_boundaries(
     clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, keep: Path | None = None, anew: bool = False,
@@ -308,93 +329,11 @@ def find_boundaries(
 ) -> Iterator[Found]:
     """What is found in clips that ask for the same events, each as soon as it is there.
 
-    `keep` is a store (`store.answers_path`) that gets each answer at once; what it has already is not asked again, and
-    with `anew` answers to another question are forgotten. `say` gets a line about each step. Raises `TempolocError` for
-    bad input before a model is loaded. A video that cannot be read or answered has an `error`; where all are such, no
-    model is loaded.
+    The options, and what is raised, are those of `asking.search_clips`.
     """
     labels = clips.clips[0].labels
     check_question(ask, labels)
-    title = model_title(ask.model) if isinstance(engine, EngineConfig) else engine.model
-    info = find_model(ask.model)
-    known = info if isinstance(engine, EngineConfig) else listed_model(title)
-    search = _Search(
-        labels, ask, title, info.boundary_is if info else "start", known.trained if known else None, find_footage(clips)
-    )
-    record = {"settings": {"labels": list(labels), "model": title, **ask.record()}}
-    if keep is not None and not anew:
-        check_record(keep, record, _ANEW)
-    if isinstance(engine, EngineConfig):
-        check_engine(engine, ask)
-    kept = nullcontext(MemoryStore()) if keep is None else opened_store(keep, record, anew=anew, temporary=True)
-    return _answers(search, clips, engine, kept, progress, say)
-
-
-_ANEW = "remove it, begin anew with --force, or give another -o"
-
-# %% ../../nbs/45_inference/05_find.ipynb #f1nd1001
-def _answers(
-    search: _Search, clips: Clips, engine: Backend | EngineConfig,
-    keeping: AbstractContextManager[PredictionStore | MemoryStore], progress: bool, say: Say,
-) -> Iterator[Found]:
-    """What is found in each clip; one that fails has an error. The model is loaded if any can be read."""
-    infos: dict[str, VideoInfo] = {}
-    for clip in clips.clips:
-        try:
-            infos[clip.clip] = search.check(clip)
-        except TempolocError as error:
-            yield search.failed(clip.clip, None, str(error))
-    if not infos:
-        return
-    with keeping as store:
-        if isinstance(engine, EngineConfig):
-            say(f"loading {search.ask.model}")
-            engine = _loaded(engine, search.ask.model, search.ask.total_pixels)
-        if search.trained is not None:
-            say(f"{search.model} was trained on {search.trained}")
-            if search.trained.caution:
-                say(f"caution: {search.trained.caution}")
-            if search.trained.calibration:
-                say(f"its confidence is {search.trained.calibration}")
-        run = Asking(engine, search.ask, store, swapped=None)
-        planned = plan_requests(clips.only(infos), search.footage, search.ask)
-        yield from _ask(search, infos, run, planned, progress, say)
-
-# %% ../../nbs/45_inference/05_find.ipynb #f1nd1002
-_PATIENCE = 15.0  # seconds without a word, where there is no progress bar
-
-
-def _ask(
-    search: _Search, infos: Mapping[str, VideoInfo], run: Asking, planned: Sequence[Request], progress: bool, say: Say
-) -> Iterator[Found]:
-    """What is found in each video, in the order of the answers."""
-    left, settings, rows = list[Request](), run.backend.settings(), run.store.rows()
-    for plan in planned:
-        try:
-            request = complete_request(plan, search.ask, settings)
-        except (TempolocError, OSError) as error:
-            yield search.failed(plan.clip, infos[plan.clip], reason(error))
-            continue
-        have = rows.setdefault(request.id, {})
-        if all(t in have for t in request.trials):
-            yield search.found(request, infos[request.clip], [have[t] for t in request.trials])
-        else:
-            left.append(request)
-    count, trials = len(left), search.ask.trials
-    if count < len(infos):
-        say(f"{len(infos) - count} of {len(infos)} videos are answered already")
-    if left:
-        say(f"asking {run.backend.model} about {_number(count, 'video')}, {_number(trials, 'trial')} each")
-    last = time.monotonic()
-    with tqdm(total=count, unit="video", disable=not progress, file=sys.stderr) as bar:
-        for done, (request, new) in enumerate(run.answers(left), 1):
-            have = rows[request.id]
-            have.update((row["trial"], row) for row in new)
-            if new:
-                yield search.found(request, infos[request.clip], [have[t] for t in range(trials) if t in have])
-            else:
-                yield search.failed(request.clip, infos[request.clip], run.failed[-1][1])
-            bar.update()
-            if not progress and done < count and time.monotonic() - last > _PATIENCE:
-                last = time.monotonic()
-                say(f"{done} of {count} videos answered")
+    title, info, trained = asked_model(ask, engine)
+    side = info.boundary_is if info else "start"
+    search = _Listed(ask, title, trained, find_footage(clips), labels, side)
+    return search_clips(search, clips, engine, keep=keep, anew=anew, progress=progress, say=say)

@@ -186,24 +186,26 @@ def guessed_alike(
     return sum(outcome == "moved" and a.boundary == b.boundary for a, b, outcome in pairs)
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #fd927c7d
-def fuse_found(found: Found, signal: Signal | None, told: Told | None = None) -> tuple[Found, tuple[str, ...], int]:
+def fuse_found(
+    found: Found, signal: Signal | None, told: Told | None = None, reach_s: float | None = None
+) -> tuple[Found, tuple[str, ...], int]:
     """What `localize` found in a recording, moved as `fuse_answer` does, each event's outcome, and `guessed_alike`.
 
     The model is then called `NAME/fused`; a confidence stays the model's. A recording with an error stays as it is.
     """
-    if found.error:
+    if found.error or not found.events:
         return found, (), 0
     events = tuple(
         CombinedEvent(e.label, e.boundary, None, e.spread_s, e.confidence or 0.0, 0, e.status == "absent")
         for e in found.events
     )
     answer = Combined(found.name, "own", found.model, found.fps, "start", len(found.texts), events)
-    moved, outcomes = fuse_answer(answer, signal, told)
+    moved, outcomes = fuse_answer(answer, signal, told, reach_s)
     placed = tuple(
         e if m.boundary is None else replace(e, boundary=m.boundary, status="ok")
         for e, m in zip(found.events, moved.events, strict=True)
     )
-    alike = guessed_alike(moved, outcomes, signal, told)
+    alike = guessed_alike(moved, outcomes, signal, told, reach_s)
     return replace(found, events=placed, model=f"{found.model}/fused"), outcomes, alike
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #b60f85ad

@@ -376,8 +376,11 @@ def _tell_controls(clips: Clips, ask: AskConfig, engine: Backend) -> None:
 
 
 def check_question(ask: AskConfig, labels: Sequence[str] = ("event",)) -> None:
-    """Raise `TempolocError` for a prompt that is not there, and for a structure that no answer can have."""
-    load_prompt(ask.prompt)
+    """Raise `TempolocError` for a prompt that is not there or not for these labels, and for an impossible structure."""
+    prompt = load_prompt(ask.prompt)
+    prompt.question(labels)
+    if prompt.log and ask.structured is not None:
+        raise TempolocError("structured output is for events that are listed, not for a log of all: leave it out")
     if ask.structured is not None:
         answer_constraint(ask.structured, labels, 1.0, think=ask.reasons)
 

@@ -44,7 +44,8 @@ Form = Literal["lines", "json"]
 class Prompt:
     """A system text (may be empty) and a user text with the places `{n}` and `{events}`, for answers in `form`.
 
-    `absent`: the texts let an answer say that an event is not in the video.
+    `absent`: the texts let an answer say that an event is not in the video. `log`: the texts name no events, and the
+    answer is a log of all that happen.
     """
 
     name: str
@@ -52,13 +53,22 @@ class Prompt:
     user: str
     form: Form = "lines"
     absent: bool = False
+    log: bool = False
 
     def texts(self) -> dict[str, str]:
         """Name and texts, by which records of a run tell prompts apart."""
         return {"name": self.name, "system": self.system, "user": self.user}
 
     def question(self, labels: Sequence[str]) -> str:
-        """The user text for these events, in this order. Raises `TempolocError` if there are none."""
+        """The user text for these events, in this order; of a log's prompt, for none.
+
+        Raises `TempolocError` if there are none, and for events that a log's prompt has no place for.
+        """
+        if self.log:
+            if labels:
+                what = f"prompt {self.name} asks for a log of all events and lists none"
+                raise TempolocError(f"{what}: choose another prompt, or use tempoloc segment")
+            return self.user
         if not labels:
             raise TempolocError(f"prompt {self.name}: no events to ask for")
         events = "\n".join(f"Event {i}: {label}." for i, label in enumerate(labels, 1))
@@ -90,21 +100,24 @@ class _Declared:
     __pydantic_config__: ClassVar = STRICT
     form: Form = "lines"
     absent: bool = False
+    log: bool = False
 
 
 def load_prompt(name: str | Path) -> Prompt:
     """A prompt by name, or from a folder with a `user.txt`, perhaps a `system.txt` and perhaps a `prompt.toml`.
 
-    Raises `TempolocError` if there is none, if its question has no place for the events, or if `prompt.toml` has
-    an unknown key or value.
+    Raises `TempolocError` if there is none, if its question has no place for the events (or has one, and asks for a
+    log), or if `prompt.toml` has an unknown key or value.
     """
     folder = Path(name) if (Path(name) / "user.txt").is_file() else prompt_folder() / str(name)
     user, system, declared = (folder / file for file in ("user.txt", "system.txt", "prompt.toml"))
     if not user.is_file():
         raise unknown("prompt", str(name), list_prompts(), "or a folder with a user.txt")
     question = read_text(user, "prompt").strip()
-    if "{events}" not in question:
-        raise TempolocError(f"{user} has no {{events}}: write it where the list of events belongs")
     told = read_text(system, "prompt").strip() if system.is_file() else ""
     says = check(_Declared, read_toml(declared, "prompt") if declared.is_file() else {}, str(declared))
-    return Prompt(folder.name, told, question, says.form, says.absent)
+    if says.log and "{events}" in question:
+        raise TempolocError(f"{user} lists {{events}}, but {declared.name} says log = true: choose one")
+    if not says.log and "{events}" not in question:
+        raise TempolocError(f"{user} has no {{events}}: write it where the list of events belongs")
+    return Prompt(folder.name, told, question, says.form, says.absent, says.log)

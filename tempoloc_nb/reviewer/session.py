@@ -194,15 +194,17 @@ class _Corrected:
 class Review(_Corrected):
     """Clips, what is known of each, and the manifest `output` that takes corrections, or goes on if it is there.
 
-    `footage` is each clip's video by clip id, else the clip's own. Threads may share it, processes its `output`.
+    `footage` is each clip's video by clip id, else the clip's own. `note` is to be said of all of it. Threads may share
+    it, processes its `output`.
     """
 
     def __init__(
         self, benchmark: Clips, output: Path | str, *, answers: Mapping[str, Answers] | None = None,
         footage: Mapping[str, Footage] | None = None, signals: Mapping[str, Signal] | None = None, who: str = "",
-        dataset: Path | None = None,
+        dataset: Path | None = None, note: str = "",
     ) -> None:  # fmt: skip
         super().__init__(benchmark, output)
+        self.note = note
         self.answers, self.footage, self.signals = answers or {}, footage or {}, signals or {}
         self.who, self.dataset, self.baseline = who or _account(), dataset, _no_video(benchmark)
         self._lock = threading.Lock()
@@ -266,7 +268,8 @@ class Review(_Corrected):
     def __str__(self) -> str:
         done = sum(bool(history(c)) for c in self.saved().values())
         there = "" if self.output.exists() else "nothing is saved, and a save will make "
-        return f"{done} of {len(self.names)} clips reviewed: {there}{self.output}"
+        note = f"; {self.note}" if self.note else ""
+        return f"{done} of {len(self.names)} clips reviewed: {there}{self.output}{note}"
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #22b0d075
 def _no_video(benchmark: Clips) -> dict[str, tuple[float, ...]]:

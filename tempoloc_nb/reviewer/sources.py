@@ -21,7 +21,7 @@ from ..core.files import open_packed, parse_object, read_text
 from ..core.settings import data_dir
 from ..formats.gripper import read_gripper
 from ..formats.recordings import Choice, check_plain_folder, find_recordings, is_dataset
-from ..inference.consensus import Combined, combine_answers, combine_trials, move_events
+from ..inference.consensus import Combined, CombinedEvent, combine_answers, combine_trials, move_events
 from ..inference.find import Found, FoundEvent
 from ..inference.signals import Signal
 from .session import Answers, Review, Trial
@@ -89,6 +89,7 @@ class _FoundRow:
     error: str = ""
     episode: str = ""
     camera: str | None = None
+    gaps: tuple[tuple[float, float], ...] = ()
 
 
 def _read_found(path: Path) -> list[Found]:
@@ -99,12 +100,19 @@ def _read_found(path: Path) -> list[Found]:
         if not file.is_absolute() and not file.exists():
             file = path.parent / file  # relative to the JSON file's folder
         (video,) = find_recordings([file], Choice((row.episode,), row.camera)) if row.episode else [file]
-        results.append(Found(video, row.events, row.model, row.duration, row.fps, row.texts, row.error))
+        results.append(Found(video, row.events, row.model, row.duration, row.fps, row.texts, row.error, gaps=row.gaps))
     return results
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #e082ec61
 def _answers_of(found: Found, clip: Clip) -> Answers:
-    """The trials of a `Found`, read as `localize` read them; boundaries and confidence are its own."""
+    """The trials of a `Found`, read as `localize` read them; boundaries and confidence are its own.
+
+    A log has no trials here.
+    """
+    if found.logged:
+        agreed = ((e, 0.0 if e.confidence is None else e.confidence) for e in found.held)
+        own = tuple(CombinedEvent(e.name, e.boundary, None, e.spread_s, sure, 1) for e, sure in agreed)
+        return Answers(Combined(clip.clip, clip.task, found.model, found.fps, "start", len(found.texts), own), ())
     read = [parse_answer(text, clip.labels, found.duration) for text in found.texts]
     events = tuple(
         replace(e, confidence=e.confidence if own.confidence is None else own.confidence)
@@ -128,7 +136,7 @@ def _review_found(results: Sequence[Found], output: Path | str | None, who: str)
         if name in footage:
             raise TempolocError(f"two videos are called {name.removeprefix('own/')}: review them one by one")
         video = None if found.episode else str(found.path.absolute())
-        events, extra = tuple(Event(e.label) for e in found.events), _place_in_file(found.path, found.episode)
+        events, extra = tuple(Event(e.name) for e in found.held), _place_in_file(found.path, found.episode)
         clips.append(Clip(name, "own", events, video, duration=found.duration or None, extra=extra))
         footage[name] = found.video
         if found.texts:
@@ -138,8 +146,9 @@ def _review_found(results: Sequence[Found], output: Path | str | None, who: str)
     benchmark = _benchmark_of("own", Path.cwd(), clips)
     datasets = {found.path if found.episode and found.path.is_dir() else None for found in results}
     dataset = datasets.pop() if len(datasets) == 1 else None
-    place = output or benchmark.root / "reviewed.jsonl"
-    return Review(benchmark, place, answers=answers, footage=footage, who=who, dataset=dataset)
+    place, lost = output or benchmark.root / "reviewed.jsonl", sum(e.failed for found in results for e in found.events)
+    note = f"{lost} failed attempts are left out, which no manifest holds" if lost else ""
+    return Review(benchmark, place, answers=answers, footage=footage, who=who, dataset=dataset, note=note)
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #e082ec62
 def _place_in_file(path: Path, episode: str) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from .phrases import beside_absence, match_label, names_another
 from .times import Span, plain_text, read_span
 
 # %% auto #0
-__all__ = ['read_json', 'read_entries']
+__all__ = ['LABEL_KEYS', 'JSON_START', 'plain_key', 'is_time_key', 'entries_of', 'python_value', 'read_json', 'table_cells',
+           'table_head', 'read_entries']
 
 # %% ../../nbs/40_scoring/05_records.ipynb #93b7ff71
 # Keys are compared in lower case and without anything but letters.
@@ -33,7 +34,7 @@ _SPAN_KEY = re.compile(
     r"(?:in)?(?P<unit>ms|s|sec|seconds)?"
 )
 _NUMBER = frozenset(("event", "eventid", "eventnumber", "eventindex", "id", "index", "number", "no", "step", "subtask"))
-_LABEL = frozenset(
+LABEL_KEYS = frozenset(
     ("event", "label", "name", "description", "caption", "action", "subtask", "eventname", "title", "query", "text",
      "sentence", "phrase", "instruction", "task", "skill", "what")
 )  # fmt: skip
@@ -41,7 +42,8 @@ _MAX_DEPTH = 6
 
 
 @lru_cache(maxsize=4096)
-def _plain_key(key: str) -> str:
+def plain_key(key: str) -> str:
+    """A key in lower case, of letters alone."""
     return re.sub(r"[^a-z]", "", key.lower())
 
 
@@ -73,7 +75,7 @@ def _pair(value: list[Any], unit: float, keyed: bool) -> Span | None:
 def _spans(value: Any, unit: float = 1.0, keyed: bool = False) -> list[Span]:
     """The intervals (s) of a JSON value: a pair, a list of pairs, an object, a text, or a number for an instant."""
     if isinstance(value, dict):
-        return _object_spans({_plain_key(str(k)[:40]): v for k, v in value.items()}, unit)
+        return _object_spans({plain_key(str(k)[:40]): v for k, v in value.items()}, unit)
     if isinstance(value, list):
         whole = [_pair(v, unit, keyed) for v in value[:32] if isinstance(v, list)]
         found = whole if len(whole) == len(value) else [_pair(value, unit, keyed)]
@@ -115,7 +117,8 @@ _STATE = frozenset(("status", "state", "presence", "answer", "result", "value"))
 _YES_NO = {"true": True, "yes": True, "false": False, "no": False}
 
 
-def _is_time(key: str) -> bool:
+def is_time_key(key: str) -> bool:
+    """Whether what stands below a plain key is a time, or an interval."""
     return _TIME_KEY.fullmatch(key) is not None or _SPAN_KEY.fullmatch(key) is not None
 
 
@@ -126,7 +129,7 @@ def _says_absent(key: str, value: Any) -> bool | None:
         yes = _YES_NO.get(str(value).strip().lower())
         return None if yes is None else yes == (about in _NOT_THERE)
     text = " ".join(map(str, value[:8])) if isinstance(value, list) else value
-    told = key in _STATE or key in _LABEL or _is_time(key)
+    told = key in _STATE or key in LABEL_KEYS or is_time_key(key)
     return True if told and isinstance(text, str) and beside_absence(text[:400]) == "" else None
 
 
@@ -135,13 +138,13 @@ def _absence(value: Any) -> tuple[bool, bool]:
     if isinstance(value, list):
         absent = any(isinstance(v, str) and beside_absence(v[:400]) == "" for v in value[:8])
         return absent, absent and any(c.isdigit() for v in value[:8] if not isinstance(v, str) for c in str(v)[:40])
-    keys = {_plain_key(str(k)[:40]): v for k, v in value.items()} if isinstance(value, dict) else {}
+    keys = {plain_key(str(k)[:40]): v for k, v in value.items()} if isinstance(value, dict) else {}
     told = {_says_absent(k, v) for k, v in keys.items()}
-    numbers = any(c.isdigit() for k, v in keys.items() if _is_time(k) for c in str(v)[:400])
+    numbers = any(c.isdigit() for k, v in keys.items() if is_time_key(k) for c in str(v)[:400])
     return True in told, True in told and (False in told or numbers)
 
 # %% ../../nbs/40_scoring/05_records.ipynb #d479618b
-def _entries(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
+def entries_of(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
     """The events of a JSON value that stands under the key `name`: one, or one for each of its intervals."""
     number, words = (int(name), "") if name.isdecimal() else read_number(hide_labels(name, labels))
     if isinstance(value, str):
@@ -153,10 +156,10 @@ def _entries(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
         words = " ".join([words, *told])
         spans = spans or _spans([v for v in value[:8] if v not in told])
     for key, v in value.items() if isinstance(value, dict) else ():
-        plain = _plain_key(str(key)[:40])
+        plain = plain_key(str(key)[:40])
         if plain in _NUMBER and type(v) in (int, str) and str(v)[:9].isdecimal():
             number = int(str(v)[:9])
-        elif plain in _LABEL and isinstance(v, str) and _says_absent(plain, v) is None:
+        elif plain in LABEL_KEYS and isinstance(v, str) and _says_absent(plain, v) is None:
             own, rest = read_number(hide_labels(v[:400], labels))
             number, words = number if own is None else own, f"{words} {rest}"
     raw = (f"{name}: {value}" if name else str(value))[:MAX_RAW]
@@ -179,7 +182,7 @@ def _from_values(items: Iterable[tuple[Any, Any]], labels: tuple[str, ...], dept
         if deeper and held and not (name and _spans(value)):
             yield from _from_values(_children(value), labels, depth + 1)
             continue
-        found = _entries(name, value, labels)
+        found = entries_of(name, value, labels)
         known = match_label(found[0].words, labels, found[0].number)[0] is not None
         inside, absent = list[Entry](), found[0].absent
         if deeper and found[0].span is None:
@@ -191,14 +194,14 @@ def _from_values(items: Iterable[tuple[Any, Any]], labels: tuple[str, ...], dept
             yield from found
 
 # %% ../../nbs/40_scoring/05_records.ipynb #0c131056
-_JSON_START = re.compile(r'\[\s{0,20}[\[{]|\{\s{0,20}"')
+JSON_START = re.compile(r'\[\s{0,20}[\[{]|\{\s{0,20}"')
 _SINGLE = re.compile(r"'([^'\"\n]{0,200})'(?=\s{0,80}[:,}\]])")
 _QUOTED = re.compile(r"\{\s{0,20}'")
 _DECODER = json.JSONDecoder()
 _MAX_FAILURES = 8
 
 
-def _python_value(block: str) -> Any:
+def python_value(block: str) -> Any:
     """The list or dictionary in `block` if it is written as Python writes it, else None."""
     first, last = re.search(r"[\[{]", block), max(block.rfind("]"), block.rfind("}"))
     if first is None or not _QUOTED.search(block) or last - first.start() > 20_000:
@@ -214,12 +217,12 @@ def _json_values(block: str) -> tuple[list[tuple[str, Any]], bool]:
 
     A value that is cut off by the end of the text still gives what it finished. Python's quotes are read as JSON's.
     """
-    if (value := _python_value(block)) is not None:
+    if (value := python_value(block)) is not None:
         return [("", value)], True
     values, sound = list[tuple[str, Any]](), True
     block = (_SINGLE.sub(r'"\1"', block) if _QUOTED.search(block) else block).rstrip()
     place = failures = 0
-    while failures < _MAX_FAILURES and (found := _JSON_START.search(block, place)):
+    while failures < _MAX_FAILURES and (found := JSON_START.search(block, place)):
         try:
             value, end = _DECODER.raw_decode(block, found.start())
         except json.JSONDecodeError as error:
@@ -234,7 +237,7 @@ def _json_values(block: str) -> tuple[list[tuple[str, Any]], bool]:
 
 def _named(before: str, value: Any) -> tuple[str, Any]:
     """A JSON value keyed by what stands before it, unless it says itself what it is about."""
-    own = isinstance(value, dict) and any(_plain_key(str(k)[:40]) in _NUMBER | _LABEL for k in value)
+    own = isinstance(value, dict) and any(plain_key(str(k)[:40]) in _NUMBER | LABEL_KEYS for k in value)
     return "" if own else before, value
 
 
@@ -254,17 +257,18 @@ def read_json(block: str, labels: tuple[str, ...], *, whole: bool = False) -> tu
 _TABLE_HEAD = re.compile(r"start|begin|time|from|onset|span|interval|segment|window", re.IGNORECASE)
 
 
-def _cells(line: str, mark: str) -> list[str]:
+def table_cells(line: str, mark: str) -> list[str]:
+    """The cells of a row that `mark` parts."""
     row = line.strip().strip("|") if mark == "|" else line
     return [cell.strip(" *`\"") for cell in next(csv.reader([row.replace("\0", " ")], delimiter=mark), [])]
 
 
-def _head(line: str) -> tuple[str, list[str]] | None:
+def table_head(line: str) -> tuple[str, list[str]] | None:
     """What parts the cells of a line, and its cells, if they name columns of times; else None."""
     for mark in ("|", "\t", ";", ","):
         if mark in line and _TABLE_HEAD.search(line):
-            cells = _cells(line[:2000], mark)
-            keys = [_plain_key(c[:40]) for c in cells]
+            cells = table_cells(line[:2000], mark)
+            keys = [plain_key(c[:40]) for c in cells]
             timed = any(_TIME_KEY.fullmatch(k) or _SPAN_KEY.fullmatch(k) for k in keys)
             if timed and len(cells) > 1 and not any(c.isdigit() for c in line):
                 return mark, cells
@@ -278,8 +282,8 @@ def _read_tables(block: str, labels: tuple[str, ...]) -> list[Entry]:
     for line in block.splitlines()[:2000]:
         if not line.strip(" \t|-:+"):
             continue
-        new = _head(line) if any(mark in line for mark in "|\t;,") else None
-        cells = _cells(line[:2000], head[0]) if head is not None and new is None and head[0] in line else []
+        new = table_head(line) if any(mark in line for mark in "|\t;,") else None
+        cells = table_cells(line[:2000], head[0]) if head is not None and new is None and head[0] in line else []
         if head is not None and len(cells) == len(head[1]):
             rows.append(dict(zip(head[1], cells, strict=True)))
         else:

@@ -227,7 +227,7 @@ def trained_way(sample: Sample) -> tuple[AskConfig, BoundaryIs] | None:
     """How a sample asks; None if its words are none of the prompts of `list_prompts`."""
     for name in list_prompts():
         prompt = load_prompt(name)
-        if (prompt.system, prompt.question(sample.labels)) == (sample.system, sample.question):
+        if not prompt.log and (prompt.system, prompt.question(sample.labels)) == (sample.system, sample.question):
             ask = AskConfig(prompt=name, fps=sample.fps, view=View(sample.stamps))
             return ask, sample.convention
     return None

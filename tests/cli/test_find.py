@@ -24,7 +24,7 @@ from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.found import found_csv, found_json, found_vtt, write_found
 from tempoloc_nb.formats.hdf5 import read_signals
-from tempoloc_nb.inference import find as finding
+from tempoloc_nb.inference import asking as finding
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import read

@@ -14,11 +14,13 @@ from tempoloc_nb.scoring.answers import parse_answer, write_answer
 
 LABELS = ("grasping the red cube", "releasing the red cube")
 NEW = "card-absent"  # since 0.3
+LOG = "log"  # since 0.3, of all events: it lists none
+NEWER = (NEW, LOG)
 JSON_PROMPTS = {"card-json", "card-json-think", "recipe-json"}
 
 
 def test_the_words_of_the_prompts_are_those_of_earlier_versions() -> None:
-    said = [[*p.texts().values(), p.question(LABELS)] for p in map(load_prompt, list_prompts()) if p.name != NEW]
+    said = [[*p.texts().values(), p.question(LABELS)] for p in map(load_prompt, list_prompts()) if p.name not in NEWER]
     digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
     assert digest == "fa7577d70298e1a4a0b319d365b474697e280abb38b56198d1c66865fdc4f494"
 
@@ -28,6 +30,15 @@ def test_a_prompt_declares_the_form_that_its_words_ask_for(name: str) -> None:
     prompt = load_prompt(name)
     assert prompt.form == ("json" if name in JSON_PROMPTS else "lines")
     assert ("json" in f"{prompt.system}\n{prompt.user}".lower()) == (prompt.form == "json")
+
+
+def test_a_log_is_asked_for_without_a_list() -> None:
+    prompt = load_prompt(LOG)
+    assert prompt.question(()) == "List every event in the video, in the order of time, each with its time."
+    assert (prompt.log, prompt.system) == (True, load_prompt("tiny").system)
+    assert [p for p in list_prompts() if load_prompt(p).log] == [LOG]
+    with pytest.raises(TempolocError, match="prompt log asks for a log of all events and lists none"):
+        prompt.question(LABELS)
 
 
 def write_prompt(folder: Path, declared: str | None = None, user: str = "When? As JSON.\n{events}") -> Path:
@@ -63,6 +74,9 @@ def test_a_misspelt_prompt_names_the_nearest(tmp_path: Path) -> None:
         load_prompt("recip")
     with pytest.raises(TempolocError, match=r"user\.txt has no \{events\}: write it where"):
         load_prompt(write_prompt(tmp_path / "mine", user="When?"))
+    with pytest.raises(TempolocError, match=r"user\.txt lists \{events\}, but prompt\.toml says log = true"):
+        load_prompt(write_prompt(tmp_path / "both", "log = true"))
+    assert load_prompt(write_prompt(tmp_path / "all", "log = true", "What happens?")).question(()) == "What happens?"
     with pytest.raises(TempolocError, match="prompt recipe: no events to ask for"):
         load_prompt("recipe").question(())
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from zipfile import ZIP_LZMA, ZipFile
 
 import numpy as np
@@ -17,18 +17,21 @@ import numpy.typing as npt
 
 from ...clips.manifest import Clip, read_manifest, write_manifest
 from ...core.errors import TempolocError
-from ...core.files import all_or_nothing
+from ...core.files import all_or_nothing, write_jsonl
 from ...formats.gripper import NPZ_HAND
 from .demonstration import SavedEpisode, debounce, load_episode, runs
 from .make import SimulationSummary, simulate_clips
 from .motion import Floats
 from .scene import CONTROL_HZ
-from .tasks import find_families
+from .tasks import THINGS, find_families
+from .which_plan import BUTTON_LABELS
 from .which_questions import which_questions
+from ...scoring.logs import true_log
 
 # %% auto #0
 __all__ = ['SIGNAL_HZ', 'FEWER_VIDEOS', 'WHICH_CLIPS', 'estimate_instants', 'agreement', 'Signals', 'write_clip_signals',
-           'read_clip_signals', 'label_errors', 'shipped_videos', 'build_benchmark', 'pack_clips', 'build_which']
+           'read_clip_signals', 'label_errors', 'shipped_videos', 'build_benchmark', 'pack_clips', 'write_logs',
+           'build_which']
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #706be437
 def _knee(values: Floats) -> int:
@@ -230,6 +233,22 @@ WHICH_CLIPS: Mapping[str, Mapping[str, int]] = {
 }
 
 
+def write_logs(path: str | Path, clips: Iterable[Clip]) -> None:
+    """Write what happened in simulated clips, a line each: its `name`, `duration` (s), and `log`, by time.
+
+    Each entry of a log is [kind, object with its article, s], as `scoring.logs.read_true_logs` reads them. Raises
+    `TempolocError` for a clip without a log or a duration.
+    """
+    rows = list[dict[str, Any]]()
+    for clip in clips:
+        if "log" not in clip.extra or clip.duration is None:
+            raise TempolocError(f"{clip.clip} has no log of what happened, or no duration: simulate it anew")
+        log = [[kind, BUTTON_LABELS.get(thing) or THINGS[thing].label, time] for kind, thing, time in clip.extra["log"]]
+        true_log(log)  # of kinds that the reader knows
+        rows.append({"name": clip.clip, "duration": clip.duration, "log": log})
+    write_jsonl(Path(path), rows)
+
+# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #bb493d67
 def build_which(
     split: str, work: str | Path, out: str | Path, *, clips: Mapping[str, int] | None = None,
     videos: int | None = None, workers: int | None = None,
@@ -237,7 +256,8 @@ def build_which(
     """Simulate the clips of `which` or `which-validation` in `work`, and write the benchmark to `out`.
 
     `clips` are numbers by family, the study's own (`WHICH_CLIPS`) unless given. Writes `manifest.jsonl.xz`, a question
-    a line, `signals.npz`, and the videos, only the first `videos` of each family if that is given.
+    a line, `logs.jsonl.xz`, what happened in each clip, `signals.npz`, and the videos, only the first `videos` of each
+    family if that is given.
     """
     work, out = Path(work), Path(out)
     counts = clips or WHICH_CLIPS[split]
@@ -255,5 +275,6 @@ def build_which(
         shutil.copyfile(work / video, out / video)
     episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in shown]
     write_clip_signals(out / "signals.npz", episodes, "none")
+    write_logs(out / "logs.jsonl.xz", shown)
     write_manifest(out / "manifest.jsonl.xz", (question for clip in shown for question in which_questions(clip)))
     return summaries

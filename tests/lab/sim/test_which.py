@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import lzma
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.gripper import read_gripper
+from tempoloc_nb.lab.sim.benchmark import write_logs
 from tempoloc_nb.lab.sim.tasks import THINGS, find_families
 from tempoloc_nb.lab.sim.which_plan import HELD_OUT, draw_plan
 from tempoloc_nb.lab.sim.which_questions import KINDS, event_label, log_events, which_questions
+from tempoloc_nb.scoring.logs import read_true_logs
 
 SPLITS = ("which", "which-validation")
 ABSENT = ("untouched", "elsewhere", "verb")
@@ -89,3 +94,19 @@ def test_an_event_that_comes_again_is_numbered() -> None:
 def test_the_manifest_is_small() -> None:
     root = load_benchmark("which").root
     assert len(lzma.compress((root / "manifest.jsonl.xz").read_bytes())) < 60_000
+
+
+def test_true_logs_are_written_as_they_are_read(tmp_path: Path) -> None:
+    log = [["grasp", "red_cube", 1.0], ["release", "red_cube", 2.5], ["press", "green", 4.0]]
+    clip = Clip("which-panda/000", "which-panda", (), duration=6.0, extra={"log": log})
+    write_logs(tmp_path / "logs.jsonl.xz", [clip])
+    (found,) = read_true_logs(tmp_path / "logs.jsonl.xz").items()
+    assert found[0] == "which-panda/000"
+    assert [(e.time, e.label) for e in found[1].events] == [
+        (1.0, f"grasping {THINGS['red_cube'].label}"), (2.5, f"releasing {THINGS['red_cube'].label}"),
+        (4.0, "pressing the green button"),
+    ]  # fmt: skip
+    assert found[1].events[0].outcome == "succeeded"
+    for bad in (replace(clip, extra={}), replace(clip, duration=None)):
+        with pytest.raises(TempolocError, match="which-panda/000 has no log of what happened, or no duration"):
+            write_logs(tmp_path / "logs.jsonl.xz", [bad])
