@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tempoloc_nb.lab.sim.demonstration import (
-    RATE, SavedEpisode, holdings, package_states, reset_with, workshop,
+    RATE, SavedEpisode, holdings, moments, package_states, reset_with, workshop,
 )
 from .episode import EpisodeFailed, place_hand, place_object
 from .layouts import task_objects
@@ -93,6 +93,7 @@ class WhichPolicy(ScriptedPolicy):
         self.plan, self.props, self.table = plan, props, float(env.table_offset[2])
         self.free = self.table + _AWAY + max(THINGS[name].height for name in plan.things)
         self.limit = 75.0
+        self.visits: list[tuple[str, float]] = []  # (object, when the hand came to it) of objects then left alone
 
     def spots(self) -> dict[str, Floats]:
         """Where everything is now."""
@@ -180,6 +181,18 @@ def _miss(p: WhichPolicy, name: str) -> None:
     close_on_air(p, target)
 
 
+def _visit(p: WhichPolicy, name: str) -> None:
+    """Go to an object as if to grasp it, rest there, and go up again."""
+    target, origin = p.grip_on(name), p.from_here()
+    target[:3] += (*p.rng.normal(0.0, 0.006, 2), p.rng.uniform(0.0, 0.02))
+    arrive = p.now + p.rng.uniform(0.9, 1.7)
+    p.follow(Plan(origin, hop(origin, target, p.now, arrive, max(float(target[2]) + 0.02, p.free))), arrive)
+    p.visits.append((name, p.now))
+    p.follow(Plan(target), p.now + p.rng.uniform(0.15, 0.9))
+    up = Move(p.now, 0.5, (0.0, 0.0, max(0.04, p.free - float(target[2])), 0.0))
+    p.follow(Plan(p.hand_pose(), (up,)), p.now + 0.5)
+
+
 def _drop(p: WhichPolicy, name: str) -> None:
     """Grasp an object, lift it a little, and let it fall."""
     _take(p, name)
@@ -257,6 +270,8 @@ def _press(p: WhichPolicy, name: str) -> None:
 def play(p: WhichPolicy) -> None:
     """Do all actions of the plan, with what goes wrong before them, and leave."""
     for action in p.plan.actions:
+        if action.visit:
+            _visit(p, action.visit)
         if action.before == "miss":
             _miss(p, action.thing)
         elif action.before == "drop":
@@ -348,8 +363,10 @@ def simulate_which(family: ClipFamily, seed: int) -> SavedEpisode:
     """Play the clip `seed`; raises `EpisodeFailed` if it does not go as planned. Its log is in `meta`."""
     env, randomizer = workshop(family.task, family.robot)
     rng = np.random.default_rng(seed)
-    plan = draw_plan(rng, held_out=family.split == "which")
+    plan = draw_plan(rng, held_out=family.split == "which", visits=family.split == "which-sft")
     looks = randomizer(rng)
+    if family.split == "which-sft":
+        randomizer.widen(rng)
     reset_with(env, seed)
     props = _lay_out(env, plan, rng)
     looks = replace(looks, arrays=randomizer.current())  # props are bodies of the model
@@ -365,5 +382,6 @@ def simulate_which(family: ClipFamily, seed: int) -> SavedEpisode:
         "log": [[kind, name, round(time, 4)] for kind, name, time in log], "things": list(plan.things),
         "props": list(plan.props), "actions": [[a.verb, a.thing, a.place, a.before] for a in plan.actions],
         "length": round(policy.recorder.now, 4),
+        "moments": moments(traces, policy.recorder.names, policy.commands, policy.recorder.step, policy.visits),
     }  # fmt: skip
     return package_states(family, seed, policy, looks, traces, meta)
