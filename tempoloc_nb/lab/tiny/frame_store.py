@@ -25,15 +25,16 @@ import numpy.typing as npt
 from ...core.errors import TempolocError
 from ...core.files import all_or_nothing
 from ..sim.demonstration import SavedEpisode, load_episode
-from ..sim.frame_labels import label_episode
+from ..sim.frame_labels import find_things, label_episode
 from ..sim.random_scenes import random_scenes
 from ..sim.render import open_renderer, process_pool
 from ..sim.tasks import with_starts
+from ..sim.which_questions import event_label
 
 # %% auto #0
 __all__ = ['MAX_OBJECTS', 'ARRAYS', 'RENDERED', 'SIZE', 'RATE', 'SCENE_SHARES', 'SCENES_A_PART', 'Recording', 'FrameStore',
-           'write_part', 'read_part', 'load_store', 'shrink', 'make_parts', 'episode_jobs', 'scene_jobs', 'list_clips',
-           'csv_text']
+           'write_part', 'read_part', 'load_store', 'shrink', 'clip_log', 'make_parts', 'episode_jobs', 'scene_jobs',
+           'list_clips', 'csv_text']
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5714b5a4
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,10 @@ class Recording:
     events: tuple[tuple[str, float], ...] = ()  # (label, boundary), in the order of time
     end: float = 0.0  # s, end of the last event
     skills: tuple[tuple[str, float], ...] = ()  # the events with the starts of their skills; none if they are not known
+    log: tuple[tuple[str, float], ...] = ()  # all that happens, asked for or not, arrivals and misses too
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #449d2c5a
-MAX_OBJECTS = 4
+MAX_OBJECTS = 6
 ARRAYS = ("frames", "hand", "gap", "objects", "seen", "held")
 
 
@@ -86,8 +88,8 @@ def read_part(path: Path, arrays: Iterable[str] = ARRAYS) -> tuple[list[Recordin
             named = {name: data[name] for name in arrays}
         recordings = []
         for entry in raw:
-            events, skills = (tuple((label, t) for label, t in entry.get(key, ())) for key in ("events", "skills"))
-            recordings.append(Recording(**entry | {"names": tuple(entry["names"]), "events": events, "skills": skills}))
+            times = {key: tuple((label, t) for label, t in entry.get(key, ())) for key in ("events", "skills", "log")}
+            recordings.append(Recording(**entry | {"names": tuple(entry["names"])} | times))
     except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise TempolocError(f"{path} is not a part of a frame store ({error}): delete it and make it again") from None
     return recordings, named
@@ -158,7 +160,7 @@ def _arrays(frames: Sequence[npt.NDArray[np.uint8]], labels: Sequence[Any]) -> d
     }
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #df7487ab
-_LEARNED = ("base", "sft", "hands", "gaps-sft", "detours-sft")  # splits that models learn from
+_LEARNED = ("base", "sft", "hands", "gaps-sft", "detours-sft", "which-sft")  # splits that models learn from
 
 
 def _repainted(model: Any, episode: SavedEpisode, rng: np.random.Generator) -> SavedEpisode:
@@ -193,6 +195,26 @@ def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
         out.append((label, float(instants[key])))
     return tuple(out) if len(out) > len(meta["labels"]) else ()
 
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #08759450
+_DOES = {"arrive": "arriving at", "grasp": "grasping", "release": "releasing", "miss": "missing"}
+_DROPS = ("insert", "thread")  # a nut that is let go over its peg: the script's event tells it
+
+
+def clip_log(meta: Mapping[str, Any], called: Mapping[str, str]) -> tuple[tuple[str, float], ...]:
+    """All that happens in an episode, in order: (label, s), from its `meta`. `called`: an object's name by its key."""
+    if "log" in meta:
+        known = [(event_label(kind, thing), float(t), kind, thing) for kind, thing, t in meta["log"]]
+    else:
+        pairs = [(label, *key.partition(":")[::2], float(meta["instants"][key])) for label, key in meta["labels"]]
+        known = [(label, t, kind, thing) for label, kind, thing, t in pairs]
+    log = [(label, t) for label, t, _, _ in known]
+    for kind, thing, t in meta.get("moments", ()):
+        told = any(k == kind and on == thing and abs(u - t) < 0.1 for _, u, k, on in known)
+        drops = any(k in _DROPS and on == thing and t - 0.3 < u < t + 1.5 for _, u, k, on in known)
+        if thing in called and not told and not (kind == "release" and drops):
+            log.append((f"{_DOES[kind]} the {called[thing]}", float(t)))
+    return tuple(sorted(log, key=lambda entry: entry[1]))
+
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #55312ab5
 def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
     """The job's saved episodes."""
@@ -202,11 +224,14 @@ def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
         if meta["split"] in _LEARNED:
             episode = _repainted(model, episode, np.random.default_rng(meta["seed"]))
         labels = label_episode(model, episode, stride=round(episode.rate / RATE))
+        log = clip_log(meta, {thing.key: thing.name for thing in find_things(model)})
+        scripted = "labels" in meta  # clips of `which` have no script
         one = Recording(
             f"{path.parent.name}/{path.stem}", "clip", meta["split"], meta["task"], meta["robot"], RATE, 0,
             len(labels.gap), labels.names,
-            tuple((label, float(meta["instants"][key])) for label, key in meta["labels"]),
-            episode.end(float(meta["length"])), _skills(meta),
+            tuple((label, float(meta["instants"][key])) for label, key in meta["labels"]) if scripted else (),
+            episode.end(float(meta["length"])) if scripted else float(meta["length"]),
+            _skills(meta) if scripted else (), log,
         )  # fmt: skip
         yield one, episode, labels
 
@@ -277,13 +302,17 @@ SCENE_SHARES = {
 SCENES_A_PART = 1000
 
 
-def scene_jobs(models: Path, out: Path, scenes: int, robot: str = "Panda") -> list[_PartJob]:
+def scene_jobs(
+    models: Path, out: Path, scenes: int, robot: str = "Panda", shares: Mapping[str, float] = SCENE_SHARES
+) -> list[_PartJob]:
     """Jobs for about `scenes` random scenes, in thousands, from the compiled models in the folder `models`.
+
+    `shares` of the scenes by task, the base model's unless given.
 
     Raises `TempolocError` naming a model that is not there.
     """
     jobs = []
-    for task, share in SCENE_SHARES.items():
+    for task, share in shares.items():
         model = models / f"{task}-{robot}.xz"
         if not model.is_file():
             raise TempolocError(f"no model {model}: tempoloc simulate --task {task} --n 1 --no-render makes it")
