@@ -202,6 +202,8 @@ class _TableTop(_Stage):
         rng = self.rng
         for key in self.slots:
             self.put(key, _HIDDEN, np.eye(3))
+        for body in ("green_base", "blue_base") if self.task == "which" else ():
+            self.model.body_pos[self.model.body(body).id] = _HIDDEN
         shapes = {key: find_shape(self.model, key) for key in keys}
         here = [key for key in rng.permutation(list(keys)).tolist() if self.chance(0.88)]
         if self.task == "which":

@@ -197,7 +197,23 @@ def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #08759450
 _DOES = {"arrive": "arriving at", "grasp": "grasping", "release": "releasing", "miss": "missing"}
+_FLICKER = 0.3  # s: who loses an object for less has not let go
 _DROPS = ("insert", "thread")  # a nut that is let go over its peg: the script's event tells it
+
+
+def _steady(log: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """A log (label, s) without letting go and grasping again at once, and without arriving at what is held."""
+    out, held = list[tuple[str, float]](), ""
+    for i, (label, t) in enumerate(log):
+        does, _, name = label.partition(" the ")
+        later = [(other, u) for other, u in log[i + 1 :] if u - t < _FLICKER]
+        if does == "releasing" and name and (f"grasping the {name}" in dict(later)):
+            continue  # and `held` stays
+        if held and name == held and does in ("grasping", "arriving at"):
+            continue
+        held = name if does == "grasping" else "" if does in ("releasing", "inserting") else held
+        out.append((label, t))
+    return tuple(out)
 
 
 def clip_log(meta: Mapping[str, Any], called: Mapping[str, str]) -> tuple[tuple[str, float], ...]:
@@ -213,7 +229,7 @@ def clip_log(meta: Mapping[str, Any], called: Mapping[str, str]) -> tuple[tuple[
         drops = any(k in _DROPS and on == thing and t - 0.3 < u < t + 1.5 for _, u, k, on in known)
         if thing in called and not told and not (kind == "release" and drops):
             log.append((f"{_DOES[kind]} the {called[thing]}", float(t)))
-    return tuple(sorted(log, key=lambda entry: entry[1]))
+    return _steady(sorted(log, key=lambda entry: entry[1]))
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #55312ab5
 def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
