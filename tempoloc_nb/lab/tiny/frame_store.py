@@ -28,6 +28,7 @@ from ..sim.demonstration import SavedEpisode, load_episode
 from ..sim.frame_labels import find_things, label_episode
 from ..sim.random_scenes import random_scenes
 from ..sim.render import open_renderer, process_pool
+from ..sim.scene import Randomizer
 from ..sim.tasks import with_starts
 from ..sim.which_questions import event_label
 
@@ -135,6 +136,7 @@ class _PartJob:
     episodes: tuple[Path, ...] = ()
     scenes: int = 0
     seed: int = 0
+    looks: int = 1  # how often each episode of `which` is rendered, each time with another camera, light and table
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #7463fd64
 def shrink(frame: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
@@ -232,13 +234,29 @@ def clip_log(meta: Mapping[str, Any], called: Mapping[str, str]) -> tuple[tuple[
     return _steady(sorted(log, key=lambda entry: entry[1]))
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #55312ab5
-def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
-    """The job's saved episodes."""
+_PLACES = ("body_pos", "body_quat", "geom_size")  # where things are: no matter of looks
+
+
+def _takes(job: _PartJob, model: Any) -> Iterator[tuple[Path, SavedEpisode]]:
+    """The job's saved episodes, each as often as the job says, with looks of its own each time."""
+    randomizer = Randomizer(model, job.model.stem.rsplit("-", 1)[0]) if job.looks > 1 else None
     for path in job.episodes:
         episode = load_episode(path)
+        learned = episode.meta["split"] in _LEARNED
+        for k in range(job.looks):
+            rng, take = np.random.default_rng([episode.meta["seed"], k] if k else episode.meta["seed"]), episode
+            if k and randomizer:
+                randomizer(rng)
+                randomizer.widen(rng)
+                kept = {name: episode.looks[name] for name in _PLACES}
+                take = replace(episode, looks={**randomizer.current(), **kept})
+            yield path, _repainted(model, take, rng) if learned else take
+
+
+def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
+    """The job's saved episodes."""
+    for path, episode in _takes(job, model):
         meta = episode.meta
-        if meta["split"] in _LEARNED:
-            episode = _repainted(model, episode, np.random.default_rng(meta["seed"]))
         labels = label_episode(model, episode, stride=round(episode.rate / RATE))
         log = clip_log(meta, {thing.key: thing.name for thing in find_things(model)})
         scripted = "labels" in meta  # clips of `which` have no script
@@ -290,8 +308,12 @@ def make_parts(
     return total
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5d3accde
-def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -> list[_PartJob]:
+def episode_jobs(
+    root: Path, out: Path, per_part: int = 12, hold_out: int = 0, looks: int = 1
+) -> list[_PartJob]:
     """Jobs for the episodes that `tempoloc simulate` saved below `root`, except the last `hold_out` of each family.
+
+    Those of the split `which-sft` are rendered `looks` times.
 
     Raises `TempolocError` if there are none.
     """
@@ -307,7 +329,8 @@ def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -
         model = root / "models" / f"{meta['task']}-{meta['robot']}.xz"
         for k in range(0, len(paths), per_part):
             part = out / f"{folder.name}-{k:05d}.npz"
-            jobs.append(_PartJob(part, model, tuple(paths[k : k + per_part])))
+            often = looks if meta["split"] == "which-sft" else 1
+            jobs.append(_PartJob(part, model, tuple(paths[k : k + per_part]), looks=often))
     return jobs
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #a27a7c15
