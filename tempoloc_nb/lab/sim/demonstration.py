@@ -27,7 +27,8 @@ from .tasks import ClipFamily
 
 # %% auto #0
 __all__ = ['MAX_IDLE', 'RATE', 'SavedEpisode', 'save_episode', 'load_episode', 'debounce', 'runs', 'first_stable',
-           'find_instants', 'holdings', 'workshop', 'reset_with', 'simulate_episode', 'package_states']
+           'find_instants', 'holdings', 'misses', 'moments', 'workshop', 'reset_with', 'simulate_episode',
+           'package_states']
 
 # %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #2c5792eb
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,46 @@ def holdings(touching: Any, names: Sequence[str], step: float) -> list[tuple[str
         ((name, a * step, b * step) for name, a, b in held if b - a >= round(_HOLD / step)), key=lambda one: one[1]
     )
 
+
+def misses(
+    traces: Mapping[str, Any], names: Sequence[str], commands: Sequence[tuple[float, int]], step: float
+) -> list[tuple[str, float]]:
+    """When fingers closed on air at an object, in order: (name, s). `traces` and `commands` as in `find_instants`.
+
+    The time is when the fingers have done nine tenths of their way. A hand that was over 6 cm from every object missed
+    none of them.
+    """
+    out, end = list[tuple[str, float]](), len(traces["hand"]) * step
+    for (shut, sign), (opened, _) in pairwise([*commands, (end, -1)]):
+        rows = slice(round(shut / step), round(opened / step))
+        aperture = traces["aperture"][rows]
+        if sign < 0 or len(aperture) < 2 or traces["touching"][rows].any():
+            continue
+        row = rows.start + int(np.argmax(aperture <= aperture.min() + 0.1 * (aperture[0] - aperture.min())))
+        away = np.linalg.norm((traces["objects"][row] - traces["hand"][row])[:, :2], axis=1)
+        if away.min() < 0.06:
+            out.append((names[int(away.argmin())], row * step))
+    return out
+
+
+def moments(
+    traces: Mapping[str, Any], names: Sequence[str], commands: Sequence[tuple[float, int]], step: float,
+    visits: Sequence[tuple[str, float]] = (),
+) -> list[tuple[str, str, float]]:
+    """What the hand does with any object, asked for or not, in order: (kind, name, s).
+
+    Kinds are `grasp`, `release`, `miss`, and `arrive`, when the hand comes to where it grasps or misses, or to an
+    object that it only `visits`. Arguments as in `find_instants`.
+    """
+    times = np.arange(1, len(traces["hand"]) + 1, dtype=np.float64) * step
+    done = [("arrive", name, at) for name, at in visits]
+    for name, begin, end in holdings(traces["touching"], names, step):
+        done += [("grasp", name, begin), *([("release", name, end)] if end < times[-1] - step else [])]
+    done += [("miss", name, at) for name, at in misses(traces, names, commands, step)]
+    comes = [(name, arrival(traces["hand"], times, at)) for kind, name, at in done if kind in ("grasp", "miss")]
+    done += [("arrive", name, at) for name, at in comes]
+    return sorted(((kind, name, round(float(at), 4)) for kind, name, at in done), key=lambda one: one[2])
+
 # %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #68dc475c
 def _idle_share(hand: Floats, aperture: Floats, step: float) -> float:
     """Share of a clip in which the hand is slower than 1 cm/s and the gripper slower than 5 mm/s (0…1).
@@ -253,6 +294,8 @@ def _package(family: ClipFamily, seed: int, policy: ScriptedPolicy, looks: Appea
         "phases": list(script.phases),
         "instants": {k: round(v, 4) for k, v in sorted(instants.items(), key=lambda item: item[1])},
     }
+    if family.task not in ("push", "press"):  # both of a shut gripper's fingers touch what they push
+        meta["moments"] = moments(traces, recorder.names, policy.commands, recorder.step)
     if family.detours:  # of several grasps of an object, the instants tell one
         held = holdings(traces["touching"], recorder.names, recorder.step)
         meta["held"] = [[name, round(a, 4), round(b, 4)] for name, a, b in held]

@@ -28,11 +28,15 @@ class _Recorder:
         self.data, model = env.sim.data._data, env.sim.model._model
         self.fps, self.names = fps, tuple(objects)
         self.bodies = [model.body(o.root_body).id for o in objects.values()]
-        gripper = env.robots[0].gripper["right"].important_geoms
-        self.pads = [model.geom(gripper[f"{side}_fingerpad"][0]).id for side in ("left", "right")]
+        gripper, own = env.robots[0].gripper["right"].important_geoms, [model.geom(i).name for i in range(model.ngeom)]
+        pads = {side: gripper[f"{side}_fingerpad"][:1] for side in ("left", "right")}
+        if pads["left"][0] not in own:  # robosuite's xArm names pads that it lacks
+            pads = {side: sorted(g for g in own if f"_{side}_finger_pad" in g) for side in pads}
+        self.pads = [model.geom(names[0]).id for names in pads.values()]
         self.site = env.robots[0].eef_site_id["right"]
         self.group = np.zeros(model.ngeom, dtype=np.int64)  # 1, 2: fingers with their pads; 3…: objects
-        parts = [gripper[f"{side}_finger"] for side in ("left", "right")] + [o.contact_geoms for o in objects.values()]
+        fingers = [gripper.get(f"{side}_finger", names) for side, names in pads.items()]
+        parts = fingers + [o.contact_geoms for o in objects.values()]
         for number, names in enumerate(parts, 1):
             for name in names:
                 self.group[model.geom(name).id] = number

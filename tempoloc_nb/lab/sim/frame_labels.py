@@ -15,7 +15,7 @@ import numpy as np
 from ...core.errors import TempolocError
 from .demonstration import SavedEpisode
 from .motion import Bools, Floats, Ints, rotation_vector
-from .tasks import GRIPPERS
+from .tasks import GRIPPERS, THINGS
 
 # %% auto #0
 __all__ = ['HOME', 'project', 'image_points', 'in_frame', 'Thing', 'has', 'find_things', 'Gripper', 'find_gripper', 'FrameLabels',
@@ -80,6 +80,9 @@ def find_things(model: Any) -> tuple[Thing, ...]:
                     raise TempolocError(f"{key} wears {material!r}, whose colour has no name")
                 name = f"{color[1]} cube"
             things.append(Thing(key, name, model.body(f"{key}_main").id, np.zeros(3)))
+    for key, thing in THINGS.items():
+        if has(model, "BODY", f"{key}_main") and key not in _NAMES:
+            things.append(Thing(key, thing.label.removeprefix("the "), model.body(f"{key}_main").id, np.zeros(3)))
     if has(model, "GEOM", "Door_handle"):
         handle = model.geom("Door_handle")
         things.append(Thing("handle", "door handle", int(handle.bodyid[0]), np.array(handle.pos)))
@@ -117,7 +120,8 @@ def find_gripper(model: Any) -> Gripper:
     if known is None:
         raise TempolocError("the model has no gripper that is known here: use a robot of `tempoloc simulate`")
     joints = model.joint(known.joint).qposadr[0] + np.arange(len(known.closed))
-    pads = [i for i in range(model.ngeom) if model.geom(i).name.endswith(("pad_collision", "fingerpad_g0"))]
+    ends_with = ("pad_collision", "fingerpad_g0")
+    pads = [i for i in range(model.ngeom) if model.geom(i).name.endswith(known.pads if all(known.pads) else ends_with)]
     site = model.site("gripper0_right_grip_site").id
     gripper = Gripper(joints, np.array(known.closed), np.array(known.opened), (pads[0], pads[1]), site)
     data, ends = mujoco.MjData(model), []
@@ -207,10 +211,12 @@ def label_episode(model: Any, episode: SavedEpisode, stride: int = 1) -> FrameLa
 
     for name, value in episode.looks.items():
         getattr(model, name)[:] = value
-    things, qpos = find_things(model), episode.qpos[::stride]
+    there = episode.meta.get("things")  # of `which`, whose model has objects that a clip has not
+    things = [thing for thing in find_things(model) if there is None or thing.key in there]
+    qpos = episode.qpos[::stride]
     times = np.arange(len(qpos)) * stride / episode.rate
     keys = [thing.key for thing in things]
-    held = held_objects(episode.meta["instants"], keys, times)
+    held = held_objects(episode.meta.get("instants", {}), keys, times)
     for key, begin, end in episode.meta.get("held", ()):  # of clips with detours, whose instants tell the last grasps
         held[(times >= begin) & (times < end)] = keys.index(key)
     return label_states(model, mujoco.MjData(model), find_gripper(model), things, qpos, held)

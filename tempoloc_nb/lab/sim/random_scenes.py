@@ -15,6 +15,8 @@ from .demonstration import SavedEpisode
 from .frame_labels import HOME, FrameLabels, find_arm, find_things, has, label_states
 from .motion import Floats, down, forward, heading, spin, yawed
 from .scene import Appearance, Randomizer
+from .tasks import THINGS
+from .which_plan import HELD_OUT
 
 # %% auto #0
 __all__ = ['Pillar', 'find_shape', 'Scene', 'random_scenes']
@@ -58,6 +60,9 @@ _MESHES: Mapping[str, tuple[float, float, float, float, tuple[float, ...]]] = {
 }
 
 
+_WIDTHS = {"can": 0.048, "bottle": 0.05, "cereal": 0.03}  # m, of the objects of `which`; the others have 4 cm
+
+
 def find_shape(model: Any, key: str) -> _GraspShape:
     """The shape of a cube, nut or can as large as it is now, or of another object for the bins."""
     if key.startswith("cube"):
@@ -69,6 +74,11 @@ def find_shape(model: Any, key: str) -> _GraspShape:
         size, at = model.geom_size[lug], np.array(model.geom_pos[lug])
         at[0] += 0.010  # towards its end: fingers clear of the ring
         return _GraspShape(float(size[2]), 0.065, at, np.array([0.01, 0.0, 0.004]), 2 * float(size[1]), _HALVES)
+    if key in THINGS and not key.endswith("Nut"):
+        thing = THINGS[key]
+        angles = {4: _QUARTERS, 2: _HALVES}.get(thing.turns, ())
+        at, play = np.array([0.0, 0.0, sum(thing.grip) / 2]), np.array([0.003, 0.003, 0.006])
+        return _GraspShape(thing.half, thing.radius, at, play, _WIDTHS.get(key, 0.04), angles)
     if key in _MESHES:
         half, radius, grip, width, angles = _MESHES[key]
         return _GraspShape(half, radius, np.array([0.0, 0.0, grip]), np.array([0.0, 0.0, 0.015]), width, angles)
@@ -192,10 +202,16 @@ class _TableTop(_Stage):
         rng = self.rng
         for key in self.slots:
             self.put(key, _HIDDEN, np.eye(3))
+        for body in ("green_base", "blue_base") if self.task == "which" else ():
+            self.model.body_pos[self.model.body(body).id] = _HIDDEN
         shapes = {key: find_shape(self.model, key) for key in keys}
         here = [key for key in rng.permutation(list(keys)).tolist() if self.chance(0.88)]
+        if self.task == "which":
+            here = here[: int(rng.integers(2, 7))]
         kind = str(rng.choice(["held", "between", "away"], p=[0.4, 0.2, 0.4])) if here else "away"
         focus = here.pop() if kind != "away" else None
+        if kind == "held" and ("pick", focus) in HELD_OUT:  # training never shows it in a hand
+            kind = "between"
         room, narrowest, taken = self.hand_at(focus, shapes[focus] if focus else None, kind == "held")
         below: list[Pillar] = []  # not the hand, nor what it is busy with
         spots = {key: self.place(key, shapes[key], taken, below) for key in here}
@@ -347,6 +363,8 @@ def random_scenes(model: Any, task: str, rng: np.random.Generator) -> Iterator[S
     stage = _Doorway(model, task, rng) if task == "door" else _TableTop(model, task, rng)
     while True:
         looks = stage.randomizer(rng)
+        if task == "which" and stage.chance(0.7):
+            stage.randomizer.widen(rng)
         qpos, there, held = stage([thing.key for thing in find_things(model)])
         looks = replace(looks, arrays=stage.randomizer.current())  # with the door where it is now
         things = [thing for thing in find_things(model) if thing.key in there]

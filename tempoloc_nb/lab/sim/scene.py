@@ -339,6 +339,22 @@ class Randomizer:
         colors, sizes = self._cubes(rng)
         return Appearance(self.current(), colors, sizes)
 
+    def widen(self, rng: np.random.Generator) -> None:
+        """Vary camera and light farther, as other people's videos do; training alone calls this."""
+        model, view = self.model, VIEWS[self.view]
+        camera = model.camera("agentview").id
+        around, near = rng.uniform(-0.6, 0.6), rng.uniform(0.8, 1.25)
+        out = np.array(view.eye) - view.target
+        cosine, sine = np.cos(around), np.sin(around)
+        turned = (cosine * out[0] - sine * out[1], sine * out[0] + cosine * out[1])
+        target = np.array(view.target) + rng.uniform(-0.05, 0.05, 3)
+        eye = target + near * np.array([*turned, out[2] * rng.uniform(0.7, 1.3)])
+        model.cam_pos[camera], model.cam_quat[camera] = eye, _camera_quaternion(eye, target)
+        model.cam_fovy[camera] = view.fov * rng.uniform(0.9, 1.3)
+        if rng.random() < 0.3:
+            model.light_diffuse[:] *= rng.uniform(0.3, 1.4)
+            model.light_ambient[:] = rng.uniform(0.0, 0.4)
+
     def current(self) -> dict[str, Any]:
         """The varied arrays as they are now."""
         return {name: np.array(getattr(self.model, name)) for name in _EDITABLE}

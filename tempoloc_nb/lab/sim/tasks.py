@@ -80,6 +80,7 @@ class Fingers:
     limit: float
     closed: tuple[float, ...]
     opened: tuple[float, ...]
+    pads: tuple[str, str] = ("", "")  # geoms of two fingertips, where robosuite's names do not tell
 
 # %% ../../../nbs/95_lab_sim/20_tasks.ipynb #2a3faca5
 @dataclass(frozen=True, slots=True)

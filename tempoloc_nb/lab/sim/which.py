@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tempoloc_nb.lab.sim.demonstration import (
-    RATE, SavedEpisode, holdings, package_states, reset_with, workshop,
+    RATE, SavedEpisode, holdings, moments, package_states, reset_with, workshop,
 )
 from .episode import EpisodeFailed, place_hand, place_object
 from .layouts import task_objects
@@ -93,6 +93,8 @@ class WhichPolicy(ScriptedPolicy):
         self.plan, self.props, self.table = plan, props, float(env.table_offset[2])
         self.free = self.table + _AWAY + max(THINGS[name].height for name in plan.things)
         self.limit = 75.0
+        self.visits: list[tuple[str, float]] = []  # (object, when the hand came to it) of objects then left alone
+        self.shut: list[tuple[float, float]] = []  # from when to when (s) fingers are shut to push or press
 
     def spots(self) -> dict[str, Floats]:
         """Where everything is now."""
@@ -180,6 +182,18 @@ def _miss(p: WhichPolicy, name: str) -> None:
     close_on_air(p, target)
 
 
+def _visit(p: WhichPolicy, name: str) -> None:
+    """Go to an object as if to grasp it, rest there, and go up again."""
+    target, origin = p.grip_on(name), p.from_here()
+    target[:3] += (*p.rng.normal(0.0, 0.006, 2), p.rng.uniform(0.0, 0.02))
+    arrive = p.now + p.rng.uniform(0.9, 1.7)
+    p.follow(Plan(origin, hop(origin, target, p.now, arrive, max(float(target[2]) + 0.02, p.free))), arrive)
+    p.visits.append((name, p.now))
+    p.follow(Plan(target), p.now + p.rng.uniform(0.15, 0.9))
+    up = Move(p.now, 0.5, (0.0, 0.0, max(0.04, p.free - float(target[2])), 0.0))
+    p.follow(Plan(p.hand_pose(), (up,)), p.now + 0.5)
+
+
 def _drop(p: WhichPolicy, name: str) -> None:
     """Grasp an object, lift it a little, and let it fall."""
     _take(p, name)
@@ -230,6 +244,7 @@ def _push(p: WhichPolicy, name: str) -> None:
     else:
         raise EpisodeFailed(f"no room to push {name}")
     p.grip = 1
+    p.shut.append((p.now, p.limit))
     across = angle + np.pi / 2  # the fingers' broad side pushes
     yaw = min((unwind(across + k * np.pi) for k in range(2)), key=lambda y: abs(y - HOME_YAW))
     behind = np.array([*way[0][:2], p.table + p.rng.uniform(0.018, 0.024), yaw])
@@ -242,14 +257,15 @@ def _push(p: WhichPolicy, name: str) -> None:
         raise EpisodeFailed(f"missed {name}")
     back = Move(p.now, 0.5, (*(-0.03 * ahead[:2]), 0.06, 0.0))
     p.follow(Plan(p.hand_pose(), (back,)), p.now + 0.5)
-    p.grip = -1
+    p.grip, p.shut[-1] = -1, (p.shut[-1][0], p.now)
 
 # %% ../../../nbs/95_lab_sim/75_which.ipynb #f7fcfd7f
 def _press(p: WhichPolicy, name: str) -> None:
     """Shut the fingers and press a button."""
     p.grip, p.boundary = 1, p.now
+    p.shut.append((p.now, p.limit))
     press_one(p, name, p.rng.uniform(1.6, 2.6), p.free)
-    p.grip = -1
+    p.grip, p.shut[-1] = -1, (p.shut[-1][0], p.now)
     up = Move(p.now, 0.5, (0.0, 0.0, 0.08, 0.0))
     p.follow(Plan(p.hand_pose(), (up,)), p.now + 0.5)
 
@@ -257,6 +273,8 @@ def _press(p: WhichPolicy, name: str) -> None:
 def play(p: WhichPolicy) -> None:
     """Do all actions of the plan, with what goes wrong before them, and leave."""
     for action in p.plan.actions:
+        if action.visit:
+            _visit(p, action.visit)
         if action.before == "miss":
             _miss(p, action.thing)
         elif action.before == "drop":
@@ -305,7 +323,7 @@ def _pushes(p: WhichPolicy, traces: Mapping[str, Any], grasps: list[float]) -> l
 
 
 def event_log(p: WhichPolicy, traces: Mapping[str, Any]) -> list[tuple[str, str, float]]:
-    """What happened, in order: (instant, object, s). Raises `EpisodeFailed` where it is not what the plan says."""
+    """What happened, in order: (instant, object, s)."""
     names, step = list(p.recorder.names), p.recorder.step
     log = list[tuple[str, str, float]]()
     inserted = {a.thing for a in p.plan.actions if a.verb == "insert"}
@@ -320,10 +338,7 @@ def event_log(p: WhichPolicy, traces: Mapping[str, Any]) -> list[tuple[str, str,
         height = traces["objects"][:, names.index(name), 2]
         if (sunk := height <= height[0] - TRAVEL).any():
             log.append(("press", name, float(np.argmax(sunk) + 1) * step))
-    log = sorted(dict.fromkeys(log), key=lambda entry: entry[2])
-    if [entry[:2] for entry in log] != _planned(p.plan):
-        raise EpisodeFailed("something else happened than was planned")
-    return log
+    return sorted(dict.fromkeys(log), key=lambda entry: entry[2])
 
 
 def _dropped(p: WhichPolicy, traces: Mapping[str, Any], k: int, after: float) -> float:
@@ -335,8 +350,10 @@ def _dropped(p: WhichPolicy, traces: Mapping[str, Any], k: int, after: float) ->
     return float(first + np.argmax(low) + 1) * p.recorder.step
 
 # %% ../../../nbs/95_lab_sim/75_which.ipynb #2bfe3138
-def _check_spared(p: WhichPolicy, traces: Mapping[str, Any]) -> None:
-    """Raise `EpisodeFailed` if an object moved that the plan leaves alone."""
+def _check(p: WhichPolicy, traces: Mapping[str, Any], log: list[tuple[str, str, float]]) -> None:
+    """Raise `EpisodeFailed` where a log is not what the plan says, or an object moved that the plan leaves alone."""
+    if [entry[:2] for entry in log] != _planned(p.plan):
+        raise EpisodeFailed("something else happened than was planned")
     named = {name for _, name in _planned(p.plan)}
     for k, name in enumerate(p.recorder.names):
         way = traces["objects"][:, k] - traces["objects"][round(0.1 / p.recorder.step), k]
@@ -344,26 +361,47 @@ def _check_spared(p: WhichPolicy, traces: Mapping[str, Any]) -> None:
             raise EpisodeFailed(f"{name} was moved by accident")
 
 
+_ENOUGH = 6.0  # s of a clip that may be kept although it went wrong
+
+
 def simulate_which(family: ClipFamily, seed: int) -> SavedEpisode:
-    """Play the clip `seed`; raises `EpisodeFailed` if it does not go as planned. Its log is in `meta`."""
+    """Play the clip `seed`. Its log is in `meta`.
+
+    Raises `EpisodeFailed` if it does not go as planned. A clip to learn from (split `which-sft`) may go otherwise, and
+    end there: what happened is read from contacts.
+    """
+    learned = family.split == "which-sft"
     env, randomizer = workshop(family.task, family.robot)
     rng = np.random.default_rng(seed)
-    plan = draw_plan(rng, held_out=family.split == "which")
+    plan = draw_plan(rng, held_out=family.split == "which", visits=learned)
     looks = randomizer(rng)
+    if learned:
+        randomizer.widen(rng)
     reset_with(env, seed)
     props = _lay_out(env, plan, rng)
     looks = replace(looks, arrays=randomizer.current())  # props are bodies of the model
     policy = WhichPolicy(env, plan, props, family.robot, rng)
     try:
         play(policy)
+    except EpisodeFailed:
+        if not learned or policy.now < _ENOUGH:
+            raise
     finally:
         policy.close()
-    traces = policy.recorder.arrays()
+    traces, commands = policy.recorder.arrays(), policy.commands
+    if learned:  # fingers that are shut hold nothing, though both may touch what they push
+        times = np.arange(len(traces["touching"])) * policy.recorder.step
+        for begin, end in policy.shut:
+            during = (times >= begin) & (times <= end)
+            traces["touching"][during] = traces["touching"][during].clip(max=1)
+            commands = [(t, sign) for t, sign in commands if sign < 0 or not begin <= t <= end]
     log = event_log(policy, traces)
-    _check_spared(policy, traces)
+    if not learned:
+        _check(policy, traces, log)
     meta = {
         "log": [[kind, name, round(time, 4)] for kind, name, time in log], "things": list(plan.things),
         "props": list(plan.props), "actions": [[a.verb, a.thing, a.place, a.before] for a in plan.actions],
         "length": round(policy.recorder.now, 4),
+        "moments": moments(traces, policy.recorder.names, commands, policy.recorder.step, policy.visits),
     }  # fmt: skip
     return package_states(family, seed, policy, looks, traces, meta)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,12 +31,14 @@ class Action:
 
     `place` is where a picked object goes: table, pad, tray, or the key of a cube. `before` is what goes wrong first:
     miss (closing on air), drop (out of the lifted hand), or the key of another object that is lifted and put back.
+    `visit` is the key of an object that the hand goes to before that, and leaves alone.
     """
 
     verb: str
     thing: str
     place: str = ""
     before: str = ""
+    visit: str = ""
 
     @property
     def held_out(self) -> bool:
@@ -136,10 +138,17 @@ class _Draw:
         self.used += [name for name in (action.thing, action.before) if name in THINGS]
 
 # %% ../../../nbs/95_lab_sim/62_which_plan.ipynb #48762aa9
-def draw_plan(rng: np.random.Generator, held_out: bool) -> ClipPlan:
+def _with_visits(rng: np.random.Generator, plan: ClipPlan) -> ClipPlan:
+    """The plan, with visits to objects of any kind before a third of its actions."""
+    chosen = [str(rng.choice(plan.things)) if rng.random() < 0.35 else "" for _ in plan.actions]
+    return replace(plan, actions=tuple(replace(a, visit=v) for a, v in zip(plan.actions, chosen, strict=True)))
+
+
+def draw_plan(rng: np.random.Generator, held_out: bool, visits: bool = False) -> ClipPlan:
     """A plan for one clip; with `held_out` the cells that training never shows may be in it.
 
-    The arm handles at least two objects, and none more than twice.
+    The arm handles at least two objects, and none more than twice. With `visits` the hand also goes to objects that it
+    then leaves alone, held-out ones too: what is called by which name is seen there.
     """
     draw, actions = _Draw(rng, held_out), list[Action]()
     spared = draw.one(draw.things)
@@ -150,5 +159,7 @@ def draw_plan(rng: np.random.Generator, held_out: bool) -> ClipPlan:
         if action is not None:
             draw.note(action)
             actions.append(action)
-    enough = len(actions) > 1 and len(set(draw.used)) > 1
-    return ClipPlan(draw.things, draw.props, tuple(actions)) if enough else draw_plan(rng, held_out)
+    if len(actions) < 2 or len(set(draw.used)) < 2:
+        return draw_plan(rng, held_out, visits)
+    plan = ClipPlan(draw.things, draw.props, tuple(actions))
+    return _with_visits(rng, plan) if visits else plan

@@ -18,7 +18,7 @@ from ...core.optional import import_torchvision
 from ...engines.forward import placed
 from ...engines.qwen import positions
 from ..sim.motion import Ints
-from . import tasks
+from . import log_tasks, tasks
 from .frame_store import FrameStore, Recording
 from .plan import Stage
 from .tasks import TaskExample, TaskOptions
@@ -78,6 +78,13 @@ class Collator:
         places = positions(len(head), sample.pairs, len(question) + len(answer), step, self.rows, self.columns)
         return head + vision + question + answer, len(head) + len(vision) + len(question), places
 
+    def _untold(self, sample: TaskExample) -> list[int]:
+        """The tokens of an answer that are not learned."""
+        if not sample.untold:
+            return []
+        places = self.tokenizer(sample.answer, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        return [k for k, (a, b) in enumerate(places) if any(a < end and b > begin for begin, end in sample.untold)]
+
     def squeezed(self) -> Collator:
         """A collator for frames with one row of tokens less."""
         return Collator(self.tokenizer, self.rate, self.rows - 1, self.columns)
@@ -92,6 +99,7 @@ class Collator:
             n = len(tokens)
             ids[i, :n] = tokens
             labels[i, start : n - 1] = tokens[start : n - 1]  # not the line break after the end
+            labels[i, [start + k for k in self._untold(samples[i])]] = -100
             places[:, i, :n] = place
         frames = np.concatenate([s.frames for s in samples])
         stamps = np.concatenate([s.stamps for s in samples])
@@ -112,7 +120,7 @@ class StageBatches:
     ) -> None:
         self.store, self.collator, self.stage, self.seed = store, collator, stage, seed
         self.tokens, self.flat, self.options = tokens, flat, options or TaskOptions()
-        self.prompts = tasks.wordings()
+        self.prompts, self.answer_prompts = tasks.wordings(), log_tasks.answer_prompts()
         self.scenes = [s for s in store.recordings if s.kind == "scene"]
         self.holding = tasks.scenes_by_holding(store) if {"montage", "epilogue"} & set(stage.tasks) else {}
         self.clips = [s for s in store.recordings if s.kind == "clip" and s.split in stage.splits]
@@ -131,7 +139,7 @@ class StageBatches:
             # frames that a processor squeezes: with the recipe's border of 28 pixels, and larger ones
             collator, border = collator.squeezed(), int(rng.choice((28, 36, 44)))
         low, high = np.log(self.stage.pairs)
-        pairs = 1 if kind in ("frame", "recite") else round(float(np.exp(rng.uniform(low, high))))
+        pairs = 1 if kind in ("frame", "recite", "look_up_log") else round(float(np.exp(rng.uniform(low, high))))
         samples, longest = list[TaskExample](), 0
         while True:
             sample = self._draw(kind, pairs, rng)
@@ -167,8 +175,11 @@ class StageBatches:
         if kind == "epilogue":
             return tasks.epilogue(recording, self.holding, rng, options, pairs, prompts)
         film = tasks.film_of(recording)
-        if kind == "recite":
-            return tasks.recite(tasks.window(film, rng, options, pairs), rng, prompts, options)
+        if kind in log_tasks.TASKS:
+            return log_tasks.logged(kind, film, rng, options, pairs, self.answer_prompts)
+        if kind in ("recite", "look_up_log"):
+            seq, recites = tasks.window(film, rng, options, pairs), kind == "recite"
+            return (tasks.recite if recites else log_tasks.look_up_log)(seq, rng, prompts, options)
         if kind in ("frame", "look_up"):
             seq = tasks.window(film, rng, options, pairs)
             return tasks.look_up(store, [recording] * pairs, seq, rng, options)

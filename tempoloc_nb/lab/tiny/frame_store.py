@@ -25,15 +25,17 @@ import numpy.typing as npt
 from ...core.errors import TempolocError
 from ...core.files import all_or_nothing
 from ..sim.demonstration import SavedEpisode, load_episode
-from ..sim.frame_labels import label_episode
+from ..sim.frame_labels import find_things, label_episode
 from ..sim.random_scenes import random_scenes
 from ..sim.render import open_renderer, process_pool
+from ..sim.scene import Randomizer
 from ..sim.tasks import with_starts
+from ..sim.which_questions import event_label
 
 # %% auto #0
 __all__ = ['MAX_OBJECTS', 'ARRAYS', 'RENDERED', 'SIZE', 'RATE', 'SCENE_SHARES', 'SCENES_A_PART', 'Recording', 'FrameStore',
-           'write_part', 'read_part', 'load_store', 'shrink', 'make_parts', 'episode_jobs', 'scene_jobs', 'list_clips',
-           'csv_text']
+           'write_part', 'read_part', 'load_store', 'shrink', 'clip_log', 'make_parts', 'episode_jobs', 'scene_jobs',
+           'list_clips', 'csv_text']
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5714b5a4
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,10 @@ class Recording:
     events: tuple[tuple[str, float], ...] = ()  # (label, boundary), in the order of time
     end: float = 0.0  # s, end of the last event
     skills: tuple[tuple[str, float], ...] = ()  # the events with the starts of their skills; none if they are not known
+    log: tuple[tuple[str, float], ...] = ()  # all that happens, asked for or not, arrivals and misses too
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #449d2c5a
-MAX_OBJECTS = 4
+MAX_OBJECTS = 6
 ARRAYS = ("frames", "hand", "gap", "objects", "seen", "held")
 
 
@@ -86,8 +89,8 @@ def read_part(path: Path, arrays: Iterable[str] = ARRAYS) -> tuple[list[Recordin
             named = {name: data[name] for name in arrays}
         recordings = []
         for entry in raw:
-            events, skills = (tuple((label, t) for label, t in entry.get(key, ())) for key in ("events", "skills"))
-            recordings.append(Recording(**entry | {"names": tuple(entry["names"]), "events": events, "skills": skills}))
+            times = {key: tuple((label, t) for label, t in entry.get(key, ())) for key in ("events", "skills", "log")}
+            recordings.append(Recording(**entry | {"names": tuple(entry["names"])} | times))
     except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise TempolocError(f"{path} is not a part of a frame store ({error}): delete it and make it again") from None
     return recordings, named
@@ -133,6 +136,7 @@ class _PartJob:
     episodes: tuple[Path, ...] = ()
     scenes: int = 0
     seed: int = 0
+    looks: int = 1  # how often each episode of `which` is rendered, each time with another camera, light and table
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #7463fd64
 def shrink(frame: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
@@ -158,7 +162,7 @@ def _arrays(frames: Sequence[npt.NDArray[np.uint8]], labels: Sequence[Any]) -> d
     }
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #df7487ab
-_LEARNED = ("base", "sft", "hands", "gaps-sft", "detours-sft")  # splits that models learn from
+_LEARNED = ("base", "sft", "hands", "gaps-sft", "detours-sft", "which-sft")  # splits that models learn from
 
 
 def _repainted(model: Any, episode: SavedEpisode, rng: np.random.Generator) -> SavedEpisode:
@@ -193,20 +197,75 @@ def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
         out.append((label, float(instants[key])))
     return tuple(out) if len(out) > len(meta["labels"]) else ()
 
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #08759450
+_DOES = {"arrive": "arriving at", "grasp": "grasping", "release": "releasing", "miss": "missing"}
+_FLICKER = 0.3  # s: who loses an object for less has not let go
+_DROPS = ("insert", "thread")  # a nut that is let go over its peg: the script's event tells it
+
+
+def _steady(log: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """A log (label, s) without letting go and grasping again at once, and without arriving at what is held."""
+    out, held = list[tuple[str, float]](), ""
+    for i, (label, t) in enumerate(log):
+        does, _, name = label.partition(" the ")
+        later = [(other, u) for other, u in log[i + 1 :] if u - t < _FLICKER]
+        if does == "releasing" and name and (f"grasping the {name}" in dict(later)):
+            continue  # and `held` stays
+        if held and name == held and does in ("grasping", "arriving at"):
+            continue
+        held = name if does == "grasping" else "" if does in ("releasing", "inserting") else held
+        out.append((label, t))
+    return tuple(out)
+
+
+def clip_log(meta: Mapping[str, Any], called: Mapping[str, str]) -> tuple[tuple[str, float], ...]:
+    """All that happens in an episode, in order: (label, s), from its `meta`. `called`: an object's name by its key."""
+    if "log" in meta:
+        known = [(event_label(kind, thing), float(t), kind, thing) for kind, thing, t in meta["log"]]
+    else:
+        pairs = [(label, *key.partition(":")[::2], float(meta["instants"][key])) for label, key in meta["labels"]]
+        known = [(label, t, kind, thing) for label, kind, thing, t in pairs]
+    log = [(label, t) for label, t, _, _ in known]
+    for kind, thing, t in meta.get("moments", ()):
+        told = any(k == kind and on == thing and abs(u - t) < 0.1 for _, u, k, on in known)
+        drops = any(k in _DROPS and on == thing and t - 0.3 < u < t + 1.5 for _, u, k, on in known)
+        if thing in called and not told and not (kind == "release" and drops):
+            log.append((f"{_DOES[kind]} the {called[thing]}", float(t)))
+    return _steady(sorted(log, key=lambda entry: entry[1]))
+
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #55312ab5
-def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
-    """The job's saved episodes."""
+_PLACES = ("body_pos", "body_quat", "geom_size")  # where things are: no matter of looks
+
+
+def _takes(job: _PartJob, model: Any) -> Iterator[tuple[Path, SavedEpisode]]:
+    """The job's saved episodes, each as often as the job says, with looks of its own each time."""
+    randomizer = Randomizer(model, job.model.stem.rsplit("-", 1)[0]) if job.looks > 1 else None
     for path in job.episodes:
         episode = load_episode(path)
+        learned = episode.meta["split"] in _LEARNED
+        for k in range(job.looks):
+            rng, take = np.random.default_rng([episode.meta["seed"], k] if k else episode.meta["seed"]), episode
+            if k and randomizer:
+                randomizer(rng)
+                randomizer.widen(rng)
+                kept = {name: episode.looks[name] for name in _PLACES}
+                take = replace(episode, looks={**randomizer.current(), **kept})
+            yield path, _repainted(model, take, rng) if learned else take
+
+
+def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
+    """The job's saved episodes."""
+    for path, episode in _takes(job, model):
         meta = episode.meta
-        if meta["split"] in _LEARNED:
-            episode = _repainted(model, episode, np.random.default_rng(meta["seed"]))
         labels = label_episode(model, episode, stride=round(episode.rate / RATE))
+        log = clip_log(meta, {thing.key: thing.name for thing in find_things(model)})
+        scripted = "labels" in meta  # clips of `which` have no script
         one = Recording(
             f"{path.parent.name}/{path.stem}", "clip", meta["split"], meta["task"], meta["robot"], RATE, 0,
             len(labels.gap), labels.names,
-            tuple((label, float(meta["instants"][key])) for label, key in meta["labels"]),
-            episode.end(float(meta["length"])), _skills(meta),
+            tuple((label, float(meta["instants"][key])) for label, key in meta["labels"]) if scripted else (),
+            episode.end(float(meta["length"])) if scripted else float(meta["length"]),
+            _skills(meta) if scripted else (), log,
         )  # fmt: skip
         yield one, episode, labels
 
@@ -249,8 +308,12 @@ def make_parts(
     return total
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5d3accde
-def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -> list[_PartJob]:
+def episode_jobs(
+    root: Path, out: Path, per_part: int = 12, hold_out: int = 0, looks: int = 1
+) -> list[_PartJob]:
     """Jobs for the episodes that `tempoloc simulate` saved below `root`, except the last `hold_out` of each family.
+
+    Those of the split `which-sft` are rendered `looks` times.
 
     Raises `TempolocError` if there are none.
     """
@@ -266,7 +329,8 @@ def episode_jobs(root: Path, out: Path, per_part: int = 12, hold_out: int = 0) -
         model = root / "models" / f"{meta['task']}-{meta['robot']}.xz"
         for k in range(0, len(paths), per_part):
             part = out / f"{folder.name}-{k:05d}.npz"
-            jobs.append(_PartJob(part, model, tuple(paths[k : k + per_part])))
+            often = looks if meta["split"] == "which-sft" else 1
+            jobs.append(_PartJob(part, model, tuple(paths[k : k + per_part]), looks=often))
     return jobs
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #a27a7c15
@@ -277,13 +341,17 @@ SCENE_SHARES = {
 SCENES_A_PART = 1000
 
 
-def scene_jobs(models: Path, out: Path, scenes: int, robot: str = "Panda") -> list[_PartJob]:
+def scene_jobs(
+    models: Path, out: Path, scenes: int, robot: str = "Panda", shares: Mapping[str, float] = SCENE_SHARES
+) -> list[_PartJob]:
     """Jobs for about `scenes` random scenes, in thousands, from the compiled models in the folder `models`.
+
+    `shares` of the scenes by task, the base model's unless given.
 
     Raises `TempolocError` naming a model that is not there.
     """
     jobs = []
-    for task, share in SCENE_SHARES.items():
+    for task, share in shares.items():
         model = models / f"{task}-{robot}.xz"
         if not model.is_file():
             raise TempolocError(f"no model {model}: tempoloc simulate --task {task} --n 1 --no-render makes it")

@@ -26,7 +26,10 @@ __all__ = ['MODELS', 'Stage', 'TrainOptions', 'in_our_words', 'TrainingPlan', 'l
            'training_facts', 'results_table', 'model_card', 'write_cards']
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #1220eb3f
-_TASKS = ("frame", "scenes", "look_up", "walk", "localize", "splice", "montage", "epilogue", "recite")
+_TASKS = (
+    "frame", "scenes", "look_up", "walk", "localize", "splice", "montage", "epilogue", "recite", "log", "answer",
+    "look_up_log", "still",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

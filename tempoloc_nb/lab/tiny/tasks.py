@@ -39,6 +39,7 @@ class TaskExample:
     answer: str
     kind: str = ""
     given: str = ""  # how the answer begins, where that is not to be learned
+    untold: tuple[tuple[int, int], ...] = ()  # parts of the answer that no frame shows, from and to: not learned either
 
     @property
     def pairs(self) -> int:
@@ -63,6 +64,7 @@ class TaskOptions:
     squeezed: float = 0.0  # share of batches whose stamped frames a processor shrinks to a row of tokens less
     skills: float = 0.0  # share of clips with the start of each skill among their events
     scenes_by_frame: float = 0.3  # share of sequences of scenes with a stamp of its own under each frame
+    renamed: float = 0.2  # share of logs in which things have others' names
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #267c6408
 _WORDINGS: tuple[tuple[str, str], ...] = (
@@ -93,6 +95,8 @@ class Film:
     rate: float
     events: tuple[tuple[str, float], ...]
     end: float  # of the last event
+    log: tuple[tuple[str, float], ...] = ()  # all that happens
+    names: tuple[str, ...] = ()  # of the objects that are there
 
     @property
     def length(self) -> float:
@@ -102,7 +106,8 @@ class Film:
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #04e41eec
 def film_of(recording: Recording) -> Film:
     """A clip as it is."""
-    return Film(recording.first + np.arange(recording.count), recording.rate, recording.events, recording.end)
+    rows = recording.first + np.arange(recording.count)
+    return Film(rows, recording.rate, recording.events, recording.end, recording.log, recording.names)
 
 
 def splice(first: Film, second: Film) -> Film | None:
@@ -165,8 +170,8 @@ def sequence(film: Film, rng: np.random.Generator, options: TaskOptions, pairs: 
     low, high = options.fps
     length, count = film.length, 2 * pairs
     start = 0.0
-    if rng.random() < options.trim and film.events:
-        start = rng.uniform(0.0, min(0.9 * film.events[-1][1], 0.6 * length))
+    if rng.random() < options.trim and (told := film.events or film.log):
+        start = rng.uniform(0.0, min(0.9 * told[-1][1], 0.6 * length))
     slowest, fastest = options.speed
     fastest = min(fastest, (length - start) * high / count)
     if fastest < slowest:
