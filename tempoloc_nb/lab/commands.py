@@ -205,7 +205,7 @@ def _check_device(device: str | None) -> None:
 
 @app.command()
 def train(
-    config: Annotated[str, typer.Argument(help="base, one-arm, sft, or a training file (TOML).")],
+    config: Annotated[str, typer.Argument(help="base, one-arm, sft, reads, or a training file (TOML).")],
     store: Annotated[Path, option(_DATA, "Frame store to learn from: a folder of parts.")],
     output: Annotated[Path, option(OUTPUT, "Folder of the model, its logs and checkpoints.", "--output", "-o")],
     validation: Annotated[Path | None, option(_DATA, "Frame store to validate on.")] = None,

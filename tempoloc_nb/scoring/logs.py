@@ -27,8 +27,8 @@ Outcome = Literal["succeeded", "missed", "dropped", "unknown"]
 LogStatus = Literal["ok", "duplicate", "reversed", "out_of_range", "malformed", "missing"]
 
 # %% auto #0
-__all__ = ['Outcome', 'LogStatus', 'LoggedEvent', 'numbered', 'name_key', 'is_moment', 'settled', 'EventLog', 'log_text',
-           'read_log', 'LogMatch', 'match_logs', 'true_log', 'read_true_logs']
+__all__ = ['Outcome', 'LogStatus', 'LoggedEvent', 'numbered', 'name_key', 'is_moment', 'settled', 'EventLog', 'write_lines',
+           'log_text', 'read_log', 'LogMatch', 'match_logs', 'true_log', 'read_true_logs']
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #34c51abd
 _NUMBERS = (
@@ -155,15 +155,20 @@ class EventLog:
         return self.status in ("ok", "duplicate")
 
 
-def log_text(log: EventLog, end: float | None = None) -> str:
-    """A log as the small model writes it; the activity ends at `end` (s), by default the log's own, or its last line.
+def write_lines(lines: Iterable[tuple[float, str]], end: float) -> str:
+    """How a log begins: `<think>`, a line for each (time in s, name), and the `end` of the activity (s).
 
-    Times have two decimals.
+    Times have two decimals. What ends it, `</think>`, is left to the caller.
     """
+    each = [f"{time:.2f} {name} {time:.2f}" for time, name in lines]
+    return "\n".join(["<think>", *each, f"{end:.2f} end"])
+
+
+def log_text(log: EventLog, end: float | None = None) -> str:
+    """A log as the small model writes it; it ends at `end` (s), by default its own end, or its last line."""
     lines = sorted((*log.moments, *log.events), key=lambda e: e.time)
     end = next((t for t in (end, log.end) if t is not None), lines[-1].time if lines else 0.0)
-    each = [f"{e.time:.2f} {e.numbered} {e.time:.2f}" for e in lines]
-    return "\n".join(["<think>", *each, f"{end:.2f} end", "</think>"])
+    return write_lines(((e.time, e.numbered) for e in lines), end) + "\n</think>"
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #9ccb79e7
 _MAX_CHARS = 100_000

@@ -15,7 +15,8 @@ from tempoloc_nb.scoring.answers import parse_answer, write_answer
 LABELS = ("grasping the red cube", "releasing the red cube")
 NEW = "card-absent"  # since 0.3
 LOG = "log"  # since 0.3, of all events: it lists none
-NEWER = (NEW, LOG)
+TINY = "tiny-absent"  # since 0.3: the question of `tiny`, and what to write of an event that is not there
+NEWER = (NEW, LOG, TINY)
 JSON_PROMPTS = {"card-json", "card-json-think", "recipe-json"}
 
 

@@ -19,11 +19,11 @@ from .which_plan import BUTTON_LABELS, HELD_OUT
 KINDS = ("all", "alone", "subset", "ordered", "swapped", "second", "untouched", "elsewhere", "verb")
 
 # %% auto #0
-__all__ = ['KINDS', 'TIMES', 'event_label', 'log_events', 'which_clip', 'which_questions']
+__all__ = ['KINDS', 'event_label', 'log_events', 'which_clip', 'which_questions']
 
 # %% ../../../nbs/95_lab_sim/77_which_questions.ipynb #32926349
 _VERBS = {"grasp": "grasping", "release": "releasing", "push": "pushing", "press": "pressing", "insert": "inserting"}
-TIMES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+_TIMES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _ACTION = {"grasp": "pick", "release": "pick"}  # the action that an instant belongs to, where it has another name
 
 
@@ -38,7 +38,7 @@ def log_events(log: Sequence[Sequence[Any]]) -> tuple[Event, ...]:
     total, count = Counter(labels), Counter[str]()
     events = []
     for label, (_, _, time) in zip(labels, log, strict=True):
-        number = f" for the {TIMES[count[label]]} time" if total[label] > 1 else ""
+        number = f" for the {_TIMES[count[label]]} time" if total[label] > 1 else ""
         count[label] += 1
         events.append(Event(label + number, time))
     return tuple(events)

@@ -230,9 +230,14 @@ class PatchMaker:
     def __call__(self, batch: Batch, augment: bool, dtype: Any, compiled: bool = False) -> torch.Tensor:
         """(patches, 3·2·14·14), normalized as the processor does.
 
-        Frames whose border makes them too tall or too short for the batch's grid are resized to it as a whole.
+        Frames whose border makes them too tall or too short for the batch's grid are resized to it as a whole. Raises
+        `TempolocError` for a stamp that is not among the strips: a GPU would read past their end.
         """
         device, strips = self.frames.device, self.strips(batch.border)
+        if (batch.stamps < -1).any() or (batch.stamps >= len(strips) - 1).any():
+            worst, last = max(batch.stamps, key=abs) / 100, (len(strips) - 2) / 100
+            way = "lower the plan's pairs"
+            raise TempolocError(f"a frame is stamped {worst:.2f} s, and stamps are drawn from 0 to {last:.2f} s: {way}")
         low = self.frames.shape[1] + strips.shape[1] != batch.grid[0] * self.patch
         frames, stamps = placed(batch.frames, device), placed(batch.stamps, device)
         owner, looks = placed(batch.owner, device), None
@@ -311,10 +316,11 @@ def _maker(compiled: bool) -> Any:
     return torch.compile(_patches) if compiled else _patches
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #c789906c
-def stamp_strips(width: int, low: int = BORDER, seconds: int = 80) -> npt.NDArray[np.uint8]:
+def stamp_strips(width: int, low: int = BORDER, seconds: int = 100) -> npt.NDArray[np.uint8]:
     """Stamps 0.00, 0.01, … and a blank, as in a clip of 256 pixels with a border of `low`, shrunk to `width`.
 
-    Returns (100·seconds + 1, border, width) uint8.
+    Returns (100·seconds + 1, border, width) uint8. The longest examples end at 95 s: 300 frames at 4 per second, with
+    stamps that start 20 s late.
     """
     import torch
     import_torchvision()

@@ -136,6 +136,7 @@ class _PartJob:
     episodes: tuple[Path, ...] = ()
     scenes: int = 0
     seed: int = 0
+    task: str = ""  # of scenes
     looks: int = 1  # how often each episode of `which` is rendered, each time with another camera, light and table
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #7463fd64
@@ -239,7 +240,8 @@ _PLACES = ("body_pos", "body_quat", "geom_size")  # where things are: no matter 
 
 def _takes(job: _PartJob, model: Any) -> Iterator[tuple[Path, SavedEpisode]]:
     """The job's saved episodes, each as often as the job says, with looks of its own each time."""
-    randomizer = Randomizer(model, job.model.stem.rsplit("-", 1)[0]) if job.looks > 1 else None
+    # the first episode knows the task: in the model's name, as in which-Panda-robotiq140, the hand has a dash, too
+    randomizer = Randomizer(model, load_episode(job.episodes[0]).meta["task"]) if job.looks > 1 else None
     for path in job.episodes:
         episode = load_episode(path)
         learned = episode.meta["split"] in _LEARNED
@@ -272,7 +274,7 @@ def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #b0a26316
 def _scenes(job: _PartJob, model: Any) -> Iterator[_Take]:
     """Random scenes of the job's model."""
-    task, robot = job.model.stem.rsplit("-", 1)
+    task, robot = job.task, job.model.stem.removeprefix(f"{job.task}-")  # a robot's name may have a dash, too
     endless = random_scenes(model, task, np.random.default_rng(job.seed))
     for number, scene in enumerate(islice(endless, job.scenes)):
         name = f"scene/{task}/{job.seed}-{number}"
@@ -356,7 +358,8 @@ def scene_jobs(
         if not model.is_file():
             raise TempolocError(f"no model {model}: tempoloc simulate --task {task} --n 1 --no-render makes it")
         for i in range(max(1, round(scenes * share / SCENES_A_PART))):
-            jobs.append(_PartJob(out / f"scene-{task}-{i:03d}.npz", model, scenes=SCENES_A_PART, seed=1000 + i))
+            part = out / f"scene-{task}-{i:03d}.npz"
+            jobs.append(_PartJob(part, model, scenes=SCENES_A_PART, seed=1000 + i, task=task))
     return jobs
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #ceaf82f3
@@ -374,7 +377,7 @@ def _listed(job: tuple[Path, Path]) -> dict[str, Any]:
     hashes = [_digest(start), *map(_digest, open_renderer(model, RENDERED).frames(picks, picks.rate))]
     return {
         "split": meta["split"], "family": path.parent.name, "robot": meta["robot"], "seed": meta["seed"],
-        "seconds": round(float(meta["length"]), 2), "events": len(meta["labels"]),
+        "seconds": round(float(meta["length"]), 2), "events": len(meta.get("labels", meta.get("log", ()))),
         **dict(zip(("state", "first", "middle", "last"), hashes, strict=True)),
     }
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..sim.tasks import is_start
-from ..sim.which_questions import TIMES
 from .tasks import Film, Sequenced, TaskExample, TaskOptions, choose, sequence, wordings
 from ...models.prompts import Prompt, load_prompt
 from ...scoring.answers import write_answer
+from ...scoring.logs import numbered, write_lines
 
 # %% auto #0
 __all__ = ['Asked', 'KNOWN', 'TASKS', 'Entry', 'entries', 'write_log', 'write_answer_from', 'draw_question', 'draw_names',
-           'log_prompt', 'answer_prompts', 'log_alone', 'log_then_answer', 'look_up_log', 'stilled', 'logged']
+           'answer_prompts', 'log_alone', 'log_then_answer', 'look_up_log', 'stilled', 'logged']
 
 # %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #61f265fb
 _MISSED = "missing "
@@ -37,12 +37,12 @@ class Entry:
     @property
     def line(self) -> str:
         """What the log calls it: the first of several is not numbered, since nobody knows then of more."""
-        return self.label if self.number == 0 else f"{self.label} for the {TIMES[self.number]} time"
+        return numbered(self.label, self.number + 1)
 
     @property
     def asked(self) -> str:
         """What a question calls it."""
-        return self.label if self.total == 1 else f"{self.label} for the {TIMES[self.number]} time"
+        return f"{self.label} for the first time" if self.number == 0 < self.total - 1 else self.line
 
     @property
     def is_event(self) -> bool:
@@ -54,15 +54,14 @@ def entries(labels: Sequence[str], times: Sequence[float]) -> list[Entry]:
     """The lines of a log of these labels at these times (s), numbered."""
     total, count, out = Counter(labels), Counter[str](), []
     for label, time in zip(labels, times, strict=True):
-        out.append(Entry(label, time, min(count[label], len(TIMES) - 1), total[label]))
+        out.append(Entry(label, time, count[label], total[label]))
         count[label] += 1
     return out
 
 
 def write_log(log: Sequence[Entry], end: float) -> str:
-    """The log as an answer begins: `<think>`, each line with its time (s) before and after it, and the `end`."""
-    lines = [f"{entry.time:.2f} {entry.line} {entry.time:.2f}" for entry in log]
-    return "\n".join(["<think>", *lines, f"{end:.2f} end"])
+    """The log as an answer begins, in the form that `scoring.logs.read_log` reads; times and the `end` in seconds."""
+    return write_lines([(entry.time, entry.line) for entry in log], end)
 
 # %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #486260f1
 Asked = tuple[str, float | None]  # what a question asks for, and its time (s), or None where it does not happen
@@ -105,7 +104,7 @@ def _absent(log: Sequence[Entry], names: Sequence[str], rng: np.random.Generator
     if kind == "again":
         counts = Counter(entry.label for entry in log if entry.is_event)
         label = str(rng.choice(sorted(counts))) if counts else ""
-        return f"{label} for the {TIMES[counts[label]]} time" if counts and counts[label] < len(TIMES) else None
+        return numbered(label, counts[label] + 1) if counts else None
     name = _made_up(rng) if kind == "made up" else str(rng.choice(names if names and kind == "here" else KNOWN))
     verbs = _VERBS[:2] if rng.random() < 0.75 else _VERBS
     label = f"{rng.choice(verbs)} the {name}"
@@ -150,9 +149,10 @@ def _rename(label: str, names: Mapping[str, str]) -> str:
 
 def draw_names(log: Sequence[Entry], rng: np.random.Generator) -> dict[str, str]:
     """Other names for the objects of a log, each its own."""
-    mine = sorted({e.label.partition(" the ")[2] for e in log} & set(KNOWN))
+    named = {e.label.partition(" the ")[2] for e in log}
+    mine, kept = sorted(named & set(KNOWN)), named - set(KNOWN)  # a button that keeps its name shares it with none
     others = [str(name) for name in rng.permutation([*KNOWN, *(_made_up(rng) for _ in range(4))])]
-    return dict(zip(mine, dict.fromkeys(others), strict=False))
+    return dict(zip(mine, dict.fromkeys(name for name in others if name not in kept), strict=False))
 
 
 def _unshown(text: str, names: Mapping[str, str]) -> tuple[tuple[int, int], ...]:
@@ -178,12 +178,6 @@ def _shown(film: Film, seq: Sequenced) -> tuple[list[Entry], float, float]:
     return entries([label for label, _ in kept], times), seq.written(min(film.end, last)), seq.written(last)
 
 
-def log_prompt() -> Prompt:
-    """The prompt that asks for the log alone."""
-    text = "List every event in the video, in the order of time, each with its time."
-    return Prompt("log", load_prompt("tiny").system, text)
-
-
 def answer_prompts() -> dict[Prompt, float]:
     """The share of every way to ask for events: the package's prompts first."""
     return {load_prompt("tiny-absent"): 0.7, **wordings()}
@@ -194,8 +188,8 @@ def log_alone(film: Film, seq: Sequenced, rng: np.random.Generator, options: Tas
     log, _, last = _shown(film, seq)
     names = draw_names(log, rng) if rng.random() < options.renamed else {}
     text = write_log([replace(e, label=_rename(e.label, names)) for e in log], last)
-    prompt = log_prompt()
-    sample = seq.sample("log", prompt.user, f"{text}\n</think>", prompt.system)
+    prompt = load_prompt("log")
+    sample = seq.sample("log", prompt.question(()), f"{text}\n</think>", prompt.system)
     return replace(sample, untold=_unshown(text, names))
 
 

@@ -125,7 +125,9 @@ class TrainingPlan:
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #8f88c62e
 def load_plan(path: str | Path, **changes: Any) -> TrainingPlan:
-    """Read a training plan, one of the package's own by its name (base, one-arm, sft); `changes` replace options.
+    """Read a training plan: a file, or one of the package's own by name (base, one-arm, sft, reads).
+
+    `changes` replace options.
 
     Raises `TempolocError` for a missing file, text that is not TOML, an unknown or missing key, a value of another
     type, or no stages.

@@ -53,5 +53,5 @@ def test_what_is_wrong_in_a_plan_is_named(tmp_path: Path, text: str, said: str) 
 
 
 def test_a_plan_that_is_not_there() -> None:
-    with pytest.raises(TempolocError, match="no training plan bass: choose one of base, one-arm, sft"):
+    with pytest.raises(TempolocError, match="no training plan bass: choose one of base, one-arm, reads, sft, or give a TOML file"):
         load_plan("bass")
