@@ -234,10 +234,10 @@ class PatchMaker:
         `TempolocError` for a stamp that is not among the strips: a GPU would read past their end.
         """
         device, strips = self.frames.device, self.strips(batch.border)
-        if (batch.stamps < -1).any() or (batch.stamps >= len(strips) - 1).any():
-            worst, last = max(batch.stamps, key=abs) / 100, (len(strips) - 2) / 100
-            way = "lower the plan's pairs"
-            raise TempolocError(f"a frame is stamped {worst:.2f} s, and stamps are drawn from 0 to {last:.2f} s: {way}")
+        beyond = batch.stamps[(batch.stamps < -1) | (batch.stamps >= len(strips) - 1)]
+        if len(beyond):
+            last = f"stamps are drawn from 0 to {len(strips) / 100:.0f} s: lower the plan's pairs"
+            raise TempolocError(f"a frame is stamped {beyond[0] / 100:.2f} s, and {last}")
         low = self.frames.shape[1] + strips.shape[1] != batch.grid[0] * self.patch
         frames, stamps = placed(batch.frames, device), placed(batch.stamps, device)
         owner, looks = placed(batch.owner, device), None

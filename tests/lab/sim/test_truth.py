@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tempoloc_nb.lab.sim.demonstration import find_instants, holdings
+from tempoloc_nb.lab.sim.demonstration import find_instants, holdings, misses, moments
 from tempoloc_nb.lab.sim.tasks import find_families
 
 STEP = 0.002
@@ -54,3 +54,43 @@ def test_a_family_of_skills_has_a_start_before_each_end() -> None:
     assert [instant for _, instant in family.script.events] == [
         "reach:SquareNut", "grasp:SquareNut", "bring:SquareNut", "insert:SquareNut", "reach:RoundNut", "grasp:RoundNut",
     ]  # fmt: skip
+
+
+def closing(x: list[float], touching: Any, ys: tuple[float, ...] = (0.0, 1.0)) -> dict[str, Any]:
+    """A hand that goes along `x` (m, at 0, 0.4 … 2 s) over objects at `ys` m; its fingers are shut from 1.3 to 1.8 s."""
+    hand = np.interp(TIMES, np.linspace(0, 2, 6), x)
+    objects = np.zeros((1000, len(ys), 3))
+    objects[:, :, 0] = ys
+    return {
+        "hand": np.stack([hand, 0 * hand, 0 * hand], axis=1), "objects": objects, "touching": np.asarray(touching),
+        "aperture": np.interp(TIMES, [1.2, 1.3, 1.8, 1.9], [1.0, 0.0, 0.0, 1.0]),
+    }  # fmt: skip
+
+
+AIR, SHUT = np.zeros((1000, 2), dtype=np.int64), [(1.2, 1), (1.8, -1)]
+
+
+def test_fingers_that_close_on_air_miss_what_is_nearest() -> None:
+    there = [0.5, 0.03, 0.0, 0.0, 0.0, 0.4]
+    ((name, at),) = misses(closing(there, AIR), ["a", "b"], SHUT, STEP)
+    assert name == "a"
+    assert abs(at - 1.29) < 0.003  # nine tenths of the way
+    assert misses(closing(there, AIR, (0.07, 1.0)), ["a", "b"], SHUT, STEP) == []  # 7 cm away
+    assert misses(closing(there, AIR), ["a", "b"], [], STEP) == []  # no command
+    touched = AIR.copy()
+    touched[650:660, 1] = 1
+    assert misses(closing(there, touched), ["a", "b"], SHUT, STEP) == []
+
+
+def test_moments_tell_all_that_the_hand_does() -> None:
+    there = [0.5, 0.25, 0.0, 0.0, 0.0, 0.4]
+    missed = moments(closing(there, AIR), ["a", "b"], SHUT, STEP, [("b", 0.3)])
+    assert [(kind, name) for kind, name, _ in missed] == [("arrive", "b"), ("arrive", "a"), ("miss", "a")]
+    assert 0.6 < missed[1][2] < 0.8  # when it comes within 5 cm
+    held = AIR.copy()
+    held[630:900, 0] = 2
+    grasped = moments(closing(there, held), ["a", "b"], SHUT, STEP)
+    assert [(kind, name) for kind, name, _ in grasped] == [("arrive", "a"), ("grasp", "a"), ("release", "a")]
+    assert [time for *_, time in grasped[1:]] == [630 * STEP, 900 * STEP]
+    held[630:, 0] = 2  # to the end: nobody lets go
+    assert [kind for kind, *_ in moments(closing(there, held), ["a", "b"], SHUT, STEP)] == ["arrive", "grasp"]

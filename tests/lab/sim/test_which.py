@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import lzma
 from collections import Counter
 from dataclasses import replace
@@ -15,7 +16,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.lab.sim.benchmark import write_logs
 from tempoloc_nb.lab.sim.tasks import THINGS, find_families
-from tempoloc_nb.lab.sim.which_plan import HELD_OUT, draw_plan
+from tempoloc_nb.lab.sim.which_plan import HELD_OUT, ClipPlan, draw_plan
 from tempoloc_nb.lab.sim.which_questions import KINDS, event_label, log_events, which_questions
 from tempoloc_nb.scoring.logs import read_true_logs
 
@@ -38,6 +39,28 @@ def test_a_plan_spares_an_object_and_handles_none_more_than_twice(held_out: bool
         assert 3 <= len(plan.things) <= 6
         assert len(handled) < len(plan.things)
         assert max(handled.values(), default=0) <= 3  # the second time with another one's mishap before it
+
+
+def told(plan: ClipPlan) -> str:
+    return f"{plan.things} {plan.props} {[(a.verb, a.thing, a.place, a.before) for a in plan.actions]}"
+
+
+def test_plans_without_visits_are_those_of_the_shipped_clips() -> None:
+    """The benchmark's clips are made from their seeds: what a plan draws must not change."""
+    plans = [draw_plan(np.random.default_rng(seed), held_out) for seed in range(100) for held_out in (True, False)]
+    assert not any(a.visit for plan in plans for a in plan.actions)
+    assert hashlib.sha256("\n".join(map(told, plans)).encode()).hexdigest()[:16] == "09f062d263e60892"
+
+
+def test_visits_are_added_to_the_same_plan() -> None:
+    visits = list[str]()
+    for seed in range(300):
+        plain, more = (draw_plan(np.random.default_rng(seed), False, visits=v) for v in (False, True))
+        assert told(plain) == told(more)
+        assert {a.visit for a in more.actions} - {""} <= set(more.things)
+        visits += [a.visit for a in more.actions]
+    assert 0.25 < np.mean([v != "" for v in visits]) < 0.45
+    assert "bottle" in visits  # held out of what is picked, and still visited
 
 
 @pytest.mark.parametrize("name", SPLITS)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.lab.sim.tasks import find_families
 from tempoloc_nb.lab.tiny.plan import Stage, TrainOptions, load_plan
 
 GOOD = '[[stages]]\nname = "a"\nsteps = 3\ntasks = { walk = 1 }\npairs = [1, 2]\n'
@@ -53,5 +54,14 @@ def test_what_is_wrong_in_a_plan_is_named(tmp_path: Path, text: str, said: str) 
 
 
 def test_a_plan_that_is_not_there() -> None:
-    with pytest.raises(TempolocError, match="no training plan bass: choose one of base, one-arm, reads, sft, or give a TOML file"):
+    with pytest.raises(TempolocError, match="no training plan bass: choose one of base, one-arm, reads, sft, or give"):
         load_plan("bass")
+
+
+def test_a_plan_that_reads_the_question_learns_from_no_test_split() -> None:
+    plan = load_plan("reads")
+    assert plan.init == "tempoloc-tiny-base"
+    splits = {split for stage in plan.options.stages for split in stage.splits}
+    robots = {f.robot for split in splits for f in find_families(split)}
+    assert not any(split in ("test", "unseen") or "validation" in split or split == "which" for split in splits)
+    assert not any("UR5e" in robot or robot.endswith("robotiq85") or robot == "Kinova3" for robot in robots)

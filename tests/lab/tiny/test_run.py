@@ -225,6 +225,22 @@ def test_pixels_are_those_of_the_processor(folder: Path) -> None:
     assert float((off > 0.05).float().mean()) < 0.03
 
 
+@pytest.mark.parametrize("stamp", [9999, 10_000, -1, -2])
+def test_a_stamp_beyond_the_table_is_refused(folder: Path, stamp: int) -> None:
+    """A GPU reads past the end of the table without a word, or ends the training."""
+    import torch
+
+    _, processor = load(folder)
+    pixels = PatchMaker(torch.zeros((2, 112, 112, 3), dtype=torch.uint8), processor)
+    nothing, owner = np.zeros(0, np.int64), np.zeros(2, np.int64)
+    batch = Batch(nothing, nothing, nothing, np.arange(2), np.array([9500, stamp]), owner, (10, 8), "", 0)
+    if stamp in (9999, -1):  # the last, and none
+        assert pixels(batch, False, torch.float32).isfinite().all()
+        return
+    with pytest.raises(TempolocError, match=f"a frame is stamped {stamp / 100:.2f} s, and .* from 0 to 100 s"):
+        pixels(batch, False, torch.float32)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_answers_name_times_that_can_be_read(seed: int) -> None:
     rng = np.random.default_rng(seed)
