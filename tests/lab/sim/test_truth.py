@@ -57,7 +57,7 @@ def test_a_family_of_skills_has_a_start_before_each_end() -> None:
 
 
 def closing(x: list[float], touching: Any, ys: tuple[float, ...] = (0.0, 1.0)) -> dict[str, Any]:
-    """A hand that goes along `x` (m, at 0, 0.4 … 2 s) over objects at `ys` m; its fingers are shut from 1.3 to 1.8 s."""
+    """A hand that goes along `x` (m, at 0, 0.4 … 2 s) over objects at `ys` m; its fingers are shut until 1.8 s."""
     hand = np.interp(TIMES, np.linspace(0, 2, 6), x)
     objects = np.zeros((1000, len(ys), 3))
     objects[:, :, 0] = ys
