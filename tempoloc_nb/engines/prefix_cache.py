@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -268,7 +269,9 @@ def _checked(device: torch.device, dtype: torch.dtype, heads: tuple[int, int], s
     fault = _fault(kernel, device, dtype, heads, size)
     if fault is None:
         return kernel
-    print(f"tempoloc: prompts are attended to one after another: flash-attention fails here ({fault})", file=sys.stderr)
+    if multiprocessing.parent_process() is None or device.index in (None, 0):  # one copy of a model speaks for all
+        line = f"prompts are attended to one after another: flash-attention fails here ({fault})"
+        print(f"tempoloc: {line}", file=sys.stderr)
     return None
 
 
