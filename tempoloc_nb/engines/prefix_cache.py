@@ -88,14 +88,17 @@ class SeparatePrompts:
 
     @property
     def trials(self) -> list[int]:
+        """How many rows continue each prompt."""
         return [prefix.trials for prefix in self.prefixes]
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: int, scaling: float
     ) -> torch.Tensor:
+        """What `attend_to_prefixes` says."""
         return attend_to_prefixes(query, key, value, self.prefixes, layer, scaling)
 
     def keep(self, trials: Sequence[int]) -> None:
+        """Go on with so many rows of each prompt; a prompt without a row is let go."""
         self.prefixes = [replace(p, trials=n) for p, n in zip(self.prefixes, trials, strict=True) if n]
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #00d9c83d
@@ -136,6 +139,7 @@ class PackedPrompts:
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: int, scaling: float
     ) -> torch.Tensor:
+        """What `attend_to_prefixes` says, by the kernel: over the prompts, over the answers, and merged."""
         rows, heads, _, size = query.shape
         shared = key.shape[1]
         group = heads // shared
@@ -164,6 +168,7 @@ class PackedPrompts:
         return out, lse.T
 
     def keep(self, trials: Sequence[int]) -> None:
+        """Go on with so many rows of each prompt; the keys of a prompt without a row are let go."""
         import torch
         going = torch.tensor([n > 0 for n in trials])
         if not going.all():
