@@ -163,7 +163,7 @@ def test_a_task_names_the_events(tmp_path: Path) -> None:
     ("videos", "events", "options", "told"),
     [
         ("none.mp4", EVENTS, {}, r"none\.mp4: no such video"),
-        (".", EVENTS, {}, r"is a folder: give it in a list, localize\(\['\.'\], events\)"),
+        (".", EVENTS, {}, r"is a folder: give it in a list, \['\.'\]"),
         (["."], EVENTS, {}, "has no video"),
         ([], EVENTS, {}, "no videos: give at least one"),
         (VIDEO, [], {}, "events must be one or more texts"),

@@ -298,7 +298,7 @@ def test_a_real_full_disk(small_disk: Path) -> None:
     with pytest.raises(TempolocError, match=r"No space left on device\): free some space"):
         run_backend(Truthful(), SHIPPED, out, fps=8, trials=5)
     there = whole_keys(out)
-    assert 0 < len(there) == len(set(there)) < 200
+    assert 0 < len(there) == len(set(there)) < 175
     assert out.read_bytes().endswith(b"\n")
     filler.unlink()
     assert run_backend(Truthful(), SHIPPED, out, fps=8, trials=1).written == len(SHIPPED.clips) - len(there) // 5
@@ -415,10 +415,10 @@ def test_ctrl_c_is_one_line_and_a_valid_file(tmp_path: Path) -> None:
     there = len(whole_keys(out))
     (line,) = (s for s in said.splitlines() if s.startswith("tempoloc: "))
     assert line == f"tempoloc: interrupted; {out} has {there} answers, and the same command goes on"
-    assert 0 < there < 200
+    assert 0 < there < 175
     assert out.read_bytes().endswith(b"\n")
     subprocess.run(script(out), check=True)
-    assert len(set(whole_keys(out))) == len(whole_keys(out)) == 200
+    assert len(set(whole_keys(out))) == len(whole_keys(out)) == 175
 
 
 def test_two_processes_do_not_write_one_file_and_a_dead_one_does_not_matter(tmp_path: Path) -> None:

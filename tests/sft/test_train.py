@@ -225,7 +225,7 @@ def examples_of(samples: Sequence[Sample], folder: Path) -> tuple[Examples, Any,
 
 
 @pytest.mark.parametrize("which", range(3))
-@pytest.mark.parametrize(("index", "stamps", "fps"), [(0, "pair", 8), (15, "frame", 4), (35, "none", 3)])
+@pytest.mark.parametrize(("index", "stamps", "fps"), [(0, "pair", 8), (15, "frame", 4), (30, "none", 3)])
 def test_training_input_is_evaluation_input(which: int, index: int, stamps: str, fps: float) -> None:
     """Ids, pixels and position ids of the prompt are those that `tempoloc localize` makes of the same clip."""
     if which >= len(models()):
