@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,9 +36,21 @@ class _Packed:
         return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
 
 
+@cache
+def _packs() -> bool:
+    """Whether this torch packs matrices as asked here: its operators are internal, and a release may lack them."""
+    if not torch._C._has_mkldnn:
+        return False
+    x, turned = torch.arange(16.0).view(2, 8), torch.eye(8).roll(1, 0)
+    try:
+        return bool(torch.equal(_Packed(turned)(x, None), functional.linear(x, turned)))
+    except (AttributeError, RuntimeError):
+        return False
+
+
 def _packed(weight: torch.Tensor) -> Any:
     """A weight for `linear`: packed where it is a matrix and torch has oneDNN."""
-    return _Packed(weight) if weight.ndim == 2 and torch._C._has_mkldnn else weight
+    return _Packed(weight) if weight.ndim == 2 and _packs() else weight
 
 # %% ../../nbs/35_engines/35_light.ipynb #8f635999
 class _LayerCache:

@@ -17,6 +17,7 @@ import torch
 from asking import ask
 from tiny_models import qwen3, qwen25
 
+import tempoloc_nb.engines.light as light_engine
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
@@ -205,3 +206,15 @@ def test_find_imports_neither_transformers_nor_torchvision() -> None:
     loaded = {name.partition(".")[0] for name in done.stderr.splitlines()[-1].split()}
     assert "torch" in loaded
     assert not loaded & {"transformers", "torchvision", "scipy", "pandas", "huggingface_hub"}
+
+
+def test_a_torch_without_the_packing_operators_multiplies_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise AttributeError("no such operator")
+
+    monkeypatch.setattr(light_engine._Packed, "__call__", missing)
+    light_engine._packs.cache_clear()
+    weight = torch.eye(2)
+    assert light_engine._packed(weight) is weight
+    monkeypatch.undo()
+    light_engine._packs.cache_clear()
