@@ -91,8 +91,12 @@ class Search(ABC):
             yield f"{self.model} was trained on {self.trained}"
             if self.trained.caution:
                 yield f"caution: {self.trained.caution}"
-            if self.trained.calibration:
-                yield f"its confidence is {self.trained.calibration}"
+        yield from self.sureness()
+
+    def sureness(self) -> Iterator[str]:
+        """What is to be said of the confidence of its answers."""
+        if self.trained is not None and self.trained.calibration:
+            yield f"its confidence is {self.trained.calibration}"
 
     def asked_s(self, info: VideoInfo) -> float:
         """How much of a video (s) is asked about at once."""

@@ -113,11 +113,8 @@ class _Windowed(Search):
         """No events, and the length of windows."""
         return {"labels": [], "window": self.length}
 
-    def remarks(self) -> Iterator[str]:
-        """What the model was trained on, and that its confidence was measured of other answers, if at all."""
-        if self.trained is not None:
-            yield f"{self.model} was trained on {self.trained}"
-            yield from (f"caution: {text}" for text in [self.trained.caution] if text)
+    def sureness(self) -> Iterator[str]:
+        """That confidence was measured of other answers, if at all."""
         if self.ask.trials > 1:
             yield "confidence is the share of its logs that agree: how often such events are right was not measured"
 

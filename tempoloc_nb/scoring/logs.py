@@ -27,8 +27,8 @@ Outcome = Literal["succeeded", "missed", "dropped", "unknown"]
 LogStatus = Literal["ok", "duplicate", "reversed", "out_of_range", "malformed", "missing"]
 
 # %% auto #0
-__all__ = ['Outcome', 'LogStatus', 'LoggedEvent', 'numbered', 'name_key', 'is_moment', 'settled', 'EventLog', 'write_lines',
-           'log_text', 'read_log', 'LogMatch', 'match_logs', 'true_log', 'read_true_logs']
+__all__ = ['Outcome', 'LogStatus', 'LOG_VERBS', 'LoggedEvent', 'numbered', 'name_key', 'is_moment', 'settled', 'EventLog',
+           'write_lines', 'log_text', 'read_log', 'LogMatch', 'match_logs', 'true_log', 'read_true_logs']
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #34c51abd
 _NUMBERS = (
@@ -344,7 +344,7 @@ def match_logs(
     return LogMatch(tuple(reversed(pairs)), len(found), len(truth))
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #a2ce8511
-_KINDS = {
+LOG_VERBS = {
     "grasp": "grasping", "release": "releasing", "push": "pushing", "press": "pressing", "insert": "inserting",
     "miss": "missing", "arrive": "arriving at", "drop": "dropping",
 }  # fmt: skip
@@ -362,9 +362,9 @@ def true_log(log: Iterable[Sequence[Any]], duration: float | None = None) -> Eve
     """A log of (kind, object with its article, s) as an `EventLog`; raises `TempolocError` for an unknown kind."""
     events = list[LoggedEvent]()
     for kind, thing, time in log:
-        if kind not in _KINDS:
-            raise unknown("kind of event in a log", str(kind), _KINDS)
-        events.append(_named(float(time), f"{_KINDS[kind]} {thing}"))
+        if kind not in LOG_VERBS:
+            raise unknown("kind of event in a log", str(kind), LOG_VERBS)
+        events.append(_named(float(time), f"{LOG_VERBS[kind]} {thing}"))
     moments = settled(e for e in events if is_moment(e.name))
     return EventLog(settled(e for e in events if not is_moment(e.name)), moments, duration)
 

@@ -23,9 +23,8 @@ from .demonstration import SavedEpisode, debounce, load_episode, runs
 from .make import SimulationSummary, simulate_clips
 from .motion import Floats
 from .scene import CONTROL_HZ
-from .tasks import THINGS, find_families
-from .which_plan import BUTTON_LABELS
-from .which_questions import which_questions
+from .tasks import find_families
+from .which_questions import thing_label, which_questions
 from ...scoring.logs import true_log
 
 # %% auto #0
@@ -243,7 +242,7 @@ def write_logs(path: str | Path, clips: Iterable[Clip]) -> None:
     for clip in clips:
         if "log" not in clip.extra or clip.duration is None:
             raise TempolocError(f"{clip.clip} has no log of what happened, or no duration: simulate it anew")
-        log = [[kind, BUTTON_LABELS.get(thing) or THINGS[thing].label, time] for kind, thing, time in clip.extra["log"]]
+        log = [[kind, thing_label(thing), time] for kind, thing, time in clip.extra["log"]]
         true_log(log)  # of kinds that the reader knows
         rows.append({"name": clip.clip, "duration": clip.duration, "log": log})
     write_jsonl(Path(path), rows)

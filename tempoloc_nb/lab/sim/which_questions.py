@@ -15,21 +15,26 @@ from ...clips.manifest import Clip
 from ...clips.tasks import Event
 from .tasks import THINGS, ClipFamily
 from .which_plan import BUTTON_LABELS, HELD_OUT
+from ...scoring.logs import LOG_VERBS
 
 KINDS = ("all", "alone", "subset", "ordered", "swapped", "second", "untouched", "elsewhere", "verb")
 
 # %% auto #0
-__all__ = ['KINDS', 'event_label', 'log_events', 'which_clip', 'which_questions']
+__all__ = ['KINDS', 'thing_label', 'event_label', 'log_events', 'which_clip', 'which_questions']
 
 # %% ../../../nbs/95_lab_sim/77_which_questions.ipynb #32926349
-_VERBS = {"grasp": "grasping", "release": "releasing", "push": "pushing", "press": "pressing", "insert": "inserting"}
 _TIMES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _ACTION = {"grasp": "pick", "release": "pick"}  # the action that an instant belongs to, where it has another name
 
 
+def thing_label(thing: str) -> str:
+    """What people call an object or a button, with its article: `the red cube`."""
+    return BUTTON_LABELS.get(thing) or THINGS[thing].label
+
+
 def event_label(kind: str, thing: str) -> str:
     """What a question calls an event: `grasping the red cube`."""
-    return f"{_VERBS[kind]} {BUTTON_LABELS.get(thing) or THINGS[thing].label}"
+    return f"{LOG_VERBS[kind]} {thing_label(thing)}"
 
 
 def log_events(log: Sequence[Sequence[Any]]) -> tuple[Event, ...]:

@@ -31,6 +31,7 @@ from ..sim.render import open_renderer, process_pool
 from ..sim.scene import Randomizer
 from ..sim.tasks import with_starts
 from ..sim.which_questions import event_label
+from ...scoring.logs import LOG_VERBS
 
 # %% auto #0
 __all__ = ['MAX_OBJECTS', 'ARRAYS', 'RENDERED', 'SIZE', 'RATE', 'SCENE_SHARES', 'SCENES_A_PART', 'Recording', 'FrameStore',
@@ -136,7 +137,7 @@ class _PartJob:
     episodes: tuple[Path, ...] = ()
     scenes: int = 0
     seed: int = 0
-    task: str = ""  # of scenes
+    task: str = ""
     looks: int = 1  # how often each episode of `which` is rendered, each time with another camera, light and table
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #7463fd64
@@ -199,7 +200,6 @@ def _skills(meta: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     return tuple(out) if len(out) > len(meta["labels"]) else ()
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #08759450
-_DOES = {"arrive": "arriving at", "grasp": "grasping", "release": "releasing", "miss": "missing"}
 _FLICKER = 0.3  # s: who loses an object for less has not let go
 _DROPS = ("insert", "thread")  # a nut that is let go over its peg: the script's event tells it
 
@@ -231,7 +231,7 @@ def clip_log(meta: Mapping[str, Any], called: Mapping[str, str]) -> tuple[tuple[
         told = any(k == kind and on == thing and abs(u - t) < 0.1 for _, u, k, on in known)
         drops = any(k in _DROPS and on == thing and t - 0.3 < u < t + 1.5 for _, u, k, on in known)
         if thing in called and not told and not (kind == "release" and drops):
-            log.append((f"{_DOES[kind]} the {called[thing]}", float(t)))
+            log.append((f"{LOG_VERBS[kind]} the {called[thing]}", float(t)))
     return _steady(sorted(log, key=lambda entry: entry[1]))
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #55312ab5
@@ -240,8 +240,7 @@ _PLACES = ("body_pos", "body_quat", "geom_size")  # where things are: no matter 
 
 def _takes(job: _PartJob, model: Any) -> Iterator[tuple[Path, SavedEpisode]]:
     """The job's saved episodes, each as often as the job says, with looks of its own each time."""
-    # the first episode knows the task: in the model's name, as in which-Panda-robotiq140, the hand has a dash, too
-    randomizer = Randomizer(model, load_episode(job.episodes[0]).meta["task"]) if job.looks > 1 else None
+    randomizer = Randomizer(model, job.task) if job.looks > 1 else None
     for path in job.episodes:
         episode = load_episode(path)
         learned = episode.meta["split"] in _LEARNED
@@ -332,7 +331,7 @@ def episode_jobs(
         for k in range(0, len(paths), per_part):
             part = out / f"{folder.name}-{k:05d}.npz"
             often = looks if meta["split"] == "which-sft" else 1
-            jobs.append(_PartJob(part, model, tuple(paths[k : k + per_part]), looks=often))
+            jobs.append(_PartJob(part, model, tuple(paths[k : k + per_part]), looks=often, task=meta["task"]))
     return jobs
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #a27a7c15

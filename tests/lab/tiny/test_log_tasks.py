@@ -15,7 +15,7 @@ from training_store import SMALL, load, made_up_store
 from tempoloc_nb.lab.tiny import frame_store
 from tempoloc_nb.lab.tiny.architecture import build_tiny
 from tempoloc_nb.lab.tiny.batches import Collator, StageBatches
-from tempoloc_nb.lab.tiny.frame_store import _PartJob, _takes, clip_log
+from tempoloc_nb.lab.tiny.frame_store import _takes, clip_log, episode_jobs
 from tempoloc_nb.lab.tiny.log_tasks import (
     Entry,
     answer_prompts,
@@ -225,7 +225,7 @@ def test_a_flicker_is_no_release() -> None:
 
 def test_a_hand_with_a_dash_in_its_name_has_the_episodes_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tasks, places = list[str](), frame_store._PLACES
-    meta = {"task": "which", "split": "which", "seed": 1}
+    meta = {"task": "which", "robot": "Panda-robotiq140", "split": "which", "seed": 1}
     saved = SimpleNamespace(meta=meta, looks={name: np.ones(1) for name in places})
 
     class Looks:
@@ -242,7 +242,11 @@ def test_a_hand_with_a_dash_in_its_name_has_the_episodes_task(monkeypatch: pytes
     monkeypatch.setattr(frame_store, "Randomizer", Looks)
     monkeypatch.setattr(frame_store, "load_episode", lambda path: saved)
     monkeypatch.setattr(frame_store, "replace", lambda episode, looks: looks)
-    job = _PartJob(tmp_path / "a.npz", tmp_path / "which-Panda-robotiq140.xz", (tmp_path / "0.npz",), looks=2)
+    (tmp_path / "episodes" / "which").mkdir(parents=True)
+    (tmp_path / "episodes" / "which" / "0.npz").touch()
+    (listed,) = episode_jobs(tmp_path, tmp_path / "parts")
+    job = replace(listed, looks=2)
+    assert job.model.name == "which-Panda-robotiq140.xz"
     (_, own), (_, other) = _takes(job, None)
     assert tasks == ["which"]
     assert own is saved
