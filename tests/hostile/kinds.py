@@ -403,6 +403,8 @@ def bad_server(manner: str, command: str) -> Made:
                 case.fault("lost", f"the run does not go on: {done.err.strip()[:200]}")
         elif command == "find":
             case.run("find", "v/a.mp4", *EVENTS, *ask, "--trials", 1, "--json")
+        elif command == "segment":
+            case.run("segment", "v/a.mp4", *ask, "--trials", 1, "--json")
         else:
             case.run("dataset", "caption", "v", "--server", url, "--model", MODEL, "--timeout", 2, "-o", "out",
                      "--attempts", 2)  # fmt: skip
@@ -442,6 +444,7 @@ def bad_url(command: str) -> Made:
         line = {
             "localize": ("localize", *ask, *SCORE, "-o", "out.jsonl"), "find": ("find", "v/a.mp4", *EVENTS, *ask),
             "dataset caption": ("dataset", "caption", "v", "--server", url, "-o", "out"),
+            "segment": ("segment", "v/a.mp4", *ask),
         }[command]  # fmt: skip
         case.run(*line, env=env)
 
@@ -606,7 +609,7 @@ def place_tries(rng: random.Random) -> Iterator[Made]:
 
 
 def server_tries(rng: random.Random) -> Iterator[Made]:
-    commands = ("localize", "localize", "find", "dataset caption")
+    commands = ("localize", "localize", "find", "segment", "dataset caption")
     while True:
         manners = list(hostile.MANNERS)
         rng.shuffle(manners)
@@ -621,7 +624,7 @@ def server_tries(rng: random.Random) -> Iterator[Made]:
 
 def kill_tries(rng: random.Random) -> Iterator[Made]:
     slow = [u for u in USES if u.output and u.command in (
-        "dataset build", "consensus", "overlay", "find", "dataset import csv",
+        "dataset build", "consensus", "overlay", "find", "segment", "dataset import csv",
         "dataset export cosmos", "dataset import hdf5", "dataset caption",
         "dataset export csv",
     ) and not {"lr", "demos.hdf5"} & {*u.line}]  # fmt: skip

@@ -30,6 +30,7 @@ def make_all(folder: Path, run: Run, server: str) -> None:
     shutil.copytree(ROOT / "data" / "prompts" / "recipe", folder / "prompts" / "mine")
     (folder / "prompts" / "mine" / "prompt.toml").write_text('form = "json"\n')
     shutil.copytree(ROOT / "data" / "prompts" / "recipe-json", folder / "prompts" / "json", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "data" / "prompts" / "log", folder / "prompts" / "log")
     shutil.copytree(ROOT / "data" / "prompts" / "caption", folder / "prompts" / "caption")
     asked = ("--model", MODEL, "--benchmark", "m/manifest.jsonl", "--backend", "openai", "--server", server)
     run("localize", *asked, "--trials", "3", "-o", "p.jsonl")

@@ -13,6 +13,7 @@ from typing import Any
 from answer_grammar import make_case
 from case import Case
 from made import LABELS, MODEL
+from spoilt_logs import spoilt_log
 
 Made = tuple[str, str, Callable[[Case], None]]
 SLACK = 1e-3  # s
@@ -24,6 +25,14 @@ def check_events(case: Case, out: str, right: Sequence[float | None]) -> None:
         time = event["boundary"]
         if time is not None and (truth is None or abs(time - truth) > SLACK):
             case.fault("misread", f"{event['label']}: {time} s, right {truth}")
+
+
+def check_log(case: Case, out: str, right: Sequence[tuple[float, str]] | None) -> None:
+    """Note what `segment --json` printed of a video where it is not the right log; None: no log is right."""
+    told = [(event["boundary"], event["label"]) for event in json.loads(out)[0]["events"]]
+    same = right is not None and len(told) == len(right)
+    if not same or any(abs(a - b) > SLACK or n != m for (a, n), (b, m) in zip(told, right or (), strict=True)):
+        case.fault("misread", f"log {told}, right {right}")
 
 
 def odd_answer() -> Made:
@@ -43,6 +52,22 @@ def odd_answer() -> Made:
             check_events(case, done.out, [truth and truth[0] for truth in made.truth])
 
     return "reads", "find", attempt
+
+
+def odd_log() -> Made:
+    """A server's model answers with a log that has a fault."""
+
+    def attempt(case: Case) -> None:
+        manner = f"log-{case.seed}-{case.number}"
+        made = spoilt_log(random.Random(manner))
+        case.bring("long.mp4")
+        case.shown.append(f"# answered: {made.text!r}")
+        ask = ("--model", MODEL, "--backend", "openai", "--server", case.url(manner))
+        done = case.run("segment", "long.mp4", *ask, "--trials", 1, "--temperature", 0, "--json")
+        if done.status == 0:
+            check_log(case, done.out, made.right)
+
+    return "reads", "segment", attempt
 
 
 def boundaries(path: Path) -> list[list[float]]:
@@ -156,4 +181,4 @@ def odd_table() -> Made:
 
 def read_tries(rng: random.Random) -> Iterator[Made]:
     while True:
-        yield rng.choice((odd_answer, odd_answer, odd_dataset, odd_table))()
+        yield rng.choice((odd_answer, odd_answer, odd_log, odd_dataset, odd_table))()

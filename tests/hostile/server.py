@@ -28,10 +28,12 @@ from urllib.parse import quote
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "helpers"))
 
 from answer_grammar import make_case
+from spoilt_logs import spoilt_log
 
 MODEL = "nvidia/Cosmos-Reason1-7B"
 ESCAPE = "\x1b]0;taken\x07"
 ANSWER = "Event 1: <0.50> <0.90> grasping the mug\nEvent 2: <0.90> <1.50> releasing the mug"
+LOG = "0.50 s: grasping the mug\n1.25 s: releasing the mug\n1.90 s: end"
 SCENE = {
     "subjects": [{"description": "an arm", "action": "moves"}], "background_setting": "a ground",
     "actions": [{"time": "0:00-0:01", "description": "the arm waits"}],
@@ -249,12 +251,16 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, completion(self.good(body, manner)))
 
     def good(self, body: dict[str, Any], manner: str) -> str:
-        """An answer of the wanted kind: a scene, a caption, two events, or a text of the grammar."""
+        """An answer of the wanted kind: a scene, a caption, a log, two events, or a text of a grammar."""
         if manner.startswith("grammar-"):
             return make_case(random.Random(manner)).text
+        if manner.startswith("log-"):
+            return spoilt_log(random.Random(manner)).text
         text = json.dumps(body)
         if "json_schema" in text and "background_setting" in text:
             return json.dumps(SCENE)
+        if "List every event" in text:
+            return LOG
         return ANSWER if re.search(r"[Ee]vent|video_url", text) else "An arm waits."
 
     def wire(self, manner: str) -> None:

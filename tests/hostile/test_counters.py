@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import case as hostile
 from kinds import check_answers
-from reads import check_events
+from reads import check_events, check_log
+from uses import missing
 
 KEY = hostile.SECRETS["TEMPOLOC_API_KEY"]
 Planted = Callable[[list[str]], None]
@@ -148,6 +149,22 @@ def test_a_wrong_time_is_counted(case: hostile.Case, told: float | None, faults:
     out = json.dumps([{"events": [{"label": "grasping", "boundary": told}]}])
     check_events(case, out, [1.8])
     assert [counter for counter, _ in case.faults] == ["misread"] * faults
+
+
+@pytest.mark.parametrize(
+    ("right", "faults"),
+    [(((1.8, "grasping"),), 0), (((1.9, "grasping"),), 1), (((1.8, "releasing"),), 1), ((), 1), (None, 1)],
+    ids=["right", "time", "name", "too many", "not certain"],
+)
+def test_a_wrong_log_is_counted(
+    case: hostile.Case, right: tuple[tuple[float, str], ...] | None, faults: int
+) -> None:
+    check_log(case, json.dumps([{"events": [{"label": "grasping", "boundary": 1.8}]}]), right)
+    assert [counter for counter, _ in case.faults] == ["misread"] * faults
+
+
+def test_every_command_is_tried() -> None:
+    assert not missing()
 
 
 def test_keys_are_found_in_any_form() -> None:

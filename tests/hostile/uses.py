@@ -75,6 +75,13 @@ USES: tuple[Use, ...] = (
     use(("find", "v/a.mp4", *EVENTS, "--model", "model", "--trials", "1"), "v model",
         "model/config.json model/model.safetensors model/tokenizer.json model/processor_config.json"
         " model/tokenizer_config.json model/generation_config.json model/chat_template.jinja", weight=1),
+    use(("segment", "v", *ASK, "--trials", "2", "-o", "out.csv"), "v", "v/a.mp4 v/b.mp4"),
+    use(("segment", "v/a.mp4", *ASK, "--moments", "--json", "-o", "out.vtt"), "v", "v/a.mp4"),
+    use(("segment", "v/a.mp4", *ASK, "--window", "1.5", "--prompt", "prompts/log", "-o", "out.json"), "v prompts",
+        "prompts/log/system.txt prompts/log/user.txt prompts/log/prompt.toml"),
+    use(("segment", "lr", *ASK, "--write", "-o", "out"), "lr", "lr/meta/info.json lr/data/chunk-000/file-000.parquet"),
+    use(("segment", "demos.hdf5", *ASK, "--gripper", "action[6]", "-o", "out.csv"), "demos.hdf5", "demos.hdf5"),
+    Use(("example", "out"), (), (), "out", weight=1),
     use("review m p.jsonl --export page", "m p.jsonl p.run.json", f"p.jsonl {MANIFEST} m/mug.toml m/a.mp4",
         output="page", weight=3),
     use("review lr -o out.jsonl --export page", "lr", "lr/meta/info.json lr/data/chunk-000/file-000.parquet",
