@@ -80,7 +80,7 @@ def test_the_sampling_rate_reaches_the_positions(packer: Any, model: Path, datas
             made, rate = packer.sft_process_sample(found[i]), min(fps, sample.source_fps)
             pairs = int(made["video_grid_thw"][0][0])
             assert pairs == pytest.approx(sample.duration * rate / 2, abs=1)
-            assert float(made["second_per_grid_ts"][0]) == pytest.approx(2 / rate, rel=1 / pairs)  # a pair fewer spans more
+            assert float(made["second_per_grid_ts"][0]) == pytest.approx(2 / rate, rel=1 / pairs)  # one pair fewer
 
 
 def test_a_batch_pads_labels_and_a_short_context_cuts_the_answer_off(
