@@ -38,8 +38,7 @@ def table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:
     """All that is known of a model, and how to serve it."""
-    from tempoloc_nb.models.registry import model_rows, preset_rows
-    from tempoloc_nb.models.serve import serve_line
+    from tempoloc_nb.models.registry import model_rows, preset_rows, serve_line
 
     facts = {
         **model_rows([info])[0], "loaded from": info.path, "revision": info.revision or f"none: {info.no_revision}",
@@ -62,8 +61,7 @@ def models(
 ) -> None:
     """Say which models are known, what they are, and how to ask and serve them."""
     from tempoloc_nb.models.recognise import get_model
-    from tempoloc_nb.models.registry import load_registry, model_rows
-    from tempoloc_nb.models.serve import serve_line
+    from tempoloc_nb.models.registry import load_registry, model_rows, serve_line
 
     chosen = [get_model(name)] if name else list(load_registry().models.values())
     if as_json:

@@ -25,12 +25,11 @@ from .qwen import VideoRules, processor_rules, stock_positions, video_rules
 from tempoloc_nb.engines.test_pattern import (
     WAYS_OUT, CapturedInput, Comparison, Expected, capture, compare, expect, judged, measure, write_pattern,
 )
-from ..models.ask import AskConfig
+from ..models.ask import AskConfig, Sampling
 from ..models.locate import find_place
 from ..models.recognise import find_model
 from ..models.constraints import Constraint, obeys
 from ..models.prompts import load_prompt
-from ..models.sampling import Sampling
 from ..video.view import View
 
 # %% auto #0
