@@ -14,7 +14,7 @@ import typer
 
 from .options import JsonOption, PresetOption, number, say, tell, with_options
 from ..core.options import built, picked
-from ..core.texts import json_text
+from ..core.texts import columns, json_text
 from ..engines.make import EngineConfig
 from ..models.ask import AskConfig
 
@@ -27,13 +27,8 @@ __all__ = ['table_lines', 'model_lines', 'models', 'doctor']
 # %% ../../nbs/90_cli/40_models.ipynb #d5717b14
 def table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Rows with the same keys as lines of text in columns, numbers aligned to the right."""
-    columns = {key: [key, *(f"{row[key]}" for row in rows)] for key in rows[0]}
-    cells = [
-        [t.rjust(width) if isinstance(rows[0][key], int) else t.ljust(width) for t in texts]
-        for key, texts in columns.items()
-        for width in [max(map(len, texts))]
-    ]
-    return ["  ".join(line).rstrip() for line in zip(*cells, strict=True)]
+    numbers = [i for i, value in enumerate(rows[0].values()) if isinstance(value, int)]
+    return columns([[*rows[0]], *([f"{row[key]}" for key in rows[0]] for row in rows)], numbers)
 
 
 def model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:

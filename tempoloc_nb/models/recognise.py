@@ -18,13 +18,7 @@ from ..core.files import read_object
 from .ask import AskConfig, read_trained
 from .locate import model_folder, safetensors_header
 from tempoloc_nb.models.registry import (
-    Count,
-    Family,
-    ModelInfo,
-    listed_model,
-    listed_models,
-    load_registry,
-    shipped_folder,
+    Count, Family, ModelInfo, listed_model, listed_models, load_registry, shipped_folder,
 )
 
 # %% auto #0

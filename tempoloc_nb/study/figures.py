@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..clips.manifest import Clips, Clip
 from ..core.plots import COLOURS, EVENT_COLOURS, LOOKS, house_style, plain_log
 from ..core.settings import settings
-from ..scoring.evaluation import Evaluation, written_boundaries
-from .report import PNG_LIMIT, render
-from ..video.files import probe, read
 from ..video.view import contact_sheet
 
 # %% auto #0
-__all__ = ['PLAIN_NAMES', 'interval_bars', 'mre_figure', 'timeline_figure', 'example_clips', 'median_answers', 'ExampleClip']
+__all__ = ['PLAIN_NAMES', 'interval_bars', 'mre_figure', 'timeline_figure']
 
 # %% ../../nbs/85_study/15_figures.ipynb #36c90479
 PLAIN_NAMES = {
@@ -144,61 +138,3 @@ def timeline_figure(
         axes.set_xlabel("time (s)")
         figure.legend(loc="outside lower center", ncols=len(labels), fontsize=8)
     return figure
-
-# %% ../../nbs/85_study/15_figures.ipynb #1310fa5b
-def example_clips(
-    run: Evaluation, videos: Collection[str], score: str = "mre_pct", quantile: float = 0.5
-) -> tuple[str, ...]:
-    """Of each task the clip at a quantile of the errors, among those whose video is here.
-
-    By default that is the one with the median error (the lower of two); 1 is the worst.
-    """
-    found = []
-    shown = run.clips[run.clips["clip"].isin(videos)].dropna(subset=[score])
-    for task in run.tasks:
-        errors = shown[shown["task"] == task].sort_values([score, "clip"])
-        if len(errors):
-            found.append(str(errors["clip"].iloc[int((len(errors) - 1) * quantile)]))
-    return tuple(found)
-
-# %% ../../nbs/85_study/15_figures.ipynb #e48c50fb
-def median_answers(path: Path | str, benchmark: Clips) -> dict[str, tuple[float, ...]]:
-    """Clip → the median over trials of each event's boundary as written (s of the source), NaN where there is none."""
-    written = written_boundaries(path, benchmark)
-    found = {}
-    for place in dict.fromkeys(written.clip.tolist()):
-        clip = benchmark.clips[place]
-        times = written.boundary[written.clip == place][:, : len(clip.events)]
-        known = [column[~np.isnan(column)] for column in times.T]
-        found[clip.clip] = tuple(float(np.median(c)) if len(c) else float("nan") for c in known)
-    return found
-
-# %% ../../nbs/85_study/15_figures.ipynb #f4bfd471
-@dataclass(frozen=True, slots=True)
-class ExampleClip:
-    """A clip and its answers: `rows` maps "truth" and models' names to one boundary per event (s of the source).
-
-    `why` says in a few words why it was chosen.
-    """
-
-    clip: Clip
-    video: Path
-    rows: dict[str, tuple[float, ...]]
-    why: str = ""
-
-    def figure(self, frames: int = 9) -> Figure:
-        """The timeline under a contact sheet, or alone with `frames` 0. What lies outside the clip is not drawn.
-
-        Busy pictures are shown less sharply, as sharply as a file within `PNG_LIMIT` allows.
-        """
-        seconds = probe(self.video).duration
-        title = f"{self.clip.clip}: {self.why}" if self.why else self.clip.clip
-        if not frames:
-            return timeline_figure([], seconds, self.clip.labels, self.rows, title=title)
-        film = read(self.video, fps=frames / seconds).images[:frames]
-        for height in (96, 88, 80, 72, 64, 48, 32, 16):
-            sheet = np.asarray(contact_sheet(film, height))
-            figure = timeline_figure([sheet], seconds, self.clip.labels, self.rows, title=title)
-            if len(render(figure, "png")) < 0.98 * PNG_LIMIT:
-                break
-        return figure
