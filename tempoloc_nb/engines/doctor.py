@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import TempolocError
-from ..core.findings import Report, Severity
+from ..core.checks import Report, Severity
 from ..core.machine import versions
 from ..core.texts import columns
 from .protocol import Answer, Backend, Request, Response

@@ -15,7 +15,7 @@ import numpy as np
 from ..clips.manifest import load_benchmark
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
-from ..core.findings import Finding, Report
+from ..core.checks import Finding, Report
 from ..core.texts import columns
 from ..formats.hdf5_rules import Layout
 from ..inference.signals import KINDS
