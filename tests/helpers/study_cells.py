@@ -10,7 +10,7 @@ from places import ROOT
 
 
 def study_functions(number: str) -> SimpleNamespace:
-    """A study's functions and classes (by its number), what its cells import, and its constants in capitals."""
+    """The functions of a study (by its number), with what its cells import and its constants in capitals."""
     (path,) = (ROOT / "nbs" / "studies").glob(f"{number}_*.ipynb")
     cells = [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
     kept: list[ast.stmt] = []
@@ -18,8 +18,8 @@ def study_functions(number: str) -> SimpleNamespace:
         for node in ast.parse(source).body if not source.startswith("%%") else []:
             constant = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
             named = constant and node.targets[0].id.isupper()  # type: ignore[attr-defined]
-            if named or isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):
+            if named or isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef):
                 kept.append(node)
-    names: dict[str, object] = {"__name__": __name__}
+    names: dict[str, object] = {}
     exec(compile(ast.Module(kept, []), path.name, "exec"), names)
     return SimpleNamespace(**names)

@@ -319,7 +319,7 @@ def test_the_worst_clip_is_shown_with_what_was_taken_for_the_event() -> None:
     one, two, three = clip.source_boundaries
     said = {"next": (one, three, three), "lost": (one, two, float("nan")), "end": (one, two, clip.duration or 0)}
     for name, there in (("next", clip.labels[2]), ("lost", "nothing asked for"), ("end", "the clip's end")):
-        example = EXAMPLES.ExampleClip(clip, Path(), {"truth": (one, two, three), name: said[name]}, "worst")
+        example = EXAMPLES.example_clip(clip, Path(), {"truth": (one, two, three), name: said[name]}, "worst")
         assert EXAMPLES.failure_table([example], name)["there"].tolist() == [there], name
 
 
@@ -327,7 +327,7 @@ def test_a_clip_is_played_from_where_it_lies(monkeypatch: pytest.MonkeyPatch) ->
     """By a path from the notebook's folder, so that a copy of the repository plays it too."""
     monkeypatch.chdir(ROOT / "nbs" / "studies")
     clip = SIM.with_videos()[0]
-    shown = EXAMPLES.player(EXAMPLES.ExampleClip(clip, clip.video_path(SIM.root), {}))["text/html"]
+    shown = EXAMPLES.player(EXAMPLES.example_clip(clip, clip.video_path(SIM.root), {}))["text/html"]
     assert f'src="../../data/benchmarks/sim/{clip.video}"' in shown
     assert len(shown) < 30_000
 
