@@ -25,8 +25,7 @@ from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.qwen import overlay_options
 from tempoloc_nb.inference.record import read_rows
 from tempoloc_nb.inference.run import answer_clips
-from tempoloc_nb.models.ask import AskConfig
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 

@@ -34,8 +34,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.inference.run import answer_clips
 from tempoloc_nb.inference.store import read_keys
-from tempoloc_nb.models.ask import AskConfig
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.scoring.answers import answer_text
 from tempoloc_nb.video.files import encode
 

@@ -42,7 +42,7 @@ from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.core.settings import settings
-from tempoloc_nb.study.plan import plan_studies
+from tempoloc_nb.study.models import plan_studies
 
 STUDY, PROFILE = "04_zero_shot", "gpu8"
 STEMS = {"cube": "cube_stacking", "nut": "nut_pouring", "bridge": "bridge"}

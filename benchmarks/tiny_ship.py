@@ -36,7 +36,7 @@ from tempoloc_nb.inference.record import pack_predictions, read_record, read_row
 from tempoloc_nb.lab.study.training import read_log
 from tempoloc_nb.lab.tiny.frame_store import csv_text
 from tempoloc_nb.lab.tiny.plan import load_plan
-from tempoloc_nb.models.checkpoints import folder_revision
+from tempoloc_nb.models.locate import folder_revision
 from tempoloc_nb.study.experiments import Experiment, check_answers, load_experiments
 
 MODEL = "tempoloc-tiny"

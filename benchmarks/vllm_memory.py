@@ -28,8 +28,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.files import write_json
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.inference.run import answer_clips
-from tempoloc_nb.models.ask import AskConfig
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import AskConfig, Sampling
 
 WAYS = {"plain": "backend:native", "segments": "expandable_segments:True"}
 

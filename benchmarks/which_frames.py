@@ -23,8 +23,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.qwen import fit, mrope_positions, prepare
-from tempoloc_nb.models.checkpoints import load_model
-from tempoloc_nb.models.locate import locate_model
+from tempoloc_nb.models.locate import load_model, locate_model
 from tempoloc_nb.video.view import ClipInputs, View, clip_inputs
 
 FPS, BATCH, NEW = 8.0, 64, 72

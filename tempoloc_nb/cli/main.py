@@ -160,7 +160,7 @@ _PANELS = {
         "import-recipe": "cli.predictions:import_recipe", "models": "cli.models:models", "doctor": "cli.models:doctor",
     },
     "Videos and data": {
-        "simulate": "lab.commands:simulate", "fetch": "cli.fetch:fetch", "overlay": "cli.data:overlay",
+        "simulate": "lab.commands:simulate", "fetch": "cli.example:fetch", "overlay": "cli.data:overlay",
         "dataset": "cli.data:app",
     },
     "Generate demonstrations": {

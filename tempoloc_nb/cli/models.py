@@ -14,7 +14,7 @@ import typer
 
 from .options import JsonOption, PresetOption, number, say, tell, with_options
 from ..core.options import built, picked
-from ..core.texts import json_text
+from ..core.texts import columns, json_text
 from ..engines.make import EngineConfig
 from ..models.ask import AskConfig
 
@@ -27,19 +27,13 @@ __all__ = ['table_lines', 'model_lines', 'models', 'doctor']
 # %% ../../nbs/90_cli/40_models.ipynb #d5717b14
 def table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Rows with the same keys as lines of text in columns, numbers aligned to the right."""
-    columns = {key: [key, *(f"{row[key]}" for row in rows)] for key in rows[0]}
-    cells = [
-        [t.rjust(width) if isinstance(rows[0][key], int) else t.ljust(width) for t in texts]
-        for key, texts in columns.items()
-        for width in [max(map(len, texts))]
-    ]
-    return ["  ".join(line).rstrip() for line in zip(*cells, strict=True)]
+    numbers = [i for i, value in enumerate(rows[0].values()) if isinstance(value, int)]
+    return columns([[*rows[0]], *([f"{row[key]}" for key in rows[0]] for row in rows)], numbers)
 
 
 def model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:
     """All that is known of a model, and how to serve it."""
-    from tempoloc_nb.models.registry import model_rows, preset_rows
-    from tempoloc_nb.models.serve import serve_line
+    from tempoloc_nb.models.registry import model_rows, preset_rows, serve_line
 
     facts = {
         **model_rows([info])[0], "loaded from": info.path, "revision": info.revision or f"none: {info.no_revision}",
@@ -62,8 +56,7 @@ def models(
 ) -> None:
     """Say which models are known, what they are, and how to ask and serve them."""
     from tempoloc_nb.models.recognise import get_model
-    from tempoloc_nb.models.registry import load_registry, model_rows
-    from tempoloc_nb.models.serve import serve_line
+    from tempoloc_nb.models.registry import load_registry, model_rows, serve_line
 
     chosen = [get_model(name)] if name else list(load_registry().models.values())
     if as_json:

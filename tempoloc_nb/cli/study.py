@@ -131,7 +131,7 @@ def study(
     if publish and (plan or overrides):
         raise TempolocError("--publish copies what was run before: leave out --plan and -p")
     if plan:
-        from tempoloc_nb.study.plan import plan_lines, plan_studies
+        from tempoloc_nb.study.models import plan_lines, plan_studies
 
         for line in [runner.checkout(), *plan_lines(plan_studies(profile, overrides, only or []))]:
             say(line)

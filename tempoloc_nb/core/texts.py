@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 # Control characters but tab and newline, marks that turn the direction of writing, other line ends, half characters.
@@ -18,7 +19,7 @@ def shown(text: str) -> str:
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 # %% auto #0
-__all__ = ['shown', 'well_formed', 'json_text']
+__all__ = ['shown', 'well_formed', 'json_text', 'columns']
 
 # %% ../../nbs/10_core/22_texts.ipynb #62322aed
 def well_formed(text: str) -> str:
@@ -30,3 +31,10 @@ def json_text(value: Any, indent: int | None = None, **options: Any) -> str:
     """A value as JSON in readable characters; those that `shown` escapes come back. `options` are of `json.dumps`."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, **options)
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+# %% ../../nbs/10_core/22_texts.ipynb #297b8672
+def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Rows of as many cells each as lines of text; the columns `right`, counted from 0, are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.rjust if i in right else str.ljust for i in range(len(widths))]
+    return ["  ".join(side(c, w) for side, c, w in zip(sides, row, widths, strict=True)).rstrip() for row in rows]

@@ -21,7 +21,7 @@ from ..core.machine import cores
 from .hf import HFBackend
 from .protocol import Answer, Backend, Request, clip_error, reason
 from .qwen import tested_transformers
-from ..models.sampling import Sampling
+from ..models.ask import Sampling
 
 # %% auto #0
 __all__ = ['DataParallelBackend']

@@ -20,7 +20,7 @@ from ..core.optional import import_optional, import_transformers
 from .forward import attend_to_earlier
 from .protocol import Request
 from ..models.constraints import Constraint
-from ..models.sampling import Sampling
+from ..models.ask import Sampling
 
 if TYPE_CHECKING:
     import torch

@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import TempolocError
-from ..core.findings import Report, Severity
+from ..core.checks import Report, Severity
 from ..core.machine import versions
+from ..core.texts import columns
 from .protocol import Answer, Backend, Request, Response
 from .qwen import VideoRules, processor_rules, stock_positions, video_rules
 from tempoloc_nb.engines.test_pattern import (
     WAYS_OUT, CapturedInput, Comparison, Expected, capture, compare, expect, judged, measure, write_pattern,
 )
-from ..models.ask import AskConfig
+from ..models.ask import AskConfig, Sampling
 from ..models.locate import find_place
 from ..models.recognise import find_model
 from ..models.constraints import Constraint, obeys
 from ..models.prompts import load_prompt
-from ..models.sampling import Sampling
 from ..video.view import View
 
 # %% auto #0
@@ -86,10 +86,8 @@ class _Examination(Report):
         for f in self.findings:
             word = ("follows" if f.cause else "WRONG") if f.severity == "error" else f.severity
             rows.append((word, f.check, f.wanted, f.message))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         ways_out = [f"{f.check}: {f.way_out}" for f in self.findings if f.way_out]
-        return "\n".join([self.head, "", *table, *(["", *ways_out] if ways_out else [])])
+        return "\n".join([self.head, "", *columns(rows), *(["", *ways_out] if ways_out else [])])
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #43e1afc8
 _FORMS = {

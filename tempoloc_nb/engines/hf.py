@@ -22,8 +22,8 @@ from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
     BATCHED, fit, mrope_positions, show, stock_positions, tested_transformers, use_batched_vision_attention,
 )
-from ..models.checkpoints import load_model, model_title
-from ..models.sampling import Sampling
+from ..models.locate import load_model, model_title
+from ..models.ask import Sampling
 from ..video.view import is_qwen3
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ..core.optional import import_optional, import_transformers
 from .decoding import attend_to_prompt
 from .forward import FRAME_WEIGHTS, WORD_WEIGHTS, Take, linear, read, see
 from .qwen import processor_config
-from ..models.checkpoints import check_folder, folder_revision, load_model
+from ..models.locate import check_folder, folder_revision, load_model
 from ..video.budget import FRAMES_PER_TOKEN, MERGE
 
 # %% auto #0

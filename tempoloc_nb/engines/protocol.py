@@ -15,7 +15,7 @@ from ..core.files import first_line
 from ..core.texts import well_formed
 from ..models.constraints import Constraint
 from ..models.prompts import Prompt
-from ..models.sampling import Sampling
+from ..models.ask import Sampling
 from ..video.files import Footage
 from ..video.view import View
 

@@ -28,8 +28,8 @@ from ..core.files import first_line
 from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from .qwen import Shown, show, tested_transformers
 from .vllm_offline import engine_arguments, import_vllm, vllm_prompt, vllm_sampling, vllm_settings
-from ..models.checkpoints import check_folder, model_revision, model_title
-from ..models.sampling import Sampling
+from ..models.locate import check_folder, model_revision, model_title
+from ..models.ask import Sampling
 
 # %% auto #0
 __all__ = ['RayBackend']

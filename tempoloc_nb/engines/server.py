@@ -29,11 +29,11 @@ from ..core.texts import shown
 from .http import Client, Patience, RefusedError, UnreachableError, base_url, event_loop, get_json
 from .protocol import Answer, Incomplete, Request, Response, clip_error, row_seed, sampling_fields
 from .qwen import VideoRules, video_rules
-from ..models.checkpoints import model_title
-from ..models.serve import serve_arguments
+from ..models.locate import model_title
+from ..models.registry import serve_arguments
 from ..models.constraints import Constraint, obeys
 from ..models.prompts import conversation
-from ..models.sampling import Sampling
+from ..models.ask import Sampling
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import encode
 from ..video.view import clip_inputs

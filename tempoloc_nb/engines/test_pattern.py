@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.findings import Finding
+from ..core.checks import Finding
 from .qwen import VideoRules
 from ..video.budget import FRAMES_PER_TOKEN, MERGE, temporal_ids
 from ..video.files import Image, encode

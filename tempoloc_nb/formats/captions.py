@@ -36,7 +36,7 @@ from tempoloc_nb.engines.server import (
 )
 from .convert import Lenient, check_unique, relative_path
 from ..models.prompts import Prompt, prompt_folder
-from ..models.sampling import Sampling
+from ..models.ask import Sampling
 from ..sft.dataset import answer_events
 from ..video.files import SUFFIXES, VideoInfo, probe
 from ..video.view import View

@@ -24,7 +24,7 @@ from ..engines.protocol import Backend, Request, reason
 from .run import Asking, check_engine, check_record, complete_request, opened_store
 from .store import MemoryStore
 from ..models.ask import AskConfig
-from ..models.checkpoints import model_title
+from ..models.locate import model_title
 from ..models.recognise import find_model
 from ..models.registry import ModelInfo, Training, listed_model
 from ..video.files import Footage, FrameSource, VideoInfo, probe

@@ -31,7 +31,7 @@ from tempoloc_nb.inference.signals import (
 )
 from ..models.recognise import find_model
 from ..models.registry import listed_models
-from ..models.sampling import Sampling
+from ..models.ask import Sampling
 from ..scoring.answers import answer_text, write_answer
 from ..video.files import FrameSource, Image, VideoInfo
 

@@ -32,11 +32,10 @@ from tempoloc_nb.inference.record import (
     asked_clips, changed_settings, output_file, read_record, record_path, write_record,
 )
 from .store import MemoryStore, PredictionStore, errors_path
-from ..models.ask import AskConfig
+from ..models.ask import AskConfig, Sampling
 from ..models.constraints import answer_constraint
 from ..models.locate import locate_model
 from ..models.prompts import Form, load_prompt
-from ..models.sampling import Sampling
 from ..video.files import Footage, FrameSource, probe
 from ..video.view import View
 

@@ -15,7 +15,8 @@ import numpy as np
 from ..clips.manifest import load_benchmark
 from ..clips.videos import first_names
 from ..core.errors import TempolocError
-from ..core.findings import Finding, Report
+from ..core.checks import Finding, Report
+from ..core.texts import columns
 from ..formats.hdf5_rules import Layout
 from ..inference.signals import KINDS
 from .demonstrations import LabelGroup, clip_label_groups, read_label_file
@@ -112,9 +113,7 @@ def _table(checked: CheckedGroup) -> list[str]:
         away = row["from_gripper_s"]
         cells.append((row["subtask"], str(row["demonstrations"]), *spreads, row["gripper"] or "–",
                       f"{away[1]:.2f}, at most {away[2]:.2f}" if away else "–"))  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    rows = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)
-    return [f"{checked.group.name}: {len(checked.ends)} demonstrations (least / median / most)", *rows]
+    return [f"{checked.group.name}: {len(checked.ends)} demonstrations (least / median / most)", *columns(cells)]
 
 
 def _listed(findings: Sequence[Finding], most: int = 3) -> Iterator[str]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..clips.manifest import Clips, Clip
 from ..core.errors import TempolocError
 from ..core.files import first_line
-from ..core.findings import Finding
+from ..core.checks import Finding
 from ..formats.gripper import opening_of, read_gripper
 from ..formats.hdf5 import control_rate, held_file, opened_demos, usual_layout
 from ..formats.hdf5_rules import MOST_NUMBERS, MOST_STEPS, SIGNALS, Layout, natural, signal_of

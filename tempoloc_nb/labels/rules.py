@@ -17,7 +17,7 @@ from typing_extensions import Doc
 
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
-from ..core.findings import Finding, Severity
+from ..core.checks import Finding, Severity
 from ..formats.hdf5_rules import Layout, Offsets, Ranges, check_order, check_skills, rise_of
 from ..inference.signals import Kind, Told, Transition, event_kinds, find_transitions
 from .demonstrations import DemoLabels, LabelGroup, Steps

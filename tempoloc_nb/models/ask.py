@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
 from ..clips.tasks import BoundaryIs
@@ -18,12 +18,31 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_object, write_json
 from .prompts import list_prompts, load_prompt
-from .sampling import Sampling
 from ..video.stamp import Stamps
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['TRAINED', 'Structure', 'AskConfig', 'write_trained', 'read_trained']
+__all__ = ['TRAINED', 'Structure', 'Sampling', 'AskConfig', 'write_trained', 'read_trained']
+
+# %% ../../nbs/30_models/08_ask.ipynb #7ca2a5dc
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How text is drawn. `temperature` 0 is greedy; `repetition_penalty` 1 is none (the recipe's is 1.15)."""
+
+    __pydantic_config__: ClassVar = STRICT
+    temperature: Annotated[float, Ge(0), Doc("Sampling temperature; 0 is greedy.")] = 0.6
+    top_p: Annotated[float, Gt(0), Le(1), Doc("Share of probability to draw from.")] = 0.95
+    repetition_penalty: Annotated[float, Gt(0), Doc("1 is none; the recipe uses 1.15.")] = 1.0
+    max_new_tokens: Annotated[int, Ge(1), Doc("Longest answer, in tokens.")] = 1024
+    seed: Annotated[int, Ge(0), Doc("Seed of all trials.")] = 0
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.repetition_penalty <= 0:
+            raise TempolocError(
+                f"sampling needs temperature ≥ 0, 0 < top_p ≤ 1 and repetition_penalty > 0, got {self}"
+            )
+        if self.max_new_tokens < 1:
+            raise TempolocError(f"max_new_tokens must be 1 or more, got {self.max_new_tokens}")
 
 # %% ../../nbs/30_models/08_ask.ipynb #a5c00005
 TRAINED = "tempoloc.json"  # beside a trained model's weights

@@ -16,16 +16,9 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_object
 from .ask import AskConfig, read_trained
-from .checkpoints import safetensors_header
-from .locate import model_folder
+from .locate import model_folder, safetensors_header
 from tempoloc_nb.models.registry import (
-    Count,
-    Family,
-    ModelInfo,
-    listed_model,
-    listed_models,
-    load_registry,
-    shipped_folder,
+    Count, Family, ModelInfo, listed_model, listed_models, load_registry, shipped_folder,
 )
 
 # %% auto #0

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
-from ..core.findings import Finding, Report
+from ..core.checks import Finding, Report
 from ..core.machine import gpu_count, gpu_memory
 from ..core.settings import settings
 from ..models.ask import AskConfig

@@ -22,6 +22,7 @@ from ..clips.tasks import BoundaryIs, Event, Interval, intervals_from_boundaries
 from ..core.errors import TempolocError
 from ..core.files import first_line, leads_out
 from ..core.optional import import_optional
+from ..core.texts import columns
 from ..models.prompts import Prompt, conversation, load_prompt
 from ..scoring.answers import ROUNDING, write_answer
 from ..video.stamp import Stamps, stamps_of
@@ -350,8 +351,7 @@ def stats_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table of plain text; three numbers are the least, the median and the greatest."""
     head = [f"{name} (s)" if name in ("duration", "subtask") else name for name in rows[0]]
     cells = [head, *([_cell(value) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)
+    return "\n".join(columns(cells))
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #d84a0e00
 def stats_figure(samples: Sequence[Sample]) -> Figure:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..core.errors import TempolocError
 from ..core.files import read_object
-from ..core.findings import Finding
+from ..core.checks import Finding
 from ..models.locate import cached_folder
 from ..models.recognise import find_model
 from ..models.registry import ModelInfo

@@ -28,8 +28,7 @@ from ..engines.decoding import Encoded
 from ..engines.hf import encode_request
 from ..engines.protocol import Request, clip_error
 from ..engines.qwen import use_batched_vision_attention
-from ..models.checkpoints import load_model
-from ..models.locate import locate_model
+from ..models.locate import load_model, locate_model
 from ..models.prompts import Prompt, conversation, list_prompts, load_prompt
 from ..models.recognise import find_model
 from ..models.ask import TRAINED, AskConfig, write_trained

@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import TempolocError
-from ..core.files import read_object, whole_lines, write_json, write_text
-from ..core.files import sole_writer
-from ..core.machine import device_name, is_first, process_place, torch_device
+from ..core.files import read_object, sole_writer, whole_lines, write_json, write_text
+from ..core.machine import device_name, is_first, process_place, torch_device, versions
 from ..core.optional import import_transformers
-from ..core.machine import versions
 from ..core.settings import settings
 from ..engines.hf import end_tokens
-from ..models.checkpoints import load_model, model_title
+from ..models.locate import load_model, model_title
 from .dataset import Sample, SplitData
-from .learner import Examples, answer_loss, base_name, collate, fitting, read_data, trained_way
-from .learner import save_folder, source_folder, start_model, trainable, without_weights
+from tempoloc_nb.sft.learner import (
+    Examples, answer_loss, base_name, collate, fitting, read_data, save_folder, source_folder, start_model, trainable,
+    trained_way, without_weights,
+)
 from .training_file import TrainingFile, read_training_file
 
 # %% auto #0

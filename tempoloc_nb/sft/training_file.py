@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
-from ..core.files import is_stream, read_toml, write_text
-from ..core.files import check_output
+from ..core.files import check_output, is_stream, read_toml, write_text
 from ..core.settings import data_dir, settings
 
 Engine = Literal["cosmos-rl", "transformers"]

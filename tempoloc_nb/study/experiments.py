@@ -30,8 +30,7 @@ from ..inference.record import measured, read_record, write_record
 from ..inference.controls import Controls, control_questions
 from ..inference.run import RunSummary, answer_clips
 from ..models.ask import AskConfig, read_trained
-from ..models.checkpoints import folder_revision, model_title
-from ..models.locate import locate_model
+from ..models.locate import folder_revision, locate_model, model_title
 from ..models.recognise import find_model
 from ..models.registry import listed_model, load_registry
 from ..models.prompts import load_prompt

@@ -21,12 +21,10 @@ from typing import Any
 import tempoloc_nb
 from ..core.errors import TempolocError
 from ..core.files import read_object, write_json, write_text
-from ..core.machine import gpu_count
+from ..core.machine import file_hash, files_below, gpu_count, versions
 from ..core.optional import import_optional
-from ..core.machine import file_hash, files_below, versions
 from ..core.settings import settings
-from ..models.checkpoints import folder_revision
-from ..models.locate import locate_model
+from ..models.locate import folder_revision, locate_model
 from .experiments import zero_shot_model
 from tempoloc_nb.study.notebooks import (
     check_given, chosen_notebooks, default_values, log_files, notebook_cells, notebook_parameters, study_notebooks,

@@ -6,21 +6,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING
 
 from ..core.errors import TempolocError, unknown
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 # %% auto #0
 __all__ = ['RECIPE_TOTAL_PIXELS', 'QWEN3_TOTAL_PIXELS', 'QWEN3_LEAST', 'FRAMES_PER_TOKEN', 'MERGE', 'PATCHES', 'FRAME_LEAST',
            'FRAME_MOST', 'RULES', 'token_side', 'FrameBudget', 'recipe_budget', 'qwen25_budget', 'frame_limit',
-           'smart_resize', 'qwen3_budget', 'n_sampled', 'frame_budget', 'temporal_ids', 'budget_table', 'plot_budget']
+           'smart_resize', 'qwen3_budget', 'n_sampled', 'frame_budget', 'temporal_ids']
 
 # %% ../../nbs/15_video/20_budget.ipynb #5e975d78
 RECIPE_TOTAL_PIXELS = 6_422_528  # = 8192 × 28², the `total_pixels` that the recipe's inference script passes
@@ -175,48 +168,3 @@ def temporal_ids(n_pairs: int, fps: float, tokens_per_second: int = 2, truncate_
     if truncate_seconds:
         seconds = int(seconds)
     return [int(i * seconds * tokens_per_second + 1e-9) for i in range(n_pairs)]
-
-# %% ../../nbs/15_video/20_budget.ipynb #c8e0973b
-def budget_table(fps: Sequence[float], durations: Sequence[float], width: int = 512, height: int = 512) -> pd.DataFrame:
-    """One row per duration (s), fps and rule: frame size, patches, tokens and distinct temporal ids.
-
-    Qwen3-VL has no M-RoPE seconds: its ids always equal its pairs.
-    """
-    import pandas as pd
-
-    rows = []
-    for duration, rate, rule in product(durations, fps, RULES):
-        b = frame_budget(rule, width, height, duration, rate)
-        ids = b.pairs if rule == "qwen3-vl" else len(set(temporal_ids(b.pairs, rate)))
-        rows.append({
-            "duration_s": duration, "fps": rate, "rule": rule, "frames": b.n_frames, "width": b.width,
-            "height": b.height, "patches": b.patches, "pairs": b.pairs, "tokens": b.tokens, "temporal_ids": ids,
-        })  # fmt: skip
-    return pd.DataFrame(rows)
-
-# %% ../../nbs/15_video/20_budget.ipynb #62e2daa0
-def plot_budget(table: pd.DataFrame) -> Figure:
-    """The `budget_table` over fps, one row of panels per duration: frame width, tokens, and pairs per temporal id."""
-    from matplotlib.figure import Figure
-
-    from tempoloc_nb.core.plots import SERIES, house_style
-
-    shown = table.assign(pairs_per_id=table["pairs"] / table["temporal_ids"])
-    panels = {"width": "frame width (px)", "tokens": "tokens", "pairs_per_id": "pairs at one position"}
-    durations = list(dict.fromkeys(shown["duration_s"]))
-    with house_style():
-        figure = Figure(figsize=(6.6, 1.75 * len(durations) + 0.7), layout="constrained")
-        grid = figure.subplots(len(durations), len(panels), sharex=True, sharey="col", squeeze=False)
-        for line, duration in zip(grid, durations, strict=True):
-            part = shown[shown["duration_s"] == duration]
-            for axes, (column, label) in zip(line, panels.items(), strict=True):
-                for (rule, mine), (colour, mark) in zip(part.groupby("rule", sort=False), SERIES, strict=False):
-                    # the rules often agree: what lies below stays visible
-                    axes.plot(mine["fps"], mine[column], mark, ls="-", ms=6, color=colour, mfc="none", label=str(rule))
-                axes.set_title(f"{label}, {duration:g} s", loc="left", fontsize=9)
-                axes.tick_params(labelsize=8)
-        for axes in grid[0]:  # once all is drawn: a column shares its scale
-            axes.set_ylim(bottom=0)
-        figure.supxlabel("sampled frames per second", fontsize=9)
-        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
-    return figure

@@ -27,31 +27,14 @@ from tqdm import tqdm
 from typing_extensions import Doc
 
 from ..core.errors import TempolocError, unknown
-from ..core.files import first_line
-from ..core.machine import cores
-from ..core.files import check_output
-from ..core.machine import file_hash
+from ..core.files import check_output, first_line
+from ..core.machine import cores, file_hash
 from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
 from tempoloc_nb.video.files import (
-    SUFFIXES,
-    VideoInfo,
-    VideoWriter,
-    nearest,
-    probe,
-    sample_indices,
-    stretched,
-    turned,
-    video_frames,
-    videos_below,
+    SUFFIXES, VideoInfo, VideoWriter, nearest, probe, sample_indices, stretched, turned, video_frames, videos_below,
 )
 from tempoloc_nb.video.stamp import (
-    StampStyle,
-    TimeStamps,
-    draw_stamp,
-    pair_times,
-    stamp_column,
-    stamp_style,
-    stamp_text,
+    StampStyle, TimeStamps, draw_stamp, pair_times, stamp_column, stamp_style, stamp_text,
 )
 from .view import PixelLimits, fitting_coefficient
 

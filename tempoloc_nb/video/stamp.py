@@ -13,8 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image as Picture
-from PIL import ImageDraw, ImageFont
+from PIL import Image as Picture, ImageDraw, ImageFont
 
 from ..core.errors import TempolocError, unknown
 from ..core.settings import data_dir

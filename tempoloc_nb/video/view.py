@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
+from PIL import Image as Picture, ImageDraw, ImageFont
 from annotated_types import Ge
 from typing_extensions import Doc
-import numpy.typing as npt
-from PIL import Image as Picture
-from PIL import ImageDraw, ImageFont
 
 from ..core.checks import STRICT
 from ..core.errors import TempolocError, unknown
 from ..core.plots import EVENT_COLOURS
 from .budget import FRAMES_PER_TOKEN, frame_limit
 from .files import Footage, Image, decode, probe, read, sample_indices
-from .stamp import BASE_BORDER, Stamps, StampStyle, stamp_style, write_stamps, written_times
+from .stamp import BASE_BORDER, StampStyle, Stamps, stamp_style, write_stamps, written_times
 
 # %% auto #0
 __all__ = ['Content', 'GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs',

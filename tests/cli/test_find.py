@@ -26,7 +26,7 @@ from tempoloc_nb.formats.found import found_csv, found_json, found_vtt, write_fo
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.inference import asking as finding
 from tempoloc_nb.inference.find import Found, FoundEvent
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.video.files import read
 from tests.helpers.demo_files import image_file
 from tests.helpers.lerobot_folders import small_dataset

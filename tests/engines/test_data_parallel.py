@@ -23,8 +23,7 @@ from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference.run import plan_requests
-from tempoloc_nb.models.ask import AskConfig
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.video.view import View
 
 SIM = load_benchmark("sim").head(2)

@@ -17,8 +17,8 @@ from tempoloc_nb.engines import decoding
 from tempoloc_nb.engines.decoding import Encoded, use_prefix_cache
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.qwen import use_batched_vision_attention
-from tempoloc_nb.models.checkpoints import load_model
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import Sampling
+from tempoloc_nb.models.locate import load_model
 
 transformers = import_transformers()
 import torch  # noqa: E402

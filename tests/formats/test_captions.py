@@ -28,7 +28,7 @@ from tempoloc_nb.formats.captions import (
     caption_videos,
     caption_videos_of,
 )
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.video.files import probe
 
 QUICK = Patience(timeout=30.0, retries=2, first=0.02, longest=0.1, absence=2.0)

@@ -10,8 +10,7 @@ from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Backend, Request, Response
 from tempoloc_nb.inference.run import RunSummary, answer_clips, plan_requests
-from tempoloc_nb.models.ask import AskConfig
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.video.view import View
 
 SIM = load_benchmark("sim").head(1)

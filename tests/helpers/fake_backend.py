@@ -14,7 +14,7 @@ from asking import run_backend
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import Sampling
 
 SIM = load_benchmark("sim")
 BASE = load_benchmark("base-tasks")

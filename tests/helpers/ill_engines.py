@@ -11,7 +11,7 @@ import pytest
 
 from tempoloc_nb.engines.protocol import Backend, Request
 from tempoloc_nb.engines.qwen import Shown
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import Sampling
 
 
 class Changed:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.scoring.logs import EventLog, log_text, read_log
 from tempoloc_nb.video.files import probe
 

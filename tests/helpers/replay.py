@@ -20,7 +20,7 @@ from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines import decoding, hf
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import Sampling
 
 import_transformers()
 import torch  # noqa: E402

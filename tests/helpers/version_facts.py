@@ -20,7 +20,7 @@ from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines.decoding import _prefill
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.lab.tiny.architecture import save_processor
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import Sampling
 
 GREEDY = Sampling(temperature=0.0, max_new_tokens=12)
 FAMILIES = ("qwen25", "qwen3")

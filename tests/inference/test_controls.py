@@ -15,8 +15,7 @@ from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.recordings import clips_of, find_recordings, localize
 from tempoloc_nb.inference.controls import control_questions, swapped_labels
 from tempoloc_nb.inference.run import answer_clips
-from tempoloc_nb.models.ask import AskConfig
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.video.files import Footage, encode, read
 
 LABELS = ("grasping the red cube", "releasing the red cube", "grasping the green cube")

@@ -19,8 +19,8 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.formats.recordings import localize, video_files
 from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.recognise import get_model
-from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.files import encode
 
 SIM = load_benchmark("sim")

@@ -26,10 +26,9 @@ from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.record import pack_predictions, read_record, read_rows, record_path, write_record
 from tempoloc_nb.inference.run import Asking, _view_name, complete_request, plan_requests, request_id
 from tempoloc_nb.inference.store import PredictionStore, errors_path
-from tempoloc_nb.models.ask import AskConfig
+from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.models.constraints import answer_constraint
 from tempoloc_nb.models.prompts import load_prompt
-from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View

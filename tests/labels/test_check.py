@@ -16,8 +16,8 @@ from planted_faults import FAULTS, STARTS, Planted, moved
 from tempoloc_nb.cli.main import main
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.tasks import Subtask, Task
+from tempoloc_nb.core.checks import Finding, Report
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.findings import Finding, Report
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.formats.hdf5_rules import Layout, signal_of
 from tempoloc_nb.labels.check import check_group, check_labels, label_figure

@@ -18,8 +18,8 @@ from video_clips import write_clip
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.models import estimate as planning
-from tempoloc_nb.models.checkpoints import load_model
 from tempoloc_nb.models.estimate import coverage, estimate_hours, format_hours, model_size, plan_localize
+from tempoloc_nb.models.locate import load_model
 
 RECIPE = load_benchmark("recipe")
 SIM = load_benchmark("sim")

@@ -23,12 +23,19 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.engines.server import ALL_FRAMES
-from tempoloc_nb.models.checkpoints import load_model
+from tempoloc_nb.models.ask import Sampling
+from tempoloc_nb.models.locate import load_model
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.models.recognise import ask_config, find_model, get_model, recognise
-from tempoloc_nb.models.registry import Calibration, ModelInfo, load_registry, model_rows, preset_rows
-from tempoloc_nb.models.sampling import Sampling
-from tempoloc_nb.models.serve import serve_arguments, serve_line
+from tempoloc_nb.models.registry import (
+    Calibration,
+    ModelInfo,
+    load_registry,
+    model_rows,
+    preset_rows,
+    serve_arguments,
+    serve_line,
+)
 from tempoloc_nb.scoring.answers import parse_answer
 from tempoloc_nb.study.experiments import load_experiments
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS, RULES

@@ -15,8 +15,8 @@ from sft_data import make_dataset
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli.sft import app
+from tempoloc_nb.core.checks import Finding, Report
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.findings import Finding, Report
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.sft import check as sft_check

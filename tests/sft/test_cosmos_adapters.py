@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.models.checkpoints import check_folder
+from tempoloc_nb.models.locate import check_folder
 from tempoloc_nb.sft.cosmos.adapters import main, merge_adapters
 
 NAME = "model.layers.0.self_attn.q_proj"

@@ -8,7 +8,7 @@ from study_cells import study_functions
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.models.sampling import Sampling
+from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.study.experiments import ask_controls, load_experiments
 
 PAGE = study_functions("08")

@@ -26,8 +26,8 @@ from tempoloc_nb.engines import make as engines
 from tempoloc_nb.engines.protocol import Backend
 from tempoloc_nb.inference.baselines import prediction_rows
 from tempoloc_nb.inference.record import measured, pack_predictions, read_record, record_path, write_record
+from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.locate import Place
-from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.scoring.evaluation import evaluate, written_boundaries
 from tempoloc_nb.study import experiments
 from tempoloc_nb.study.experiments import (

@@ -15,10 +15,9 @@ from tiny_models import qwen25
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.study import plan as study_plan
-from tempoloc_nb.study.models import Models
+from tempoloc_nb.study import models as study_plan
+from tempoloc_nb.study.models import Models, listed_experiments, plan_lines, plan_studies
 from tempoloc_nb.study.notebooks import notebook_cells, study_notebooks
-from tempoloc_nb.study.plan import listed_experiments, plan_lines, plan_studies
 from tempoloc_nb.study.report import Report
 
 SIM = load_benchmark("sim")

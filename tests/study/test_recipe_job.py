@@ -15,7 +15,7 @@ from video_clips import write_clip
 
 from tempoloc_nb.core.settings import load_settings
 from tempoloc_nb.study import runner as study
-from tempoloc_nb.study.plan import plan_lines, plan_studies
+from tempoloc_nb.study.models import plan_lines, plan_studies
 
 VIDEOS = ("cube_stacking_demo0.mp4", "cube_stacking_demo2.mp4", "more/nut_pouring_demo1.mp4")
 CLIPS = ("cube/0", "cube/2", "nut/1")

@@ -19,8 +19,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.plots import house_style
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study import report
-from tempoloc_nb.study.figures import mre_figure, timeline_figure
-from tempoloc_nb.study.report import _NOT_SO, Report, render
+from tempoloc_nb.study.report import _NOT_SO, Report, mre_figure, render, timeline_figure
 from tempoloc_nb.video.view import contact_sheet
 
 MRE = pd.DataFrame(

@@ -21,8 +21,8 @@ from tempoloc_nb.cli.study import study as study_command
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.study import runner as study
+from tempoloc_nb.study.models import plan_lines, plan_studies
 from tempoloc_nb.study.notebooks import chosen_notebooks, study_notebooks
-from tempoloc_nb.study.plan import plan_lines, plan_studies
 
 PARAMETERS = 'profile = "quick"\noutput = ""\nfactor = 2'
 BODY = """

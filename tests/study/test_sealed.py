@@ -17,8 +17,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.record import read_record
 from tempoloc_nb.lab.sim.tasks import SEEDS, families
-from tempoloc_nb.models.checkpoints import folder_revision
-from tempoloc_nb.models.locate import model_folder
+from tempoloc_nb.models.locate import folder_revision, model_folder
 from tempoloc_nb.study.experiments import load_experiments
 
 TUNED = study_functions("05")

@@ -25,11 +25,9 @@ from tempoloc_nb.lab.study.training import labelled_clips, read_log
 from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
 from tempoloc_nb.study import models as study_runs
 from tempoloc_nb.study import tables as tb
-from tempoloc_nb.study.figures import ExampleClip, example_clips
 from tempoloc_nb.study.notebooks import log_files
 from tempoloc_nb.study.report import Report, render
 from tempoloc_nb.study.tables import score_boundaries
-from tempoloc_nb.video.files import encode
 
 STAMPS, TUNED, RATES, OVERLAY, SWAPPED, EXAMPLES, CURVES, BASE = map(
     study_functions, ("03", "05", "06", "07", "08", "09", "10", "11")
@@ -305,7 +303,7 @@ def test_following_a_swapped_question_is_told_from_reciting(tmp_path: Path) -> N
 def test_an_example_is_the_median_clip_among_those_with_video() -> None:
     run = noisy("m", 0.5)
     here = [c.clip for c in PART.clips if c.name != "002"]
-    for clip in example_clips(run, here):
+    for clip in EXAMPLES.example_clips(run, here):
         errors = run.clips[run.clips["clip"].isin(here)].set_index("clip")["mre_pct"]
         of_task = errors[errors.index.str.startswith(clip.partition("/")[0] + "/")]
         assert errors[clip] == sorted(of_task)[2]
@@ -314,14 +312,14 @@ def test_an_example_is_the_median_clip_among_those_with_video() -> None:
 def test_the_worst_clip_is_shown_with_what_was_taken_for_the_event() -> None:
     run = noisy("m", 0.5)
     here = [c.clip for c in PART.clips]
-    for clip in example_clips(run, here, quantile=1.0):
+    for clip in EXAMPLES.example_clips(run, here, quantile=1.0):
         errors = run.clips[run.clips["task"] == clip.partition("/")[0]].set_index("clip")["mre_pct"]
         assert errors.idxmax() == clip
     clip = PART.clips[0]
     one, two, three = clip.source_boundaries
     said = {"next": (one, three, three), "lost": (one, two, float("nan")), "end": (one, two, clip.duration or 0)}
     for name, there in (("next", clip.labels[2]), ("lost", "nothing asked for"), ("end", "the clip's end")):
-        example = ExampleClip(clip, Path(), {"truth": (one, two, three), name: said[name]}, "worst")
+        example = EXAMPLES.example_clip(clip, Path(), {"truth": (one, two, three), name: said[name]}, "worst")
         assert EXAMPLES.failure_table([example], name)["there"].tolist() == [there], name
 
 
@@ -329,18 +327,9 @@ def test_a_clip_is_played_from_where_it_lies(monkeypatch: pytest.MonkeyPatch) ->
     """By a path from the notebook's folder, so that a copy of the repository plays it too."""
     monkeypatch.chdir(ROOT / "nbs" / "studies")
     clip = SIM.with_videos()[0]
-    shown = EXAMPLES.player(ExampleClip(clip, clip.video_path(SIM.root), {}))["text/html"]
+    shown = EXAMPLES.player(EXAMPLES.example_clip(clip, clip.video_path(SIM.root), {}))["text/html"]
     assert f'src="../../data/benchmarks/sim/{clip.video}"' in shown
     assert len(shown) < 30_000
-
-
-def test_a_busy_clip_still_makes_a_small_figure(tmp_path: Path) -> None:
-    noise = np.random.default_rng(0).integers(0, 255, (30, 64, 64, 3), np.uint8).repeat(4, axis=1).repeat(4, axis=2)
-    path = tmp_path / "noise.mp4"
-    encode(path, list(noise), 10)
-    clip = PART.clips[0]
-    figure = ExampleClip(clip, path, {"truth": (0.5, 1.5, 2.5), "m": (0.6, 1.4, float("nan"))}).figure()
-    assert len(Report(None, "full").figure(figure, "noise").png) < 200_000
 
 
 def test_another_model_stands_for_the_base_too_and_is_asked_as_the_recipe_does() -> None:

@@ -18,7 +18,7 @@ from tempoloc_nb.inference.baselines import prediction_rows
 from tempoloc_nb.inference.record import pack_predictions, read_rows, record_path, write_record
 from tempoloc_nb.lab.study.training import read_log
 from tempoloc_nb.lab.tiny.plan import load_plan
-from tempoloc_nb.models.checkpoints import folder_revision
+from tempoloc_nb.models.locate import folder_revision
 from tempoloc_nb.study.experiments import committed, load_experiments, run_experiment
 
 EXPERIMENTS = """

@@ -20,8 +20,7 @@ import numpy as np
 
 from ...clips.manifest import load_benchmark
 from ...core.errors import TempolocError
-from ...core.files import read_text, writing
-from ...core.files import sole_writer
+from ...core.files import read_text, sole_writer, writing
 from .boundaries import ERRORS, Cut, Found, Times, cut, named_boundaries, with_error
 from tempoloc_nb.lab.generate.generators import (
     NOISE_STEP, MimicGenScene, as_hdf5, episode, isaac_mimic, mimicgen, task_spec, version_of,

@@ -30,8 +30,8 @@ from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.engines.ray_cluster import RayBackend
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
+from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.constraints import Constraint
-from tempoloc_nb.models.sampling import Sampling
 from tempoloc_nb.video.view import View
 
 LAPTOP = {"num_cpus": 4, "object_store_memory": 300_000_000}

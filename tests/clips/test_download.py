@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.core.download import Downloader, Remote
+from tempoloc_nb.clips.public import Downloader, Remote
 from tempoloc_nb.core.errors import TempolocError
 from tests.helpers.file_server import FileServer, served
 
