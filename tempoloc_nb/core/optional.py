@@ -19,7 +19,8 @@ EXTRAS = {
     **dict.fromkeys(("anywidget", "matplotlib", "pandas", "papermill", "nbconvert", "seaborn"), "study"),
     **dict.fromkeys(("datasets", "h5py", "pyarrow", "yaml"), "data"),
     **dict.fromkeys(("mujoco", "robosuite"), "sim"),
-    "anyio": "server", "httpx": "server", "peft": "lora", "ray": "ray", "vllm": "vllm", "xgrammar": "structured",
+    "anyio": "server", "httpx": "server", "starlette": "serve", "uvicorn": "serve",
+    "peft": "lora", "ray": "ray", "vllm": "vllm", "xgrammar": "structured",
 }  # fmt: skip
 """The extra of this package that installs each library."""
 

@@ -29,7 +29,7 @@ SERVERS = "TEMPOLOC_SERVERS"
 """Environment variable with the URLs of servers, separated by commas, where none are given."""
 
 # %% auto #0
-__all__ = ['SERVERS', 'check_backend', 'EngineConfig', 'make_engine']
+__all__ = ['SERVERS', 'check_backend', 'EngineConfig', 'make_engine', 'served_name']
 
 # %% ../../nbs/35_engines/20_make.ipynb #b40dc8fd
 def check_backend(name: str, data_parallel: int = 1, tensor_parallel: int = 1) -> None:
@@ -149,6 +149,12 @@ def make_engine(name: str, model: Any, **options: Any) -> Backend:
     return engine
 
 # %% ../../nbs/35_engines/20_make.ipynb #6a606d0e
+def served_name(model: str | Path) -> str:
+    """The name under which a server has a model: as `tempoloc models` prints it, or its own for one not listed."""
+    info = find_model(model)
+    return str(model) if info is None else info.name if info.hub is None else info.hub
+
+
 def _openai(model: str | Path, options: dict[str, Any]) -> Backend:
     """The back end for servers that serve a model under the name that `tempoloc models` prints."""
     from tempoloc_nb.engines.http import Patience
@@ -158,10 +164,9 @@ def _openai(model: str | Path, options: dict[str, Any]) -> Backend:
         raise TempolocError(
             f"how {model} sizes its videos is not known: give its folder, or a model that `tempoloc models` lists"
         )
-    served = info.name if info.hub is None else info.hub
     if patience := {k: options.pop(k) for k in _PATIENCE if k in options}:
         options["patience"] = Patience(**patience)
     engine: Backend = _class("openai")(
-        served, servers, rules=info.folder or info.family, folder=options.pop("media", None), **options
+        served_name(model), servers, rules=info.folder or info.family, folder=options.pop("media", None), **options
     )
     return engine

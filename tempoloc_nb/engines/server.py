@@ -81,6 +81,7 @@ def _constraint_body(constraint: Constraint | None) -> dict[str, Any]:
 
 # %% ../../nbs/35_engines/100_server.ipynb #ac1e3e06
 _CODEC = {"crf": "12", "preset": "veryfast"}
+_LOSSLESS = {"qp": "0", "preset": "veryfast"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,12 @@ class _ServedVideo:
         return "data:video/mp4;base64," + b64encode(self.path.read_bytes()).decode()
 
 # %% ../../nbs/35_engines/100_server.ipynb #ad37789f
-def write_video(request: Request, rules: VideoRules, path: Path, total_pixels: int | None = None) -> _ServedVideo:
+def write_video(
+    request: Request, rules: VideoRules, path: Path, total_pixels: int | None = None, lossless: bool = False
+) -> _ServedVideo:
     """Write a request's frames, sampled and stamped as its view says, to `path` (.mp4).
 
+    `lossless` keeps every pixel, in a form that FFmpeg reads, and not every server.
     Raises `TempolocError` naming the source if it cannot be read.
     """
     frames = clip_inputs(request.video, rules.processor, request.fps, request.view, total_pixels)
@@ -120,8 +124,9 @@ def write_video(request: Request, rules: VideoRules, path: Path, total_pixels: i
         if w * h < width * height:
             cubic, width, height = Picture.Resampling.BICUBIC, w, h
             images = np.stack([np.asarray(Picture.fromarray(image).resize((w, h), cubic)) for image in images])
-    encode(path, images, fps=_container_rate(n, frames.fps), options=_CODEC)
-    return _ServedVideo(path, n, frames.fps, width + width % 2, height + height % 2)
+    codec, odd = (_LOSSLESS, (0, 0)) if lossless else (_CODEC, (width % 2, height % 2))
+    encode(path, images, fps=_container_rate(n, frames.fps), options=codec, lossless=lossless)
+    return _ServedVideo(path, n, frames.fps, width + odd[0], height + odd[1])
 
 
 def _container_rate(n_frames: int, fps: float) -> float:
@@ -312,12 +317,14 @@ class OpenAIBackend:
         entry = find_served(model, servers, key_variable)
         self.engine, self.source = str(entry.owned_by), entry.root or model
         self.model = title or model_title(self.source)
+        self.lossless = self.engine == "tempoloc"  # `tempoloc serve` answers as the engine itself would
 
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers. The servers' addresses do not."""
+        codec = _LOSSLESS if self.lossless else _CODEC
         return {
             "engine": self.engine, "served_model": self.served, "source": Path(self.source).name,
-            "rules": asdict(self.rules), "total_pixels": self.total_pixels, "video": {"codec": "h264", **_CODEC},
+            "rules": asdict(self.rules), "total_pixels": self.total_pixels, "video": {"codec": "h264", **codec},
         }  # fmt: skip
 
     def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[_Pair]:
@@ -346,7 +353,8 @@ class _Questions:
     """What the tasks of one run share to ask about a clip. Lives in one event loop."""
 
     def __init__(self, backend: OpenAIBackend, sampling: Sampling) -> None:
-        self.backend, self.sampling, self.vllm = backend, sampling, backend.engine == "vllm"
+        self.backend, self.sampling = backend, sampling
+        self.vllm = backend.engine in ("vllm", "tempoloc")  # `tempoloc serve` takes the fields that vLLM does
         self.ask_for_all = self.vllm  # until a server says that a request may not
         self.counted: dict[tuple[str, str, str], int] = {}
         self.warned: set[str] = set()
@@ -483,7 +491,7 @@ class _Run(_Questions):
 # %% ../../nbs/35_engines/100_server.ipynb #60d2f7a9
 def _place_video(backend: OpenAIBackend, request: Request, path: Path) -> tuple[_ServedVideo, str]:
     """A request's video and its URL; a file that is sent does not stay."""
-    video = write_video(request, backend.rules, path, backend.total_pixels)
+    video = write_video(request, backend.rules, path, backend.total_pixels, backend.lossless)
     if backend.folder is not None:
         path.chmod(0o644)
         return video, video.url()

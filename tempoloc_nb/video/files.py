@@ -251,14 +251,15 @@ class VideoWriter(_Mp4):
     """Write H.264 frames to `path`, which appears when the `with` block ends well and not before (`all_or_nothing`).
 
     `width` and `height` (pixels) must be even; `time_base` is the unit of the frames' `pts`. `options`
-    go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one per core. Raises `TempolocError` for
-    frames that H.264 in MP4 cannot hold.
+    go to libx264 (`crf`, `preset`); `threads` is its thread count, 0 for one per core. `lossless` keeps RGB frames of
+    any size as they are, in a form that few players show. Raises `TempolocError` for frames that H.264 in MP4 cannot
+    hold.
     """
 
     def __init__(
         self, path: Path | str, width: int, height: int, rate: Fraction, time_base: Fraction, *,
         options: dict[str, str] | None = None, threads: int = 1, metadata: dict[str, str] | None = None,
-        force: bool = True,
+        force: bool = True, lossless: bool = False,
     ) -> None:
         if max(width, height) > 16384:  # x264's limit
             raise TempolocError(f"{path}: H.264 takes 16384 pixels a side, not {width}×{height}; scale it down")
@@ -271,9 +272,10 @@ class VideoWriter(_Mp4):
             stack.push(self._finish)
             self._ending = stack.pop_all()  # with the block
         self._container.metadata.update(metadata or {})
-        settings: dict[str, str] = {"crf": "23", "preset": "medium", **(options or {})}
-        stream: VideoStream = self._container.add_stream("libx264", rate=rate, options=settings)
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        settings = {"qp": "0"} if lossless else {"crf": "23", "preset": "medium"}
+        codec, pixels = ("libx264rgb", "rgb24") if lossless else ("libx264", "yuv420p")
+        stream: Any = self._container.add_stream(codec, rate=rate, options=settings | (options or {}))
+        stream.width, stream.height, stream.pix_fmt = width, height, pixels
         stream.codec_context.time_base = time_base
         stream.codec_context.thread_count = threads
         self.stream = stream
@@ -312,8 +314,8 @@ def encode(
 ) -> Path:
     """Write RGB `frames` (each (height, width, 3), uint8) as H.264 at a constant `fps`, or at `times` (s).
 
-    `writer` goes to `VideoWriter` (`options`, `threads`, `metadata`). Raises `TempolocError` unless exactly one
-    of `fps` and `times` is given, there are frames (as many as times), and they all have one size.
+    `writer` goes to `VideoWriter` (`options`, `threads`, `metadata`, `lossless`). Raises `TempolocError` unless
+    exactly one of `fps` and `times` is given, there are frames (as many as times), and they all have one size.
     """
     if (fps is None) == (times is None):
         raise TempolocError(f"{path}: give either fps or times to encode")
@@ -325,8 +327,9 @@ def encode(
         raise TempolocError(f"{path}: no frames to encode")
     clock = (k / float(rate) for k in count()) if times is None else iter(times)
     height, width = first.shape[:2]
-    pad = ((0, height % 2), (0, width % 2), (0, 0))
-    with VideoWriter(path, width + width % 2, height + height % 2, rate, base, **writer) as sink:
+    odd = (0, 0) if writer.get("lossless") else (height % 2, width % 2)
+    pad = ((0, odd[0]), (0, odd[1]), (0, 0))
+    with VideoWriter(path, width + odd[1], height + odd[0], rate, base, **writer) as sink:
         for index, image in enumerate(chain([first], given)):
             time = next(clock, None)
             if time is None:

@@ -65,6 +65,8 @@ def open_video(path: Path | str, threads: int = 1) -> Iterator[tuple[InputContai
                 raise TempolocError(f"{path}: {fault}")
             streams = container.streams.video
             stream = next(s for s in streams if not s.disposition & Disposition.attached_pic)
+            if stream.codec_context is None:
+                raise TempolocError(f"{path}: FFmpeg here has no decoder for its video; is it damaged?")
             stream.codec_context.thread_count, stream.codec_context.thread_type = threads, "AUTO"
             yield container, stream
     except PermissionError as error:

@@ -29,6 +29,8 @@ output_dir = "out"
         ("pyarrow", "dataset stats built", "data"),
         ("robosuite", "simulate --task lift -o z", "sim"),
         ("vllm", "localize --model tempoloc-tiny --benchmark sim --backend vllm -o p.jsonl", "vllm"),
+        ("starlette", "serve --port 0", "serve"),
+        ("uvicorn", "serve --port 0", "serve"),
         ("ray", "localize --model tempoloc-tiny --benchmark sim --backend ray -o p.jsonl", "ray"),
     ],
 )

@@ -44,6 +44,21 @@ def test_times_are_true_pts(tmp_path, name, pts, base, rate, expected):
     assert [t + info.first_pts for t in info.times] == pytest.approx(decoded, abs=1e-9)
 
 
+def test_lossless_keeps_every_pixel_and_odd_sizes(tmp_path):
+    frames = np.stack(list(scene(6, 65, 47)))
+    kept = video.read(video.encode(tmp_path / "kept.mp4", frames, fps=8, lossless=True, options={"preset": "veryfast"}))
+    assert np.array_equal(kept.images, frames)
+    assert kept.fps == pytest.approx(8)
+    assert not np.array_equal(video.read(video.encode(tmp_path / "a.mp4", frames, fps=8)).images[:, :47, :65], frames)
+
+
+def test_an_unknown_codec_is_said(tmp_path):
+    odd = tmp_path / "odd.mp4"
+    odd.write_bytes(write_clip(tmp_path / "a.mp4", 4).read_bytes().replace(b"avc1\0\0", b"zzzz\0\0"))
+    with pytest.raises(TempolocError, match=r"odd\.mp4: FFmpeg here has no decoder"):
+        video.probe(odd)
+
+
 def test_rates(tmp_path):
     ntsc = video.probe(
         write_clip(tmp_path / "a.mp4", 48, pts=NTSC, time_base=Fraction(1, 24_000), rate=Fraction(24_000, 1001))
