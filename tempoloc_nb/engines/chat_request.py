@@ -5,17 +5,18 @@
 # %% ../../nbs/35_engines/115_chat_request.ipynb #90889507
 from __future__ import annotations
 
-import binascii
 import json
 import re
 from base64 import b64decode
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import unquote, urlsplit
 
-from annotated_types import Ge, Gt, Le, Len
+from annotated_types import Ge, Gt, Le
+from pydantic import Discriminator, Tag
 
 from ..core.checks import STRICT
 from ..core.errors import TempolocError
@@ -58,7 +59,10 @@ class _Part(_Strict):
 @dataclass(frozen=True, slots=True)
 class _Message(_Strict):
     role: Literal["system", "user", "assistant"]
-    content: str | tuple[_Part, ...]
+    content: Annotated[
+        Annotated[str, Tag("text")] | Annotated[tuple[_Part, ...], Tag("parts")],
+        Discriminator(lambda given: "text" if isinstance(given, str) else "parts"),  # so that a fault is said once
+    ]
 
     @property
     def parts(self) -> tuple[_Part, ...]:
@@ -82,7 +86,7 @@ class _Schema(_Strict):
 
 @dataclass(frozen=True, slots=True)
 class _Format(_Strict):
-    type: Literal["text", "json_schema"]
+    type: Literal["text", "json_schema"] = "text"
     json_schema: _Schema | None = None
 
 
@@ -95,10 +99,6 @@ class _Sampled(_Strict):
     do_sample_frames: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Media(_Strict):
-    video: _Sampled = _Sampled()
-
 # %% ../../nbs/35_engines/115_chat_request.ipynb #759d29e7
 _Small = Annotated[int, Ge(1), Le(10**6)]
 
@@ -108,7 +108,7 @@ class ChatRequest(_Strict):
     """A chat completion's request; the last fields are taken where they ask for nothing."""
 
     model: str
-    messages: Annotated[tuple[_Message, ...], Len(1)]
+    messages: tuple[_Message, ...]
     n: Annotated[int, Ge(1), Le(64)] | None = None
     temperature: Annotated[float, Ge(0), Le(100)] | None = None
     top_p: Annotated[float, Gt(0), Le(1)] | None = None
@@ -119,7 +119,7 @@ class ChatRequest(_Strict):
     structured_outputs: _Structured | None = None
     response_format: _Format | None = None
     mm_processor_kwargs: _Sampled | None = None
-    media_io_kwargs: _Media | None = None
+    media_io_kwargs: dict[Literal["video"], _Sampled] | None = None
     user: str | None = None
     top_k: Literal[-1, 0] | None = None
     stream: Literal[False] | None = None
@@ -127,10 +127,6 @@ class ChatRequest(_Strict):
     stop: tuple[str, ...] | None = None
     presence_penalty: Annotated[float, Ge(0), Le(0)] | None = None
     frequency_penalty: Annotated[float, Ge(0), Le(0)] | None = None
-
-    def __post_init__(self) -> None:
-        if self.stop:
-            raise TempolocError("stop is not offered: an answer ends where the model ends it")
 
     @property
     def longest(self) -> int | None:
@@ -156,27 +152,24 @@ class Conversation(Prompt):
 
 def conversation_of(body: ChatRequest) -> Conversation:
     """A request's conversation, without the videos that it sends."""
-    turns = [{"role": m.role, "content": [_templated(part) for part in m.parts]} for m in body.messages]
+    video = {"type": "video"}
+    turns = [
+        {"role": m.role, "content": [video if p.video_url else {"type": "text", "text": p.text} for p in m.parts]}
+        for m in body.messages
+    ]
     return Conversation("served", "", "", log=True, turns=tuple(turns))
-
-
-def _templated(part: _Part) -> dict[str, Any]:
-    return {"type": "video"} if part.type == "video_url" else {"type": "text", "text": part.text}
 
 # %% ../../nbs/35_engines/115_chat_request.ipynb #cc22aeb6
 def constraint_of(body: ChatRequest) -> Constraint | None:
     """What answers must match. Raises `TempolocError` for several forms at once, and for a form without any."""
-    forms: list[Constraint] = []
-    if (wanted := body.structured_outputs) is not None:
-        forms += [Constraint("regex", wanted.regex)] if wanted.regex is not None else []
-        texts = [wanted.json] if isinstance(wanted.json, str) else [json.dumps(wanted.json)] if wanted.json else []
-        forms += [Constraint("json", text) for text in texts]
-        if not forms:
-            raise TempolocError("structured_outputs needs regex or json")
-    if body.response_format is not None and body.response_format.type == "json_schema":
-        if body.response_format.json_schema is None:
-            raise TempolocError("response_format of the type json_schema needs json_schema")
-        forms.append(Constraint("json", json.dumps(body.response_format.json_schema.schema)))
+    wanted, shape = body.structured_outputs or _Structured(), body.response_format or _Format()
+    if body.structured_outputs == _Structured():
+        raise TempolocError("structured_outputs needs regex or json")
+    if (shape.type == "json_schema") != (shape.json_schema is not None):
+        raise TempolocError("response_format needs json_schema with the type json_schema, and with no other")
+    schemas = [wanted.json, shape.json_schema and shape.json_schema.schema]
+    forms = [Constraint("json", s if isinstance(s, str) else json.dumps(s)) for s in schemas if s is not None]
+    forms += [Constraint("regex", wanted.regex)] if wanted.regex is not None else []
     if len(forms) > 1:
         raise TempolocError("answers can keep to one form: give a regular expression or a JSON schema, not both")
     return forms[0] if forms else None
@@ -190,8 +183,8 @@ def sampled_as(body: ChatRequest, info: VideoInfo, ask: AskConfig) -> tuple[floa
 
     Raises `TempolocError` for frames that would fill the memory.
     """
-    media = _Media() if body.media_io_kwargs is None else body.media_io_kwargs
-    said = [one for one in (body.mm_processor_kwargs, media.video) if one is not None and one != _Sampled()]
+    both = body.mm_processor_kwargs, (body.media_io_kwargs or {}).get("video")
+    said = [one for one in both if one is not None and one != _Sampled()]
     fps, view = ask.fps, ask.view
     if said:
         every = any(one.do_sample_frames is False or one.num_frames == -1 for one in said)
@@ -203,7 +196,12 @@ def sampled_as(body: ChatRequest, info: VideoInfo, ask: AskConfig) -> tuple[floa
 
 
 def drawn_as(body: ChatRequest, ask: AskConfig) -> Sampling:
-    """How a request's answers are drawn: its own values, else those of `ask`. The seed stands elsewhere, and is 0."""
+    """How a request's answers are drawn: its own values, else those of `ask`. The seed stands elsewhere, and is 0.
+
+    Raises `TempolocError` for `stop`.
+    """
+    if body.stop:
+        raise TempolocError("stop is not offered: an answer ends where the model ends it")
     given: dict[str, Any] = {"temperature": body.temperature, "top_p": body.top_p, "max_new_tokens": body.longest,
                              "repetition_penalty": body.repetition_penalty}  # fmt: skip
     return replace(ask.sampling, seed=0, **{k: v for k, v in given.items() if v is not None})
@@ -215,34 +213,31 @@ _BEGINS = re.compile(rb"(?s)(....(ftyp|moov|mdat|wide|free|skip)|\x1a\x45\xdf\xa
 def place_video(url: str, media: Path | None, path: Path) -> Path:
     """The file of a video's address; of one that is sent, `path`, which it is written to. Raises `TempolocError`."""
     scheme, _, rest = url.partition(":")
-    if scheme == "data":
-        head, comma, data = rest.partition(",")
-        if not comma or not head.endswith(";base64"):
-            raise TempolocError("a video is sent as data:video/mp4;base64,…")
-        try:
-            path.write_bytes(b64decode(data, validate=True))
-        except (binascii.Error, ValueError):
-            raise TempolocError("the video's base64 is damaged") from None
-        return path
-    if scheme != "file":
+    if scheme == "file":
+        return _within(url, media)
+    if scheme != "data":
         kinds = "data: URLs, and file:// paths within the folder that --media names"
         raise TempolocError(f"a video's address begins with {shown(scheme)[:20]!r}: this server takes {kinds}")
-    return _within(url, media)
+    head, _, data = rest.partition(",")
+    if not head.endswith(";base64"):
+        raise TempolocError("a video is sent as data:video/mp4;base64,…")
+    try:
+        path.write_bytes(b64decode(data, validate=True))
+    except ValueError:  # binascii.Error, or letters that are not ASCII
+        raise TempolocError("the video's base64 is damaged") from None
+    return path
 
 # %% ../../nbs/35_engines/115_chat_request.ipynb #2b51ff5e
 def _within(url: str, media: Path | None) -> Path:
     """The file of a `file://` address within the folder. Raises `TempolocError`, the same for all that is outside."""
     if media is None:
         raise TempolocError("this server reads no files: start it with --media DIR, or send the video as a data: URL")
-    refused = TempolocError("the file is not in the folder that --media names, or is not there")
-    try:
+    with suppress(OSError, ValueError, RuntimeError):  # not there, a NUL, a loop of links
         parts = urlsplit(url)
         found = Path(unquote(parts.path)).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError):  # a NUL, a loop of links
-        raise refused from None
-    if parts.netloc not in ("", "localhost") or not found.is_relative_to(media.resolve()) or not found.is_file():
-        raise refused
-    return found
+        if parts.netloc in ("", "localhost") and found.is_relative_to(media.resolve()) and found.is_file():
+            return found
+    raise TempolocError("the file is not in the folder that --media names, or is not there")
 
 
 def probe_video(path: Path, longest: float) -> VideoInfo:

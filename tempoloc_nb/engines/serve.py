@@ -18,6 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,6 +68,8 @@ class ServeConfig:
         """Raise `TempolocError` for other machines without a key, for what is no key, and without the folder."""
         if self.key is not None and not re.fullmatch("[!-~]+", self.key):
             raise TempolocError("the key has characters that no key has: use letters, digits and signs of ASCII")
+        if not self.host:
+            raise TempolocError("no address to listen on: leave --host out, or give one")
         if self.key is None and not _is_loopback(self.host):
             raise TempolocError(
                 f"{self.host} can be reached from other machines: give a key (--key, or TEMPOLOC_API_KEY in the"
@@ -151,25 +154,22 @@ class _Worker(threading.Thread):
 _KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
-def _error(status: int, message: str, headers: Any = None) -> Reply:
-    """An error in OpenAI's shape."""
-    from starlette.responses import JSONResponse
+class _RefusedError(Exception):
+    """Why a request is not answered, and the HTTP status that says so."""
 
-    kind = _KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
-    body = {"error": {"message": message, "type": kind, "param": None, "code": status}}
-    return JSONResponse(body, status, headers)
-
-
-def _refusal(status: int, message: str, **headers: str) -> Exception:
-    """What a handler raises to answer with an error."""
-    from starlette.exceptions import HTTPException
-
-    return HTTPException(status, message, {k.replace("_", "-"): v for k, v in headers.items()})
+    def __init__(self, status_code: int, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status_code, self.detail, self.headers = status_code, detail, headers
 
 
 async def _failed(call: Call, error: Any) -> Reply:
-    """The error that a handler raised."""
-    return _error(error.status_code, error.detail, error.headers)
+    """An error in OpenAI's shape, for one of ours or of starlette's."""
+    from starlette.responses import JSONResponse
+
+    status = error.status_code
+    kind = _KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
+    body = {"error": {"message": error.detail, "type": kind, "param": None, "code": status}}
+    return JSONResponse(body, status, error.headers)
 
 # %% ../../nbs/35_engines/120_serve.ipynb #4ccf35df
 _PATIENCE = 60.0  # s until a request must have come
@@ -181,20 +181,20 @@ async def _read(call: Call, most: int) -> bytes:
     from starlette.requests import ClientDisconnect
 
     way = "send a smaller video, name a file within --media, or raise --largest"
-    body, large = bytearray(), _refusal(413, f"a request may have {most / 2**20:g} MiB, this one has more: {way}")
+    body, large = bytearray(), f"a request may have {most / 2**20:g} MiB, this one has more: {way}"
     length = call.headers.get("Content-Length", "0")
     if not length.isdecimal() or int(length[:20]) > most:
-        raise large
+        raise _RefusedError(413, large)
     try:
         async with asyncio.timeout(_PATIENCE):
             async for piece in call.stream():
                 body += piece
                 if len(body) > most:
-                    raise large
+                    raise _RefusedError(413, large)
     except TimeoutError:
-        raise _refusal(408, f"the request did not come within {_PATIENCE:g} s") from None
+        raise _RefusedError(408, f"the request did not come within {_PATIENCE:g} s") from None
     except ClientDisconnect:
-        raise _refusal(400, "the client went away") from None
+        raise _RefusedError(400, "the client went away") from None
     return bytes(body)
 
 # %% ../../nbs/35_engines/120_serve.ipynb #f0238d4e
@@ -205,15 +205,13 @@ def _completion(model: str, responses: Sequence[Response]) -> dict[str, Any]:
         {"index": i, "message": {"role": "assistant", "content": r.text}, "finish_reason": r.finish_reason}
         for i, r in enumerate(responses)
     ]
+    total = first.prompt_tokens + new
     return {
         "id": f"chatcmpl-{uuid4().hex}", "object": "chat.completion", "created": int(time.time()), "model": model,
-        "choices": choices, "usage": _usage(first.prompt_tokens, new),
+        "choices": choices,
+        "usage": {"prompt_tokens": first.prompt_tokens, "completion_tokens": new, "total_tokens": total},
         "tempoloc": {"vision_tokens": first.vision_tokens, "fps": first.effective_fps},
     }  # fmt: skip
-
-
-def _usage(prompt: int, new: int) -> dict[str, int]:
-    return {"prompt_tokens": prompt, "completion_tokens": new, "total_tokens": prompt + new}
 
 # %% ../../nbs/35_engines/120_serve.ipynb #ffe0b0ab
 def _processor(engine: Backend, model: str) -> Any:
@@ -229,8 +227,7 @@ def _processor(engine: Backend, model: str) -> Any:
 class Server:
     """A model behind OpenAI's protocol: `app` is its application, `answered` how many requests had an answer.
 
-    The `engine` answers, as `ask` says where a request says nothing; `config` has the limits. Raises `TempolocError`
-    where starlette is not installed.
+    The `engine` answers, as `ask` says where a request says nothing; `config` has the limits.
     """
 
     def __init__(self, engine: Backend, ask: AskConfig, config: ServeConfig) -> None:
@@ -260,105 +257,94 @@ class Server:
 def _question(server: Server, data: bytes, path: Path) -> tuple[Request, Sampling] | dict[str, Any]:
     """What a request's body asks the engine, its video at `path` if it is sent; or the count that it asks for.
 
-    Raises `TempolocError`, and starlette's HTTPException for another model.
+    Raises `TempolocError`, and `_RefusedError` for another model.
     """
     body, ask = check_json(ChatRequest, data, "the request"), server.ask
     if body.model != server.name:
-        raise _refusal(404, f"no model {shown(body.model)[:200]} here: this server serves {server.name}")
-    prompt, urls = conversation_of(body), body.urls
+        raise _RefusedError(404, f"no model {shown(body.model)[:200]} here: this server serves {server.name}")
+    prompt, sampling, form, urls = conversation_of(body), drawn_as(body, ask), constraint_of(body), body.urls
     if not urls and body.longest == 1:
         return server.count(prompt)
     if len(urls) != 1:
-        raise TempolocError(f"a request asks about one video, and this one has {len(urls) or 'none'}")
+        raise TempolocError(f"a request asks about one video, and its messages have {len(urls) or 'none'}")
     video = place_video(urls[0], server.config.media, path)
     fps, view = sampled_as(body, probe_video(video, server.config.longest), ask)
-    sampling = drawn_as(body, ask)
     seed = random.getrandbits(32) if body.seed is None else body.seed
-    trials, form = tuple(range(body.n or 1)), constraint_of(body)
+    trials = tuple(range(body.n or 1))
     return Request(f"seed {seed}", "served", video, (), prompt, fps, view, trials, form, uuid4().hex), sampling
 
 # %% ../../nbs/35_engines/120_serve.ipynb #6fdd6f8e
-async def _answer(server: Server, call: Call) -> dict[str, Any]:
-    """A chat completion."""
-    from starlette.concurrency import run_in_threadpool
-    from starlette.exceptions import HTTPException
-
-    path, clip = Path(server.folder.name) / f"{uuid4().hex}.mp4", ""
+async def _complete(server: Server, call: Call) -> dict[str, Any]:
+    """A chat completion. What is sent is a file until it is answered."""
+    if server.open >= server.config.waiting:
+        raise _RefusedError(429, f"{server.open} requests are open already: come again", {"Retry-After": "1"})
+    server.open += 1
+    sent = video = Path(server.folder.name) / f"{uuid4().hex}.mp4"
+    clip = ""
     try:
         async with server.readers:
-            most = server.config.largest * 2**20
-            question = await run_in_threadpool(_question, server, await _read(call, most), path)
+            data = await _read(call, server.config.largest * 2**20)
+            question = await asyncio.to_thread(_question, server, data, sent)
         if isinstance(question, dict):
             return question
-        path, clip = Path(str(question[0].video)), question[0].clip
+        video, clip = Path(str(question[0].video)), question[0].clip
         responses = await asyncio.wrap_future(server.worker.submit(*question))
         server.answered += 1
         return _completion(server.name, sorted(responses, key=lambda r: r.trial))
     except TempolocError as error:
-        raise _refusal(400, str(error).replace(str(path), "the video").removeprefix(f"{clip}: ")) from None
-    except HTTPException:
+        raise _RefusedError(400, str(error).replace(str(video), "the video").removeprefix(f"{clip}: ")) from None
+    except _RefusedError:
         raise
     except Exception as error:
         print(f"tempoloc: the engine failed: {shown(reason(error))}", file=sys.stderr)
-        raise _refusal(500, "the engine failed: its server says why") from None
+        raise _RefusedError(500, "the engine failed: its server says why") from None
     finally:
-        if path.parent == Path(server.folder.name):
-            path.unlink(missing_ok=True)
+        server.open -= 1
+        sent.unlink(missing_ok=True)
 
 # %% ../../nbs/35_engines/120_serve.ipynb #9e6c23ee
+async def _models(server: Server, call: Call) -> dict[str, Any]:
+    """The list of the one model."""
+    own = {"id": server.name, "object": "model", "created": 0, "owned_by": "tempoloc", "root": server.root}
+    return {"object": "list", "data": [own]}
+
+
+async def _reply(server: Server, handler: Callable[[Server, Call], Awaitable[dict[str, Any]]], call: Call) -> Reply:
+    """What a handler returns, for callers who may ask."""
+    from starlette.responses import JSONResponse
+
+    if "Origin" in call.headers:
+        raise _RefusedError(403, "a web page may not ask this server")
+    wanted, given = f"Bearer {server.config.key}", call.headers.get("Authorization", "")
+    if server.config.key and not hmac.compare_digest(given.encode(), wanted.encode()):
+        raise _RefusedError(401, "the key is missing or wrong: send it as Authorization: Bearer KEY")
+    return JSONResponse(await handler(server, call))
+
+
 def _application(server: Server) -> Starlette:
     """The addresses of a server."""
-    applications = import_optional("starlette.applications", "tempoloc serve")
+    from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
-    from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    async def models(call: Call) -> Reply:
-        own = {"id": server.name, "object": "model", "created": 0, "owned_by": "tempoloc", "root": server.root}
-        return JSONResponse({"object": "list", "data": [own]})
-
-    async def completions(call: Call) -> Reply:
-        if server.open >= server.config.waiting:
-            raise _refusal(429, f"{server.open} requests are open already: come again", Retry_After="1")
-        server.open += 1
-        try:
-            return JSONResponse(await _answer(server, call))
-        finally:
-            server.open -= 1
-
-    def guarded(handler: Callable[[Call], Awaitable[Reply]]) -> Callable[[Call], Awaitable[Reply]]:
-        async def guard(call: Call) -> Reply:
-            if "Origin" in call.headers:
-                raise _refusal(403, "a web page may not ask this server")
-            wanted, given = f"Bearer {server.config.key}", call.headers.get("Authorization", "")
-            if server.config.key and not hmac.compare_digest(given.encode(), wanted.encode()):
-                raise _refusal(401, "the key is missing or wrong: send it as Authorization: Bearer KEY")
-            return await handler(call)
-
-        return guard
-
-    chat = Route("/v1/chat/completions", guarded(completions), methods=["POST"])
-    routes = [Route("/v1/models", guarded(models)), chat]
-    application: Starlette = applications.Starlette(routes=routes, exception_handlers={HTTPException: _failed})
-    return application
+    routes = [
+        Route("/v1/models", partial(_reply, server, _models)),
+        Route("/v1/chat/completions", partial(_reply, server, _complete), methods=["POST"]),
+    ]
+    return Starlette(routes=routes, exception_handlers={_RefusedError: _failed, HTTPException: _failed})
 
 # %% ../../nbs/35_engines/120_serve.ipynb #b4c32b1c
 def _listen(config: ServeConfig) -> socket.socket:
     """A socket that listens; raises `TempolocError` for a port in use, and an address that is not this machine's."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)[0]
-        place = socket.socket(family)
-        try:
-            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            place.bind(address)
-            place.listen()
-        except OSError:
-            place.close()
-            raise
-    except OSError as error:
-        way = ": choose another with --port" if error.errno == errno.EADDRINUSE else ""
-        raise TempolocError(f"cannot listen on {config.host}, port {config.port}: {error.strerror}{way}") from None
-    return place
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        return socket.create_server((config.host, config.port), family=family)
+    except TypeError:  # from its codec
+        why = "no machine has such a name"
+    except OSError as error:  # it ends with the address once more, in parentheses
+        why = str(error.strerror).partition(" (")[0]
+        why += ": choose another with --port" if error.errno == errno.EADDRINUSE else ""
+    raise TempolocError(f"cannot listen on {config.host}, port {config.port}: {why}")
 
 # %% ../../nbs/35_engines/120_serve.ipynb #0f16f1fa
 def serve(ask: AskConfig, engine: EngineConfig, config: ServeConfig, tell: Callable[[str], None]) -> int:

@@ -204,8 +204,8 @@ def test_models_are_listed(client: TestClient) -> None:
         (body(messages=[]), "messages"),
         (body({"type": "image_url", "image_url": {"url": "x"}}), "image_url"),
         (body({"type": "text"}), "needs the field text"),
-        (body(), "one video, and this one has none"),
-        (body(structured_outputs={}), "one video"),
+        (body(), "one video, and its messages have none"),
+        (body(structured_outputs={}), "structured_outputs needs regex or json"),
         (body(video("https://example.org/a.mp4")), "begins with 'https'"),
         (body(video("data:video/mp4;base64,AAA")), "base64 is damaged"),
         (body(video("data:video/mp4,AAA")), "data:video/mp4;base64"),
@@ -244,7 +244,7 @@ def test_limits_hold(client: TestClient, clip: Path, monkeypatch: pytest.MonkeyP
     url = clip.as_uri()
     assert "1 MiB" in refused(client, b" " * (2**20 + 1), 413)
     assert "1 MiB" in refused(client, b"{}", 413, **{"Content-Length": "9" * 30})
-    assert "has 2" in refused(client, body(video(url), video(url)))
+    assert "have 2" in refused(client, body(video(url), video(url)))
     slow = encode(clip.parent / "slow.mp4", read(clip).images[:6], fps=1)
     assert "lasts 6.0 s: this server takes up to 5 s" in refused(client, body(video(slow.as_uri())))
     monkeypatch.setattr(chat_request, "_MOST_PIXELS", 64 * 48 * 8 - 1)

@@ -38,6 +38,7 @@ MOST_LINES = 12
 STATUSES = (0, 1, 2, 130)
 LIMIT_S = 400.0  # a try takes ten seconds at most; but a machine that others use too may be as slow as it likes
 MEMORY = 2 << 30  # bytes above what the harness has
+SERVES = b"; Ctrl-C ends it"  # what a server says once others may ask it: it is told to end then
 KEPT = 1 << 20  # bytes of output that are looked at
 
 # no word in a key, and no dash but its second: ten characters of it must never be a folder's or a command's name
@@ -321,6 +322,9 @@ class Job:
             if stop is not None and seconds >= stop[0] and not told:
                 told = True
                 os.kill(self.pid, stop[1])
+            if not told and any(SERVES in data for data in self.pipes.values()):
+                told = True
+                os.kill(self.pid, signal.SIGTERM)
             if seconds > limit and not hung:
                 hung = True
                 self._end()

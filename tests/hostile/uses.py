@@ -114,6 +114,8 @@ USES: tuple[Use, ...] = (
     use("models model --json", "model", "model/config.json model/tokenizer_config.json model/processor_config.json"),
     use("doctor --model model --fps 2", "model",
         "model/config.json model/processor_config.json model/tokenizer_config.json", weight=1),
+    use("serve --model model --port 0 --device cpu", "model", "model/config.json model/model.safetensors"
+        " model/tokenizer.json model/chat_template.jinja", weight=1),  # told to end once it serves
     use("models", "project", "project/data/models.toml project/settings.ini", env=SETTINGS),
     use("simulate --task lift --n 1 --no-render -o sims", "project", "project/settings.ini", env=SETTINGS, weight=1),
     use("fetch pub/manifest.jsonl pub --base SERVER", "pub", "pub/manifest.jsonl pub/files.jsonl pub/mug/a.mp4",
