@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
@@ -369,7 +370,9 @@ def serve(ask: AskConfig, engine: EngineConfig, config: ServeConfig, tell: Calla
                 server.app, http="h11", ws="none", loop="asyncio", lifespan="off", log_config=None, log_level="warning",
                 access_log=False, server_header=False, timeout_graceful_shutdown=30,
             )  # fmt: skip
-            uvicorn.Server(settings).run(sockets=[place])
+            service = uvicorn.Server(settings).serve(sockets=[place])
+            with closing(service):  # Ctrl-C may come before it begins
+                asyncio.run(service)
         except KeyboardInterrupt:  # uvicorn's way to say why it ended
             pass
         finally:

@@ -279,7 +279,7 @@ def test_web_pages_may_not_ask(client: TestClient, clip: Path) -> None:
     ("config", "said"),
     [
         ({"host": "0.0.0.0"}, "give a key"), ({"host": "::"}, "give a key"), ({"host": "robot.local"}, "give a key"),
-        ({"key": "a b"}, "no key has"), ({"key": ""}, "no key has"), ({"media": Path("no/where")}, "no such folder"),
+        ({"host": ""}, "no address"), ({"key": "a b"}, "no key has"), ({"key": ""}, "no key has"), ({"media": Path("no/where")}, "no such folder"),
     ],
 )  # fmt: skip
 def test_a_server_that_must_not_start_says_why(config: dict[str, Any], said: str) -> None:
@@ -290,6 +290,12 @@ def test_a_server_that_must_not_start_says_why(config: dict[str, Any], said: str
 @pytest.mark.parametrize("config", [{}, {"host": "localhost"}, {"host": "::1"}, {"host": "0.0.0.0", "key": KEY}])
 def test_a_server_may_start(config: dict[str, Any]) -> None:
     ServeConfig(**config).check()
+
+
+@pytest.mark.parametrize("host", ["x" * 300, "\udcff", "a\nb", "192.0.2.1", "::2"])
+def test_an_address_of_no_machine_here_is_said(host: str) -> None:
+    with pytest.raises(TempolocError, match="cannot listen on"):
+        serve._listen(ServeConfig(host, 0, key=KEY))
 
 
 # --- the engine's thread ---
