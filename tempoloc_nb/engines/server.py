@@ -273,12 +273,12 @@ def find_served(model: str, servers: Sequence[str], key_variable: str) -> _Serve
         if model not in entries:
             raise TempolocError(
                 f"{url} has no model {model}: it serves {first_names(sorted(entries)) or 'none'}; to serve it under"
-                f" that name, add --served-model-name {model}"
+                f" that name, give `tempoloc serve` --model {model}, or vLLM --served-model-name {model}"
             )
         served = served or entries[model]
     if served is None:
-        command = shlex.join(serve_arguments(model))
-        raise UnreachableError(f"{'; '.join(silent)}. Start a server, for instance: {command}")
+        own, command = shlex.join(["tempoloc", "serve", "--model", model]), shlex.join(serve_arguments(model))
+        raise UnreachableError(f"{'; '.join(silent)}. If none runs, start one: {own}, or {command}")
     for line in silent:
         print(f"tempoloc: {line}; the other servers go on", file=sys.stderr)
     return served

@@ -279,7 +279,8 @@ def test_web_pages_may_not_ask(client: TestClient, clip: Path) -> None:
     ("config", "said"),
     [
         ({"host": "0.0.0.0"}, "give a key"), ({"host": "::"}, "give a key"), ({"host": "robot.local"}, "give a key"),
-        ({"host": ""}, "no address"), ({"key": "a b"}, "no key has"), ({"key": ""}, "no key has"), ({"media": Path("no/where")}, "no such folder"),
+        ({"host": ""}, "no address"), ({"key": "a b"}, "no key has"), ({"key": ""}, "no key has"),
+        ({"media": Path("no/where")}, "no such folder"),
     ],
 )  # fmt: skip
 def test_a_server_that_must_not_start_says_why(config: dict[str, Any], said: str) -> None:

@@ -328,7 +328,7 @@ def test_wrong_model_names_and_absent_servers_are_told_before_anything_is_asked(
         with pytest.raises(TempolocError, match=f"{other.url} has no model right: it serves wrong"):
             OpenAIBackend("right", [server.url, other.url], rules=RULES)
         assert server.bodies == other.bodies == []
-    with pytest.raises(TempolocError, match=r"cannot be reached .* Start a server, for instance: vllm serve right .*"):
+    with pytest.raises(TempolocError, match=r"cannot be reached .* --model right, or vllm serve right .*"):
         OpenAIBackend("right", [server.url], rules=RULES)
     with pytest.raises(TempolocError, match="at least one server"):
         OpenAIBackend("right", [], rules=RULES)
