@@ -21,10 +21,9 @@ from pydantic import Discriminator, Tag
 from ..core.checks import STRICT
 from ..core.errors import TempolocError
 from ..core.texts import shown
-from ..models.ask import AskConfig
+from ..models.ask import AskConfig, Sampling
 from ..models.constraints import Constraint
 from ..models.prompts import Prompt
-from ..models.sampling import Sampling
 from ..video.files import VideoInfo, probe, sample_indices
 from ..video.view import View
 

@@ -38,11 +38,9 @@ from tempoloc_nb.engines.chat_request import (
 )
 from .make import EngineConfig, served_name
 from .protocol import Backend, Request, Response, reason
-from ..models.ask import AskConfig
-from ..models.checkpoints import model_title
-from ..models.locate import locate_model
+from ..models.ask import AskConfig, Sampling
+from ..models.locate import locate_model, model_title
 from ..models.prompts import Prompt
-from ..models.sampling import Sampling
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
