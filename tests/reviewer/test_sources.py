@@ -23,7 +23,7 @@ from tempoloc_nb.formats.lerobot_rows import REST, read_annotations
 from tempoloc_nb.formats.recordings import find_recordings
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.reviewer.desk import Desk
-from tempoloc_nb.reviewer.session import Marked
+from tempoloc_nb.reviewer.edits import Marked
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import encode
 
@@ -87,6 +87,36 @@ def test_what_was_found_in_a_dataset_goes_back_to_it(tmp_path: Path) -> None:
     desk.review.save("own/episode_000001", 0, [Marked("grasp", 1.0), Marked("lift", 2.0)])
     assert "1 episodes written" in desk.answer({"op": "export", "kind": "annotations", "index": 0})["note"]
     assert read_annotations(read_info(root)) == {1: [(0, "grasp"), (10, "lift"), (20, REST)]}
+
+
+def test_a_log_is_reviewed_with_its_outcomes_and_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names, outcomes = ("grasping", "grasping", "releasing", "grasping"), ("missed", "succeeded", "unknown", "unknown")
+    events = tuple(
+        FoundEvent(label, t, "ok", 0.9, 0.1, outcome, k)
+        for label, t, outcome, k in zip(names, (0.5, 1.0, 2.0, 3.0), outcomes, (1, 2, 1, 3), strict=True)
+    )
+    log = Found(video(Path("a.mp4")), events, "m", 4.0, 4.0, ("a log",), gaps=((3.2, 3.9),))
+    nothing = Found(video(Path("b.mp4")), (), "m", 4.0, 4.0, ("nothing happens",))
+    failed = Found(video(Path("c.mp4")), (), "m", 4.0, 0.0, error="no certain log")
+    write_found([log, nothing, failed], Path("log.json"))
+    for source in ([log, nothing, failed], "log.json"):
+        desk = Desk(open_review(source, who="Ada"))
+        shown = desk.answer({"op": "clip", "index": 0})
+        assert shown["labels"] == ("grasping", "releasing", "grasping for the second time")
+        assert [e["outcome"] for e in shown["model"]["events"]] == ["succeeded", "unknown", "unknown"]
+        assert shown["model"]["failed"] == [{"label": "grasping", "boundary": 0.5, "outcome": "missed"}]
+        assert [*map(tuple, shown["model"]["gaps"])] == [(3.2, 3.9)]
+    for index in (1, 2):
+        assert desk.answer({"op": "clip", "index": index})["labels"] == ()
+        sent = [{"label": " a  push ", "boundary": 1.0, "was": None}]
+        saved = desk.answer({"op": "save", "index": index, "revision": 0, "events": sent})
+        assert saved["now"]["labels"] == ("a push",)
+    clips = tl.read_manifest("reviewed.jsonl")
+    assert [c.labels for c in clips[1:]] == [("a push",)] * 2
+    write_found([log], Path("log.csv"))
+    with pytest.raises(TempolocError, match=r"log\.csv says too little .* -o FILE\.json"):
+        open_review("log.csv")
 
 
 def test_a_file_that_find_did_not_write_is_named(tmp_path: Path) -> None:
