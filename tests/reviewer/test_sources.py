@@ -17,6 +17,7 @@ import pytest
 
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.correction_files import export_csv
 from tempoloc_nb.formats.found import write_found
 from tempoloc_nb.formats.lerobot import read_info
 from tempoloc_nb.formats.lerobot_rows import REST, read_annotations
@@ -180,3 +181,18 @@ def test_the_command_serves_until_it_is_ended(tmp_path: Path, ending: Any) -> No
     assert told.splitlines()[-1] == f"tempoloc: 1 of 1 clips reviewed: {tmp_path}/reviewed.jsonl"
     assert tl.read_manifest(tmp_path / "reviewed.jsonl")[0].boundaries == (1.0, 2.0)
     assert {p.name for p in tmp_path.iterdir()} == {"a.mp4", "reviewed.jsonl"}
+
+
+def test_a_review_that_ends_without_a_save_says_so_and_so_does_the_next_command(tmp_path: Path) -> None:
+    video(tmp_path / "a.mp4")
+    line = ["review", str(tmp_path), "-e", "grasp", "--no-open", "--who", "Ada"]
+    command = [sys.executable, "-m", "tempoloc_nb", *line]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=120)
+    unsaved = f"tempoloc: {tmp_path}/reviewed.jsonl is not there: no clip was saved. Open the review again"
+    assert told.splitlines()[-1].startswith(unsaved)
+    with pytest.raises(TempolocError, match="tempoloc review makes it when the first clip is saved"):
+        export_csv(tmp_path / "reviewed.jsonl", tmp_path / "boundaries.csv")
