@@ -228,7 +228,7 @@ def _video_details(source: Footage | None, clip: Clip) -> dict[str, Any]:
         "problem": "", "note": "" if _is_played(source, info) else note,
     }  # fmt: skip
 
-
+# %% ../../nbs/80_reviewer/30_desk.ipynb #32b14ebf
 def _model_details(answers: Answers) -> dict[str, Any]:
     """The median of a model's answers for each event asked for; of a log how each ended, and what failed."""
     combined, held = answers.combined, [e for e in answers.log if not e.failed]
@@ -298,6 +298,14 @@ def _text_of(request: Request, key: str) -> str:
     return value or ""
 
 
+def _labels_of(request: Request, key: str) -> list[str]:
+    """A list of labels in a request, empty where it has none; raises `TempolocError` for what is no such list."""
+    value = request.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+        raise TempolocError(f"{key} is no list of labels: {shown(repr(value)[:40])}")
+    return value
+
+
 def file_error(error: OSError) -> str:
     """Which file has gone, or cannot be read or written, and why."""
     name = error.filename2 or error.filename
@@ -306,10 +314,15 @@ def file_error(error: OSError) -> str:
     gone = isinstance(error, FileNotFoundError | NotADirectoryError)
     return f"{name} has gone: put it back" if gone else f"{name}: {error.strerror}"
 
+# %% ../../nbs/80_reviewer/30_desk.ipynb #7a353478
+_SUGGESTED = 200  # labels at most
+
+
+def _suggested(review: Review) -> list[str]:
+    """The labels of all clips, for the name of a new event."""
+    return [*dict.fromkeys(label for name in review.names for label in review.clip(name).labels)][:_SUGGESTED]
+
 # %% ../../nbs/80_reviewer/30_desk.ipynb #3d1c5cb9
-_SUGGESTED = 200  # labels at most that a page suggests for a new event
-
-
 class Desk:
     """Answers what a page or a widget asks of a review."""
 
@@ -333,11 +346,8 @@ class Desk:
         """A line for each clip, and what holds for all."""
         review, dataset = self.review, self.review.dataset is not None
         lines = [_queue_line(review, review.clip(name)) for name in review.names]
-        labels = dict.fromkeys(label for name in review.names for label in review.clip(name).labels)
-        return {
-            "clips": lines, "who": review.who, "output": review.output.name, "annotations": dataset,
-            "labels": [*labels][:_SUGGESTED],
-        }  # fmt: skip
+        known = {"who": review.who, "output": review.output.name, "labels": _suggested(review)}
+        return {"clips": lines, "annotations": dataset, **known}
 
     def clip(self, request: Request) -> dict[str, Any]:
         """All of one clip."""
@@ -352,8 +362,7 @@ class Desk:
         if not (isinstance(events, list) and (events or skip is not None) and type(revision) is int):
             raise TempolocError("a save needs events and a revision")
         marks = [_mark(event, place) for place, event in enumerate(events, 1)]
-        if not isinstance(removed := request.get("removed", []), list) or not all(isinstance(r, str) for r in removed):
-            raise TempolocError("removed is no list of labels")
+        removed = _labels_of(request, "removed")
         note = _text_of(request, "note") if "note" in request else None
         who, why = _text_of(request, "who"), _text_of(request, "why")
         try:

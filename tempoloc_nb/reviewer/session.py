@@ -92,7 +92,7 @@ def _remarked(clip: Clip, who: str, note: str | None, skip: bool | None) -> Clip
     new = Remark(**signature(who, "makes the remark"), note=note, skip=skip)
     return replace(clip, extra={**clip.extra, "review_remarks": [*map(asdict, remarks(clip)), asdict(new)]})
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #1c52f39d
 def _local_time(when: str) -> str:
     """An ISO 8601 instant by this machine's clock, to the minute; any other text as it is."""
     try:
