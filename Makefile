@@ -159,7 +159,8 @@ test-hostile: $(VENV)/.ready
 	$(BIN)/python tests/hostile/run.py
 
 test-browser: $(VENV)/.ready
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]' playwright
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]' \
+		playwright axe-playwright-python
 	CHROMIUM=$(CHROMIUM) NO_MKDOCS_2_WARNING=1 $(BIN)/python -m pytest tests/environments/browser
 
 test-ray: $(VLLM_VENV)/.ray

@@ -41,6 +41,10 @@ LINK = re.compile(r'(?:(?<=\]\()|(?<= src="))(?!https?:|#|mailto:|data:)([^)#\s"
 BREAK = re.compile(r"_(?=[^<>]*</th>)")
 TABLE = re.compile(r'<table\b(?: border="1")?(?: class="dataframe")?(.*?</table>)', re.DOTALL)
 
+PRINTED = re.compile(r'(<div[^>]*class="(?:[\w-]+ )*output\b[^>]*><pre)')
+REACHED = ' tabindex="0"'  # of what scrolls where it is wide, or long: keys reach it
+
+SEARCH = 'data-md-component="search" role="dialog"'  # as Material has it
 # Browsers start no worker from a file; the search then runs in a hidden frame.
 SHIM = f"<script>{(ROOT / 'docs/worker.js').read_text(encoding='utf-8')}</script>"
 
@@ -242,11 +246,13 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
     """
 
     def output(match: re.Match[str]) -> str:
-        return f'<div class="shown">{outputs[match[1]]}</div>'
+        shown = outputs[match[1]]
+        return f'<div class="shown"{REACHED * shown.startswith("<img")}>{shown}</div>'
 
     content = re.sub(r'(?=class="(?:[\w-]+ )*highlight")', "data-search-exclude ", content)
     content = re.sub(r'<div class="shown" id="(shown-\d+)"></div>', output, content)
     content = TABLE.sub(scrolling, content)
+    content = PRINTED.sub(rf"\1{REACHED}", content.replace("<p><img", f"<p{REACHED}><img"))
     notebook = page.file.src_uri.removesuffix(".md") + ".ipynb"
     if (NOTEBOOKS / notebook).is_file():
         link = f'<a href="{posixpath.basename(notebook)}" download>This page as a notebook</a>'
@@ -255,5 +261,6 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
 
 def on_post_page(page_html: str, page: Page, config: MkDocsConfig) -> str:
-    """The search works in a page that was opened as a file without asking another site for a script."""
+    """The search works in a page that was opened as a file without asking another site for a script, and has a name."""
+    page_html = page_html.replace(SEARCH, f'{SEARCH} aria-label="Search"')
     return re.sub(r'<script src="https://unpkg.com/iframe-worker/shim"></script>', SHIM, page_html)

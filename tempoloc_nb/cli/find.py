@@ -214,6 +214,9 @@ def segment(
     _carry_out(inquiry, partial(inquiry.events, options), targets, notes, output, force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #5e7a1c03
+_UNSAVED = "no clip was saved. Open the review again: Enter accepts and saves a clip"
+
+
 @dataclass(frozen=True, slots=True)
 class _Page:
     """Where a review is shown: on a page that is written to a folder, or on one that is served."""
@@ -230,14 +233,14 @@ class _Page:
 
         tell(str(review))
         with ReviewServer(review, self.port) as server:
-            say(server.url)
-            tell("Ctrl-C ends the review")
-            if self.open:
-                webbrowser.open(server.url)
             try:
+                say(server.url)
+                tell("Ctrl-C ends the review")
+                if self.open:
+                    webbrowser.open(server.url)
                 threading.Event().wait()
             except KeyboardInterrupt:
-                tell(str(review))
+                tell(str(review) if review.output.exists() else f"{review.output} is not there: {_UNSAVED}")
 
 # %% ../../nbs/90_cli/25_find.ipynb #ab3b5af4
 @with_options(

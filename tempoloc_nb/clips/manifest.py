@@ -349,7 +349,8 @@ def _no_benchmark(name: str | Path) -> TempolocError:
             " key and events) beside the videos is a benchmark of them"
         )
     if path.suffix in (".jsonl", ".xz"):
-        return TempolocError(f"cannot read the manifest {path.name}: No such file or directory")
+        hint = ". tempoloc review makes it when the first clip is saved" if path.stem.endswith("reviewed") else ""
+        return TempolocError(f"cannot read the manifest {path.name}: No such file or directory{hint}")
     names = {p.parent.name for p in (data_dir() / "benchmarks").glob("*/manifest.jsonl*")}
     return unknown("benchmark", str(name), names, "or a manifest.jsonl or .toml file")
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest"  # who proposed a boundary that the manifest holds
 
 # %% auto #0
-__all__ = ['MANIFEST', 'Proposal', 'proposals', 'reviewed', 'Row', 'signature', 'apply_rows', 'moved_clips', 'copy_tasks']
+__all__ = ['MANIFEST', 'Proposal', 'proposals', 'Entry', 'entries', 'reviewed', 'Row', 'signature', 'apply_rows', 'moved_clips',
+           'copy_tasks']
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #e3bdd1e0
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,28 @@ class _Changed(Lenient):
     old: float | None = None
     new: float | None = None
     missing: bool = False
+    was: str = ""  # its label before
+    added: bool = False
+    removed: bool = False
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #e76639af
 @dataclass(frozen=True, slots=True)
-class _Entry(Lenient):
+class Entry(Lenient):
+    """What one save changed in a clip: `who` saved it, and `when`; `by` proposed what was there before."""
+
     who: str
     when: str
     by: str
     changed: tuple[_Changed, ...]
+
+
+def entries(clip: Clip) -> tuple[Entry, ...]:
+    """The saves of a clip, the first first; raises `TempolocError` for a history of another shape."""
+    listed = clip.extra.get("corrections", [])
+    if isinstance(listed, list):
+        listed = [{**e, "by": e.get("from")} if isinstance(e, dict) else e for e in listed]
+    return check(tuple[Entry, ...], listed, f"{clip.clip}, corrections")
+
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d17c40e8
 @dataclass(frozen=True, slots=True)
@@ -97,23 +112,20 @@ class _Reviewed:
 # %% ../../nbs/55_formats/20_corrections.ipynb #3e81e56e
 def reviewed(clip: Clip) -> _Reviewed | None:
     """What reviews left in a clip; None where there was none. Raises `TempolocError` for a history of another shape."""
-    listed = clip.extra.get("corrections", [])
-    if isinstance(listed, list):
-        listed = [{**e, "by": e.get("from")} if isinstance(e, dict) else e for e in listed]
-    entries = check(tuple[_Entry, ...], listed, f"{clip.clip}, corrections")
-    if not entries:
+    saves = entries(clip)
+    if not saves:
         return None
     labels, times, kept = list(clip.labels), [*_own_times(clip)], len(clip.events)
-    for entry in reversed(entries):
+    for entry in reversed(saves):
         now = list(times)  # before this entry is undone
         for c in entry.changed:
             same = [i for i, label in enumerate(labels[: len(now)]) if label == c.label and _near(now[i], c.new)]
             if same:  # c.new is None for a missing event: one that is without a time, from here on
-                now[same[0]], times[same[0]] = math.nan, c.old
+                now[same[0]], times[same[0]], labels[same[0]] = math.nan, c.old, c.was or c.label
             elif c.missing:
                 labels, times = [*labels, c.label], [*times, c.old]
     gone = tuple(zip(labels[kept:], times[kept:], strict=True))
-    return _Reviewed(f"{entries[-1].who}, {entries[-1].when}", entries[0].by, tuple(times[:kept]), gone)
+    return _Reviewed(f"{saves[-1].who}, {saves[-1].when}", saves[0].by, tuple(times[:kept]), gone)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #0117a793
 @dataclass(frozen=True, slots=True)

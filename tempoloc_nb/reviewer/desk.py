@@ -22,7 +22,8 @@ from ..formats.corrections import Proposal, Row
 from ..formats.correction_files import read_csv, write_csv
 from ..formats.correction_files import read_vtt, write_vtt
 from ..inference.signals import Signal, find_transitions
-from .session import Conflict, Marked, Review, history, last_remark, remarks, revision_of
+from .edits import Marked, history, places
+from .session import Answers, Conflict, Review, last_remark, remarks, revision_of
 from ..video.files import Footage, FrameSource, VideoInfo, decode, encode, probe
 from ..video.view import jpeg
 
@@ -105,7 +106,8 @@ def _proposal(review: Review, name: str) -> Proposal:
     by, times = review.start(clip)
     answers = review.answers.get(name)
     sure = tuple(e.confidence for e in answers.combined.events) if answers else ()
-    known = sure if sure and len(sure) == len(times) else (None,) * len(times)
+    at = places(review.original[name], clip)
+    known = tuple(sure[i] if i is not None and i < len(sure) else None for i in at)
     return Proposal(clip, by, times, known, review.absent(clip))
 
 
@@ -226,26 +228,35 @@ def _video_details(source: Footage | None, clip: Clip) -> dict[str, Any]:
         "problem": "", "note": "" if _is_played(source, info) else note,
     }  # fmt: skip
 
+# %% ../../nbs/80_reviewer/30_desk.ipynb #32b14ebf
+def _model_details(answers: Answers) -> dict[str, Any]:
+    """The median of a model's answers for each event asked for; of a log how each ended, and what failed."""
+    combined, held = answers.combined, [e for e in answers.log if not e.failed]
+    outcomes = [e.outcome for e in held] or [None] * len(combined.events)
+    return {
+        "name": combined.model, "fps": combined.fps, "trials": combined.trials,
+        "events": [
+            {"boundary": e.boundary, "other": e.other, "spread": e.spread_s, "confidence": e.confidence,
+             "absent": e.absent, "outcome": outcome}
+            for e, outcome in zip(combined.events, outcomes, strict=True)
+        ],
+        "failed": [{"label": e.name, "boundary": e.boundary, "outcome": e.outcome} for e in answers.log if e.failed],
+        "gaps": answers.gaps,
+    }  # fmt: skip
+
 
 def _clip_details(review: Review, name: str) -> dict[str, Any]:
     """All that is shown of a clip; raises `TempolocError` for an unknown one."""
     clip, answers = review.clip(name), review.answers.get(name)
     first = review.original[name]
     by, times = review.start(clip)
-    combined = answers and answers.combined
     return {
         **_queue_line(review, clip),
-        "labels": clip.labels, "by": by, "boundaries": times, "revision": revision_of(clip), "in_order": clip.in_order,
+        "labels": clip.labels, "asked": first.labels, "places": places(first, clip), "in_order": clip.in_order,
+        "by": by, "boundaries": times, "revision": revision_of(clip),
         "absent": [label in review.absent(clip) for label in clip.labels],
         "truth": [None if t is None else t * first.label_scale for t in first.times] if first.labelled else None,
-        "model": combined and {
-            "name": combined.model, "fps": combined.fps, "trials": combined.trials,
-            "events": [
-                {"boundary": e.boundary, "other": e.other, "spread": e.spread_s, "confidence": e.confidence,
-                 "absent": e.absent}
-                for e in combined.events
-            ],
-        },
+        "model": answers and _model_details(answers),
         "trials": [asdict(t) for t in answers.trials] if answers else [], "no_video": review.baseline.get(name),
         "gripper": _curve(review.signals.get(name)), "history": history(clip),
         "remark": asdict(last_remark(clip)), "remarks": [asdict(r) for r in remarks(clip)],
@@ -260,18 +271,23 @@ def _mark(event: Any, place: int) -> Marked:
     """An event of a save, checked."""
     event = event if isinstance(event, dict) else {}
     label, why, absent = event.get("label"), event.get("why", ""), event.get("absent", False)
+    was = event.get("was", label)
     if not isinstance(label, str) or not isinstance(why, str):
         raise TempolocError(f"event {place} of the save has no label, or a reason that is no text")
+    if not isinstance(was, str | None):
+        raise TempolocError(f"was is no text, and not null, of event {place} of the save")
+    if was != label:
+        label = " ".join(label.split())  # as a person typed it
     name = repr(shown(label[:60]))
     if not isinstance(absent, bool):
         raise TempolocError(f"absent is true or false, which is not said of {name}")
     if absent:
-        return Marked(label, None, why)
+        return Marked(label, None, why, was)
     if (time := event.get("boundary")) is None:
         raise TempolocError(f"{name} has no boundary: set it, or mark it absent")
     if isinstance(time, bool) or not isinstance(time, int | float) or not abs(time) < 1e9:  # s: no video is longer
         raise TempolocError(f"the boundary of {name} is no number of seconds")
-    return Marked(label, float(time), why)
+    return Marked(label, float(time), why, was)
 
 
 def _text_of(request: Request, key: str) -> str:
@@ -282,6 +298,14 @@ def _text_of(request: Request, key: str) -> str:
     return value or ""
 
 
+def _labels_of(request: Request, key: str) -> list[str]:
+    """A list of labels in a request, empty where it has none; raises `TempolocError` for what is no such list."""
+    value = request.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+        raise TempolocError(f"{key} is no list of labels: {shown(repr(value)[:40])}")
+    return value
+
+
 def file_error(error: OSError) -> str:
     """Which file has gone, or cannot be read or written, and why."""
     name = error.filename2 or error.filename
@@ -289,6 +313,14 @@ def file_error(error: OSError) -> str:
         return error.strerror or str(error)
     gone = isinstance(error, FileNotFoundError | NotADirectoryError)
     return f"{name} has gone: put it back" if gone else f"{name}: {error.strerror}"
+
+# %% ../../nbs/80_reviewer/30_desk.ipynb #7a353478
+_SUGGESTED = 200  # labels at most
+
+
+def _suggested(review: Review) -> list[str]:
+    """The labels of all clips, for the name of a new event."""
+    return [*dict.fromkeys(label for name in review.names for label in review.clip(name).labels)][:_SUGGESTED]
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #3d1c5cb9
 class Desk:
@@ -314,7 +346,8 @@ class Desk:
         """A line for each clip, and what holds for all."""
         review, dataset = self.review, self.review.dataset is not None
         lines = [_queue_line(review, review.clip(name)) for name in review.names]
-        return {"clips": lines, "who": review.who, "output": review.output.name, "annotations": dataset}
+        known = {"who": review.who, "output": review.output.name, "labels": _suggested(review)}
+        return {"clips": lines, "annotations": dataset, **known}
 
     def clip(self, request: Request) -> dict[str, Any]:
         """All of one clip."""
@@ -329,10 +362,11 @@ class Desk:
         if not (isinstance(events, list) and (events or skip is not None) and type(revision) is int):
             raise TempolocError("a save needs events and a revision")
         marks = [_mark(event, place) for place, event in enumerate(events, 1)]
+        removed = _labels_of(request, "removed")
         note = _text_of(request, "note") if "note" in request else None
         who, why = _text_of(request, "who"), _text_of(request, "why")
         try:
-            self.review.save(name, revision, marks, who=who, why=why, note=note, skip=skip)
+            self.review.save(name, revision, marks, who=who, why=why, note=note, skip=skip, removed=removed)
         except Conflict as error:
             return {"conflict": str(error), "now": self.clip(request)}
         return {"now": self.clip(request), "line": _queue_line(self.review, self.review.clip(name))}

@@ -35,8 +35,8 @@ __all__ = ['PARTS', 'script', 'ReviewServer', 'reply', 'review', 'write_page']
 
 # %% ../../nbs/80_reviewer/40_pages.ipynb #d0c1d16f
 _WEB = Path(__file__).parent / "web" if "__file__" in globals() else Path("../../tempoloc_nb/reviewer/web")
-PARTS = ("times", "draft", "queue", "player", "timeline", "events", "panels", "keys", "menu", "app", "backends",
-         "start")  # fmt: skip
+PARTS = ("times", "draft", "queue", "player", "timeline", "events", "panels", "keys", "listing", "menu", "app",
+         "backends", "start")  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -385,7 +385,7 @@ def write_page(review: Review, folder: Path | str, *, most: int = 0, force: bool
                 videos[-1] = name = f"{place}{file.suffix.lower()}"
                 shutil.copyfile(file, partial / name)
         desk.media.close()
-        queue = {"clips": [lines[i] for i in chosen], "who": "", "output": "", "annotations": False}
+        queue = {"clips": [lines[i] for i in chosen], "who": "", "output": "", "annotations": False, "labels": []}
         data = json_text({"queue": queue, "clips": clips, "videos": videos}).replace("<", "\\u003c")
         title = f"{review.benchmark.name}: {len(clips)} clips"
         (partial / "index.html").write_text(_STILL.format(title=title, data=data, script=script()), encoding="utf-8")

@@ -12,21 +12,23 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..clips.manifest import Clips, Clip, read_manifest, write_manifest
-from ..clips.tasks import Event
+from ..clips.tasks import Event, Task, list_tasks
 from ..core.checks import OTHERS, check
 from ..core.errors import TempolocError
 from ..core.files import check_output, sole_writer
 from ..formats.corrections import MANIFEST, Row, apply_rows, copy_tasks, moved_clips, signature
 from ..inference.consensus import Combined
 from ..inference.baselines import baseline_predictions
+from ..inference.find import FoundEvent
 from ..inference.signals import Signal
+from .edits import Marked, edited, history, is_edited, noted
 from ..video.files import Footage
 
 # %% auto #0
-__all__ = ['Trial', 'Answers', 'Conflict', 'Marked', 'history', 'Remark', 'remarks', 'last_remark', 'revision_of', 'Review']
+__all__ = ['Trial', 'Answers', 'Conflict', 'Remark', 'remarks', 'last_remark', 'revision_of', 'Review']
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #2e1dbfab
 @dataclass(frozen=True, slots=True)
@@ -42,28 +44,16 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """All that one model said of a clip, and the median."""
+    """All that one model said of a clip, and the median; of a log all of its events, and its `gaps` (s)."""
 
     combined: Combined
     trials: tuple[Trial, ...]
+    log: tuple[FoundEvent, ...] = ()
+    gaps: tuple[tuple[float, float], ...] = ()
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #71d56c05
 class Conflict(TempolocError):
     """Somebody has saved the clip since it was opened."""
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """An event as a person leaves it: a boundary (s of the source), or None where it is not in the video; and `why`."""
-
-    label: str
-    boundary: float | None
-    why: str = ""
-
-
-def history(clip: Clip) -> tuple[Mapping[str, Any], ...]:
-    """The clip's saves, the first first: who, when, why and what was changed."""
-    return tuple(clip.extra.get("corrections", ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +92,7 @@ def _remarked(clip: Clip, who: str, note: str | None, skip: bool | None) -> Clip
     new = Remark(**signature(who, "makes the remark"), note=note, skip=skip)
     return replace(clip, extra={**clip.extra, "review_remarks": [*map(asdict, remarks(clip)), asdict(new)]})
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #1c52f39d
 def _local_time(when: str) -> str:
     """An ISO 8601 instant by this machine's clock, to the minute; any other text as it is."""
     try:
@@ -117,6 +107,14 @@ def _last_change(clip: Clip) -> str:
     changes = [(e["when"], e["who"]) for e in history(clip)] + [(r.when, r.who) for r in remarks(clip)]
     when, who = max(changes, default=("now", "somebody"))
     return f"{who} saved {clip.clip} ({_local_time(when)})"
+
+
+def _check_task(task: Task | None, clip: Clip) -> None:
+    """Raise `TempolocError` for an event that a shipped task lacks: no command would read the clip."""
+    odd = [label for label in clip.labels if task is not None and not task.fits(label)]
+    if odd and task in list_tasks():
+        events = ", ".join(task.events)
+        raise TempolocError(f"{clip.clip}: {odd[0]!r} is no event of the shipped task {task.key}, which has {events}")
 
 
 def _account() -> str:
@@ -152,7 +150,7 @@ class _Corrected:
             clips = {c.clip: c for c in read_manifest(self.output)}
             for name, clip in clips.items():
                 first = self.original.get(name)
-                if first is None or (clip.events and not set(clip.labels) <= set(first.labels)):
+                if first is None or not (set(clip.labels) <= set(first.labels) or is_edited(clip)):
                     raise TempolocError(f"{self.output} is no review of these clips: it holds {name}. Give another -o")
             self._read, self._saved = (state.st_mtime_ns, state.st_size), clips
         return self._saved
@@ -167,6 +165,8 @@ class _Corrected:
         clip, saved = self.original[name], self.saved().get(name)
         if saved is None or not revision_of(saved):
             return clip
+        if is_edited(saved):
+            return replace(clip, events=saved.events, extra=saved.extra)
         left = list(saved.events)
         events = [left.pop(0) if left and left[0].label == label else Event(label) for label in clip.labels]
         return replace(clip, events=tuple(events), extra=saved.extra)
@@ -236,14 +236,14 @@ class Review(_Corrected):
 
     def save(
         self, name: str, revision: int, marks: Sequence[Marked], *, who: str = "", why: str = "",
-        note: str | None = None, skip: bool | None = None,
+        note: str | None = None, skip: bool | None = None, removed: Sequence[str] = (),
     ) -> Clip:  # fmt: skip
         """Write one clip as a person leaves it, and return it.
 
         `revision` is the clip's `revision_of` when it was opened: raises `Conflict` if it has another. Without `marks`
         boundaries stay, which a clip to `skip` does not need; a `note` is about the whole clip; None keeps what was
-        said before. Raises `TempolocError` as `apply_rows` does, and if the file cannot be written; then nothing is
-        changed.
+        said before. Events `removed` are taken out of the clip. Raises `TempolocError` as `edited` and `apply_rows` do,
+        for an event that a shipped task lacks, and if the file cannot be written; then nothing is changed.
         """
         with self._lock:
             self._make_folder()
@@ -251,19 +251,23 @@ class Review(_Corrected):
                 clip = self.clip(name)
                 if revision_of(clip) != revision:
                     raise Conflict(f"{_last_change(clip)}: look at it before you save yours")
-                new = self._marked(clip, marks, who or self.who, why) if marks else clip
+                new = self._marked(clip, marks, removed, who or self.who, why) if marks else clip
                 self._write(_remarked(new, who or self.who, note, skip))
         return self.clip(name)
 
-    def _marked(self, clip: Clip, marks: Sequence[Marked], who: str, why: str) -> Clip:
-        """The clip with a person's boundaries; reasons where nothing moved join the save's own."""
+    def _marked(self, clip: Clip, marks: Sequence[Marked], removed: Sequence[str], who: str, why: str) -> Clip:
+        """The clip with a person's events and boundaries; reasons where nothing moved join the save's own."""
         by, before = self.start(clip)
-        pairs = list(zip(marks, before, strict=False))
+        changed = edited(clip, before, marks, removed)
+        if changed.changes:
+            _check_task(self.benchmark.tasks.get(clip.task), changed.clip)
+        pairs = list(zip(marks, changed.before, strict=False))
         same = [f"{m.label}: {m.why}" for m, old in pairs if m.boundary == old and m.why]
         rows = [Row(f"event {i}", clip.clip, m.label, m.boundary, old, by, m.why)
                 for i, (m, old) in enumerate(pairs, 1)]  # fmt: skip
-        (new,) = apply_rows([clip], rows, who=who, why="; ".join([why, *same] if why else same), accept=True).clips
-        return new
+        why = "; ".join([why, *same] if why else same)
+        (new,) = apply_rows([changed.clip], rows, who=who, why=why, accept=True).clips
+        return noted(new, changed.changes)
 
     def __str__(self) -> str:
         done = sum(bool(history(c)) for c in self.saved().values())

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from ..clips.manifest import Clips, Clip, clips_of_videos, load_benchmark
 from ..clips.tasks import Event, Task
@@ -81,7 +80,7 @@ class _FoundRow:
     __pydantic_config__: ClassVar = OTHERS
 
     video: str
-    events: Annotated[tuple[FoundEvent, ...], Field(min_length=1)]
+    events: tuple[FoundEvent, ...]  # none in a log of a video in which nothing happens, or without an answer
     model: str
     duration: float
     fps: float
@@ -109,10 +108,11 @@ def _answers_of(found: Found, clip: Clip) -> Answers:
 
     A log has no trials here.
     """
-    if found.logged:
+    if found.logged or not found.events:
         agreed = ((e, 0.0 if e.confidence is None else e.confidence) for e in found.held)
         own = tuple(CombinedEvent(e.name, e.boundary, None, e.spread_s, sure, 1) for e, sure in agreed)
-        return Answers(Combined(clip.clip, clip.task, found.model, found.fps, "start", len(found.texts), own), ())
+        combined = Combined(clip.clip, clip.task, found.model, found.fps, "start", len(found.texts), own)
+        return Answers(combined, (), found.events, found.gaps)
     read = [parse_answer(text, clip.labels, found.duration) for text in found.texts]
     events = tuple(
         replace(e, confidence=e.confidence if own.confidence is None else own.confidence)
@@ -205,6 +205,8 @@ def _review_dataset(path: Path, events: Sequence[str], choice: Choice, output: P
 def _open_benchmark(path: Path | str, events: Sequence[str]) -> Clips:
     """A benchmark by name or path; videos, and folders of videos, with the events to be marked."""
     here = Path(path)
+    if here.suffix.lower() in (".csv", ".vtt") and here.is_file():
+        raise TempolocError(f"{path} says too little for a review: find and segment write it with -o FILE.json, too")
     video = here.is_file() and here.suffix.lower() in SUFFIXES
     has_manifest = any((here / name).is_file() for name in ("manifest.jsonl", "manifest.jsonl.xz"))
     if video or (here.is_dir() and not has_manifest):

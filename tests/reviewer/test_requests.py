@@ -15,8 +15,8 @@ import pytest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.reviewer import pages as serving
 from tempoloc_nb.reviewer.desk import _TILES, Desk, _tiles_of
+from tempoloc_nb.reviewer.edits import Marked
 from tempoloc_nb.reviewer.pages import ReviewServer
-from tempoloc_nb.reviewer.session import Marked
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import encode
 

@@ -13,9 +13,11 @@ import pytest
 from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.corrections import reviewed
 from tempoloc_nb.inference.signals import Signal
 from tempoloc_nb.reviewer.desk import Desk
-from tempoloc_nb.reviewer.session import Conflict, Marked, Review, history, last_remark, remarks
+from tempoloc_nb.reviewer.edits import Marked, history, places
+from tempoloc_nb.reviewer.session import Conflict, Review, last_remark, remarks
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import encode
 
@@ -225,6 +227,9 @@ def test_a_table_goes_out_and_comes_back(folder: Path) -> None:
         ({"op": "save", "index": 0, "revision": 0, "events": [3]}, "no label"),
         ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "boundary": None}]}, "mark it absent"),
         ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "boundary": "1"}]}, "no number"),
+        ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "absent": True, "was": 3}]}, "was is no"),
+        ({"op": "save", "index": 0, "revision": 0, "events": [{"label": "x", "absent": True, "was": "y"}]}, "'y'"),
+        ({"op": "save", "index": 0, "revision": 0, "skip": True, "removed": "grasp"}, "removed is no list of labels"),
         ({"op": "export", "kind": "doc", "index": 0}, "kind of export"),
         ({"op": "import", "kind": "csv"}, "needs one column"),
     ],
@@ -257,3 +262,68 @@ def test_a_video_that_has_gone_is_said_and_the_clip_can_still_be_saved(folder: P
     assert desk.answer({"op": "save", "index": 0, "revision": 0, "events": events})["line"]["saves"] == 1
     events[1]["absent"] = True  # whatever its boundary was
     assert desk.answer({"op": "save", "index": 0, "revision": 1, "events": events})["now"]["boundaries"][1] is None
+
+
+def test_events_are_added_renamed_and_taken_out_and_the_history_says_so(folder: Path) -> None:
+    review = open_review(folder, who="Ada")
+    marks = [Marked("wipe", 0.5, was=None), Marked("grasp the cup", 1.2, was="grasp"), Marked("place", 3.0)]
+    clip = review.save("t/b", 0, marks, removed=["lift"])
+    saved = load_benchmark(folder / "reviewed.jsonl").clips[1]
+    assert (saved.labels, saved.boundaries) == (("wipe", "grasp the cup", "place"), (0.5, 1.2, 3.0))
+    assert history(clip)[0]["changed"] == [
+        {"label": "grasp the cup", "old": 1.1, "new": 1.2, "was": "grasp"}, {"label": "place", "new": 3.0},
+        {"label": "wipe", "new": 0.5, "added": True}, {"label": "lift", "old": 2.1, "removed": True},
+    ]  # fmt: skip
+    shown = Desk(open_review(folder)).answer({"op": "clip", "index": 1})  # another day
+    assert (shown["labels"], shown["places"]) == (("wipe", "grasp the cup", "place"), (None, 0, 2))
+    assert (shown["asked"], shown["boundaries"]) == (LABELS, (0.5, 1.2, 3.0))
+    before = reviewed(saved)
+    assert before is not None
+    assert (before.first, before.gone) == ((None, 1.1, None), ())
+    swapped = [Marked("place", 0.5, was="wipe"), Marked("grasp the cup", 1.2), Marked("wipe", 3.0, was="place")]
+    assert Desk(review).answer({"op": "clip", "index": 1})["places"] == (None, 0, 2)
+    clip = review.save("t/b", 1, swapped)
+    assert places(review.original["t/b"], clip) == (None, 0, 2)
+    back = [Marked("grasp", 1.2, was="grasp the cup"), Marked("lift", 2.0, was=None), Marked("place", 3.0, was="wipe")]
+    clip = review.save("t/b", 2, back, removed=["place"])
+    assert (clip.labels, places(review.original["t/b"], clip)) == (LABELS, (0, None, 2))
+
+
+def test_a_changed_list_goes_out_as_a_table_and_comes_back(folder: Path) -> None:
+    desk = Desk(open_review(folder, who="Ada"))
+    desk.review.save("t/b", 0, marked(1.0, 2.0, 3.0))
+    marks = [Marked("grasp", 1.0), Marked("wipe", 1.5, was=None), Marked("place", 3.0)]
+    desk.review.save("t/a", 0, marks, removed=["lift"])
+    table = desk.answer({"op": "export", "kind": "csv", "index": 0})["text"]
+    assert "lift" not in table.partition("t/b")[0]
+    assert desk.answer({"op": "import", "kind": "csv", "text": table})["changed"] == []
+    moved = table.replace("t/a,wipe,1.5,", "t/a,wipe,1.7,")
+    assert desk.answer({"op": "import", "kind": "csv", "text": moved})["changed"] == ["t/a"]
+    assert desk.review.clip("t/a").boundaries == (1.0, 1.7, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("marks", "removed", "wrong"),
+    [
+        ([Marked("grasp", 1.0), Marked("place", 3.0)], ["lift", "lift"], "no event 'lift'"),
+        ([Marked("grasp", 1.0), Marked("place", 3.0, was="lift")], [], "'place' is neither kept nor taken out"),
+        ([Marked("place", 1.0, was="grasp"), *marked(1.0, 2.0, 3.0)[1:]], [], "listed twice"),
+        ([Marked("", 1.0, was="grasp"), *marked(1.0, 2.0, 3.0)[1:]], [], "label is empty"),
+        ([*marked(1.0, 2.0, 3.0), Marked("wipe", 9.0, was=None)], [], "is outside"),
+    ],
+)
+def test_a_list_that_cannot_be_changes_nothing(
+    folder: Path, marks: list[Marked], removed: list[str], wrong: str
+) -> None:
+    with pytest.raises(TempolocError, match=wrong):
+        open_review(folder, who="Ada").save("t/a", 0, marks, removed=removed)
+    assert not (folder / "reviewed.jsonl").exists()
+
+
+def test_a_clip_of_a_shipped_task_keeps_its_events(tmp_path: Path) -> None:
+    review = open_review("sim", output=tmp_path / "r.jsonl", who="Ada")
+    clip = review.clip(review.names[0])
+    marks = [Marked(e.label, e.boundary) for e in clip.events]
+    with pytest.raises(TempolocError, match="'wiping' is no event of the shipped task"):
+        review.save(clip.clip, 0, [replace(marks[0], label="wiping", was=clip.labels[0]), *marks[1:]])
+    assert not review.output.exists()

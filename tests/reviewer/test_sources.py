@@ -17,13 +17,14 @@ import pytest
 
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.correction_files import export_csv
 from tempoloc_nb.formats.found import write_found
 from tempoloc_nb.formats.lerobot import read_info
 from tempoloc_nb.formats.lerobot_rows import REST, read_annotations
 from tempoloc_nb.formats.recordings import find_recordings
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.reviewer.desk import Desk
-from tempoloc_nb.reviewer.session import Marked
+from tempoloc_nb.reviewer.edits import Marked
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import encode
 
@@ -89,6 +90,36 @@ def test_what_was_found_in_a_dataset_goes_back_to_it(tmp_path: Path) -> None:
     assert read_annotations(read_info(root)) == {1: [(0, "grasp"), (10, "lift"), (20, REST)]}
 
 
+def test_a_log_is_reviewed_with_its_outcomes_and_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names, outcomes = ("grasping", "grasping", "releasing", "grasping"), ("missed", "succeeded", "unknown", "unknown")
+    events = tuple(
+        FoundEvent(label, t, "ok", 0.9, 0.1, outcome, k)
+        for label, t, outcome, k in zip(names, (0.5, 1.0, 2.0, 3.0), outcomes, (1, 2, 1, 3), strict=True)
+    )
+    log = Found(video(Path("a.mp4")), events, "m", 4.0, 4.0, ("a log",), gaps=((3.2, 3.9),))
+    nothing = Found(video(Path("b.mp4")), (), "m", 4.0, 4.0, ("nothing happens",))
+    failed = Found(video(Path("c.mp4")), (), "m", 4.0, 0.0, error="no certain log")
+    write_found([log, nothing, failed], Path("log.json"))
+    for source in ([log, nothing, failed], "log.json"):
+        desk = Desk(open_review(source, who="Ada"))
+        shown = desk.answer({"op": "clip", "index": 0})
+        assert shown["labels"] == ("grasping", "releasing", "grasping for the second time")
+        assert [e["outcome"] for e in shown["model"]["events"]] == ["succeeded", "unknown", "unknown"]
+        assert shown["model"]["failed"] == [{"label": "grasping", "boundary": 0.5, "outcome": "missed"}]
+        assert [*map(tuple, shown["model"]["gaps"])] == [(3.2, 3.9)]
+    for index in (1, 2):
+        assert desk.answer({"op": "clip", "index": index})["labels"] == ()
+        sent = [{"label": " a  push ", "boundary": 1.0, "was": None}]
+        saved = desk.answer({"op": "save", "index": index, "revision": 0, "events": sent})
+        assert saved["now"]["labels"] == ("a push",)
+    clips = tl.read_manifest("reviewed.jsonl")
+    assert [c.labels for c in clips[1:]] == [("a push",)] * 2
+    write_found([log], Path("log.csv"))
+    with pytest.raises(TempolocError, match=r"log\.csv says too little .* -o FILE\.json"):
+        open_review("log.csv")
+
+
 def test_a_file_that_find_did_not_write_is_named(tmp_path: Path) -> None:
     for text in ("{}", "[1]", '[{"video": "a.mp4"}]', "["):
         (tmp_path / "found.json").write_text(text)
@@ -150,3 +181,18 @@ def test_the_command_serves_until_it_is_ended(tmp_path: Path, ending: Any) -> No
     assert told.splitlines()[-1] == f"tempoloc: 1 of 1 clips reviewed: {tmp_path}/reviewed.jsonl"
     assert tl.read_manifest(tmp_path / "reviewed.jsonl")[0].boundaries == (1.0, 2.0)
     assert {p.name for p in tmp_path.iterdir()} == {"a.mp4", "reviewed.jsonl"}
+
+
+def test_a_review_that_ends_without_a_save_says_so_and_so_does_the_next_command(tmp_path: Path) -> None:
+    video(tmp_path / "a.mp4")
+    line = ["review", str(tmp_path), "-e", "grasp", "--no-open", "--who", "Ada"]
+    command = [sys.executable, "-m", "tempoloc_nb", *line]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=120)
+    unsaved = f"tempoloc: {tmp_path}/reviewed.jsonl is not there: no clip was saved. Open the review again"
+    assert told.splitlines()[-1].startswith(unsaved)
+    with pytest.raises(TempolocError, match="tempoloc review makes it when the first clip is saved"):
+        export_csv(tmp_path / "reviewed.jsonl", tmp_path / "boundaries.csv")

@@ -2,6 +2,7 @@
 import { Draft, Trail } from "./draft.js";
 import { Events } from "./events.js";
 import { KEYS, isText, press } from "./keys.js";
+import { Listing, NOTHING } from "./listing.js";
 import { Menu } from "./menu.js";
 import { Answers, History, Versions } from "./panels.js";
 import { Player } from "./player.js";
@@ -37,9 +38,11 @@ export class App {
       here: (i) => this.put(i, this.player.time),
       snap: (i) => this.snap(i),
       toggle: (i) => this.toggle(i),
-      take: (i) => this.put(i, this.details.model.events[i].boundary),
+      take: (i) => this.put(i, this.draft.said(this.draft.events[i]).boundary),
+      ...Object.fromEntries(["add", "split", "rename", "name", "drop"].map((act) => [act, (...of) => this.listing[act](...of)])),
       reason: (i, why) => { this.draft.events[i].why = why; this._state(); },
     });
+    this.listing = new Listing(this);
     this.answers = new Answers();
     this.versions = new Versions();
     this.history = new History((save) => { this.draft.restore(save); this.redraw(); });
@@ -91,6 +94,7 @@ export class App {
       this.menu.fill(said);
       for (const b of [this.saveButton, this.nextButton, this.who, this.remark]) b.hidden = Boolean(this.backend.still);
       this.queue.fill(said.clips);
+      this.events.suggest(said.labels);
       const first = this.queue.next() ?? this.queue.shown[0]?.index;
       if (first != null) await this.open(first);
     } catch (error) {
@@ -234,7 +238,7 @@ export class App {
 
   /** Put boundary `i` at `time` (s); null where no frame is shown yet. */
   put(i, time) {
-    if (time == null) return;
+    if (time == null || !this.draft.events[i]) return;
     this.draft.move(i, time);
     this.player.halt(this.draft.events[i].boundary);
     this.redraw();
@@ -243,7 +247,7 @@ export class App {
   /** Move boundary `i` by `count` frames; from what is shown where it has no time. */
   nudge(i, count) {
     const { times } = this.details;
-    const now = this.draft.events[i].boundary ?? this.player.time;
+    const now = this.draft.events[i]?.boundary ?? this.player.time;
     if (now == null) return;
     if (!times.length) return this.put(i, now + count / 30);
     return this.put(i, times[Math.max(1, Math.min(times.length - 1, nearest(times, now) + count))]);
@@ -252,12 +256,13 @@ export class App {
   /** Put boundary `i` where the gripper closes or opens, at the instant that is nearest. */
   snap(i) {
     const edges = this.details.gripper?.edges ?? [];
-    const now = this.draft.events[i].boundary ?? this.player.time ?? 0;
+    const now = this.draft.events[i]?.boundary ?? this.player.time ?? 0;
     if (!edges.length) return this.say("This clip has no edge of a gripper");
     return this.put(i, edges[nearest(edges, now)]);
   }
 
   toggle(i) {
+    if (!this.draft.events[i]) return;
     this.draft.change(i, { absent: !this.draft.events[i].absent });
     this.redraw();
   }
@@ -267,14 +272,15 @@ export class App {
     const { draft, player, selected: i } = this;
     const { playing, time } = player;
     const e = draft.events[i];
+    if (!e) return this.say(NOTHING);
     // Where the picture is the boundary's own, nothing moves: a proposal may lie between two frames.
     const moves = time != null && !e.absent && (playing || !player.stands(e.boundary));
     if (!moves && !e.absent && e.boundary == null) return this.say("No frame is shown: type a time, or press X", "wrong");
     this.quiet();
     draft.mark();
     if (moves) draft.move(i, time, false);
-    draft.seen.add(i);
-    const later = draft.events.findIndex((_, k) => k > i && !draft.seen.has(k));
+    draft.look(i);
+    const later = draft.events.findIndex((other, k) => k > i && !draft.seen.has(other.id));
     if (playing && later > 0) { // as with Isaac Lab's S, it plays on
       draft.selected = later;
       return this.redraw();
@@ -334,9 +340,10 @@ export class App {
     this.quiet();
     const news = !this.backend.still && (draft.dirty || !(details.saves || draft.skip));
     if (news && draft.wrong >= 0 && !whole) {
-      this.say(`Not saved: ${draft.events[draft.wrong].label}: ${draft.faults()[draft.wrong]}`, "wrong");
+      this.say(`Not saved: ${draft.events[draft.wrong].label || "the new event"}: ${draft.faults()[draft.wrong]}`, "wrong");
       return this.select(draft.wrong);
     }
+    if (news && !draft.events.length && !whole) return this.say(NOTHING);
     const done = news ? await this._send(draft, next, whole) : "";
     if (done == null || !next) return;
     const then = this.queue.next() ?? (news ? null : this.queue.beside(1));
@@ -355,7 +362,7 @@ export class App {
       const left = !payload.events && draft.moved ? "Its marks are not complete and not saved: Ctrl + Z brings them back. " : "";
       const answer = await this.ask({ op: "save", index, ...payload });
       if (answer.conflict) return this._conflict(answer, index, next, whole);
-      draft.take(answer.now);
+      draft.take(answer.now, Boolean(payload.events));
       this.queue.unsaved.delete(index);
       this.queue.update(index, answer.line);
       const done = `${draft.skip ? "Skipped" : "Saved"} ${answer.line.clip}. ${left}`;
@@ -374,7 +381,7 @@ export class App {
   /** The clip as it now is, without moving the video. */
   _saved(details) {
     this.details = details;
-    this.timeline.details = this.events.details = details;
+    this.draft.details = this.timeline.details = this.events.details = details;
     this._by();
     this.history.load(details);
     this.redraw();
@@ -383,7 +390,7 @@ export class App {
   _conflict({ conflict, now }, index, next, whole) {
     const { draft } = this;
     if (this.index !== index) return this.say(`${conflict}. Yours is kept here: open the clip`, "wrong");
-    return this.versions.open(now, draft, () => { draft.revision = now.revision; this.save(next, whole); }, () => {
+    return this.versions.open(now, draft, () => { draft.rebase(now); this.save(next, whole); }, () => {
       draft.mark(); // undo brings yours back
       draft.take(now);
       this._saved(now);

@@ -75,7 +75,7 @@ export function still(data) {
         const events = drafts.get(index)?.events ?? clip.labels.map((label, i) => ({ label, boundary: clip.boundaries[i], absent: clip.absent?.[i], why: "" }));
         events.forEach((e, i) => {
           const now = e.absent ? "absent" : e.boundary ?? "";
-          const sure = clip.model?.events[i]?.confidence ?? "";
+          const sure = clip.model?.events[clip.places[i]]?.confidence ?? "";
           rows.push([clip.clip, e.label, now, clip.boundaries[i] ?? "", clip.by, sure, e.why]);
         });
       });

@@ -1,24 +1,48 @@
 // The events of a clip as a list: when, why, and how far off the model is.
-import { COLOURS } from "./timeline.js";
-import { button, el, seconds, signed, typed } from "./times.js";
+import { colour } from "./timeline.js";
+import { button, el, failure, seconds, signed, typed } from "./times.js";
 
 export class Events {
   constructor(actions) {
-    this.actions = actions; // select(i), type(i, time), here(i), snap(i), toggle(i), take(i), reason(i, text)
+    // select(i), type(i, time), here(i), snap(i), toggle(i), take(i), reason(i, text), name(i, label), split(i), drop(i), add()
+    this.actions = actions;
     this.list = el("ol", { class: "events" });
+    this.log = el("p", { class: "log" });
     this.error = el("p", { class: "error", "aria-live": "polite" });
-    this.root = el("section", { class: "panel" }, el("h2", {}, "Events"), this.list, this.error);
+    this.names = el("datalist", { id: "names" });
+    this.adds = button("Add", "Add an event at the frame that is shown (A)", () => actions.add());
+    this.root = el("section", { class: "panel" }, el("div", { class: "title" }, el("h2", {}, "Events"), this.adds),
+      this.list, this.log, this.error, this.names);
+  }
+
+  /** Suggest these names for events. */
+  suggest(labels) {
+    this.names.replaceChildren(...labels.map((value) => el("option", { value })));
   }
 
   load(details, draft) {
     this.details = details;
     this.draft = draft;
-    this.rows = details.labels.map((label, i) => this._row(label, i));
-    this.list.replaceChildren(...this.rows.map((r) => r.root));
+    this.shown = null;
+    const { failed = [], gaps = [] } = details.model ?? {};
+    this.log.textContent = [
+      failed.length && `The log has attempts that failed: ${failed.map(failure).join("; ")}.`,
+      gaps.length && `It says nothing for certain from ${gaps.map(([a, b]) => `${seconds(a)} to ${seconds(b)}`).join(", ")}.`,
+    ].filter(Boolean).join(" ");
     this.draw(0);
   }
 
-  _row(label, i) {
+  /** A row for each event; anew where there are others, or they have other names. */
+  _rows() {
+    const shown = JSON.stringify(this.draft.events.map((e) => [e.id, e.label]));
+    if (shown === this.shown) return;
+    this.shown = shown;
+    this.rows = this.draft.events.map((e, i) => this._row(e, i));
+    this.list.replaceChildren(...this.rows.map((r) => r.root));
+  }
+
+  _row(event, i) {
+    const label = event.label || "new event";
     const act = (name) => (event) => {
       event.stopPropagation();
       this.actions.select(i, false);
@@ -31,16 +55,39 @@ export class Events {
     });
     const reason = el("input", { class: "reason", placeholder: "why?", "aria-label": `Reason: ${label}`, oninput: () => this.actions.reason(i, reason.value) });
     const chip = el("span", { class: "chip" }, String(i + 1));
-    chip.style.background = COLOURS[i % COLOURS.length];
+    chip.style.background = colour(event, this.details);
+    const what = el("span", { class: "what", title: "Rename (R)", ondblclick: () => this.rename(i) }, label);
     const facts = el("p", { class: "facts" });
     const gone = tool("absent", "It is not in the video (X)", "toggle");
-    const median = this.details.model && tool("median", "Take the model's median", "take");
+    const median = this.draft.said(event) && tool("median", "Take the model's median", "take");
     const edge = this.details.gripper?.edges.length > 0 && tool("gripper", "At the gripper's nearest edge (G)", "snap");
     const root = el("li", { class: "event", onclick: () => this.actions.select(i) },
-      el("div", { class: "head" }, chip, el("span", { class: "what" }, label), time),
+      el("div", { class: "head" }, chip, what, time),
       facts,
-      el("div", { class: "tools" }, tool("here", "At the frame that is shown (S)", "here"), median, edge, gone, reason));
-    return { root, time, reason, facts, gone, median };
+      el("div", { class: "tools" }, tool("here", "At the frame that is shown (S)", "here"), median, edge, gone,
+        tool("rename", "Give it another name (R)", "rename"), tool("split", "Split its subtask in two (C)", "split"),
+        tool("delete", "Take it out of the list (Delete)", "drop"), reason));
+    return { root, what, time, reason, facts, gone, median };
+  }
+
+  /** Ask for the name of event `i`. */
+  rename(i) {
+    const { what } = this.rows[i];
+    const { label } = this.draft.events[i];
+    const field = el("input", { class: "what", list: "names", value: label, placeholder: "name of the event", "aria-label": "Name of the event" });
+    let given = false;
+    const end = (name) => {
+      if (given) return;
+      given = true;
+      field.replaceWith(what);
+      if (name !== label) this.actions.name(i, name);
+    };
+    field.addEventListener("click", (e) => e.stopPropagation());
+    field.addEventListener("keydown", (e) => { if (e.key === "Escape") field.value = label; });
+    field.addEventListener("blur", () => end(field.value.trim().replace(/\s+/g, " ")));
+    what.replaceWith(field);
+    field.focus();
+    field.select();
   }
 
   _typed(i) {
@@ -53,19 +100,23 @@ export class Events {
   /** The numbers as they are now. */
   draw(selected) {
     this.selected = selected;
+    this._rows();
     const faults = this.draft.faults();
     const d = this.details;
     this.rows.forEach((row, i) => {
       const e = this.draft.events[i];
-      const said = d.model?.events[i];
-      const facts = [];
-      const start = d.truth?.[i] ?? d.boundaries[i];
+      const said = this.draft.said(e);
+      const before = this.draft.saved(e);
+      const facts = before ? [] : ["new"];
+      const start = d.truth?.[e.id] ?? before?.boundary;
       if (e.absent) facts.push("not in the video");
       else if (e.boundary != null) {
-        if (start != null && Math.abs(e.boundary - start) > 1e-6) facts.push(`${signed(e.boundary - start)} from ${d.truth ? "the truth" : "the proposal"}`);
+        if (start != null && Math.abs(e.boundary - start) > 1e-6) facts.push(`${signed(e.boundary - start)} from ${d.truth?.[e.id] != null ? "the truth" : "the proposal"}`);
         if (said?.boundary != null) facts.push(`model ${signed(said.boundary - e.boundary)}`);
       }
       if (said) facts.push(said.absent ? "the model says: not in the video" : said.boundary == null ? "the model lacks it" : `confidence ${Math.round(100 * said.confidence)} %`);
+      if (said?.outcome) facts.push(said.outcome);
+      if (before && before.label !== e.label) facts.push(`was ${before.label}`);
       row.facts.textContent = faults[i] || facts.join(" · ");
       row.facts.classList.toggle("wrong", Boolean(faults[i]));
       row.root.classList.toggle("selected", i === selected);

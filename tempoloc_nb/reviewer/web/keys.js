@@ -4,11 +4,13 @@ export const KEYS = [
   ["S", "the event is at this frame: go to the next doubtful one; after the last, save and open the next clip"],
   ["Enter", "save the clip as it stands, and open the next"], [", .", "move the event a frame earlier, later (shift: ten)"],
   ["G", "move the event to the gripper's nearest edge"], ["X", "the event is not in the video"], ["K", "skip the clip"],
+  ["A", "add an event at this frame"], ["R", "rename the event"], ["C", "split the event's subtask in two at this frame"],
+  ["Delete", "take the event out of the list"],
   ["← →", "a frame back, on (shift: ten)"], ["Home, End", "first, last frame"], ["space, N, B", "play or pause, play, pause"],
   ["[ ]", "slower, faster"], ["L", "loop around the event"], ["1 … 9", "choose an event"],
   ["Ctrl + Z, Y", "undo, redo, through all clips"], ["Ctrl + S", "save"], ["↑ ↓", "clip above, below"],
 ];
-const ONCE = /^(Enter| |[a-z])$/i; // keys that do nothing more while they are held down
+const ONCE = /^(Enter| |Delete|Backspace|[a-z])$/i; // keys that do nothing more while they are held down
 const ANY_TIME = /^(ArrowUp|ArrowDown|\?)$/; // keys that change nothing
 const NUDGES = { ",": -1, ".": 1, "<": -10, ">": 10, ";": -10, ":": 10 };
 
@@ -38,7 +40,7 @@ function controlled(app, e) {
 
 /** What a key without Ctrl does; nothing where it is not the reviewer's. */
 function plain(app, { key, shiftKey }, at) {
-  const { player, queue } = app;
+  const { listing, player, queue } = app;
   const pressed = /^(BUTTON|SUMMARY|INPUT)$/.test(at.tagName) && !app.pointed;
   if (pressed && (key === " " || key === "Enter")) return null;
   const way = { ArrowLeft: -1, ArrowRight: 1 }[key];
@@ -49,6 +51,8 @@ function plain(app, { key, shiftKey }, at) {
   if (/^[1-9]$/.test(key)) return () => app.select(Number(key) - 1);
   const beside = (k) => () => { const to = queue.beside(k); if (to != null) app.open(to); };
   return {
+    a: () => listing.add(), r: () => listing.rename(app.selected), c: () => listing.split(app.selected),
+    Delete: () => listing.drop(app.selected), Backspace: () => listing.drop(app.selected),
     s: () => app.confirm(), g: () => app.snap(app.selected), x: () => app.toggle(app.selected), k: () => app.skip(), l: () => app.loop(),
     " ": () => player.toggle(), n: () => player.play(), b: () => player.stop(), "[": () => player.faster(-1), "]": () => player.faster(1),
     Home: () => player.step(-Infinity), End: () => player.step(Infinity),

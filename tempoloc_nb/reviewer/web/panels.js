@@ -1,5 +1,5 @@
 // What the model wrote, who saved the clip when, and both versions where somebody else did.
-import { isGone } from "./draft.js";
+import { isGone, numbers } from "./draft.js";
 import { el, local, seconds, signed } from "./times.js";
 
 export class Answers {
@@ -15,12 +15,19 @@ export class Answers {
     this.body.replaceChildren(...d.trials.map((trial, k) => {
       const bad = trial.statuses.filter((s) => s !== "ok").length;
       const state = trial.statuses.map((status, i) => el("li", { class: status === "ok" ? "ok" : "bad" },
-        `${d.labels[i]}: ${status}${trial.boundaries[i] == null ? "" : `, ${seconds(trial.boundaries[i])}`}`));
+        `${d.asked[i]}: ${status}${trial.boundaries[i] == null ? "" : `, ${seconds(trial.boundaries[i])}`}`));
       return el("details", { class: "trial", open: k === 0 },
         el("summary", {}, `Trial ${trial.trial + 1}`, el("span", { class: bad ? "bad" : "ok" }, bad ? `${bad} of ${state.length} not ok` : "ok")),
         el("ul", {}, state), el("pre", { tabindex: 0, "aria-label": `Text of trial ${trial.trial + 1}` }, trial.text));
     }));
   }
+}
+
+/** What a save changed of one event. */
+function change(c) {
+  const moved = c.was && c.old === c.new ? "" : `${seconds(c.old)} → ${c.missing ? "absent" : seconds(c.new)}`;
+  const times = c.removed ? `taken out, was at ${seconds(c.old)}` : c.added ? `added at ${seconds(c.new)}` : moved;
+  return `${c.was ? `${c.was}, now ` : ""}${c.label}${times && `: ${times}`}${c.why ? ` (${c.why})` : ""}`;
 }
 
 /** Saves of a clip and remarks on it, the first first. */
@@ -39,7 +46,7 @@ export class History {
     this.body.replaceChildren(...all.reverse().map((save) => el("li", {},
       el("b", {}, save.who), ` ${local(save.when)}`, save.why ? `: ${save.why}` : "",
       el("ul", {}, save.skip !== undefined ? el("li", {}, save.skip ? "skipped" : "not skipped", save.note && `: ${save.note}`) : save.changed.length
-        ? save.changed.map((c) => el("li", {}, `${c.label}: ${seconds(c.old)} → ${c.missing ? "absent" : seconds(c.new)}${c.why ? ` (${c.why})` : ""}`))
+        ? save.changed.map((c) => el("li", {}, change(c)))
         : el("li", {}, "nothing moved")),
       save.changed?.length > 0 && el("button", { type: "button", onclick: () => this.onRestore(save) }, "Put back"))));
   }
@@ -66,10 +73,17 @@ export class Versions {
     const told = (time, absent) => (absent ? "absent" : time == null ? "not set" : seconds(time, 3));
     const row = (name, yours, their, apart = "") => el("tr", { class: yours === their ? "" : "differs" },
       el("th", { scope: "row" }, name), [yours, their, yours === their ? "the same" : apart].map((t) => el("td", {}, t)));
-    const rows = draft.events.map((e, i) => {
+    const ids = numbers(now);
+    const rows = draft.events.map((e) => {
+      const i = ids.indexOf(e.id);
+      if (i < 0) return row(e.label, told(e.boundary, e.absent), "no such event");
       const other = now.boundaries[i];
+      const name = e.label === now.labels[i] ? e.label : `${e.label} (theirs: ${now.labels[i]})`;
       const apart = e.absent || e.boundary == null || other == null ? "" : signed(e.boundary - other);
-      return row(e.label, told(e.boundary, e.absent), told(other, isGone(now, i)), apart);
+      return row(name, told(e.boundary, e.absent), told(other, isGone(now, i)), apart);
+    });
+    now.labels.forEach((label, i) => {
+      if (!draft.events.some((e) => e.id === ids[i])) rows.push(row(label, "no such event", told(now.boundaries[i], isGone(now, i))));
     });
     const { note, skip } = now.remark;
     const remarks = [row("Note", draft.note || "–", note || "–"), row("Skip the clip", draft.skip ? "yes" : "no", skip ? "yes" : "no")];

@@ -1,7 +1,9 @@
 // The timeline: what the person says, the truth, the model's median and trials, a no-video baseline and the gripper.
-import { button, el, nearest, seconds, signed, snapped } from "./times.js";
+import { button, el, failure, nearest, seconds, signed, snapped } from "./times.js";
 
 export const COLOURS = ["#7b3fa0", "#a15c00", "#56636f", "#a8447f", "#7a5d24", "#0c7676"]; // of events: white text is legible on each
+/** The colour of an event, which stays with it when others are added. */
+export const colour = ({ id }, details) => COLOURS[(id < 0 ? details.asked.length - 1 - id : id) % COLOURS.length];
 const LEFT = 74;
 const ROW = 24;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20000]; // frames from tick to tick
@@ -9,7 +11,7 @@ const CATCH = 5; // pixels
 const MEANS = {
   you: "the subtasks as they stand: each ends at the boundary of its event",
   truth: "the boundaries that the clips came with",
-  median: "the model's median; the band is how far its trials lie from it, the line its interval",
+  median: "the model's median; the band is how far its trials lie from it, the line its interval, a cross an attempt that failed",
   trials: "a line for each trial, a mark for each event",
   "no video": "an answer that needs no video: the median of the other clips, or equal parts",
   gripper: "how far the gripper is open: up is open; a mark is where fingers touch, or come free",
@@ -214,7 +216,7 @@ export class Timeline {
       if (e.absent || e.boundary == null) return;
       const place = this._clip(before, e.boundary);
       if (place) {
-        const rect = el("rect", { x: place[0], y: y + 2, width: place[1], height: ROW - 6, rx: 3, fill: COLOURS[i % COLOURS.length],
+        const rect = el("rect", { x: place[0], y: y + 2, width: place[1], height: ROW - 6, rx: 3, fill: colour(e, this.details),
           class: i === this.selected ? "span selected" : "span" }, el("title", {}, `until ${e.label}, ${seconds(e.boundary, 3)}`));
         made.push(rect);
         if (place[1] > 40) {
@@ -236,13 +238,13 @@ export class Timeline {
   _ticks(times, y, kind) {
     return times.flatMap((t, i) => (this._inside(t)
       ? [el("line", { class: `mark ${kind}`, x1: this.x(t), x2: this.x(t), y1: y + 3, y2: y + ROW - 5 },
-        el("title", {}, `${kind === "truth" ? "truth" : "no-video baseline"}: ${this.details.labels[i]}, ${seconds(t, 3)}`))]
+        el("title", {}, `${kind === "truth" ? "truth" : "no-video baseline"}: ${this.details.asked[i]}, ${seconds(t, 3)}`))]
       : []));
   }
 
   _median(y) {
     const middle = y + ROW / 2 - 1;
-    return this.details.model.events.flatMap((e, i) => {
+    return [...this._log(y), ...this.details.model.events.flatMap((e, i) => {
       if (e.boundary == null) return [];
       const made = [];
       const spread = e.spread && this._clip(e.boundary - e.spread, e.boundary + e.spread);
@@ -253,10 +255,22 @@ export class Timeline {
       if (this._inside(e.boundary)) {
         const x = this.x(e.boundary);
         made.push(el("polygon", { class: "median", points: `${x},${middle - 7} ${x + 5},${middle} ${x},${middle + 7} ${x - 5},${middle}` },
-          el("title", {}, `${this.details.labels[i]}: ${seconds(e.boundary, 3)}, confidence ${Math.round(100 * e.confidence)} %`)));
+          el("title", {}, `${this.details.asked[i]}: ${seconds(e.boundary, 3)}, confidence ${Math.round(100 * e.confidence)} %`)));
       }
       return made;
+    })];
+  }
+
+  /** Of a log: attempts that failed, each a cross, and the parts of which it says nothing for certain. */
+  _log(y) {
+    const { failed, gaps } = this.details.model;
+    const middle = y + ROW / 2 - 1;
+    const parts = gaps.map(([a, b]) => [this._clip(a, b), `no certain log from ${seconds(a)} to ${seconds(b)}`]).filter(([place]) => place);
+    const crosses = failed.filter((e) => this._inside(e.boundary)).map((e) => {
+      const x = this.x(e.boundary);
+      return el("path", { class: "failed", d: `M${x - 5} ${middle - 5}l10 10m0 -10l-10 10` }, el("title", {}, failure(e)));
     });
+    return [...parts.map(([[x, width], said]) => el("rect", { class: "gap", x, y: middle - 8, width, height: 16 }, el("title", {}, said))), ...crosses];
   }
 
   /** A tick for each event of each trial, a trial a line. */
@@ -281,14 +295,14 @@ export class Timeline {
     return this.draft.events.flatMap((e, i) => {
       if (e.absent || !this._inside(e.boundary)) return [];
       const x = this.x(e.boundary);
-      const old = this.details.boundaries[i];
+      const old = this.draft.saved(e)?.boundary;
       const moved = old != null && Math.abs(old - e.boundary) > 1e-6 ? `, moved ${signed(e.boundary - old)}` : "";
       return [el("g", {
         class: i === this.selected ? "handle selected" : "handle", "data-event": i, tabindex: 0, role: "slider",
-        "aria-label": e.label, "aria-valuenow": e.boundary, "aria-valuetext": `${seconds(e.boundary, 3)}${moved}`,
+        "aria-label": e.label || "new event", "aria-valuenow": e.boundary, "aria-valuetext": `${seconds(e.boundary, 3)}${moved}`,
         "aria-valuemin": 0, "aria-valuemax": this.end, transform: `translate(${x} 0)`, onfocus: () => this.actions.select(i, false),
       }, el("rect", { class: "grab", x: -9, y: 0, width: 18, height }), el("line", { y1: 6, y2: height }),
-      el("circle", { cy: 8, r: 8, fill: COLOURS[i % COLOURS.length] }), el("text", { y: 11.5 }, String(i + 1)),
+      el("circle", { cy: 8, r: 8, fill: colour(e, this.details) }), el("text", { y: 11.5 }, String(i + 1)),
       el("title", {}, `${e.label}: ${seconds(e.boundary, 3)}${moved}`))];
     });
   }

@@ -26,6 +26,9 @@ export function snapped(times, time) {
 
 export const seconds = (time, digits = 2) => (time == null ? "–" : `${time.toFixed(digits)} s`);
 
+/** An attempt of a log that failed. */
+export const failure = (e) => `${e.label}, ${e.outcome} at ${seconds(e.boundary)}`;
+
 export const signed = (time) => `${time < 0 ? "−" : "+"}${Math.abs(time).toFixed(2)} s`;
 
 /** An instant (ISO 8601) by the reader's own clock; any other text as it is. */

@@ -21,6 +21,7 @@ from review_folder import LABELS, STEP, TIMES, picture, write_video
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.formats.convert import import_dataset
+from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.inference.signals import signal_at
 from tempoloc_nb.reviewer.desk import Desk
 from tempoloc_nb.reviewer.pages import ReviewServer, reply, script, write_page
@@ -912,6 +913,148 @@ def test_a_boundary_goes_to_the_grippers_edge(folder: Path, new_page: NewPage) -
         open_clip(page, "b")
         page.keyboard.press("g")
         expect(page.locator(".banner")).to_contain_text("no edge of a gripper")
+
+
+def named(page: Page, name: str) -> None:
+    """Answer the question for an event's name."""
+    field = page.get_by_label("Name of the event")
+    expect(field).to_be_focused()
+    field.fill(name)
+    field.press("Enter")
+    expect(field).to_have_count(0)
+
+
+def listed(page: Page, *events: tuple[str, int]) -> None:
+    """The events and their frames, as the list has them."""
+    expect(page.locator(".event .what")).to_have_text([label for label, _ in events])
+    assert [time_of(page, i).input_value() for i in range(len(events))] == [f"{TIMES[k]:.3f}" for _, k in events]
+
+
+FIRST = tuple(zip(LABELS, (10, 25, 40), strict=True))
+
+
+def test_events_are_added_renamed_split_and_deleted_and_undo_brings_them_back(
+    server: ReviewServer, folder: Path, new_page: NewPage
+) -> None:
+    page = opened(new_page(), server.url)
+    open_clip(page, "a")
+    typed(page, "Shift+ArrowRight", *["ArrowRight"] * 7)
+    seen(page, 17)
+    typed(page, "a")
+    expect(page.locator(".event").nth(1)).to_contain_text("name it")
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+    named(page, LABELS[1])
+    expect(page.locator(".event").nth(1)).to_contain_text("another event has this name")
+    typed(page, "r")
+    named(page, " wipe  it ")
+    listed(page, FIRST[0], ("wipe it", 17), *FIRST[1:])
+    typed(page, "3", "r")
+    named(page, "lift the cup")
+    expect(page.locator(".event").nth(2)).to_contain_text("was lift it")
+    typed(page, "4", "c")  # the frame that is shown ends the subtask: its middle is taken
+    page.get_by_label("Name of the event").press("Enter")
+    listed(page, FIRST[0], ("wipe it", 17), ("lift the cup", 25), ("put it down, first part", 33), FIRST[2])
+    expect(page.locator(".handle")).to_have_count(5)
+    typed(page, "1", "Delete")
+    listed(page, ("wipe it", 17), ("lift the cup", 25), ("put it down, first part", 33), FIRST[2])
+    typed(page, "Control+z")
+    expect(page.locator(".event")).to_have_count(5)
+    typed(page, "Control+y")
+    page.get_by_label(f"delete: Take it out of the list (Delete): {LABELS[0]}").wait_for(state="detached")
+    typed(page, "Control+s")
+    expect(page.locator(".saves > li")).to_have_count(1)
+    clip = saved(folder)["tidy/a"]
+    assert clip.labels == ("wipe it", "lift the cup", "put it down, first part", "put it down")
+    assert clip.boundaries == tuple(TIMES[k] for k in (17, 25, 33, 40))
+    for text in ("wipe it: added at 1.65 s", "lift it, now lift the cup", "grasp the cup: taken out, was at"):
+        expect(page.locator(".saves")).to_contain_text(text)
+    expect(page.locator(".event").nth(1)).to_contain_text("confidence 100 %")  # of what the model was asked
+    expect(page.locator(".line.unsaved")).to_have_count(0)
+    typed(page, "Control+z", "Control+z")  # a save ends nothing: back to before the split
+    listed(page, FIRST[0], ("wipe it", 17), ("lift the cup", 25), FIRST[2])
+    typed(page, "2", "Backspace", "2", "r")
+    named(page, LABELS[1])
+    typed(page, "Control+s")
+    expect(page.locator(".saves > li")).to_have_count(2)
+    assert saved(folder)["tidy/a"].labels == LABELS
+    opened(page, server.url)
+    open_clip(page, "a")
+    listed(page, *FIRST)
+    page.get_by_role("button", name="Put back").last.click()  # what the first save changed
+    expect(page.locator(".event .what")).to_have_text(["grasp the cup", "lift it", "put it down"])
+
+
+def test_a_clip_without_events_is_listed_by_hand(folder: Path, new_page: NewPage) -> None:
+    log = Found(folder / "a.mp4", (), "m", 6.1, 4.0, ("nothing happens",), gaps=((1.0, 2.0),))
+    with ReviewServer(open_review(log, output=folder / "listed.jsonl", who="Ada")) as server:
+        page = new_page()
+        page.goto(server.url)
+        expect(page.locator(".log")).to_have_text("It says nothing for certain from 1.00 s to 2.00 s.")
+        seen(page, 0)
+        for key in ("Enter", "s"):
+            typed(page, key)
+            expect(page.locator(".banner")).to_contain_text("No event is listed: A adds one")
+        typed(page, "x", "g", ",", "r", "c", "Delete")  # nothing to do
+        for name in ("push", "pull"):
+            typed(page, "Shift+ArrowRight", "a")
+            named(page, name)
+        listed(page, ("push", 10), ("pull", 20))
+        typed(page, "Delete", "Delete")
+        expect(page.locator(".banner")).to_contain_text("A clip keeps one event")
+        typed(page, "Control+z", "Control+s")
+        expect(page.locator(".saves > li")).to_have_count(1)
+        (clip,) = load_benchmark(folder / "listed.jsonl").clips
+        assert (clip.labels, clip.boundaries) == (("push", "pull"), (TIMES[10], TIMES[20]))
+
+
+def test_a_log_shows_its_outcomes_and_what_failed(folder: Path, new_page: NewPage) -> None:
+    events = tuple(
+        FoundEvent("grasping", TIMES[k], "ok", 0.9, 0.1, outcome, number)
+        for number, (k, outcome) in enumerate(((5, "missed"), (10, "succeeded"), (25, "unknown")), 1)
+    )
+    log = Found(folder / "a.mp4", events, "m", 6.1, 4.0, ("a log",))
+    with ReviewServer(open_review(log, output=folder / "listed.jsonl", who="Ada")) as server:
+        page = new_page()
+        page.goto(server.url)
+        expect(page.locator(".event .what")).to_have_text(["grasping", "grasping for the second time"])
+        expect(page.locator(".event").first).to_contain_text("confidence 90 % · succeeded")
+        expect(page.locator(".log")).to_contain_text(f"attempts that failed: grasping, missed at {TIMES[5]:.2f} s.")
+        expect(page.locator(".failed")).to_have_count(1)
+
+
+def test_another_list_of_events_is_a_conflict_that_shows_both(
+    server: ReviewServer, folder: Path, new_page: NewPage
+) -> None:
+    one, other = opened(new_page(), server.url), opened(new_page(), server.url)
+    for page in (one, other):
+        open_clip(page, "a")
+    typed(one, "Shift+ArrowRight", "ArrowRight", "a")
+    named(one, "wipe")
+    typed(one, "1", "Delete", "Control+s")
+    expect(one.locator(".saves > li")).to_have_count(1)
+    typed(other, "1", "r")
+    named(other, "take the cup")
+    typed(other, "Control+s")
+    both = other.get_by_role("dialog")
+    expect(both.locator("tbody tr")).to_have_count(6)
+    rows = [row.inner_text().split("\t")[:3] for row in both.locator("tbody tr").all()]
+    assert rows[0] == ["take the cup", f"{TIMES[10]:.3f} s", "no such event"]
+    assert rows[3] == ["wipe", "no such event", f"{TIMES[11]:.3f} s"]
+    both.get_by_role("button", name="Keep mine").click()
+    expect(other.locator(".banner")).to_contain_text("Saved")
+    clip = saved(folder)["tidy/a"]
+    assert clip.labels == ("take the cup", *LABELS[1:])
+    assert len(clip.extra["corrections"]) == 2
+
+
+def test_a_page_to_show_keeps_its_list(folder: Path, new_page: NewPage) -> None:
+    write_page(open_review(folder, who="Ada"), folder / "page")
+    page = opened(new_page(), (folder / "page" / "index.html").as_uri())
+    for key in ("a", "r", "c", "Delete"):
+        page.locator(".app").press(key)
+        expect(page.locator(".banner")).to_contain_text("keeps the list of events as it is")
+        page.get_by_role("button", name="Close", exact=True).first.click()
+    expect(page.locator(".event")).to_have_count(3)
 
 
 # The controls that have no name, and the texts whose contrast with what is behind them is less than 4.5.

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
@@ -34,31 +29,6 @@ LOOK = """() => ({
 })"""
 WIDE = """() => [...document.querySelectorAll("article .table, article .shown, html")]
   .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.className || e.tagName)"""
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `make docs` builds it; mkdocs is strict about links between pages."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True)
-    return folder
-
-
-@pytest.fixture
-def served(site: Path, tmp_path: Path) -> Iterator[str]:
-    """The site under a path, as GitHub Pages shows a project's."""
-    (tmp_path / "some").mkdir()
-    (tmp_path / "some" / "project").symlink_to(site)
-    handler = partial(Quiet, directory=str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/some/project"
-        server.shutdown()
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None: ...
 
 
 def test_every_page_opens_as_a_file_and_all_that_it_refers_to_is_there(site: Path, new_page: NewPage) -> None:
