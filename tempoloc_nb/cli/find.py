@@ -105,13 +105,13 @@ def _check_fuse(given: Mapping[str, Any], fuse: bool) -> None:
 def _carry_out(
     recordings: Sequence[Footage], ask: Callable[..., Iterable[Found]],
     targets: Mapping[Path, tuple[str, ...] | Task], notes: list[str], output: Path | None, *,
-    force: bool, as_json: bool,
+    force: bool, as_json: bool, model: bool = True,
 ) -> None:
-    """Ask, show, and write; with an output or a target, each answer is kept beside it until all is written."""
+    """Ask, show, and write; with an output or a target, a model's answers are kept beside it until all is written."""
     from tempoloc_nb.inference.store import answers_path
 
     places = [*([] if output is None or is_stream(output) else [output]), *targets]
-    keep = answers_path(places[0]) if places else None
+    keep = answers_path(places[0]) if places and model else None
 
     def say(line: str) -> None:
         tell(*notes, line)
@@ -235,7 +235,7 @@ def segment(
     if output is not None:
         check_found(output, len(recordings), force=force, inputs=videos)
     targets = plan_log_write(recordings) if write else {}
-    _carry_out(recordings, ask, targets, notes, output, force=force, as_json=as_json)
+    _carry_out(recordings, ask, targets, notes, output, force=force, as_json=as_json, model=by is None)
 
 # %% ../../nbs/90_cli/25_find.ipynb #5e7a1c03
 @dataclass(frozen=True, slots=True)

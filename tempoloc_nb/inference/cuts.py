@@ -83,8 +83,10 @@ def _found(video: Footage, by: By, signal: Signal | None) -> Found:
         cuts, lines = _cuts_of(video, by, signal)
     except TempolocError as error:
         return Found(video, (), name, 0.0, 0.0, error=str(error))
-    counts, events = Counter[str](), list[FoundEvent]()
-    for cut in (c for c in cuts if c.time <= info.duration):
+    counts, events, shown = Counter[str](), list[FoundEvent](), [c for c in cuts if c.time <= info.duration]
+    if len(shown) < len(cuts):
+        lines.append(f"left out: {counted(len(cuts) - len(shown), 'cut')} after the end of the video")
+    for cut in shown:
         counts[cut.label] += 1
         events.append(FoundEvent(cut.label, cut.time, "ok", occurrence=counts[cut.label]))
     return Found(video, tuple(events), name, info.duration, info.fps, warnings=tuple(lines))

@@ -16,6 +16,7 @@ from tempoloc_nb.engines.qwen import video_rules
 from tempoloc_nb.formats.lerobot import read_episodes, read_info
 from tempoloc_nb.formats.lerobot_rows import events_of, read_subtasks
 from tempoloc_nb.inference import asking
+from tempoloc_nb.inference.store import answers_path
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import Image, encode
 from tests.helpers.demo_files import image_file
@@ -207,6 +208,13 @@ def test_without_a_model_a_dataset_is_cut_by_its_gripper(run: Run, tmp_path: Pat
     ]  # fmt: skip
     record = json.loads((info.root / "meta" / "tempoloc.json").read_text())
     assert record["source"] == "tempoloc segment with gripper signal"
+
+
+def test_cuts_leave_the_kept_answers_of_a_model_alone(run: Run, video: Path, tmp_path: Path) -> None:
+    kept = answers_path(tmp_path / "log.csv")
+    kept.write_text("answers of a model that was stopped\n")
+    assert run("segment", video, "--by", "motion", "-o", tmp_path / "log.csv")[0] == 0
+    assert kept.read_text() == "answers of a model that was stopped\n"
 
 
 @pytest.mark.parametrize(

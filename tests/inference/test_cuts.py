@@ -85,6 +85,11 @@ def test_recordings_are_cut_by_motion_and_by_both(tmp_path: Path) -> None:
     (both,) = find_cuts([video], "both", {video: signal})
     assert [e.label for e in both.events] == ["close", "open", "rest"]
     assert both.warnings == ("left out: 1 closing of less than 0.3 s",)
+    longer = opening((2.8, 0.0), (3.5, 1.0), (9.0, 0.0), seconds=10.0)
+    (cut,) = find_cuts([video], "gripper", {video: longer})
+    assert ([e.label for e in cut.events], cut.warnings) == (
+        ["close", "open"], ("left out: 1 cut after the end of the video",),
+    )  # fmt: skip
     still = moving(tmp_path / "b.mp4", ((0.0, 9.0),))
     assert (tl.segment(still, by="motion").events, tl.segment(still, by="motion").warnings) == (
         (), ("the picture never rests: no cut",),
