@@ -28,7 +28,8 @@ from ..core.files import is_stream
 from ..core.options import built
 from ..engines.make import EngineConfig
 from ..formats.gripper import GripperFile, Reading
-from ..formats.recordings import NOT_FOR_LOGS, Choice, Inquiry
+from ..formats.recordings import NOT_FOR_LOGS, Choice
+from ..inference.cuts import By
 from ..inference.segment import LOG_PROMPT, LogOptions
 from ..models.ask import AskConfig
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tempoloc_nb.clips.tasks import Task
     from tempoloc_nb.inference.find import Found
     from tempoloc_nb.reviewer.session import Review
+    from tempoloc_nb.video.files import Footage
 
 # %% auto #0
 __all__ = ['find', 'segment', 'review']
@@ -101,14 +103,15 @@ def _check_fuse(given: Mapping[str, Any], fuse: bool) -> None:
 
 
 def _carry_out(
-    inquiry: Inquiry, ask: Callable[..., Iterable[Found]], targets: Mapping[Path, tuple[str, ...] | Task],
-    notes: list[str], output: Path | None, *, force: bool, as_json: bool,
+    recordings: Sequence[Footage], ask: Callable[..., Iterable[Found]],
+    targets: Mapping[Path, tuple[str, ...] | Task], notes: list[str], output: Path | None, *,
+    force: bool, as_json: bool, model: bool = True,
 ) -> None:
-    """Ask, show, and write; with an output or a target, each answer is kept beside it until all is written."""
+    """Ask, show, and write; with an output or a target, a model's answers are kept beside it until all is written."""
     from tempoloc_nb.inference.store import answers_path
 
     places = [*([] if output is None or is_stream(output) else [output]), *targets]
-    keep = answers_path(places[0]) if places else None
+    keep = answers_path(places[0]) if places and model else None
 
     def say(line: str) -> None:
         tell(*notes, line)
@@ -116,7 +119,7 @@ def _carry_out(
 
     each = ask(keep=keep, anew=force, progress=sys.stderr.isatty(), say=say)
     with _kept(keep, output):
-        found = sorted(_shown(each, as_json, output), key=lambda f: inquiry.recordings.index(f.video))
+        found = sorted(_shown(each, as_json, output), key=lambda f: recordings.index(f.video))
         _finish(found, targets, output, keep, force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #82efd7a6
@@ -179,16 +182,31 @@ def find(
     targets = plan_write(inquiry.recordings, labels, signal or (), asked_task) if write else {}
     told = starts_of(asked_task, labels) if fuse and asked_task else {}
     each = partial(inquiry.boundaries, labels, told, control=control)
-    _carry_out(inquiry, each, targets, notes, output, force=force, as_json=as_json)
+    _carry_out(inquiry.recordings, each, targets, notes, output, force=force, as_json=as_json)
+
+# %% ../../nbs/90_cli/25_find.ipynb #01d3d23a
+_USUAL: dict[str, Any] = {"model": "tempoloc-tiny", "trials": 5, "backend": "hf"}
+
+
+def _without_model(cuts: Iterator[Found], **_: Any) -> Iterator[Found]:
+    """Cuts in the place of a model's answers, which cost time and are kept."""
+    return cuts
 
 # %% ../../nbs/90_cli/25_find.ipynb #0b868c82
 @with_options(
     LogOptions, Choice, AskConfig, EngineConfig, Reading,
     but=[name for name in (*_FOR_LOCALIZE, *NOT_FOR_LOGS) if name != "max_new_tokens"],  # logs may be long
-    panels={"LogOptions": FIND}, model="tempoloc-tiny", trials=5, backend="hf",
+    panels={"LogOptions": FIND}, **_USUAL,
 )
 def segment(
     videos: _VideosArgument,
+    by: Annotated[
+        By | None,
+        option(
+            FIND,
+            "Ask no model: cut where the gripper closes and opens, where the picture moves on after a rest, or both.",
+        ),
+    ] = None,
     preset: PresetOption = None,
     fuse: _FuseOption = False,
     output: _FoundOption = None,
@@ -197,21 +215,27 @@ def segment(
     as_json: JsonOption = False,
     **given: Any,
 ) -> None:
-    """List all events of videos, from a model that writes logs.
+    """List all events of videos, from a model that writes logs, or with --by cuts of the signals, from no model.
 
     Exit status 1 if a video could not be read or asked about, or has no log that can be read for certain.
     """
     from tempoloc_nb.formats.found import check_found, plan_log_write
-    from tempoloc_nb.formats.recordings import inquire
+    from tempoloc_nb.formats.recordings import cut_recordings, inquire
 
-    _check_fuse(given, fuse)
-    notes, options = list[str](), built(LogOptions, given)
-    engine = built(EngineConfig, given)
-    inquiry = inquire(videos, engine, preset, given, fuse=fuse, say=notes.append, prompt=LOG_PROMPT)
+    notes = list[str]()
+    if by is None:
+        _check_fuse(given, fuse)
+        engine, options = built(EngineConfig, given), built(LogOptions, given)
+        inquiry = inquire(videos, engine, preset, given, fuse=fuse, say=notes.append, prompt=LOG_PROMPT)
+        recordings, ask = inquiry.recordings, partial(inquiry.events, options)
+    else:
+        said = {name: value for name, value in given.items() if value != _USUAL.get(name)}
+        recordings, cuts = cut_recordings(videos, by, {**said, "preset": preset, "fuse": fuse}, tell)
+        ask = partial(_without_model, cuts)
     if output is not None:
-        check_found(output, len(inquiry.recordings), force=force, inputs=videos)
-    targets = plan_log_write(inquiry.recordings) if write else {}
-    _carry_out(inquiry, partial(inquiry.events, options), targets, notes, output, force=force, as_json=as_json)
+        check_found(output, len(recordings), force=force, inputs=videos)
+    targets = plan_log_write(recordings) if write else {}
+    _carry_out(recordings, ask, targets, notes, output, force=force, as_json=as_json, model=by is None)
 
 # %% ../../nbs/90_cli/25_find.ipynb #5e7a1c03
 _UNSAVED = "no clip was saved. Open the review again: Enter accepts and saves a clip"

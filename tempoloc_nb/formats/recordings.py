@@ -19,11 +19,12 @@ from ..clips.manifest import Clips, Clip
 from ..clips.tasks import Event, Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
-from ..core.options import built, check_names, picked, taking
+from ..core.options import built, check_names, options_of, picked, taking
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
 from .gripper import Rate, Reading, fuse_each, recording_signals
 from ..inference.controls import control_questions
+from ..inference.cuts import By, check_by, find_cuts
 from ..inference.find import Found, Say, event_labels, find_boundaries, is_text, silent
 from ..inference.segment import LOG_PROMPT, LogOptions, find_events
 from ..inference.signals import Signal, Told
@@ -33,7 +34,7 @@ from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
 __all__ = ['HDF5', 'LOG_REACH', 'NOT_FOR_LOGS', 'pick_camera', 'Choice', 'is_dataset', 'find_recordings', 'check_plain_folder',
-           'video_files', 'clips_of', 'Inquiry', 'inquire', 'localize', 'segment']
+           'video_files', 'clips_of', 'Inquiry', 'inquire', 'localize', 'cut_recordings', 'segment']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
 _MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
@@ -351,6 +352,30 @@ def localize(
     found = inquiry.boundaries(event_labels(events), control=control, keep=keep, progress=progress, say=say)
     return _results(found, inquiry.recordings, alone)
 
+# %% ../../nbs/55_formats/05_recordings.ipynb #fd4b6257
+def cut_recordings(
+    videos: Sequence[Footage | str], by: By, options: Mapping[str, Any], say: Say = silent
+) -> tuple[tuple[Footage, ...], Iterator[Found]]:
+    """The recordings in some paths and, without a model, their cuts `by` the gripper's signal, the motion, or both.
+
+    Raises `TempolocError` for an option that no cut reads, and as `find_recordings` and `recording_signals` do.
+    """
+    reads = {o.name for o in options_of(Choice, *([] if by == "motion" else [Reading]))}
+    check_by(by)
+    idle = [name for name, v in options.items() if not (v is None or v is False or v == ()) and name not in reads]
+    if idle:
+        raise TempolocError(f"cuts by {by} do not read {idle[0]}: leave it out, or leave out by, and a model is asked")
+    recordings = find_recordings(videos, built(Choice, options), say)
+    if by != "motion" and (plain := [r for r in recordings if not isinstance(r, FrameSource)]):
+        raise TempolocError(f"{plain[0].name} is a video, which has no gripper: cut videos by motion")
+    signals = None if by == "motion" else recording_signals(recordings, built(Reading, options, say=say))
+    return recordings, find_cuts(recordings, by, signals)
+
+
+def _not_cut(engine: str | Backend, preset: str | None, fuse: bool) -> dict[str, Any]:
+    """What a caller of `segment` said of a model."""
+    return {"engine": None if engine == "hf" else engine, "preset": preset, "fuse": fuse}
+
 # %% ../../nbs/55_formats/05_recordings.ipynb #b935828c
 NOT_FOR_LOGS = ("structured", "think", "shift", "content")  # options of questions about listed events, and of studies
 
@@ -362,7 +387,7 @@ def segment(videos: Sequence[Footage | str], **options: Any) -> list[Found]: ...
 @taking(LogOptions, AskConfig, EngineConfig, Choice, Reading, but=["backend", *NOT_FOR_LOGS])
 def segment(
     videos: _Paths, *, engine: str | Backend = "hf", preset: str | None = None, fuse: bool = False,
-    keep: Path | None = None, progress: bool = False, say: Say = silent, **options: Any,
+    by: By | None = None, keep: Path | None = None, progress: bool = False, say: Say = silent, **options: Any,
 ) -> Found | list[Found]:
     """All events of recordings: a `Found` for one video; a list of them for several videos, or for a dataset.
 
@@ -370,13 +395,17 @@ def segment(
     `log` asks it to; of a video longer than `window` s, part by part. `events` are all that are kept, if any are given,
     and `moments` keeps arrivals, too. An event stands where at least half of the `trials` (5) have it; a log that is
     not read for certain counts as one without it, and `warnings` and `gaps` say so. `fuse` moves events by at most 2 s.
-    All else is as in `localize`.
+    All else is as in `localize`. With `by` no model is asked: the events are then cuts, called by what the gripper's
+    signal shows (`gripper`: close, open), where the pixels move on after a rest (`motion`), or `both`.
 
     Raises `TempolocError` for a model that was not trained to write logs, where that is known, for a single video
     without a log that can be read, and as `localize` does.
     """
     check_names(segment, options)
     alone, each = _is_alone(videos), [videos] if isinstance(videos, str | Path | FrameSource) else videos
+    if by is not None:
+        recordings, found = cut_recordings(each, by, {**options, **_not_cut(engine, preset, fuse)}, say)
+        return _results(found, recordings, alone)
     inquiry = inquire(each, engine, preset, options, fuse=fuse, say=say, prompt=LOG_PROMPT)
     found = inquiry.events(built(LogOptions, options), keep=keep, progress=progress, say=say)
     return _results(found, inquiry.recordings, alone)

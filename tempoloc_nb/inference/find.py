@@ -49,8 +49,8 @@ class FoundEvent:
     often such an answer was right there. `spread_s` is the mean distance of the trials from it (s). `status` is "ok",
     "absent" where the event is said not to be in the video, or why there is no boundary.
 
-    In a log, `occurrence` counts the events of one name from 1, and `outcome` says how a grasp ended ("succeeded",
-    "missed" on air, "dropped", else "unknown"); elsewhere both are None.
+    In a log, and of cuts, `occurrence` counts the events of one name from 1. In a log, `outcome` says how a grasp ended
+    ("succeeded", "missed" on air, "dropped", else "unknown"). Elsewhere both are None.
     """
 
     label: str
@@ -144,7 +144,7 @@ class Found:
 
     @property
     def logged(self) -> bool:
-        """Whether the events are those of a log."""
+        """Whether the events are those of a log, or cuts, which nobody named beforehand."""
         return any(e.occurrence for e in self.events)
 
     @property
@@ -195,7 +195,8 @@ class Found:
 
     def __str__(self) -> str:
         answers = counted(len(self.texts), "answer" if self.logged else "trial")
-        head = f"{self.name} ({self.duration:.1f} s), {self.model}, {answers}"
+        asked = f", {answers}" if self.texts or self.error or not self.logged else ""  # cuts ask nobody
+        head = f"{self.name} ({self.duration:.1f} s), {self.model}{asked}"
         rows = [f"  {_when(e):>9}  {e.name}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
         return "\n".join([head, *([f"  {self.error}"] if self.error else rows), *(f"  {n}" for n in self.notes)])
 

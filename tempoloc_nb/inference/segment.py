@@ -206,7 +206,7 @@ def find_events(
     if trained is not None and not trained.logs:
         raise TempolocError(
             f"{title} was not trained to write logs of events: choose a larger model, such as --model"
-            " nvidia/Cosmos-Reason1-7B, or name the events with tempoloc find -e EVENT"
+            " nvidia/Cosmos-Reason1-7B, or name the events with tempoloc find -e EVENT, or ask no model: --by motion"
         )
     search = _Logged(ask, title, trained, find_footage(clips), options or LogOptions())
     return search_clips(search, clips, engine, keep=keep, anew=anew, progress=progress, say=say)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..clips.tasks import Task
 from ..core.errors import TempolocError, unknown
 from ..scoring.metrics import Floats
-from ..video.files import decode
+from ..video.files import Footage, decode
 
 Kind = Literal["close", "open"]
 KINDS: tuple[Kind, ...] = ("close", "open")
@@ -26,7 +26,7 @@ EventKind = Kind | Literal["start"]  # a skill's start is no transition of the g
 # %% auto #0
 __all__ = ['Kind', 'KINDS', 'EventKind', 'Told', 'LEAST_HOLD', 'Signal', 'signal_at', 'Transition', 'find_transitions',
            'event_kinds', 'read_told', 'event_arms', 'is_by', 'gripper_rule', 'arrival', 'approach', 'with_starts',
-           'no_earlier', 'objects_of', 'starts_of', 'pixel_motion', 'motion_minima']
+           'no_earlier', 'objects_of', 'starts_of', 'pixel_motion', 'motion_minima', 'rests']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ def starts_of(task: Task, labels: Sequence[str]) -> dict[str, EventKind | None]:
     return {label: "start" for label, event in zip(labels, task.events, strict=False) if event in starts}
 
 # %% ../../nbs/45_inference/75_signals.ipynb #b4dc4e88
-def pixel_motion(video: Path | str, fps: float | None = None) -> tuple[Floats, Floats]:
+def pixel_motion(video: Footage | str, fps: float | None = None) -> tuple[Floats, Floats]:
     """Times (n,) in s and mean absolute difference (n,), 0 to 255, of each frame to the one before, grey and small.
 
     Frames are sampled at `fps`, all by default; the first has none, so a video of n + 1 frames gives n. Raises
@@ -322,6 +322,35 @@ def pixel_motion(video: Path | str, fps: float | None = None) -> tuple[Floats, F
     return np.array(times), np.array(moved)
 
 # %% ../../nbs/45_inference/75_signals.ipynb #b7b6f7a7
+def _smoothed(times: Floats, motion: Floats, width: float) -> Floats:
+    """A motion (n,) at `times` (n,), as a Gaussian of `width` s (standard deviation) makes it; a part at a time."""
+    parts = []
+    for begin in range(0, len(times), 1024):
+        own = times[begin : begin + 1024, None]
+        first, last = np.searchsorted(times, [own[0, 0] - 10 * width, own[-1, 0] + 10 * width])
+        weights = np.exp(-0.5 * ((own - times[None, first:last]) / width) ** 2)
+        parts.append(weights @ motion[first:last] / weights.sum(axis=1))
+    return np.concatenate(parts)
+
+
+def _depths(values: Floats) -> dict[int, float]:
+    """The prominence of each minimum of `values` (n,): what one must climb from it to reach a lower one, or an end."""
+    depths = dict[int, float]()
+    for i in (np.flatnonzero((values[:-2] > values[1:-1]) & (values[1:-1] <= values[2:])) + 1).tolist():
+        rims = []
+        for side in (values[:i][::-1], values[i + 1 :]):
+            lower = int(np.argmax(side < values[i]))
+            rims.append(float(side[: lower or len(side)].max()))
+        depths[i] = min(rims) - float(values[i])
+    return depths
+
+
+# %% ../../nbs/45_inference/75_signals.ipynb #7c00eeaf
+_REST_WIDTH = 0.08  # s, standard deviation
+_RISE = 0.2  # the share of a rise at which it has begun
+_LEAST_REST = 0.8
+
+# %% ../../nbs/45_inference/75_signals.ipynb #72e4de8d
 def motion_minima(times: Floats, motion: Floats, count: int) -> tuple[float | None, ...]:
     """The times (s) of the `count` deepest minima of a motion (n,) at `times` (n,), in order, None for those missing.
 
@@ -330,14 +359,30 @@ def motion_minima(times: Floats, motion: Floats, count: int) -> tuple[float | No
     """
     if len(times) < 3:
         return (None,) * count
-    weights, depths = np.exp(-0.5 * ((times[:, None] - times[None, :]) / 0.15) ** 2), dict[int, float]()
-    values = weights @ motion / weights.sum(axis=1)
-    for i in range(1, len(values) - 1):
-        if values[i - 1] > values[i] <= values[i + 1]:
-            rims = []
-            for side in (values[:i][::-1], values[i + 1 :]):
-                lower = np.flatnonzero(side < values[i])
-                rims.append(float(side[: int(lower[0]) if len(lower) else len(side)].max()))
-            depths[i] = min(rims) - float(values[i])
+    depths = _depths(_smoothed(times, motion, 0.15))
     deepest = sorted(sorted((i for i in depths if depths[i] > 1e-6), key=lambda i: -depths[i])[:count])  # no rounding
     return (*(float(times[i]) for i in deepest), *[None] * (count - len(deepest)))
+
+# %% ../../nbs/45_inference/75_signals.ipynb #fdd178cb
+def rests(times: Floats, motion: Floats, least: float = _LEAST_REST) -> list[tuple[float, float]]:
+    """When (s) the motion (n,) at `times` (n,) rises again after each rest, and how deep that is: (time, depth).
+
+    The depth is the share (0 to 1) by which the motion falls from the lower one of the two peaks around a rest, and
+    `least` the smallest that counts. One twentieth of the motion of the 90th percentile is added to all, so that noise
+    is no motion.
+    """
+    if len(times) < 3 or not motion.any():
+        return []
+    values = _smoothed(times, motion, _REST_WIDTH)
+    level = np.log(values + 0.05 * np.percentile(values, 90))
+    found = {i: 1 - float(np.exp(-depth)) for i, depth in _depths(level).items()}
+    places = sorted(i for i, depth in found.items() if depth >= least)
+    rises = []
+    for first, last in pairwise([*places, len(level)]):
+        part = level[first:last]
+        begun = part[0] + _RISE * (part.max() - part[0])
+        high = int(np.argmax(part > begun))
+        low = part[high - 1]
+        at = np.interp(begun, [low, part[high]], times[first + high - 1 : first + high + 1])
+        rises.append((float(at), found[first]))
+    return rises

@@ -19,9 +19,9 @@ SLACK = 1e-9  # 1.3 − 1.2 is a little more than 0.1
 
 # %% auto #0
 __all__ = ['Floats', 'Bools', 'Ints', 'SLACK', 'subtask_durations', 'worst_error', 'recipe_window', 'breaks_order', 'tiou',
-           'segment_starts', 'segment_counts', 'edit_scores', 'frames_right', 'matched', 'mean_by', 'mean_known',
-           'Estimate', 'Sampled', 'draws', 'sample_ratios', 'sample_columns', 'sample_mean', 'over_columns', 'mean_of',
-           'sample_quantile', 'sign_flip_p']
+           'segment_starts', 'segment_counts', 'edit_scores', 'edit_share', 'frames_right', 'matched', 'mean_by',
+           'mean_known', 'Estimate', 'Sampled', 'draws', 'sample_ratios', 'sample_columns', 'sample_mean',
+           'over_columns', 'mean_of', 'sample_quantile', 'sign_flip_p']
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #5a048936
 def subtask_durations(boundaries: Floats) -> Floats:
@@ -126,6 +126,16 @@ def edit_scores(predicted: Floats, starts: Floats, invented: Floats, also: Float
         distance = row
         found = np.where(length == k + 1, distance[np.arange(n), wanted], found)
     return np.asarray(1 - found / np.maximum(wanted, length))
+
+# %% ../../nbs/40_scoring/10_metrics.ipynb #d11a9940
+def edit_share(found: Sequence[str], truth: Sequence[str]) -> float:
+    """1 − Levenshtein distance of two lists of labels / the longer one's length, as `edit_scores`; 1 for two empty."""
+    distance = list(range(len(truth) + 1))
+    for i, label in enumerate(found, 1):
+        before, distance = distance, [i]
+        for j, other in enumerate(truth, 1):
+            distance.append(min(before[j - 1] + (label != other), before[j] + 1, distance[-1] + 1))
+    return 1 - distance[-1] / max(len(found), len(truth), 1)
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #06277c78
 def frames_right(

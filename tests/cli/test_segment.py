@@ -16,6 +16,7 @@ from tempoloc_nb.engines.qwen import video_rules
 from tempoloc_nb.formats.lerobot import read_episodes, read_info
 from tempoloc_nb.formats.lerobot_rows import events_of, read_subtasks
 from tempoloc_nb.inference import asking
+from tempoloc_nb.inference.store import answers_path
 from tempoloc_nb.reviewer.sources import open_review
 from tempoloc_nb.video.files import Image, encode
 from tests.helpers.demo_files import image_file
@@ -186,3 +187,48 @@ def test_a_server_is_asked_about_each_window(run: Run, video: Path) -> None:
     assert out.splitlines()[1:] == ["     1.00 s  grasping the cup", "     6.00 s  pouring"]
     questions = [part["text"] for body in server.bodies for part in body["messages"][-1]["content"] if "text" in part]
     assert questions == ["List every event in the video, in the order of time, each with its time."] * 3
+
+
+def test_without_a_model_a_dataset_is_cut_by_its_gripper(run: Run, tmp_path: Path) -> None:
+    assert run("example", tmp_path / "example")[0] == 0
+    dataset = tmp_path / "example" / "my_dataset"
+    code, out, err = run("segment", dataset, "--by", "gripper", "--write", "-o", tmp_path / "cuts.json")
+    assert code == 0, err
+    assert out.splitlines()[0].endswith("episode_000000 (8.6 s), gripper signal")
+    found = json.loads((tmp_path / "cuts.json").read_text())
+    assert [e["label"] for e in found[0]["events"]] == ["close", "open"] * 2
+    truth = json.loads((tmp_path / "example" / "clips.jsonl").read_text().splitlines()[0])["events"]
+    for cut, event in zip(found[0]["events"], truth, strict=False):
+        assert abs(cut["boundary"] - event["boundary"]) < 0.15
+    info = read_info(dataset.with_name("my_dataset-subtasks"))
+    episodes = read_episodes(info)
+    spans = read_subtasks(info, episodes)[0]
+    assert [(first, name.partition(" ")[0]) for first, name in spans] == [  # the first frame of each: no frame has none
+        (0, "close"), (13, "open"), (26, "close"), (52, "open"), (67, "finishing"),
+    ]  # fmt: skip
+    record = json.loads((info.root / "meta" / "tempoloc.json").read_text())
+    assert record["source"] == "tempoloc segment with gripper signal"
+
+
+def test_cuts_leave_the_kept_answers_of_a_model_alone(run: Run, video: Path, tmp_path: Path) -> None:
+    kept = answers_path(tmp_path / "log.csv")
+    kept.write_text("answers of a model that was stopped\n")
+    assert run("segment", video, "--by", "motion", "-o", tmp_path / "log.csv")[0] == 0
+    assert kept.read_text() == "answers of a model that was stopped\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--by", "gripper"), "demo.mp4 is a video, which has no gripper: cut videos by motion"),
+        (("--by", "motion", "--model", "other"), "cuts by motion do not read model"),
+        (("--by", "motion", "--fuse"), "cuts by motion do not read fuse"),
+        (("--by", "motion", "--event", "waving"), "cuts by motion do not read events"),
+        (("--by", "motion", "--write"), "demo.mp4 is a video, which holds no boundaries"),
+    ],
+)
+def test_a_cut_reads_no_option_of_a_model(run: Run, video: Path, options: tuple[str, ...], words: str) -> None:
+    code, out, err = run("segment", video, *options)
+    assert (code, out) == (1, "")
+    assert words in err
+    assert err.count("\n") == 1

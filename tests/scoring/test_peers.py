@@ -26,6 +26,7 @@ from tempoloc_nb.scoring.evaluation import Evaluation, evaluate
 from tempoloc_nb.scoring.metrics import (
     SLACK,
     edit_scores,
+    edit_share,
     frames_right,
     matched,
     segment_counts,
@@ -110,14 +111,18 @@ def ms_tcn_counts(predicted: Sequence[str], truth: Sequence[str], overlap: float
     return tp, fp, len(true) - len(taken)
 
 
-def ms_tcn_edit(predicted: Sequence[str], truth: Sequence[str]) -> float:
-    """1 − Levenshtein distance of the segments' labels over the longer list's length."""
-    a, b = [label for label, _, _ in runs_of(predicted)], [label for label, _, _ in runs_of(truth)]
+def levenshtein_share(a: Sequence[str], b: Sequence[str]) -> float:
+    """1 − Levenshtein distance of two lists of labels over the longer one's length, as MS-TCN's `levenstein` has it."""
     table = [[i + j if not i * j else 0 for j in range(len(b) + 1)] for i in range(len(a) + 1)]
     for i, j in itertools.product(range(1, len(a) + 1), range(1, len(b) + 1)):
         changed = table[i - 1][j - 1] + (a[i - 1] != b[j - 1])
         table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, changed)
     return 1 - table[-1][-1] / max(len(a), len(b), 1)
+
+
+def ms_tcn_edit(predicted: Sequence[str], truth: Sequence[str]) -> float:
+    """The edit score of the segments' labels."""
+    return levenshtein_share(*([label for label, _, _ in runs_of(own)] for own in (predicted, truth)))
 
 
 whole_frames = st.integers(0, 60) | st.just(None)
@@ -236,3 +241,13 @@ def test_committed_answers_have_timelens_overlaps(scored: tuple[list[tuple[Clip,
             assert run.estimate(f"R@{m:g}", task).value == pytest.approx(np.mean([(own >= m).mean() for own in closed]))
     first = run.of_task(run.tasks[0]).table.query("score == 'miou' and event != ''")
     assert first["value"].isna().tolist() == [False, False, True]
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=9), st.lists(st.sampled_from("abc"), max_size=9))
+@settings(max_examples=300, deadline=None)
+def test_the_edit_score_of_free_lists_is_ms_tcns(found: list[str], truth: list[str]) -> None:
+    assert edit_share(found, truth) == levenshtein_share(found, truth)
+
+
+def test_the_edit_score_of_two_empty_lists_is_whole() -> None:
+    assert (edit_share([], []), edit_share([], ["a"])) == (1.0, 0.0)

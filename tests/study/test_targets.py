@@ -598,9 +598,10 @@ def test_a_study_shows_its_question_first_and_takes_the_shared_parameters(path: 
         "15_segmentation": shared,
         "16_real": shared,
         "17_which": shared,
+        "18_without_a_list": shared,
     }
     assert shared - known == missing.get(path.stem, set())
-    assert ("fps" in known) == (path.stem[:2] not in ("06", "10", "12", "13", "14", "15", "16", "17"))
+    assert ("fps" in known) == (path.stem[:2] not in ("06", "10", "12", "13", "14", "15", "16", "17", "18"))
 
 
 def test_the_seen_target_is_stricter_than_the_recipes() -> None:
