@@ -304,7 +304,7 @@ def make_parts(
     Raises `TempolocError` where two jobs would make the same part.
     """
     if twice := sorted(part.name for part, n in Counter(job.part for job in jobs).items() if n > 1):
-        raise TempolocError(f"two of the folders have clips for {twice[0]}: prepare their splits in stores of their own")
+        raise TempolocError(f"two folders have clips for {twice[0]}: prepare their splits in stores of their own")
     missing, total = [job for job in jobs if not job.part.exists()], 0
     if missing:
         with process_pool(workers, len(missing)) as pool:
