@@ -333,7 +333,7 @@ def train(
     first writes and validates. For that it gathers sharded weights, so its GPU must have room for the whole model.
     Another number of processes may go on with a run. Raises `TempolocError` if `store` has no parts, or lacks families
     of the plan's splits and this is not `partial`, if `out` belongs to a run with other options, or has a model without
-    a checkpoint, if another call trains there, if no stage restarts at `plan.begin`, and what `processes.joined` raises.
+    a checkpoint, if another call trains there, if no stage restarts at `plan.begin`, and what `joined` raises.
     """
     import torch
 
@@ -365,8 +365,8 @@ def _check_families(plan: TrainingPlan, store: FrameStore, partial: bool) -> lis
     without = lacking(plan.options, store.recordings)
     if without and not partial:
         raise TempolocError(
-            f"the frame store lacks {len(without)} families that {plan.name} learns from: {', '.join(without)}: simulate "
-            "and prepare them, name them in the plan's leave_out, or train without them with --partial"
+            f"the frame store lacks {len(without)} families that {plan.name} learns from: {', '.join(without)}: "
+            "simulate and prepare them, name them in the plan's leave_out, or train without them with --partial"
         )
     return without
 
