@@ -156,8 +156,12 @@ def prepare(
     roots: _RootsArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the parts.")],
     scenes: Annotated[
-        int, typer.Option(help="Random scenes to add, of the models below the first folder.", callback=number(0))
+        int, typer.Option(help="Random scenes to add, of the base model's tasks.", callback=number(0))
     ] = 0,
+    which_scenes: Annotated[int, typer.Option(help="Random scenes of which to add.", callback=number(0))] = 0,
+    looks: Annotated[
+        int, typer.Option(help="Render each clip of which-sft so often, each time in other looks.", callback=number(1))
+    ] = 1,
     hold_out: Annotated[int, typer.Option(help="Leave out the last episodes of each family.", callback=number(0))] = 0,
     workers: WorkersOption = None,
 ) -> None:
@@ -168,9 +172,11 @@ def prepare(
     from tempoloc_nb.core.files import sole_writer
     from tempoloc_nb.lab.tiny.frame_store import episode_jobs, make_parts, scene_jobs
 
-    jobs = scene_jobs(roots[0] / "models", output, scenes) if scenes else []
+    models = [root / "models" for root in roots]
+    jobs = scene_jobs(models, output, scenes) if scenes else []
+    jobs += scene_jobs(models, output, which_scenes, shares={"which": 1.0}) if which_scenes else []
     for root in roots:
-        jobs += episode_jobs(root, output, hold_out=hold_out)
+        jobs += episode_jobs(root, output, hold_out=hold_out, looks=looks)
     with writing(output):
         output.absolute().parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(output), tqdm(unit="frame", disable=not sys.stderr.isatty()) as bar:
@@ -221,6 +227,7 @@ def train(
     keep: Annotated[
         list[int] | None, option(OUTPUT, "Keep the model of this step, too; repeatable.", check=number(0))
     ] = None,
+    partial: Annotated[bool, option(_DATA, "Train without the families of clips that the store lacks.")] = False,
     device: _DeviceOption = None,
 ) -> None:
     """Train a model; given again, the command goes on where it stopped."""
@@ -234,7 +241,9 @@ def train(
     plan = load_plan(config, seed=seed, workers=workers)
     plan = replace(plan, init=plan.init if init is None else init, begin=begin)
     kept = tuple(keep or ())
-    summary = run(plan, store, output, validation=validation, minutes=minutes, device=device, keep=kept)
+    summary = run(
+        plan, store, output, validation=validation, minutes=minutes, device=device, keep=kept, partial=partial
+    )
     if is_first():
         say(summary)
 

@@ -52,13 +52,13 @@ def choose_gl() -> str:
 
 # %% ../../../nbs/95_lab_sim/80_render.ipynb #f8178c89
 def save_mujoco(path: Path, model: Any) -> None:
-    """Write a compiled MuJoCo model, compressed, all or nothing."""
+    """Write a compiled MuJoCo model, all or nothing: as it is if `path` ends in .mjb, else compressed."""
     import mujoco
 
     raw = np.zeros(mujoco.mj_sizeModel(model), dtype=np.uint8)
     mujoco.mj_saveModel(model, None, raw)
     with all_or_nothing(path) as partial:
-        partial.write_bytes(lzma.compress(raw.tobytes(), preset=1))
+        partial.write_bytes(raw.tobytes() if path.suffix == ".mjb" else lzma.compress(raw.tobytes(), preset=1))
 
 # %% ../../../nbs/95_lab_sim/80_render.ipynb #8006d318
 def load_mujoco(path: Path) -> Any:
@@ -66,7 +66,9 @@ def load_mujoco(path: Path) -> Any:
     import mujoco
 
     try:
-        return mujoco.MjModel.from_binary_path("model.mjb", assets={"model.mjb": lzma.decompress(path.read_bytes())})
+        raw = path.read_bytes()
+        raw = raw if path.suffix == ".mjb" else lzma.decompress(raw)
+        return mujoco.MjModel.from_binary_path("model.mjb", assets={"model.mjb": raw})
     except (OSError, ValueError, lzma.LZMAError) as error:
         raise TempolocError(
             f"cannot load {path.name} with mujoco {mujoco.__version__} ({error}): "

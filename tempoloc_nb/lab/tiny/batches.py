@@ -5,9 +5,13 @@
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #158f2d51
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['BORDER', 'Batch', 'Collator', 'StageBatches', 'any_size', 'PatchMaker', 'stamp_strips']
+__all__ = ['BORDER', 'Batch', 'WordEncoder', 'Collator', 'StageBatches', 'any_size', 'PatchMaker', 'stamp_strips']
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #508d6cd3
 BORDER = 64  # pixels under a clip of 256×256 that hold its stamp: a quarter of the frame becomes a row of tokens
@@ -48,7 +52,49 @@ class Batch:
     seed: int
     border: int = BORDER  # of the stamped frames, in pixels of a clip 256 wide
 
+# %% ../../../nbs/96_lab_tiny/60_batches.ipynb #8e8501b5
+_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_WORDS = re.compile(  # the same for ASCII
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\nA-Za-z0-9]?[A-Za-z]+|[0-9]| ?[^\sA-Za-z0-9]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    re.ASCII,
+)
+
+
+class WordEncoder:
+    """The token ids of texts, as `tokenizer` gives them; it is asked once a word if it cuts texts as Qwen2.5's does."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer, self._known = tokenizer, dict[str, list[int]]()
+        made = json.loads(tokenizer.backend_tokenizer.to_str())
+        steps, added = (made["pre_tokenizer"] or {}).get("pretokenizers", []), made["added_tokens"]
+        plain = [step.get(key, False) for step in steps for key in ("invert", "add_prefix_space", "use_regex")]
+        plain += [token[key] for token in added for key in ("lstrip", "rstrip", "single_word")]
+        patterns = [step.get("pattern") for step in steps]
+        self.fits = patterns == [{"Regex": _PATTERN}, None] and not any(plain)
+        self._special = re.compile("|".join(["(?!)", *(re.escape(token["content"]) for token in added)]))
+
+    def _ask(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def __call__(self, text: str) -> list[int]:
+        if not (self.fits and text.isascii()):
+            return self._ask(text)
+        ids, known, at = list[int](), self._known, 0
+        for special in [*self._special.finditer(text), None]:
+            words = _WORDS.findall(text[at : special.start()] if special else text[at:])
+            for word in [*words, special[0]] if special else words:
+                if word not in known:
+                    known[word] = self._ask(word)
+                ids += known[word]
+            at = special.end() if special else at
+        return ids
+
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #0b7a2b81
+_Row = tuple[TaskExample, tuple[list[int], int, Ints]]  # an example, and what `Collator.row` makes of it
+
+
 class Collator:
     """Turns examples into token ids, labels and positions."""
 
@@ -56,9 +102,7 @@ class Collator:
         self.tokenizer, self.rate, self.rows, self.columns = tokenizer, tokens_per_second, rows, columns
         self.video = tokenizer.convert_tokens_to_ids("<|video_pad|>")
         self.pad = tokenizer.convert_tokens_to_ids("<|endoftext|>")
-
-    def _encode(self, text: str) -> list[int]:
-        return list(self.tokenizer.encode(text, add_special_tokens=False))
+        self._encode = WordEncoder(tokenizer)
 
     def length(self, sample: TaskExample) -> int:
         """About how many tokens a sample has: its vision tokens, and a token for every four letters of text."""
@@ -92,10 +136,14 @@ class Collator:
     def __call__(
         self, samples: Sequence[TaskExample], kind: str, seed: int, flat: Sequence[bool], border: int = BORDER
     ) -> Batch:
-        rows = [self.row(sample, f) for sample, f in zip(samples, flat, strict=True)]
-        size = (len(rows), max(len(ids) for ids, _, _ in rows))
+        return self.stack([(s, self.row(s, f)) for s, f in zip(samples, flat, strict=True)], kind, seed, border)
+
+    def stack(self, rows: Sequence[_Row], kind: str, seed: int, border: int = BORDER) -> Batch:
+        """A batch of examples with the rows that `row` made of them."""
+        samples = [sample for sample, _ in rows]
+        size = (len(rows), max(len(ids) for _, (ids, _, _) in rows))
         ids, labels, places = np.full(size, self.pad), np.full(size, -100), np.zeros((3, *size), dtype=np.int64)
-        for i, (tokens, start, place) in enumerate(rows):
+        for i, (_, (tokens, start, place)) in enumerate(rows):
             n = len(tokens)
             ids[i, :n] = tokens
             labels[i, start : n - 1] = tokens[start : n - 1]  # not the line break after the end
@@ -111,19 +159,58 @@ class Collator:
 _SCENES = {"scenes", "montage", "epilogue"}  # training tasks that need random scenes
 
 
+_FULL = 0.9  # share of a batch that is no padding, about, where examples of 16 batches are sorted
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What a batch was to hold: examples of one training task, each of so many frame pairs."""
+
+    kind: str
+    pairs: int
+    collator: Collator
+    border: int
+
+
+def _by_length(pool: Sequence[_Row], count: int) -> list[list[_Row]]:
+    """`count` batches of rows of like length, the largest as small as can be with its padding; every row is in one."""
+    rows = sorted(pool, key=lambda row: -len(row[1][0]))
+    sizes = [len(ids) for _, (ids, _, _) in rows]
+
+    def bounds(most: int) -> list[int]:
+        # where batches begin if none has more than `most` tokens; the longest row comes first
+        starts = [0]
+        while (end := starts[-1] + max(1, most // sizes[starts[-1]])) < len(rows):
+            starts.append(end)
+        return starts
+
+    least = bisect_left(range(2 * sum(sizes)), True, key=lambda most: len(bounds(most)) <= count)
+    starts = bounds(least)
+    spare = (k for k in range(len(rows)) if k not in starts)  # where fewer batches are as small: none may be empty
+    starts = sorted([*starts, *islice(spare, count - len(starts))])
+    return [rows[a:b] for a, b in zip(starts, [*starts[1:], len(rows)], strict=True)]
+
+
 class StageBatches:
-    """Batch number b of a stage, the same in every process. Indexable, so that a torch `DataLoader` can read it."""
+    """Batch number b of a stage, the same in every process. Indexable, so that a torch `DataLoader` can read it.
+
+    With a `window` of several batches, examples are drawn for all of them, and sorted by their length before they are
+    cut into batches: each example is in one of them, and less is padded. A batch may then mix training tasks.
+    """
 
     def __init__(
         self, store: FrameStore, collator: Collator, stage: Stage, seed: int, *,
-        tokens: int = 150_000, flat: float = 0.1, options: TaskOptions | None = None,
+        tokens: int = 150_000, flat: float = 0.1, options: TaskOptions | None = None, window: int = 1,
+        left_out: Callable[[str, str], bool] = lambda split, family: False,
     ) -> None:
         self.store, self.collator, self.stage, self.seed = store, collator, stage, seed
-        self.tokens, self.flat, self.options = tokens, flat, options or TaskOptions()
+        self.tokens, self.flat, self.options, self.window = tokens, flat, options or TaskOptions(), window
+        self._made: tuple[int, list[Batch]] = (-1, [])
         self.prompts, self.answer_prompts = tasks.wordings(), log_tasks.answer_prompts()
         self.scenes = [s for s in store.recordings if s.kind == "scene"]
         self.holding = tasks.scenes_by_holding(store) if {"montage", "epilogue"} & set(stage.tasks) else {}
-        self.clips = [s for s in store.recordings if s.kind == "clip" and s.split in stage.splits]
+        clips = [s for s in store.recordings if s.kind == "clip" and s.split in stage.splits]
+        self.clips = [s for s in clips if not left_out(s.split, s.name.split("/")[0])]
         if not self.clips or (_SCENES & set(stage.tasks) and not self.scenes):
             wanted = f"clips of {', '.join(stage.splits)}" if not self.clips else "random scenes"
             raise TempolocError(f"the frame store has no {wanted}, which stage {stage.name!r} needs: add their parts")
@@ -132,7 +219,46 @@ class StageBatches:
         return self.stage.steps
 
     def __getitem__(self, number: int) -> Batch:
+        if self.window > 1:
+            index, place = divmod(number, self.window)
+            if self._made[0] != index:
+                self._made = index, self.window_at(index)
+            return self._made[1][place]
         rng = np.random.default_rng([self.seed, number])
+        draft, samples, longest = self._draft(rng), list[TaskExample](), 0
+        while True:
+            sample = self._draw(draft.kind, draft.pairs, rng)
+            longest = max(longest, draft.collator.length(sample))
+            if samples and (len(samples) + 1) * longest > self.tokens:
+                break
+            samples.append(sample)
+        flat = rng.random(len(samples)) < self.flat
+        rows = [(one, draft.collator.row(one, bool(f))) for one, f in zip(samples, flat, strict=True)]
+        return self._stack(rows, draft, draft.kind, number)
+
+    def window_at(self, index: int) -> list[Batch]:
+        """The batches of window number `index`, in their order."""
+        if self.window == 1:
+            return [self[index]]
+        rng = np.random.default_rng([self.seed, index, self.window])
+        pools: dict[int, tuple[_Draft, list[_Row], int]] = {}  # by border: a batch has frames of one size
+        for _ in range(self.window):
+            draft = self._draft(rng)
+            _, pool, count = pools.get(draft.border, (draft, [], 0))
+            room = _FULL * self.tokens
+            while room > 0:
+                sample = self._draw(draft.kind, draft.pairs, rng)
+                pool.append((sample, draft.collator.row(sample, rng.random() < self.flat)))
+                room -= len(pool[-1][1][0])
+            pools[draft.border] = draft, pool, count + 1
+        cuts = [(draft, part) for draft, pool, count in pools.values() for part in _by_length(pool, count)]
+        first, order = index * self.window, rng.permutation(len(cuts))
+        return [self._stack(cuts[k][1], cuts[k][0], "mixed", first + i) for i, k in enumerate(order)]
+
+    def _stack(self, rows: Sequence[_Row], draft: _Draft, kind: str, number: int) -> Batch:
+        return draft.collator.stack(rows, kind, self.seed * 1_000_003 + number, draft.border)
+
+    def _draft(self, rng: np.random.Generator) -> _Draft:
         kind = tasks.choose(rng, self.stage.tasks)
         collator, border = self.collator, BORDER
         if self.options.squeezed and rng.random() < self.options.squeezed:
@@ -140,15 +266,7 @@ class StageBatches:
             collator, border = collator.squeezed(), int(rng.choice((28, 36, 44)))
         low, high = np.log(self.stage.pairs)
         pairs = 1 if kind in ("frame", "recite", "look_up_log") else round(float(np.exp(rng.uniform(low, high))))
-        samples, longest = list[TaskExample](), 0
-        while True:
-            sample = self._draw(kind, pairs, rng)
-            longest = max(longest, collator.length(sample))
-            if samples and (len(samples) + 1) * longest > self.tokens:
-                break
-            samples.append(sample)
-        flat = rng.random(len(samples)) < self.flat
-        return collator(samples, kind, self.seed * 1_000_003 + number, flat.tolist(), border)
+        return _Draft(kind, pairs, collator, border)
 
     def _draw(self, kind: str, pairs: int, rng: np.random.Generator) -> TaskExample:
         """An example. Raises `TempolocError` if 10,000 tries give none: clips may be too short for the pairs wanted."""

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -35,8 +36,8 @@ from ...scoring.logs import LOG_VERBS
 
 # %% auto #0
 __all__ = ['MAX_OBJECTS', 'ARRAYS', 'RENDERED', 'SIZE', 'RATE', 'SCENE_SHARES', 'SCENES_A_PART', 'Recording', 'FrameStore',
-           'write_part', 'read_part', 'load_store', 'shrink', 'clip_log', 'make_parts', 'episode_jobs', 'scene_jobs',
-           'list_clips', 'csv_text']
+           'write_part', 'read_part', 'load_store', 'shrink', 'clip_log', 'make_parts', 'saved_model', 'episode_jobs',
+           'scene_jobs', 'list_clips', 'csv_text']
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5714b5a4
 @dataclass(frozen=True, slots=True)
@@ -298,7 +299,12 @@ def _make_part(job: _PartJob) -> int:
 def make_parts(
     jobs: Sequence[_PartJob], workers: int | None = None, progress: Callable[[int], None] | None = None
 ) -> int:
-    """Make the parts that are not there yet; returns the frames rendered."""
+    """Make the parts that are not there yet; returns the frames rendered.
+
+    Raises `TempolocError` where two jobs would make the same part.
+    """
+    if twice := sorted(part.name for part, n in Counter(job.part for job in jobs).items() if n > 1):
+        raise TempolocError(f"two folders have clips for {twice[0]}: prepare their splits in stores of their own")
     missing, total = [job for job in jobs if not job.part.exists()], 0
     if missing:
         with process_pool(workers, len(missing)) as pool:
@@ -308,15 +314,31 @@ def make_parts(
                     progress(total)
     return total
 
+# %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #a338d078
+def saved_model(folders: Sequence[Path], task: str, robot: str) -> Path:
+    """The compiled model of a task and an arm in the first of `folders` that has it, or where it should be."""
+    names = [f"{task}-{robot}{suffix}" for suffix in (".mjb", ".xz")]
+    found = (folder / name for folder in folders for name in names if (folder / name).is_file())
+    return next(found, folders[0] / names[-1])
+
+
+def _check_looks(out: Path, family: str, looks: int) -> None:
+    """Raise `TempolocError` if `out` has parts of a family with another number of looks: clips would be in twice."""
+    wanted = f"-looks{looks}" if looks > 1 else ""
+    for path in out.glob(f"{family}-[0-9]*.npz"):
+        if path.stem.removeprefix(family + "-")[5:] != wanted:
+            raise TempolocError(f"{path} was made with other looks than {looks}: choose another folder for the parts")
+
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #5d3accde
 def episode_jobs(
     root: Path, out: Path, per_part: int = 12, hold_out: int = 0, looks: int = 1
 ) -> list[_PartJob]:
     """Jobs for the episodes that `tempoloc simulate` saved below `root`, except the last `hold_out` of each family.
 
-    Those of the split `which-sft` are rendered `looks` times.
+    Those of the split `which-sft` are rendered `looks` times, from the second on with other looks, in parts of fewer
+    episodes. A part's name says its looks: a store made with others has other parts.
 
-    Raises `TempolocError` if there are none.
+    Raises `TempolocError` if there are none, or if `out` has parts made with another number of looks.
     """
     jobs = []
     if not (root / "episodes").is_dir():
@@ -327,11 +349,13 @@ def episode_jobs(
         if not paths:
             raise TempolocError(f"{folder} has {len(found)} episodes and {hold_out} are held out: simulate more")
         meta = load_episode(paths[0]).meta
-        model = root / "models" / f"{meta['task']}-{meta['robot']}.xz"
-        for k in range(0, len(paths), per_part):
-            part = out / f"{folder.name}-{k:05d}.npz"
-            often = looks if meta["split"] == "which-sft" else 1
-            jobs.append(_PartJob(part, model, tuple(paths[k : k + per_part]), looks=often, task=meta["task"]))
+        model = saved_model([root / "models"], meta["task"], meta["robot"])
+        often = looks if meta["split"] == "which-sft" else 1
+        _check_looks(out, folder.name, often)
+        step, more = max(1, per_part // often), f"-looks{often}" if often > 1 else ""
+        for k in range(0, len(paths), step):
+            part = out / f"{folder.name}-{k:05d}{more}.npz"
+            jobs.append(_PartJob(part, model, tuple(paths[k : k + step]), looks=often, task=meta["task"]))
     return jobs
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #a27a7c15
@@ -343,17 +367,18 @@ SCENES_A_PART = 1000
 
 
 def scene_jobs(
-    models: Path, out: Path, scenes: int, robot: str = "Panda", shares: Mapping[str, float] = SCENE_SHARES
+    models: Path | Sequence[Path], out: Path, scenes: int, robot: str = "Panda",
+    shares: Mapping[str, float] = SCENE_SHARES,
 ) -> list[_PartJob]:
-    """Jobs for about `scenes` random scenes, in thousands, from the compiled models in the folder `models`.
+    """Jobs for about `scenes` random scenes, in thousands, from the compiled models in the folders `models`.
 
     `shares` of the scenes by task, the base model's unless given.
 
     Raises `TempolocError` naming a model that is not there.
     """
-    jobs = []
+    jobs, folders = [], [models] if isinstance(models, Path) else models
     for task, share in shares.items():
-        model = models / f"{task}-{robot}.xz"
+        model = saved_model(folders, task, robot)
         if not model.is_file():
             raise TempolocError(f"no model {model}: tempoloc simulate --task {task} --n 1 --no-render makes it")
         for i in range(max(1, round(scenes * share / SCENES_A_PART))):

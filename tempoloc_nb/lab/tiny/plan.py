@@ -9,8 +9,9 @@ import csv
 import lzma
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,11 +20,13 @@ from ...core.checks import STRICT, check
 from ...core.errors import TempolocError, unknown
 from ...core.files import read_object, read_toml, write_text
 from ...core.settings import data_dir
+from ..sim.tasks import families
+from .frame_store import Recording
 from .tasks import TaskOptions
 
 # %% auto #0
-__all__ = ['MODELS', 'Stage', 'TrainOptions', 'in_our_words', 'TrainingPlan', 'load_plan', 'split_rows', 'stage_rows', 'read_run',
-           'training_facts', 'results_table', 'model_card', 'write_cards']
+__all__ = ['MODELS', 'Stage', 'TrainOptions', 'in_our_words', 'lacking', 'TrainingPlan', 'load_plan', 'split_rows', 'stage_rows',
+           'read_run', 'training_facts', 'results_table', 'model_card', 'write_cards']
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #1220eb3f
 _TASKS = (
@@ -46,7 +49,7 @@ class Stage:
     steps: int
     tasks: Mapping[str, float]  # shares of training tasks
     pairs: tuple[int, int]
-    splits: tuple[str, ...] = ("base",)  # clips of these; scenes are of the base
+    splits: tuple[str, ...] = ("base",)  # clips of these, less the plan's `leave_out`; scenes are of the base
     restart: bool = False
 
     def __post_init__(self) -> None:
@@ -75,6 +78,12 @@ class TrainOptions:
     task_options: TaskOptions = field(default_factory=TaskOptions)
     seed: int = 0
     workers: int = 0
+    leave_out: tuple[str, ...] = ()  # clips of these are not learned from: "SPLIT/FAMILY", where * is any letters
+    window: int = 1  # batches whose examples are drawn together and sorted by length, so that less is padded
+
+    def leaves_out(self, split: str, family: str) -> bool:
+        """Whether a family's clips are not learned from though the stages name its split."""
+        return any(fnmatchcase(f"{split}/{family}", pattern) for pattern in self.leave_out)
 
     @property
     def steps(self) -> int:
@@ -109,6 +118,19 @@ def in_our_words(values: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(options.get("stages"), list):
         options["stages"] = [in_our_words(stage) if isinstance(stage, dict) else stage for stage in options["stages"]]
     return options
+
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #effa972a
+def lacking(options: TrainOptions, recordings: Iterable[Recording]) -> list[str]:
+    """What a plan learns from and a store does not have: "SPLIT/FAMILY" of each, in the order of the families.
+
+    A split without families, as of clips of one's own, is "SPLIT/*" where the store has none of its clips.
+    """
+    there = {(one.split, one.name.split("/")[0]) for one in recordings if one.kind == "clip"}
+    splits = list(dict.fromkeys(split for stage in options.stages for split in stage.splits))
+    known = [(f.split, f.key) for f in families()]
+    wanted = [pair for pair in known if pair[0] in splits and not options.leaves_out(*pair)]
+    own = [f"{split}/*" for split in splits if split not in dict(known) and split not in dict(there)]
+    return [*(f"{split}/{key}" for split, key in wanted if (split, key) not in there), *own]
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #23092d9e
 @dataclass(frozen=True, slots=True)

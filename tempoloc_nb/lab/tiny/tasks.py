@@ -17,13 +17,12 @@ from ..sim.tasks import is_start
 from .frame_store import FrameStore, Recording
 from ...models.prompts import Prompt, load_prompt
 from ...scoring.answers import write_answer
-from ...video.stamp import pair_times
 
 _Choice = TypeVar("_Choice")
 
 # %% auto #0
-__all__ = ['TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film', 'film_of', 'splice', 'Sequenced', 'sequence', 'window',
-           'scenes_sequence', 'look_up', 'walk', 'localize_events', 'target', 'scenes_by_holding', 'montage',
+__all__ = ['TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film', 'film_of', 'splice', 'hundredths', 'Sequenced', 'sequence',
+           'window', 'scenes_sequence', 'look_up', 'walk', 'localize_events', 'target', 'scenes_by_holding', 'montage',
            'epilogue', 'recite']
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #e1b48524
@@ -118,6 +117,14 @@ def splice(first: Film, second: Film) -> Film | None:
     rows = np.concatenate([first.rows, second.rows])
     return Film(rows, first.rate, first.events + later, second.end + first.length)
 
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #75bed22e
+def hundredths(times: Floats) -> Ints:
+    """Hundredths of a second, as times (s) are written with two decimals."""
+    rounded = np.rint(times * 100).astype(np.int64)
+    for i in np.flatnonzero(np.abs(np.abs(times * 100 - rounded) - 0.5) < 1e-6):  # a tie is decided by the exact number
+        rounded[i] = round(float(f"{times[i]:.2f}") * 100)
+    return rounded
+
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #4bcdf3a4
 @dataclass(frozen=True, slots=True)
 class Sequenced:
@@ -134,19 +141,19 @@ class Sequenced:
     @property
     def labels(self) -> Floats:
         """(2N,) s, the time written under each frame, less the shift; without stamps, what would be written."""
-        return self.shown if self.kind == "frame" else np.array(pair_times(self.shown.tolist()))
+        return self.shown if self.kind == "frame" else np.repeat(self.instants, 2)
 
     @property
     def stamps(self) -> Ints:
         """(2N,) hundredths of a second under each frame, as written with two decimals, or -1."""
         if self.kind == "none":
             return np.full(len(self.shown), -1, dtype=np.int64)
-        return np.array([round(float(f"{t:.2f}") * 100) for t in self.labels + self.shift], dtype=np.int64)
+        return hundredths(self.labels + self.shift)
 
     @property
     def instants(self) -> Floats:
         """(N,) s, the mean of each pair's two frames."""
-        return np.array(pair_times(self.shown.tolist()))[::2]
+        return (self.shown[::2] + self.shown[1::2]) / 2
 
     def written(self, instant: float) -> float:
         """The written time (s) nearest to where an instant of the film is shown."""

@@ -10,9 +10,10 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from .architecture import build_tiny, save_model_folder
 from .batches import Batch, Collator, PatchMaker, StageBatches
 from .forward import Way, answer_logits
 from .frame_store import FrameStore, load_store
-from .plan import Stage, TrainingPlan, TrainOptions, in_our_words
+from .plan import Stage, TrainingPlan, TrainOptions, in_our_words, lacking
 from .processes import ALONE, Ranks, joined, scattered
 from .tasks import TaskOptions
 from ...models.locate import model_folder
@@ -59,6 +60,16 @@ def _loss_module(model: Any, way: Way) -> torch.nn.Module:
             return functional.cross_entropy(logits.float(), targets) * weight
 
     return AnswerLoss()
+
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #e65553a0
+class _Windows:
+    """The windows of a stage's batches by number: a worker makes all batches of one, whose examples belong together."""
+
+    def __init__(self, batches: StageBatches) -> None:
+        self.batches = batches
+
+    def __getitem__(self, index: int) -> list[Batch]:
+        return self.batches.window_at(index)
 
 # %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #65dd95aa
 class Trainer:
@@ -99,7 +110,9 @@ class Trainer:
             place = "cpu" if self.ranks.sharded else self.device
             state = torch.load(self.checkpoint, map_location=place, weights_only=True)
             saved = in_our_words(json.loads(state["options"]))  # what it does not name has its default
+            saved = json.loads(json.dumps(asdict(TrainOptions(())))) | saved
             saved["task_options"] = json.loads(json.dumps(asdict(TaskOptions()))) | saved["task_options"]
+            del saved["workers"]
             if saved != self._record():
                 raise TempolocError(f"{self.checkpoint} belongs to a run with other options: choose another folder")
             current = self.model.state_dict()
@@ -154,14 +167,16 @@ class Trainer:
         for number, stage in enumerate(o.stages):
             first = max(0, self.step - begin)
             if first < stage.steps:
-                batches: Any = StageBatches(  # a map-style dataset in all but name
+                batches = StageBatches(
                     self.store, self.collator, stage, 1000 * o.seed + number, tokens=o.tokens, flat=o.flat,
-                    options=o.task_options,
+                    options=o.task_options, window=o.window, left_out=o.leaves_out,
                 )  # fmt: skip
-                yield from DataLoader(
-                    batches, batch_size=None, sampler=range(first, stage.steps), num_workers=o.workers,
-                    prefetch_factor=4 if o.workers else None,
+                windows: Any = _Windows(batches)  # a map-style dataset in all but name
+                loader = DataLoader(
+                    windows, batch_size=None, sampler=range(first // o.window, math.ceil(stage.steps / o.window)),
+                    num_workers=o.workers, prefetch_factor=(4 if o.window == 1 else 2) if o.workers else None,
                 )  # fmt: skip
+                yield from islice(chain.from_iterable(loader), first % o.window, first % o.window + stage.steps - first)
             begin += stage.steps
 
     def run(self, until: Callable[[Trainer], bool] = lambda _: False, every: int = 20, save_every: int = 500) -> None:
@@ -305,19 +320,20 @@ class TrainSummary:
 # %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #cef35408
 def train(
     plan: TrainingPlan, store: Path, out: Path, *, validation: Path | None = None, minutes: float | None = None,
-    device: str | None = None, keep: tuple[int, ...] = (),
+    device: str | None = None, keep: tuple[int, ...] = (), partial: bool = False,
 ) -> TrainSummary:
     """Train until the run is done or `minutes` are over; the same call again goes on where this one stopped.
 
     `store` and `validation` are folders of parts that `tempoloc tiny prepare` made. Writes to `out`: `checkpoint.pt`,
-    `log.jsonl` (losses, and validation every 500 steps), `run.json` (machine and time), `steps/NNNNN` (models at
-    the steps of `keep`), and at the end `model`. `device` is "cpu" or "cuda", a GPU where there is one by default.
+    `log.jsonl` (losses, and validation every 500 steps), `run.json` (machine, time, and the families that `store`
+    lacks), `steps/NNNNN` (models at the steps of `keep`), and at the end `model`. `device` is "cpu" or "cuda", a GPU
+    where there is one by default.
 
     Where a launcher started several processes, all make this call with the same folders, which all can read, and the
     first writes and validates. For that it gathers sharded weights, so its GPU must have room for the whole model.
-    Another number of processes may go on with a run. Raises `TempolocError` if `store` has no parts, if `out` belongs
-    to a run with other options, or has a model without a checkpoint, if another call trains there, if no stage
-    restarts at `plan.begin`, and what `processes.joined` raises.
+    Another number of processes may go on with a run. Raises `TempolocError` if `store` has no parts, or lacks families
+    of the plan's splits and this is not `partial`, if `out` belongs to a run with other options, or has a model without
+    a checkpoint, if another call trains there, if no stage restarts at `plan.begin`, and what `joined` raises.
     """
     import torch
 
@@ -337,30 +353,45 @@ def train(
 
     with joined(torch_device(device)) as (ranks, place):
         with sole_writer(out) if ranks.first else nullcontext():
-            step, model = _train(plan, store, out, ranks, place, validation, keep, time_is_up)
+            step, model, without = _train(plan, store, out, ranks, place, validation, keep, time_is_up, partial)
         seconds = time.monotonic() - began
         if ranks.first:
-            _note_call(plan, out, device_name(place.partition(":")[0], ranks.world), step, seconds)
+            _note_call(plan, out, device_name(place.partition(":")[0], ranks.world), step, seconds, without)
     return TrainSummary(step, plan.options.steps, seconds, model)
 
 # %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #0da36440
-def _note_call(plan: TrainingPlan, out: Path, device: str, step: int, seconds: float) -> None:
-    """Note in `run.json` what trained for how long; a call that was killed is not in it."""
+def _check_families(plan: TrainingPlan, store: FrameStore, partial: bool) -> list[str]:
+    """The families of a plan that a store lacks; raises `TempolocError` if there are any, unless `partial`."""
+    without = lacking(plan.options, store.recordings)
+    if without and not partial:
+        raise TempolocError(
+            f"the frame store lacks {len(without)} families that {plan.name} learns from: {', '.join(without)}: "
+            "simulate and prepare them, name them in the plan's leave_out, or train without them with --partial"
+        )
+    return without
+
+
+def _note_call(
+    plan: TrainingPlan, out: Path, device: str, step: int, seconds: float, without: Sequence[str] = ()
+) -> None:
+    """Note in `run.json` what trained for how long, and `without` what; a call that was killed is not in it."""
     path = out / "run.json"
     calls = json.loads(path.read_text(encoding="utf-8"))["calls"] if path.exists() else []
     record = {
         "config": plan.name, "seed": plan.options.seed, "device": device, "versions": versions(),
         "begin": plan.begin, "calls": [*calls, {"to_step": step, "seconds": round(seconds, 1)}],
+        **({"without": list(without)} if without else {}),
     }  # fmt: skip
     write_json(path, record)
 
 # %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #a40a1614
 def _train(
     plan: TrainingPlan, store: Path, out: Path, ranks: Ranks, device: str, validation: Path | None,
-    keep: tuple[int, ...], stop: Callable[[], bool],
-) -> tuple[int, Path | None]:
-    """(last step, model folder if that was the last of all): `train` in one of its processes."""
+    keep: tuple[int, ...], stop: Callable[[], bool], partial: bool,
+) -> tuple[int, Path | None, list[str]]:
+    """(last step, model folder if that was the last of all, families lacking): `train` in one of its processes."""
     empty, frames = _on_device(load_store(store.glob("*.npz")), device)
+    without = _check_families(plan, empty, partial)
     if not ranks.first:
         ranks.agree(True)  # the first may have to write the model
     model, processor = _starting_model(plan, out)
@@ -382,4 +413,4 @@ def _train(
 
     if trainer.step < steps:
         trainer.run(pause)
-    return trainer.step, trainer.export() if trainer.step == steps else None
+    return trainer.step, trainer.export() if trainer.step == steps else None, without

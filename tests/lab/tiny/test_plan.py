@@ -62,6 +62,9 @@ def test_a_plan_that_reads_the_question_learns_from_no_test_split() -> None:
     plan = load_plan("reads")
     assert plan.init == "tempoloc-tiny-base"
     splits = {split for stage in plan.options.stages for split in stage.splits}
-    robots = {f.robot for split in splits for f in find_families(split)}
+    learned = [f for split in splits for f in find_families(split) if not plan.options.leaves_out(split, f.key)]
+    robots = {f.robot for f in learned}
     assert not any(split in ("test", "unseen") or "validation" in split or split == "which" for split in splits)
     assert not any("UR5e" in robot or robot.endswith("robotiq85") or robot == "Kinova3" for robot in robots)
+    assert not any("rethink" in robot for robot in robots)
+    assert len(learned) == 31

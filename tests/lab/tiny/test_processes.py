@@ -64,7 +64,7 @@ def command(folder: Path, out: Path, *more: str) -> None:
     shots = str(out.parent / "store")
     arguments = ["--store", shots, "--validation", shots, "--init", str(folder), "--device", "cpu", "-o", str(out)]
     with pytest.raises(SystemExit) as ended:
-        main(["tiny", "train", str(out.parent / "few.toml"), *arguments, *more])
+        main(["tiny", "train", str(out.parent / "few.toml"), "--partial", *arguments, *more])
     assert ended.value.code == 0
 
 

@@ -19,7 +19,7 @@ from training_store import EVENTS, OPTIONS, SMALL, load, made_up_store
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.lab.tiny.architecture import build_tiny
-from tempoloc_nb.lab.tiny.batches import Batch, Collator, PatchMaker, StageBatches
+from tempoloc_nb.lab.tiny.batches import Batch, Collator, PatchMaker, StageBatches, WordEncoder, _by_length
 from tempoloc_nb.lab.tiny.frame_store import ARRAYS, load_store, write_part
 from tempoloc_nb.lab.tiny.plan import Stage, TrainingPlan, TrainOptions
 from tempoloc_nb.lab.tiny.tasks import (
@@ -28,6 +28,7 @@ from tempoloc_nb.lab.tiny.tasks import (
     TaskExample,
     TaskOptions,
     film_of,
+    hundredths,
     localize_events,
     montage,
     recite,
@@ -405,3 +406,116 @@ def test_parts_make_one_store(tmp_path: Path) -> None:
     for name in ARRAYS:
         assert np.array_equal(getattr(whole, name), np.concatenate([getattr(store, name)] * 3)), name
     assert [one.first for one in whole.recordings] == [k * n + one.first for k in range(3) for one in store.recordings]
+
+
+def windowed(folder: Path, window: int, **options: float) -> StageBatches:
+    collator = Collator(load(folder)[1].tokenizer, 12)  # type: ignore[attr-defined]
+    stage = Stage("s", 64, {"localize": 0.6, "walk": 0.4}, (4, 20))
+    return StageBatches(made_up_store(), collator, stage, 5, tokens=2500, options=TaskOptions(**options), window=window)
+
+
+def test_a_window_pads_less_and_shows_each_example_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[TaskExample] = []
+    draw = StageBatches._draw
+    monkeypatch.setattr(StageBatches, "_draw", lambda *given: drawn.append(draw(*given)) or drawn[-1])
+    plain, sorted_ = windowed(folder, 1), windowed(folder, 16)
+    pad = sorted_.collator.pad
+
+    def padding(batches: list[Batch]) -> float:
+        return float(np.mean(np.concatenate([b.ids.ravel() == pad for b in batches])))
+
+    loose = padding([plain[i] for i in range(32)])
+    drawn.clear()
+    tight = [sorted_[i] for i in range(16)]
+    assert padding(tight) < 0.6 * loose
+    assert len(drawn) == sum(len(b.ids) for b in tight)
+    shown = sorted(tuple(b.frames[b.owner == row]) for b in tight for row in range(len(b.ids)))
+    assert shown == sorted(tuple(sample.frames) for sample in drawn)
+    assert max(b.ids.size for b in tight) < 1.3 * sorted_.tokens
+
+
+@pytest.mark.parametrize("squeezed", [0.0, 0.5])
+def test_batches_of_a_window_depend_on_their_number_alone(folder: Path, squeezed: float) -> None:
+    forward, backward = windowed(folder, 4, squeezed=squeezed), windowed(folder, 4, squeezed=squeezed)
+    a = [forward[i] for i in range(12)]
+    b = [backward[i] for i in reversed(range(12))][::-1]
+    for x, y in zip(a, b, strict=True):
+        assert all((getattr(x, name) == getattr(y, name)).all() for name in ("ids", "labels", "positions", "frames"))
+        assert (x.seed, x.border, x.grid) == (y.seed, y.border, y.grid)
+    assert len({x.seed for x in a}) == 12
+    assert len({x.border for x in a}) == 1 if squeezed == 0 else len({x.border for x in a}) > 1
+
+
+def test_a_run_with_windows_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
+    import torch
+
+    options = replace(OPTIONS, window=4)
+    whole = Trainer(*load(folder), made_up_store(), tmp_path / "whole", options)
+    whole.run(every=1)
+    for stop in (2, 5, 7):  # within windows, and within stages
+        Trainer(*load(folder), made_up_store(), tmp_path / "cut", options).resume()
+        cut = Trainer(*load(folder), made_up_store(), tmp_path / "cut", options)
+        cut.resume()
+        cut.run(lambda t, stop=stop: t.step == stop, every=1)  # type: ignore[misc]
+    cut = Trainer(*load(folder), made_up_store(), tmp_path / "cut", options)
+    cut.resume()
+    cut.run(every=1)
+    assert all(torch.equal(w, cut.model.state_dict()[name]) for name, w in whole.model.state_dict().items())
+
+
+def test_no_batch_of_a_window_is_empty() -> None:
+    for lengths, count in (([5, 5], 2), ([9, 1, 1], 3), ([3] * 7, 3), ([100, 1, 1, 1], 3)):
+        rows = [(None, (list(range(n)), 0, None)) for n in lengths]
+        cut = _by_length(rows, count)  # type: ignore[arg-type]
+        assert len(cut) == count
+        assert all(cut)
+        assert sorted(len(ids) for part in cut for _, (ids, _, _) in part) == sorted(lengths)
+
+
+def test_words_are_looked_up_as_the_tokenizer_cuts_them(folder: Path) -> None:
+    tokenizer = load(folder)[1].tokenizer  # type: ignore[attr-defined]
+    encode, rng = WordEncoder(tokenizer), random.Random(0)
+    assert encode.fits
+    parts = [
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|im_",
+        "|>",
+        "'S",
+        "'ll",
+        "It's",
+        "12.34",
+        " the",
+        "\n",
+        "\n\n",
+        "  ",
+        " \n ",
+    ]
+    parts += ["\t", "…", "é", "red cube", "<think>", ".", "::", "a1b2", " ", "\r\n", "?!\n\n", "x'", "''re"]
+    for _ in range(2000):
+        text = "".join(rng.choice(parts) for _ in range(rng.randint(0, 12)))
+        assert encode(text) == tokenizer.encode(text, add_special_tokens=False), repr(text)
+
+
+def test_stamps_are_rounded_as_they_are_written() -> None:
+    drawn = np.random.default_rng(0).uniform(0, 90, 20000)
+    times = np.concatenate([drawn, np.arange(0, 40, 0.125), np.arange(4000) / 200])
+    assert hundredths(times).tolist() == [round(float(f"{t:.2f}") * 100) for t in times]
+
+
+def test_a_store_that_lacks_families_is_told_of(folder: Path, tmp_path: Path) -> None:
+    store = made_up_store()
+    named = tuple(replace(one, name=f"lift/{one.name}") if one.kind == "clip" else one for one in store.recordings)
+    (tmp_path / "parts").mkdir()
+    write_part(tmp_path / "parts" / "a.npz", named, {name: getattr(store, name) for name in ARRAYS})
+    plan = TrainingPlan("small", str(folder), replace(OPTIONS, stages=(replace(OPTIONS.stages[0], steps=1),)))
+    with pytest.raises(TempolocError, match=r"lacks 1 families that small learns from: base/door: .* --partial"):
+        run_training(plan, tmp_path / "parts", tmp_path / "out", device="cpu")
+    run_training(plan, tmp_path / "parts", tmp_path / "out", device="cpu", partial=True)
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["without"] == ["base/door"]
+    less = replace(plan, options=replace(plan.options, leave_out=("base/do*",)))
+    run_training(less, tmp_path / "parts", tmp_path / "less", device="cpu")
+    assert "without" not in json.loads((tmp_path / "less" / "run.json").read_text())
+    none = replace(plan, options=replace(plan.options, leave_out=("base/*",)))
+    with pytest.raises(TempolocError, match="no clips of base, which stage 'frame' needs"):
+        run_training(none, tmp_path / "parts", tmp_path / "none", device="cpu")
