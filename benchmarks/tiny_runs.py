@@ -275,6 +275,7 @@ class Study:
             run, needs = runs / (f"sft-seed{seed}" if seed else "sft"), ["store"]
             command = [*self.ask, "tiny", "train", self.given.plan, "--store", self.out / "store", "-o", run]
             command += ["--seed", seed, "--workers", workers, *(("--init", self.start) if self.start else ())]
+            command += ["--partial"] if self.small else []  # few families are simulated
             if not seed:
                 command += [word for k in kept for word in ("--keep", k)]
             if not seed and not self.small:  # minutes on a CPU
