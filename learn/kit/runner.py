@@ -1,0 +1,186 @@
+"""Runs on the device, in a session of its own: models, store, training, answers, table. Goes on where it stopped."""
+import json, os, re, signal, subprocess, sys, time
+from pathlib import Path
+
+L = Path(os.environ["LEASE"]); os.chdir(L)
+DRY = bool(os.environ.get("DRY")); PY = sys.executable
+T0 = int((L / "t0").read_text())
+CORES = int(os.environ.get("CORES", os.cpu_count() or 1))
+GPUS = 0 if DRY else len(list(Path("/dev").glob("nvidia[0-9]*")))
+PER = int(os.environ.get("PER_GPU", 1))  # trainings at once on one GPU
+SEEDS = int(os.environ.get("SEEDS", max(1, GPUS) * PER))
+LOOKS = int(os.environ.get("LOOKS", 1 if DRY else 2))
+SCENES, WHICH = (1, 1) if DRY else (int(os.environ.get("SCENES", 8000)), int(os.environ.get("WHICH_SCENES", 10000)))
+BUDGET = int(os.environ.get("BUDGET", 1800)) - int(os.environ.get("LOST", 90))  # s from T0 on
+ANSWER = int(os.environ.get("ANSWER", 250)) + 60  # s for the questions and the last transfers
+TRAIN_END = BUDGET - ANSWER
+SPEED = float(os.environ.get("SPEED", 12.5)) / PER  # steps a second, before it is measured
+STORE = Path(os.environ.get("STORE", L / "store" if DRY else "/dev/shm/store"))
+times = json.loads((L / "times.json").read_text()) if (L / "times.json").exists() else {}
+
+def now(): return time.time() - T0
+def say(*words): print(f"[{now():.0f} s]", *words, flush=True)
+def done(name): return (L / "done" / name).exists()
+def finish(name, began):
+    times[name] = round(time.time() - began, 1); (L / "times.json").write_text(json.dumps(times)); (L / "done" / name).touch(); say(name, "took", times[name], "s")
+
+def start(command, log, gpu=None, cores=None, **env):
+    e = os.environ | {k: str(v) for k, v in env.items()}
+    if gpu is not None: e["CUDA_VISIBLE_DEVICES"] = str(gpu)
+    if cores and not DRY: command = ["taskset", "-c", cores, *command]
+    process = subprocess.Popen([str(c) for c in command], stdout=open(log, "a"), stderr=subprocess.STDOUT, env=e, start_new_session=True)
+    with open(L / "pids", "a") as f: f.write(f"{process.pid}\n")
+    return process
+
+def end_orphans():
+    """End what outlived an earlier runner: it would hold the same folders."""
+    for pid in (L / "pids").read_text().split() if (L / "pids").exists() else ():
+        try: os.killpg(int(pid), signal.SIGKILL)
+        except ProcessLookupError: pass
+    (L / "pids").unlink(missing_ok=True)
+
+def tail(path, n=6):
+    lines = [x for x in Path(path).read_text(errors="replace").splitlines() if x.strip() and "warn" not in x.lower()]
+    return "\n".join(lines[-n:])
+
+def step_models():
+    return start([PY, "models.py", "states", CORES], "models.log")
+
+MAIN = "import sys; from tempoloc_nb.__main__ import main; sys.exit(main())"
+FEW = "import tempoloc_nb.lab.tiny.frame_store as f; f.SCENES_A_PART = 5; f.SCENE_SHARES = {'lift': 1.0}; f.scene_jobs.__defaults__ = ('Panda', f.SCENE_SHARES); " if DRY else ""
+
+def step_store():
+    roots = sorted(p.parent for p in (L / "states").glob("*/episodes"))
+    return start([PY, "-c", FEW + MAIN, "tiny", "prepare", *roots, "-o", STORE, "--scenes", SCENES, "--which-scenes", WHICH, "--looks", LOOKS, "--workers", CORES], "store.log")
+
+def plan(steps, out):
+    text = (L / "code/data/training/reads.toml").read_text()
+    short = 5 if DRY else min(3000, steps // 4)
+    text = re.sub(r'(name = "short"\nsteps = )\d+', lambda m: m[1] + str(short), text)
+    text = re.sub(r'(name = "long"\nsteps = )\d+', lambda m: m[1] + str(steps - short), text)
+    if DRY: text = text.replace("tokens = 128000", "tokens = 2500").replace("warmup = 300", "warmup = 2").replace("window = 16", "window = 4").replace("[12, 150]", "[12, 40]")
+    out.mkdir(parents=True, exist_ok=True); (out / "reads.toml").write_text(text)
+    return short
+
+def train(seed, steps, gpu):
+    out = L / "out" / f"V{seed}"
+    if steps: plan(steps, out)
+    steps = steps or planned(seed)
+    share = max(1, CORES // SEEDS); a = seed * share
+    every = 5 if DRY else 1000
+    keep = [x for k in range(every, steps, every) for x in ("--keep", k)]
+    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
+    return start(cmd, out / "train.log", None if DRY else gpu, f"{a}-{a + share - 1}", OMP_NUM_THREADS=1)
+
+def progress(seed):
+    """(step, seconds of the run at it, steps a second of the last 300) by the log."""
+    path = L / "out" / f"V{seed}" / "log.jsonl"
+    lines = [json.loads(x) for x in path.read_text().splitlines() if x.endswith("}")] if path.exists() else []
+    lines = [x for x in lines if "loss" in x and "seconds" in x]
+    if not lines: return 0, 0.0, 0.0
+    last = lines[-1]; before = [x for x in lines if x["step"] <= last["step"] - SPAN and x["seconds"] < last["seconds"]][-1:]
+    speed = (last["step"] - before[0]["step"]) / (last["seconds"] - before[0]["seconds"]) if before else 0.0
+    return last["step"], last["seconds"], speed
+
+EDIT = """import torch, json, sys
+f, short, long = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+c = torch.load(f, map_location='cpu', weights_only=True); o = json.loads(c['options'])
+o['stages'][0]['steps'], o['stages'][1]['steps'] = short, long; c['options'] = json.dumps(o); torch.save(c, f)"""
+
+CHECK, SPAN = int(os.environ.get("CHECK", 900)), int(os.environ.get("SPAN", 300))
+
+def replan(seed, process, steps, gpu, fit):
+    """End a training at its next checkpoint, and go on with as many steps as fit."""
+    point = L / "out" / f"V{seed}" / "checkpoint.pt"; t = time.time(); was = point.stat().st_mtime if point.exists() else 0
+    while time.time() - t < 90 and (not point.exists() or point.stat().st_mtime == was): time.sleep(0.2)
+    time.sleep(1); os.killpg(process.pid, signal.SIGKILL); process.wait()
+    short = int(re.search(r'name = "short"\nsteps = (\d+)', (point.parent / "reads.toml").read_text())[1])
+    text = (point.parent / "reads.toml").read_text()
+    subprocess.run([PY, "-c", EDIT, str(point), str(short), str(fit - short)], check=True)
+    out = point.parent
+    (out / "reads.toml").write_text(re.sub(r'(name = "long"\nsteps = )\d+', lambda m: m[1] + str(fit - short), text))
+    new = train(seed, 0, gpu); say(f"V{seed}: {fit} steps instead of {steps}")
+    return new
+
+def planned(seed):
+    path = L / "out" / f"V{seed}" / "reads.toml"
+    return sum(map(int, re.findall(r"^steps = (\d+)", path.read_text(), re.M))) if path.exists() else 0
+
+def step_train():
+    steps = 10 if DRY else int(os.environ.get("STEPS", 0)) or max(2000, int(SPEED * (TRAIN_END - now() - 80) / 500) * 500)
+    running, seen, tries = {}, set(), {}
+    for seed in range(SEEDS):
+        gpu = seed % max(1, GPUS); out = L / "out" / f"V{seed}"
+        if (out / "model" / "model.safetensors").exists(): continue
+        have = planned(seed) if (out / "checkpoint.pt").exists() else 0
+        running[seed] = [train(seed, 0 if have else steps, gpu), have or steps, gpu]
+        if have: seen.add(seed)
+    say("training seeds", sorted(running), "steps", {s: r[1] for s, r in running.items()}, "until", TRAIN_END)
+    told = 0
+    while running:
+        time.sleep(1)
+        for seed, (process, steps, gpu) in list(running.items()):
+            at, _, speed = progress(seed)
+            if process.poll() is not None:
+                say(f"V{seed} ended with {process.returncode} at step {at}:", tail(L / "out" / f"V{seed}" / "train.log", 3 if process.returncode == 0 else 12))
+                if process.returncode and tries.get(seed, 0) < 2 and now() < TRAIN_END - 60:
+                    tries[seed] = tries.get(seed, 0) + 1
+                    running[seed] = [train(seed, 0, gpu), steps, gpu]; continue
+                del running[seed]; continue
+            if seed not in seen and at >= CHECK and speed:
+                seen.add(seed); fit = int((at + speed * (TRAIN_END - now() - 15)) // 100 * 100)
+                say(f"V{seed}: {speed:.2f} steps/s, {fit} would fit, {steps} planned")
+                if not os.environ.get("STEPS") and not 0.97 <= fit / steps <= 1.15:
+                    fit -= int(45 * speed)  # to begin again
+                    if fit > at + 1500: running[seed] = [replan(seed, process, steps, gpu, fit), fit, gpu]
+            if now() > TRAIN_END + 45:  # too slow after all: the last kept model is what there is
+                say(f"V{seed}: time is up at step {at}"); os.killpg(process.pid, signal.SIGKILL); del running[seed]
+        if now() - told > 60:
+            told = now(); say("steps", {s: f"{progress(s)[0]} ({progress(s)[2]:.1f}/s)" for s in running})
+
+def step_answer():
+    manifest = questions(); procs = []
+    shards = 1 if DRY else int(os.environ.get("SHARDS", 2))
+    for v in sorted((L / "out").glob("V*")):
+        seed = int(v.name[1:]); model = v / "model"
+        if not (model / "model.safetensors").exists():
+            kept = sorted(v.glob("steps/*/model.safetensors"))
+            if not kept: continue
+            model = kept[-1].parent
+        for i in range(1, shards + 1):
+            cmd = [PY, "-m", "tempoloc_nb", "localize", "--benchmark", manifest, "--shard", f"{i}/{shards}", "--model", model, "--backend", "hf", "--device", "cpu" if DRY else "cuda", "--batch", 4 if DRY else 300, "--prompt", "tiny-absent", "--fps", 8, "--total-pixels", 6422528, "--stamps", "frame", "--temperature", 0, "--top-p", 1, "--repetition-penalty", 1, "--max-new-tokens", 60 if DRY else 900, "--trials", 1, "-o", L / "ans" / f"val-{v.name}-{i}.jsonl"]
+            procs.append((v.name, start(cmd, L / "ans" / f"val-{v.name}-{i}.log", None if DRY else seed % max(1, GPUS), OMP_NUM_THREADS=max(1, CORES // max(1, SEEDS * shards)))))
+    while any(p.poll() is None for _, p in procs):
+        time.sleep(1)
+        if now() > BUDGET - 45: [os.killpg(p.pid, signal.SIGKILL) for _, p in procs if p.poll() is None]; say("answers cut off")
+    for name, p in procs: say("answers of", name, "ended with", p.returncode)
+    cols = [f"{v.name}=" + ",".join(str(x) for x in sorted((L / "ans").glob(f"val-{v.name}-*.jsonl"))) for v in sorted((L / "out").glob("V*"))]
+    with open(L / "table.txt", "w") as f: subprocess.run([PY, "score.py", str(manifest), *cols], stdout=f, stderr=subprocess.STDOUT)
+    say("table\n" + (L / "table.txt").read_text())
+
+def questions():
+    path = L / "val" / "questions.jsonl"
+    if not path.exists():
+        code = "import sys; from dataclasses import replace; from pathlib import Path; from tempoloc_nb.clips.manifest import load_benchmark, write_manifest; root = Path(sys.argv[1]); q = [replace(c, video=f\"videos/{c.extra['shown']}.mp4\") for c in load_benchmark('which-validation').clips]; q = [c for c in q if (root / c.video).exists()][:int(sys.argv[2])]; write_manifest(root / 'questions.jsonl', q); print(len(q))"
+        say("questions", subprocess.run([PY, "-c", code, str(L / "val"), "3" if DRY else "100000"], capture_output=True, text=True).stdout)
+    return path
+
+def wait(name, make, log):
+    if done(name): return
+    began = time.time(); p = make(); code = p.wait(); say(name, "ended with", code, "\n" + tail(log))
+    if code: sys.exit(f"{name} failed")
+    finish(name, began)
+
+if __name__ == "__main__":
+    end_orphans()
+    say(f"cores {CORES}, GPUs {GPUS}, seeds {SEEDS}, looks {LOOKS}, training ends at {TRAIN_END} s")
+    wait("models", step_models, "models.log")
+    wait("stored", step_store, "store.log")
+    say(subprocess.run(["du", "-sm", str(STORE)], capture_output=True, text=True).stdout.strip(), len(list(STORE.glob("*.npz"))), "parts")
+    if not done("trained"):
+        began = time.time(); step_train(); finish("trained", began)
+    t = time.time()
+    while not (done("av") and (L / "val" / "videos").exists()) and now() < BUDGET - 60: time.sleep(1)
+    if not done("answered"):
+        began = time.time(); step_answer(); finish("answered", began)
+    (L / "done" / "all").touch()

@@ -1,0 +1,14 @@
+int svt_add_metadata(){return -1;}
+int svt_av1_enc_deinit(){return -1;}
+int svt_av1_enc_deinit_handle(){return -1;}
+int svt_av1_enc_get_packet(){return -1;}
+int svt_av1_enc_get_stream_info(){return -1;}
+int svt_av1_enc_init(){return -1;}
+int svt_av1_enc_init_handle(){return -1;}
+int svt_av1_enc_parse_parameter(){return -1;}
+int svt_av1_enc_release_out_buffer(){return -1;}
+int svt_av1_enc_send_picture(){return -1;}
+int svt_av1_enc_set_parameter(){return -1;}
+int svt_av1_enc_stream_header(){return -1;}
+int svt_av1_enc_stream_header_release(){return -1;}
+int svt_metadata_array_free(){return -1;}
