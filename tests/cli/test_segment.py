@@ -221,7 +221,10 @@ def test_cuts_leave_the_kept_answers_of_a_model_alone(run: Run, video: Path, tmp
     ("options", "words"),
     [
         (("--by", "gripper"), "demo.mp4 is a video, which has no gripper: cut videos by motion"),
-        (("--by", "motion", "--model", "other"), "cuts by motion do not read model"),
+        (("--by", "motion", "--model", "tempoloc-tiny"), "tempoloc-tiny was not trained to name spans"),
+        (("--by", "motion", "--verbs", "grasp"), "verbs are for a model that names the cuts: give a model, too"),
+        (("--verbs", "grasp"), "verbs are for names of cuts: give by and a model, too"),
+        (("--by", "motion", "--trials", "3"), "cuts by motion do not read trials"),
         (("--by", "motion", "--fuse"), "cuts by motion do not read fuse"),
         (("--by", "motion", "--event", "waving"), "cuts by motion do not read events"),
         (("--by", "motion", "--write"), "demo.mp4 is a video, which holds no boundaries"),
@@ -232,3 +235,43 @@ def test_a_cut_reads_no_option_of_a_model(run: Run, video: Path, options: tuple[
     assert (code, out) == (1, "")
     assert words in err
     assert err.count("\n") == 1
+
+
+def _texts(body: dict[str, Any]) -> str:
+    return str(next(part["text"] for part in body["messages"][-1]["content"] if "text" in part))
+
+
+def _named(spans: int, **first: Any) -> str:
+    """An answer that names so many spans after what a gripper does."""
+    verbs = ("grasp", "release") * spans
+    said = [{"span": i, "verb": verbs[i - 1], "object": "cube"} for i in range(1, spans + 1)]
+    said[0] |= first
+    return json.dumps({"spans": said})
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two LeRobot episodes with four spans each, as `tempoloc example` writes them."""
+    root = tmp_path_factory.mktemp("named") / "example"
+    write_example(root)
+    return root / "my_dataset"
+
+
+def test_a_server_names_the_cuts_of_a_dataset(run: Run, dataset: Path, tmp_path: Path) -> None:
+    """All writers have the names, a word that is not allowed keeps the signal's, and a run that is stopped goes on."""
+    root = tmp_path / "set"
+    shutil.copytree(dataset, root)
+    odd = {"verb": "juggle"}
+    with FakeServer(
+        qwen25().name, rules=video_rules(qwen25()), faults=["", "400 as it was told"],
+        text=lambda body: _named(_texts(body).count("Span "), **(odd if len(server.bodies) < 2 else {})),
+    ) as server:  # fmt: skip
+        words = ("--verbs", "grasp,release", "--objects", "cube", "--structured", "json", "--trials", 1, "--fps", 4)
+        ask = ("segment", root, "--by", "gripper", "--model", qwen25(), "--backend", "openai", "--server", server.url)
+        out = tmp_path / "names.json"
+        code, _, err = run(*ask, *words, "--concurrency", 1, "--write", "-o", out)
+        assert (code, "as it was told" in err) == (1, True)
+        assert (answers_path(out).exists(), root.with_name("set-subtasks").exists()) == (True, False)
+        asked = len(server.bodies)
+        code, shown, err = run(*ask, *words, "--write", "-o", out, "--force")
+        assert code == 0, err
