@@ -232,7 +232,8 @@ def segment(
         inquiry = inquire(videos, engine, preset, given, fuse=fuse, say=notes.append, prompt=LOG_PROMPT)
         recordings, ask = inquiry.recordings, partial(inquiry.events, options)
     elif asked:
-        recordings, ask = name_recordings(videos, by, given["backend"], preset, {**given, "fuse": fuse}, notes.append)
+        said, engine = {**given, "fuse": fuse}, built(EngineConfig, given)
+        recordings, ask = name_recordings(videos, by, engine, preset, said, notes.append)
     else:
         said = {name: value for name, value in given.items() if value != _USUAL.get(name)}
         recordings, cuts = cut_recordings(videos, by, {**said, "preset": preset, "fuse": fuse}, tell)

@@ -382,8 +382,8 @@ def cut_recordings(
 
 
 def name_recordings(
-    videos: Sequence[Footage | str], by: By, engine: str | Backend, preset: str | None, options: Mapping[str, Any],
-    say: Say = silent,
+    videos: Sequence[Footage | str], by: By, engine: str | Backend | EngineConfig, preset: str | None,
+    options: Mapping[str, Any], say: Say = silent,
 ) -> tuple[tuple[Footage, ...], Callable[..., Iterator[Found]]]:
     """The recordings in some paths, and what asks a model to name their cuts; it takes the options of `search_clips`.
 

@@ -16,8 +16,15 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.recordings import clips_of
 from tempoloc_nb.inference.find import Found, FoundEvent
-from tempoloc_nb.inference.names import NAME_PROMPT, NameOptions, majority, name_cuts, one_spelling, read_names
-from tempoloc_nb.inference.names import span_groups
+from tempoloc_nb.inference.names import (
+    NAME_PROMPT,
+    NameOptions,
+    majority,
+    name_cuts,
+    one_spelling,
+    read_names,
+    span_groups,
+)
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.models.constraints import names_constraint, obeys
 from tempoloc_nb.models.prompts import load_prompt
@@ -72,7 +79,7 @@ def video_at(path: Path, seconds: float = 4.0) -> Path:
 def cut_at(video: Path, *times: float) -> Found:
     """Cuts at these times, in turn close and open."""
     labels = ("close", "open") * len(times)
-    events = tuple(FoundEvent(x, t, "ok", occurrence=1 + k // 2) for k, (x, t) in enumerate(zip(labels, times)))
+    events = tuple(FoundEvent(labels[k], t, "ok", occurrence=1 + k // 2) for k, t in enumerate(times))
     return Found(video, events, "gripper signal", probe(video).duration, 10.0, warnings=("a line of the cuts",))
 
 
