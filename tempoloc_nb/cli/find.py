@@ -121,6 +121,7 @@ def _carry_out(
     each = ask(keep=keep, anew=force, progress=sys.stderr.isatty(), say=say)
     with _kept(keep, output):
         found = sorted(_shown(each, as_json, output), key=lambda f: recordings.index(f.video))
+        tell(*notes)  # where nobody was asked
         _finish(found, targets, output, keep, force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #82efd7a6

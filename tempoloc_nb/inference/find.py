@@ -196,7 +196,8 @@ class Found:
 
     def __str__(self) -> str:
         answers = counted(len(self.texts), "answer" if self.logged else "trial")
-        asked = f", {answers}" if self.texts or self.error or not self.logged else ""  # cuts ask nobody
+        someone = self.texts or self.error or (self.events and not self.logged)  # cuts ask nobody
+        asked = f", {answers}" if someone else ""
         head = f"{self.name} ({self.duration:.1f} s), {self.model}{asked}"
         rows = [f"  {_when(e):>9}  {e.name}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
         return "\n".join([head, *([f"  {self.error}"] if self.error else rows), *(f"  {n}" for n in self.notes)])

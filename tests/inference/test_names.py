@@ -171,6 +171,11 @@ def test_a_free_word_that_no_label_can_hold_is_no_name(word: str) -> None:
     assert one.isprintable()
 
 
+def test_a_control_character_spoils_its_own_span() -> None:
+    """A grammar that bounds the length of a text lets it pass, which JSON does not."""
+    assert read_names(answer().replace("grasp", "gr\x01asp"), 2, FREE) == ["its verb 'gr\\\\x01asp' is no name", TWO[1]]
+
+
 def test_answers_in_the_forms_that_models_write() -> None:
     for text in (answer(), f"<think>{{}}</think>\n\n{answer()}", f"```json\n{answer()}\n```",
                  f"<answer>\n{answer()}\n</answer>"):  # fmt: skip
