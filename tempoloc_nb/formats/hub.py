@@ -73,11 +73,10 @@ def _reason(error: Exception, name: str, up: bool) -> str:
 @contextmanager
 def _asking(name: str, *, up: bool = False) -> Iterator[None]:
     """Within, whatever huggingface_hub raises about a dataset becomes one line; its bars are for terminals alone."""
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-
-    hidden = not sys.stderr.isatty() and not are_progress_bars_disabled()
+    bars = import_optional("huggingface_hub.utils")
+    hidden = not sys.stderr.isatty() and not bars.are_progress_bars_disabled()
     if hidden:
-        disable_progress_bars()
+        bars.disable_progress_bars()
     try:
         yield
     except TempolocError:
@@ -86,7 +85,7 @@ def _asking(name: str, *, up: bool = False) -> Iterator[None]:
         raise TempolocError(f"{name}: {_reason(error, name, up)}") from error
     finally:
         if hidden:
-            enable_progress_bars()
+            bars.enable_progress_bars()
 
 
 def _library(name: str) -> Any:
