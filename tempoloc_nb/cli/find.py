@@ -152,7 +152,7 @@ _FoundOption = Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt 
 
 # %% ../../nbs/90_cli/25_find.ipynb #3c0cea8b
 @with_options(
-    Choice, AskConfig, EngineConfig, Reading, Push, but=_FOR_LOCALIZE, model="tempoloc-tiny", trials=5, backend="hf"
+    Choice, AskConfig, EngineConfig, Reading, but=_FOR_LOCALIZE, model="tempoloc-tiny", trials=5, backend="hf"
 )
 def find(
     videos: _VideosArgument,
@@ -195,7 +195,6 @@ def find(
     _check_fuse(given, fuse)
     labels, asked_task = event_labels(task or event or ()), load_task(task) if task else None
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
-    push = _push(given, write=write, force=force)
     videos = fetched(videos, built(Choice, given), notes.append, whole=write)
     inquiry = inquire(videos, built(EngineConfig, given), preset, given, fuse=fuse, say=notes.append)
     if output is not None:
@@ -203,7 +202,7 @@ def find(
     targets = plan_write(inquiry.recordings, labels, signal or (), asked_task) if write else {}
     told = starts_of(asked_task, labels) if fuse and asked_task else {}
     each = partial(inquiry.boundaries, labels, told, control=control)
-    _carry_out(inquiry.recordings, each, targets, notes, output, push=push, force=force, as_json=as_json)
+    _carry_out(inquiry.recordings, each, targets, notes, output, push=Push(), force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #01d3d23a
 _USUAL: dict[str, Any] = {"model": "tempoloc-tiny", "trials": 5, "backend": "hf"}

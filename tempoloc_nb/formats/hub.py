@@ -158,7 +158,7 @@ configs:
 
 A copy of {source} in which {episodes} episodes have subtasks, found by {tool}.
 
-- **Written by:** {by}, {when}. The boundaries are as good as that; look at some before you train on them.
+- **Written by:** {by}, {when}. Look at some boundaries before you train on them.
 - **What was written:** subtasks as LeRobot's annotation `{annotation}`; exact seconds are in `meta/tempoloc.json`.
 - **Licence: unknown.** {terms} Whoever shares this copy sets `license` above.
 """
