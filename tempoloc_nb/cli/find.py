@@ -142,7 +142,7 @@ def _carry_out(
 _VideosArgument = Annotated[
     list[Path],
     typer.Argument(
-        help="Videos, folders of videos, LeRobot datasets (also the Hub's, user/name[@REV]), HDF5 files with images."
+        help="Videos, folders of videos, LeRobot datasets (or the Hub's user/name, user/name@REV), HDF5 files of images."
     ),
 ]
 _FuseOption = Annotated[
