@@ -142,7 +142,7 @@ def _carry_out(
 _VideosArgument = Annotated[
     list[Path],
     typer.Argument(
-        help="Videos, folders of videos, LeRobot datasets (or the Hub's user/name, user/name@REV), HDF5 files of images."
+        help="Videos, folders of videos, LeRobot datasets (or user/name, user/name@REV on the Hub), HDF5 files."
     ),
 ]
 _FuseOption = Annotated[
