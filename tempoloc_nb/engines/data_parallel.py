@@ -205,6 +205,8 @@ def _devices(count: int, device: str | None, each: int = 1) -> list[str]:
     import torch
     there = torch.cuda.device_count()
     if device == "cpu" or (device is None and not there):
+        if count > (most := 4 * cores()):
+            raise TempolocError(f"data_parallel {count} is too many for {cores()} cores: give {most} at most")
         return ["cpu"] * count
     if count * each > there:
         raise TempolocError(f"data_parallel {count} needs {count * each} GPUs, found {there}: lower it")

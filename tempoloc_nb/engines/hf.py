@@ -57,7 +57,7 @@ def encode_request(
             return_tensors="pt", do_sample_frames=False, size=shown.size, do_rescale=False, do_normalize=False,
         )  # fmt: skip
         pixels = _normalised(inputs["pixel_values_videos"], processor.video_processor)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise TempolocError(
             f"{request.clip}: the model's processor does not take it ({first_line(error)}): look at the model's"
             " processor_config.json"

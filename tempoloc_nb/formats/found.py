@@ -100,7 +100,7 @@ def write_found(found: Sequence[Found], path: Path, *, force: bool = False) -> N
     check_found(path, len(found), force=force)
     text = _WRITERS.get(path.suffix.lower(), found_csv)(found)
     with writing(path):
-        write_text(path, text, force=force)
+        write_text(path, text.rstrip("\n") + "\n", force=force)
 
 # %% ../../nbs/55_formats/15_found.ipynb #280187ec
 def _layouts(path: Path) -> tuple[list[Layout], Layout | None]:

@@ -93,7 +93,8 @@ def _numbers(item: Any) -> Steps:
         raise ValueError("holds no numbers")
     if item.shape[0] > MOST_STEPS or item.size > MOST_NUMBERS:
         raise ValueError(f"claims the shape {item.shape}, which no demonstration has")
-    values = np.asarray(item).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # such values are refused below
+        values = np.asarray(item).astype(np.float64)
     if not np.isfinite(values).all():
         raise ValueError("holds NaN or infinity")
     return values
