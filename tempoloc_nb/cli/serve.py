@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from .options import SERVERS, PresetOption, option, say, tell, with_options
 from ..core.options import built, options_of, picked
+from ..core.texts import counted
 from ..engines.make import EngineConfig
 from ..engines.serve import ServeConfig
 from ..models.ask import AskConfig
@@ -44,4 +45,4 @@ def serve(preset: PresetOption = None, key: KeyOption = None, **given: Any) -> N
     engine = built(EngineConfig, {k: v for k, v in given.items() if k not in own})
     config = built(ServeConfig, given, key=(key or "").strip() or None)
     count = serve(ask, engine, config, tell)
-    say(f"{count} {'request' if count == 1 else 'requests'} answered")
+    say(f"{counted(count, 'request')} answered")

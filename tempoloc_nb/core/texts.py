@@ -19,7 +19,7 @@ def shown(text: str) -> str:
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 # %% auto #0
-__all__ = ['shown', 'well_formed', 'json_text', 'columns']
+__all__ = ['shown', 'well_formed', 'json_text', 'counted', 'columns']
 
 # %% ../../nbs/10_core/22_texts.ipynb #62322aed
 def well_formed(text: str) -> str:
@@ -33,6 +33,11 @@ def json_text(value: Any, indent: int | None = None, **options: Any) -> str:
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 # %% ../../nbs/10_core/22_texts.ipynb #297b8672
+def counted(count: int, what: str) -> str:
+    """A number of things, in words."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Rows of as many cells each as lines of text; the columns `right`, counted from 0, are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -77,7 +77,9 @@ def found_json(found: Sequence[Found]) -> str:
     return json_text([f.to_dict() for f in found], 2)
 
 # %% ../../nbs/55_formats/15_found.ipynb #91a505ca
-_WRITERS: dict[str, Callable[[Sequence[Found]], str]] = {".csv": found_csv, ".vtt": found_vtt, ".json": found_json}
+_WRITERS: dict[str, Callable[[Sequence[Found]], str]] = {
+    ".csv": found_csv, ".vtt": found_vtt, ".json": lambda found: found_json(found) + "\n",
+}  # fmt: skip
 
 
 def check_found(path: Path, videos: int = 1, *, force: bool = False, inputs: Sequence[Path | str | None] = ()) -> Path:
@@ -100,7 +102,7 @@ def write_found(found: Sequence[Found], path: Path, *, force: bool = False) -> N
     check_found(path, len(found), force=force)
     text = _WRITERS.get(path.suffix.lower(), found_csv)(found)
     with writing(path):
-        write_text(path, text.rstrip("\n") + "\n", force=force)
+        write_text(path, text, force=force)
 
 # %% ../../nbs/55_formats/15_found.ipynb #280187ec
 def _layouts(path: Path) -> tuple[list[Layout], Layout | None]:

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from ..clips.manifest import Clip, Clips
 from ..core.errors import TempolocError
+from ..core.texts import counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request, reason
 from .run import Asking, check_engine, check_record, complete_request, opened_store
@@ -37,17 +38,12 @@ Rows = Sequence[Mapping[str, Any]]
 Part = tuple[Request, Rows | str]  # a request and the rows of its answer, a trial each, or why it has none
 
 # %% auto #0
-__all__ = ['Rows', 'Part', 'recording_name', 'counted', 'asked_model', 'Search', 'unlike', 'search_clips']
+__all__ = ['Rows', 'Part', 'recording_name', 'asked_model', 'Search', 'unlike', 'search_clips']
 
 # %% ../../nbs/45_inference/04_asking.ipynb #7063d964
 def recording_name(video: Footage) -> str:
     """The name of a video, or FILE/EPISODE."""
     return f"{video.path.name}/{video.name}" if isinstance(video, FrameSource) else video.name
-
-
-def counted(count: int, what: str) -> str:
-    """A number of things, in words."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def asked_model(ask: AskConfig, engine: Backend | EngineConfig) -> tuple[str, ModelInfo | None, Training | None]:

@@ -18,10 +18,11 @@ from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs, Event, Task, load_task
 from ..clips.videos import find_footage
 from ..core.errors import TempolocError
+from ..core.texts import counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
 from tempoloc_nb.inference.asking import (
-    Part, Search, asked_model, counted, recording_name, search_clips, unlike,
+    Part, Search, asked_model, recording_name, search_clips, unlike,
 )
 from .consensus import CombinedEvent, combine_answers
 from .run import asked_form, check_question, plan_requests

@@ -17,9 +17,10 @@ from typing_extensions import Doc
 from ..clips.manifest import Clips
 from ..clips.videos import find_footage
 from ..core.errors import TempolocError
+from ..core.texts import counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
-from .asking import Part, Rows, Search, asked_model, counted, search_clips, unlike
+from .asking import Part, Rows, Search, asked_model, search_clips, unlike
 from .find import Found, FoundEvent, Say, event_labels, silent
 from .merge import combine_logs, join_windows
 from .run import check_question

@@ -100,13 +100,29 @@ def segment_counts(
     return tp, fp + np.count_nonzero(~np.isnan(invented), axis=1), fn
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #eed992d7
+def _edit_distances(labels: Ints, truth: Ints, length: Ints, wanted: Ints) -> Ints:
+    """Levenshtein distance of the first `length` (n,) of `labels` (n, k) to the first `wanted` (n,) of `truth` (m,)."""
+    n = len(labels)
+    distance = np.tile(np.arange(len(truth) + 1), (n, 1))  # from no label to the first so many true ones
+    found = np.where(length == 0, wanted, 0)
+    for k in range(labels.shape[1]):
+        row = np.empty_like(distance)
+        row[:, 0] = k + 1
+        for e, label in enumerate(truth):
+            replaced = distance[:, e] + (labels[:, k] != label)
+            row[:, e + 1] = np.minimum(replaced, np.minimum(row[:, e], distance[:, e + 1]) + 1)
+        distance = row
+        found = np.where(length == k + 1, distance[np.arange(n), wanted], found)
+    return np.asarray(found)
+
+
 def edit_scores(predicted: Floats, starts: Floats, invented: Floats, also: Floats, truth: Floats) -> Floats:
     """1 − Levenshtein distance of the labels in their order / the longer one's length, for each trial (trials,).
 
     Arguments as in `segment_counts`, with the invented boundaries and, `also`, when their segments begin. Lea et al.,
     "Segmental Spatiotemporal CNNs for Fine-grained Action Segmentation", ECCV 2016, as computed by MS-TCN.
     """
-    n, events = predicted.shape
+    events = predicted.shape[1]
     wanted = np.count_nonzero(~np.isnan(truth), axis=1)
     given = ~np.isnan(starts) & ~np.isnan(truth)
     if not invented.shape[1]:  # what is there is in order: all that can differ is what is not there
@@ -115,27 +131,16 @@ def edit_scores(predicted: Floats, starts: Floats, invented: Floats, also: Float
     order = np.argsort(ends, axis=1, kind="stable")
     labels = np.where(order < events, order, -1)
     length = np.count_nonzero(~np.isnan(ends), axis=1)
-    distance = np.tile(np.arange(events + 1), (n, 1))  # from no label to the first so many true ones
-    found = np.where(length == 0, wanted, 0)
-    for k in range(ends.shape[1]):
-        row = np.empty_like(distance)
-        row[:, 0] = k + 1
-        for e in range(events):
-            replaced = distance[:, e] + (labels[:, k] != e)
-            row[:, e + 1] = np.minimum(replaced, np.minimum(row[:, e], distance[:, e + 1]) + 1)
-        distance = row
-        found = np.where(length == k + 1, distance[np.arange(n), wanted], found)
+    found = _edit_distances(labels, np.arange(events), length, wanted)
     return np.asarray(1 - found / np.maximum(wanted, length))
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #d11a9940
 def edit_share(found: Sequence[str], truth: Sequence[str]) -> float:
     """1 − Levenshtein distance of two lists of labels / the longer one's length, as `edit_scores`; 1 for two empty."""
-    distance = list(range(len(truth) + 1))
-    for i, label in enumerate(found, 1):
-        before, distance = distance, [i]
-        for j, other in enumerate(truth, 1):
-            distance.append(min(before[j - 1] + (label != other), before[j] + 1, distance[-1] + 1))
-    return 1 - distance[-1] / max(len(found), len(truth), 1)
+    numbers = {label: i for i, label in enumerate(dict.fromkeys([*found, *truth]))}
+    labels, true = (np.array([numbers[label] for label in own], dtype=np.int64) for own in (found, truth))
+    (distance,) = _edit_distances(labels[None], true, np.array([len(found)]), np.array([len(truth)]))
+    return 1 - int(distance) / max(len(found), len(truth), 1)
 
 # %% ../../nbs/40_scoring/10_metrics.ipynb #06277c78
 def frames_right(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from answer_grammar import make_case
-from case import Case
+from case import Case, Outcome
 from made import LABELS, MODEL
 from spoilt_logs import spoilt_log
 
@@ -35,19 +35,21 @@ def check_log(case: Case, out: str, right: Sequence[tuple[float, str]] | None) -
         case.fault("misread", f"log {told}, right {right}")
 
 
+def asked(case: Case, manner: str, text: str, *command: str) -> Outcome:
+    """What a command prints of a video about which a server's model answers `text`."""
+    case.bring("long.mp4")
+    case.shown.append(f"# answered: {text!r}")
+    server = ("--model", MODEL, "--backend", "openai", "--server", case.url(manner))
+    return case.run(command[0], "long.mp4", *command[1:], *server, "--trials", 1, "--temperature", 0, "--json")
+
+
 def odd_answer() -> Made:
     """A server's model answers in one of the grammar's forms."""
 
     def attempt(case: Case) -> None:
         manner = f"grammar-{case.seed}-{case.number}"
         made = make_case(random.Random(manner))
-        case.bring("long.mp4")
-        case.shown.append(f"# answered: {made.text!r}")
-        events = [word for label in made.labels for word in ("-e", label)]
-        done = case.run(
-            "find", "long.mp4", *events, "--model", MODEL, "--backend", "openai", "--server", case.url(manner),
-            "--trials", 1, "--temperature", 0, "--json",
-        )  # fmt: skip
+        done = asked(case, manner, made.text, "find", *(word for label in made.labels for word in ("-e", label)))
         if done.status == 0:
             check_events(case, done.out, [truth and truth[0] for truth in made.truth])
 
@@ -60,10 +62,7 @@ def odd_log() -> Made:
     def attempt(case: Case) -> None:
         manner = f"log-{case.seed}-{case.number}"
         made = spoilt_log(random.Random(manner))
-        case.bring("long.mp4")
-        case.shown.append(f"# answered: {made.text!r}")
-        ask = ("--model", MODEL, "--backend", "openai", "--server", case.url(manner))
-        done = case.run("segment", "long.mp4", *ask, "--trials", 1, "--temperature", 0, "--json")
+        done = asked(case, manner, made.text, "segment")
         if done.status == 0:
             check_log(case, done.out, made.right)
 

@@ -18,8 +18,8 @@ from ...core.optional import import_transformers
 from ...models.prompts import load_prompt
 
 # %% auto #0
-__all__ = ['SPECIAL_TOKENS', 'CHAT_TEMPLATE', 'TinyShape', 'corpus', 'train_tokenizer', 'tiny_config', 'tiny_processor',
-           'save_processor', 'save_model_folder', 'build_tiny']
+__all__ = ['SPECIAL_TOKENS', 'QWEN2_SPLIT', 'CHAT_TEMPLATE', 'TinyShape', 'corpus', 'train_tokenizer', 'tiny_config',
+           'tiny_processor', 'save_processor', 'save_model_folder', 'build_tiny']
 
 # %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #89d3d8b7
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ SPECIAL_TOKENS = (
 )  # fmt: skip
 
 # %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #79e3acd4
-_QWEN2_SPLIT = (  # the pre-tokenization pattern of Qwen2Tokenizer, which transformers 5 applies whatever a file says
+QWEN2_SPLIT = (  # the pre-tokenization pattern of Qwen2Tokenizer, which transformers 5 applies whatever a file says
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 CHAT_TEMPLATE = (  # Qwen's markup; a line break before "{%-" would be stripped, so those are "{%"
@@ -80,7 +80,7 @@ def train_tokenizer(texts: Iterable[str], size: int) -> Any:
     transformers = import_transformers()
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
-    split = pre_tokenizers.Split(Regex(_QWEN2_SPLIT), behavior="isolated")
+    split = pre_tokenizers.Split(Regex(QWEN2_SPLIT), behavior="isolated")
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
     tokenizer.decoder = decoders.ByteLevel()

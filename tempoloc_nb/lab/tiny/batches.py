@@ -23,6 +23,7 @@ from ...engines.forward import placed
 from ...engines.qwen import positions
 from ..sim.motion import Ints
 from . import log_tasks, tasks
+from .architecture import QWEN2_SPLIT
 from .frame_store import FrameStore, Recording
 from .plan import Stage
 from .tasks import TaskExample, TaskOptions
@@ -53,10 +54,7 @@ class Batch:
     border: int = BORDER  # of the stamped frames, in pixels of a clip 256 wide
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #8e8501b5
-_PATTERN = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_WORDS = re.compile(  # the same for ASCII
+_WORDS = re.compile(  # QWEN2_SPLIT for ASCII
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\nA-Za-z0-9]?[A-Za-z]+|[0-9]| ?[^\sA-Za-z0-9]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     re.ASCII,
 )
@@ -72,7 +70,7 @@ class WordEncoder:
         plain = [step.get(key, False) for step in steps for key in ("invert", "add_prefix_space", "use_regex")]
         plain += [token[key] for token in added for key in ("lstrip", "rstrip", "single_word")]
         patterns = [step.get("pattern") for step in steps]
-        self.fits = patterns == [{"Regex": _PATTERN}, None] and not any(plain)
+        self.fits = patterns == [{"Regex": QWEN2_SPLIT}, None] and not any(plain)
         self._special = re.compile("|".join(["(?!)", *(re.escape(token["content"]) for token in added)]))
 
     def _ask(self, text: str) -> list[int]:
