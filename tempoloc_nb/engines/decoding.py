@@ -5,10 +5,8 @@
 # %% ../../nbs/35_engines/25_decoding.ipynb #1f705727
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +14,8 @@ import numpy.typing as npt
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
-from ..core.optional import import_optional, import_transformers
-from .forward import attend_to_earlier
+from ..core.optional import import_optional
+from .prefix_cache import Prefix, Prompts, SeparatePrompts, continuing, flash_kernel, pack
 from .protocol import Request
 from ..models.constraints import Constraint
 from ..models.ask import Sampling
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['attend_to_prompt', 'use_prefix_cache', 'Grammars', 'Encoded', 'generate_tokens']
+__all__ = ['Grammars', 'Encoded', 'generate_tokens']
 
 # %% ../../nbs/35_engines/25_decoding.ipynb #f2f13675
 def _pick(
@@ -52,90 +50,6 @@ def _pick(
     last = kept.sum(-1, keepdim=True) - 1
     chosen: torch.Tensor = token.gather(-1, torch.minimum(below, last))[:, 0]
     return chosen
-
-# %% ../../nbs/35_engines/25_decoding.ipynb #93b4ca71
-@dataclass(frozen=True, slots=True)
-class _Prefix:
-    """A prompt's keys and values in each layer, both (kv heads, L, size), and how many trials continue it."""
-
-    layers: Sequence[tuple[torch.Tensor, torch.Tensor]]
-    trials: int
-
-
-# What a model's rows continue now: all trials of the first prompt, all of the second, and so on.
-_CONTINUED: ContextVar[Sequence[_Prefix] | None] = ContextVar("continued", default=None)
-
-# %% ../../nbs/35_engines/25_decoding.ipynb #77e90df3
-def _attend_to_prefixes(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, prefixes: Sequence[_Prefix], layer: int,
-    scaling: float,
-) -> torch.Tensor:
-    """Attention of one new token a row to its prompt and to its own answer, in float32: (R, 1, heads, size).
-
-    `query` is (R, heads, 1, size); `key` and `value` are the answers' alone, (R, kv heads, n, size).
-    """
-    import torch
-    rows, heads, _, size = query.shape
-    shared = key.shape[1]
-    queries = query.view(rows, shared, heads // shared, size).float() * scaling
-    own = queries @ key.float().transpose(-1, -2)
-    out, row = torch.empty_like(queries), 0
-    for prefix in prefixes:
-        k, v = (x.float() for x in prefix.layers[layer])
-        here, length = slice(row, row + prefix.trials), k.shape[1]
-        folded = queries[here].transpose(0, 1).flatten(1, 2)  # (kv heads, trials × heads of each, size)
-        theirs = (folded @ k.transpose(-1, -2)).view(shared, prefix.trials, -1, length).transpose(0, 1)
-        weights = torch.cat([theirs, own[here]], dim=-1).softmax(dim=-1)
-        read = weights[..., :length].transpose(0, 1).flatten(1, 2) @ v
-        out[here] = read.view(shared, prefix.trials, -1, size).transpose(0, 1)
-        out[here] += weights[..., length:] @ value[here].float()
-        row += prefix.trials
-    return out.view(rows, 1, heads, size).to(query.dtype)
-
-# %% ../../nbs/35_engines/25_decoding.ipynb #0a1add74
-_PREFIX_CACHE = "tempoloc_prefix_cache"  # the attention's name in transformers
-
-
-def attend_to_prompt(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: int
-) -> torch.Tensor:
-    """Attention of the light model's tokens to those before them, or of new tokens to the prompts that they continue.
-
-    All are (rows, heads or kv heads, tokens, size), and so is the result.
-    """
-    prefixes = _CONTINUED.get()
-    if prefixes is None:
-        return attend_to_earlier(query, key, value)
-    return _attend_to_prefixes(query, key, value, prefixes, layer, query.shape[-1] ** -0.5).transpose(1, 2)
-
-
-def _attend(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
-    scaling: float | None = None, **given: Any,
-) -> tuple[torch.Tensor, None]:
-    """transformers' own attention, but for rows that continue a prompt."""
-    prefixes = _CONTINUED.get()
-    if prefixes is None:
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **given)[0], None
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return _attend_to_prefixes(query, key, value, prefixes, module.layer_idx, scaling), None
-
-# %% ../../nbs/35_engines/25_decoding.ipynb #59ffadef
-def use_prefix_cache(model: Any) -> None:
-    """Give a model's language part an attention that can continue kept prompts, and is transformers' otherwise.
-
-    Raises `TempolocError` for layers that attend to the last tokens only.
-    """
-    transformers = import_transformers()
-    kinds = set(getattr(model.config.text_config, "layer_types", None) or ["full_attention"])
-    if kinds != {"full_attention"}:
-        other = ", ".join(sorted(kinds - {"full_attention"}))
-        raise TempolocError(f"a model with layers of {other} cannot be asked in transformers here: ask it in vLLM")
-    transformers.AttentionInterface.register(_PREFIX_CACHE, _attend)
-    masks = importlib.import_module("transformers.masking_utils")
-    masks.AttentionMaskInterface.register(_PREFIX_CACHE, masks.sdpa_mask)
-    model.set_attn_implementation({"text_config": _PREFIX_CACHE})
 
 # %% ../../nbs/35_engines/25_decoding.ipynb #da081a46
 class Grammars:
@@ -222,7 +136,7 @@ class Encoded:
 class _Rows:
     """Rows that are being continued, one per trial (R): what the next step needs."""
 
-    prefixes: list[_Prefix]
+    prompts: Prompts
     cache: Any  # of the answers
     cache_name: str  # of the model's argument for it: another since transformers 5.24
     logits: torch.Tensor  # (R, vocabulary) of the next token
@@ -232,9 +146,9 @@ class _Rows:
     def keep(self, going: torch.Tensor) -> None:
         """Go on with some rows, by their places (n,) in ascending order; a prompt without a row is let go."""
         import torch
-        owner = torch.repeat_interleave(torch.tensor([p.trials for p in self.prefixes]))
-        trials = torch.bincount(owner[going.cpu()], minlength=len(self.prefixes)).tolist()
-        self.prefixes = [replace(p, trials=n) for p, n in zip(self.prefixes, trials, strict=True) if n]
+        owner = torch.repeat_interleave(torch.tensor(self.prompts.trials))
+        trials = torch.bincount(owner[going.cpu()], minlength=len(self.prompts.trials)).tolist()
+        self.prompts.keep(trials)
         self.cache.batch_select_indices(going)
         self.logits, self.place = self.logits[going], self.place[going]
         self.seen = None if self.seen is None else self.seen[going]
@@ -259,27 +173,26 @@ def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling
             raise TempolocError(f"the model cannot read its prompt: {first_line(error)}") from error
         name = "cache" if hasattr(output, "cache") else "past_key_values"
         cache = getattr(output, name)
-        prefixes.append(_Prefix([(layer.keys[0], layer.values[0]) for layer in cache.layers], rows.count(i)))
+        prefixes.append(Prefix([(layer.keys[0], layer.values[0]) for layer in cache.layers], rows.count(i)))
         logits.append(output.logits[0, -1])
         if sampling.repetition_penalty != 1:
             seen.append(torch.zeros_like(logits[-1], dtype=torch.bool).index_fill_(0, ids[0], True))
     places = torch.tensor([int(e.positions.max()) + 1 for e in batch], device=model.device)
     penalized = torch.stack(seen)[which] if seen else None
-    return _Rows(prefixes, type(cache)(), name, torch.stack(logits)[which], places[which], penalized)
+    kernel = flash_kernel(model)
+    prompts = SeparatePrompts(prefixes) if kernel is None else pack(prefixes, kernel)
+    return _Rows(prompts, type(cache)(), name, torch.stack(logits)[which], places[which], penalized)
 
 # %% ../../nbs/35_engines/25_decoding.ipynb #71bf5076
 def _step(model: Any, state: _Rows, token: torch.Tensor) -> torch.Tensor:
     """Logits (R, vocabulary) after one more token of each row, (R,)."""
     if state.seen is not None:
         state.seen.scatter_(1, token[:, None], True)
-    before = _CONTINUED.set(state.prefixes)
-    try:
+    with continuing(state.prompts):
         output = model(
             input_ids=token[:, None], use_cache=True, position_ids=state.place.expand(3, -1)[..., None],
             **{state.cache_name: state.cache},
         )  # fmt: skip
-    finally:
-        _CONTINUED.reset(before)
     state.place += 1
     logits: torch.Tensor = output.logits[:, -1]
     return logits

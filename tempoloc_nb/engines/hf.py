@@ -17,7 +17,8 @@ import numpy as np
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import torch_device
-from .decoding import Encoded, Grammars, generate_tokens, use_prefix_cache
+from .decoding import Encoded, Grammars, generate_tokens
+from .prefix_cache import flash_kernel, use_prefix_cache
 from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
     BATCHED, fit, mrope_positions, show, stock_positions, tested_transformers, use_batched_vision_attention,
@@ -176,10 +177,11 @@ class HFBackend(_Loaded):
 
     def settings(self) -> dict[str, Any]:
         """What besides request and sampling determines the answers."""
+        flash = {} if flash_kernel(self.net) is None else {"prefix_attention": "flash"}
         return {
             "engine": "transformers", "revision": self.revision, "dtype": str(self.net.dtype).removeprefix("torch."),
             "device": self.net.device.type, "vision_attention": self.attention, "total_pixels": self.total_pixels,
-            "stock_positions": self.stock,
+            "stock_positions": self.stock, **flash,
         }  # fmt: skip
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Response]]:

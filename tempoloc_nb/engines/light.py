@@ -16,8 +16,8 @@ import torch
 from torch.nn import functional
 
 from ..core.optional import import_optional, import_transformers
-from .decoding import attend_to_prompt
 from .forward import FRAME_WEIGHTS, WORD_WEIGHTS, Take, linear, read, see
+from .prefix_cache import attend_to_prompt
 from .qwen import processor_config
 from ..models.locate import check_folder, folder_revision, load_model
 from ..video.budget import FRAMES_PER_TOKEN, MERGE
