@@ -26,7 +26,8 @@ from . import log_tasks, tasks
 from .architecture import QWEN2_SPLIT
 from .frame_store import FrameStore, Recording
 from .plan import Stage
-from .tasks import TaskExample, TaskOptions
+from .tasks import LEFT, TaskExample, TaskOptions
+from ...video.stamp import BASE_BORDER, TimeStamps, draw_stamp, stamp_column, stamp_style, stamp_text
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +47,7 @@ class Batch:
     labels: Ints  # (B, L), -100 where nothing is to be learned
     positions: Ints  # (3, B, L)
     frames: Ints  # (F,) rows of the store
-    stamps: Ints  # (F,) hundredths of a second
+    stamps: Ints  # (F,) as in `TaskExample`
     owner: Ints  # (F,) row of the batch
     grid: tuple[int, int]  # rows and columns of patches a frame
     kind: str
@@ -328,11 +329,13 @@ class PatchMaker:
         self._strips: dict[int, torch.Tensor] = {}
 
     def strips(self, border: int = BORDER) -> torch.Tensor:
-        """(T + 1, border, width) uint8: the border for 0.00, 0.01, … s; the last is empty."""
+        """(3T + 1, border, width) uint8: the border for 0.00, 0.01, … s, in the middle, left and right; the last is empty."""
         import torch
 
         if border not in self._strips:
-            strips = torch.from_numpy(stamp_strips(int(self.frames.shape[2]), border))
+            width = int(self.frames.shape[2])
+            middle, left = (torch.from_numpy(stamp_strips(width, border, stamps=s)) for s in ("frame", "alternate"))
+            strips = torch.cat([middle[:-1], left[:-1], left[:-1].roll(width // 2, dims=2), left[-1:]])
             self._strips[border] = strips.to(self.frames.device)
         return self._strips[border]
 
@@ -350,12 +353,14 @@ class PatchMaker:
         `TempolocError` for a stamp that is not among the strips: a GPU would read past their end.
         """
         device, strips = self.frames.device, self.strips(batch.border)
-        beyond = batch.stamps[(batch.stamps < -1) | (batch.stamps >= len(strips) - 1)]
+        each = len(strips) // 3
+        place, written = batch.stamps // LEFT, np.fmod(batch.stamps, LEFT)
+        beyond = written[(written < -1) | (written >= each)]
         if len(beyond):
-            last = f"stamps are drawn from 0 to {len(strips) / 100:.0f} s: lower the plan's pairs"
+            last = f"stamps are drawn from 0 to {each / 100:.0f} s: lower the plan's pairs"
             raise TempolocError(f"a frame is stamped {beyond[0] / 100:.2f} s, and {last}")
         low = self.frames.shape[1] + strips.shape[1] != batch.grid[0] * self.patch
-        frames, stamps = placed(batch.frames, device), placed(batch.stamps, device)
+        frames, stamps = placed(batch.frames, device), placed(np.where(written < 0, -1, each * place + written), device)
         owner, looks = placed(batch.owner, device), None
         if augment:
             looks = _draw_looks(len(batch.ids), (len(batch.frames), *self.frames.shape[1:]), batch.seed, device, dtype)
@@ -432,26 +437,26 @@ def _maker(compiled: bool) -> Any:
     return torch.compile(_patches) if compiled else _patches
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #c789906c
-def stamp_strips(width: int, low: int = BORDER, seconds: int = 100) -> npt.NDArray[np.uint8]:
+def stamp_strips(
+    width: int, low: int = BORDER, seconds: int = 100, stamps: TimeStamps = "frame"
+) -> npt.NDArray[np.uint8]:
     """Stamps 0.00, 0.01, … and a blank, as in a clip of 256 pixels with a border of `low`, shrunk to `width`.
 
-    Returns (100·seconds + 1, border, width) uint8. The longest examples end at 95 s: 300 frames at 4 per second, with
-    stamps that start 20 s late.
+    Returns (100·seconds + 1, border, width) uint8; of stamps that alternate, those in the left half. The longest
+    examples end at 95 s: 300 frames at 4 per second, with stamps that start 20 s late.
     """
     import torch
     import_torchvision()
     from torchvision.transforms.v2 import functional
 
-    from tempoloc_nb.video.stamp import BASE_BORDER, draw_stamp, stamp_style, stamp_text
-
     source = 256
-    style = stamp_style(source, source, 1, coefficient=low / BASE_BORDER)
+    style = stamp_style(source, source, 1, coefficient=low / BASE_BORDER, stamps=stamps)
     height = round(style.border * width / source)
     strips = np.zeros((100 * seconds + 1, height, width), np.uint8)
     full = np.zeros((100, style.border, source), np.uint8)
     for second in range(seconds):
         for k in range(100):
-            draw_stamp(full[k], stamp_text(second + k / 100), style.font)
+            draw_stamp(full[k], stamp_text(second + k / 100), style.font, column=stamp_column(stamps, 0))
         small = functional.resize(torch.from_numpy(full)[:, None], [height, width], interpolation=3, antialias=True)
         strips[100 * second : 100 * (second + 1)] = small[:, 0].numpy()
     return strips

@@ -17,21 +17,25 @@ from ..sim.tasks import is_start
 from .frame_store import FrameStore, Recording
 from ...models.prompts import Prompt, load_prompt
 from ...scoring.answers import write_answer
+from ...video.stamp import Stamps
 
 _Choice = TypeVar("_Choice")
 
 # %% auto #0
-__all__ = ['TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film', 'film_of', 'splice', 'hundredths', 'Sequenced', 'sequence',
-           'window', 'scenes_sequence', 'look_up', 'walk', 'localize_events', 'target', 'scenes_by_holding', 'montage',
-           'epilogue', 'recite']
+__all__ = ['LEFT', 'RIGHT', 'TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film', 'film_of', 'splice', 'hundredths',
+           'Sequenced', 'sequence', 'window', 'scenes_sequence', 'look_up', 'walk', 'localize_events', 'target',
+           'scenes_by_holding', 'montage', 'epilogue', 'recite']
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #e1b48524
+LEFT, RIGHT = 1_000_000, 2_000_000  # more where a stamp is in that half of the frame, not in the middle
+
+
 @dataclass(frozen=True, slots=True)
 class TaskExample:
     """One training example: frames of a `FrameStore`, the time written under each, and the conversation about them."""
 
     frames: Ints  # (2N,) rows of the store, two for each frame pair
-    stamps: Ints  # (2N,) hundredths of a second; -1 where nothing is written
+    stamps: Ints  # (2N,) hundredths of a second, and `LEFT` or `RIGHT` more; -1 where nothing is written
     seconds_per_pair: float
     system: str
     question: str
@@ -56,7 +60,7 @@ class TaskOptions:
     speed: tuple[float, float] = (0.6, 1.6)
     trim: float = 0.4  # share of clips that start late
     late: float = 0.25  # share of sequences whose stamps start late
-    stamps: Mapping[str, float] = field(default_factory=lambda: {"pair": 0.7, "frame": 0.25, "none": 0.05})
+    stamps: Mapping[Stamps, float] = field(default_factory=lambda: {"pair": 0.7, "frame": 0.25, "none": 0.05})
     queries: int = 4  # pairs to describe, at most
     in_order: float = 0.5  # share of questions that name the events in the order of time
     relist: bool = False  # the thinking ends with the events in the order of the question, each with its time
@@ -132,7 +136,7 @@ class Sequenced:
 
     frames: Ints
     shown: Floats  # (2N,) s, the time of each frame in the sampled video
-    kind: str  # of the stamps: none, frame or pair
+    kind: Stamps
     seconds_per_pair: float
     start: float  # s of the film at which the video starts
     speed: float
@@ -141,14 +145,18 @@ class Sequenced:
     @property
     def labels(self) -> Floats:
         """(2N,) s, the time written under each frame, less the shift; without stamps, what would be written."""
-        return self.shown if self.kind == "frame" else np.repeat(self.instants, 2)
+        return np.repeat(self.instants, 2) if self.kind in ("none", "pair") else self.shown
 
     @property
     def stamps(self) -> Ints:
-        """(2N,) hundredths of a second under each frame, as written with two decimals, or -1."""
+        """(2N,) what is written under each frame, as in `TaskExample.stamps`: seconds have two decimals."""
         if self.kind == "none":
             return np.full(len(self.shown), -1, dtype=np.int64)
-        return hundredths(self.labels + self.shift)
+        written = hundredths(self.labels + self.shift)
+        if self.kind == "alternate":
+            written[::2] += LEFT
+            written[1::2] += RIGHT
+        return written
 
     @property
     def instants(self) -> Floats:
@@ -214,7 +222,7 @@ def scenes_sequence(recordings: Sequence[Recording], rng: np.random.Generator, o
     frames = np.concatenate([recording.first + np.arange(2) for recording in recordings])
     shown = np.arange(len(frames)) / fps
     shift = float(rng.uniform(0.0, 20.0)) if rng.random() < 0.6 else 0.0
-    stamps = "frame" if rng.random() < options.scenes_by_frame else "pair"
+    stamps: Stamps = "frame" if rng.random() < options.scenes_by_frame else "pair"
     return Sequenced(frames, shown, stamps, 2 / fps, 0.0, 1.0, shift)
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #26f2e7c0

@@ -23,6 +23,8 @@ from tempoloc_nb.lab.tiny.batches import Batch, Collator, PatchMaker, StageBatch
 from tempoloc_nb.lab.tiny.frame_store import ARRAYS, load_store, write_part
 from tempoloc_nb.lab.tiny.plan import Stage, TrainingPlan, TrainOptions
 from tempoloc_nb.lab.tiny.tasks import (
+    LEFT,
+    RIGHT,
     Film,
     Sequenced,
     TaskExample,
@@ -41,7 +43,7 @@ from tempoloc_nb.lab.tiny.tasks import (
 from tempoloc_nb.lab.tiny.trainer import Trainer
 from tempoloc_nb.lab.tiny.trainer import train as run_training
 from tempoloc_nb.models.prompts import Prompt
-from tempoloc_nb.video.stamp import stamp, stamp_style
+from tempoloc_nb.video.stamp import Stamps, draw_stamp, stamp_column, stamp_style, stamp_text
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +203,8 @@ def test_batches_depend_on_their_number_alone(folder: Path) -> None:
     assert any(x.ids.shape != a[0].ids.shape for x in a)
 
 
-def test_pixels_are_those_of_the_processor(folder: Path) -> None:
+@pytest.mark.parametrize("stamps", ["frame", "alternate"])
+def test_pixels_are_those_of_the_processor(folder: Path, stamps: Stamps) -> None:
     """The store keeps frames shrunk without their stamps; only the row where the two meet may differ."""
     import torch
     from torchvision.transforms.v2 import functional
@@ -210,23 +213,27 @@ def test_pixels_are_those_of_the_processor(folder: Path) -> None:
     rng = np.random.default_rng(0)
     big = np.repeat(np.repeat(rng.integers(0, 255, (4, 16, 16, 3), np.uint8), 16, 1), 16, 2)
     times = [0.0, 0.12, 13.25, 13.38]
-    stamped = stamp(big, times, stamp_style(256, 256, 4, total_pixels=4 * 112 * 112))
+    style = stamp_style(256, 256, 4, total_pixels=4 * 112 * 112, stamps=stamps)
+    stamped = np.pad(big, ((0, 0), (0, style.border), (0, 0), (0, 0)))
+    for k, time in enumerate(times):
+        draw_stamp(stamped[k, 256:], stamp_text(time), style.font, column=stamp_column(stamps, k))
     text = ["<|vision_start|><|video_pad|><|vision_end|>"]
     wanted = processor(text=text, videos=[stamped], return_tensors="pt", fps=8.0)  # type: ignore[operator]
     small = functional.resize(torch.from_numpy(big).permute(0, 3, 1, 2), [112, 112], interpolation=3, antialias=True)
     pixels = PatchMaker(small.permute(0, 2, 3, 1), processor)
     nothing = np.zeros(0, np.int64)
-    stamps = np.array([round(100 * t) for t in times])
-    batch = Batch(nothing, nothing, nothing, np.arange(4), stamps, np.zeros(4, np.int64), (10, 8), "", 0)
+    seq = Sequenced(np.arange(4), np.array(times), stamps, 0.25, 0.0, 1.0, 0.0)
+    batch = Batch(nothing, nothing, nothing, np.arange(4), seq.stamps, np.zeros(4, np.int64), (10, 8), "", 0)
     found = pixels(batch, False, torch.float32)
     assert found.shape == wanted["pixel_values_videos"].shape
     assert pixels.grid == (5, 4)
     off = (found - wanted["pixel_values_videos"]).abs()
     assert float(off.median()) < 0.005
     assert float((off > 0.05).float().mean()) < 0.03
+    assert float((off.view(2, 80, -1)[:, 64:] > 0.5).float().mean()) < 0.001  # the row of tokens with the stamps
 
 
-@pytest.mark.parametrize("stamp", [9999, 10_000, -1, -2])
+@pytest.mark.parametrize("stamp", [9999, 10_000, -1, -2, LEFT + 10_000, RIGHT + 9999])
 def test_a_stamp_beyond_the_table_is_refused(folder: Path, stamp: int) -> None:
     """A GPU reads past the end of the table without a word, or ends the training."""
     import torch
@@ -235,10 +242,11 @@ def test_a_stamp_beyond_the_table_is_refused(folder: Path, stamp: int) -> None:
     pixels = PatchMaker(torch.zeros((2, 112, 112, 3), dtype=torch.uint8), processor)
     nothing, owner = np.zeros(0, np.int64), np.zeros(2, np.int64)
     batch = Batch(nothing, nothing, nothing, np.arange(2), np.array([9500, stamp]), owner, (10, 8), "", 0)
-    if stamp in (9999, -1):  # the last, and none
+    if stamp in (9999, RIGHT + 9999, -1):  # the last, and none
         assert pixels(batch, False, torch.float32).isfinite().all()
         return
-    with pytest.raises(TempolocError, match=f"a frame is stamped {stamp / 100:.2f} s, and .* from 0 to 100 s"):
+    seconds = stamp % LEFT / 100 if stamp > 0 else stamp / 100
+    with pytest.raises(TempolocError, match=f"a frame is stamped {seconds:.2f} s, and .* from 0 to 100 s"):
         pixels(batch, False, torch.float32)
 
 
