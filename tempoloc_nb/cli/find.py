@@ -30,6 +30,7 @@ from ..engines.make import EngineConfig
 from ..formats.gripper import GripperFile, Reading
 from ..formats.recordings import NOT_FOR_LOGS, Choice
 from ..inference.cuts import By
+from ..inference.names import NameOptions
 from ..inference.segment import LOG_PROMPT, LogOptions
 from ..models.ask import AskConfig
 
@@ -120,6 +121,7 @@ def _carry_out(
     each = ask(keep=keep, anew=force, progress=sys.stderr.isatty(), say=say)
     with _kept(keep, output):
         found = sorted(_shown(each, as_json, output), key=lambda f: recordings.index(f.video))
+        tell(*notes)  # where nobody was asked
         _finish(found, targets, output, keep, force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #82efd7a6
@@ -185,7 +187,7 @@ def find(
     _carry_out(inquiry.recordings, each, targets, notes, output, force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #01d3d23a
-_USUAL: dict[str, Any] = {"model": "tempoloc-tiny", "trials": 5, "backend": "hf"}
+_USUAL: dict[str, Any] = {"trials": 5, "backend": "hf"}  # no model: cuts are named by one that is given
 
 
 def _without_model(cuts: Iterator[Found], **_: Any) -> Iterator[Found]:
@@ -194,9 +196,9 @@ def _without_model(cuts: Iterator[Found], **_: Any) -> Iterator[Found]:
 
 # %% ../../nbs/90_cli/25_find.ipynb #0b868c82
 @with_options(
-    LogOptions, Choice, AskConfig, EngineConfig, Reading,
+    NameOptions, LogOptions, Choice, AskConfig, EngineConfig, Reading,
     but=[name for name in (*_FOR_LOCALIZE, *NOT_FOR_LOGS) if name != "max_new_tokens"],  # logs may be long
-    panels={"LogOptions": FIND}, **_USUAL,
+    panels={"LogOptions": FIND, "NameOptions": FIND}, **_USUAL,
 )
 def segment(
     videos: _VideosArgument,
@@ -204,7 +206,7 @@ def segment(
         By | None,
         option(
             FIND,
-            "Ask no model: cut where the gripper closes and opens, where the picture moves on after a rest, or both.",
+            "Cut where the gripper closes and opens, where the picture moves on after a rest, or both; asks no model.",
         ),
     ] = None,
     preset: PresetOption = None,
@@ -215,19 +217,24 @@ def segment(
     as_json: JsonOption = False,
     **given: Any,
 ) -> None:
-    """List all events of videos, from a model that writes logs, or with --by cuts of the signals, from no model.
+    """List all events of videos, from a model that writes logs, or with --by from cuts of the signals, which need none.
 
     Exit status 1 if a video could not be read or asked about, or has no log that can be read for certain.
     """
     from tempoloc_nb.formats.found import check_found, plan_log_write
-    from tempoloc_nb.formats.recordings import cut_recordings, inquire
+    from tempoloc_nb.formats.recordings import check_not_named, cut_recordings, inquire, name_recordings
 
-    notes = list[str]()
+    notes, asked = list[str](), by is None or "model" in given
+    ask: Callable[..., Iterable[Found]]
     if by is None:
         _check_fuse(given, fuse)
+        check_not_named(given)
         engine, options = built(EngineConfig, given), built(LogOptions, given)
         inquiry = inquire(videos, engine, preset, given, fuse=fuse, say=notes.append, prompt=LOG_PROMPT)
         recordings, ask = inquiry.recordings, partial(inquiry.events, options)
+    elif asked:
+        said, engine = {**given, "fuse": fuse}, built(EngineConfig, given)
+        recordings, ask = name_recordings(videos, by, engine, preset, said, notes.append)
     else:
         said = {name: value for name, value in given.items() if value != _USUAL.get(name)}
         recordings, cuts = cut_recordings(videos, by, {**said, "preset": preset, "fuse": fuse}, tell)
@@ -235,7 +242,7 @@ def segment(
     if output is not None:
         check_found(output, len(recordings), force=force, inputs=videos)
     targets = plan_log_write(recordings) if write else {}
-    _carry_out(recordings, ask, targets, notes, output, force=force, as_json=as_json, model=by is None)
+    _carry_out(recordings, ask, targets, notes, output, force=force, as_json=as_json, model=asked)
 
 # %% ../../nbs/90_cli/25_find.ipynb #5e7a1c03
 _UNSAVED = "no clip was saved. Open the review again: Enter accepts and saves a clip"

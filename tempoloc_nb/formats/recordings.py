@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, overload
 
@@ -26,6 +27,7 @@ from .gripper import Rate, Reading, fuse_each, recording_signals
 from ..inference.controls import control_questions
 from ..inference.cuts import By, check_by, find_cuts
 from ..inference.find import Found, Say, event_labels, find_boundaries, is_text, silent
+from ..inference.names import NAME_PROMPT, NameOptions, name_cuts
 from ..inference.segment import LOG_PROMPT, LogOptions, find_events
 from ..inference.signals import Signal, Told
 from ..models.ask import AskConfig
@@ -34,7 +36,8 @@ from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
 __all__ = ['HDF5', 'LOG_REACH', 'NOT_FOR_LOGS', 'pick_camera', 'Choice', 'is_dataset', 'find_recordings', 'check_plain_folder',
-           'video_files', 'clips_of', 'Inquiry', 'inquire', 'localize', 'cut_recordings', 'segment']
+           'video_files', 'clips_of', 'Inquiry', 'inquire', 'localize', 'cut_recordings', 'name_recordings',
+           'check_not_named', 'segment']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
 _MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
@@ -262,6 +265,10 @@ class Inquiry:
         each = find_events(clips_of(self.recordings, ()), self.ask, self.engine, options, say=say, **how)
         return self._moved(each, None, say, LOG_REACH)
 
+    def names(self, cuts: Iterator[Found], options: NameOptions, **how: Any) -> Iterator[Found]:
+        """What `name_cuts` makes of the cuts of these recordings."""
+        return name_cuts(clips_of(self.recordings, ()), cuts, self.ask, self.engine, options, **how)
+
     def _bounded(self, clips: Clips, each: Iterator[Found], say: Say) -> Iterator[Found]:
         controls = control_questions(clips, self.ask, self.engine, say=say)
         for line in str(controls).splitlines():
@@ -363,6 +370,8 @@ def cut_recordings(
     reads = {o.name for o in options_of(Choice, *([] if by == "motion" else [Reading]))}
     check_by(by)
     idle = [name for name, v in options.items() if not (v is None or v is False or v == ()) and name not in reads]
+    if idle and idle[0] in ("verbs", "objects"):
+        raise TempolocError(f"{idle[0]} are for a model that names the cuts: give a model, too")
     if idle:
         raise TempolocError(f"cuts by {by} do not read {idle[0]}: leave it out, or leave out by, and a model is asked")
     recordings = find_recordings(videos, built(Choice, options), say)
@@ -372,19 +381,42 @@ def cut_recordings(
     return recordings, find_cuts(recordings, by, signals)
 
 
+def name_recordings(
+    videos: Sequence[Footage | str], by: By, engine: str | Backend | EngineConfig, preset: str | None,
+    options: Mapping[str, Any], say: Say = silent,
+) -> tuple[tuple[Footage, ...], Callable[..., Iterator[Found]]]:
+    """The recordings in some paths, and what asks a model to name their cuts; it takes the options of `search_clips`.
+
+    Raises `TempolocError` for an option that neither cuts nor names read, and as `cut_recordings` and `inquire` do.
+    """
+    words = built(NameOptions, options)
+    own = {o.name for o in options_of(NameOptions, AskConfig, EngineConfig)}
+    theirs = {k: v for k, v in options.items() if k not in own}
+    recordings, cuts = cut_recordings(videos, by, theirs, say)
+    asked = {k: v for k, v in options.items() if k in own}
+    inquiry = inquire(recordings, engine, preset, asked, prompt=NAME_PROMPT)
+    return recordings, partial(inquiry.names, cuts, words)
+
+
+def check_not_named(options: Mapping[str, Any]) -> None:
+    """Raise `TempolocError` for verbs and objects where there are no cuts to name."""
+    if idle := [name for name in ("verbs", "objects") if options.get(name)]:
+        raise TempolocError(f"{idle[0]} are for names of cuts: give by and a model, too")
+
+
 def _not_cut(engine: str | Backend, preset: str | None, fuse: bool) -> dict[str, Any]:
     """What a caller of `segment` said of a model."""
     return {"engine": None if engine == "hf" else engine, "preset": preset, "fuse": fuse}
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #b935828c
-NOT_FOR_LOGS = ("structured", "think", "shift", "content")  # options of questions about listed events, and of studies
+NOT_FOR_LOGS = ("think", "shift", "content")  # options of questions about listed events, and of studies
 
 
 @overload
 def segment(videos: Footage | str, **options: Any) -> Any: ...
 @overload
 def segment(videos: Sequence[Footage | str], **options: Any) -> list[Found]: ...
-@taking(LogOptions, AskConfig, EngineConfig, Choice, Reading, but=["backend", *NOT_FOR_LOGS])
+@taking(NameOptions, LogOptions, AskConfig, EngineConfig, Choice, Reading, but=["backend", *NOT_FOR_LOGS])
 def segment(
     videos: _Paths, *, engine: str | Backend = "hf", preset: str | None = None, fuse: bool = False,
     by: By | None = None, keep: Path | None = None, progress: bool = False, say: Say = silent, **options: Any,
@@ -396,16 +428,22 @@ def segment(
     and `moments` keeps arrivals, too. An event stands where at least half of the `trials` (5) have it; a log that is
     not read for certain counts as one without it, and `warnings` and `gaps` say so. `fuse` moves events by at most 2 s.
     All else is as in `localize`. With `by` no model is asked: the events are then cuts, called by what the gripper's
-    signal shows (`gripper`: close, open), where the pixels move on after a rest (`motion`), or `both`.
+    signal shows (`gripper`: close, open), where the pixels move on after a rest (`motion`), or `both`. With `by` and a
+    `model` (or an `engine` that you made) it names the cuts, by `verbs` and `objects` alone if these are given; a name
+    stands where more than half of the trials give it, and how often such names are right was not measured.
 
     Raises `TempolocError` for a model that was not trained to write logs, where that is known, for a single video
     without a log that can be read, and as `localize` does.
     """
     check_names(segment, options)
     alone, each = _is_alone(videos), [videos] if isinstance(videos, str | Path | FrameSource) else videos
+    if by is not None and (options.get("model") or not isinstance(engine, str)):
+        recordings, ask = name_recordings(each, by, engine, preset, {**options, "fuse": fuse}, say)
+        return _results(ask(keep=keep, progress=progress, say=say), recordings, alone)
     if by is not None:
         recordings, found = cut_recordings(each, by, {**options, **_not_cut(engine, preset, fuse)}, say)
         return _results(found, recordings, alone)
+    check_not_named(options)
     inquiry = inquire(each, engine, preset, options, fuse=fuse, say=say, prompt=LOG_PROMPT)
     found = inquiry.events(built(LogOptions, options), keep=keep, progress=progress, say=say)
     return _results(found, inquiry.recordings, alone)

@@ -47,8 +47,9 @@ class FoundEvent:
 
     `confidence` is the share of trials within one frame pair of the boundary, or that say that the event is absent:
     0 to 1, None for a single trial. Of a model whose agreement was measured (`registry.Calibration`), a time's is how
-    often such an answer was right there. `spread_s` is the mean distance of the trials from it (s). `status` is "ok",
-    "absent" where the event is said not to be in the video, or why there is no boundary.
+    often such an answer was right there; of a cut that a model names, it is the share of trials that give the name.
+    `spread_s` is the mean distance of the trials from the boundary (s). `status` is "ok", "absent" where the event is
+    said not to be in the video, or why there is no boundary.
 
     In a log, and of cuts, `occurrence` counts the events of one name from 1. In a log, `outcome` says how a grasp ended
     ("succeeded", "missed" on air, "dropped", else "unknown"). Elsewhere both are None.
@@ -196,7 +197,8 @@ class Found:
 
     def __str__(self) -> str:
         answers = counted(len(self.texts), "answer" if self.logged else "trial")
-        asked = f", {answers}" if self.texts or self.error or not self.logged else ""  # cuts ask nobody
+        someone = self.texts or self.error or (self.events and not self.logged)  # cuts ask nobody
+        asked = f", {answers}" if someone else ""
         head = f"{self.name} ({self.duration:.1f} s), {self.model}{asked}"
         rows = [f"  {_when(e):>9}  {e.name}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
         return "\n".join([head, *([f"  {self.error}"] if self.error else rows), *(f"  {n}" for n in self.notes)])

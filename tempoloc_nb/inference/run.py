@@ -59,12 +59,12 @@ def plan_requests(
 def complete_request(request: Request, ask: AskConfig, settings: Mapping[str, Any]) -> Request:
     """The request with its structure, if answers are to have one, and its id.
 
-    `settings` are the back end's. One that has its id stays as it is. Raises `TempolocError` for a video that
-    cannot be read.
+    `settings` are the back end's. One that has its id stays as it is, and so does a constraint of its own. Raises
+    `TempolocError` for a video that cannot be read.
     """
     if request.id:
         return request
-    if ask.structured is not None:
+    if ask.structured is not None and request.constraint is None:
         duration = probe(request.video).duration
         held = answer_constraint(
             ask.structured, request.labels, duration, think=ask.reasons, absent=request.prompt.absent
@@ -380,6 +380,9 @@ def check_question(ask: AskConfig, labels: Sequence[str] = ("event",)) -> None:
     prompt.question(labels)
     if prompt.log and ask.structured is not None:
         raise TempolocError("structured output is for events that are listed, not for a log of all: leave it out")
+    if prompt.spans:
+        what = f"prompt {prompt.name} asks for names of spans"
+        raise TempolocError(f"{what}: choose another, or use tempoloc segment --by with a --model")
     if ask.structured is not None:
         answer_constraint(ask.structured, labels, 1.0, think=ask.reasons)
 

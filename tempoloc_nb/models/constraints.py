@@ -26,7 +26,7 @@ class Constraint:
     text: str
 
 # %% auto #0
-__all__ = ['Kind', 'Constraint', 'time_regex', 'answer_constraint', 'obeys']
+__all__ = ['Kind', 'LONGEST_NAME', 'Constraint', 'time_regex', 'answer_constraint', 'names_constraint', 'obeys']
 
 # %% ../../nbs/30_models/07_constraints.ipynb #831bbd2d
 def _digit(first: int, last: int) -> str:
@@ -115,8 +115,7 @@ def _answer_schema(labels: Sequence[str], limit: float, absent: bool) -> dict[st
         event: dict[str, dict[str, Any]] = {"event": {"const": i}, "label": {"const": label}}
         timed = _object(**event, start=time, end=time)
         items.append({"anyOf": [timed, _object(**event, absent={"const": True})]} if absent else timed)
-    count = len(items)
-    return _object(events={"type": "array", "prefixItems": items, "items": False, "minItems": count, "maxItems": count})
+    return _object(events=_array(items))
 
 # %% ../../nbs/30_models/07_constraints.ipynb #220bbb34
 def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,6 +123,13 @@ def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
     }  # fmt: skip
+
+
+def _array(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The schema of an array of just these items."""
+    count = len(items)
+    return {"type": "array", "prefixItems": items, "items": False, "minItems": count, "maxItems": count}
+
 
 # %% ../../nbs/30_models/07_constraints.ipynb #f37b5441
 def answer_constraint(
@@ -146,11 +152,27 @@ def answer_constraint(
         raise TempolocError("a JSON answer has no room for reasoning before it: choose the regex constraint")
     return Constraint(kind, json.dumps(_answer_schema(clean, float(limit), absent), ensure_ascii=False))
 
+# %% ../../nbs/30_models/07_constraints.ipynb #ebb25b19
+LONGEST_NAME = 60  # characters of a verb, or of an object
+
+
+def names_constraint(count: int, verbs: Sequence[str] = (), objects: Sequence[str] = ()) -> Constraint:
+    """What an answer that names `count` spans must match, in JSON: each span once, in order, with a verb and an object.
+
+    Where there are `verbs` or `objects`, it is one of these or "", else any text of up to `LONGEST_NAME` characters.
+    """
+    verb, object_ = (
+        {"anyOf": [{"const": w} for w in ("", *words)]} if words else {"type": "string", "maxLength": LONGEST_NAME}
+        for words in (verbs, objects)
+    )
+    spans = [_object(span={"const": i}, verb=verb, object=object_) for i in range(1, count + 1)]
+    return Constraint("json", json.dumps(_object(spans=_array(spans)), ensure_ascii=False))
+
 # %% ../../nbs/30_models/07_constraints.ipynb #e92b6b92
 def obeys(constraint: Constraint, text: str) -> bool:
     """Whether a whole answer is in the constraint's language; JSON may be spaced at will.
 
-    Of JSON schemas it knows the keywords that `answer_constraint` writes.
+    Of JSON schemas it knows the keywords that `answer_constraint` and `names_constraint` write.
     """
     if constraint.kind == "regex":
         return re.fullmatch(constraint.text, text) is not None
@@ -167,6 +189,8 @@ def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
         return type(value) is type(schema["const"]) and bool(value == schema["const"])
     if schema["type"] == "number":
         return type(value) in (int, float) and bool(schema["minimum"] <= value <= schema["maximum"])
+    if schema["type"] == "string":
+        return isinstance(value, str) and len(value) <= int(schema["maxLength"])
     if schema["type"] == "array":
         items = schema["prefixItems"]
         return isinstance(value, list) and len(value) == len(items) and all(map(_fits, value, items))

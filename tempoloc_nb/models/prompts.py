@@ -45,7 +45,7 @@ class Prompt:
     """A system text (may be empty) and a user text with the places `{n}` and `{events}`, for answers in `form`.
 
     `absent`: the texts let an answer say that an event is not in the video. `log`: the texts name no events, and the
-    answer is a log of all that happen.
+    answer is a log of all that happen. `spans`: what is listed are spans of the video, whose names are asked for.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Prompt:
     form: Form = "lines"
     absent: bool = False
     log: bool = False
+    spans: bool = False
 
     def texts(self) -> dict[str, str]:
         """Name and texts, by which records of a run tell prompts apart."""
@@ -71,7 +72,8 @@ class Prompt:
             return self.user
         if not labels:
             raise TempolocError(f"prompt {self.name}: no events to ask for")
-        events = "\n".join(f"Event {i}: {label}." for i, label in enumerate(labels, 1))
+        what = "Span" if self.spans else "Event"
+        events = "\n".join(f"{what} {i}: {label}." for i, label in enumerate(labels, 1))
         return self.user.replace("{n}", str(len(labels))).replace("{events}", events)
 
     def messages(self, labels: Sequence[str], video: Any = None) -> list[dict[str, Any]]:
@@ -101,13 +103,14 @@ class _Declared:
     form: Form = "lines"
     absent: bool = False
     log: bool = False
+    spans: bool = False
 
 
 def load_prompt(name: str | Path) -> Prompt:
     """A prompt by name, or from a folder with a `user.txt`, perhaps a `system.txt` and perhaps a `prompt.toml`.
 
     Raises `TempolocError` if there is none, if its question has no place for the events (or has one, and asks for a
-    log), or if `prompt.toml` has an unknown key or value.
+    log), or if `prompt.toml` has an unknown key or value, or asks for a log and for names of spans.
     """
     folder = Path(name) if (Path(name) / "user.txt").is_file() else prompt_folder() / str(name)
     user, system, declared = (folder / file for file in ("user.txt", "system.txt", "prompt.toml"))
@@ -118,6 +121,8 @@ def load_prompt(name: str | Path) -> Prompt:
     says = check(_Declared, read_toml(declared, "prompt") if declared.is_file() else {}, str(declared))
     if says.log and "{events}" in question:
         raise TempolocError(f"{user} lists {{events}}, but {declared.name} says log = true: choose one")
+    if says.log and says.spans:
+        raise TempolocError(f"{declared} says log = true and spans = true: choose one")
     if not says.log and "{events}" not in question:
         raise TempolocError(f"{user} has no {{events}}: write it where the list of events belongs")
-    return Prompt(folder.name, told, question, says.form, says.absent, says.log)
+    return Prompt(folder.name, told, question, says.form, says.absent, says.log, says.spans)

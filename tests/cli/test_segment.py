@@ -221,7 +221,10 @@ def test_cuts_leave_the_kept_answers_of_a_model_alone(run: Run, video: Path, tmp
     ("options", "words"),
     [
         (("--by", "gripper"), "demo.mp4 is a video, which has no gripper: cut videos by motion"),
-        (("--by", "motion", "--model", "other"), "cuts by motion do not read model"),
+        (("--by", "motion", "--model", "tempoloc-tiny"), "tempoloc-tiny was not trained to name spans"),
+        (("--by", "motion", "--verbs", "grasp"), "verbs are for a model that names the cuts: give a model, too"),
+        (("--verbs", "grasp"), "verbs are for names of cuts: give by and a model, too"),
+        (("--by", "motion", "--trials", "3"), "cuts by motion do not read trials"),
         (("--by", "motion", "--fuse"), "cuts by motion do not read fuse"),
         (("--by", "motion", "--event", "waving"), "cuts by motion do not read events"),
         (("--by", "motion", "--write"), "demo.mp4 is a video, which holds no boundaries"),

@@ -147,7 +147,9 @@ def hdf5(folder: Path) -> None:
             file.create_group("data").attrs["env_args"] = json.dumps(args)
             for i, rises in enumerate(((10, 25), (15, 30))):
                 demo = file.create_group(f"data/demo_{i}")
-                demo["actions"] = np.zeros((40, 7))
+                actions = np.zeros((40, 7))
+                actions[:, 6] = np.where((np.arange(40) >= rises[0]) & (np.arange(40) < rises[1]), 1, -1)  # it closes
+                demo["actions"] = actions if name == "isaac.hdf5" else 0 * actions
                 demo.attrs["num_samples"] = 40
                 demo.create_dataset("obs/agentview_image", data=np.full((40, 48, 64, 3), i, np.uint8))
                 for signal, step in zip(("grasp", "release"), rises, strict=True):

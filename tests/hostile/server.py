@@ -34,6 +34,14 @@ MODEL = "nvidia/Cosmos-Reason1-7B"
 ESCAPE = "\x1b]0;taken\x07"
 ANSWER = "Event 1: <0.50> <0.90> grasping the mug\nEvent 2: <0.90> <1.50> releasing the mug"
 LOG = "0.50 s: grasping the mug\n1.25 s: releasing the mug\n1.90 s: end"
+
+
+def names(count: int) -> str:
+    """Names of so many spans."""
+    spans = [{"span": i, "verb": ("release", "grasp")[i % 2], "object": "mug"} for i in range(1, count + 1)]
+    return json.dumps({"spans": spans})
+
+
 SCENE = {
     "subjects": [{"description": "an arm", "action": "moves"}], "background_setting": "a ground",
     "actions": [{"time": "0:00-0:01", "description": "the arm waits"}],
@@ -251,7 +259,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, completion(self.good(body, manner)))
 
     def good(self, body: dict[str, Any], manner: str) -> str:
-        """An answer of the wanted kind: a scene, a caption, a log, two events, or a text of a grammar."""
+        """An answer of the wanted kind: a scene, a caption, a log, names, two events, or a text of a grammar."""
         if manner.startswith("grammar-"):
             return make_case(random.Random(manner)).text
         if manner.startswith("log-"):
@@ -261,6 +269,8 @@ class Handler(BaseHTTPRequestHandler):
             return json.dumps(SCENE)
         if "List every event" in text:
             return LOG
+        if "Name each span" in text:
+            return names(text.count("\\nSpan "))
         return ANSWER if re.search(r"[Ee]vent|video_url", text) else "An arm waits."
 
     def wire(self, manner: str) -> None:

@@ -91,6 +91,7 @@ def test_recordings_are_cut_by_motion_and_by_both(tmp_path: Path) -> None:
         ["close", "open"], ("left out: 1 cut after the end of the video",),
     )  # fmt: skip
     still = moving(tmp_path / "b.mp4", ((0.0, 9.0),))
+    assert str(tl.segment(still, by="motion")).splitlines()[0] == "b.mp4 (8.0 s), motion of the pixels"
     assert (tl.segment(still, by="motion").events, tl.segment(still, by="motion").warnings) == (
         (), ("the picture never rests: no cut",),
     )  # fmt: skip

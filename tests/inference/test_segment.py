@@ -143,7 +143,7 @@ def test_a_model_that_was_not_trained_to_write_logs_is_not_asked(video: Path) ->
     ("options", "message"),
     [
         ({"prompt": "recipe"}, "prompt recipe asks for listed events: segment takes one with log = true"),
-        ({"structured": "json"}, "unknown option 'structured'"),
+        ({"structured": "json"}, "structured output is for events that are listed, not for a log of all: leave it out"),
         ({"window": 0}, "window must be above 0 s"),
         ({"events": [" "]}, "events must be one or more texts"),
         ({"fuse": True}, "is a video, which has no gripper"),

@@ -16,8 +16,9 @@ LABELS = ("grasping the red cube", "releasing the red cube")
 NEW = "card-absent"  # since 0.3
 LOG = "log"  # since 0.3, of all events: it lists none
 TINY = "tiny-absent"  # since 0.3: the question of `tiny`, and what to write of an event that is not there
-NEWER = (NEW, LOG, TINY)
-JSON_PROMPTS = {"card-json", "card-json-think", "recipe-json"}
+SPANS = "name-spans"  # since 0.3, of spans instead of events
+NEWER = (NEW, LOG, TINY, SPANS)
+JSON_PROMPTS = {"card-json", "card-json-think", "recipe-json", SPANS}
 
 
 def test_the_words_of_the_prompts_are_those_of_earlier_versions() -> None:

@@ -49,7 +49,7 @@ def make(clip: Clip = CUBE, **changed: Any) -> Sample:
     return replace(sample_of(clip, **options), split=split)
 
 
-@pytest.mark.parametrize("name", [name for name in list_prompts() if not load_prompt(name).log])
+@pytest.mark.parametrize("name", [p.name for p in map(load_prompt, list_prompts()) if not (p.log or p.spans)])
 def test_the_texts_are_those_of_inference(name: str) -> None:
     sample, prompt = make(prompt=name), load_prompt(name)
     asked = prompt.messages(CUBE.labels, "videos/cube/0.mp4")

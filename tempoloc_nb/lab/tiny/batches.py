@@ -329,7 +329,7 @@ class PatchMaker:
         self._strips: dict[int, torch.Tensor] = {}
 
     def strips(self, border: int = BORDER) -> torch.Tensor:
-        """(3T + 1, border, width) uint8: the border for 0.00, 0.01, … s, in the middle, left and right; the last is empty."""
+        """(3T + 1, border, width) uint8: borders for 0.00, 0.01, … s, in the middle, left, right; the last is empty."""
         import torch
 
         if border not in self._strips:
