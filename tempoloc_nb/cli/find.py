@@ -28,6 +28,7 @@ from ..core.files import is_stream
 from ..core.options import built
 from ..engines.make import EngineConfig
 from ..formats.gripper import GripperFile, Reading
+from ..formats.hub import Push, check_whole, fetched, upload
 from ..formats.recordings import NOT_FOR_LOGS, Choice
 from ..inference.cuts import By
 from ..inference.names import NameOptions
@@ -46,10 +47,10 @@ __all__ = ['find', 'segment', 'review']
 # %% ../../nbs/90_cli/25_find.ipynb #c11f0001
 def _finish(
     found: Sequence[Found], targets: Mapping[Path, tuple[str, ...] | Task], output: Path | None, keep: Path | None, *,
-    force: bool, as_json: bool,
+    push: Push, force: bool, as_json: bool,
 ) -> None:
-    """Print and write what was found; exit status 1 if some of it is missing."""
-    from tempoloc_nb.formats.found import found_json, write_back, write_found
+    """Print, write and upload what was found; exit status 1 if some of it is missing."""
+    from tempoloc_nb.formats.found import copy_of, found_json, write_back, write_found
     from tempoloc_nb.inference.run import forget_answers
 
     alone = as_json and str(output) == "-"  # the screen shows them once
@@ -63,6 +64,9 @@ def _finish(
         raise typer.Exit(1)
     if keep is not None:
         forget_answers(keep)
+    for path in targets if push.push_to else ():
+        tell(f"uploading {copy_of(path)} to {push.push_to}")
+        tell(upload(push, copy_of(path), path, force=force))
 
 # %% ../../nbs/90_cli/25_find.ipynb #3c0cea8a
 _FOR_LOCALIZE = (  # what a person with a few videos does not need
@@ -103,15 +107,27 @@ def _check_fuse(given: Mapping[str, Any], fuse: bool) -> None:
         raise TempolocError("--gripper and --inverted say how --fuse reads it: give --fuse, too")
 
 
+def _push(given: dict[str, Any], *, write: bool, force: bool) -> Push:
+    """The options about the Hub, taken out of those `given`; raises `TempolocError` where they cannot be followed."""
+    push = Push(given.pop("push_to", None), given.pop("public", False))
+    if push.push_to and not write:
+        raise TempolocError("--push-to uploads the copy that --write writes: give --write, too")
+    push.check(force=force)
+    return push
+
+
 def _carry_out(
     recordings: Sequence[Footage], ask: Callable[..., Iterable[Found]],
     targets: Mapping[Path, tuple[str, ...] | Task], notes: list[str], output: Path | None, *,
-    force: bool, as_json: bool, model: bool = True,
+    push: Push, force: bool, as_json: bool, model: bool = True,
 ) -> None:
-    """Ask, show, and write; with an output or a target, a model's answers are kept beside it until all is written."""
+    """Ask, show, write, upload; with an output or a target, a model's answers stay beside it until all is written."""
+    from tempoloc_nb.formats.lerobot import place_of
     from tempoloc_nb.inference.store import answers_path
 
-    places = [*([] if output is None or is_stream(output) else [output]), *targets]
+    if push.push_to:
+        check_whole(targets)
+    places = [*([] if output is None or is_stream(output) else [output]), *map(place_of, targets)]
     keep = answers_path(places[0]) if places and model else None
 
     def say(line: str) -> None:
@@ -122,11 +138,14 @@ def _carry_out(
     with _kept(keep, output):
         found = sorted(_shown(each, as_json, output), key=lambda f: recordings.index(f.video))
         tell(*notes)  # where nobody was asked
-        _finish(found, targets, output, keep, force=force, as_json=as_json)
+        _finish(found, targets, output, keep, push=push, force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #82efd7a6
 _VideosArgument = Annotated[
-    list[Path], typer.Argument(help="Videos, folders of videos, LeRobot datasets, HDF5 files with images.")
+    list[Path],
+    typer.Argument(
+        help="Videos, folders of videos, LeRobot datasets (or user/name, user/name@REV on the Hub), HDF5 files."
+    ),
 ]
 _FuseOption = Annotated[
     bool, option(SIGNAL, "Of a dataset or HDF5 file: move each event to the gripper's transition that fits.", "--fuse")
@@ -178,13 +197,14 @@ def find(
     _check_fuse(given, fuse)
     labels, asked_task = event_labels(task or event or ()), load_task(task) if task else None
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
+    videos = fetched(videos, built(Choice, given), notes.append, whole=write)
     inquiry = inquire(videos, built(EngineConfig, given), preset, given, fuse=fuse, say=notes.append)
     if output is not None:
         check_found(output, len(inquiry.recordings), force=force, inputs=[*videos, task])
     targets = plan_write(inquiry.recordings, labels, signal or (), asked_task) if write else {}
     told = starts_of(asked_task, labels) if fuse and asked_task else {}
     each = partial(inquiry.boundaries, labels, told, control=control)
-    _carry_out(inquiry.recordings, each, targets, notes, output, force=force, as_json=as_json)
+    _carry_out(inquiry.recordings, each, targets, notes, output, push=Push(), force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #01d3d23a
 _USUAL: dict[str, Any] = {"trials": 5, "backend": "hf"}  # no model: cuts are named by one that is given
@@ -196,7 +216,7 @@ def _without_model(cuts: Iterator[Found], **_: Any) -> Iterator[Found]:
 
 # %% ../../nbs/90_cli/25_find.ipynb #0b868c82
 @with_options(
-    NameOptions, LogOptions, Choice, AskConfig, EngineConfig, Reading,
+    NameOptions, LogOptions, Choice, AskConfig, EngineConfig, Reading, Push,
     but=[name for name in (*_FOR_LOCALIZE, *NOT_FOR_LOGS) if name != "max_new_tokens"],  # logs may be long
     panels={"LogOptions": FIND, "NameOptions": FIND}, **_USUAL,
 )
@@ -224,11 +244,13 @@ def segment(
     from tempoloc_nb.formats.found import check_found, plan_log_write
     from tempoloc_nb.formats.recordings import check_not_named, cut_recordings, inquire, name_recordings
 
-    notes, asked = list[str](), by is None or "model" in given
+    notes, asked, push = list[str](), by is None or "model" in given, _push(given, write=write, force=force)
     ask: Callable[..., Iterable[Found]]
     if by is None:
         _check_fuse(given, fuse)
         check_not_named(given)
+    videos = fetched(videos, built(Choice, given), notes.append if asked else tell, whole=write)
+    if by is None:
         engine, options = built(EngineConfig, given), built(LogOptions, given)
         inquiry = inquire(videos, engine, preset, given, fuse=fuse, say=notes.append, prompt=LOG_PROMPT)
         recordings, ask = inquiry.recordings, partial(inquiry.events, options)
@@ -242,7 +264,7 @@ def segment(
     if output is not None:
         check_found(output, len(recordings), force=force, inputs=videos)
     targets = plan_log_write(recordings) if write else {}
-    _carry_out(recordings, ask, targets, notes, output, force=force, as_json=as_json, model=asked)
+    _carry_out(recordings, ask, targets, notes, output, push=push, force=force, as_json=as_json, model=asked)
 
 # %% ../../nbs/90_cli/25_find.ipynb #5e7a1c03
 _UNSAVED = "no clip was saved. Open the review again: Enter accepts and saves a clip"
@@ -280,7 +302,9 @@ class _Page:
 def review(
     source: Annotated[
         str,
-        typer.Argument(help="A benchmark, a manifest or its folder, videos, a dataset, or what find -o X.json wrote."),
+        typer.Argument(
+            help="A benchmark, a manifest or its folder, videos, a dataset (also the Hub's), what find -o X.json wrote."
+        ),
     ],
     predictions: Annotated[
         list[Path] | None,
@@ -305,9 +329,10 @@ def review(
     page = built(_Page, given)
     if (page.clips or page.force) and page.export is None:
         raise TempolocError("--clips and --force are about the page that --export writes: give --export FOLDER, too")
+    choice = built(Choice, given)
     opened = open_review(
-        source, predictions or [], events=event or [], video_root=video_root, signals=given.get("signals"),
-        output=output, who=who, choice=built(Choice, given),
+        str(fetched([source], choice, tell)[0]), predictions or [], events=event or [], video_root=video_root,
+        signals=given.get("signals"), output=output, who=who, choice=choice,
     )  # fmt: skip
     if page.export is None:
         return page.serve(opened)

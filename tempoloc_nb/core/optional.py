@@ -17,7 +17,7 @@ from .files import first_line
 EXTRAS = {
     **dict.fromkeys(("accelerate", "safetensors", "torch", "torchvision", "transformers"), "hf"),
     **dict.fromkeys(("anywidget", "matplotlib", "pandas", "papermill", "nbconvert", "seaborn"), "study"),
-    **dict.fromkeys(("datasets", "h5py", "pyarrow", "yaml"), "data"),
+    **dict.fromkeys(("datasets", "h5py", "huggingface_hub", "pyarrow", "yaml"), "data"),
     **dict.fromkeys(("mujoco", "robosuite"), "sim"),
     "anyio": "server", "httpx": "server", "starlette": "serve", "uvicorn": "serve",
     "peft": "lora", "ray": "ray", "vllm": "vllm", "xgrammar": "structured",

@@ -22,7 +22,7 @@ from .hdf5 import held_file, layouts_in, opened_demos, read_signals, usual_layou
 from .hdf5_frames import DemoFrames
 from .hdf5_rules import Layout
 from .hdf5_write import check_places, check_subtasks_said, cuts_of, write_signals, SignalOptions
-from .lerobot import read_episodes, read_info
+from .lerobot import place_of, read_episodes, read_info
 from .lerobot_convert import check_rows, write_lerobot_subtasks
 from ..inference.find import Found
 from ..video.files import Footage, FrameSource
@@ -113,8 +113,8 @@ def _layouts(path: Path) -> tuple[list[Layout], Layout | None]:
 
 # %% ../../nbs/55_formats/15_found.ipynb #63bc1355
 def copy_of(dataset: Path) -> Path:
-    """Where the copy of a LeRobot dataset goes: beside it."""
-    dataset = dataset.resolve() if dataset.name in ("", "..") else dataset
+    """Where the copy of a LeRobot dataset goes: beside it, or here where it lies in huggingface_hub's cache."""
+    dataset = dataset.resolve() if dataset.name in ("", "..") else place_of(dataset)
     return dataset.with_name(f"{dataset.name}-subtasks")
 
 # %% ../../nbs/55_formats/15_found.ipynb #a9866720
@@ -131,11 +131,11 @@ def _check_lerobot(path: Path, chosen: int) -> None:
     episodes = read_episodes(info)
     if chosen < len(episodes):
         every = f"all its {len(episodes)} episodes"
-        raise TempolocError(f"{path.name} is written with {every}: leave --episode out, or --write")
+        raise TempolocError(f"{info.name} is written with {every}: leave --episode out, or --write")
     check_rows(info, episodes)
     if copy_of(path).exists():
         raise TempolocError(f"{copy_of(path)} is there already: move it away, or write with -o FILE.csv")
-    _check_writable(path.parent)
+    _check_writable(copy_of(path).parent)
 
 # %% ../../nbs/55_formats/15_found.ipynb #f5784cf7
 def _check_subtasks(path: Path, task: Task) -> Task:
@@ -260,7 +260,7 @@ def write_back(found: Sequence[Found], targets: _Targets) -> tuple[list[str], li
     """
     written, left = list[str](), list[str]()
     for path, signals in targets.items():
-        mine = [f for f in found if f.path == path]
+        mine, name = [f for f in found if f.path == path], place_of(path).name
         by = f"tempoloc {'segment' if any(f.logged for f in mine) else 'find'} with {mine[0].model}"
         if signals:
             done, faults = _write_signals(path, signals, mine, by)
@@ -268,9 +268,9 @@ def write_back(found: Sequence[Found], targets: _Targets) -> tuple[list[str], li
         elif bad := [f for f in mine if f.error or f.disorder or f.gaps or None in f.boundaries or not f.held]:
             lacks = [f"{f.name} {_lack(f)}" for f in bad[:3]]
             why = "; ".join(f.error or lack for f, lack in zip(bad, lacks, strict=False))
-            left.append(f"{path.name}: nothing written, {len(bad)} of {len(mine)} episodes are not whole ({why})")
+            left.append(f"{name}: nothing written, {len(bad)} of {len(mine)} episodes are not whole ({why})")
         else:
             written.append(str(write_lerobot_subtasks(path, [f.clip for f in mine], copy_of(path), source=by)))
             if failed := sum(e.failed for f in mine for e in f.events):
-                written.append(f"{path.name}: {failed} failed attempts are left out, which subtasks cannot hold")
+                written.append(f"{name}: {failed} failed attempts are left out, which subtasks cannot hold")
     return written, left

@@ -297,11 +297,11 @@ def _of_episodes(root: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tu
     features = {f: n for f, n in number_names(info).items() if re.match(r"observation|action", f) and len(n) <= WIDEST}
     columns = [Column(f, k, name, alone=len(each) == 1) for f, each in features.items() for k, name in enumerate(each)]
     columns.sort(key=lambda c: c.is_action)  # the state's first
-    grippers = pick_grippers(columns, how.gripper, root.name)
+    grippers = pick_grippers(columns, how.gripper, info.name)
     if not grippers:
         have = ", ".join(dict.fromkeys(c.name or c.group for c in columns)) or "nothing"
         none = "0 of the numbers of state and action are called gripper; they are:"
-        raise TempolocError(f"{root.name}: {none} {have}; {WAY}")
+        raise TempolocError(f"{info.name}: {none} {have}; {WAY}")
     wanted = {int(c.extra["episode_index"]): c.clip for c in clips if "episode_index" in c.extra}
     own = tuple(dict.fromkeys(c for g in grippers for c in g.columns))
     episodes = [e for e in read_episodes(info) if e.index in wanted]
@@ -314,7 +314,7 @@ def _of_episodes(root: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tu
         turn = name_turn(one.columns)
         return turn, "name" if turn else ""
 
-    arms, openings = _openings(grippers, [rows for *_, rows in read], root.name, how, turn_of)
+    arms, openings = _openings(grippers, [rows for *_, rows in read], info.name, how, turn_of)
     for (clip, times, _), opening in zip(read, openings, strict=True):
         yield clip, Signal(opening, times, arms=arms)
 

@@ -31,8 +31,8 @@ from ..video.pictures import open_video
 _Whole = Annotated[int, Ge(0)]
 
 # %% auto #0
-__all__ = ['LeRobotInfo', 'read_info', 'number_names', 'parquet', 'own_file', 'has_videos', 'files_of', 'Episode',
-           'read_episodes', 'check_video']
+__all__ = ['hub_snapshot', 'place_of', 'LeRobotInfo', 'read_info', 'number_names', 'parquet', 'own_file', 'has_videos',
+           'files_of', 'Episode', 'read_episodes', 'check_video']
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #086a2078
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,18 @@ class _Feature(Lenient):
         """How many numbers a row has of it."""
         return math.prod(self.shape or ())
 
+# %% ../../nbs/55_formats/84_lerobot.ipynb #5833b0dd
+def hub_snapshot(root: Path) -> tuple[str, str] | None:
+    """(user/name, commit) of a dataset in huggingface_hub's cache; None for any other folder."""
+    found = re.fullmatch(r"datasets--(.+?)--(.+)", root.parent.parent.name) if root.parent.name == "snapshots" else None
+    return (f"{found[1]}/{found[2]}", root.name) if found else None
+
+
+def place_of(root: Path) -> Path:
+    """The path beside which files about a dataset go: its own, or one here where it lies in huggingface_hub's cache."""
+    snapshot = hub_snapshot(root)
+    return Path(snapshot[0].rpartition("/")[2]) if snapshot else root
+
 # %% ../../nbs/55_formats/84_lerobot.ipynb #fe16ac43
 @dataclass(frozen=True, slots=True)
 class LeRobotInfo(Lenient):
@@ -71,6 +83,11 @@ class LeRobotInfo(Lenient):
     video_path: Annotated[str, BeforeValidator(lambda path: path or "")] = ""
     robot_type: str | None = None
     chunks_size: Annotated[int, Gt(0)] = 1000
+
+    @property
+    def name(self) -> str:
+        """What people call the dataset."""
+        return place_of(self.root).name
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -168,7 +185,7 @@ def _parts(info: LeRobotInfo, template: str) -> list[tuple[str, str, str]]:
     if template == info.video_path and len(info.cameras) > 1:
         wanted.append({"video_key"})
     if odd or not all(names & {name for _, name, _, _ in parts} for names in wanted):
-        raise TempolocError(f"{info.root.name}/meta/info.json has the path {template!r}, which is not LeRobot's")
+        raise TempolocError(f"{info.name}/meta/info.json has the path {template!r}, which is not LeRobot's")
     return [(text, name, how) for text, name, how, _ in parts]
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #989b7192
@@ -183,11 +200,11 @@ def own_file(info: LeRobotInfo, name: str) -> Path:
         real, root = os.path.realpath(path), os.path.realpath(info.root)
         path.is_file()
     except (OSError, ValueError):  # too long a name, a NUL byte
-        raise TempolocError(f"{info.root.name}: {name[:200]!r} cannot be the path of a file") from None
+        raise TempolocError(f"{info.name}: {name[:200]!r} cannot be the path of a file") from None
     snapshots, cache = os.path.split(os.path.dirname(root))[::-1]
     own = [root, os.path.join(cache, "blobs")] if snapshots == "snapshots" else [root]
     if not real.startswith(tuple(os.path.join(place, "") for place in own)):
-        raise TempolocError(f"{info.root.name}: {name} leads out of the dataset, to {real}: put the file into it")
+        raise TempolocError(f"{info.name}: {name} leads out of the dataset, to {real}: put the file into it")
     return path
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #4f6d8c0f
@@ -303,13 +320,13 @@ def _meta_rows(info: LeRobotInfo) -> tuple[list[dict[str, Any]], str]:
     if info.version == 2 and path.is_file():
         rows = [{key: row[key] for key in row if _READ.fullmatch(key)} for _, row in read_jsonl(path, "LeRobot")]
     elif info.version == 2:
-        raise TempolocError(f"{info.root.name} has no episodes: no meta/episodes.jsonl")
+        raise TempolocError(f"{info.name} has no episodes: no meta/episodes.jsonl")
     for file in sorted(folder.glob("*/*.parquet")) if info.version == 3 else ():
         rows += parquet(file, _READ).to_pylist()
     if not rows and info.version == 3:
-        raise TempolocError(f"{info.root.name} has no episodes: no Parquet files in meta/episodes")
+        raise TempolocError(f"{info.name} has no episodes: no Parquet files in meta/episodes")
     whole = [{k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in row.items()} for row in rows]
-    return whole, f"{info.root.name}/meta/{path.name}"
+    return whole, f"{info.name}/meta/{path.name}"
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #3d5211f4
 def _told_places(
@@ -340,9 +357,9 @@ def _data_places(
             there = parquet(path, ["episode_index"]).column("episode_index").unique().to_pylist()
         for index in there:
             if places.setdefault(index, place) != place:
-                raise TempolocError(f"{info.root.name}: episode {index} is in two files of rows")
+                raise TempolocError(f"{info.name}: episode {index} is in two files of rows")
     if lost := [r.episode_index for r in rows if r.episode_index not in places]:
-        raise TempolocError(f"{info.root.name}: no file of {info.data_path} has rows of episode {lost[0]}")
+        raise TempolocError(f"{info.name}: no file of {info.data_path} has rows of episode {lost[0]}")
     return places
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #1395bc64
@@ -378,7 +395,7 @@ def _video_places(
 # %% ../../nbs/55_formats/84_lerobot.ipynb #2254c24a
 def check_video(info: LeRobotInfo, episode: Episode) -> None:
     """Raise `TempolocError` for an episode without frames, or whose video has another rate, fewer frames or more."""
-    where, fps = f"{info.root.name}/{episode.name}", info.fps
+    where, fps = f"{info.name}/{episode.name}", info.fps
     if not episode.length or episode.video is None:
         raise TempolocError(f"{where} has no frames: choose others with --episode")
     with open_video(episode.video) as (_, stream):

@@ -11,6 +11,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby, pairwise, product
 from pathlib import Path
@@ -68,13 +69,13 @@ def _cut_video(video: Path, episodes: Mapping[Path, Episode], fps: float) -> Non
 def choose_camera(info: LeRobotInfo, camera: str | None) -> str:
     """The camera named (its last part is enough), or the only one that has videos; raises `TempolocError` otherwise."""
     if not info.cameras:
-        raise TempolocError(f"{info.root.name} has no video: its pictures are in its Parquet files, or it has none")
+        raise TempolocError(f"{info.name} has no video: its pictures are in its Parquet files, or it has none")
     if camera is None:
         fits = [c for c in info.cameras if has_videos(info, c)] or [*info.cameras]
     else:
         fits = [c for c in info.cameras if camera in (c, c.rpartition(".")[2])]
     if len(fits) != 1:
-        raise TempolocError(f"choose a camera of {info.root.name}: {', '.join(info.cameras)}")
+        raise TempolocError(f"choose a camera of {info.name}: {', '.join(info.cameras)}")
     return fits[0]
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #7928a905
@@ -83,7 +84,7 @@ def _chosen(info: LeRobotInfo, camera: str, wanted: Collection[int] | None) -> l
     there = read_episodes(info, camera)
     if lost := sorted(set(wanted or ()) - {e.index for e in there}):
         numbers = f"{len(there)}, {there[0].index} to {there[-1].index}" if there else "none"
-        raise TempolocError(f"{info.root.name} has no episode {lost[0]}; it has {numbers}")
+        raise TempolocError(f"{info.name} has no episode {lost[0]}; it has {numbers}")
     chosen = [e for e in there if wanted is None or e.index in wanted]
     for e in chosen:
         check_video(info, e)
@@ -115,7 +116,7 @@ def read_lerobot(
         ))  # fmt: skip
     names = tuple(dict.fromkeys(label for c in clips for label in c.labels))
     if names:
-        check_task(Task(task, names), f"the subtasks of {info.root.name}")
+        check_task(Task(task, names), f"the subtasks of {info.name}")
     with folder_or_nothing(out, force=force) as partial:
         paths = {partial / str(c.video): e for c, e in zip(clips, chosen, strict=True)}
         for video in tqdm(sorted({e.video for e in chosen if e.video}), unit="file", desc=task, disable=None):
@@ -270,7 +271,7 @@ def check_rows(info: LeRobotInfo, episodes: Sequence[Episode]) -> None:
     for path in sorted({*counts, *(file for _, file in files_of(info, info.data_path))}):
         if (there := parquet(path, ["episode_index"]).num_rows) != counts[path]:
             what = f"{path.relative_to(info.root)} has {there} rows, but the metadata list {counts[path]} of them"
-            raise TempolocError(f"{info.root.name}: {what}: what would be the subtasks of the others?")
+            raise TempolocError(f"{info.name}: {what}: what would be the subtasks of the others?")
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #006317dc
 def _annotation(info: LeRobotInfo, wanted: _Annotation | None, sarm: bool) -> _Annotation:
@@ -278,13 +279,13 @@ def _annotation(info: LeRobotInfo, wanted: _Annotation | None, sarm: bool) -> _A
     known: tuple[_Annotation, ...] = ("language", "index")
     if wanted is not None and wanted not in known:
         raise unknown("annotation", wanted, known)
-    name = f"{info.root.name} is of version {info.raw['codebase_version']}"
+    name = f"{info.name} is of version {info.raw['codebase_version']}"
     if info.version == 2 and wanted == "language":
         raise TempolocError(f"{name}, whose loader cannot read annotation language: write annotation index")
     if info.version == 2 and sarm:
         raise TempolocError(f"{name}, and SARM reads v3.0: leave --sarm out")
     if wanted == "index" and LANGUAGE in info.features:
-        raise TempolocError(f"{info.root.name} has LeRobot's newer annotations: write annotation language")
+        raise TempolocError(f"{info.name} has LeRobot's newer annotations: write annotation language")
     return wanted or known[info.version == 2]
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #1861f421
@@ -381,11 +382,22 @@ def write_lerobot_subtasks(
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #c31bf171
 def export_lerobot(
     source: Path | str, output: Path, *, dataset: Path, annotation: _Annotation | None = None, rest: str = REST,
-    sarm: bool = False, force: bool = False,
+    sarm: bool = False, push_to: str | None = None, public: bool = False, force: bool = False,
 ) -> Converted:
-    """Write a copy of the LeRobot `dataset`, with a manifest's events as its subtasks; see `write_lerobot_subtasks`."""
-    benchmark = load_benchmark(source)
-    return write_lerobot_subtasks(
+    """Write a copy of the LeRobot `dataset`, with a manifest's events as its subtasks; see `write_lerobot_subtasks`.
+
+    The dataset may be one of the Hub, user/name. The copy goes to `push_to` there, as `hub.upload` does it.
+    """
+    from tempoloc_nb.formats.hub import Push, check_whole, fetched, upload
+    from tempoloc_nb.formats.recordings import Choice
+
+    benchmark, push = load_benchmark(source), Push(push_to, public)
+    push.check(force=force)
+    dataset = Path(str(fetched([dataset], Choice(), whole=True)[0]))
+    if push_to:
+        check_whole([dataset])
+    done = write_lerobot_subtasks(
         dataset, benchmark.clips, output, annotation=annotation, rest=rest, sarm=sarm, tasks=benchmark.tasks,
         source=f"the manifest {Path(source).name}", force=force,
     )  # fmt: skip
+    return replace(done, notes=(*done.notes, upload(push, output, dataset, force=force))) if push_to else done

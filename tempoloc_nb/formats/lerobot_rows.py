@@ -98,7 +98,7 @@ def read_numbers(
     """
     names = number_names(info)
     if odd := [name for name in features if name not in names]:
-        raise unknown("feature", odd[0], names, f"the numbers of {info.root.name}")
+        raise unknown("feature", odd[0], names, f"the numbers of {info.name}")
     for episode, table in read_rows(info, episodes, features):
         where, found = f"{episode.data.name}, episode {episode.index}", dict[str, Floats]()
         for name in features:
@@ -160,7 +160,7 @@ def _index_spans(table: Any, names: Mapping[int, str], where: str) -> Spans:
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #b0ec9a54
 def _subtask_names(info: LeRobotInfo) -> dict[int, str]:
     """The table of subtasks; raises `TempolocError` if it is not there, or gives a number two names."""
-    meta, where = info.root / "meta", f"{info.root.name}/meta/subtasks"
+    meta, where = info.root / "meta", f"{info.name}/meta/subtasks"
     lines, table = meta / "subtasks.jsonl", meta / "subtasks.parquet"
     if lines.is_file() and (info.version == 2 or not table.is_file()):
         rows = [(row.get(SUBTASK_INDEX), row.get("subtask")) for _, row in read_jsonl(lines, "LeRobot")]
@@ -255,7 +255,7 @@ def read_annotations(info: LeRobotInfo) -> dict[int, Spans]:
     for key, payload in _read_annotations(path)["episodes"].items():
         where = f"{path.name}, episode {key}"
         if key not in lengths:
-            raise TempolocError(f"{where} is none of {info.root.name}")
+            raise TempolocError(f"{where} is none of {info.name}")
         try:
             if payload.get("atoms") is None:  # version 1
                 told = [(s["start"], s["label"]) for s in payload.get("subtasks", ())]
@@ -281,7 +281,7 @@ def write_annotations(info: LeRobotInfo, clips: Iterable[Clip], rest: str = REST
         for clip in clips:
             index = clip.extra.get("episode_index")
             if index not in lengths:
-                raise TempolocError(f"{clip.clip} is no episode of {info.root.name}")
+                raise TempolocError(f"{clip.clip} is no episode of {info.name}")
             spans = spans_of(clip, lengths[index], info.fps, rest)
             old = episodes.get(str(index), {}).get("atoms") or []
             kept = [a for a in old if a.get("style") != "subtask"]

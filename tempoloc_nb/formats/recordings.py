@@ -35,9 +35,9 @@ from ..models.recognise import ask_config
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
-__all__ = ['HDF5', 'LOG_REACH', 'NOT_FOR_LOGS', 'pick_camera', 'Choice', 'is_dataset', 'find_recordings', 'check_plain_folder',
-           'video_files', 'clips_of', 'Inquiry', 'inquire', 'localize', 'cut_recordings', 'name_recordings',
-           'check_not_named', 'segment']
+__all__ = ['HDF5', 'LOG_REACH', 'NOT_FOR_LOGS', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'find_recordings',
+           'check_plain_folder', 'video_files', 'clips_of', 'Inquiry', 'inquire', 'localize', 'cut_recordings',
+           'name_recordings', 'check_not_named', 'segment']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
 _MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
@@ -56,7 +56,7 @@ def pick_camera(cameras: Sequence[str], wanted: str | None, where: str) -> str:
     return fits[0]
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #b2f2eec7
-def _pick_episodes(names: Sequence[str], wanted: Sequence[str | int], where: str) -> list[str]:
+def pick_episodes(names: Sequence[str], wanted: Sequence[str | int], where: str) -> list[str]:
     """The recordings `wanted`, by name or number, in the order of `names`; all where none are named.
 
     Raises `TempolocError`, with the nearest name, for one that `where` lacks.
@@ -104,7 +104,7 @@ def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
 
     found = read_demo_file(path, choice.rate)
     camera = pick_camera(found.cameras, choice.camera, path.name)
-    names = _pick_episodes(found.demos, choice.episode, path.name)
+    names = pick_episodes(found.demos, choice.episode, path.name)
     flip = found.upside_down if choice.flip is None else choice.flip
     others = [c for c in found.cameras if c != camera]
     notes = [f"{len(names)} of {len(found.demos)} demonstrations, {found.rate:g} frames a second, camera {camera}"]
@@ -129,20 +129,20 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     if not info.cameras:
         choose_camera(info, None)  # says what is wrong
     there = [c for c in info.cameras if has_videos(info, c)]
-    camera = pick_camera(info.cameras if choice.camera or not there else there, choice.camera, info.root.name)
+    camera = pick_camera(info.cameras if choice.camera or not there else there, choice.camera, info.name)
     episodes = {e.name: (e, e.video) for e in read_episodes(info, camera) if e.video}
-    names = _pick_episodes(list(episodes), choice.episode, info.root.name)
+    names = pick_episodes(list(episodes), choice.episode, info.name)
     chosen = [episodes[name] for name in names]
     if lost := [video for _, video in chosen if not video.is_file()]:
         raise TempolocError(
-            f"{info.root.name}: {len(lost)} of {len(names)} episodes have no video ({lost[0].relative_to(info.root)}"
+            f"{info.name}: {len(lost)} of {len(names)} episodes have no video ({lost[0].relative_to(info.root)}"
             " and so on): download the dataset's videos, too, or choose others with --episode or --camera"
         )
     for episode, _ in chosen:
         check_video(info, episode)
     others = [c if c in there else f"{c}, which has no videos here" for c in info.cameras if c != camera]
     said = f"{len(names)} of {len(episodes)} episodes, {info.fps:g} frames a second, camera {camera}"
-    say(f"{info.root.name}: {said}{f'; not {first_names(others)} (--camera)' if others else ''}")
+    say(f"{info.name}: {said}{f'; not {first_names(others)} (--camera)' if others else ''}")
     return [VideoPart(info.root, e.name, camera, video, e.start, e.length, info.fps) for e, video in chosen]
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b769
@@ -315,6 +315,17 @@ def _is_alone(videos: _Paths) -> bool:
     return not is_dataset(Path(videos))
 
 
+def _given(videos: _Paths, options: Mapping[str, Any], say: Say) -> tuple[bool, Sequence[Footage | str]]:
+    """Whether one video is given, and all that are; datasets named on the Hub are fetched."""
+    from tempoloc_nb.formats.hub import fetched
+
+    choice = built(Choice, options)
+    if not isinstance(videos, str | Path | FrameSource):
+        return False, fetched(videos, choice, say)
+    (video,) = fetched([videos], choice, say)
+    return _is_alone(video), [video]
+
+
 def _results(each: Iterator[Found], recordings: Sequence[Footage], alone: bool) -> Found | list[Found]:
     """What is found, in the order of the recordings; a single video's by itself, or its error."""
     found = {f.video: f for f in each}
@@ -335,8 +346,8 @@ def localize(
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
 
-    Each of `videos` is a video, a folder of videos (in a list), a LeRobot dataset, or an HDF5 file with images.
-    `events` are labels, a `Task`, or the name or file of one.
+    Each of `videos` is a video, a folder of videos (in a list), a LeRobot dataset (a folder, or the Hub's `user/name`),
+    or an HDF5 file with images. `events` are labels, a `Task`, or the name or file of one.
 
     `model` is a folder, a hub name or one of `tempoloc models`; `engine` runs it, by name or as a `Backend` that you
     made. `preset`, and the model's card otherwise, says how it is asked; the fields of `AskConfig` override it: `fps`
@@ -354,7 +365,7 @@ def localize(
     the only one; of several, that one's `Found` has an `error`.
     """
     check_names(localize, options)
-    alone, each = _is_alone(videos), [videos] if isinstance(videos, str | Path | FrameSource) else videos
+    alone, each = _given(videos, options, say)
     inquiry = inquire(each, engine, preset, options, fuse=fuse, say=say)
     found = inquiry.boundaries(event_labels(events), control=control, keep=keep, progress=progress, say=say)
     return _results(found, inquiry.recordings, alone)
@@ -436,7 +447,7 @@ def segment(
     without a log that can be read, and as `localize` does.
     """
     check_names(segment, options)
-    alone, each = _is_alone(videos), [videos] if isinstance(videos, str | Path | FrameSource) else videos
+    alone, each = _given(videos, options, say)
     if by is not None and (options.get("model") or not isinstance(engine, str)):
         recordings, ask = name_recordings(each, by, engine, preset, {**options, "fuse": fuse}, say)
         return _results(ask(keep=keep, progress=progress, say=say), recordings, alone)

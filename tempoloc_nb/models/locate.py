@@ -19,10 +19,10 @@ from ..core.settings import settings
 from .registry import listed_model, listed_models, shipped_folder
 
 OWN = ("tempoloc-tiny", "tempoloc-tiny-base")  # they come with the repository and are on no hub
-_HUB_ID = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?")  # as the hub takes them
+HUB_ID = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?")  # as the hub takes them
 
 # %% auto #0
-__all__ = ['OWN', 'CLASSES', 'AGAIN', 'model_folder', 'cached_folder', 'Place', 'find_place', 'locate_model',
+__all__ = ['OWN', 'HUB_ID', 'CLASSES', 'AGAIN', 'model_folder', 'cached_folder', 'Place', 'find_place', 'locate_model',
            'safetensors_header', 'check_folder', 'model_title', 'folder_revision', 'model_revision', 'load_model']
 
 # %% ../../nbs/30_models/20_locate.ipynb #2af846b4
@@ -41,7 +41,7 @@ def cached_folder(hub: str, revision: str | None = None) -> Path | None:
         from huggingface_hub import constants, try_to_load_from_cache
     except ModuleNotFoundError:
         return None
-    if _HUB_ID.fullmatch(hub) is None:
+    if HUB_ID.fullmatch(hub) is None:
         return None
     for wanted in dict.fromkeys((revision, None)):
         found = try_to_load_from_cache(hub, "config.json", cache_dir=constants.HF_HUB_CACHE, revision=wanted)
@@ -79,7 +79,7 @@ def find_place(name: str | Path) -> Place | None:
     listed = listed_model(name)
     if listed is not None:
         return Place(hub=listed.hub, revision=listed.revision) if listed.hub else None
-    return Place(hub=name) if _HUB_ID.fullmatch(name) and not name.startswith("runs/") else None
+    return Place(hub=name) if HUB_ID.fullmatch(name) and not name.startswith("runs/") else None
 
 
 def locate_model(name: str | Path) -> Place:

@@ -19,6 +19,8 @@ from ..core.errors import TempolocError
 from ..core.files import open_packed, parse_object, read_text
 from ..core.settings import data_dir
 from ..formats.gripper import read_gripper
+from ..formats.hub import fetched
+from ..formats.lerobot import place_of
 from ..formats.recordings import Choice, check_plain_folder, find_recordings, is_dataset
 from ..inference.consensus import Combined, CombinedEvent, combine_answers, combine_trials, move_events
 from ..inference.find import Found, FoundEvent
@@ -188,17 +190,17 @@ def _lerobot_events(path: Path, names: Sequence[str]) -> dict[str, tuple[Event, 
 def _review_dataset(path: Path, events: Sequence[str], choice: Choice, output: Path | str | None, who: str) -> Review:
     recordings = [r for r in find_recordings([path], choice) if isinstance(r, FrameSource)]
     known = _lerobot_events(path, [r.name for r in recordings]) if path.is_dir() else {}
-    clips, footage = [], dict[str, Footage]()
+    clips, footage, key = [], dict[str, Footage](), place_of(path).stem
     for r in recordings:
-        info, name = r.info(), f"{path.stem}/{r.name}"
+        info, name = r.info(), f"{key}/{r.name}"
         own = tuple(Event(label) for label in events) or known.get(r.name, ())
         if not own:
             raise TempolocError(f"{r} has no events yet: name them in order with -e EVENT -e EVENT")
         rate, seconds, extra = round(info.fps, 6), round(info.duration, 6), _place_in_file(path, r.name)
-        clips.append(Clip(name, path.stem, own, None, rate, duration=seconds, extra=extra))
+        clips.append(Clip(name, key, own, None, rate, duration=seconds, extra=extra))
         footage[name] = r
-    benchmark = _benchmark_of(path.stem, path.parent, clips)
-    place, dataset = output or path.with_name(f"{path.stem}-reviewed.jsonl"), path if path.is_dir() else None
+    benchmark = _benchmark_of(key, path.parent, clips)
+    place, dataset = output or place_of(path).with_name(f"{key}-reviewed.jsonl"), path if path.is_dir() else None
     return Review(benchmark, place, footage=footage, signals=_gripper(path, benchmark), who=who, dataset=dataset)
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #91ed5a7e
@@ -245,6 +247,8 @@ def open_review(
         source = _read_found(Path(source))
     if not isinstance(source, str | Path | Clips):
         return _review_found(source, output, who)
+    if isinstance(source, str | Path):
+        source = str(fetched([source], choice or Choice())[0])
     if isinstance(source, str | Path) and is_dataset(Path(source)) and Path(source).exists():
         return _review_dataset(Path(source), events, choice or Choice(), output, who)
     benchmark = source if isinstance(source, Clips) else _open_benchmark(source, events)

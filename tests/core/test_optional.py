@@ -16,7 +16,7 @@ def test_what_is_there_is_given() -> None:
     assert import_optional("pandas.api").__name__ == "pandas.api"
 
 
-BROUGHT = {"pyarrow": "datasets", "yaml": "pyyaml"}  # library: what brings it
+BROUGHT = {"huggingface_hub": "datasets", "pyarrow": "datasets", "yaml": "pyyaml"}  # library: what brings it
 
 
 def test_every_library_is_in_its_extra() -> None:
