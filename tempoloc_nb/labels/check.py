@@ -70,7 +70,7 @@ def check_group(group: LabelGroup, plan: ArmPlan, limits: LabelLimits | None = N
         way = "tempoloc find --write writes them, or tempoloc dataset export hdf5"
         findings.append(Finding("error", "missing-signal", f"{group.name} has no termination signals", way))
     if _seems_inverted(ends):
-        findings = [f for f in findings if f.check not in ("gripper", "delay")]
+        findings = [f for f in findings if f.check not in ("gripper", "delay", "attempt")]
         message = f"{group.name}: the gripper opens where the signals say that it closes, and the other way round"
         findings.append(Finding("warning", "inverted", message, "--inverted, if it is the file's way"))
     return CheckedGroup(group, plan, ends, Report(tuple(findings)))

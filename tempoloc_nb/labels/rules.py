@@ -19,7 +19,7 @@ from ..clips.tasks import Task
 from ..core.errors import TempolocError
 from ..core.checks import Finding, Severity
 from ..formats.hdf5_rules import Layout, Offsets, Ranges, check_order, check_skills, rise_of
-from ..inference.signals import Kind, Told, Transition, event_kinds, find_transitions
+from ..inference.signals import LEAST_HOLD, Kind, Told, Transition, event_kinds, find_transitions
 from .demonstrations import DemoLabels, LabelGroup, Steps
 
 # %% auto #0
@@ -306,6 +306,25 @@ def _gripper_findings(ends: Ends) -> Iterator[Finding]:
         way = f"move it (tempoloc fuse), or say that the gripper does not show it: --event-kind '{name}=none'"
         yield ends.finding("gripper", message, way, name, step)
 
+# %% ../../nbs/70_labels/20_rules.ipynb #93a5460e
+def _attempt_findings(ends: Ends) -> Iterator[Finding]:
+    """Subtasks in which the gripper does more than once what their end says: a failed try, or an object let go."""
+    before: Kind | None = "open"
+    after, way = 0.0, "cut that part out, or leave the demonstration out"
+    for name, kind in zip(ends.plan.names, ends.plan.kinds, strict=True):
+        shift = ends.shift(name, kind)
+        if shift is None or kind == before:  # of a subtask that holds a whole grasp, tries are not told from it
+            before = None
+            continue
+        last = ends.time(name) - shift
+        own = [t for t in ends.transitions if t.hold >= LEAST_HOLD and after < t.time < last]
+        back = max((t.time for t in own if t.kind != kind), default=after)  # fingers may close in two goes
+        tries = [f"{t.time:.2f}" for t in own if t.kind == kind and t.time < back]
+        if before is not None and tries:
+            message = f"the gripper {kind}s at {', '.join(tries)} s, too, before its end: so would every copy"
+            yield ends.finding("attempt", message, way, name, ends.steps[name])
+        before, after = kind, last
+
 # %% ../../nbs/70_labels/20_rules.ipynb #b7603352
 _CARRIED = 0.25  # s in which an object moves with the hand
 _MOVED, _APART = 0.02, 0.01  # m: it moves so far, and no further than that from the hand
@@ -351,7 +370,7 @@ def demo_findings(ends: Ends) -> Iterator[Finding]:
         yield from _order_findings(ends)
         for finding in _skill_findings(ends) if ends.plan.skillgen or ends.demo.starts else ():
             yield finding if ends.plan.skillgen else replace(finding, severity="warning")
-        for rule in (_short_findings, _gripper_findings, _contact_findings, _motion_findings):
+        for rule in (_short_findings, _gripper_findings, _attempt_findings, _contact_findings, _motion_findings):
             yield from rule(ends)
 
 # %% ../../nbs/70_labels/20_rules.ipynb #8c380ee0

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from tempoloc_nb.core.checks import Finding, Report
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.formats.hdf5_rules import Layout, signal_of
+from tempoloc_nb.inference.signals import Signal
 from tempoloc_nb.labels.check import check_group, check_labels, label_figure
 from tempoloc_nb.labels.demonstrations import DemoLabels, LabelGroup
 from tempoloc_nb.labels.rules import GeneratorConfig, LabelLimits
@@ -167,8 +169,41 @@ def test_a_descriptor_of_autodata_says_signals_and_offsets(tmp_path: Path, capsy
 def test_true_boundaries_of_the_simulated_benchmark_raise_one_warning_in_400() -> None:
     report = found_in("sim")
     assert [(demo_of(f), f.check) for f in report.findings] == [("stack-three-ur5e/075", "delay")]
+
+
+def test_failed_grasps_and_regrasps_are_found_in_each_clip_that_has_them() -> None:
     detours = found_in(data_dir() / "benchmarks" / "detours" / "manifest.jsonl.xz")
-    assert detours.findings == ()  # failed grasps and regrasps before each
+    assert {f.check for f in detours.findings} == {"attempt"}
+    assert len({demo_of(f) for f in detours.findings}) == 24
+
+
+@pytest.mark.parametrize(
+    ("opening", "signals", "told", "expected"),
+    [
+        ("oooccccccccoooo", {"grasp_1": 3, "stack_1": 11}, None, None),
+        ("oooccoocccccooo", {"grasp_1": 7, "stack_1": 12}, None, ("grasp_1", "closes at 2.9")),  # on air
+        ("oooccooccooccooo", {"grasp_1": 11, "stack_1": 13}, None, ("grasp_1", "closes at 2.93, 6.93 s")),
+        ("ooocccoocccoooo", {"grasp_1": 3, "stack_1": 11}, None, ("stack_1", "opens at 5.0")),  # it was let go
+        ("ooohhccccccoooo", {"grasp_1": 5, "stack_1": 11}, None, None),  # closes in two goes
+        ("oooccccoocccooo", {"grasp_1": 9, "stack_1": 12}, {"grasp_1": None, "stack_1": None}, None),
+        ("ooocccoocccoooo", {"stack_1": 11}, None, None),  # a subtask that holds its own grasp
+    ],
+)
+def test_a_try_that_failed_within_a_subtask_is_a_warning(
+    opening: str, signals: dict[str, int], told: dict[str, None] | None, expected: tuple[str, str] | None
+) -> None:
+    """One letter a second: open, closed, or half."""
+    rate, wide = 20, {"o": 1.0, "c": 0.0, "h": 0.5}
+    times = np.arange(len(opening) * rate) / rate
+    x = np.interp(times, np.arange(len(opening)), [wide[c] for c in opening])
+    ends = {n: int(np.argmin(np.abs(times - t))) for n, t in signals.items()}
+    rows = {n: signal_of(step, len(times)).astype(float) for n, step in ends.items()}
+    demo = DemoLabels("demo_0", len(times), float(rate), rows, gripper=Signal(x, times))
+    group = LabelGroup("t", None, (demo,))
+    plan = GeneratorConfig(signals=tuple(signals), told=told).plan(group)
+    found = [f for f in check_group(group, plan).report.findings if f.check == "attempt"]
+    assert [subtask_of(f) for f in found] == ([expected[0]] if expected else [])
+    assert all(expected and expected[1] in f.message for f in found)
 
 
 def test_a_demonstration_unlike_the_others_is_an_outlier_without_any_gripper() -> None:
