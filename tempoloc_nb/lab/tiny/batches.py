@@ -183,7 +183,8 @@ def _by_length(pool: Sequence[_Row], count: int) -> list[list[_Row]]:
             starts.append(end)
         return starts
 
-    least = bisect_left(range(2 * sum(sizes)), True, key=lambda most: len(bounds(most)) <= count)
+    largest = len(rows) * sizes[0]  # of one batch that holds them all
+    least = bisect_left(range(largest), True, key=lambda most: len(bounds(most)) <= count)
     starts = bounds(least)
     spare = (k for k in range(len(rows)) if k not in starts)  # where fewer batches are as small: none may be empty
     starts = sorted([*starts, *islice(spare, count - len(starts))])
