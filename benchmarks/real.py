@@ -44,10 +44,10 @@ from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.formats.lerobot import number_names, read_episodes, read_info
 from tempoloc_nb.formats.lerobot_rows import read_numbers
 from tempoloc_nb.inference.baselines import BASELINES, make_baseline
-from tempoloc_nb.inference.cuts import find_cuts
 from tempoloc_nb.inference.fuse import fuse
 from tempoloc_nb.inference.record import derive_record, pack_predictions
 from tempoloc_nb.inference.run import answer_clips
+from tempoloc_nb.inference.signals import pixel_motion, rests
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.scoring.answers import write_answer
 from tempoloc_nb.scoring.metrics import Floats
@@ -221,15 +221,15 @@ def derive(root: Path, runs: Path) -> None:
 def motion_cuts(root: Path) -> Path:
     """Write when (s) the pixels of each recording in `root` move on, as `tempoloc segment --by motion` has it.
 
-    A clip whose video is missing is left out, and counted. The gripper cuts none of them: the truth of the G1 and of
-    DROID is made from what it would read, and the Franka's pictures have no signal.
+    `deepest` is by which share the motion falls in its deepest rest, whether or not that is enough for a cut. A clip
+    whose video is missing is left out, and counted. The gripper cuts none of them: the truth of the G1 and of DROID is
+    made from what it would read, and the Franka's pictures have no signal.
     """
-    real = replace(load_benchmark("real"), root=root)
-    rows, clips = [], real.with_videos()
-    for clip, found in zip(clips, find_cuts([clip.video_path(root) for clip in clips], "motion"), strict=True):
-        if found.error:
-            raise TempolocError(f"{clip.clip}: {found.error}")
-        rows.append({"clip": clip.clip, "cuts": [round(event.boundary, 3) for event in found.events]})
+    real, rows = replace(load_benchmark("real"), root=root), []
+    for clip in real.with_videos():
+        motion = pixel_motion(clip.video_path(root))
+        cuts, deepest = [round(t, 3) for t, _ in rests(*motion)], max(d for _, d in rests(*motion, least=0.0))
+        rows.append({"clip": clip.clip, "cuts": cuts, "deepest": round(deepest, 3)})
     print(f"{len(rows)} of {len(real.clips)} clips")
     write_jsonl(path := PLACE / "motion-cuts.jsonl.xz", rows, force=True)
     return path

@@ -134,12 +134,14 @@ def test_times_alone_are_the_models_own_times(real: Clips) -> None:
 
 
 def test_the_kept_cuts_lie_in_their_clips(real: Clips) -> None:
-    kept = {line["clip"]: line["cuts"] for _, line in read_jsonl(PLACE / "motion-cuts.jsonl.xz")}
+    kept = {line["clip"]: line for _, line in read_jsonl(PLACE / "motion-cuts.jsonl.xz")}
     lengths = {clip.clip: clip.duration for clip in real.clips}
     assert Counter(name.partition("/")[0] for name in kept) == {"g1": 8, "panda": 4, "droid": 1}
-    for name, cuts in kept.items():
+    for name, line in kept.items():
+        cuts = line["cuts"]
         assert cuts == sorted(cuts)
         assert all(0 <= cut <= lengths[name] for cut in cuts)
+        assert (line["deepest"] >= 0.8) == bool(cuts)  # what a rest needs
 
 
 def test_cuts_are_made_of_the_videos_that_are_there(
@@ -156,5 +158,5 @@ def test_cuts_are_made_of_the_videos_that_are_there(
     assert line["clip"] == clip.clip
     assert line["cuts"] == [pytest.approx(2.0, abs=0.15)]
     clip.video_path(tmp_path).write_bytes(b"no video")
-    with pytest.raises(TempolocError, match=clip.clip):
+    with pytest.raises(TempolocError, match="lift_real_0"):
         script.motion_cuts(tmp_path)
