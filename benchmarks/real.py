@@ -3,6 +3,7 @@
     python benchmarks/real.py list CLONES        # files.jsonl.xz, from clones CLONES/OWNER+NAME/repo
     python benchmarks/real.py manifest DIR       # manifest.jsonl.xz, from what `tempoloc fetch real DIR` brought
     python benchmarks/real.py derive DIR RUNS    # signal rows and fusion, from DIR and the answers of models in RUNS
+    python benchmarks/real.py cuts DIR           # motion-cuts.jsonl.xz, from those videos that are in DIR
     python benchmarks/real.py pack RUNS          # all of RUNS, packed
 
 All but RUNS is written to data/benchmarks/real. The models' answers in RUNS are those of `tempoloc localize
@@ -27,6 +28,7 @@ import lzma
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +47,7 @@ from tempoloc_nb.inference.baselines import BASELINES, make_baseline
 from tempoloc_nb.inference.fuse import fuse
 from tempoloc_nb.inference.record import derive_record, pack_predictions
 from tempoloc_nb.inference.run import answer_clips
+from tempoloc_nb.inference.signals import pixel_motion, rests
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.scoring.answers import write_answer
 from tempoloc_nb.scoring.metrics import Floats
@@ -215,10 +218,27 @@ def derive(root: Path, runs: Path) -> None:
     derive_record(runs / "derived.jsonl", *models, derived={"rows": sorted({row["model"] for row in rows})})
 
 
+def motion_cuts(root: Path) -> Path:
+    """Write when (s) the pixels of each recording in `root` move on, as `tempoloc segment --by motion` has it.
+
+    `deepest` is by which share the motion falls in its deepest rest, whether or not that is enough for a cut. A clip
+    whose video is missing is left out, and counted. The gripper cuts none of them: the truth of the G1 and of DROID is
+    made from what it would read, and the Franka's pictures have no signal.
+    """
+    real, rows = replace(load_benchmark("real"), root=root), []
+    for clip in real.with_videos():
+        motion = pixel_motion(clip.video_path(root))
+        cuts, deepest = [round(t, 3) for t, _ in rests(*motion)], max(d for _, d in rests(*motion, least=0.0))
+        rows.append({"clip": clip.clip, "cuts": cuts, "deepest": round(deepest, 3)})
+    print(f"{len(rows)} of {len(real.clips)} clips")
+    write_jsonl(path := PLACE / "motion-cuts.jsonl.xz", rows, force=True)
+    return path
+
+
 def main() -> None:
     """Do what the command says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("list", "manifest", "derive", "pack"))
+    parser.add_argument("what", choices=("list", "manifest", "derive", "cuts", "pack"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("runs", type=Path, nargs="?")
     given = parser.parse_args()
@@ -230,6 +250,8 @@ def main() -> None:
         write_manifest(PLACE / "manifest.jsonl.xz", real_clips(given.folder))
     elif given.what == "derive":
         derive(given.folder, given.runs)
+    elif given.what == "cuts":
+        print(motion_cuts(given.folder))
     else:
         for path in sorted(given.folder.glob("*.jsonl")):
             print(pack_predictions(path, PLACE, force=True))

@@ -13,9 +13,11 @@ import pytest
 
 from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.clips.public import public_files
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import read_jsonl
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.record import read_rows
-from tempoloc_nb.video.files import SUFFIXES
+from tempoloc_nb.video.files import SUFFIXES, encode
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "real.py"
 PLACE = data_dir() / "benchmarks" / "real"
@@ -129,3 +131,32 @@ def test_times_alone_are_the_models_own_times(real: Clips) -> None:
     number = re.compile(r"Event (\d+): <([\d.]+)> <([\d.]+)>")
     for row in kept:
         assert number.findall(row["text"]) == number.findall(rows[row["clip"]].rpartition("<answer>")[2])
+
+
+def test_the_kept_cuts_lie_in_their_clips(real: Clips) -> None:
+    kept = {line["clip"]: line for _, line in read_jsonl(PLACE / "motion-cuts.jsonl.xz")}
+    lengths = {clip.clip: clip.duration for clip in real.clips}
+    assert Counter(name.partition("/")[0] for name in kept) == {"g1": 8, "panda": 4, "droid": 1}
+    for name, line in kept.items():
+        cuts = line["cuts"]
+        assert cuts == sorted(cuts)
+        assert all(0 <= cut <= lengths[name] for cut in cuts)
+        assert (line["deepest"] >= 0.8) == bool(cuts)  # what a rest needs
+
+
+def test_cuts_are_made_of_the_videos_that_are_there(
+    script: ModuleType, real: Clips, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "PLACE", tmp_path)
+    clip = real.of_task("panda")[0]
+    places = 60 + 4 * np.cumsum([0] + [1] * 12 + [0] * 8 + [1] * 12)  # it moves, rests, and moves on after 2 s
+    frames = [np.zeros((64, 256, 3), np.uint8) for _ in places]
+    for frame, place in zip(frames, places, strict=True):
+        frame[20:40, place : place + 20] = 255
+    encode(clip.video_path(tmp_path), frames, 10.0)
+    (line,) = (line for _, line in read_jsonl(script.motion_cuts(tmp_path)))
+    assert line["clip"] == clip.clip
+    assert line["cuts"] == [pytest.approx(2.0, abs=0.15)]
+    clip.video_path(tmp_path).write_bytes(b"no video")
+    with pytest.raises(TempolocError, match="lift_real_0"):
+        script.motion_cuts(tmp_path)
