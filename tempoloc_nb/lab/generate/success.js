@@ -1,0 +1,62 @@
+// The table's numbers at a slider. Each stop is one of its rows: nothing between two of them was measured, so none is shown.
+for (const figure of document.querySelectorAll(".trial-success:not([data-ready])")) {
+  figure.dataset.ready = "yes";
+  const all = [...figure.querySelectorAll("tbody tr")];
+  const tasks = [...figure.querySelectorAll("thead th")].slice(2).map((head) => head.textContent);
+  const name = "success-" + Math.random().toString(36).slice(2);
+
+  const choice = (key, legend, values) => {
+    const kept = values.filter((v) => all.some((row) => row.dataset[key] === v.value));
+    const radios = kept.map((v) => `<label><input type="radio" name="${name}-${key}" value="${v.value}"> ${v.text}</label>`);
+    return `<fieldset><legend>${legend}</legend>${radios.join("")}</fieldset>`;
+  };
+  const offsets = [...new Set(all.map((row) => row.dataset.offset))].map((value) => ({ value, text: value }));
+  const kinds = [{ value: "shift", text: "in seconds" }, { value: "share", text: "in % of the subtask" }];
+  const line = (task) => `<p class="task"><span class="name">${task}:</span>
+    <span class="bar" aria-hidden="true"><i></i><b></b><u></u></span> <span class="number"></span></p>`;
+  figure.insertAdjacentHTML("afterbegin", `<div class="choices">
+    ${choice("offset", "Offsets that the generator adds", offsets)}${choice("kind", "Error of every boundary", kinds)}
+    <label for="${name}">Early or late by</label>
+    <input type="range" id="${name}" min="0" step="1"><div class="stops" aria-hidden="true"></div></div>
+    <div role="status" aria-live="polite" aria-atomic="true"><p class="which"></p>${tasks.map(line).join("")}</div>
+    <p class="key">Bar: trials that succeed. Line: Wilson’s 95 % interval. Dots: with true boundaries. The slider stops
+    only where we measured.</p>`);
+  figure.querySelector("details").open = false;
+
+  const slider = figure.querySelector("input[type=range]");
+  const lines = [...figure.querySelectorAll(".task")];
+  let rows = [];
+
+  const show = () => {
+    const row = rows[slider.value], truth = rows.find((r) => !r.dataset.kind);
+    const error = row.querySelector("th").textContent;
+    slider.setAttribute("aria-valuetext", error);
+    figure.querySelector(".which").textContent = `Boundaries: ${error}. Offsets: ${row.dataset.offset}.`;
+    lines.forEach((p, i) => {
+      const cell = row.querySelectorAll("td").item(i + 1), true_cell = truth?.querySelectorAll("td").item(i + 1);
+      const ends = cell.dataset.ends?.split(" ") ?? ["0", "0", "0"];
+      p.querySelector(".number").textContent = cell.dataset.ends ? cell.textContent : "not measured";
+      p.querySelector("i").style.width = ends[0] + "%";
+      Object.assign(p.querySelector("b").style, { left: ends[1] + "%", width: ends[2] - ends[1] + "%" });
+      const reference = true_cell?.dataset.ends?.split(" ").at(0);
+      Object.assign(p.querySelector("u").style, { left: reference + "%", display: reference ? "" : "none" });
+    });
+  };
+  const choose = () => {
+    const chosen = (key) => figure.querySelector(`input[name="${name}-${key}"]:checked`).value;
+    const before = rows[slider.value]?.dataset;
+    rows = all.filter((r) => r.dataset.offset === chosen("offset") && ["", chosen("kind")].includes(r.dataset.kind));
+    rows.sort((a, b) => a.dataset.error - b.dataset.error);
+    slider.max = rows.length - 1;
+    const same = rows.findIndex((r) => before && r.dataset.kind === before.kind && r.dataset.error === before.error);
+    slider.value = Math.max(0, same >= 0 ? same : rows.findIndex((r) => !r.dataset.kind));
+    figure.querySelector(".stops").innerHTML = rows.map((r) => `<span>${r.dataset.stop}</span>`).join("");
+    show();
+  };
+  for (const set of figure.querySelectorAll("fieldset")) {
+    set.querySelector("input").checked = true;
+    set.addEventListener("change", choose);
+  }
+  slider.addEventListener("input", show);
+  choose();
+}
