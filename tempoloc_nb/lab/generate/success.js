@@ -22,6 +22,9 @@ for (const figure of document.querySelectorAll(".trial-success:not([data-ready])
     <p class="key">Bar: trials that succeed. Line: Wilson’s 95 % interval. Dots: with true boundaries. The slider stops
     only where we measured.</p>`);
   figure.querySelector("details").open = false;
+  for (const input of figure.querySelectorAll("input")) {
+    input.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take its arrow keys
+  }
 
   const slider = figure.querySelector("input[type=range]");
   const lines = [...figure.querySelectorAll(".task")];

@@ -179,7 +179,8 @@ def test_without_scripts_the_slider_is_a_table(site: Path, new_page: NewPage) ->
 
 def test_the_start_page_leads_on(site: Path, new_page: NewPage) -> None:
     page = new_page()
-    for name, target in (("Try it", "00_quickstart"), ("Read the article", "article"), ("See the reviewer", "reviewer/index")):
+    targets = {"Try it": "00_quickstart", "Read the article": "article", "See the reviewer": "reviewer/index"}
+    for name, target in targets.items():
         page.goto((site / "index.html").as_uri())
         page.get_by_role("link", name=name, exact=True).click()
         expect(page).to_have_url((site / f"{target}.html").as_uri())
