@@ -1,17 +1,19 @@
 // The table's numbers at a slider. Each stop is one of its rows: nothing between two of them was measured, so none is shown.
+const TEXTS = { shift: "in seconds", share: "in % of the subtask" };
+const UNITS = { shift: " s", share: " %" };
 for (const figure of document.querySelectorAll(".trial-success:not([data-ready])")) {
   figure.dataset.ready = "yes";
   const all = [...figure.querySelectorAll("tbody tr")];
+  const offset_of = (row) => row.cells.item(1).textContent;
   const tasks = [...figure.querySelectorAll("thead th")].slice(2).map((head) => head.textContent);
   const name = "success-" + Math.random().toString(36).slice(2);
 
   const choice = (key, legend, values) => {
-    const kept = values.filter((v) => all.some((row) => row.dataset[key] === v.value));
-    const radios = kept.map((v) => `<label><input type="radio" name="${name}-${key}" value="${v.value}"> ${v.text}</label>`);
+    const radios = values.map((v) => `<label><input type="radio" name="${name}-${key}" value="${v}"> ${TEXTS[v] ?? v}</label>`);
     return `<fieldset><legend>${legend}</legend>${radios.join("")}</fieldset>`;
   };
-  const offsets = [...new Set(all.map((row) => row.dataset.offset))].map((value) => ({ value, text: value }));
-  const kinds = [{ value: "shift", text: "in seconds" }, { value: "share", text: "in % of the subtask" }];
+  const offsets = [...new Set(all.map(offset_of))];
+  const kinds = Object.keys(TEXTS).filter((kind) => all.some((row) => row.dataset.kind === kind));
   const line = (task) => `<p class="task"><span class="name">${task}:</span>
     <span class="bar" aria-hidden="true"><i></i><b></b><u></u></span> <span class="number"></span></p>`;
   figure.insertAdjacentHTML("afterbegin", `<div class="choices">
@@ -30,30 +32,31 @@ for (const figure of document.querySelectorAll(".trial-success:not([data-ready])
   const lines = [...figure.querySelectorAll(".task")];
   let rows = [];
 
+  const numbers = (row, task) => row?.cells.item(task + 2).textContent.match(/\d[\d.]*/g); // success, low, high, trials
   const show = () => {
     const row = rows[slider.value], truth = rows.find((r) => !r.dataset.kind);
-    const error = row.querySelector("th").textContent;
+    const error = row.cells.item(0).textContent;
     slider.setAttribute("aria-valuetext", error);
-    figure.querySelector(".which").textContent = `Boundaries: ${error}. Offsets: ${row.dataset.offset}.`;
-    lines.forEach((p, i) => {
-      const cell = row.querySelectorAll("td").item(i + 1), true_cell = truth?.querySelectorAll("td").item(i + 1);
-      const ends = cell.dataset.ends?.split(" ") ?? ["0", "0", "0"];
-      p.querySelector(".number").textContent = cell.dataset.ends ? cell.textContent : "not measured";
-      p.querySelector("i").style.width = ends[0] + "%";
-      Object.assign(p.querySelector("b").style, { left: ends[1] + "%", width: ends[2] - ends[1] + "%" });
-      const reference = true_cell?.dataset.ends?.split(" ").at(0);
-      Object.assign(p.querySelector("u").style, { left: reference + "%", display: reference ? "" : "none" });
+    figure.querySelector(".which").textContent = `Boundaries: ${error}. Offsets: ${offset_of(row)}.`;
+    lines.forEach((p, task) => {
+      const found = numbers(row, task), reference = numbers(truth, task);
+      p.querySelector(".number").textContent = found ? row.cells.item(task + 2).textContent : "not measured";
+      const [rate, low, high] = found ?? [0, 0, 0];
+      p.querySelector("i").style.width = rate + "%";
+      Object.assign(p.querySelector("b").style, { left: low + "%", width: high - low + "%" });
+      Object.assign(p.querySelector("u").style, { left: reference?.at(0) + "%", display: reference ? "" : "none" });
     });
   };
+  const stop = ({ kind, error }) => error > 0 ? `+${error}${UNITS[kind]}` : kind ? `−${-error}${UNITS[kind]}` : "0";
   const choose = () => {
     const chosen = (key) => figure.querySelector(`input[name="${name}-${key}"]:checked`).value;
     const before = rows[slider.value]?.dataset;
-    rows = all.filter((r) => r.dataset.offset === chosen("offset") && ["", chosen("kind")].includes(r.dataset.kind));
+    rows = all.filter((r) => offset_of(r) === chosen("offset") && ["", chosen("kind")].includes(r.dataset.kind));
     rows.sort((a, b) => a.dataset.error - b.dataset.error);
     slider.max = rows.length - 1;
     const same = rows.findIndex((r) => before && r.dataset.kind === before.kind && r.dataset.error === before.error);
     slider.value = Math.max(0, same >= 0 ? same : rows.findIndex((r) => !r.dataset.kind));
-    figure.querySelector(".stops").innerHTML = rows.map((r) => `<span>${r.dataset.stop}</span>`).join("");
+    figure.querySelector(".stops").innerHTML = rows.map((r) => `<span>${stop(r.dataset)}</span>`).join("");
     show();
   };
   for (const set of figure.querySelectorAll("fieldset")) {

@@ -38,30 +38,23 @@ def _error_text(kind: str, size: float) -> str:
     amount = f"{100 * abs(size):g} % of the subtask" if kind == "share" else f"{abs(size):g} s"
     return f"{'late' if size > 0 else 'early'} by {amount}" if size else "true"
 
-
-def _stop_text(kind: str, size: float) -> str:
-    """What stands under a stop of the slider; the truth has no unit."""
-    number = f"{100 * size:+g} %" if kind == "share" else f"{size:+g} s"
-    return number.replace("-", "−") if size else "0"
-
 # %% ../../../nbs/98_lab_generate/70_success.ipynb #d8b171d0
 def _cell(outcomes: Outcomes | None) -> str:
     if outcomes is None or not outcomes.tried:
         return "<td>–</td>"
-    ends = [f"{100 * v:.1f}" for v in (outcomes.rate, *wilson(outcomes.succeeded, outcomes.tried))]
-    text = f"{ends[0]} % [{ends[1]}, {ends[2]}], {outcomes.succeeded} of {outcomes.tried}"
-    return f'<td data-ends="{" ".join(ends)}">{text}</td>'
+    rate, low, high = (f"{100 * v:.1f}" for v in (outcomes.rate, *wilson(outcomes.succeeded, outcomes.tried)))
+    return f"<td>{rate} % [{low}, {high}], {outcomes.succeeded} of {outcomes.tried}</td>"
 
 # %% ../../../nbs/98_lab_generate/70_success.ipynb #8daa0031
 _Key = tuple[tuple[int, int], str, float]  # offset, kind of error, size
 
 
 def _row(key: _Key, by_task: Mapping[str, Outcomes], tasks: Iterable[str]) -> str:
+    """A row of the table; its marks tell the script the kind of error, and its size in seconds or %."""
     offset, kind, size = key
-    marks = {"offset": offset_text(offset), "kind": kind, "error": f"{size:g}", "stop": _stop_text(kind, size)}
-    data = " ".join(f'data-{name}="{escape(value)}"' for name, value in marks.items())
-    head = f'<th scope="row">{_error_text(kind, size)}</th><td>{marks["offset"]}</td>'
-    return f"<tr {data}>{head}{''.join(_cell(by_task.get(t)) for t in tasks)}</tr>"
+    head = f"<th>{_error_text(kind, size)}</th><td>{offset_text(offset)}</td>"
+    marks = f'data-kind="{kind}" data-error="{100 * size if kind == "share" else size:g}"'
+    return f"<tr {marks}>{head}{''.join(_cell(by_task.get(t)) for t in tasks)}</tr>"
 
 # %% ../../../nbs/98_lab_generate/70_success.ipynb #6e42367f
 def _by_error(outcomes: Iterable[Outcomes]) -> dict[_Key, dict[str, Outcomes]]:
@@ -97,10 +90,10 @@ def success_slider(outcomes: Iterable[Outcomes]) -> str:
     """
     outcomes = tuple(outcomes)
     rows = _by_error(outcomes)
-    if not rows:
-        raise TempolocError("no outcome has true boundaries, a shift or a share: there is nothing to slide over")
+    if not any(kind for _, kind, _ in rows):
+        raise TempolocError("no outcome has boundaries with a shift or a share: there is nothing to slide over")
     tasks = list(dict.fromkeys(task for by_task in rows.values() for task in by_task))
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("boundaries", "offsets", *tasks))
+    heads = "".join(f'<th>{escape(name)}</th>' for name in ("boundaries", "offsets", *tasks))
     lines = "\n".join(_row(key, by_task, tasks) for key, by_task in rows.items())
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>\n{lines}\n</tbody></table>"
     details = f"<details open><summary>{_summary(rows, outcomes)}</summary>\n{table}</details>"

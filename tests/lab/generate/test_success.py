@@ -21,11 +21,11 @@ CELL = re.compile(r"([\d.]+) % \[([\d.]+), ([\d.]+)\], (\d+) of (\d+)")
 
 
 class Table(HTMLParser):
-    """The rows of a page's tables: each a list of cells, as text with the cell's `data-ends`, under the row's marks."""
+    """The rows of a page's table: the marks of each, and its cells as text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.rows: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = []
+        self.rows: list[tuple[dict[str, Any], list[str]]] = []
         self.inside = False
         self.feed(page)
 
@@ -34,15 +34,14 @@ class Table(HTMLParser):
         if tag == "tr":
             self.rows.append((dict(attrs), []))
         elif self.inside:
-            self.rows[-1][1].append(("", dict(attrs).get("data-ends")))
+            self.rows[-1][1].append("")
 
     def handle_endtag(self, tag: str) -> None:
         self.inside = False
 
     def handle_data(self, data: str) -> None:
         if self.inside:
-            text, ends = self.rows[-1][1].pop()
-            self.rows[-1][1].append((text + data, ends))
+            self.rows[-1][1][-1] += data
 
 
 def committed() -> dict[tuple[str, str, str, float], tuple[str, ...]]:
@@ -63,13 +62,12 @@ def committed() -> dict[tuple[str, str, str, float], tuple[str, ...]]:
 def figures(page: str) -> dict[tuple[str, str, str, float], tuple[str, ...]]:
     (_, heads), *rows = Table(page).rows
     found: dict[tuple[str, str, str, float], tuple[str, ...]] = {}
-    for marks, (_, (offset, _), *cells) in rows:
-        assert marks["data-offset"] == offset
-        for (task, _), (text, ends) in zip(heads[2:], cells, strict=True):
+    for marks, (_, offset, *cells) in rows:
+        kind, error = marks["data-kind"], float(marks["data-error"])
+        for task, text in zip(heads[2:], cells, strict=True):
             match = CELL.fullmatch(text)
             assert match is not None, text
-            assert ends == " ".join(match.groups()[:3])
-            key = (task, re.sub(r" \(.*", "", offset), marks["data-kind"], float(marks["data-error"]))
+            key = (task, offset.partition(" (")[0], kind, error / 100 if kind == "share" else error)
             assert key not in found
             found[key] = match.groups()
     return found
@@ -90,10 +88,10 @@ def test_the_article_shows_it() -> None:
 
 
 def test_it_needs_nothing_else_and_stands_in_a_page_as_it_is() -> None:
-    page = success_slider([Outcomes("a <b>", (0, 0), "truth", 0.0, 0.0, (True,))])
+    page = success_slider([Outcomes("a <b>", (0, 0), "shift:+1", 1.0, 1.0, (True,))])
     assert not re.search(r"https?:|@import|\burl\(| src=|import\(|fetch\(", page)
     assert "](" not in page  # a site's Markdown would take it for a link
-    assert '<th scope="col">a &lt;b&gt;</th>' in page
+    assert '<th>a &lt;b&gt;</th>' in page
     assert page.index("<details open>") < page.index("<script>")  # the table is there before any script
 
 
@@ -103,7 +101,7 @@ def test_what_was_not_tried_has_no_number() -> None:
         Outcomes("square", (0, 0), "shift:-0.1", 0.1, -0.1, (None, None)),
         Outcomes("lift", (0, 0), "truth", 0.0, 0.0, (True, True, None)),
     ])  # fmt: skip
-    _, early, true = [[text for text, _ in cells] for _, cells in Table(page).rows]
+    _, early, true = [cells for _, cells in Table(page).rows]
     assert early == ["early by 0.1 s", "none", "–", "–"]
     assert true == ["true", "none", "50.0 % [9.5, 90.5], 1 of 2", "100.0 % [34.2, 100.0], 2 of 2"]
 
@@ -113,5 +111,5 @@ def test_what_cannot_be_shown_is_named() -> None:
     with pytest.raises(TempolocError, match=r"square.*two lines"):
         success_slider([truth, Outcomes("square", (10, 20), "truth", 0.0, 0.0, (False,))])
     with pytest.raises(TempolocError, match="nothing to slide over"):
-        success_slider([Outcomes("square", (0, 0), "gripper", 0.0, 0.0, (True,))])
+        success_slider([truth, Outcomes("square", (0, 0), "noise:0.5", 0.5, 0.0, (True,))])
     assert offset_text((0, 0)) == "none"
