@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import posixpath
 import re
 import tempfile
@@ -39,6 +40,10 @@ DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 LINK = re.compile(r'(?:(?<=\]\()|(?<= src="))(?!https?:|#|mailto:|data:)([^)#\s"]+)')
 BREAK = re.compile(r"_(?=[^<>]*</th>)")
+# A line of bold links alone: buttons. Of the reviewer, the site has more than its chapter.
+BUTTONS = re.compile(r"^\*\*\[[^\]]+\]\([^)]+\)\*\*(?: · \*\*\[[^\]]+\]\([^)]+\)\*\*)+$", re.MULTILINE)
+SHOWN_LIVE = {"80_reviewer/00_chapter.ipynb": f"{REVIEWER}/index.html"}
+REPOSITORY = os.environ.get("REPOSITORY_URL")  # who publishes the site knows it
 TABLE = re.compile(r'<table\b(?: border="1")?(?: class="dataframe")?(.*?</table>)', re.DOTALL)
 
 PRINTED = re.compile(r'(<div[^>]*class="(?:[\w-]+ )*output\b[^>]*><pre)')
@@ -111,7 +116,7 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
     for cell in cells:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts += [folded(held), with_page_links(source, notebook, linked)]
+            parts += [folded(held), with_page_links(BUTTONS.sub(buttons, source), notebook, linked)]
             heading = (HEADING.findall(source) or [heading])[-1]
         elif cell["cell_type"] == "code" and not re.search(r"^#\| *hide", source, re.MULTILINE):
             lines = [line for line in source.splitlines() if not line.startswith("#|")]
@@ -130,6 +135,14 @@ def folded(held: list[str]) -> str:
     block = fence(held, "python")
     held.clear()
     return fold("Code", block) if block else ""
+
+
+def buttons(line: re.Match[str]) -> str:
+    """Bold links as buttons, the first of them filled; the repository's link, where it is known, is one more."""
+    links = re.findall(r"\[([^\]]+)\]\(([^)]+)\)", line[0])
+    links += [("Repository", REPOSITORY)] * bool(REPOSITORY)
+    looks = [".md-button .md-button--primary", *[".md-button"] * len(links)]
+    return " ".join(f"[{t}]({SHOWN_LIVE.get(u, u)}){{ {look} }}" for (t, u), look in zip(links, looks, strict=False))
 
 
 def with_page_links(text: str, notebook: str, linked: set[str], root: str = "nbs") -> str:

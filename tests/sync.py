@@ -34,7 +34,7 @@ def readme_from_index() -> str:
     notebook.metadata["language_info"] = {"name": "python"}
     text, _ = MarkdownExporter().from_notebook_node(notebook)
     # The notebook stands in nbs/, the README above it.
-    text = re.sub(r"\]\((?!https?:|#|\.\./)", "](nbs/", text).replace("](../", "](")
+    text = re.sub(r"\]\((?!https?:|#|\.\./)", "](nbs/", text).replace("](../", "](").replace('src="../', 'src="')
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     return "<!-- Written from nbs/index.ipynb by `make export`; edit that. -->\n\n" + text + "\n"
 

@@ -141,3 +141,46 @@ def test_what_is_wider_than_a_phone_is_in_shade_until_its_end(site: Path, new_pa
     fits = page.locator(".table").last
     assert fits.evaluate("e => e.scrollWidth == e.clientWidth && e.scrollHeight == e.clientHeight")
     assert abs(ground_at_the_right(fits) - ground_at_the_right(page.locator("h1"))) <= 2
+
+
+def test_a_slider_shows_what_its_table_has(site: Path, new_page: NewPage) -> None:
+    """By keys alone, through every stop of each choice; a script that filled a gap would say what no row does."""
+    page = new_page(width=390, height=844)
+    page.goto((site / "article.html").as_uri())
+    figure = page.locator(".trial-success")
+    slider, status = figure.get_by_label("Early or late by"), figure.get_by_role("status")
+    expect(figure.locator("table")).to_be_hidden()
+    rows = figure.locator("tbody tr").evaluate_all(
+        "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
+    )
+    told = set()
+    for offset in sorted({row[1] for row in rows}):
+        for kind in ("in seconds", "in % of the subtask"):
+            figure.get_by_label(offset).check()
+            figure.get_by_label(kind).check()
+            slider.press("Home")
+            for _ in range(int(slider.get_attribute("max") or 0) + 1):
+                error = slider.get_attribute("aria-valuetext")
+                (row,) = [r for r in rows if r[:2] == [error, offset]]
+                assert status.locator(".which").inner_text() == f"Boundaries: {error}. Offsets: {offset}."
+                assert status.locator(".number").all_inner_texts() == row[2:]
+                told.add((offset, error))
+                slider.press("ArrowRight")
+    assert len(told) == len(rows) == 22
+
+
+def test_without_scripts_the_slider_is_a_table(site: Path, new_page: NewPage) -> None:
+    page = new_page(java_script_enabled=False)
+    page.goto((site / "article.html").as_uri())
+    figure = page.locator(".trial-success")
+    expect(figure.locator("table")).to_be_visible()
+    expect(figure.locator("input")).to_have_count(0)
+
+
+def test_the_start_page_leads_on(site: Path, new_page: NewPage) -> None:
+    page = new_page()
+    targets = {"Try it": "00_quickstart", "Read the article": "article", "See the reviewer": "reviewer/index"}
+    for name, target in targets.items():
+        page.goto((site / "index.html").as_uri())
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page).to_have_url((site / f"{target}.html").as_uri())
