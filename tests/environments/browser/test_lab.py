@@ -65,20 +65,25 @@ class Lab:
     def ask(self, path: str, method: str = "GET") -> Any:
         """An answer of the server's interface, read from JSON; None where it is empty."""
         request = Request(f"{self.url}api/{path}", method=method, headers={"Authorization": f"token {self.token}"})
-        with urlopen(request) as answer:
+        with urlopen(request, timeout=60) as answer:
             return json.loads(answer.read() or "null")
 
     def open(self, page: Page, notebook: Path) -> Locator:
         """The panel of a notebook, in which all cells have been drawn; kernels of those opened before are ended."""
         for session in self.ask("sessions"):
             self.ask(f"sessions/{session['id']}", "DELETE")
-        cells = len(nbformat.read(notebook, as_version=4).cells)
+        cells = nbformat.read(notebook, as_version=4).cells
         page.goto(f"{self.url}lab/tree/{notebook.relative_to(ROOT).as_posix()}?reset&token={self.token}")
         panel = page.locator(".jp-NotebookPanel")
-        expect(panel.locator(".jp-Cell")).to_have_count(cells)
+        expect(panel.locator(".jp-Cell")).to_have_count(len(cells))
         expect(panel.locator(".jp-MarkdownCell:not(.jp-mod-rendered), .jp-Cell-Placeholder")).to_have_count(0)
+        shown = sum(bool(cell.get("outputs")) for cell in cells)
+        expect(panel.locator(".jp-CodeCell:has(.jp-OutputArea-output)")).to_have_count(shown)
+        expect(panel.locator(".jp-OutputArea-output:empty")).to_have_count(0)
         # JupyterLab asks its server where each link leads
         expect(panel.locator(".jp-RenderedMarkdown a:not([href*=':'], [href^='#'])")).to_have_count(0)
+        # one that is ended while it starts keeps the server waiting
+        expect(panel.locator(".jp-Notebook-ExecutionIndicator")).to_have_attribute("data-status", "idle")
         return panel
 
 
@@ -105,8 +110,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     try:
         yield once_it_answers(server, home)
     finally:
-        server.terminate()  # it ends its kernels
-        server.wait(60)
+        server.terminate()
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:  # a kernel that is starting ends with its server
+            server.kill()
+            server.wait()
 
 
 def once_it_answers(server: subprocess.Popen[bytes], home: Path) -> Lab:
