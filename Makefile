@@ -37,7 +37,7 @@ help:
 	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU, test training files and packing, and train (make env-cosmos-rl: only sets up)"
 	@echo "make test-lerobot    set up LeRobot (Python 3.12) and read our datasets with its own loader"
 	@echo "make test-hostile    thousands of hostile tries over every command (HOSTILE_SEED and HOSTILE_TRIES vary them)"
-	@echo "make test-browser    the site and the reviewer in Chromium, which has to be there (CHROMIUM=/usr/bin/chromium)"
+	@echo "make test-browser    the site, the reviewer and JupyterLab in Chromium, which has to be there (CHROMIUM=/usr/bin/chromium)"
 	@echo "make lab       open the notebooks in JupyterLab"
 	@echo "make docs      build the documentation site into _docs/"
 
@@ -159,7 +159,7 @@ test-hostile: $(VENV)/.ready
 	$(BIN)/python tests/hostile/run.py
 
 test-browser: $(VENV)/.ready
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs]' \
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/core.txt -e '.[docs,lab]' \
 		playwright axe-playwright-python
 	CHROMIUM=$(CHROMIUM) NO_MKDOCS_2_WARNING=1 $(BIN)/python -m pytest tests/environments/browser
 

@@ -16,7 +16,9 @@ import re
 import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+from markdown.extensions.toc import slugify
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
@@ -39,6 +41,8 @@ PLUMBING = ("if TYPE_CHECKING:", "__getattr__, __dir__, __all__ =")
 DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 LINK = re.compile(r'(?:(?<=\]\()|(?<= src="))(?!https?:|#|mailto:|data:)([^)#\s"]+)')
+# A notebook names a place as Jupyter does, by its heading with dashes for blanks: `#All-prompts-at-once`.
+PLACE = re.compile(r"(?<=\]\()((?!https?:|mailto:|data:)[^)#\s\"]*)#([^)\s\"]+)")
 BREAK = re.compile(r"_(?=[^<>]*</th>)")
 # A line of bold links alone: buttons. Of the reviewer, the site has more than its chapter.
 BUTTONS = re.compile(r"^\*\*\[[^\]]+\]\([^)]+\)\*\*(?: · \*\*\[[^\]]+\]\([^)]+\)\*\*)+$", re.MULTILINE)
@@ -160,6 +164,7 @@ def with_page_links(text: str, notebook: str, linked: set[str], root: str = "nbs
             linked.add(path)
         return posixpath.relpath(path, folder or ".")
 
+    text = PLACE.sub(lambda found: f"{found[1]}#{slugify(unquote(found[2]), '-')}", text)
     page = f"{REVIEWER}/index.html"  # of the site alone: a notebook names it, and its page links to it
     return LINK.sub(target, text).replace(f"`{page}`", f"[`{page}`]({posixpath.relpath(page, folder or '.')})")
 
@@ -236,8 +241,9 @@ def mark(output: dict[str, Any], notebook: str, heading: str, pictures: dict[str
 
 
 def alt_text(metadata: dict[str, Any], kind: str) -> str:
-    """The text that a notebook has for those who cannot see a picture, in either place where it may be."""
-    return str(metadata.get(kind, {}).get("alt") or metadata.get("alt") or "")
+    """The text that a notebook has for those who cannot see a picture, wherever it is: a PNG's is its SVG's, too."""
+    kinds = [metadata.get(k, {}) for k in (kind, *PICTURES)]
+    return str(next((found["alt"] for found in [*kinds, metadata] if found.get("alt")), ""))
 
 
 def scrolling(match: re.Match[str]) -> str:

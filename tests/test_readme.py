@@ -75,6 +75,18 @@ def test_what_the_example_prints_can_be_pasted(shell: Shell) -> None:
     assert (place / "boundaries.csv").is_file()
 
 
+def notebooks() -> dict[Path, list[dict[str, Any]]]:
+    """The cells of each notebook, by its path."""
+    paths = [p for p in sorted((ROOT / "nbs").rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts]
+    return {path: json.loads(path.read_text(encoding="utf-8"))["cells"] for path in paths}
+
+
+def prose(cells: list[dict[str, Any]]) -> str:
+    """The text of the Markdown cells, without blocks of code."""
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
 def test_jupyterlab_serves_what_the_notebooks_show() -> None:
     """Figures and videos of the Markdown cells lie below the root of the server of `make lab`."""
     line = re.search(r"^\t\$\(BIN\)/jupyter lab (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
@@ -83,12 +95,35 @@ def test_jupyterlab_serves_what_the_notebooks_show() -> None:
     root = (ROOT / options["ServerApp.root_dir"]).resolve()
     assert (root / options["LabApp.default_url"].removeprefix("/lab/tree/")).is_file()
     shown = 0
-    for path in (ROOT / "nbs").rglob("*.ipynb"):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"] if ".ipynb_checkpoints" not in path.parts else []
-        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-        for link in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)|<(?:video|img)[^>]* src=\"([^\"]+)\"", text):
+    for path, cells in notebooks().items():
+        for link in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)|<(?:video|img)[^>]* src=\"([^\"]+)\"", prose(cells)):
             file = (path.parent / next(filter(None, link))).resolve()
             assert file.is_file(), (path.name, link)
             assert file.is_relative_to(root), (path.name, link)
             shown += 1
     assert shown > 5
+
+
+def test_a_picture_is_never_an_svg_alone() -> None:
+    """JupyterLab shows no SVG of an output until its notebook is trusted, and nobody trusts a fresh clone's."""
+    drawn = 0
+    for path, cells in notebooks().items():
+        for data in (output.get("data", {}) for cell in cells for output in cell.get("outputs", ())):
+            drawn += "image/svg+xml" in data
+            assert "image/svg+xml" not in data or "image/png" in data, path
+    assert drawn
+
+
+def test_a_link_names_a_place_as_jupyter_does() -> None:
+    """By its heading with dashes for blanks; the site's pages have other names, which docs/site.py makes of these."""
+    cells = notebooks()
+    places = {
+        path: {h.replace(" ", "-") for h in re.findall(r"^#+ +(.+)$", prose(c), re.MULTILINE)}
+        for path, c in cells.items()
+    }
+    links = 0
+    for path in cells:
+        for other, place in re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", prose(cells[path])):
+            assert place in places[(path.parent / other).resolve() if other else path], (path.name, place)
+            links += 1
+    assert links > 10

@@ -48,6 +48,11 @@ def _decimals(values: pd.Series[Any]) -> int:
     return 1 if known.abs().max() >= 10 else 3
 
 
+def _plain(value: object) -> str:
+    """Words as Markdown shows them in a table: a bar ends no cell, and `f1@0.5s` is no mail address for JupyterLab."""
+    return str(value).replace("|", "\\|").replace("\n", " ").replace("@", "&#64;")
+
+
 def _cells(column: pd.Series[Any]) -> list[str]:
     """The cells of a column as text: "–" for what is not known, yes and no for truth values."""
     if pd.api.types.is_bool_dtype(column):
@@ -55,7 +60,7 @@ def _cells(column: pd.Series[Any]) -> list[str]:
     if pd.api.types.is_numeric_dtype(column):
         digits = _decimals(column.astype(float))
         return ["–" if v != v else f"{v:.{digits}f}" for v in column.astype(float)]
-    return ["–" if v is None or v != v else str(v).replace("|", "\\|").replace("\n", " ") for v in column]
+    return ["–" if v is None or v != v else _plain(v) for v in column]
 
 # %% ../../nbs/85_study/10_report.ipynb #198a63b4
 def markdown_table(table: pd.DataFrame) -> str:
@@ -69,7 +74,7 @@ def markdown_table(table: pd.DataFrame) -> str:
             bounds = zip(cells[name], table[low], table[high], strict=True)
             cells[name] = [v if pd.isna(a) else f"{v} [{a:.{digits}f}, {b:.{digits}f}]" for v, a, b in bounds]
             del cells[low], cells[high]
-    head = "| " + " | ".join(cells) + " |"
+    head = "| " + " | ".join(map(_plain, cells)) + " |"
     rule = "|" + "|".join("---:" if right[name] else "---" for name in cells) + "|"
     body = ["| " + " | ".join(row) + " |" for row in zip(*cells.values(), strict=True)]
     return "\n".join([head, rule, *body]) + "\n"

@@ -142,6 +142,11 @@ def test_an_interval_stands_behind_its_number() -> None:
     ]  # fmt: skip
 
 
+def test_a_name_in_a_table_is_no_mail_address_and_no_cell() -> None:
+    table = pd.DataFrame({"f1@0.5s": ["a|b"]})
+    assert report.markdown_table(table).splitlines() == ["| f1&#64;0.5s |", "|---|", "| a\\|b |"]
+
+
 def test_prose_is_markdown_with_fields() -> None:
     from IPython.core.interactiveshell import InteractiveShell
 
