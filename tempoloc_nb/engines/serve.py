@@ -358,7 +358,8 @@ def serve(ask: AskConfig, engine: EngineConfig, config: ServeConfig, tell: Calla
     engine.check()
     uvicorn = import_optional("uvicorn", "tempoloc serve")
     import_optional("starlette", "tempoloc serve")
-    with _listen(config) as place:
+    with _listen(config) as place, asyncio.Runner() as runner:
+        runner.get_loop()  # before anyone knows the address: Ctrl-C in the middle of making it leaves a complaint
         tell(f"loading {ask.model}")
         server = Server(engine.make(ask.model, total_pixels=ask.total_pixels), ask, config)
         try:
@@ -370,7 +371,7 @@ def serve(ask: AskConfig, engine: EngineConfig, config: ServeConfig, tell: Calla
             )  # fmt: skip
             service = uvicorn.Server(settings).serve(sockets=[place])
             with closing(service):  # Ctrl-C may come before it begins
-                asyncio.run(service)
+                runner.run(service)
         except KeyboardInterrupt:  # uvicorn's way to say why it ended
             pass
         finally:

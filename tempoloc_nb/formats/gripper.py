@@ -27,7 +27,8 @@ from tempoloc_nb.formats.gripper_columns import (
     opening_in, pick_grippers,
 )
 from tempoloc_nb.formats.hdf5 import (
-    control_rate, demo_name, demos_of, eefs_of, held_file, opened_demos, steps_of, where_of,
+    control_rate, demo_name, demos_of, eefs_of, held_file, observations_of, opened_demos, steps_of,
+    where_of,
 )
 from .hdf5_poses import INFO, object_ways, rows_at
 from .hdf5_rules import MOST_NUMBERS, SIGNALS
@@ -107,7 +108,7 @@ def _columns_in(group: Any, path: str, steps: int) -> list[Column]:
 def _demo_columns(demo: Any) -> list[Column]:
     """The columns of a demonstration: its observations', then the others'."""
     steps = steps_of(demo)
-    seen = _columns_in(demo["obs"], "obs", steps) if "obs" in demo else []
+    seen = _columns_in(observations_of(demo), "obs", steps)
     rest = {name: demo[name] for name in ("states", "actions") if hasattr(demo.get(name), "dtype")}
     return seen + _columns_in(rest, "", steps)
 
@@ -140,7 +141,7 @@ def _is_alone(demo: Any) -> bool:
         robots = json.loads(demo.parent.attrs.get("env_args", "{}")).get("env_kwargs", {}).get("robots", "")
     except (ValueError, AttributeError, TypeError):
         robots = ""
-    more = any(re.match(r"robot[1-9]", name) for name in demo.get("obs", ()))
+    more = any(re.match(r"robot[1-9]", name) for name in observations_of(demo))
     return not more and len(eefs_of(demo)) == 1 and (isinstance(robots, str) or len(robots) < 2)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #663ca10b
@@ -158,7 +159,7 @@ def _own_command(demo: Any, arm: str, columns: Sequence[Column]) -> Column | Non
 # %% ../../nbs/55_formats/127_gripper.ipynb #b100000a
 def _command_turn(demo: Any, command: Floats) -> int:
     """1 where a gripper command (T,) is larger when more open, −1 where it is smaller; 0 where nothing says it."""
-    told, seen = str(demo.parent.attrs.get("env_args", "")), demo.get("obs", ())
+    told, seen = str(demo.parent.attrs.get("env_args", "")), observations_of(demo)
     isaac, ours = (SIGNALS[name][0].partition("subtask")[0].strip("/") in demo for name in ("isaaclab", "mimicgen"))
     if not (command.min() < 0 < command.max()):
         return 0

@@ -29,7 +29,8 @@ from .hdf5_rules import MOST_STEPS, SIGNALS, START_SIGNALS, Layout, natural, ris
 
 # %% auto #0
 __all__ = ['held_file', 'opened_demos', 'layouts_in', 'usual_layout', 'layout_of', 'control_rate', 'demo_name', 'where_of',
-           'steps_of', 'signal_row', 'eefs_of', 'DemoSignals', 'read_signals', 'demos_of', 'import_hdf5']
+           'observations_of', 'steps_of', 'signal_row', 'eefs_of', 'DemoSignals', 'read_signals', 'demos_of',
+           'import_hdf5']
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #55d2b838
 @contextmanager
@@ -129,6 +130,12 @@ def where_of(demo: Any) -> str:
     return f"{Path(demo.file.filename).name}: {demo_name(demo)}"
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #070a4864
+def observations_of(demo: Any) -> Any:
+    """The group of a demonstration's observations; empty where it has none, or where `obs` is no group."""
+    there = demo.get("obs")
+    return there if hasattr(there, "keys") else {}
+
+
 def steps_of(demo: Any) -> int:
     """Control steps of a demonstration; raises `TempolocError` for one without actions, or with more than it can have.
 

@@ -19,7 +19,7 @@ from PIL import Image as Picture
 
 from ..core.errors import TempolocError
 from ..core.optional import import_optional
-from .hdf5 import control_rate, held_file, opened_demos, steps_of
+from .hdf5 import control_rate, held_file, observations_of, opened_demos, steps_of
 from .hdf5_rules import natural
 from ..video.files import FrameSource, Image, VideoInfo
 
@@ -72,8 +72,8 @@ def _image_counts(demo: Any) -> dict[str, int]:
         if getattr(item, "shape", None) and not _NOT_PICTURES.search(name) and _are_images(item):
             found[name] = item.shape[0]
 
-    if hasattr(demo.get("obs"), "visititems"):
-        demo["obs"].visititems(look)
+    if seen := observations_of(demo):
+        seen.visititems(look)
     return found
 
 
@@ -235,7 +235,7 @@ def read_demo_file(path: Path, rate: float | None = None) -> _DemoFile:
         if not cameras:
             for name, count in counts.items():
                 raise TempolocError(f"{path.name}: {demos[0]}: {name} has {count} images, not one for each action")
-            have = ", ".join(data[demos[0]].get("obs", ())) or "none"
+            have = ", ".join(observations_of(data[demos[0]])) or "none"
             raise TempolocError(
                 f"{path.name} has no images: {demos[0]} has the observations {have}. Write them with"
                 " robomimic/scripts/dataset_states_to_obs.py --camera_names agentview, or render videos"

@@ -18,7 +18,7 @@ from ..core.files import read_object
 from ..core.machine import gpu_count
 from ..core.settings import settings
 from .locate import check_folder, find_place
-from .recognise import count_parameters
+from .recognise import count_in, count_parameters, part_of
 from .registry import listed_model
 from ..video.budget import FRAMES_PER_TOKEN, token_side
 
@@ -97,14 +97,13 @@ def _folder_size(folder: Path) -> ModelSize:
     """Parameters from the headers of the weights, the rest from the configuration."""
     config = read_object(folder / "config.json", "model")
     total, active = count_parameters(folder, config)
-    text, vision = config.get("text_config", config), config.get("vision_config", {})
-    side = vision.get("patch_size", 14) * vision.get("spatial_merge_size", 2)
+    text, vision = part_of(config, "text_config") or config, part_of(config, "vision_config")
+    side = (count_in(vision, "patch_size") or 14) * (count_in(vision, "spatial_merge_size") or 2)
     video = folder / "video_preprocessor_config.json"
-    size = read_object(video, "model").get("size") or {} if video.is_file() else {}
+    most = count_in(part_of(read_object(video, "model"), "size") if video.is_file() else {}, "longest_edge")
     # Qwen3-VL's limit is for the whole video, not for a frame: the study's own budget is smaller
-    per_frame = config.get("model_type") == "qwen2_5_vl" and "longest_edge" in size
-    pair = int(size["longest_edge"]) // side**2 if per_frame else None
-    return ModelSize(total or 0, active or 0, "its weights", text.get("num_hidden_layers"), pair)
+    pair = most // side**2 if most and config.get("model_type") == "qwen2_5_vl" else None
+    return ModelSize(total or 0, active or 0, "its weights", count_in(text, "num_hidden_layers"), pair)
 
 # %% ../../nbs/30_models/70_estimate.ipynb #7fb3fa30
 @dataclass(frozen=True, slots=True)

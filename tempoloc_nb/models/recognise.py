@@ -22,23 +22,29 @@ from tempoloc_nb.models.registry import (
 )
 
 # %% auto #0
-__all__ = ['count_parameters', 'recognise', 'find_model', 'get_model', 'ask_config']
+__all__ = ['part_of', 'count_in', 'count_parameters', 'recognise', 'find_model', 'get_model', 'ask_config']
 
 # %% ../../nbs/30_models/30_recognise.ipynb #13b537d5
 _CACHED = re.compile(r"models--([^/\\]+?)--([^/\\]+)")  # of a hub model in the Hugging Face cache
 
 
-def _part(config: Mapping[str, Any], key: str) -> dict[str, Any]:
+def part_of(config: Mapping[str, Any], key: str) -> dict[str, Any]:
     """A part of a configuration, empty if it has none."""
     found = config.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def count_in(config: Mapping[str, Any], key: str) -> int | None:
+    """A whole number above 0 in a configuration; None if it has none."""
+    found = config.get(key)
+    return found if type(found) is int and found > 0 else None
 
 # %% ../../nbs/30_models/30_recognise.ipynb #f459ca67
 def _named_bases(folder: Path, config: Mapping[str, Any]) -> list[str]:
     """The names that a folder gives for what it was made from, the surest first; for a model of ours, its own."""
     if folder.resolve().parent == shipped_folder("").resolve():
         return [folder.resolve().name]
-    names = [config.get("_name_or_path"), _part(config, "text_config").get("_name_or_path")]
+    names = [config.get("_name_or_path"), part_of(config, "text_config").get("_name_or_path")]
     card = folder / "README.md"
     if card.is_file():
         head = re.match(r"---\n(.*?)\n---", card.read_text(encoding="utf-8", errors="replace"), re.DOTALL)
@@ -59,14 +65,14 @@ def count_parameters(folder: Path, config: Mapping[str, Any]) -> tuple[int | Non
 
     A mixture of experts uses for a token all but the experts that it does not choose, three matrices each.
     """
-    total, text = 0, _part(config, "text_config") or config
+    total, text = 0, part_of(config, "text_config") or config
     for path in folder.glob("*.safetensors"):
         total += sum(math.prod(t["shape"]) for t in safetensors_header(path).values())
     if not total:
         return None, None
-    unused = text.get("num_experts", 0) - text.get("num_experts_per_tok", 0)
-    expert = 3 * text["hidden_size"] * text["moe_intermediate_size"] * text["num_hidden_layers"] if unused else 0
-    return total, total - unused * expert
+    unused = (count_in(text, "num_experts") or 0) - (count_in(text, "num_experts_per_tok") or 0)
+    sides = [count_in(text, name) or 0 for name in ("hidden_size", "moe_intermediate_size", "num_hidden_layers")]
+    return total, total - max(0, unused) * 3 * math.prod(sides)
 
 # %% ../../nbs/30_models/30_recognise.ipynb #26a96f6a
 @dataclass(frozen=True, slots=True)
@@ -79,8 +85,8 @@ class _Geometry:
 # %% ../../nbs/30_models/30_recognise.ipynb #4a147a89
 def _geometry(config: Mapping[str, Any], family: Family, file: Path) -> _Geometry:
     """Patch, merge and context of a configuration, the family's where it does not say; older ones are flat."""
-    vision = _part(config, "vision_config")
-    context = (_part(config, "text_config") or config).get("max_position_embeddings", family.context)
+    vision = part_of(config, "vision_config")
+    context = (part_of(config, "text_config") or config).get("max_position_embeddings", family.context)
     patch = vision.get("patch_size", vision.get("spatial_patch_size", family.patch))
     found = {"patch": patch, "merge": vision.get("spatial_merge_size", family.merge), "context": context}
     return check(_Geometry, found, str(file))

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image as Picture
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.formats.gripper import opening_of
 from tempoloc_nb.formats.hdf5_frames import DemoFrames, read_demo_file
 from tempoloc_nb.formats.recordings import find_recordings
 from tempoloc_nb.video.files import probe
@@ -140,6 +141,18 @@ def test_a_picture_that_is_cut_off_or_of_another_size_is_named(tmp_path: Path) -
     images, options = stored([out.getvalue()] * STEPS, "padded")
     with pytest.raises(TempolocError, match="pictures of more than 8 bits"):
         shown(write(tmp_path / "c.hdf5", images, **options))
+
+
+@pytest.mark.parametrize("obs", [3, np.zeros(4), "images"])
+def test_observations_that_are_no_group_are_none(tmp_path: Path, obs: object) -> None:
+    path = write(tmp_path / "a.hdf5", PICTURES)
+    with h5py.File(path, "a") as file:
+        del file["data/demo_0/obs"]
+        file["data/demo_0/obs"] = obs
+    with pytest.raises(TempolocError, match="has no images: demo_0 has the observations none"):
+        read_demo_file(path)
+    with h5py.File(path) as file, pytest.raises(TempolocError):
+        opening_of(file["data/demo_0"])
 
 
 def test_every_demonstration_is_checked_not_the_first_alone(tmp_path: Path) -> None:

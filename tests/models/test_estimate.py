@@ -70,6 +70,24 @@ def test_a_mixture_of_experts_uses_a_part(tmp_path: Path) -> None:
     assert (size.parameters, size.active) == (4 * each + 100, each + 100)
 
 
+@pytest.mark.parametrize("odd", [1.5, "many", None, [2], True, -3, {}])
+@pytest.mark.parametrize("key", ["text_config", "vision_config", "num_experts", "patch_size", "num_hidden_layers"])
+def test_odd_values_of_a_configuration_are_not_counted_with(tmp_path: Path, key: str, odd: object) -> None:
+    folder = shutil.copytree(qwen25(), tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    for part in (config, config["text_config"], config["vision_config"]):
+        if key in part or key == "num_experts":
+            part[key] = odd
+    (folder / "config.json").write_text(json.dumps(config))
+    for name in ("size", "longest_edge"):
+        video = {"size": odd if name == "size" else {name: odd}}
+        (folder / "video_preprocessor_config.json").write_text(json.dumps(video))
+        size = model_size(folder)
+        assert size is not None
+        assert size.parameters > 0
+        assert size.frame_tokens is None
+
+
 def test_a_cached_hub_model_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache_model(tmp_path, "someone/surprise", "a" * 40)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
