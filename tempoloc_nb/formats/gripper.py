@@ -277,7 +277,7 @@ def _hand(demo: Any) -> Floats | None:
     for name in poses if hasattr(poses, "keys") and len(poses) == 1 else ():
         if (own := rows_at(demo, f"{INFO}/eef_pose/{name}", steps, 4, 4)) is not None:
             return own[:, :3, 3]
-    names = [name for name in demo.get("obs", {}) if name.endswith("eef_pos")]
+    names = [name for name in observations_of(demo) if name.endswith("eef_pos")]
     return rows_at(demo, f"obs/{names[0]}", steps, 3) if len(names) == 1 else None
 
 

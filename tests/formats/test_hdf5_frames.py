@@ -12,7 +12,7 @@ import pytest
 from PIL import Image as Picture
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.gripper import opening_of
+from tempoloc_nb.formats.gripper import _hand, opening_of
 from tempoloc_nb.formats.hdf5_frames import DemoFrames, read_demo_file
 from tempoloc_nb.formats.recordings import find_recordings
 from tempoloc_nb.video.files import probe
@@ -151,8 +151,9 @@ def test_observations_that_are_no_group_are_none(tmp_path: Path, obs: object) ->
         file["data/demo_0/obs"] = obs
     with pytest.raises(TempolocError, match="has no images: demo_0 has the observations none"):
         read_demo_file(path)
-    with h5py.File(path) as file, pytest.raises(TempolocError):
-        opening_of(file["data/demo_0"])
+    with h5py.File(path) as file:
+        assert len(opening_of(file["data/demo_0"])) == STEPS
+        assert _hand(file["data/demo_0"]) is None
 
 
 def test_every_demonstration_is_checked_not_the_first_alone(tmp_path: Path) -> None:
