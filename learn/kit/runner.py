@@ -15,6 +15,11 @@ BUDGET = int(os.environ.get("BUDGET", 1800)) - int(os.environ.get("LOST", 90))  
 ANSWER = int(os.environ.get("ANSWER", 250)) + 60  # s for the questions and the last transfers
 TRAIN_END = BUDGET - ANSWER
 SPEED = float(os.environ.get("SPEED", 12.5)) / PER  # steps a second, before it is measured
+NAMES = [int(x) for x in os.environ.get("NAMES", "").split(",") if x] or list(range(SEEDS))
+SEEDS = len(NAMES)
+EXTRAS = os.environ.get("EXTRAS", "1" if GPUS > SEEDS else "")  # a GPU is left: extras.py uses it
+INIT, TOKENS, LR = os.environ.get("INIT", ""), os.environ.get("TOKENS", "128000"), os.environ.get("LR", "8e-4")
+TRAIN_CORES = int(os.environ.get("TRAIN_CORES", CORES * SEEDS // GPUS if EXTRAS and GPUS > SEEDS else CORES))
 STORE = Path(os.environ.get("STORE", L / "store" if DRY else "/dev/shm/store"))
 times = json.loads((L / "times.json").read_text()) if (L / "times.json").exists() else {}
 
@@ -53,23 +58,30 @@ def step_store():
     roots = sorted(p.parent for p in (L / "states").glob("*/episodes"))
     return start([PY, "-c", FEW + MAIN, "tiny", "prepare", *roots, "-o", STORE, "--scenes", SCENES, "--which-scenes", WHICH, "--looks", LOOKS, "--workers", CORES], "store.log")
 
-def plan(steps, out):
+def plan(steps, out, name):
     text = (L / "code/data/training/reads.toml").read_text()
-    short = 5 if DRY else min(3000, steps // 4)
+    short = 0 if INIT else 5 if DRY else min(3000, steps // 4)
+    if INIT:
+        a, b = text.index("[[stages]]"), text.rindex("[[stages]]")
+        text = text[:a] + text[b:]
+        text = text.replace('init = "tempoloc-tiny-base"', f'init = "{L}/init/V{name}"').replace("lr = 1e-3", f"lr = {LR}").replace("warmup = 300", "warmup = 150")
+    text = text.replace("tokens = 128000", f"tokens = {TOKENS}")
     text = re.sub(r'(name = "short"\nsteps = )\d+', lambda m: m[1] + str(short), text)
     text = re.sub(r'(name = "long"\nsteps = )\d+', lambda m: m[1] + str(steps - short), text)
-    if DRY: text = text.replace("tokens = 128000", "tokens = 2500").replace("warmup = 300", "warmup = 2").replace("window = 16", "window = 4").replace("[12, 150]", "[12, 40]")
+    if DRY: text = text.replace(f"tokens = {TOKENS}", "tokens = 2500").replace("warmup = 300", "warmup = 2").replace("warmup = 150", "warmup = 2").replace("window = 16", "window = 4").replace("[12, 150]", "[12, 40]")
     out.mkdir(parents=True, exist_ok=True); (out / "reads.toml").write_text(text)
     return short
 
 def train(seed, steps, gpu):
     out = L / "out" / f"V{seed}"
-    if steps: plan(steps, out)
+    if steps: plan(steps, out, seed)
+    oom = (out / "train.log").exists() and "OutOfMemory" in (out / "train.log").read_text(errors="replace")
+    if steps and oom: (out / "reads.toml").write_text((out / "reads.toml").read_text().replace("tokens = 128000", "tokens = 96000"))
     steps = steps or planned(seed)
-    share = max(1, CORES // SEEDS); a = seed * share
-    every = 5 if DRY else 1000
+    share = max(1, TRAIN_CORES // SEEDS); a = NAMES.index(seed) * share
+    every = 5 if DRY else 500
     keep = [x for k in range(every, steps, every) for x in ("--keep", k)]
-    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
+    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 10 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
     return start(cmd, out / "train.log", None if DRY else gpu, f"{a}-{a + share - 1}", OMP_NUM_THREADS=1)
 
 def progress(seed):
@@ -85,7 +97,9 @@ def progress(seed):
 EDIT = """import torch, json, sys
 f, short, long = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 c = torch.load(f, map_location='cpu', weights_only=True); o = json.loads(c['options'])
-o['stages'][0]['steps'], o['stages'][1]['steps'] = short, long; c['options'] = json.dumps(o); torch.save(c, f)"""
+o['stages'][-1]['steps'] = long
+if short: o['stages'][0]['steps'] = short
+c['options'] = json.dumps(o); torch.save(c, f)"""
 
 CHECK, SPAN = int(os.environ.get("CHECK", 900)), int(os.environ.get("SPAN", 300))
 
@@ -94,7 +108,7 @@ def replan(seed, process, steps, gpu, fit):
     point = L / "out" / f"V{seed}" / "checkpoint.pt"; t = time.time(); was = point.stat().st_mtime if point.exists() else 0
     while time.time() - t < 90 and (not point.exists() or point.stat().st_mtime == was): time.sleep(0.2)
     time.sleep(1); os.killpg(process.pid, signal.SIGKILL); process.wait()
-    short = int(re.search(r'name = "short"\nsteps = (\d+)', (point.parent / "reads.toml").read_text())[1])
+    short = 0 if INIT else int(re.search(r'name = "short"\nsteps = (\d+)', (point.parent / "reads.toml").read_text())[1])
     text = (point.parent / "reads.toml").read_text()
     subprocess.run([PY, "-c", EDIT, str(point), str(short), str(fit - short)], check=True)
     out = point.parent
@@ -109,8 +123,8 @@ def planned(seed):
 def step_train():
     steps = 10 if DRY else int(os.environ.get("STEPS", 0)) or max(2000, int(SPEED * (TRAIN_END - now() - 80) / 500) * 500)
     running, seen, tries = {}, set(), {}
-    for seed in range(SEEDS):
-        gpu = seed % max(1, GPUS); out = L / "out" / f"V{seed}"
+    for place, seed in enumerate(NAMES):
+        gpu = place % max(1, GPUS); out = L / "out" / f"V{seed}"
         if (out / "model" / "model.safetensors").exists(): continue
         have = planned(seed) if (out / "checkpoint.pt").exists() else 0
         running[seed] = [train(seed, 0 if have else steps, gpu), have or steps, gpu]
@@ -122,6 +136,9 @@ def step_train():
         for seed, (process, steps, gpu) in list(running.items()):
             at, _, speed = progress(seed)
             if process.poll() is not None:
+                log = L / "out" / f"V{seed}" / "train.log"
+                if process.returncode and "OutOfMemory" in log.read_text(errors="replace") and not (log.parent / "checkpoint.pt").exists():
+                    plan_ = log.parent / "reads.toml"; plan_.write_text(plan_.read_text().replace("tokens = 128000", "tokens = 96000")); say(f"V{seed}: out of memory: 96,000 tokens a batch")
                 say(f"V{seed} ended with {process.returncode} at step {at}:", tail(L / "out" / f"V{seed}" / "train.log", 3 if process.returncode == 0 else 12))
                 if process.returncode and tries.get(seed, 0) < 2 and now() < TRAIN_END - 60:
                     tries[seed] = tries.get(seed, 0) + 1
@@ -130,8 +147,8 @@ def step_train():
             if seed not in seen and at >= CHECK and speed:
                 seen.add(seed); fit = int((at + speed * (TRAIN_END - now() - 15)) // 100 * 100)
                 say(f"V{seed}: {speed:.2f} steps/s, {fit} would fit, {steps} planned")
-                if not os.environ.get("STEPS") and not 0.97 <= fit / steps <= 1.15:
-                    fit -= int(45 * speed)  # to begin again
+                if not os.environ.get("STEPS") and not 0.97 <= fit / steps <= 1.08:
+                    fit -= int(65 * speed)  # to begin again
                     if fit > at + 1500: running[seed] = [replan(seed, process, steps, gpu, fit), fit, gpu]
             if now() > TRAIN_END + 45:  # too slow after all: the last kept model is what there is
                 say(f"V{seed}: time is up at step {at}"); os.killpg(process.pid, signal.SIGKILL); del running[seed]
@@ -177,10 +194,13 @@ if __name__ == "__main__":
     wait("models", step_models, "models.log")
     wait("stored", step_store, "store.log")
     say(subprocess.run(["du", "-sm", str(STORE)], capture_output=True, text=True).stdout.strip(), len(list(STORE.glob("*.npz"))), "parts")
+    if EXTRAS and not done("extras"):
+        e = dict(LEASE_EXTRAS_END=TRAIN_END - 90, TRAIN_CORES=TRAIN_CORES, ALL_CORES=CORES)
+        start([PY, "extras.py"], "extras.log", None if DRY else GPUS - 1, None if DRY else f"{TRAIN_CORES}-{CORES - 1}", **e); say("extras started")
     if not done("trained"):
         began = time.time(); step_train(); finish("trained", began)
-    t = time.time()
-    while not (done("av") and (L / "val" / "videos").exists()) and now() < BUDGET - 60: time.sleep(1)
-    if not done("answered"):
+    if not os.environ.get("NO_ANSWERS") and not DRY or DRY:
+     while not (done("av") and (L / "val" / "videos").exists()) and now() < BUDGET - 60: time.sleep(1)
+    if not done("answered") and not os.environ.get("NO_ANSWERS"):
         began = time.time(); step_answer(); finish("answered", began)
     (L / "done" / "all").touch()
