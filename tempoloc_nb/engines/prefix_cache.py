@@ -230,8 +230,8 @@ def attention_errors(
 ) -> dict[str, tuple[float, float]]:
     """(largest, root of the mean square) error in one step of random inputs against float64, by way of attending.
 
-    Ways: `packed` (by `kernel`), `separate` (in float32) and `sdpa` (torch's own, over copies). `heads`: those of the
-    queries and of the keys; prompts have `lengths` tokens and `trials` rows, and answers `answer` tokens.
+    Ways: `packed` (by `kernel`), `separate` (in float32) and `sdpa` (torch's own, over copies). `heads`: how many the
+    queries and the keys have; prompts have `lengths` tokens and `trials` rows, and answers `answer` tokens.
     """
     import torch
     with torch.inference_mode():
@@ -262,7 +262,7 @@ def _fault(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: tupl
             return first_line(error)
         for allowed, ours, theirs in zip((LARGEST, MEAN), errors["packed"], errors["sdpa"], strict=True):
             if not ours <= allowed * theirs:  # NaN, too
-                return f"its error is {ours:.1e}, that of torch's own attention {theirs:.1e}"
+                return f"its error is {ours:.1e}, and {theirs:.1e} in torch's own attention"
     return None
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #f71dabcc
