@@ -313,7 +313,7 @@ def _attempt_findings(ends: Ends) -> Iterator[Finding]:
     after, way = 0.0, "cut that part out, or leave the demonstration out"
     for name, kind in zip(ends.plan.names, ends.plan.kinds, strict=True):
         shift = ends.shift(name, kind)
-        if shift is None or kind == before:  # of a subtask that holds a whole grasp, tries are not told from it
+        if shift is None or kind == before:  # a subtask may hold a whole grasp: then nothing sets a try apart
             before = None
             continue
         last = ends.time(name) - shift

@@ -85,7 +85,7 @@ def _summary(rows: Mapping[_Key, Mapping[str, Outcomes]], outcomes: Iterable[Out
 def success_slider(outcomes: Iterable[Outcomes]) -> str:
     """HTML with a slider over signed errors of boundaries, and a choice of offsets, that shows each task's success.
 
-    It needs no other file and no kernel. Its numbers are those of its table, which a page without scripts shows:
+    It needs no other file and no kernel. Its numbers are its table's, which a page without scripts shows:
     success (%), Wilson's 95 % interval and trials. Raises `TempolocError` where no condition has such an error.
     """
     outcomes = tuple(outcomes)
