@@ -1,13 +1,14 @@
 """Score models once on clips that nobody has seen: seeds drawn now, one scoring, a log that is committed.
 
-The families are those of the split `test`, with seeds drawn when the command is first given: after the last training.
-The log's first line holds the seeds and the models' hashes; it is written before any clip exists. Then the clips are
-simulated and rendered, the models answer, and each model's strict score becomes a line of the log. The command goes on
-where it stopped. A second scoring, or one of other weights, needs `--again`, and the log says so.
+The families are the splits `test`, `which` and `unseen` (a hand that nobody trains on), with seeds drawn when the
+command is first given: after the last training. The log's first line holds the seeds and the models' hashes; it is
+written before any clip exists. Then the clips are simulated and rendered, the models answer (about a clip of `which`,
+all its questions), and each model's strict score becomes a line of the log. Given again, the command continues. A
+second scoring, or one of other weights, needs `--again`, and the log says so.
 
 robosuite needs an environment of its own (`make test-sim` makes `.venv-sim`):
 
-    python benchmarks/sealed.py MODEL... [--n 100] [--stamps frame] [--sim-python .venv-sim/bin/python]
+    python benchmarks/sealed.py MODEL... [--n 100] [--prompt tiny-absent] [--sim-python .venv-sim/bin/python]
 
 The log is benchmarks/results/sealed.jsonl. The list of clips and the answers go to data/benchmarks/sealed, where the
 study reads them; commit all of it. The clips' videos are made again by their seeds.
@@ -27,17 +28,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_jsonl
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.record import pack_predictions
-from tempoloc_nb.lab.sim.tasks import SEEDS, families, find_families
+from tempoloc_nb.lab.sim.tasks import SEEDS, ClipFamily, families, find_families
+from tempoloc_nb.lab.sim.which_questions import which_questions
 from tempoloc_nb.models.locate import model_folder
 
 LOG = Path(__file__).parent / "results" / "sealed.jsonl"
 SCORES = ("mre_pct", "p50_pct", "p50_s", "hit@0.25s", "hit@0.5s", "over_100pct", "bias_s", "compliance", "recall")
-# What a clip's line keeps; its seed makes the rest again.
-LISTED = ("clip", "task", "fps", "duration", "source", "seed", "robot", "split", "events")
+# What a line keeps; its seed makes the rest again.
+LISTED = ("clip", "task", "fps", "duration", "source", "seed", "robot", "split", "in_order", "events")
+ASKED = ("kind", "shown", "held_out")  # and of a question
 # Run in the simulator's environment, which has neither torch nor our command's other needs.
 SIMULATE = """
 import json, sys
@@ -46,10 +50,22 @@ from pathlib import Path
 from tempoloc_nb.lab.sim.tasks import find_families
 from tempoloc_nb.lab.sim.make import simulate_clips
 seeds, n, out = json.loads(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-for family in find_families("test"):
-    if family.key in seeds:
-        print(simulate_clips(replace(family, split="sealed", first_seed=seeds[family.key]), n, out, states=False))
+for split in ("test", "which", "unseen"):
+    for family in find_families(split):
+        if family.key in seeds:  # of `which`, the split says whether pairs are held out
+            named = "sealed" if split == "test" else split
+            print(simulate_clips(replace(family, split=named, first_seed=seeds[family.key]), n, out, states=False))
 """
+
+
+def sealed_families() -> list[ClipFamily]:
+    """The families that are simulated, in their order."""
+    return [family for split in ("test", "which", "unseen") for family in find_families(split)]
+
+
+def questions(clips: Sequence[Clip]) -> list[Clip]:
+    """What is asked about clips: of those with a log of what happened all of `which_questions`, else their events."""
+    return [asked for clip in clips for asked in (which_questions(clip) if "log" in clip.extra else [clip])]
 
 
 def weights_hash(folder: Path) -> str:
@@ -117,12 +133,17 @@ def seal(log: Path, hashes: dict[str, str], keys: Sequence[str], n: int, again: 
     return line
 
 
-def answer(model: Path, out: Path, predictions: Path, stamps: str, batch: int) -> None:
-    """Ask a model about every clip, greedily, with answers in free form."""
-    asked = ["--prompt", "tiny", "--stamps", stamps, "--fps", "8", "--batch", str(batch), "-o", str(predictions)]
-    asked += ["--temperature", "0", "--repetition-penalty", "1", "--max-new-tokens", "400"]
+def ask_about(out: Path) -> None:
+    """Write the questions about the simulated clips of a folder."""
+    write_manifest(out / "questions.jsonl", questions(read_manifest(out / "manifest.jsonl")))
+
+
+def answer(model: Path, out: Path, predictions: Path, args: argparse.Namespace) -> None:
+    """Ask a model every question, greedily, with answers in free form."""
+    asked = ["--prompt", args.prompt, "--stamps", args.stamps, "--fps", "8", "--batch", str(args.batch)]
+    asked += ["--temperature", "0", "--repetition-penalty", "1", "--max-new-tokens", "900", "-o", str(predictions)]
     command = [sys.executable, "-m", "tempoloc_nb", "localize", "--model", str(model)]
-    subprocess.run([*command, "--benchmark", str(out / "manifest.jsonl"), *asked], check=True)
+    subprocess.run([*command, "--benchmark", str(out / "questions.jsonl"), *asked], check=True)
 
 
 def answers_name(model: str) -> str:
@@ -136,18 +157,18 @@ def answers_name(model: str) -> str:
 def score(predictions: Path, out: Path) -> dict[str, Any]:
     """Task → score → value and interval, as `tempoloc evaluate` says of answers, strictly."""
     command = [sys.executable, "-m", "tempoloc_nb", "evaluate", str(predictions)]
-    command += ["--benchmark", str(out / "manifest.jsonl"), "--json"]
+    command += ["--benchmark", str(out / "questions.jsonl"), "--json"]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {task["task"]: {name: task["scores"][name] for name in SCORES} for task in told["runs"][0]["tasks"]}
 
 
 def keep(out: Path, answers: Sequence[Path], folder: Path) -> None:
-    """Put the list of clips and each model's answers into `folder`, packed; what is there is replaced."""
+    """Put the list of questions and each model's answers into `folder`, packed; what is there is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [line for _, line in read_jsonl(out / "manifest.jsonl")]
-    order = [family.key for family in find_families("test")]
-    lines.sort(key=lambda line: order.index(line["task"]))  # within a family they stay as they are
-    clips = "".join(json.dumps({key: line[key] for key in LISTED if key in line}) + "\n" for line in lines)
+    lines = [line for _, line in read_jsonl(out / "questions.jsonl")]
+    order = [family.key for family in sealed_families()]
+    lines.sort(key=lambda line: order.index(line.get("shown", line["clip"]).partition("/")[0]))  # else as they are
+    clips = "".join(json.dumps({key: line[key] for key in (*LISTED, *ASKED) if key in line}) + "\n" for line in lines)
     (folder / "manifest.jsonl.xz").write_bytes(lzma.compress(clips.encode(), preset=9 | lzma.PRESET_EXTREME))
     for path in answers:
         pack_predictions(path, folder, force=True)
@@ -158,6 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("models", nargs="+")
     parser.add_argument("--n", type=int, default=100, help="clips a family")
     parser.add_argument("--task", action="append", help="these families alone; repeatable")
+    parser.add_argument("--prompt", default="tiny", help="tiny-absent for a model that may say that an event is absent")
     parser.add_argument("--stamps", default="frame")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--out", type=Path, default=Path("runs/sealed"))
@@ -169,22 +191,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         folders = find_models(args.models)
         hashes = {name: weights_hash(folder) for name, folder in folders.items()}
-        keys = args.task or [family.key for family in find_families("test")]
+        keys = args.task or [family.key for family in sealed_families()]
         line = seal(args.log, hashes, keys, args.n, args.again)
     except TempolocError as error:
         print(error, file=sys.stderr)
         return 1
     out = args.out / line["at"].replace(":", "")
     subprocess.run([args.sim_python, "-c", SIMULATE, json.dumps(line["seeds"]), str(args.n), str(out)], check=True)
+    ask_about(out)
     done = scored_since(read_log(args.log), line)
     answers = {name: out / f"{answers_name(name)}.jsonl" for name in folders}
     for name, folder in folders.items():
         if name in done:
             continue
         predictions = answers[name]
-        answer(folder, out, predictions, args.stamps, args.batch)
+        answer(folder, out, predictions, args)
         found = score(predictions, out)
-        note(args.log, {"what": "scored", "at": now(), "model": name, "stamps": args.stamps, "result": found})
+        asked = {"prompt": args.prompt, "stamps": args.stamps}
+        note(args.log, {"what": "scored", "at": now(), "model": name, **asked, "result": found})
         print(name, json.dumps({task: scores["mre_pct"] for task, scores in found.items()}))
     keep(out, list(answers.values()), args.keep)
     return 0

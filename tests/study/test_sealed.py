@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from study_cells import study_functions
 
-from tempoloc_nb.clips.manifest import load_benchmark
+from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.inference.record import read_record
 from tempoloc_nb.lab.sim.tasks import SEEDS, families
+from tempoloc_nb.lab.sim.which_questions import log_events
 from tempoloc_nb.models.locate import folder_revision, model_folder
 from tempoloc_nb.study.experiments import load_experiments
 
@@ -24,17 +25,23 @@ TUNED = study_functions("05")
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "sealed.py"
 
 
-@pytest.fixture
-def sealed(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def script() -> ModuleType:
     spec = importlib.util.spec_from_file_location("sealed", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def sealed(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = script()
     monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: None)
     monkeypatch.setattr(module, "answer", lambda *_: None)
     monkeypatch.setattr(module, "score", lambda *_: {"stack-three": {"mre_pct": {"value": 1.0}}})
-    monkeypatch.setattr(module, "keep", lambda *_: None)
+    for name in ("keep", "ask_about"):
+        monkeypatch.setattr(module, name, lambda *_: None)
     return module
 
 
@@ -61,7 +68,8 @@ def test_scored_once_and_again_only_if_asked(
     starts = sorted(drawn["seeds"].values())
     assert starts[0] > ours + SEEDS
     assert all(b - a >= SEEDS for a, b in pairwise(starts))
-    assert len(starts) == 4
+    assert drawn["seeds"].keys() == {family.key for family in sealed.sealed_families()}
+    assert len(starts) == 9
     assert sealed.main(command) == 1
     assert "--again" in capsys.readouterr().err
     assert len(lines(log)) == 3
@@ -94,9 +102,9 @@ def test_the_log_has_the_scores_of_the_answers_beside_it() -> None:
     """Scored anew, the committed answers give each number of the log; their clips are those of the seeds drawn."""
     drawn, *scored = lines(SCRIPT.parent / "results" / "sealed.jsonl")
     benchmark = load_benchmark("sealed")
-    for clip in benchmark.clips:
-        assert 0 <= (clip.seed or 0) - drawn["seeds"][clip.task] < SEEDS
-    assert len(benchmark.clips) == drawn["n"] * len(drawn["seeds"])
+    shown = {str(clip.extra.get("shown", clip.clip)): clip.seed or 0 for clip in benchmark.clips}
+    assert all(0 <= seed - drawn["seeds"][name.partition("/")[0]] < SEEDS for name, seed in shown.items())
+    assert len(shown) == drawn["n"] * len(drawn["seeds"])
     runs = list(TUNED.sealed_runs(benchmark, 10).values())
     assert len(runs) == len(scored) == len(drawn["models"])
     for run, line in zip(runs, scored, strict=True):
@@ -126,6 +134,30 @@ def test_answers_have_the_name_of_their_model(sealed: ModuleType) -> None:
     benchmark = load_benchmark("sim")
     with pytest.raises(TempolocError, match=r"sft-seed1\.jsonl\.xz is not beside"):
         TUNED.sealed_runs(benchmark, 10, {"sft-seed1": "sft-seed1"})
+
+
+def test_clips_of_which_are_asked_all_their_questions(tmp_path: Path) -> None:
+    log = [["grasp", "green_cube", 1.0], ["release", "green_cube", 2.0], ["grasp", "can", 3.0], ["release", "can", 4.0]]
+    extra = {"log": log, "things": ["green_cube", "can", "bottle"], "actions": [], "styles": {}, "idle": []}
+    one = replace(load_benchmark("sim").clips[0], clip="stack-three/000", extra={})
+    other = Clip("which-panda/001", "which-panda", log_events(log), "videos/which-panda/001.mp4", 15.0, duration=5.0,
+                 source="simulated", seed=600_000_000, robot="Panda", split="which", extra=extra)  # fmt: skip
+    write_manifest(tmp_path / "manifest.jsonl", [other, one])
+    module = script()
+    module.ask_about(tmp_path)
+    asked = read_manifest(tmp_path / "questions.jsonl")
+    kinds = [clip.extra.get("kind") for clip in asked]
+    assert kinds.count(None) == 1
+    assert {"alone", "subset", "ordered", "swapped"} < set(kinds)
+    absent = [clip for clip in asked if any(event.absent for event in clip.events)]
+    assert len(absent) == 1
+    module.keep(tmp_path, [], tmp_path / "kept")
+    kept = list(read_manifest(tmp_path / "kept" / "manifest.jsonl.xz"))
+    assert kept[0].clip == one.clip
+    assert [(c.clip, c.events, c.in_order) for c in kept[1:]] == [
+        (c.clip, c.events, c.in_order) for c in asked if c.extra.get("kind")
+    ]
+    assert all(c.video is None for c in kept)
 
 
 def test_the_mean_of_seeds_needs_equal_clips() -> None:
