@@ -77,6 +77,8 @@ class Lab:
         panel = page.locator(".jp-NotebookPanel")
         expect(panel.locator(".jp-Cell")).to_have_count(len(cells))
         expect(panel.locator(".jp-MarkdownCell:not(.jp-mod-rendered), .jp-Cell-Placeholder")).to_have_count(0)
+        written = sum(cell["cell_type"] == "markdown" and bool(cell["source"].strip()) for cell in cells)
+        expect(panel.locator(".jp-MarkdownCell .jp-MarkdownOutput:not(:empty)")).to_have_count(written)
         shown = sum(bool(cell.get("outputs")) for cell in cells)
         expect(panel.locator(".jp-CodeCell:has(.jp-OutputArea-output)")).to_have_count(shown)
         expect(panel.locator(".jp-OutputArea-output:empty")).to_have_count(0)
