@@ -38,7 +38,7 @@ from engine_speed import clips_of, machine, write_all
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
-from tempoloc_nb.core.files import write_json
+from tempoloc_nb.core.files import write_text
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.run import plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling
@@ -77,7 +77,7 @@ class Found:
     def put(self, part: str, name: str, value: Any) -> None:
         self.parts.setdefault(part, {})[name] = value
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(self.path, self.parts)
+        write_text(self.path, json.dumps(self.parts) + "\n")
         print(f"{part}: {name}: {json.dumps(value)}", flush=True)
 
 
