@@ -49,12 +49,11 @@ from dataclasses import replace
 from pathlib import Path
 from tempoloc_nb.lab.sim.tasks import find_families
 from tempoloc_nb.lab.sim.make import simulate_clips
-seeds, n, out = json.loads(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-for split in ("test", "which", "unseen"):
-    for family in find_families(split):
-        if family.key in seeds:  # of `which`, the split says whether pairs are held out
-            named = "sealed" if split == "test" else split
-            print(simulate_clips(replace(family, split=named, first_seed=seeds[family.key]), n, out, states=False))
+n, out = int(sys.argv[2]), Path(sys.argv[3])
+for split, key, seed in json.loads(sys.argv[1]):
+    (family,) = find_families(split, key)
+    named = "sealed" if split == "test" else split  # of `which`, the split says whether pairs are held out
+    print(simulate_clips(replace(family, split=named, first_seed=seed), n, out, states=False))
 """
 
 
@@ -197,7 +196,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     out = args.out / line["at"].replace(":", "")
-    subprocess.run([args.sim_python, "-c", SIMULATE, json.dumps(line["seeds"]), str(args.n), str(out)], check=True)
+    seeds = [(f.split, f.key, line["seeds"][f.key]) for f in sealed_families() if f.key in line["seeds"]]
+    subprocess.run([args.sim_python, "-c", SIMULATE, json.dumps(seeds), str(args.n), str(out)], check=True)
     ask_about(out)
     done = scored_since(read_log(args.log), line)
     answers = {name: out / f"{answers_name(name)}.jsonl" for name in folders}

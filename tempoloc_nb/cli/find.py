@@ -329,10 +329,9 @@ def review(
     page = built(_Page, given)
     if (page.clips or page.force) and page.export is None:
         raise TempolocError("--clips and --force are about the page that --export writes: give --export FOLDER, too")
-    choice = built(Choice, given)
     opened = open_review(
-        str(fetched([source], choice, tell)[0]), predictions or [], events=event or [], video_root=video_root,
-        signals=given.get("signals"), output=output, who=who, choice=choice,
+        source, predictions or [], events=event or [], video_root=video_root, signals=given.get("signals"),
+        output=output, who=who, choice=built(Choice, given), say=tell,
     )  # fmt: skip
     if page.export is None:
         return page.serve(opened)

@@ -23,7 +23,7 @@ from ..formats.hub import fetched
 from ..formats.lerobot import place_of
 from ..formats.recordings import Choice, check_plain_folder, find_recordings, is_dataset
 from ..inference.consensus import Combined, CombinedEvent, combine_answers, combine_trials, move_events
-from ..inference.find import Found, FoundEvent
+from ..inference.find import Found, FoundEvent, Say, silent
 from ..inference.signals import Signal
 from .session import Answers, Review, Trial
 from ..scoring.answers import STATUSES, parse_answer
@@ -232,14 +232,14 @@ def _place(benchmark: Clips) -> Path:
 def open_review(
     source: Path | str | Clips | Found | Sequence[Found], predictions: Path | str | Sequence[Path | str] = (), *,
     events: Sequence[str] = (), video_root: Path | str | None = None, signals: Path | str | None = None,
-    output: Path | str | None = None, who: str = "", choice: Choice | None = None,
+    output: Path | str | None = None, who: str = "", choice: Choice | None = None, say: Say = silent,
 ) -> Review:  # fmt: skip
     """A review of a manifest, benchmark, video, folder, dataset, or of what `localize` found.
 
     `predictions` are files of one model's trials; a `predictions.jsonl` beside a manifest is taken where none are
     given. `events` name what is to be marked where nothing does; `signals` hold the gripper (the benchmark's by
-    default). `output` takes the corrections: `reviewed.jsonl` beside the clips by default. Raises `TempolocError` for
-    what cannot be read.
+    default). `output` takes the corrections: `reviewed.jsonl` beside the clips by default. `say` gets a line on a
+    dataset of the Hub. Raises `TempolocError` for what cannot be read.
     """
     if isinstance(source, Found):
         source = [source]
@@ -248,7 +248,7 @@ def open_review(
     if not isinstance(source, str | Path | Clips):
         return _review_found(source, output, who)
     if isinstance(source, str | Path):
-        source = str(fetched([source], choice or Choice())[0])
+        source = str(fetched([source], choice or Choice(), say)[0])
     if isinstance(source, str | Path) and is_dataset(Path(source)) and Path(source).exists():
         return _review_dataset(Path(source), events, choice or Choice(), output, who)
     benchmark = source if isinstance(source, Clips) else _open_benchmark(source, events)

@@ -1,4 +1,4 @@
-"""An engine that writes the log of a script of events, in the times that a request's stamps show."""
+"""Engines that need no model: of texts by request and trial, and one that writes the log of a script of events."""
 
 from __future__ import annotations
 
@@ -13,31 +13,21 @@ from tempoloc_nb.scoring.logs import EventLog, log_text, read_log
 from tempoloc_nb.video.files import probe
 
 
-@dataclass
-class Logging:
-    """Writes what happens within each video that it is shown; `late` (s) by trial is added to each time.
+@dataclass(kw_only=True)
+class Saying:
+    """Answers with what `said` gives for a request and a trial, a text or an error; `asked` has the requests."""
 
-    `odd` may give another text for a request and trial, or an error; `asked` has the requests.
-    """
-
-    script: Sequence[tuple[float, str]]
-    late: Sequence[float] = (0.0,)
-    odd: Callable[[Request, int], str | TempolocError | None] = lambda request, trial: None
     finish: str = "stop"
     stop: int | None = None  # is interrupted before this request
     name: str = "fake"
-    model: str = "logging-model"
+    model: str = "fake-model"
     asked: list[Request] = field(default_factory=list)
 
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def text(self, request: Request, trial: int) -> str:
-        length, begin = probe(request.video).duration, request.view.shift
-        late = self.late[trial % len(self.late)]
-        inside = [(t + late, name) for t, name in self.script if begin <= t + late < begin + length]
-        read = read_log("\n".join(f"{t:.2f} s: {name}" for t, name in inside))
-        return log_text(EventLog(read.events, read.moments), round(begin + length - 0.01, 2))
+    def said(self, request: Request, trial: int) -> str | TempolocError:
+        raise NotImplementedError
 
     def stream(
         self, requests: Sequence[Request], sampling: Sampling
@@ -46,11 +36,39 @@ class Logging:
             if number == self.stop:
                 raise KeyboardInterrupt
             self.asked.append(request)
-            texts = [(t, self.odd(request, t) or self.text(request, t)) for t in request.trials]
+            texts = [(t, self.said(request, t)) for t in request.trials]
             if errors := [text for _, text in texts if isinstance(text, TempolocError)]:
                 yield request, errors[0]
                 continue
-            yield request, [
-                Response(t, str(text), row_seed(sampling.seed, request.clip, t), self.finish, 9, 9, 9, request.fps, 0.1)
-                for t, text in texts
-            ]
+            yield (
+                request,
+                [
+                    Response(
+                        t, str(text), row_seed(sampling.seed, request.clip, t), self.finish, 9, 9, 9, request.fps, 0.1
+                    )
+                    for t, text in texts
+                ],
+            )
+
+
+@dataclass
+class Logging(Saying):
+    """Writes what happens within each video that it is shown, in the times that a request's stamps show.
+
+    `late` (s) by trial is added to each time. `odd` may give another text for a request and trial, or an error.
+    """
+
+    script: Sequence[tuple[float, str]]
+    late: Sequence[float] = (0.0,)
+    odd: Callable[[Request, int], str | TempolocError | None] = lambda request, trial: None
+    model: str = field(default="logging-model", kw_only=True)
+
+    def said(self, request: Request, trial: int) -> str | TempolocError:
+        return self.odd(request, trial) or self.text(request, trial)
+
+    def text(self, request: Request, trial: int) -> str:
+        length, begin = probe(request.video).duration, request.view.shift
+        late = self.late[trial % len(self.late)]
+        inside = [(t + late, name) for t, name in self.script if begin <= t + late < begin + length]
+        read = read_log("\n".join(f"{t:.2f} s: {name}" for t, name in inside))
+        return log_text(EventLog(read.events, read.moments), round(begin + length - 0.01, 2))

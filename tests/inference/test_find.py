@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 import pytest
+from logging_engine import Saying
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.protocol import Request, Response, row_seed
+from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.recordings import localize, video_files
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.models.ask import Sampling
@@ -30,33 +31,18 @@ EVENTS = ("grasping the green cube", "releasing the green cube")
 
 
 @dataclass
-class Says:
+class Says(Saying):
     """An engine that says the same texts, a trial each, of every video; no text: it fails."""
 
     texts: Sequence[str]
-    name: str = "fake"
-    model: str = "fake-model"
-    asked: list[Request] = field(default_factory=list)
 
-    def settings(self) -> dict[str, Any]:
-        return {}
+    def said(self, request: Request, trial: int) -> str | TempolocError:
+        return self.texts[trial % len(self.texts)] if self.texts else TempolocError(f"{request.clip}: too large")
 
     def stream(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        for request in reversed(list(requests)):  # engines answer in any order
-            self.asked.append(request)
-            if not self.texts:
-                yield request, TempolocError(f"{request.clip}: too large")
-                continue
-            said = [self.texts[t % len(self.texts)] for t in request.trials]
-            yield (
-                request,
-                [
-                    Response(t, text, row_seed(sampling.seed, request.clip, t), "stop", 9, 9, 9, request.fps, 0.1)
-                    for t, text in enumerate(said)
-                ],
-            )
+        return super().stream([*requests][::-1], sampling)  # engines answer in any order
 
 
 def answer(*times: float) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from logging_engine import Saying
 
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.engines.protocol import Request, Response
+from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.formats.recordings import clips_of
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.inference.names import (
@@ -25,7 +26,7 @@ from tempoloc_nb.inference.names import (
     read_names,
     span_groups,
 )
-from tempoloc_nb.models.ask import AskConfig, Sampling
+from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.models.constraints import names_constraint, obeys
 from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.scoring.phrases import words_of
@@ -45,31 +46,14 @@ def answer(said: Said = TWO, **first: Any) -> str:
 
 
 @dataclass
-class Naming:
-    """Answers with `text(request, trial)`; `asked` has the requests."""
+class Naming(Saying):
+    """Answers with `text(request, trial)`."""
 
     text: Callable[[Request, int], str | TempolocError]
-    finish: str = "stop"
-    name: str = "fake"
-    model: str = "naming-model"
-    asked: list[Request] = field(default_factory=list)
+    model: str = field(default="naming-model", kw_only=True)
 
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def stream(
-        self, requests: Sequence[Request], sampling: Sampling
-    ) -> Iterator[tuple[Request, list[Response] | TempolocError]]:
-        for request in requests:
-            self.asked.append(request)
-            texts = [self.text(request, t) for t in request.trials]
-            if errors := [text for text in texts if isinstance(text, TempolocError)]:
-                yield request, errors[0]
-                continue
-            yield request, [
-                Response(t, str(text), 0, self.finish, 9, 9, 9, request.fps, 0.1)
-                for t, text in zip(request.trials, texts, strict=True)
-            ]
+    def said(self, request: Request, trial: int) -> str | TempolocError:
+        return self.text(request, trial)
 
 
 def video_at(path: Path, seconds: float = 4.0) -> Path:
