@@ -375,8 +375,23 @@ class PatchMaker:
         return patches
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #be723d0c
+def _places(size: int, zoom: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    """(n, size, size): products with an axis of pictures enlarge and shift it, linearly; a negative zoom mirrors it.
+
+    Beyond an edge the edge is repeated. `zoom` and `shift` are (n, 1), shares of the size.
+    """
+    import torch
+
+    pixels, middle = torch.arange(size, device=zoom.device), (size - 1) / 2
+    taken = ((pixels - middle) / zoom + middle + size * shift).clamp(0, size - 1)
+    return (1 - (taken[..., None] - pixels).abs()).clamp(min=0)
+
+
 def _draw_looks(n: int, shape: tuple[int, ...], seed: int, device: Any, dtype: Any) -> tuple[torch.Tensor, ...]:
-    """(gain, lift, blur, noise) of each of `n` examples, and the grain of frames of `shape` (F, height, width, 3)."""
+    """(rows, columns, gain, lift, blur, noise) of `n` examples, and the grain of frames of `shape` (F, H, W, 3).
+
+    Rows and columns say what each pixel of an example shows: see `_places`.
+    """
     import torch
 
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -389,15 +404,24 @@ def _draw_looks(n: int, shape: tuple[int, ...], seed: int, device: Any, dtype: A
     blur = draw() * (draw() < 0.4)
     noise = 0.03 * draw() ** 2
     grain = torch.randn(shape, generator=generator, device=device, dtype=dtype)
-    return *(v.to(dtype) for v in (gain, lift, blur, noise)), grain
+    zoom, down, right, mirror = draw(4)[:, 0, 0].T[..., None]
+    zoom = 0.9 + 0.22 * zoom
+    rows = _places(shape[1], zoom, 0.08 * down - 0.04)
+    columns = _places(shape[2], torch.where(mirror < 0.4, -zoom, zoom), 0.08 * right - 0.04)
+    return *(v.to(dtype) for v in (rows, columns, gain, lift, blur, noise)), grain
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #42a3e5bd
 def _vary(pictures: torch.Tensor, owner: torch.Tensor, looks: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """Change brightness, contrast, colour balance, sharpness and noise, alike in all frames of each example."""
+    """Change framing, brightness, contrast, colour balance, sharpness and noise, alike in an example's frames.
+
+    Two clips in five are mirrored: no event's name says left or right.
+    """
     from torch.nn import functional
 
     *values, grain = looks
-    gain, lift, blur, noise = (v[owner] for v in values)
+    rows, columns, gain, lift, blur, noise = (v[owner] for v in values)
+    across = (rows @ pictures.flatten(2)).view_as(pictures).transpose(1, 2)
+    pictures = (columns @ across.flatten(2)).view_as(across).transpose(1, 2)
     x = functional.pad(pictures.permute(0, 3, 1, 2), (1, 1, 1, 1), mode="replicate")
     soft = functional.avg_pool2d(x, 3, 1).permute(0, 2, 3, 1)
     x = (pictures + blur * (soft - pictures)) * gain + lift

@@ -19,7 +19,16 @@ from training_store import EVENTS, OPTIONS, SMALL, load, made_up_store
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.lab.tiny.architecture import build_tiny
-from tempoloc_nb.lab.tiny.batches import Batch, Collator, PatchMaker, StageBatches, WordEncoder, _by_length
+from tempoloc_nb.lab.tiny.batches import (
+    Batch,
+    Collator,
+    PatchMaker,
+    StageBatches,
+    WordEncoder,
+    _by_length,
+    _places,
+    _vary,
+)
 from tempoloc_nb.lab.tiny.frame_store import ARRAYS, load_store, write_part
 from tempoloc_nb.lab.tiny.plan import Stage, TrainingPlan, TrainOptions
 from tempoloc_nb.lab.tiny.tasks import (
@@ -231,6 +240,25 @@ def test_pixels_are_those_of_the_processor(folder: Path, stamps: Stamps) -> None
     assert float(off.median()) < 0.005
     assert float((off > 0.05).float().mean()) < 0.03
     assert float((off.view(2, 80, -1)[:, 64:] > 0.5).float().mean()) < 0.001  # the row of tokens with the stamps
+
+
+def test_a_framing_mirrors_enlarges_and_shifts() -> None:
+    import torch
+
+    plain, none = torch.ones((1, 1)), torch.zeros((1, 1))
+    row = torch.arange(8.0)
+    assert (_places(8, plain, none)[0] @ row).tolist() == row.tolist()
+    assert (_places(8, -plain, none)[0] @ row).tolist() == row.flip(0).tolist()
+    assert (_places(8, plain, none + 0.25)[0] @ row).tolist() == [2, 3, 4, 5, 6, 7, 7, 7]  # the edge, repeated
+    assert (_places(8, 2 * plain, none)[0] @ row).tolist() == [1.75, 2.25, 2.75, 3.25, 3.75, 4.25, 4.75, 5.25]
+    pictures, owner = torch.rand((4, 8, 6, 3)), torch.tensor([0, 1, 1, 0])
+    framing = [
+        _places(size, torch.tensor([[1.0], [sign]]), torch.zeros((2, 1))) for size, sign in ((8, 1.0), (6, -1.0))
+    ]
+    values = torch.tensor([1.0, 0, 0, 0]).view(4, 1, 1, 1, 1).expand(-1, 2, 1, 1, 1)  # gain, lift, blur, noise
+    varied = _vary(pictures, owner, (*framing, *values, torch.zeros_like(pictures)))
+    assert torch.allclose(varied[[0, 3]], pictures[[0, 3]])
+    assert torch.allclose(varied[[1, 2]], pictures[[1, 2]].flip(2))
 
 
 @pytest.mark.parametrize("stamp", [9999, 10_000, -1, -2, LEFT + 10_000, RIGHT + 9999])
