@@ -87,7 +87,7 @@ def stats(
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
 
-    from tempoloc_nb.core.texts import json_text
+    from tempoloc_nb.core.errors import json_text
     from tempoloc_nb.sft.dataset import dataset_stats, read_samples, stats_figure, stats_text
 
     place = figure and figure_place(figure, force)

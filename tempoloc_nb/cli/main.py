@@ -158,7 +158,7 @@ _PANELS = {
         "localize": "cli.predictions:localize", "evaluate": "cli.predictions:evaluate",
         "consensus": "cli.predictions:consensus", "fuse": "cli.predictions:fuse",
         "import-recipe": "cli.predictions:import_recipe", "models": "cli.models:models", "doctor": "cli.models:doctor",
-        "serve": "cli.serve:serve",
+        "serve": "cli.models:serve",
     },
     "Videos and data": {
         "simulate": "lab.commands:simulate", "fetch": "cli.example:fetch", "overlay": "cli.data:overlay",

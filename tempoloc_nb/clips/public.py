@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 
 from .manifest import Clip, Clips
 from ..core.checks import STRICT, check, faults
-from ..core.errors import TempolocError, unknown
+from ..core.errors import TempolocError, shown, unknown
 from ..core.files import leads_out, read_jsonl, sole_writer, sync_folder, writing
 from ..core.optional import import_optional
-from ..core.texts import shown
 from ..video.files import decode, encode
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, cast, get_args, get_type_hints
 
-from .errors import TempolocError
-from .texts import shown
+from .errors import TempolocError, shown
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter, ValidationError

@@ -29,9 +29,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NoReturn
 
-from .errors import TempolocError
+from .errors import TempolocError, json_text, shown
 from .machine import undisturbed
-from .texts import json_text, shown
 
 # %% auto #0
 __all__ = ['COMPRESSED', 'UNPACKED', 'WHOLE', 'held', 'sole_writer', 'is_stream', 'sync_folder', 'all_or_nothing',

@@ -34,8 +34,7 @@ from ..core.optional import import_optional
 from .protocol import Answer, Request, Response, clip_error, row_seed, sampling_fields, too_long
 from .qwen import Shown, check_version, fit, prepare, show, tested_transformers
 from ..models.locate import check_folder, model_revision, model_title
-from ..models.prompts import load_prompt
-from ..models.ask import Sampling
+from ..models.ask import Sampling, load_prompt
 from ..video.view import GREY, ClipInputs, frame_pixels
 
 # %% auto #0

@@ -35,8 +35,7 @@ from tempoloc_nb.engines.server import (
     ALL_FRAMES, CHAT, DECODERS, Reply, find_served, list_served, read_reply, write_video,
 )
 from .convert import Lenient, check_unique, relative_path
-from ..models.prompts import Prompt, prompt_folder
-from ..models.ask import Sampling
+from ..models.ask import Prompt, Sampling, prompt_folder
 from ..sft.dataset import answer_events
 from ..video.files import SUFFIXES, VideoInfo, probe
 from ..video.view import View

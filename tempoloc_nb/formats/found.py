@@ -14,9 +14,8 @@ from pathlib import Path
 
 from ..clips.tasks import Task
 from ..clips.videos import first_names
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, json_text
 from ..core.files import check_output, is_stream, write_text, writing
-from ..core.texts import json_text
 from .correction_files import text_cell, vtt_cue
 from .hdf5 import held_file, layouts_in, opened_demos, read_signals, usual_layout
 from .hdf5_frames import DemoFrames

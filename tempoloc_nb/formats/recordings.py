@@ -31,7 +31,7 @@ from ..inference.names import NAME_PROMPT, NameOptions, name_cuts
 from ..inference.segment import LOG_PROMPT, LogOptions, find_events
 from ..inference.signals import Signal, Told
 from ..models.ask import AskConfig
-from ..models.recognise import ask_config
+from ..models.locate import ask_config
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0

@@ -29,7 +29,7 @@ from tempoloc_nb.inference.signals import (
     Signal, Told, event_arms, event_kinds, find_transitions, gripper_rule, motion_minima, pixel_motion, starts_of,
     with_starts,
 )
-from ..models.recognise import find_model
+from ..models.locate import find_model
 from ..models.registry import listed_models
 from ..models.ask import Sampling
 from ..scoring.answers import answer_text, write_answer

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ..core.errors import TempolocError, unknown
-from ..core.texts import counted
+from ..core.errors import TempolocError, counted, unknown
 from .find import Found, FoundEvent
 from .signals import LEAST_HOLD, Signal, find_transitions, pixel_motion, rests
 from ..video.files import Footage, probe

@@ -19,15 +19,13 @@ from typing_extensions import Doc
 
 from ..clips.manifest import Clip, Clips
 from ..clips.videos import find_footage
-from ..core.errors import TempolocError
-from ..core.texts import counted, shown
+from ..core.errors import TempolocError, counted, shown
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
 from .asking import Part, Search, asked_model, search_clips
 from .find import Found, FoundEvent, Say, silent
-from ..models.ask import AskConfig
+from ..models.ask import AskConfig, Prompt, load_prompt
 from ..models.constraints import LONGEST_NAME, names_constraint
-from ..models.prompts import Prompt, load_prompt
 from ..scoring.logs import name_key
 from ..scoring.phrases import words_of
 from ..video.files import Footage, VideoInfo

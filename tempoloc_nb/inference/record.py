@@ -18,11 +18,9 @@ from annotated_types import Ge, Le
 
 from ..clips.manifest import Clips
 from ..core.checks import OTHERS, check
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, json_text
 from ..core.files import all_or_nothing, check_output, is_stream, open_packed, read_object, write_json
-from ..core.machine import versions
-from ..core.shards import store_files
-from ..core.texts import json_text
+from ..core.machine import store_files, versions
 
 _KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of a packed row, in this order
 

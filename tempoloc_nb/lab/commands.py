@@ -13,8 +13,7 @@ from typing import Annotated
 import typer
 
 from ..cli.options import (OUTPUT, ForceOption, JsonOption, WorkersOption, echo_done, number, option, say)
-from ..core.errors import TempolocError, unknown
-from ..core.texts import json_text
+from ..core.errors import TempolocError, json_text, unknown
 
 _SCENE, _VIDEO, _GENERATOR, _TRIALS, _DATA, _TRAINING = (
     "Scene", "Video", "What the generator will be told", "Trials", "Data", "Training"

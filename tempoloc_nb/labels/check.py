@@ -14,9 +14,8 @@ import numpy as np
 
 from ..clips.manifest import load_benchmark
 from ..clips.videos import first_names
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, columns
 from ..core.checks import Finding, Report
-from ..core.texts import columns
 from ..formats.hdf5_rules import Layout
 from ..inference.signals import KINDS
 from .demonstrations import LabelGroup, clip_label_groups, read_label_file

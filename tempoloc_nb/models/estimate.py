@@ -17,8 +17,7 @@ from ..clips.videos import first_names, videos_here
 from ..core.files import read_object
 from ..core.machine import gpu_count
 from ..core.settings import settings
-from .locate import check_folder, find_place
-from .recognise import count_in, count_parameters, part_of
+from .locate import check_folder, count_in, count_parameters, find_place, part_of
 from .registry import listed_model
 from ..video.budget import FRAMES_PER_TOKEN, token_side
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
 from .dialects import Entry, read_number
 from .phrases import beside_absence, match_label
-from ..models.prompts import Form
+from ..models.ask import Form
 from .records import read_entries, read_json
 
 # %% auto #0

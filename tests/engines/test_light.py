@@ -31,7 +31,7 @@ from tempoloc_nb.engines.test_pattern import capture
 from tempoloc_nb.inference.run import plan_requests
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.constraints import Constraint
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config
 
 torch.set_num_threads(1)
 SIM = load_benchmark("sim")

@@ -21,7 +21,7 @@ from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.recordings import localize, video_files
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.models.ask import Sampling
-from tempoloc_nb.models.recognise import get_model
+from tempoloc_nb.models.locate import get_model
 from tempoloc_nb.video.files import encode
 
 SIM = load_benchmark("sim")

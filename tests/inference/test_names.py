@@ -26,9 +26,8 @@ from tempoloc_nb.inference.names import (
     read_names,
     span_groups,
 )
-from tempoloc_nb.models.ask import AskConfig
+from tempoloc_nb.models.ask import AskConfig, load_prompt
 from tempoloc_nb.models.constraints import names_constraint, obeys
-from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.scoring.phrases import words_of
 from tempoloc_nb.video.files import encode, probe
 from tempoloc_nb.video.view import View

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.models.ask import load_prompt
 from tempoloc_nb.models.constraints import Constraint, answer_constraint, obeys, time_regex
-from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.scoring.answers import answer_text, parse_answer, repair
 
 LABELS = ["grasping the red cube", "releasing the red cube", "grasping the blue cube"]

@@ -23,10 +23,8 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.engines.server import ALL_FRAMES
-from tempoloc_nb.models.ask import Sampling
-from tempoloc_nb.models.locate import load_model
-from tempoloc_nb.models.prompts import load_prompt
-from tempoloc_nb.models.recognise import ask_config, find_model, get_model, recognise
+from tempoloc_nb.models.ask import Sampling, load_prompt
+from tempoloc_nb.models.locate import ask_config, find_model, get_model, load_model, recognise
 from tempoloc_nb.models.registry import (
     Calibration,
     ModelInfo,

@@ -12,7 +12,7 @@ from tiny_models import qwen25
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.qwen import overlay_options
 from tempoloc_nb.models.ask import AskConfig, read_trained, write_trained
-from tempoloc_nb.models.recognise import recognise
+from tempoloc_nb.models.locate import recognise
 from tempoloc_nb.study.experiments import for_model, load_experiments
 
 WAY = AskConfig(prompt="recipe", fps=4).changed(stamps="pair")
