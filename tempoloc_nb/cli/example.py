@@ -62,7 +62,7 @@ def fetch(
 ) -> None:
     """Bring a benchmark's public recordings here, each checked.
 
-    The same command goes on where it was interrupted.
+    The same command goes on with the files that are missing.
     """
     from tqdm import tqdm
 
