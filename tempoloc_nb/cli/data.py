@@ -32,7 +32,7 @@ _SOURCE, _SAMPLES, _SPLIT, _STAMP, _VIDEO = "Source", "Samples", "Split", "Stamp
 app = typer.Typer(name="dataset", help="Build and inspect training data; read and write formats.", no_args_is_help=True)
 
 # %% auto #0
-__all__ = ['app', 'build', 'stats', 'format_command', 'Formats', 'caption', 'caption_prompts', 'overlay']
+__all__ = ['app', 'build', 'stats', 'format_command', 'Formats', 'caption', 'overlay']
 
 # %% ../../nbs/90_cli/60_data.ipynb #c61ba6be
 @app.command()
@@ -249,23 +249,6 @@ def caption(
     say(done)
     if done.failed:
         raise typer.Exit(1)
-
-# %% ../../nbs/90_cli/60_data.ipynb #16880b2f
-@app.command("caption-prompts")
-def caption_prompts(
-    folder: Annotated[Path, typer.Argument(help="Validation set with inference_prompt{,_i2v,_v2v}/EPISODE.json.")],
-    captions: Annotated[Path | None, typer.Option(help="Folder of captions; by default the one in the set.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be changed, and change nothing.")] = False,
-) -> None:
-    """Replace the prompts of a validation set by structured captions; each file is kept as it was in NAME.bak."""
-    from tempoloc_nb.core.files import writing
-    from tempoloc_nb.formats.captions import rewrite_prompts
-
-    with writing(folder):
-        done = rewrite_prompts(folder, captions, dry_run=dry_run)
-    for path in done.changed if dry_run else ():
-        say(f"{path.parent.name}/{path.name}")
-    say(done)
 
 # %% ../../nbs/90_cli/60_data.ipynb #361eb42f
 @with_options(
