@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import inspect
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,8 +19,8 @@ from annotated_types import Ge, Gt, Le
 from typer.core import TyperGroup
 
 from tempoloc_nb.cli.options import (
-    ENGINE, FIND, OUTPUT, SAMPLING, SHOWN, ForceOption, JsonOption, WorkersOption, as_command, echo_done, echo_json,
-    figure_place, number, option, parameter, say, tell, with_options, write_figure,
+    ENGINE, FIND, OUTPUT, SAMPLING, SHOWN, ForceOption, JsonOption, SummaryOption, WorkersOption, as_command,
+    echo_done, echo_json, figure_place, number, option, parameter, say, tell, with_options, write_figure,
 )
 from ..core.errors import TempolocError, unknown
 from ..core.options import Option, built
@@ -32,7 +34,7 @@ _SOURCE, _SAMPLES, _SPLIT, _STAMP, _VIDEO = "Source", "Samples", "Split", "Stamp
 app = typer.Typer(name="dataset", help="Build and inspect training data; read and write formats.", no_args_is_help=True)
 
 # %% auto #0
-__all__ = ['app', 'build', 'stats', 'format_command', 'Formats', 'caption', 'overlay']
+__all__ = ['app', 'build', 'stats', 'format_command', 'Formats', 'caption', 'overlay', 'example', 'fetch']
 
 # %% ../../nbs/90_cli/60_data.ipynb #c61ba6be
 @app.command()
@@ -191,7 +193,7 @@ class Formats(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a format; raises `TempolocError` for another name."""
         if cmd_name not in (names := self.list_commands(ctx)):
-            raise unknown("format", cmd_name, names, f"as in tempoloc dataset {self.name} {names[0]} SOURCE -o OUTPUT")
+            raise unknown("format", cmd_name, names, f"as in tempoloc dataset {self.name} {names[0]} _SOURCE -o OUTPUT")
         alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
         alone.command(cmd_name)(format_command(cmd_name, self._side))
         return typer.main.get_command(alone)
@@ -290,3 +292,61 @@ def overlay(
     say(f"{summary}{'; stamps as the recipe has them (--model: as another model needs them)' if recipe else ''}")
     if summary.failed:
         raise typer.Exit(1)
+
+# %% ../../nbs/90_cli/60_data.ipynb #72c33162
+def _program(called: str) -> str:
+    """The words that run `tempoloc` here; `called` is `sys.argv[0]`."""
+    path = Path(called)
+    if shutil.which("tempoloc") or path.stem not in ("tempoloc", "__main__"):
+        return "tempoloc"
+    return shlex.quote(called) if path.stem == "tempoloc" else f"{shlex.quote(sys.executable)} -m tempoloc_nb"
+
+# %% ../../nbs/90_cli/60_data.ipynb #4c98ba18
+def example(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    force: ForceOption = False,
+    as_json: SummaryOption = False,
+) -> None:
+    """Write three videos, a LeRobot dataset and an HDF5 file to try the commands on.
+
+    They are simulated clips that ship with the package. What needs a library that is missing is left out, with a line.
+    """
+    from tempoloc_nb.formats.example import write_example
+
+    done = write_example(folder, force=force, say=tell)
+    echo_done(replace(done, program=_program(sys.argv[0])), None, as_json)
+
+# %% ../../nbs/90_cli/60_data.ipynb #fe7c0002
+_SOURCE = "Where from"
+
+# %% ../../nbs/90_cli/60_data.ipynb #fe7c0004
+def fetch(
+    benchmark: Annotated[
+        str, typer.Argument(help="Benchmark of public recordings: real, or a manifest beside a files.jsonl.")
+    ],
+    folder: Annotated[Path, typer.Argument(help="Folder for the files; --video-root of other commands.")],
+    family: Annotated[
+        list[str] | None, option(FIND, "Only this family, such as g1, panda or droid; repeatable.")
+    ] = None,
+    base: Annotated[
+        str | None, option(_SOURCE, "Address of a mirror, instead of https://raw.githubusercontent.com.")
+    ] = None,
+    force: ForceOption = False,
+    as_json: SummaryOption = False,
+) -> None:
+    """Bring a benchmark's public recordings here, each checked.
+
+    The same command goes on with the files that are missing.
+    """
+    from tqdm import tqdm
+
+    from tempoloc_nb.clips.manifest import load_benchmark
+    from tempoloc_nb.clips.public import HOST, fetch_benchmark, public_files
+
+    found = load_benchmark(benchmark)
+    total = sum(file.size for file in public_files(found, family or ()))
+    with tqdm(total=total, unit="B", unit_scale=True, desc="fetch", disable=not sys.stderr.isatty()) as bar:
+        done = fetch_benchmark(
+            found, folder, families=family or (), base=base or HOST, force=force, progress=bar.update, say=tell
+        )
+    echo_done(done, None, as_json)

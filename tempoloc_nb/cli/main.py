@@ -152,7 +152,7 @@ app = typer.Typer(
 _PANELS = {
     "Find boundaries": {
         "find": "cli.find:find", "segment": "cli.find:segment", "review": "cli.find:review",
-        "example": "cli.example:example",
+        "example": "cli.data:example",
     },
     "Measure on a benchmark": {
         "localize": "cli.predictions:localize", "evaluate": "cli.predictions:evaluate",
@@ -161,7 +161,7 @@ _PANELS = {
         "serve": "cli.models:serve",
     },
     "Videos and data": {
-        "simulate": "lab.commands:simulate", "fetch": "cli.example:fetch", "overlay": "cli.data:overlay",
+        "simulate": "lab.commands:simulate", "fetch": "cli.data:fetch", "overlay": "cli.data:overlay",
         "dataset": "cli.data:app",
     },
     "Generate demonstrations": {

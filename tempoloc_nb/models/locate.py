@@ -21,13 +21,7 @@ from ..core.optional import import_transformers
 from ..core.settings import settings
 from .ask import AskConfig, read_trained
 from tempoloc_nb.models.registry import (
-    Count,
-    Family,
-    ModelInfo,
-    listed_model,
-    listed_models,
-    load_registry,
-    shipped_folder,
+    Count, Family, ModelInfo, listed_model, listed_models, load_registry, shipped_folder,
 )
 
 OWN = ("tempoloc-tiny", "tempoloc-tiny-base")  # they come with the repository and are on no hub
