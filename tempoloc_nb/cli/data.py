@@ -193,7 +193,7 @@ class Formats(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a format; raises `TempolocError` for another name."""
         if cmd_name not in (names := self.list_commands(ctx)):
-            raise unknown("format", cmd_name, names, f"as in tempoloc dataset {self.name} {names[0]} _SOURCE -o OUTPUT")
+            raise unknown("format", cmd_name, names, f"as in tempoloc dataset {self.name} {names[0]} SOURCE -o OUTPUT")
         alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
         alone.command(cmd_name)(format_command(cmd_name, self._side))
         return typer.main.get_command(alone)
@@ -315,9 +315,6 @@ def example(
 
     done = write_example(folder, force=force, say=tell)
     echo_done(replace(done, program=_program(sys.argv[0])), None, as_json)
-
-# %% ../../nbs/90_cli/60_data.ipynb #fe7c0002
-_SOURCE = "Where from"
 
 # %% ../../nbs/90_cli/60_data.ipynb #fe7c0004
 def fetch(

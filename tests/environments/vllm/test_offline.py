@@ -279,4 +279,4 @@ def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match=r"config\.json"):
         VLLMBackend(tmp_path)
     with pytest.raises(TempolocError, match="vLLM cannot load it"):
-        VLLMBackend(qwen25_folder(), max_model_len=10**9)
+        VLLMBackend(qwen25_folder(), options={"max_model_len": 10**9})
