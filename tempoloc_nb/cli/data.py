@@ -34,7 +34,7 @@ _SOURCE, _SAMPLES, _SPLIT, _STAMP, _VIDEO = "Source", "Samples", "Split", "Stamp
 app = typer.Typer(name="dataset", help="Build and inspect training data; read and write formats.", no_args_is_help=True)
 
 # %% auto #0
-__all__ = ['app', 'build', 'stats', 'format_command', 'Formats', 'caption', 'overlay', 'example', 'fetch']
+__all__ = ['app', 'build', 'stats', 'caption', 'overlay', 'example', 'fetch']
 
 # %% ../../nbs/90_cli/60_data.ipynb #c61ba6be
 @app.command()
@@ -158,7 +158,7 @@ _OUTPUTS = {
 }
 
 # %% ../../nbs/90_cli/60_data.ipynb #a5740d09
-def format_command(name: str, side: Literal["write", "read"]) -> Callable[..., None]:
+def _format_command(name: str, side: Literal["write", "read"]) -> Callable[..., None]:
     """The function behind `tempoloc dataset export NAME` ("write") or `import NAME` ("read").
 
     Raises `TempolocError` where the format has no such side.
@@ -181,7 +181,7 @@ def format_command(name: str, side: Literal["write", "read"]) -> Callable[..., N
     return as_command(convert, [*own, *options])
 
 # %% ../../nbs/90_cli/60_data.ipynb #a5740d0a
-class Formats(TyperGroup):
+class _Formats(TyperGroup):
     """The formats that can be read (a group called "import") or written, made into commands when they are needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -195,7 +195,7 @@ class Formats(TyperGroup):
         if cmd_name not in (names := self.list_commands(ctx)):
             raise unknown("format", cmd_name, names, f"as in tempoloc dataset {self.name} {names[0]} SOURCE -o OUTPUT")
         alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        alone.command(cmd_name)(format_command(cmd_name, self._side))
+        alone.command(cmd_name)(_format_command(cmd_name, self._side))
         return typer.main.get_command(alone)
 
     @property
@@ -204,7 +204,7 @@ class Formats(TyperGroup):
 
 
 for name, does in (("import", "Read clips or conversations from another format."), ("export", "Write them in one.")):
-    group = typer.Typer(name=name, cls=Formats, help=does, no_args_is_help=True, subcommand_metavar="FORMAT [ARGS]...")
+    group = typer.Typer(name=name, cls=_Formats, help=does, no_args_is_help=True, subcommand_metavar="FORMAT [ARGS]...")
     group.callback()(lambda: None)
     app.add_typer(group)
 

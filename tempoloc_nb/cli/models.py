@@ -23,16 +23,16 @@ if TYPE_CHECKING:  # imported by the command
     from tempoloc_nb.models.registry import ModelInfo
 
 # %% auto #0
-__all__ = ['KeyOption', 'table_lines', 'model_lines', 'models', 'doctor', 'serve']
+__all__ = ['models', 'doctor', 'serve']
 
 # %% ../../nbs/90_cli/40_models.ipynb #d5717b14
-def table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+def _table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Rows with the same keys as lines of text in columns, numbers aligned to the right."""
     numbers = [i for i, value in enumerate(rows[0].values()) if isinstance(value, int)]
     return columns([[*rows[0]], *([f"{row[key]}" for key in rows[0]] for row in rows)], numbers)
 
 
-def model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:
+def _model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:
     """All that is known of a model, and how to serve it."""
     from tempoloc_nb.models.registry import model_rows, preset_rows, serve_line
 
@@ -43,7 +43,7 @@ def model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".
         "confidence": info.trained and info.trained.calibration,
     }  # fmt: skip
     lines = [f"{key:<12} {value}" for key, value in facts.items() if value is not None]
-    lines += ["", *table_lines([{"": key, **preset_rows([info], key)[0]} for key in ("recipe", "card")]), ""]
+    lines += ["", *_table_lines([{"": key, **preset_rows([info], key)[0]} for key in ("recipe", "card")]), ""]
     return [*lines, *(f"source       {text}" for text in info.sources), "", serve_line(info, gpus, media)]
 
 
@@ -65,9 +65,9 @@ def models(
         said = [{**asdict(m), "path": m.path, "serve_line": line} for m, line in zip(chosen, lines, strict=True)]
         say(json_text(said[0] if name else said, 2, default=str))
     elif name:
-        say("\n".join(model_lines(chosen[0], gpus, media)))
+        say("\n".join(_model_lines(chosen[0], gpus, media)))
     else:
-        say("\n".join(table_lines(model_rows(chosen))))
+        say("\n".join(_table_lines(model_rows(chosen))))
 
 # %% ../../nbs/90_cli/40_models.ipynb #5ecf4b1e
 @with_options(AskConfig, EngineConfig, model="tempoloc-tiny", backend="hf")
@@ -89,7 +89,7 @@ def doctor(preset: PresetOption = None, as_json: JsonOption = False, **given: An
 # %% ../../nbs/90_cli/40_models.ipynb #2989aa08
 _CLIENTS = ("servers", "concurrency", "timeout", "retries")  # options of who asks a server
 _ASKED = ("prompt", "structured", "think", "trials", "shift", "content", "seed")  # a request says them, or nobody
-KeyOption = Annotated[
+_KeyOption = Annotated[
     str | None,
     option(SERVERS, "Key that requests must bring; better in the environment, as TEMPOLOC_API_KEY, which others on this"
            " machine cannot read.", "--key", envvar="TEMPOLOC_API_KEY", show_envvar=False),
@@ -101,7 +101,7 @@ KeyOption = Annotated[
     panels={name: SERVERS for name in ("host", "port", "media", "largest", "longest", "waiting")},
     model="tempoloc-tiny", backend="hf", host="127.0.0.1", port=8000, largest=64, longest=600.0, waiting=256,
 )
-def serve(preset: PresetOption = None, key: KeyOption = None, **given: Any) -> None:
+def serve(preset: PresetOption = None, key: _KeyOption = None, **given: Any) -> None:
     """Serve a model to other programs: OpenAI's chat completions about a video, until Ctrl-C.
 
     It listens on this machine alone unless --host says otherwise, and then it needs a key.

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     import httpx
 
 # %% auto #0
-__all__ = ['HOST', 'Remote', 'Downloader', 'PublicFile', 'public_files', 'cut_clips', 'FetchSummary', 'check_base',
-           'fetch_benchmark']
+__all__ = ['HOST', 'Remote', 'Downloader', 'PublicFile', 'public_files', 'cut_clips', 'FetchSummary', 'fetch_benchmark']
 
 # %% ../../nbs/20_clips/25_public.ipynb #d0e10004
 @dataclass(frozen=True, slots=True)
@@ -262,7 +261,7 @@ class FetchSummary:
         return f"{self.folder}: {', '.join(parts)}; {self.clips} clips can be asked about: {use}"
 
 # %% ../../nbs/20_clips/25_public.ipynb #9b1c000a
-def check_base(base: str) -> str:
+def _check_base(base: str) -> str:
     """An address that files are fetched from, without a slash at its end; `TempolocError` unless it is http(s)."""
     try:
         parts = urlsplit(base)
@@ -284,7 +283,7 @@ def fetch_benchmark(
     that is there, and `how` goes to `Downloader` (`say`, `tries`, `timeout`). Raises `TempolocError` as
     `Downloader.fetch` does, for the first file that cannot be had; those that came before it stay.
     """
-    folder, base = Path(folder), check_base(base)
+    folder, base = Path(folder), _check_base(base)
     if folder.exists() and not folder.is_dir():
         raise TempolocError(f"{folder} is a file: give a folder for the recordings")
     files, new = public_files(benchmark, families), set[str]()

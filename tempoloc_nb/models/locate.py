@@ -28,9 +28,9 @@ OWN = ("tempoloc-tiny", "tempoloc-tiny-base")  # they come with the repository a
 HUB_ID = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?")  # as the hub takes them
 
 # %% auto #0
-__all__ = ['OWN', 'HUB_ID', 'CLASSES', 'AGAIN', 'model_folder', 'cached_folder', 'Place', 'find_place', 'locate_model',
-           'safetensors_header', 'check_folder', 'model_title', 'folder_revision', 'model_revision', 'load_model',
-           'part_of', 'count_in', 'count_parameters', 'recognise', 'find_model', 'get_model', 'ask_config']
+__all__ = ['OWN', 'HUB_ID', 'model_folder', 'cached_folder', 'Place', 'find_place', 'locate_model', 'safetensors_header',
+           'check_folder', 'model_title', 'folder_revision', 'model_revision', 'load_model', 'part_of', 'count_in',
+           'count_parameters', 'find_model', 'get_model', 'ask_config']
 
 # %% ../../nbs/30_models/20_locate.ipynb #2af846b4
 def model_folder(name: str | Path) -> Path | None:
@@ -107,13 +107,13 @@ def locate_model(name: str | Path) -> Place:
     raise unknown("model", name, {*listed_models(), *OWN}, way)
 
 # %% ../../nbs/30_models/20_locate.ipynb #f6043be4
-CLASSES = {
+_CLASSES = {
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration", "qwen3_vl": "Qwen3VLForConditionalGeneration",
     "qwen3_vl_moe": "Qwen3VLMoeForConditionalGeneration",
 }  # fmt: skip
 
 # %% ../../nbs/30_models/20_locate.ipynb #0b3d9903
-AGAIN = "copy or download the model again"
+_AGAIN = "copy or download the model again"
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         return read_object(path, "model")
     except TempolocError as error:
-        raise TempolocError(f"{error}: {AGAIN}") from None
+        raise TempolocError(f"{error}: {_AGAIN}") from None
 
 # %% ../../nbs/30_models/20_locate.ipynb #9f5066ca
 def safetensors_header(path: Path) -> dict[str, Any]:
@@ -137,9 +137,9 @@ def safetensors_header(path: Path) -> dict[str, Any]:
             header.pop("__metadata__", None)
             whole = 8 + length + max((t["data_offsets"][1] for t in header.values()), default=0)
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise TempolocError(f"{path} is cut off or not a safetensors file: {AGAIN}") from None
+            raise TempolocError(f"{path} is cut off or not a safetensors file: {_AGAIN}") from None
     if size != whole:
-        raise TempolocError(f"{path} is damaged, {size} bytes instead of {whole}: {AGAIN}")
+        raise TempolocError(f"{path} is damaged, {size} bytes instead of {whole}: {_AGAIN}")
     return header
 
 # %% ../../nbs/30_models/20_locate.ipynb #44d5877c
@@ -148,8 +148,8 @@ def check_folder(folder: Path) -> None:
     if not (folder / "config.json").is_file():
         raise TempolocError(f"{folder} has no config.json: give a folder written by save_pretrained, or a hub name")
     kind = _read_json(folder / "config.json").get("model_type")
-    if kind not in CLASSES:
-        raise TempolocError(f"{folder / 'config.json'}: model type {kind!r} is none of {', '.join(CLASSES)}")
+    if kind not in _CLASSES:
+        raise TempolocError(f"{folder / 'config.json'}: model type {kind!r} is none of {', '.join(_CLASSES)}")
     if (folder / "adapter_config.json").is_file() and not any(folder.glob("model*.safetensors")):
         merge = f"python -m tempoloc_nb.sft.cosmos.adapters {folder} OUTPUT"
         raise TempolocError(f"{folder} has adapters but no model: add them to their base, for cosmos-rl's with {merge}")
@@ -157,9 +157,9 @@ def check_folder(folder: Path) -> None:
     names = sorted(set(_read_json(index)["weight_map"].values())) if index.is_file() else ["model.safetensors"]
     for name in [*names, "tokenizer_config.json"]:
         if not (folder / name).is_file():
-            raise TempolocError(f"{folder} has no {name}: {AGAIN}")
+            raise TempolocError(f"{folder} has no {name}: {_AGAIN}")
     if not any((folder / name).is_file() for name in ("processor_config.json", "preprocessor_config.json")):
-        raise TempolocError(f"{folder} has no preprocessor_config.json: {AGAIN}")
+        raise TempolocError(f"{folder} has no preprocessor_config.json: {_AGAIN}")
     for name in names:
         safetensors_header(folder / name)
 
@@ -207,15 +207,15 @@ def load_model(
     try:
         config = transformers.AutoConfig.from_pretrained(name, revision=revision)
         kind = type(config).model_type  # 4.57 answers config.model_type with the language model's
-        if kind in CLASSES:
-            cls = getattr(transformers, CLASSES[kind])
+        if kind in _CLASSES:
+            cls = getattr(transformers, _CLASSES[kind])
             model = cls.from_pretrained(name, dtype=getattr(torch, dtype), revision=revision).to(device).eval()
             processor = transformers.AutoProcessor.from_pretrained(name, revision=revision)
     except Exception as error:  # other people's files: transformers may raise anything
         where = "the folder cannot be loaded" if local else "no such folder, and the hub does not give it"
         raise TempolocError(f"{name}: {where}: {first_line(error)}") from error
-    if kind not in CLASSES:
-        raise TempolocError(f"{name}: model type {kind!r} is none of {', '.join(CLASSES)}")
+    if kind not in _CLASSES:
+        raise TempolocError(f"{name}: model type {kind!r} is none of {', '.join(_CLASSES)}")
     return model, processor, model_revision(name, config)
 
 # %% ../../nbs/30_models/20_locate.ipynb #13b537d5
@@ -286,7 +286,7 @@ def _geometry(config: Mapping[str, Any], family: Family, file: Path) -> _Geometr
     return check(_Geometry, found, str(file))
 
 # %% ../../nbs/30_models/20_locate.ipynb #6a3cb0e9
-def recognise(folder: Path | str) -> ModelInfo:
+def _recognise(folder: Path | str) -> ModelInfo:
     """The model in a folder that `save_pretrained` wrote; the weights may be missing.
 
     Raises `TempolocError` for a folder without a readable config.json, and an architecture that is not in the list.
@@ -325,11 +325,11 @@ def recognise(folder: Path | str) -> ModelInfo:
 def find_model(name: str | Path) -> ModelInfo | None:
     """The model in a folder, as `locate.model_folder` finds it, or of the list by name or hub id; None for others.
 
-    Raises `TempolocError` as `recognise` does.
+    Raises `TempolocError` as `_recognise` does.
     """
     folder = model_folder(name)
     if folder is not None:
-        return recognise(folder)
+        return _recognise(folder)
     return listed_model(name)
 
 # %% ../../nbs/30_models/20_locate.ipynb #ed00c48e
