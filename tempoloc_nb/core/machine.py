@@ -5,6 +5,7 @@
 # %% ../../nbs/10_core/50_machine.ipynb #39d283c0
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import platform
@@ -205,7 +206,7 @@ def store_files(output: Path) -> tuple[Path, ...]:
     Raises `TempolocError` where some shards are missing, and where the file and shards of it are both there.
     """
     found = {}
-    for path in output.parent.glob(f"{_escaped(output.stem)}.*-of-*.jsonl") if output.suffix == ".jsonl" else ():
+    for path in output.parent.glob(f"{glob.escape(output.stem)}.*-of-*.jsonl") if output.suffix == ".jsonl" else ():
         if named := re.fullmatch(r"(\d+)-of-(\d+)", path.stem.removeprefix(f"{output.stem}.")):
             found[int(named[1]), int(named[2])] = path
     if not found:
@@ -222,8 +223,3 @@ def store_files(output: Path) -> tuple[Path, ...]:
         raise TempolocError(f"{output} lacks {lack}: ask for the missing clips first")
     parts = tuple(found[i, count] for i in range(1, count + 1))
     return tuple(part for part in parts if part.stat().st_size) or parts[:1]
-
-
-def _escaped(name: str) -> str:
-    """A name in which nothing is a pattern of `glob`."""
-    return re.sub(r"([*?[])", r"[\1]", name)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import median_low
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Gt
@@ -45,11 +46,6 @@ def _group(points: Sequence[_Point], first: int, used: set[int], span: float) ->
             group.setdefault(points[k][1], k)
     return group
 
-
-def _middle(times: Sequence[float]) -> float:
-    """The middle one of some times; of an even number the earlier of the two in the middle."""
-    return sorted(times)[(len(times) - 1) // 2]
-
 # %% ../../nbs/45_inference/06_segment.ipynb #0046ba03
 def _agreed(points: Sequence[_Point], trials: int, span: float) -> Iterator[LoggedEvent]:
     """The events of one name on which half of the trials agree, from `points` sorted by time."""
@@ -65,7 +61,7 @@ def _agreed(points: Sequence[_Point], trials: int, span: float) -> Iterator[Logg
             continue
         used.update(group.values())  # without `k`, where it only straggles before those that agree
         times = [points[place][0] for place in group.values()]
-        time = _middle(times)
+        time = median_low(times)
         label = Counter(points[place][2].label for place in group.values()).most_common(1)[0][0]
         event = replace(points[min(group.values())][2], time=time, label=label)
         spread = sum(abs(t - time) for t in times) / len(times)
@@ -97,7 +93,7 @@ def combine_logs(logs: Sequence[EventLog], span: float = 1.0) -> EventLog:
         return EventLog(status=reasons[0][0] if reasons else "missing", faults=faults)
     events, moments = ([log.events for log in good], [log.moments for log in good])
     ends = [log.end for log in good if log.end is not None]
-    end = _middle(ends) if ends else None
+    end = median_low(ends) if ends else None
     return EventLog(_combined(events, len(logs), span), _combined(moments, len(logs), span), end, "ok", faults)
 
 # %% ../../nbs/45_inference/06_segment.ipynb #89433d05
