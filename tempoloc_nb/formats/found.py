@@ -83,7 +83,7 @@ _WRITERS: dict[str, Callable[[Sequence[Found]], str]] = {
 def check_found(path: Path, videos: int = 1, *, force: bool = False, inputs: Sequence[Path | str | None] = ()) -> Path:
     """Raise `TempolocError` for a file that `write_found` cannot write about so many videos: before a model is asked.
 
-    As `outputs.check_output` does, and for another ending than .csv, .vtt and .json. A stream gets CSV.
+    As `files.check_output` does, and for another ending than .csv, .vtt and .json. A stream gets CSV.
     """
     path = Path(path)
     if not is_stream(path) and path.suffix.lower() not in _WRITERS:

@@ -75,7 +75,7 @@ def model_size(name: str | Path) -> ModelSize | None:
 
     None if nothing says it.
 
-    Raises `TempolocError` for a folder that cannot be loaded, as `checkpoints.check_folder` does.
+    Raises `TempolocError` for a folder that cannot be loaded, as `locate.check_folder` does.
     """
     place = find_place(name)
     folder = place.weights() if place else None
