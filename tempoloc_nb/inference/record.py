@@ -100,7 +100,7 @@ def output_file(out: Path | str) -> Path:
 def derived_file(out: Path | str, *read: Path | None, force: bool = False) -> Path:
     """Where predictions go that are made of what is `read`: a .jsonl file, or a stream, which gets no record.
 
-    Raises `TempolocError` as `outputs.check_output` does, about the record beside it, too.
+    Raises `TempolocError` as `files.check_output` does, about the record beside it, too.
     """
     out = Path(out)
     if is_stream(out):
