@@ -287,11 +287,8 @@ def measure_ours(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """For each number of tokens: a first run, further ones, and the limit."""
     from tempoloc_nb.engines.vllm_offline import VLLMBackend
 
-    options = {k: v for k, v in engine_options(plan).items() if k != "dtype"}
-    backend = VLLMBackend(
-        plan["model"], dtype=plan["dtype"], total_pixels=RECIPE_TOTAL_PIXELS, max_model_len=plan["max_model_len"],
-        options=options,
-    )  # fmt: skip
+    options = {k: v for k, v in engine_options(plan).items() if k != "dtype"} | {"max_model_len": plan["max_model_len"]}
+    backend = VLLMBackend(plan["model"], dtype=plan["dtype"], total_pixels=RECIPE_TOTAL_PIXELS, options=options)
     prompt, seen, found = script_prompt(Path(plan["recipe_script"]), Path(plan["folder"])), watch_engine(backend), []
     names = count()
     for tokens in plan["max_tokens"]:

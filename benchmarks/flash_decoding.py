@@ -42,7 +42,7 @@ from tempoloc_nb.core.files import write_text
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.run import plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS
 
 PARTS = ("exactness", "tiny", "speed", "margins")

@@ -50,7 +50,8 @@ def engine_of(plan: dict[str, Any], way: str) -> Any:
         random = {"load_format": "dummy"} if plan["random_weights"] else {}
         # a frame encoder whose heads cannot be divided is repeated
         whole = {"mm_encoder_tp_mode": "data"} if each > 1 else {}
-        given = {"options": {**random, **whole, **json.loads(plan["options"])}, "max_model_len": plan["max_model_len"]}
+        longest = {"max_model_len": plan["max_model_len"]}
+        given = {"options": {**random, **whole, **longest, **json.loads(plan["options"])}}
         given |= {"dtype": plan["dtype"]} if plan["dtype"] else {}
     if name == "openai":
         given = {"servers": plan["server"], **({"media": plan["videos"]} if plan["videos"] else {})}

@@ -36,10 +36,9 @@ import numpy as np
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.public import HOST, cut_clips
 from tempoloc_nb.clips.tasks import Event
-from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.errors import TempolocError, json_text
 from tempoloc_nb.core.files import read_jsonl, write_jsonl
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.core.texts import json_text
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.formats.lerobot import number_names, read_episodes, read_info
 from tempoloc_nb.formats.lerobot_rows import read_numbers

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tempoloc_nb.formats.convert import export_dataset, import_dataset
     from tempoloc_nb.formats.recordings import localize, segment
     from tempoloc_nb.inference.find import Found
-    from tempoloc_nb.models.recognise import get_model
+    from tempoloc_nb.models.locate import get_model
     from tempoloc_nb.scoring.answers import parse_answer
     from tempoloc_nb.reviewer.pages import review
     from tempoloc_nb.scoring.evaluation import compare, evaluate
@@ -44,7 +44,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "formats.convert": ["export_dataset", "import_dataset"],
         "formats.recordings": ["localize", "segment"],
         "inference.find": ["Found"],
-        "models.recognise": ["get_model"],
+        "models.locate": ["get_model"],
         "scoring.answers": ["parse_answer"],
         "reviewer.pages": ["review"],
         "scoring.evaluation": ["compare", "evaluate"],

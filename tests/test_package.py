@@ -71,8 +71,8 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(site)
     code = (
         "import tempoloc_nb; from tempoloc_nb.clips.manifest import load_benchmark;"
-        "from tempoloc_nb.models.locate import check_folder; from tempoloc_nb.models.recognise import get_model;"
-        "from tempoloc_nb.models.prompts import list_prompts, load_prompt;"
+        "from tempoloc_nb.models.locate import check_folder; from tempoloc_nb.models.locate import get_model;"
+        "from tempoloc_nb.models.ask import list_prompts, load_prompt;"
         "from tempoloc_nb.reviewer.pages import script; assert 'render' in script();"
         "print(tempoloc_nb.__file__, len(load_benchmark('recipe').clips), len(load_benchmark('sim').with_videos()));"
         "tiny = get_model('tempoloc-tiny'); check_folder(tiny.folder); print(tiny.path, tiny.card.prompt);"

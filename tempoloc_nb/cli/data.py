@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import inspect
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,8 +19,8 @@ from annotated_types import Ge, Gt, Le
 from typer.core import TyperGroup
 
 from tempoloc_nb.cli.options import (
-    ENGINE, FIND, OUTPUT, SAMPLING, SHOWN, ForceOption, JsonOption, WorkersOption, as_command, echo_done, echo_json,
-    figure_place, number, option, parameter, say, tell, with_options, write_figure,
+    ENGINE, FIND, OUTPUT, SAMPLING, SHOWN, ForceOption, JsonOption, SummaryOption, WorkersOption, as_command,
+    echo_done, echo_json, figure_place, number, option, parameter, say, tell, with_options, write_figure,
 )
 from ..core.errors import TempolocError, unknown
 from ..core.options import Option, built
@@ -32,7 +34,7 @@ _SOURCE, _SAMPLES, _SPLIT, _STAMP, _VIDEO = "Source", "Samples", "Split", "Stamp
 app = typer.Typer(name="dataset", help="Build and inspect training data; read and write formats.", no_args_is_help=True)
 
 # %% auto #0
-__all__ = ['app', 'build', 'stats', 'format_command', 'Formats', 'caption', 'caption_prompts', 'overlay']
+__all__ = ['app', 'build', 'stats', 'caption', 'overlay', 'example', 'fetch']
 
 # %% ../../nbs/90_cli/60_data.ipynb #c61ba6be
 @app.command()
@@ -87,7 +89,7 @@ def stats(
 ) -> None:
     """Say how many clips of which tasks there are, and how long they and their subtasks are."""
 
-    from tempoloc_nb.core.texts import json_text
+    from tempoloc_nb.core.errors import json_text
     from tempoloc_nb.sft.dataset import dataset_stats, read_samples, stats_figure, stats_text
 
     place = figure and figure_place(figure, force)
@@ -156,7 +158,7 @@ _OUTPUTS = {
 }
 
 # %% ../../nbs/90_cli/60_data.ipynb #a5740d09
-def format_command(name: str, side: Literal["write", "read"]) -> Callable[..., None]:
+def _format_command(name: str, side: Literal["write", "read"]) -> Callable[..., None]:
     """The function behind `tempoloc dataset export NAME` ("write") or `import NAME` ("read").
 
     Raises `TempolocError` where the format has no such side.
@@ -179,7 +181,7 @@ def format_command(name: str, side: Literal["write", "read"]) -> Callable[..., N
     return as_command(convert, [*own, *options])
 
 # %% ../../nbs/90_cli/60_data.ipynb #a5740d0a
-class Formats(TyperGroup):
+class _Formats(TyperGroup):
     """The formats that can be read (a group called "import") or written, made into commands when they are needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -193,7 +195,7 @@ class Formats(TyperGroup):
         if cmd_name not in (names := self.list_commands(ctx)):
             raise unknown("format", cmd_name, names, f"as in tempoloc dataset {self.name} {names[0]} SOURCE -o OUTPUT")
         alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        alone.command(cmd_name)(format_command(cmd_name, self._side))
+        alone.command(cmd_name)(_format_command(cmd_name, self._side))
         return typer.main.get_command(alone)
 
     @property
@@ -202,7 +204,7 @@ class Formats(TyperGroup):
 
 
 for name, does in (("import", "Read clips or conversations from another format."), ("export", "Write them in one.")):
-    group = typer.Typer(name=name, cls=Formats, help=does, no_args_is_help=True, subcommand_metavar="FORMAT [ARGS]...")
+    group = typer.Typer(name=name, cls=_Formats, help=does, no_args_is_help=True, subcommand_metavar="FORMAT [ARGS]...")
     group.callback()(lambda: None)
     app.add_typer(group)
 
@@ -250,23 +252,6 @@ def caption(
     if done.failed:
         raise typer.Exit(1)
 
-# %% ../../nbs/90_cli/60_data.ipynb #16880b2f
-@app.command("caption-prompts")
-def caption_prompts(
-    folder: Annotated[Path, typer.Argument(help="Validation set with inference_prompt{,_i2v,_v2v}/EPISODE.json.")],
-    captions: Annotated[Path | None, typer.Option(help="Folder of captions; by default the one in the set.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be changed, and change nothing.")] = False,
-) -> None:
-    """Replace the prompts of a validation set by structured captions; each file is kept as it was in NAME.bak."""
-    from tempoloc_nb.core.files import writing
-    from tempoloc_nb.formats.captions import rewrite_prompts
-
-    with writing(folder):
-        done = rewrite_prompts(folder, captions, dry_run=dry_run)
-    for path in done.changed if dry_run else ():
-        say(f"{path.parent.name}/{path.name}")
-    say(done)
-
 # %% ../../nbs/90_cli/60_data.ipynb #361eb42f
 @with_options(
     OverlayOptions, crf=23, preset="medium",
@@ -307,3 +292,58 @@ def overlay(
     say(f"{summary}{'; stamps as the recipe has them (--model: as another model needs them)' if recipe else ''}")
     if summary.failed:
         raise typer.Exit(1)
+
+# %% ../../nbs/90_cli/60_data.ipynb #72c33162
+def _program(called: str) -> str:
+    """The words that run `tempoloc` here; `called` is `sys.argv[0]`."""
+    path = Path(called)
+    if shutil.which("tempoloc") or path.stem not in ("tempoloc", "__main__"):
+        return "tempoloc"
+    return shlex.quote(called) if path.stem == "tempoloc" else f"{shlex.quote(sys.executable)} -m tempoloc_nb"
+
+# %% ../../nbs/90_cli/60_data.ipynb #4c98ba18
+def example(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    force: ForceOption = False,
+    as_json: SummaryOption = False,
+) -> None:
+    """Write three videos, a LeRobot dataset and an HDF5 file to try the commands on.
+
+    They are simulated clips that ship with the package. What needs a library that is missing is left out, with a line.
+    """
+    from tempoloc_nb.formats.example import write_example
+
+    done = write_example(folder, force=force, say=tell)
+    echo_done(replace(done, program=_program(sys.argv[0])), None, as_json)
+
+# %% ../../nbs/90_cli/60_data.ipynb #fe7c0004
+def fetch(
+    benchmark: Annotated[
+        str, typer.Argument(help="Benchmark of public recordings: real, or a manifest beside a files.jsonl.")
+    ],
+    folder: Annotated[Path, typer.Argument(help="Folder for the files; --video-root of other commands.")],
+    family: Annotated[
+        list[str] | None, option(FIND, "Only this family, such as g1, panda or droid; repeatable.")
+    ] = None,
+    base: Annotated[
+        str | None, option(_SOURCE, "Address of a mirror, instead of https://raw.githubusercontent.com.")
+    ] = None,
+    force: ForceOption = False,
+    as_json: SummaryOption = False,
+) -> None:
+    """Bring a benchmark's public recordings here, each checked.
+
+    The same command goes on with the files that are missing.
+    """
+    from tqdm import tqdm
+
+    from tempoloc_nb.clips.manifest import load_benchmark
+    from tempoloc_nb.clips.public import HOST, fetch_benchmark, public_files
+
+    found = load_benchmark(benchmark)
+    total = sum(file.size for file in public_files(found, family or ()))
+    with tqdm(total=total, unit="B", unit_scale=True, desc="fetch", disable=not sys.stderr.isatty()) as bar:
+        done = fetch_benchmark(
+            found, folder, families=family or (), base=base or HOST, force=force, progress=bar.update, say=tell
+        )
+    echo_done(done, None, as_json)

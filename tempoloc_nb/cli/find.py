@@ -153,8 +153,21 @@ _FuseOption = Annotated[
 _FoundOption = Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt or .json.", "--output", "-o")]
 
 # %% ../../nbs/90_cli/25_find.ipynb #3c0cea8b
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What is written back."""
+
+    write: Annotated[
+        bool, Doc("Write them back: into a copy of the LeRobot dataset, or the HDF5 file's signals.")
+    ] = False
+    signal: Annotated[
+        Sequence[str], Doc("With --write: an HDF5 file's termination signals in order; repeatable.")
+    ] = ()
+
+
 @with_options(
-    Choice, AskConfig, EngineConfig, Reading, but=_FOR_LOCALIZE, model="tempoloc-tiny", trials=5, backend="hf"
+    Choice, AskConfig, EngineConfig, Reading, _Written, but=_FOR_LOCALIZE, panels={"_Written": OUTPUT},
+    model="tempoloc-tiny", trials=5, backend="hf",
 )
 def find(
     videos: _VideosArgument,
@@ -169,13 +182,6 @@ def find(
         option(FIND, "First ask what the model cannot know, about three of the videos, and bound its confidence."),
     ] = False,
     output: _FoundOption = None,
-    write: Annotated[
-        bool,
-        option(OUTPUT, "Write them back: into a copy of the LeRobot dataset, or the HDF5 file's signals.", "--write"),
-    ] = False,
-    signal: Annotated[
-        list[str] | None, option(OUTPUT, "With --write: an HDF5 file's termination signals in order; repeatable.")
-    ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
     **given: Any,
@@ -192,16 +198,17 @@ def find(
 
     if bool(event) == (task is not None):
         raise TempolocError('say what to find: --event "grasping the red cube" for each event in order, or --task')
-    if signal and not write:
+    back = built(_Written, given)
+    if back.signal and not back.write:
         raise TempolocError("--signal names what --write writes: give --write, too")
     _check_fuse(given, fuse)
     labels, asked_task = event_labels(task or event or ()), load_task(task) if task else None
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
-    videos = fetched(videos, built(Choice, given), notes.append, whole=write)
+    videos = fetched(videos, built(Choice, given), notes.append, whole=back.write)
     inquiry = inquire(videos, built(EngineConfig, given), preset, given, fuse=fuse, say=notes.append)
     if output is not None:
         check_found(output, len(inquiry.recordings), force=force, inputs=[*videos, task])
-    targets = plan_write(inquiry.recordings, labels, signal or (), asked_task) if write else {}
+    targets = plan_write(inquiry.recordings, labels, back.signal, asked_task) if back.write else {}
     told = starts_of(asked_task, labels) if fuse and asked_task else {}
     each = partial(inquiry.boundaries, labels, told, control=control)
     _carry_out(inquiry.recordings, each, targets, notes, output, push=Push(), force=force, as_json=as_json)

@@ -15,10 +15,9 @@ import typer
 from tempoloc_nb.cli.options import (
     OUTPUT, ForceOption, JsonOption, figure_place, option, say, with_options, write_figure,
 )
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, json_text
 from ..core.files import is_stream
 from ..core.options import built
-from ..core.texts import json_text
 from ..formats.gripper import GripperFile, Reading
 from ..labels.rules import GeneratorConfig, LabelLimits
 

@@ -152,16 +152,16 @@ app = typer.Typer(
 _PANELS = {
     "Find boundaries": {
         "find": "cli.find:find", "segment": "cli.find:segment", "review": "cli.find:review",
-        "example": "cli.example:example",
+        "example": "cli.data:example",
     },
     "Measure on a benchmark": {
         "localize": "cli.predictions:localize", "evaluate": "cli.predictions:evaluate",
         "consensus": "cli.predictions:consensus", "fuse": "cli.predictions:fuse",
         "import-recipe": "cli.predictions:import_recipe", "models": "cli.models:models", "doctor": "cli.models:doctor",
-        "serve": "cli.serve:serve",
+        "serve": "cli.models:serve",
     },
     "Videos and data": {
-        "simulate": "lab.commands:simulate", "fetch": "cli.example:fetch", "overlay": "cli.data:overlay",
+        "simulate": "lab.commands:simulate", "fetch": "cli.data:fetch", "overlay": "cli.data:overlay",
         "dataset": "cli.data:app",
     },
     "Generate demonstrations": {

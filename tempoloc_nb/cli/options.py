@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, json_text, shown
 from ..core.files import all_or_nothing, check_output, is_stream, writing
 from ..core.options import Option, options_of
-from ..core.texts import json_text, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

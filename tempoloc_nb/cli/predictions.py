@@ -16,10 +16,9 @@ from tempoloc_nb.cli.options import (
     ENGINE, FIND, MODEL, OUTPUT, SIGNAL, BenchmarkOption, ForceOption, JsonOption, PresetOption, SummaryOption,
     VideoRootOption, WorkersOption, echo_done, number, option, say, tell, with_options,
 )
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, json_text
 from ..core.options import built, picked
 from ..core.settings import settings
-from ..core.texts import json_text
 from ..engines.make import EngineConfig, make_engine
 from ..formats.gripper import GripperFile, Reading
 from ..models.ask import AskConfig
@@ -58,10 +57,10 @@ def localize(
     What the output has already is not asked again. Exit status 1 if clips failed.
     """
     from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
-    from tempoloc_nb.core.shards import read_shard
+    from tempoloc_nb.core.machine import read_shard
     from tempoloc_nb.inference.baselines import GRIPPER_RULES, BaselineBackend, is_baseline
     from tempoloc_nb.inference.run import answer_clips
-    from tempoloc_nb.models.recognise import ask_config
+    from tempoloc_nb.models.locate import ask_config
 
     clips, part = load_benchmark(benchmark), read_shard(shard) if shard else None
     config = built(EngineConfig, given)

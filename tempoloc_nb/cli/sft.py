@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .options import ForceOption, JsonOption, echo_done, number, option, say
-from ..core.texts import json_text
+from ..core.errors import json_text
 
 app = typer.Typer(
     name="sft", no_args_is_help=True,

@@ -8,18 +8,25 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .options import ENGINE, FIND, OUTPUT, SAMPLING, number, option, say
+from .options import ENGINE, FIND, OUTPUT, SAMPLING, number, option, say, with_options
 from ..core.errors import TempolocError
+from ..core.options import built
+from ..engines.make import EngineConfig
 
 # %% auto #0
 __all__ = ['experiment', 'read_override', 'study']
 
 # %% ../../nbs/90_cli/90_study.ipynb #33b86942
+_ELSEWHERE = [f.name for f in fields(EngineConfig) if not f.name.endswith("_parallel")]
+
+
+@with_options(EngineConfig, but=_ELSEWHERE, data_parallel=1, tensor_parallel=1)
 def experiment(
     names: Annotated[list[str], typer.Argument(help="Names in data/experiments.toml, or all.")],
     output: Annotated[Path, option(OUTPUT, "Folder for NAME.jsonl and its record.", "--output", "-o")],
@@ -34,10 +41,9 @@ def experiment(
         int | None, option(SAMPLING, "Answers per clip; the experiment's own number by default.", check=number(1))
     ] = None,
     clips: Annotated[int, option(FIND, "At most so many clips of each task; 0 is all.", check=number(0))] = 0,
-    data_parallel: Annotated[int, option(ENGINE, "Copies of the model, each on GPUs of its own.", check=number(1))] = 1,
-    tensor_parallel: Annotated[int, option(ENGINE, "GPUs that share a copy.", check=number(1))] = 1,
     pack: Annotated[Path | None, option(OUTPUT, "Folder for the packed copies (.jsonl.xz).")] = None,
     force: Annotated[bool, option(OUTPUT, "Replace packed copies of other runs.", "--force")] = False,
+    **given: Any,
 ) -> None:
     """Ask the models of the study's experiments.
 
@@ -45,7 +51,6 @@ def experiment(
     """
     from tempoloc_nb.clips.manifest import load_benchmark
     from tempoloc_nb.inference.record import pack_predictions, run_line
-    from tempoloc_nb.engines.make import EngineConfig
     from tempoloc_nb.study.experiments import find_experiments, run_experiment
 
     chosen = find_experiments(names)
@@ -64,7 +69,7 @@ def experiment(
             clips=clips,
             video_root=videos[name],
             weights=model,
-            backend=EngineConfig(data_parallel=data_parallel, tensor_parallel=tensor_parallel),
+            backend=built(EngineConfig, given),
             progress=sys.stderr.isatty(),
         )
         summary.tell_failures()

@@ -16,10 +16,9 @@ from typing import Any, ClassVar
 
 from .tasks import Event, Positive, Task, boundary_faults, check_task, list_tasks, read_task
 from ..core.checks import STRICT, check, faults
-from ..core.errors import TempolocError, unknown
+from ..core.errors import TempolocError, json_text, unknown
 from ..core.files import WHOLE, open_packed, parse_object, write_text
 from ..core.settings import data_dir
-from ..core.texts import json_text
 from ..video.files import SUFFIXES, Footage, probe, videos_below
 
 # %% auto #0

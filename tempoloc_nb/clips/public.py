@@ -18,18 +18,16 @@ from urllib.parse import urlsplit
 
 from .manifest import Clip, Clips
 from ..core.checks import STRICT, check, faults
-from ..core.errors import TempolocError, unknown
-from ..core.files import leads_out, read_jsonl, sole_writer, sync_folder, writing
+from ..core.errors import TempolocError, shown, unknown
+from ..core.files import all_or_nothing, leads_out, read_jsonl, sole_writer, writing
 from ..core.optional import import_optional
-from ..core.texts import shown
 from ..video.files import decode, encode
 
 if TYPE_CHECKING:
     import httpx
 
 # %% auto #0
-__all__ = ['HOST', 'Remote', 'Downloader', 'PublicFile', 'public_files', 'cut_clips', 'FetchSummary', 'check_base',
-           'fetch_benchmark']
+__all__ = ['HOST', 'Remote', 'Downloader', 'PublicFile', 'public_files', 'cut_clips', 'FetchSummary', 'fetch_benchmark']
 
 # %% ../../nbs/20_clips/25_public.ipynb #d0e10004
 @dataclass(frozen=True, slots=True)
@@ -47,11 +45,10 @@ class Remote:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
 
-    def partial(self, path: Path) -> Path:
-        """Where the part that has arrived waits: beside `path`, hidden, and named after what it is a part of."""
-        return path.with_name(f".{path.name[:80]}.{self.sha256[:16]}.download")
-
 # %% ../../nbs/20_clips/25_public.ipynb #d0e10006
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+
+
 class _PassingError(Exception):
     """What may be over when it is tried again, after so many seconds if the server says so."""
 
@@ -59,126 +56,50 @@ class _PassingError(Exception):
         super().__init__(reason)
         self.after = after
 
-
-def _size(path: Path) -> int:
-    """The bytes of a file, 0 where there is none."""
-    return path.stat().st_size if path.is_file() else 0
-
-
-_PASSING = (408, 425, 429, 500, 502, 503, 504)
-
-
-def _seconds(header: str | None) -> float | None:
-    """What `Retry-After` asks for, if it is a number of seconds."""
-    return float(header) if header and re.fullmatch(r"\d{1,4}", header.strip()) else None
-
 # %% ../../nbs/20_clips/25_public.ipynb #d0e10007
-def _offset(response: httpx.Response, remote: Remote, have: int) -> int:
-    """The byte at which an answer begins: `have` where the server continues there, 0 where it sends all of it.
-
-    Raises `TempolocError` for what will stay wrong, and `_PassingError` for what may be over soon.
-    """
+def _check_answer(response: httpx.Response, remote: Remote) -> None:
+    """Raise `TempolocError` for an answer that will stay wrong, and `_PassingError` for one that may be right soon."""
     status, headers = response.status_code, response.headers
+    phrase = next((s.phrase for s in HTTPStatus if s == status), "")
+    words = f"HTTP {status}" + (f", {phrase}" if phrase else "")
     if status in _PASSING:
-        raise _PassingError(_status(status), _seconds(headers.get("Retry-After")))
-    if status not in (200, 206):
-        raise TempolocError(f"{remote.url}: {_status(status)}")
+        after = headers.get("Retry-After", "").strip()
+        raise _PassingError(words, float(after) if re.fullmatch(r"\d{1,4}", after) else None)
+    if status != 200:
+        raise TempolocError(f"{remote.url}: {words}")
     if packed := headers.get("Content-Encoding", "").replace("identity", ""):
         raise TempolocError(f"{remote.url}: the server packs it ({shown(packed)}), which was not asked for")
-    start, total = 0, headers.get("Content-Length", "")
-    if status == 206:
-        place = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("Content-Range", "").strip())
-        if place is None or int(place[1]) != have:
-            raise _PassingError("it sends another part than was asked for")
-        start, total = have, place[2]
+    total = headers.get("Content-Length", "")
     if total.isdecimal() and int(total) != remote.size:
         raise TempolocError(f"{remote.url} has {int(total):,} bytes, not the {remote.size:,} of the list")
-    return start
 
+# %% ../../nbs/20_clips/25_public.ipynb #d0e1000a
+class Downloader:
+    """Downloads files over one client, which a `with` block closes.
 
-def _status(status: int) -> str:
-    """A status in words."""
-    phrase = next((s.phrase for s in HTTPStatus if s == status), "")
-    return f"HTTP {status}" + (f", {phrase}" if phrase else "")
+    A file is tried again after `wait` s, then twice as long, up to a minute, `tries` times in all; `timeout` (s) is how
+    long a server may be silent, and `say` is told why a file is tried again. Raises `TempolocError` for certificates,
+    or a proxy, of the environment that cannot be used.
+    """
 
-# %% ../../nbs/20_clips/25_public.ipynb #d0e10008
-class _Transfer:
-    """What one request brings of a file, and the wait before the next one."""
-
-    tries: int
-    wait: float
-    progress: Callable[[int], Any]
-    say: Callable[[str], Any]
-    _httpx: Any
-    _client: httpx.Client
+    def __init__(
+        self, *, tries: int = 6, wait: float = 1.0, timeout: float = 60.0,
+        say: Callable[[str], Any] = lambda line: None,
+    ) -> None:
+        self.tries, self.wait, self.say = tries, wait, say
+        self._httpx = import_optional("httpx", "a download")
+        try:
+            self._client: httpx.Client = self._httpx.Client(
+                headers={"Accept-Encoding": "identity"}, follow_redirects=True, timeout=self._httpx.Timeout(timeout)
+            )
+        except (OSError, ValueError, ImportError, self._httpx.InvalidURL):  # which may repeat a proxy's password
+            raise TempolocError("HTTPS_PROXY or SSL_CERT_FILE cannot be used as it is: correct it") from None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._client.close()
-
-    def _go_on(self, remote: Remote, partial: Path, have: int) -> None:
-        """Ask for what comes after the first `have` bytes, and add it to the part."""
-        headers = {"Range": f"bytes={have}-"} if have else {}
-        try:
-            with self._client.stream("GET", remote.url, headers=headers) as response:
-                if response.status_code == 416:
-                    self._discard(partial)
-                    raise _PassingError(_status(416))
-                if _offset(response, remote, have) < have:  # it knows no ranges
-                    self._discard(partial)
-                with partial.open("ab") as file:
-                    for piece in response.iter_raw():
-                        file.write(piece)
-                        self.progress(len(piece))
-                        if file.tell() > remote.size:
-                            break
-        except self._httpx.TransportError as error:
-            raise _PassingError(shown(str(error)) or type(error).__name__) from None
-        except self._httpx.RequestError as error:
-            raise TempolocError(f"{remote.url}: {shown(str(error))}") from None
-        if _size(partial) > remote.size:
-            self._discard(partial)
-            raise TempolocError(f"{remote.url} has more than the {remote.size:,} bytes of the list")
-        if _size(partial) < remote.size:
-            raise _PassingError("it ended early")
-
-    def _discard(self, partial: Path) -> None:
-        self.progress(-_size(partial))
-        partial.unlink(missing_ok=True)
-
-    def _pause(self, remote: Remote, failures: int, error: _PassingError) -> None:
-        """Wait before the next try; raises `TempolocError` after the last."""
-        if failures >= self.tries:
-            kept = "what has arrived is kept, and the same command goes on"
-            raise TempolocError(f"{remote.url}: {error}, {failures} times in a row; {kept}")
-        seconds = min(60.0, error.after if error.after is not None else self.wait * 2.0 ** (failures - 1))
-        self.say(f"{remote.url}: {error}; trying again in {seconds:.0f} s")
-        time.sleep(seconds * random.uniform(0.8, 1.0))
-
-# %% ../../nbs/20_clips/25_public.ipynb #d0e1000a
-class Downloader(_Transfer):
-    """Downloads files over one client, which a `with` block closes.
-
-    A file is tried again after `wait` s, then twice as long, up to a minute, `tries` times in a row without a new byte;
-    `timeout` (s) is how long a server may be silent. `progress` is told how many bytes came, a negative number where
-    some were thrown away, and `say` why a file is tried again. Raises `TempolocError` for certificates, or a proxy, of
-    the environment that cannot be used.
-    """
-
-    def __init__(
-        self, *, tries: int = 6, wait: float = 1.0, timeout: float = 60.0,
-        progress: Callable[[int], Any] = lambda count: None, say: Callable[[str], Any] = lambda line: None,
-    ) -> None:
-        self.tries, self.wait, self.progress, self.say = tries, wait, progress, say
-        self._httpx = import_optional("httpx", "a download")
-        try:
-            self._client = self._httpx.Client(
-                headers={"Accept-Encoding": "identity"}, follow_redirects=True, timeout=self._httpx.Timeout(timeout)
-            )
-        except (OSError, ValueError, ImportError, self._httpx.InvalidURL):  # which may repeat a proxy's password
-            raise TempolocError("HTTPS_PROXY or SSL_CERT_FILE cannot be used as it is: correct it") from None
 
     def fetch(self, remote: Remote, path: Path, *, force: bool = False) -> bool:
         """Have the file at `path`, in folders that are made; returns whether it had to be downloaded.
@@ -190,30 +111,42 @@ class Downloader(_Transfer):
             return False
         if path.exists() and not (force and path.is_file()):
             raise TempolocError(f"{path} is another file than the list has: move it away, or --force to replace it")
-        partial = remote.partial(path)
-        with sole_writer(partial), writing(path):
-            self._complete(remote, partial)
-            partial.replace(path)
-            sync_folder(path.parent)
+        with sole_writer(path), writing(path), all_or_nothing(path) as partial:
+            for tries in range(1, self.tries + 1):
+                try:
+                    self._receive(remote, partial)
+                    break
+                except _PassingError as error:
+                    self._pause(remote, tries, error)
         return True
 
-    def _complete(self, remote: Remote, partial: Path) -> None:
-        """Add to the part that is here until it is all of the file, and right."""
-        failures, whole = 0, False  # whole: all bytes are of this call
-        self.progress(have := _size(partial))
-        while not remote.is_at(partial):
-            if have >= remote.size:
-                self._discard(partial)
-                if whole:
-                    raise TempolocError(f"{remote.url} is another file: its SHA-256 is not {remote.sha256[:12]}…")
-                have = 0
-            whole = whole or not have
-            try:
-                self._go_on(remote, partial, have)
-            except _PassingError as error:
-                failures = 1 if _size(partial) > have else failures + 1
-                self._pause(remote, failures, error)
-            have = _size(partial)
+    def _receive(self, remote: Remote, partial: Path) -> None:
+        """Write the file to `partial`. Raises `_PassingError`, or `TempolocError` for what will stay wrong."""
+        count = 0
+        try:
+            with self._client.stream("GET", remote.url) as response, partial.open("wb") as file:
+                _check_answer(response, remote)
+                for piece in response.iter_raw():
+                    count += file.write(piece)
+                    if count > remote.size:
+                        raise TempolocError(f"{remote.url} has more than the {remote.size:,} bytes of the list")
+        except self._httpx.TransportError as error:
+            raise _PassingError(shown(str(error)) or type(error).__name__) from None
+        except self._httpx.RequestError as error:
+            raise TempolocError(f"{remote.url}: {shown(str(error))}") from None
+        if count < remote.size:
+            raise _PassingError("it ended early")
+        if not remote.is_at(partial):
+            raise TempolocError(f"{remote.url} is another file: its SHA-256 is not {remote.sha256[:12]}…")
+
+    def _pause(self, remote: Remote, tries: int, error: _PassingError) -> None:
+        """Wait before the next try; raises `TempolocError` after the last."""
+        if tries >= self.tries:
+            kept = "the files that have arrived stay, and the same command goes on"
+            raise TempolocError(f"{remote.url}: {error}, {tries} times in a row; {kept}")
+        seconds = min(60.0, error.after if error.after is not None else self.wait * 2.0 ** (tries - 1))
+        self.say(f"{remote.url}: {error}; trying again in {seconds:.0f} s")
+        time.sleep(seconds * random.uniform(0.8, 1.0))
 
 # %% ../../nbs/20_clips/25_public.ipynb #9b1c0004
 HOST = "https://raw.githubusercontent.com"
@@ -328,7 +261,7 @@ class FetchSummary:
         return f"{self.folder}: {', '.join(parts)}; {self.clips} clips can be asked about: {use}"
 
 # %% ../../nbs/20_clips/25_public.ipynb #9b1c000a
-def check_base(base: str) -> str:
+def _check_base(base: str) -> str:
     """An address that files are fetched from, without a slash at its end; `TempolocError` unless it is http(s)."""
     try:
         parts = urlsplit(base)
@@ -346,24 +279,22 @@ def fetch_benchmark(
 ) -> FetchSummary:
     """Have the public files of a benchmark, or of some `families`, in `folder`, where `localize` finds their clips.
 
-    What is there already, and right, stays. What was interrupted goes on. `base` is a mirror's address, `progress` is
-    told how many bytes are there, and `how` goes to `Downloader` (`say`, `tries`, `timeout`). Raises `TempolocError` as
+    What is there already, and right, stays. `base` is a mirror's address, `progress` is told the bytes of each file
+    that is there, and `how` goes to `Downloader` (`say`, `tries`, `timeout`). Raises `TempolocError` as
     `Downloader.fetch` does, for the first file that cannot be had; those that came before it stay.
     """
-    folder, base = Path(folder), check_base(base)
+    folder, base = Path(folder), _check_base(base)
     if folder.exists() and not folder.is_dir():
         raise TempolocError(f"{folder} is a file: give a folder for the recordings")
-    files, fetched, kept, new = public_files(benchmark, families), 0, 0, set[str]()
-    with Downloader(progress=progress, **how) as downloader:
+    files, new = public_files(benchmark, families), set[str]()
+    with Downloader(**how) as downloader:
         for file in files:
             if downloader.fetch(file.remote(base), folder / file.path, force=force):
-                fetched += 1
                 new.add(file.path)
-            else:
-                kept += 1
-                progress(file.size)
+            progress(file.size)
     clips = [c for c in benchmark.clips if c.video and c.video.partition("/")[0] in {f.family for f in files}]
     fresh = [c for c in clips if dict(c.extra.get("cut", {})).get("file") in new]
     cut = cut_clips(fresh, folder, force=True) + cut_clips(clips, folder)
     there = replace(benchmark, root=folder, clips=tuple(clips)).with_videos()
-    return FetchSummary(folder, benchmark.name, fetched, kept, len(cut), sum(f.size for f in files), len(there))
+    size = sum(f.size for f in files)
+    return FetchSummary(folder, benchmark.name, len(new), len(files) - len(new), len(cut), size, len(there))

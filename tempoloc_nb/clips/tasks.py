@@ -25,8 +25,8 @@ BoundaryIs = Literal["start", "end"]
 Positive = Annotated[float, Gt(0)]
 
 # %% auto #0
-__all__ = ['BoundaryIs', 'Positive', 'Interval', 'Event', 'intervals_from_boundaries', 'boundary_of', 'Subtask', 'subtask_faults',
-           'Task', 'label_faults', 'boundary_faults', 'check_task', 'read_task', 'load_task', 'list_tasks']
+__all__ = ['BoundaryIs', 'Positive', 'Interval', 'Event', 'intervals_from_boundaries', 'boundary_of', 'Subtask', 'Task',
+           'label_faults', 'boundary_faults', 'check_task', 'read_task', 'load_task', 'list_tasks']
 
 # %% ../../nbs/20_clips/10_tasks.ipynb #e17ea74d
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Subtask:
     eef: str = "arm"
 
 
-def subtask_faults(subtasks: Sequence[Subtask], events: Sequence[str]) -> Iterator[str]:
+def _subtask_faults(subtasks: Sequence[Subtask], events: Sequence[str]) -> Iterator[str]:
     """What is wrong with the subtasks of a task that has these `events`, a line for each fault."""
     names = [s.name for s in subtasks]
     if odd := [name for name in names if not name.strip() or "/" in name or names.count(name) > 1]:
@@ -228,7 +228,7 @@ def _task_faults(task: Task) -> Iterator[str]:
         yield f"the key {task.key!r} holds {odd[0]!r}: use letters, digits, -, _ and ."
     yield from label_faults(task.events)
     yield from _pattern_faults(task.clip_pattern)
-    yield from subtask_faults(task.subtasks, task.events)
+    yield from _subtask_faults(task.subtasks, task.events)
     count = len(task.events)
     for clip, times in task.boundaries.items():
         yield from (f"demonstration {clip}: {f}" for f in boundary_faults(times or [None] * count, count))

@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, cast, get_args, get_type_hints
 
-from .errors import TempolocError
-from .texts import shown
+from .errors import TempolocError, shown
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -38,8 +37,8 @@ def faults(lines: Sequence[str]) -> TempolocError:
     return TempolocError("\n".join([*lines[:_MAX_FAULTS], *more]))
 
 # %% auto #0
-__all__ = ['Kind', 'STRICT', 'OTHERS', 'TEXTS', 'Severity', 'RANKS', 'faults', 'check_json', 'check', 'check_texts',
-           'read_plain_pickle', 'Finding', 'Report']
+__all__ = ['Kind', 'STRICT', 'OTHERS', 'TEXTS', 'Severity', 'faults', 'check_json', 'check', 'check_texts', 'read_plain_pickle',
+           'Finding', 'Report']
 
 # %% ../../nbs/10_core/15_checks.ipynb #ec65b19d
 @cache
@@ -230,7 +229,7 @@ def read_plain_pickle(path: str | Path) -> Any:
 
 # %% ../../nbs/10_core/15_checks.ipynb #f1nd0003
 Severity = Literal["error", "warning", "note", "unseen", "ok"]
-RANKS: tuple[Severity, ...] = ("error", "warning", "note", "unseen", "ok")
+_RANKS: tuple[Severity, ...] = ("error", "warning", "note", "unseen", "ok")
 
 # %% ../../nbs/10_core/15_checks.ipynb #f1nd0005
 @dataclass(frozen=True, slots=True)
@@ -265,7 +264,7 @@ class Report:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        once = sorted(dict.fromkeys(self.findings), key=lambda f: RANKS.index(f.severity))
+        once = sorted(dict.fromkeys(self.findings), key=lambda f: _RANKS.index(f.severity))
         object.__setattr__(self, "findings", tuple(once))
 
     @property

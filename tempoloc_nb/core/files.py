@@ -29,15 +29,14 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NoReturn
 
-from .errors import TempolocError
+from .errors import TempolocError, json_text, shown
 from .machine import undisturbed
-from .texts import json_text, shown
 
 # %% auto #0
-__all__ = ['COMPRESSED', 'UNPACKED', 'WHOLE', 'held', 'sole_writer', 'is_stream', 'sync_folder', 'all_or_nothing',
-           'folder_or_nothing', 'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml', 'whole_lines',
-           'first_line', 'writing', 'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl',
-           'leads_out', 'check_output', 'check_folder', 'keep_backup']
+__all__ = ['COMPRESSED', 'WHOLE', 'held', 'sole_writer', 'is_stream', 'sync_folder', 'all_or_nothing', 'folder_or_nothing',
+           'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml', 'whole_lines', 'first_line', 'writing',
+           'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl', 'leads_out', 'check_output',
+           'check_folder', 'keep_backup']
 
 # %% ../../nbs/10_core/20_files.ipynb #64d06d20
 @contextmanager
@@ -308,7 +307,7 @@ def write_json(path: Path, values: Mapping[str, Any], *, force: bool = True) -> 
 
 
 COMPRESSED = {".xz": lzma.open, ".gz": gzip.open}
-UNPACKED = 2**30
+_UNPACKED = 2**30
 WHOLE = 2**28
 """Bytes that a packed file may unpack to: where it is read line by line, and where it is read whole."""
 
@@ -337,7 +336,7 @@ class _Limited(io.RawIOBase):
 
 
 @contextmanager
-def open_packed(path: Path, most: int = UNPACKED) -> Iterator[IO[bytes]]:
+def open_packed(path: Path, most: int = _UNPACKED) -> Iterator[IO[bytes]]:
     """A file's bytes, decompressed if its name says so, then at most so many.
 
     Raises `TempolocError` if it is damaged or cut off, or unpacks to more than `most` bytes.

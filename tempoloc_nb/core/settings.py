@@ -18,7 +18,7 @@ from .errors import TempolocError, unknown
 from .files import first_line, read_text
 
 # %% auto #0
-__all__ = ['Scoring', 'Profile', 'Settings', 'load_settings', 'settings_path', 'settings', 'data_dir']
+__all__ = ['Scoring', 'Profile', 'Settings', 'load_settings', 'settings', 'data_dir']
 
 # %% ../../nbs/10_core/10_settings.ipynb #f870d63e
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ _SECTIONS: dict[str, Any] = {"study": _StudyDefaults, "scoring": Scoring}
 _LISTS = [(name, f.name) for name, kind in _SECTIONS.items() for f in fields(kind) if str(f.type).startswith("tuple")]
 
 # %% ../../nbs/10_core/10_settings.ipynb #880b5612
-def settings_path() -> Path:
+def _settings_path() -> Path:
     """The `settings.ini` in force; raises `TempolocError` if there is none."""
     chosen = os.environ.get("TEMPOLOC_SETTINGS")
     package = Path(tempoloc_nb.__path__[0]).resolve()
@@ -144,7 +144,7 @@ def _cached(path: Path) -> Settings:
 
 def settings() -> Settings:
     """The settings in force, read once."""
-    return _cached(settings_path())
+    return _cached(_settings_path())
 
 
 def data_dir() -> Path:

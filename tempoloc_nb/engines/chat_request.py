@@ -19,11 +19,9 @@ from annotated_types import Ge, Gt, Le
 from pydantic import Discriminator, Tag
 
 from ..core.checks import STRICT
-from ..core.errors import TempolocError
-from ..core.texts import shown
-from ..models.ask import AskConfig, Sampling
+from ..core.errors import TempolocError, shown
+from ..models.ask import AskConfig, Prompt, Sampling
 from ..models.constraints import Constraint
-from ..models.prompts import Prompt
 from ..video.files import VideoInfo, probe, sample_indices
 from ..video.view import View
 

@@ -17,20 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, columns
 from ..core.checks import Report, Severity
 from ..core.machine import versions
-from ..core.texts import columns
 from .protocol import Answer, Backend, Request, Response
 from .qwen import VideoRules, processor_rules, stock_positions, video_rules
 from tempoloc_nb.engines.test_pattern import (
     WAYS_OUT, CapturedInput, Comparison, Expected, capture, compare, expect, judged, measure, write_pattern,
 )
-from ..models.ask import AskConfig, Sampling
-from ..models.locate import find_place
-from ..models.recognise import find_model
+from ..models.ask import AskConfig, Sampling, load_prompt
+from ..models.locate import find_model, find_place
 from ..models.constraints import Constraint, obeys
-from ..models.prompts import load_prompt
 from ..video.view import View
 
 # %% auto #0

@@ -20,7 +20,7 @@ Take = Callable[[str], Any]
 
 # %% auto #0
 __all__ = ['Take', 'FRAME_WEIGHTS', 'WORD_WEIGHTS', 'linear', 'norm', 'turn', 'placed', 'frame_layer', 'see', 'attend_to_earlier',
-           'word_layer', 'word_angles', 'read']
+           'word_layer', 'read']
 
 # %% ../../nbs/35_engines/27_forward.ipynb #f491ea5e
 def linear(x: torch.Tensor, weight: Any, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -152,7 +152,7 @@ def word_layer(
     return x + linear(functional.silu(linear(y, gate)) * linear(y, up), down)
 
 # %% ../../nbs/35_engines/27_forward.ipynb #93ec475f
-def word_angles(places: torch.Tensor, config: Any, size: int) -> torch.Tensor:
+def _word_angles(places: torch.Tensor, config: Any, size: int) -> torch.Tensor:
     """(rows, 1, tokens, size) angles of `places` (3, rows, tokens): times turn the first channels, then y, then x."""
     import torch
 
@@ -172,7 +172,7 @@ def read(
 
     `take` and `config` are the language model's. `attend` is that of `word_layer`, with the layer's number before.
     """
-    angles = word_angles(places, config, config.hidden_size // config.num_attention_heads)
+    angles = _word_angles(places, config, config.hidden_size // config.num_attention_heads)
     cos, sin = angles.cos(), angles.sin()
     for i in range(config.num_hidden_layers):
         weights = tuple(take(f"layers.{i}.{name}") for name in WORD_WEIGHTS)

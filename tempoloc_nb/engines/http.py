@@ -30,10 +30,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, shown, well_formed
 from ..core.machine import undisturbed
 from ..core.optional import import_optional
-from ..core.texts import shown, well_formed
 
 if TYPE_CHECKING:
     import anyio

@@ -23,7 +23,7 @@ from ..models.locate import check_folder, folder_revision, load_model
 from ..video.budget import FRAMES_PER_TOKEN, MERGE
 
 # %% auto #0
-__all__ = ['LightModel', 'LightProcessor', 'load_light']
+__all__ = ['load_light']
 
 # %% ../../nbs/35_engines/35_light.ipynb #224f204b
 class _Packed:
@@ -112,7 +112,7 @@ def _below(part: str, weights: dict[str, torch.Tensor]) -> Take:
     return {name: _packed(w) for name, w in below.items() if name != "embed_tokens.weight"}.__getitem__
 
 
-class LightModel(torch.nn.Module):
+class _LightModel(torch.nn.Module):
     """A `folder`'s Qwen2.5-VL, of `weights` by their names in the file, in float32; called as transformers' class is.
 
     A call reads one prompt with its video, or one more token of each row.
@@ -190,7 +190,7 @@ def _normalize(
     return images.float().sub_(middle).div_(spread)
 
 # %% ../../nbs/35_engines/35_light.ipynb #07dfc22e
-class LightProcessor:
+class _LightProcessor:
     """Texts and patches of a folder's prompts; called as transformers' Qwen2_5_VLProcessor is."""
 
     def __init__(self, folder: Path) -> None:
@@ -247,8 +247,8 @@ def _plain(config: dict[str, Any]) -> bool:
     )
 
 # %% ../../nbs/35_engines/35_light.ipynb #b61bc335
-def _usual(processor: LightProcessor, config: dict[str, Any]) -> bool:
-    """Whether a processor's files ask for what `LightProcessor` does; raises `KeyError` where they do not say."""
+def _usual(processor: _LightProcessor, config: dict[str, Any]) -> bool:
+    """Whether a processor's files ask for what `_LightProcessor` does; raises `KeyError` where they do not say."""
     video, tokens = vars(processor.video_processor), processor.tokenizer.config
     named = {tokens.get(f"{name}_token") for name in ("bos", "eos", "pad", "unk")} - {None}
     named |= {*tokens.get("additional_special_tokens", []), *tokens.get("extra_special_tokens", [])}
@@ -291,13 +291,13 @@ def _shapes(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 # %% ../../nbs/35_engines/35_light.ipynb #0250f162
-def load_light(folder: Path) -> tuple[LightModel, LightProcessor, str] | None:
+def load_light(folder: Path) -> tuple[_LightModel, _LightProcessor, str] | None:
     """(model, processor, revision) of a folder; None where transformers has to load it, or to say what is wrong."""
     try:
         check_folder(folder)
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         ends = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))["eos_token_id"]
-        processor = LightProcessor(folder)
+        processor = _LightProcessor(folder)
         if (folder / "adapter_config.json").exists() or not (_plain(config) and _usual(processor, config)):
             return None
         weights = import_optional("safetensors.torch").load_file(folder / "model.safetensors")
@@ -307,5 +307,5 @@ def load_light(folder: Path) -> tuple[LightModel, LightProcessor, str] | None:
         return None
     parts = {key: SimpleNamespace(**config[key]) for key in ("text_config", "vision_config")}
     weights = {name: w.float() for name, w in weights.items()}
-    model = LightModel(folder, SimpleNamespace(**config | parts), SimpleNamespace(eos_token_id=ends), weights)
+    model = _LightModel(folder, SimpleNamespace(**config | parts), SimpleNamespace(eos_token_id=ends), weights)
     return model, processor, folder_revision(folder)

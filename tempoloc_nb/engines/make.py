@@ -20,8 +20,7 @@ from typing_extensions import Doc
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
 from .protocol import Backend
-from ..models.locate import locate_model
-from ..models.recognise import find_model
+from ..models.locate import find_model, locate_model
 
 _CLASSES = {"hf": "hf.HFBackend", "vllm": "vllm_offline.VLLMBackend", "openai": "server.OpenAIBackend",
             "ray": "ray_cluster.RayBackend"}  # fmt: skip

@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, well_formed
 from ..core.files import first_line
-from ..core.texts import well_formed
 from ..models.constraints import Constraint
-from ..models.prompts import Prompt
-from ..models.ask import Sampling
+from ..models.ask import Prompt, Sampling
 from ..video.files import Footage
 from ..video.view import View
 

@@ -23,7 +23,7 @@ from ..core.errors import TempolocError
 from ..core.files import first_line, read_object
 from ..core.optional import import_transformers
 from .protocol import Request, clip_error
-from ..models.recognise import get_model
+from ..models.locate import get_model
 from ..video.budget import MERGE, PATCHES, QWEN3_LEAST, QWEN3_TOTAL_PIXELS, smart_resize
 from ..video.files import Image
 from ..video.overlay import OverlayOptions

@@ -247,21 +247,21 @@ class RayBackend:
     `model` is a folder (on every machine) or a hub name. `replicas` engines share the work, each on `tensor_parallel`
     GPUs, or on a core where vLLM is one for CPUs. `concurrency`: prompts that an engine works on at a time, with their
     frames in memory. The cluster is that of `RAY_ADDRESS` ("auto": this machine's); without one, Ray is started here
-    for a `stream` and ended with it. `ray_options` are arguments of `ray.init` (object_store_memory=…), `patience` is
-    the longest wait (s) for the next answer, the time in which engines start included; other options are those of
-    `VLLMBackend`.
+    for a `stream` and ended with it. `ray_options` are arguments of `ray.init` (object_store_memory=…), the attribute
+    `patience` is the longest wait (s) for the next answer, the time in which engines start included; other options are
+    those of `VLLMBackend`.
 
     Prompts, vision tokens, seeds and sampling are those of `VLLMBackend`; the texts may differ by rounding. Raises
     `TempolocError` where Ray or vLLM is missing, or the model cannot be loaded.
     """
 
-    name = "ray"
+    name, patience = "ray", 3600.0
 
     def __init__(
         self, model: str | Path, *, replicas: int = 1, tensor_parallel: int = 1, concurrency: int = 64,
-        dtype: str | None = None, total_pixels: int | None = None, max_model_len: int | None = None,
-        title: str | None = None, options: Mapping[str, Any] | None = None, revision: str | None = None,
-        ray_options: Mapping[str, Any] | None = None, patience: float = 3600.0,
+        dtype: str | None = None, total_pixels: int | None = None, title: str | None = None,
+        options: Mapping[str, Any] | None = None, revision: str | None = None,
+        ray_options: Mapping[str, Any] | None = None,
     ) -> None:
         if min(counts := (replicas, tensor_parallel, concurrency)) < 1:
             raise TempolocError(f"replicas, tensor_parallel and concurrency are 1 or more, got {counts}")
@@ -275,7 +275,7 @@ class RayBackend:
         except (OSError, ValueError, AttributeError) as error:
             raise TempolocError(f"{model}: cannot be loaded: {first_line(error)}") from error
         on_cpu = bool(importlib.import_module("vllm.platforms").current_platform.is_cpu())
-        given = {"dtype": dtype, "max_model_len": max_model_len, "revision": revision, **(options or {})}
+        given = {"dtype": dtype, "revision": revision, **(options or {})}
         self._plan = _Plan(
             model=source, revision=revision, replicas=replicas, concurrency=concurrency, on_cpu=on_cpu,
             engine={"disable_log_stats": True, **engine_arguments(processor, on_cpu, tensor_parallel, given)},
@@ -283,7 +283,7 @@ class RayBackend:
             ray_options={"address": os.environ.get("RAY_ADDRESS") or "local", **(ray_options or {})},
             total_pixels=total_pixels, video_token=int(config.video_token_id), ends=ends,
         )  # fmt: skip
-        self.model, self.total_pixels, self.patience = title or model_title(model), total_pixels, patience
+        self.model, self.total_pixels = title or model_title(model), total_pixels
         hashed = model_revision(model, config)
         self._settings = vllm_settings(self._plan.engine["dtype"], on_cpu, total_pixels, options, hashed)
 

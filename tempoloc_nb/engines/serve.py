@@ -30,17 +30,15 @@ from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
 from ..core.checks import check_json
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, shown
 from ..core.optional import import_optional
-from ..core.texts import shown
 from tempoloc_nb.engines.chat_request import (
     ChatRequest, constraint_of, conversation_of, drawn_as, place_video, probe_video, sampled_as,
 )
 from .make import EngineConfig, served_name
 from .protocol import Backend, Request, Response, reason
-from ..models.ask import AskConfig, Sampling
+from ..models.ask import AskConfig, Prompt, Sampling
 from ..models.locate import locate_model, model_title
-from ..models.prompts import Prompt
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -22,18 +22,16 @@ from PIL import Image as Picture
 
 from ..clips.videos import first_names
 from ..core.checks import OTHERS, check
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, shown
 from ..core.files import first_line
 from ..core.optional import import_optional
-from ..core.texts import shown
 from .http import Client, Patience, RefusedError, UnreachableError, base_url, event_loop, get_json
 from .protocol import Answer, Incomplete, Request, Response, clip_error, row_seed, sampling_fields
 from .qwen import VideoRules, video_rules
 from ..models.locate import model_title
 from ..models.registry import serve_arguments
 from ..models.constraints import Constraint, obeys
-from ..models.prompts import conversation
-from ..models.ask import Sampling
+from ..models.ask import Sampling, conversation
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import encode
 from ..video.view import clip_inputs

@@ -34,8 +34,7 @@ from ..core.optional import import_optional
 from .protocol import Answer, Request, Response, clip_error, row_seed, sampling_fields, too_long
 from .qwen import Shown, check_version, fit, prepare, show, tested_transformers
 from ..models.locate import check_folder, model_revision, model_title
-from ..models.prompts import load_prompt
-from ..models.ask import Sampling
+from ..models.ask import Sampling, load_prompt
 from ..video.view import GREY, ClipInputs, frame_pixels
 
 # %% auto #0
@@ -499,10 +498,10 @@ class VLLMBackend(_Fed):
     """Answers requests with a vLLM engine on this machine. See `protocol.Backend`.
 
     `model` is a folder or a hub name. `tensor_parallel` GPUs share it. `dtype` is the model's own on a GPU and float32
-    on a CPU unless given. `total_pixels` limits the pixels of a video as qwen-vl-utils does. `max_model_len` is the
-    longest prompt and answer together, the model's own by default: shorten it where the engine says that its memory
-    does not hold one; on a CPU, 4 GiB hold prompts and answers. `options` are further arguments of `vllm.LLM`
-    (quantization="fp8", gpu_memory_utilization=0.85) and part of the run's record. `seconds` says how long the engine
+    on a CPU unless given. `total_pixels` limits the pixels of a video as qwen-vl-utils does. `options` are further
+    arguments of `vllm.LLM` (quantization="fp8", gpu_memory_utilization=0.85) and part of the run's record; with
+    max_model_len, the longest prompt and answer together, an engine starts whose memory does not hold the model's own;
+    on a CPU, 4 GiB hold prompts and answers. `seconds` says how long the engine
     took to start, and its first answers on a GPU. Raises `TempolocError` for a model that cannot be loaded.
     """
 
@@ -510,14 +509,13 @@ class VLLMBackend(_Fed):
 
     def __init__(
         self, model: str | Path, *, tensor_parallel: int = 1, dtype: str | None = None, total_pixels: int | None = None,
-        max_model_len: int | None = None, title: str | None = None, options: Mapping[str, Any] | None = None,
-        revision: str | None = None,
+        title: str | None = None, options: Mapping[str, Any] | None = None, revision: str | None = None,
     ) -> None:
         self._vllm = import_vllm()
         if Path(model).is_dir():
             check_folder(Path(model))
         on_cpu = import_optional("vllm.platforms").current_platform.is_cpu()
-        given = {"dtype": dtype, "max_model_len": max_model_len, "revision": revision, **(options or {})}
+        given = {"dtype": dtype, "revision": revision, **(options or {})}
         self.model, self.total_pixels = title or model_title(model), total_pixels
         self._threads = 1 if on_cpu else min(16, cores())
         self._numbers, self._log = count(), _Log()

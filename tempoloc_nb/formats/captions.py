@@ -22,11 +22,11 @@ from typing_extensions import Doc
 
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import BoundaryIs, Interval
-from ..clips.videos import find_videos, first_names, missing_message
+from ..clips.videos import find_videos, missing_message
 from ..core.checks import check
 from ..core.errors import TempolocError
 from tempoloc_nb.core.files import (
-    first_line, folder_or_nothing, keep_backup, read_jsonl, read_object, read_text, sole_writer, write_json,
+    first_line, folder_or_nothing, read_jsonl, read_object, read_text, sole_writer, write_json,
 )
 from ..engines.http import Client, Patience, RefusedError, UnreachableError, base_url, event_loop
 from ..engines.protocol import Request, row_seed
@@ -35,15 +35,14 @@ from tempoloc_nb.engines.server import (
     ALL_FRAMES, CHAT, DECODERS, Reply, find_served, list_served, read_reply, write_video,
 )
 from .convert import Lenient, check_unique, relative_path
-from ..models.prompts import Prompt, prompt_folder
-from ..models.ask import Sampling
+from ..models.ask import Prompt, Sampling, prompt_folder
 from ..sft.dataset import answer_events
 from ..video.files import SUFFIXES, VideoInfo, probe
 from ..video.view import View
 
 # %% auto #0
 __all__ = ['Action', 'event_actions', 'actions_text', 'read_text_actions', 'uuid_of', 'NamedVideo', 'media_fields',
-           'read_captions', 'rewrite_prompts', 'caption_videos_of', 'CaptionOptions', 'caption_videos']
+           'read_captions', 'caption_videos_of', 'CaptionOptions', 'caption_videos']
 
 # %% ../../nbs/55_formats/50_captions.ipynb #e452a06f
 def _clock(seconds: float, decimals: int = 3) -> str:
@@ -207,73 +206,6 @@ def read_captions(folder: Path) -> tuple[dict[str, Any] | None, str]:
     found = read_object(paths[0], "caption") if paths[0].is_file() else None
     dense = read_text(paths[1], "caption").strip() if paths[1].is_file() else ""
     return found, dense or str((found or {}).get("temporal_caption", "")).strip()
-
-# %% ../../nbs/55_formats/50_captions.ipynb #94ca5f50
-_PROMPT_FOLDERS = ("inference_prompt", "inference_prompt_i2v", "inference_prompt_v2v")
-
-# %% ../../nbs/55_formats/50_captions.ipynb #59c53597
-@dataclass(frozen=True, slots=True)
-class _Rewritten:
-    """Prompt files that were (or with `dry_run` would be) changed, and those that had their caption already."""
-
-    changed: tuple[Path, ...]
-    same: tuple[Path, ...]
-    dry_run: bool
-
-    def __str__(self) -> str:
-        verb = "would be rewritten" if self.dry_run else "rewritten"
-        return f"{len(self.changed)} prompts {verb}, {len(self.same)} have their structured caption already"
-
-# %% ../../nbs/55_formats/50_captions.ipynb #3581deec
-def _caption_prompt(caption: Mapping[str, Any]) -> str:
-    """A structured caption as the model reads it, in training as in inference: compact JSON."""
-    return json.dumps(caption, ensure_ascii=False)
-
-# %% ../../nbs/55_formats/50_captions.ipynb #cf6d155a
-@dataclass(frozen=True, slots=True)
-class _PromptFile(Lenient):
-    prompt: str
-
-# %% ../../nbs/55_formats/50_captions.ipynb #89ca71e5
-def _rewritten(path: Path, captions: Path) -> dict[str, Any] | None:
-    """A prompt file with its new prompt; None if it has it. Raises `TempolocError` if one of both is wrong."""
-    row, place = read_object(path, "prompt"), captions / path.stem / "caption.json"
-    old = check(_PromptFile, row, f"{path.parent.name}/{path.name}").prompt
-    caption = read_object(place, "caption")
-    if not caption:
-        raise TempolocError(f"{place} is empty")
-    new = _caption_prompt(caption)
-    return {**row, "prompt": new} if new != old else None
-
-# %% ../../nbs/55_formats/50_captions.ipynb #fcc790e7
-def rewrite_prompts(folder: Path | str, captions: Path | str | None = None, *, dry_run: bool = False) -> _Rewritten:
-    """Replace the prompts of a validation set's folder by structured captions, all or none.
-
-    A file that changes is kept as it was in NAME.bak. `captions`: the folder of captions, by default the one in
-    `folder`. `dry_run` changes nothing and says what would be changed. Raises `TempolocError` that names what is wrong
-    (no prompts, a caption that is missing or no JSON, a file without a prompt); then no file has changed.
-    """
-    folder = Path(folder)
-    source = Path(captions) if captions is not None else folder / "captions"
-    paths = [path for name in _PROMPT_FOLDERS for path in sorted((folder / name).glob("*.json"))]
-    if not paths:
-        raise TempolocError(f"{folder} has no prompts: {', '.join(_PROMPT_FOLDERS)} with a JSON file an episode")
-    rows: dict[Path, dict[str, Any] | None] = {}
-    wrong: dict[str, None] = {}
-    for path in paths:
-        try:
-            rows[path] = _rewritten(path, source)
-        except TempolocError as error:
-            wrong[str(error)] = None
-    if wrong:
-        bad = len(paths) - len(rows)
-        raise TempolocError(f"{bad} of {len(paths)} prompts cannot be rewritten, and none was: {first_names([*wrong])}")
-    changed = {path: row for path, row in rows.items() if row is not None}
-    for path in () if dry_run else changed:
-        keep_backup(path)
-    for path, row in () if dry_run else changed.items():
-        write_json(path, row)
-    return _Rewritten(tuple(changed), tuple(path for path in rows if path not in changed), dry_run)
 
 # %% ../../nbs/55_formats/50_captions.ipynb #e10c92a8
 def _listed_videos(source: Path | str) -> list[tuple[str, str, Path]] | None:

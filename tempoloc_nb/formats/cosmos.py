@@ -30,7 +30,7 @@ from tempoloc_nb.formats.captions import (
     Action, NamedVideo, actions_text, event_actions, media_fields, read_captions, read_text_actions, uuid_of,
 )
 from .convert import Converted, Lenient, ReadClips, check_unique, relative_path
-from ..models.prompts import conversation
+from ..models.ask import conversation
 from ..sft.dataset import Sample, after_the_end, dataset_place, read_one_split
 from ..video.files import SUFFIXES, VideoInfo, probe
 

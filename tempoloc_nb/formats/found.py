@@ -14,9 +14,8 @@ from pathlib import Path
 
 from ..clips.tasks import Task
 from ..clips.videos import first_names
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, json_text
 from ..core.files import check_output, is_stream, write_text, writing
-from ..core.texts import json_text
 from .correction_files import text_cell, vtt_cue
 from .hdf5 import held_file, layouts_in, opened_demos, read_signals, usual_layout
 from .hdf5_frames import DemoFrames
@@ -32,11 +31,10 @@ _Targets = Mapping[Path, tuple[str, ...] | Task]
 """Dataset or file → the signals to be written, in order, or the task whose subtasks are; none for a LeRobot dataset."""
 
 # %% auto #0
-__all__ = ['COLUMNS', 'found_csv', 'found_vtt', 'found_json', 'check_found', 'write_found', 'copy_of', 'plan_write',
-           'plan_log_write', 'write_back']
+__all__ = ['COLUMNS', 'found_json', 'check_found', 'write_found', 'copy_of', 'plan_write', 'plan_log_write', 'write_back']
 
 # %% ../../nbs/55_formats/15_found.ipynb #4977d64b
-def found_csv(found: Sequence[Found]) -> str:
+def _found_csv(found: Sequence[Found]) -> str:
     """A table (CSV) with the columns `COLUMNS`, a line for each event of each video; times in seconds.
 
     Of logs there are the columns `outcome` and `occurrence`, too, and where there are recordings of a dataset, a last
@@ -55,7 +53,7 @@ def found_csv(found: Sequence[Found]) -> str:
     return text.getvalue()
 
 # %% ../../nbs/55_formats/15_found.ipynb #c88f8fbf
-def found_vtt(found: Sequence[Found]) -> str:
+def _found_vtt(found: Sequence[Found]) -> str:
     """WebVTT subtitles of one video: a cue for each event that has a boundary, by time, and a note on each other.
 
     An attempt that failed has its outcome behind its label.
@@ -78,14 +76,14 @@ def found_json(found: Sequence[Found]) -> str:
 
 # %% ../../nbs/55_formats/15_found.ipynb #91a505ca
 _WRITERS: dict[str, Callable[[Sequence[Found]], str]] = {
-    ".csv": found_csv, ".vtt": found_vtt, ".json": lambda found: found_json(found) + "\n",
+    ".csv": _found_csv, ".vtt": _found_vtt, ".json": lambda found: found_json(found) + "\n",
 }  # fmt: skip
 
 
 def check_found(path: Path, videos: int = 1, *, force: bool = False, inputs: Sequence[Path | str | None] = ()) -> Path:
     """Raise `TempolocError` for a file that `write_found` cannot write about so many videos: before a model is asked.
 
-    As `outputs.check_output` does, and for another ending than .csv, .vtt and .json. A stream gets CSV.
+    As `files.check_output` does, and for another ending than .csv, .vtt and .json. A stream gets CSV.
     """
     path = Path(path)
     if not is_stream(path) and path.suffix.lower() not in _WRITERS:
@@ -100,7 +98,7 @@ def check_found(path: Path, videos: int = 1, *, force: bool = False, inputs: Seq
 def write_found(found: Sequence[Found], path: Path, *, force: bool = False) -> None:
     """Write what was found as CSV, WebVTT or JSON, by the file's ending. Raises as `check_found` does."""
     check_found(path, len(found), force=force)
-    text = _WRITERS.get(path.suffix.lower(), found_csv)(found)
+    text = _WRITERS.get(path.suffix.lower(), _found_csv)(found)
     with writing(path):
         write_text(path, text, force=force)
 

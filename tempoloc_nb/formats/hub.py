@@ -27,7 +27,7 @@ from ..models.locate import HUB_ID
 from ..video.files import SUFFIXES, Footage
 
 # %% auto #0
-__all__ = ['HubName', 'hub_name', 'fetch', 'fetched', 'dataset_card', 'Push', 'check_whole', 'upload']
+__all__ = ['HubName', 'fetch', 'fetched', 'Push', 'check_whole', 'upload']
 
 # %% ../../nbs/55_formats/92_hub.ipynb #df30c99b
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class HubName:
 _OTHERS = (*SUFFIXES, *HDF5, ".json", ".jsonl", ".xz", ".toml", ".csv", ".vtt")  # a file that is not there
 
 
-def hub_name(given: Footage | str) -> HubName | None:
+def _hub_name(given: Footage | str) -> HubName | None:
     """The name of a dataset on the Hub; None for what is a path here, or can only be one."""
     name, _, revision = str(given).partition("@")
     local = not isinstance(given, str | Path) or Path(given).exists() or name.lower().endswith(_OTHERS)
@@ -138,7 +138,7 @@ def fetched(
     videos: Iterable[_Video], choice: Choice, say: Say = silent, *, whole: bool = False
 ) -> list[_Video | Path]:
     """The videos and datasets, those named on the Hub as the folders that `fetch` gives."""
-    named = [(v, hub_name(v)) for v in videos]
+    named = [(v, _hub_name(v)) for v in videos]
     return [fetch(name, choice, say, whole=whole) if name else video for video, name in named]
 
 # %% ../../nbs/55_formats/92_hub.ipynb #c754819d
@@ -164,7 +164,7 @@ A copy of {source} in which {episodes} episodes have subtasks, found by {tool}.
 """
 
 
-def dataset_card(copy: Path, name: str, source: Path) -> str:
+def _dataset_card(copy: Path, name: str, source: Path) -> str:
     """The dataset card of a copy of the dataset `source`, whose own card follows it; the licence is left open."""
     about, snapshot = read_object(copy / "meta" / "tempoloc.json", "tempoloc"), hub_snapshot(source)
     own = source / "README.md"
@@ -235,7 +235,7 @@ def upload(push: Push, copy: Path, source: Path, *, force: bool = False) -> str:
     """
     name, api = str(push.push_to), _library(str(push.push_to)).HfApi()
     version = str(read_info(copy).raw.get("codebase_version", "v3.0"))
-    write_text(copy / "README.md", dataset_card(copy, name, source))
+    write_text(copy / "README.md", _dataset_card(copy, name, source))
     try:
         with _asking(name, up=True):
             url = api.create_repo(name, repo_type="dataset", private=not push.public, exist_ok=force)

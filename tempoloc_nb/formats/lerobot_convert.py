@@ -38,7 +38,7 @@ from tempoloc_nb.formats.lerobot_rows import (
 from ..video.files import Image, VideoInfo, encode, nearest, probe, upright, video_frames
 
 # %% auto #0
-__all__ = ['choose_camera', 'read_lerobot', 'import_lerobot', 'check_rows', 'write_lerobot_subtasks', 'export_lerobot']
+__all__ = ['choose_camera', 'import_lerobot', 'check_rows', 'write_lerobot_subtasks', 'export_lerobot']
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #0dafe0af
 def _frames(source: Iterator[tuple[int, Any]], wanted: range, info: VideoInfo) -> Iterator[Image]:
@@ -91,7 +91,7 @@ def _chosen(info: LeRobotInfo, camera: str, wanted: Collection[int] | None) -> l
     return chosen
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #214d36c7
-def read_lerobot(
+def _read_lerobot(
     root: str | Path, out: str | Path, *, task: str | None = None, camera: str | None = None,
     episodes: Collection[int] | None = None, labels: Sequence[str] = (), force: bool = False,
 ) -> tuple[Clip, ...]:
@@ -133,8 +133,8 @@ def import_lerobot(
     source: Path | str, output: Path, *, task: str | None = None, camera: str | None = None,
     episode: Sequence[int] = (), label: Sequence[str] = (), force: bool = False,
 ) -> Converted:
-    """Write episodes as clips to the folder `output`, see `read_lerobot`; `label`: events to be found."""
-    clips = read_lerobot(
+    """Write episodes as clips to the folder `output`, see `_read_lerobot`; `label`: events to be found."""
+    clips = _read_lerobot(
         source, output, task=task, camera=camera, episodes=list(episode) or None, labels=label, force=force
     )
     bare = [c.clip for c in clips if not c.events]

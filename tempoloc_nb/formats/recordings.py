@@ -31,13 +31,13 @@ from ..inference.names import NAME_PROMPT, NameOptions, name_cuts
 from ..inference.segment import LOG_PROMPT, LogOptions, find_events
 from ..inference.signals import Signal, Told
 from ..models.ask import AskConfig
-from ..models.recognise import ask_config
+from ..models.locate import ask_config
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
-__all__ = ['HDF5', 'LOG_REACH', 'NOT_FOR_LOGS', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'find_recordings',
-           'check_plain_folder', 'video_files', 'clips_of', 'Inquiry', 'inquire', 'localize', 'cut_recordings',
-           'name_recordings', 'check_not_named', 'segment']
+__all__ = ['HDF5', 'NOT_FOR_LOGS', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'find_recordings',
+           'check_plain_folder', 'clips_of', 'Inquiry', 'inquire', 'localize', 'cut_recordings', 'name_recordings',
+           'check_not_named', 'segment']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
 _MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
@@ -167,7 +167,7 @@ def find_recordings(
         found += _of_hdf5(path, choice, say) if path.is_file() else _of_lerobot(path, choice, say)
     if choice != Choice() and not chosen:
         raise TempolocError("only LeRobot datasets and HDF5 files have episodes, a camera, a rate and a flip to choose")
-    return video_files(found)
+    return _video_files(found)
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #ca5abe19
 def check_plain_folder(folder: Path) -> None:
@@ -182,7 +182,7 @@ def check_plain_folder(folder: Path) -> None:
         raise TempolocError(f"{folder} is in the LeRobot dataset {above}, {why}: give {above}")
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #0ec00001
-def video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
+def _video_files(videos: Sequence[Footage | str]) -> tuple[Footage, ...]:
     """The videos given, and for a folder the videos below it, sorted by name.
 
     Raises `TempolocError` for a path that is not there, a folder without videos or with a LeRobot dataset, a video
@@ -261,9 +261,9 @@ class Inquiry:
         return self._moved(self._bounded(clips, each, say) if control else each, told, say)
 
     def events(self, options: LogOptions, *, say: Say = silent, **how: Any) -> Iterator[Found]:
-        """What `find_events` finds, moved to the signals within `LOG_REACH` s."""
+        """What `find_events` finds, moved to the signals within `_LOG_REACH` s."""
         each = find_events(clips_of(self.recordings, ()), self.ask, self.engine, options, say=say, **how)
-        return self._moved(each, None, say, LOG_REACH)
+        return self._moved(each, None, say, _LOG_REACH)
 
     def names(self, cuts: Iterator[Found], options: NameOptions, **how: Any) -> Iterator[Found]:
         """What `name_cuts` makes of the cuts of these recordings."""
@@ -281,7 +281,7 @@ class Inquiry:
         return each if self.signals is None else fuse_each(each, self.signals, told, say, reach_s)
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9659aeb1
-LOG_REACH = 2.0  # s: a log has many events, and a transition farther away is another one's
+_LOG_REACH = 2.0  # s: a log has many events, and a transition farther away is another one's
 
 
 def inquire(

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tqdm import tqdm
 
 from ..clips.manifest import Clip, Clips
-from ..core.errors import TempolocError
-from ..core.texts import counted
+from ..core.errors import TempolocError, counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request, reason
 from .run import Asking, check_engine, check_record, complete_request, opened_store
 from .store import MemoryStore
 from ..models.ask import AskConfig
-from ..models.locate import model_title
-from ..models.recognise import find_model
+from ..models.locate import find_model, model_title
 from ..models.registry import ModelInfo, Training, listed_model
 from ..video.files import Footage, FrameSource, VideoInfo, probe
 from ..video.view import strip_frames

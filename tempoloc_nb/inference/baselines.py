@@ -29,7 +29,7 @@ from tempoloc_nb.inference.signals import (
     Signal, Told, event_arms, event_kinds, find_transitions, gripper_rule, motion_minima, pixel_motion, starts_of,
     with_starts,
 )
-from ..models.recognise import find_model
+from ..models.locate import find_model
 from ..models.registry import listed_models
 from ..models.ask import Sampling
 from ..scoring.answers import answer_text, write_answer
@@ -37,19 +37,18 @@ from ..video.files import FrameSource, Image, VideoInfo
 
 BASELINES = ("constant", "uniform", "loo-median", "loo-mean", "loo-median-scaled", "loo-ridge")
 TRAINING_MEDIAN = "train-median"
-NO_VIDEO = (*BASELINES, TRAINING_MEDIAN)
+_NO_VIDEO = (*BASELINES, TRAINING_MEDIAN)
 GRIPPER_RULES = ("gripper-rule", "gripper-rule-backward")
-SIGNAL_ROWS = (*GRIPPER_RULES, "motion-minima")
+_SIGNAL_ROWS = (*GRIPPER_RULES, "motion-minima")
 
 _Array = npt.NDArray[np.float64]
 # Predicted boundaries (s, in the base in which the clip was annotated) by clip id.
 Predictions = dict[str, tuple[float, ...]]
 
 # %% auto #0
-__all__ = ['BASELINES', 'TRAINING_MEDIAN', 'NO_VIDEO', 'GRIPPER_RULES', 'SIGNAL_ROWS', 'Predictions', 'Boundaries',
-           'clip_duration', 'baseline', 'train_median', 'baseline_predictions', 'oracle_predictions', 'few_shot',
-           'prediction_rows', 'gripper_answers', 'signal_rows', 'motion_answers', 'BaselineBackend', 'is_baseline',
-           'make_baseline']
+__all__ = ['BASELINES', 'TRAINING_MEDIAN', 'GRIPPER_RULES', 'Predictions', 'Boundaries', 'clip_duration', 'baseline',
+           'train_median', 'baseline_predictions', 'oracle_predictions', 'few_shot', 'prediction_rows',
+           'gripper_answers', 'signal_rows', 'motion_answers', 'BaselineBackend', 'is_baseline', 'make_baseline']
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #65135634
 def clip_duration(clip: Clip, task: Task) -> float | None:
@@ -151,8 +150,8 @@ def baseline_predictions(benchmark: Clips, row: str, train: Sequence[Clip] = ())
     neither has a clip from which an event is absent: a habit gives a time to every event, and learns from clips that
     have them all. Raises `TempolocError` for an unknown row.
     """
-    if row not in NO_VIDEO:
-        raise unknown("no-video baseline", row, NO_VIDEO)
+    if row not in _NO_VIDEO:
+        raise unknown("no-video baseline", row, _NO_VIDEO)
     predictions: Predictions = {}
     for key, task in benchmark.tasks.items():
         if clips := [c for c in benchmark.of_task(key) if not c.absent]:
@@ -320,11 +319,11 @@ def is_baseline(name: str) -> bool:
 
     Models are folders, names of the list and hub names, which have a slash.
     """
-    if name in (*NO_VIDEO, *SIGNAL_ROWS):
+    if name in (*_NO_VIDEO, *_SIGNAL_ROWS):
         return True
     if "/" in name or find_model(name) is not None:
         return False
-    known = [*listed_models(), *NO_VIDEO, *SIGNAL_ROWS]
+    known = [*listed_models(), *_NO_VIDEO, *_SIGNAL_ROWS]
     raise unknown("model or no-video baseline", name, known, "a folder, or a hub name")
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #48dfb5b2
@@ -338,11 +337,11 @@ def make_baseline(
     and `told` says which transition an event is where its verb does not. Motion minima look into the videos, which
     may lie in `video_root`. Raises `TempolocError` for another name, and where the signals are missing.
     """
-    if name in NO_VIDEO:
+    if name in _NO_VIDEO:
         rows = prediction_rows(clips, baseline_predictions(clips, name, train), name, 8)
         return BaselineBackend(name, "baseline", rows)
-    if name not in SIGNAL_ROWS:
-        raise unknown("baseline", name, (*NO_VIDEO, *SIGNAL_ROWS))
+    if name not in _SIGNAL_ROWS:
+        raise unknown("baseline", name, (*_NO_VIDEO, *_SIGNAL_ROWS))
     if name == "motion-minima":
         answers = motion_answers(clips, video_root)
     elif signals is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -60,21 +61,14 @@ def _combine_events(
         if not len(usable) or 2 * len(usable) < len(own):
             events.append(CombinedEvent(label, None, None, None, 0.0, len(usable)))
             continue
-        middle, other = _lower_median(usable), _lower_median(edges) if len(edges) else None
+        # a time that a trial gave: events that are in order in every trial stay in order
+        middle, other = median_low(usable.tolist()), median_low(edges.tolist()) if len(edges) else None
         if other is not None:  # edges may come from fewer trials than boundaries
             other = max(other, middle) if boundary_is == "start" else min(other, middle)
         away = np.abs(usable - middle)
         agree = int(np.count_nonzero(away <= pair_s + 1e-9)) / len(own)
         events.append(CombinedEvent(label, middle, other, float(np.mean(away)), agree, len(usable)))
     return tuple(events)
-
-# %% ../../nbs/45_inference/60_consensus.ipynb #feb54658
-def _lower_median(times: Floats) -> float:
-    """The middle one of some times (n,); of an even number the earlier of the two in the middle.
-
-    So it is always a time that a trial gave, and events that are in order in every trial stay in order.
-    """
-    return float(np.sort(times)[(len(times) - 1) // 2])
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #80fe4c2d
 def combine_answers(

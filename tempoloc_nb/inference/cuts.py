@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ..core.errors import TempolocError, unknown
-from ..core.texts import counted
+from ..core.errors import TempolocError, counted, unknown
 from .find import Found, FoundEvent
 from .signals import LEAST_HOLD, Signal, find_transitions, pixel_motion, rests
 from ..video.files import Footage, probe
@@ -20,7 +19,7 @@ By = Literal["gripper", "motion", "both"]
 BY: tuple[By, ...] = get_args(By)
 
 # %% auto #0
-__all__ = ['By', 'BY', 'check_by', 'Cut', 'gripper_cuts', 'motion_cuts', 'merge_cuts', 'find_cuts']
+__all__ = ['By', 'BY', 'check_by', 'Cut', 'gripper_cuts', 'merge_cuts', 'find_cuts']
 
 # %% ../../nbs/45_inference/07_cuts.ipynb #63d80cd9
 def check_by(by: str) -> None:
@@ -48,7 +47,7 @@ def gripper_cuts(signal: Signal, least_hold: float = LEAST_HOLD) -> list[Cut]:
     return [Cut(t.time, f"{t.kind} {t.arm}".strip(), min(1.0, t.hold)) for t in kept]
 
 
-def motion_cuts(video: Footage | str) -> list[Cut]:
+def _motion_cuts(video: Footage | str) -> list[Cut]:
     """A cut where the pixels of a video move on after each rest. Raises `TempolocError` for what cannot be read."""
     return [Cut(time, "rest", depth) for time, depth in rests(*pixel_motion(video))]
 
@@ -64,7 +63,7 @@ def merge_cuts(first: Sequence[Cut], others: Sequence[Cut], apart: float = _APAR
 # %% ../../nbs/45_inference/07_cuts.ipynb #f5aff915
 def _cuts_of(video: Footage, by: By, signal: Signal | None) -> tuple[list[Cut], list[str]]:
     """The cuts of a recording, and lines on what is left out."""
-    seen = motion_cuts(video) if by != "gripper" else []
+    seen = _motion_cuts(video) if by != "gripper" else []
     if by == "motion":
         return seen, [] if seen else ["the picture never rests: no cut"]
     if signal is None:

@@ -17,8 +17,7 @@ from PIL import Image
 from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs, Event, Task, load_task
 from ..clips.videos import find_footage
-from ..core.errors import TempolocError
-from ..core.texts import counted
+from ..core.errors import TempolocError, counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
 from tempoloc_nb.inference.asking import (

@@ -26,7 +26,7 @@ from tempoloc_nb.inference.signals import (
 )
 
 # %% auto #0
-__all__ = ['guess_line', 'fuse_answer', 'guessed_alike', 'fuse_found', 'fuse']
+__all__ = ['guess_line', 'fuse_answer', 'fuse_found', 'fuse']
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #bda964cb
 _SOFT = 1.0  # s: at this distance half of the most that distance can cost
@@ -168,7 +168,7 @@ def fuse_answer(
     return move_events(combined, moved), tuple(outcomes)
 
 
-def guessed_alike(
+def _guessed_alike(
     fused: Combined, outcomes: Sequence[str], signal: Signal | None, told: Told | None = None,
     reach_s: float | None = None, objects: Mapping[str, str] | None = None, in_order: bool = True,
 ) -> int:
@@ -189,7 +189,7 @@ def guessed_alike(
 def fuse_found(
     found: Found, signal: Signal | None, told: Told | None = None, reach_s: float | None = None
 ) -> tuple[Found, tuple[str, ...], int]:
-    """What `localize` found in a recording, moved as `fuse_answer` does, each event's outcome, and `guessed_alike`.
+    """What `localize` found in a recording, moved as `fuse_answer` does, each event's outcome, and `_guessed_alike`.
 
     The model is then called `NAME/fused`; a confidence stays the model's. A recording with an error stays as it is.
     """
@@ -205,7 +205,7 @@ def fuse_found(
         e if m.boundary is None else replace(e, boundary=m.boundary, status="ok")
         for e, m in zip(found.events, moved.events, strict=True)
     )
-    alike = guessed_alike(moved, outcomes, signal, told, reach_s)
+    alike = _guessed_alike(moved, outcomes, signal, told, reach_s)
     return replace(found, events=placed, model=f"{found.model}/fused"), outcomes, alike
 
 # %% ../../nbs/45_inference/80_fuse.ipynb #b60f85ad
@@ -236,7 +236,7 @@ def fuse(
         signal, kinds = signals.get(a.clip), starts_of(task, labels) | dict(told or {})
         how = (kinds, reach_s, objects_of(task, labels), a.clip not in disordered)
         fused, outcomes = fuse_answer(a, signal, *how)
-        guessed += guessed_alike(fused, outcomes, signal, *how)
+        guessed += _guessed_alike(fused, outcomes, signal, *how)
         row = combined_row(fused, 0.0, boundary_is)
         before = [e.boundary for e in a.events]
         rows.append(row | {"model": f"{a.model}/fused", "coarse_s": before, "outcome": list(outcomes)})

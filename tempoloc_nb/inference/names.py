@@ -19,15 +19,13 @@ from typing_extensions import Doc
 
 from ..clips.manifest import Clip, Clips
 from ..clips.videos import find_footage
-from ..core.errors import TempolocError
-from ..core.texts import counted, shown
+from ..core.errors import TempolocError, counted, shown
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
 from .asking import Part, Search, asked_model, search_clips
 from .find import Found, FoundEvent, Say, silent
-from ..models.ask import AskConfig
+from ..models.ask import AskConfig, Prompt, load_prompt
 from ..models.constraints import LONGEST_NAME, names_constraint
-from ..models.prompts import Prompt, load_prompt
 from ..scoring.logs import name_key
 from ..scoring.phrases import words_of
 from ..video.files import Footage, VideoInfo
@@ -38,7 +36,7 @@ Name = tuple[str, str]
 """A verb and its object; "" where there is none."""
 
 # %% auto #0
-__all__ = ['NAME_PROMPT', 'Name', 'NameOptions', 'read_names', 'majority', 'span_groups', 'one_spelling', 'name_cuts']
+__all__ = ['NAME_PROMPT', 'Name', 'NameOptions', 'majority', 'name_cuts']
 
 # %% ../../nbs/45_inference/08_names.ipynb #8698608c
 _NOTHING = frozenset(("none", "unknown", "unclear", "unsure", "n/a", "null", "nothing", "the verb", "the object"))
@@ -127,7 +125,7 @@ def _spans_in(text: str) -> list[Any]:
     return value["spans"]
 
 
-def read_names(text: str, count: int, options: NameOptions) -> list[Name | str]:
+def _read_names(text: str, count: int, options: NameOptions) -> list[Name | str]:
     """The name of each of `count` spans, or why it has none.
 
     Raises `TempolocError` where the whole answer cannot be taken: it is cut off, a refusal, or has other spans.
@@ -170,7 +168,7 @@ def majority(said: Sequence[Name | str], options: NameOptions, trials: int) -> t
 _WINDOW = 24.0  # s, as of a log
 
 
-def span_groups(times: Sequence[float], frame: float, length: float) -> list[list[int]]:
+def _span_groups(times: Sequence[float], frame: float, length: float) -> list[list[int]]:
     """The spans that end at these sorted times, by their places, in groups that last at most `length` s.
 
     Spans shorter than a `frame`, or longer than `length` (all in s), are in none.
@@ -252,7 +250,7 @@ class _Asked(_Spans):
 
     def _grouped(self, clip: str, info: VideoInfo) -> list[list[int]]:
         times = [e.boundary or 0.0 for e in self.cuts[clip].events]
-        return span_groups(times, 1 / info.fps, self.length)
+        return _span_groups(times, 1 / info.fps, self.length)
 
     def plan(self, clips: Clips, infos: Mapping[str, VideoInfo]) -> Mapping[str, Sequence[Request]]:
         """A request about each group of spans of each clip."""
@@ -310,7 +308,7 @@ class _Naming(_Asked):
         if row.get("finish_reason") == "length":
             return ["the answer is cut off: raise max_new_tokens"] * count
         try:
-            return read_names(row["text"], count, self.options)
+            return _read_names(row["text"], count, self.options)
         except TempolocError as error:
             return [f"the answer is not taken: {error}"] * count
 
@@ -322,7 +320,7 @@ class _Naming(_Asked):
         return replace(cut, warnings=(*cut.warnings, f"not named: {why}")) if info is None else replace(cut, error=why)
 
 # %% ../../nbs/45_inference/08_names.ipynb #be6fb215
-def one_spelling(words: Iterable[str], key: Callable[[str], Hashable]) -> dict[str, str]:
+def _one_spelling(words: Iterable[str], key: Callable[[str], Hashable]) -> dict[str, str]:
     """For each spelling the most frequent one that has the same key."""
     counts = Counter(words)
     alike: dict[Hashable, list[str]] = {}
@@ -335,8 +333,8 @@ def _named(search: _Naming, each: Iterator[Found]) -> Iterator[Found]:
     """What a search found, once all of it is there, with names whose words are spelt in one way."""
     results, clip_of = list(each), {video: clip for clip, video in search.footage.items()}
     said = [name for names in search.names.values() for name, _ in names if name]
-    verbs = {} if search.options.verbs else one_spelling((v for v, _ in said), name_key)
-    things = {} if search.options.objects else one_spelling((o for _, o in said), words_of)
+    verbs = {} if search.options.verbs else _one_spelling((v for v, _ in said), name_key)
+    things = {} if search.options.objects else _one_spelling((o for _, o in said), words_of)
     for found in results:
         names = search.names.get(clip_of[found.video], [])
         trusted, counts, events = search.ask.trials > 1, Counter[str](), list[FoundEvent]()

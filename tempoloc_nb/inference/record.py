@@ -18,11 +18,9 @@ from annotated_types import Ge, Le
 
 from ..clips.manifest import Clips
 from ..core.checks import OTHERS, check
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, json_text
 from ..core.files import all_or_nothing, check_output, is_stream, open_packed, read_object, write_json
-from ..core.machine import versions
-from ..core.shards import store_files
-from ..core.texts import json_text
+from ..core.machine import store_files, versions
 
 _KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of a packed row, in this order
 
@@ -102,7 +100,7 @@ def output_file(out: Path | str) -> Path:
 def derived_file(out: Path | str, *read: Path | None, force: bool = False) -> Path:
     """Where predictions go that are made of what is `read`: a .jsonl file, or a stream, which gets no record.
 
-    Raises `TempolocError` as `outputs.check_output` does, about the record beside it, too.
+    Raises `TempolocError` as `files.check_output` does, about the record beside it, too.
     """
     out = Path(out)
     if is_stream(out):

@@ -20,11 +20,9 @@ from tqdm import tqdm
 
 from ..clips.manifest import Clips
 from ..clips.videos import find_footage, missing_message
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, shown
 from ..core.files import check_output, sole_writer, writing
-from ..core.machine import file_hash, versions
-from ..core.shards import check_shard, shard_of, shard_path
-from ..core.texts import shown
+from ..core.machine import check_shard, file_hash, shard_of, shard_path, versions
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Incomplete, Request, Response
 from .baselines import BaselineBackend
@@ -32,10 +30,9 @@ from tempoloc_nb.inference.record import (
     asked_clips, changed_settings, output_file, read_record, record_path, write_record,
 )
 from .store import MemoryStore, PredictionStore, errors_path
-from ..models.ask import AskConfig, Sampling
+from ..models.ask import AskConfig, Form, Sampling, load_prompt
 from ..models.constraints import answer_constraint
 from ..models.locate import locate_model
-from ..models.prompts import Form, load_prompt
 from ..video.files import Footage, FrameSource, probe
 from ..video.view import View
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import median_low
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Gt
@@ -16,22 +18,129 @@ from typing_extensions import Doc
 
 from ..clips.manifest import Clips
 from ..clips.videos import find_footage
-from ..core.errors import TempolocError
-from ..core.texts import counted
+from ..core.errors import TempolocError, counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
 from .asking import Part, Rows, Search, asked_model, search_clips, unlike
 from .find import Found, FoundEvent, Say, event_labels, silent
-from .merge import combine_logs, join_windows
 from .run import check_question
-from ..models.ask import AskConfig
-from ..models.prompts import load_prompt
-from ..scoring.logs import EventLog, LoggedEvent, name_key, read_log
+from ..models.ask import AskConfig, load_prompt
+from ..scoring.logs import EventLog, LoggedEvent, match_logs, name_key, read_log, settled
 from ..video.files import VideoInfo
 from ..video.windows import Window, video_windows
 
 # %% auto #0
-__all__ = ['LOG_PROMPT', 'LogOptions', 'find_events']
+__all__ = ['LOG_PROMPT', 'combine_logs', 'join_windows', 'LogOptions', 'find_events']
+
+# %% ../../nbs/45_inference/06_segment.ipynb #2223d942
+_Point = tuple[float, int, LoggedEvent]  # time (s), trial, event
+
+
+def _group(points: Sequence[_Point], first: int, used: set[int], span: float) -> dict[int, int]:
+    """By trial, the first of the `points` that is left within `span` s from number `first` on."""
+    group: dict[int, int] = {}
+    for k in range(first, len(points)):
+        if points[k][0] - points[first][0] > span + 1e-9:
+            break
+        if k not in used:
+            group.setdefault(points[k][1], k)
+    return group
+
+# %% ../../nbs/45_inference/06_segment.ipynb #0046ba03
+def _agreed(points: Sequence[_Point], trials: int, span: float) -> Iterator[LoggedEvent]:
+    """The events of one name on which half of the trials agree, from `points` sorted by time."""
+    used = set[int]()
+    for k in range(len(points)):
+        if k in used:
+            continue
+        near = _group(points, k, used, span)
+        groups = [_group(points, start, used, span) for start in sorted(near.values())]
+        group = max(groups, key=lambda g: (len(g), min(points[p][0] for p in g.values()) - points[max(g.values())][0]))
+        if 2 * len(group) < trials:
+            used.add(k)
+            continue
+        used.update(group.values())  # without `k`, where it only straggles before those that agree
+        times = [points[place][0] for place in group.values()]
+        time = median_low(times)
+        label = Counter(points[place][2].label for place in group.values()).most_common(1)[0][0]
+        event = replace(points[min(group.values())][2], time=time, label=label)
+        spread = sum(abs(t - time) for t in times) / len(times)
+        yield event if trials < 2 else replace(event, agreement=len(group) / trials, spread_s=spread)
+
+# %% ../../nbs/45_inference/06_segment.ipynb #479a9ec6
+def _combined(each: Sequence[Sequence[LoggedEvent]], trials: int, span: float) -> tuple[LoggedEvent, ...]:
+    """The events on which half of the `trials` agree, name by name."""
+    points: dict[tuple[str, ...], list[_Point]] = {}
+    for trial, events in enumerate(each):
+        for e in events:
+            points.setdefault(name_key(e.name), []).append((e.time, trial, e))
+    ordered = (sorted(own, key=lambda p: p[:2]) for own in points.values())
+    return settled(e for own in ordered for e in _agreed(own, trials, span))
+
+
+def combine_logs(logs: Sequence[EventLog], span: float = 1.0) -> EventLog:
+    """One log from those of several trials of one question.
+
+    An event stands where at least half of all trials have one of its name within `span` s, at their median; its
+    `agreement` is the share of trials that have it. Where fewer than half of the logs can be used, the combined log has
+    nothing and the most frequent status of the others; `faults` name what is wrong with those that cannot be used.
+    """
+    good = [log for log in logs if log.usable]
+    bad = [log for log in logs if not log.usable]
+    faults = tuple(fault for log in bad for fault in log.faults)
+    if not good or 2 * len(good) < len(logs):
+        reasons = Counter(log.status for log in bad).most_common(1)
+        return EventLog(status=reasons[0][0] if reasons else "missing", faults=faults)
+    events, moments = ([log.events for log in good], [log.moments for log in good])
+    ends = [log.end for log in good if log.end is not None]
+    end = median_low(ends) if ends else None
+    return EventLog(_combined(events, len(logs), span), _combined(moments, len(logs), span), end, "ok", faults)
+
+# %% ../../nbs/45_inference/06_segment.ipynb #89433d05
+def _border(before: Window, after: Window) -> float:
+    """Where (s) the earlier of two windows stops to decide."""
+    return (before.end + after.begin) / 2 if before.end > after.begin else before.end
+
+
+def _straddling(
+    before: Sequence[LoggedEvent], after: Sequence[LoggedEvent], border: float, within: float
+) -> Iterator[tuple[LoggedEvent, LoggedEvent]]:
+    """The events that two windows both have, and put on different sides of their border."""
+    near = [[e for e in events if abs(e.time - border) <= within] for events in (before, after)]
+    for name in dict.fromkeys(name_key(e.name) for e in near[0]):  # each by itself: windows may swap neighbours
+        first, second = ([e for e in events if name_key(e.name) == name] for events in near)
+        for i, j in match_logs(first, second, within).pairs:
+            if (first[i].time < border) != (second[j].time < border):
+                yield first[i], second[j]
+
+
+def _joined(
+    windows: Sequence[Window], events: Sequence[Sequence[LoggedEvent]], within: float
+) -> tuple[LoggedEvent, ...]:
+    """The events of all windows, each once."""
+    borders = [_border(a, b) for a, b in pairwise(windows)]
+    lows, highs = [float("-inf"), *borders], [*borders, float("inf")]
+    kept = [{id(e): e for e in own if low <= e.time < high}
+            for own, low, high in zip(events, lows, highs, strict=True)]  # fmt: skip
+    for k, border in enumerate(borders):
+        for a, b in _straddling(events[k], events[k + 1], border, within):
+            first = (a.time + b.time) / 2 < border
+            winner, loser = (a, b) if first else (b, a)
+            kept[k if first else k + 1][id(winner)] = winner
+            kept[k + 1 if first else k].pop(id(loser), None)
+    return settled(e for own in kept for e in own.values())
+
+
+def join_windows(windows: Sequence[Window], logs: Sequence[EventLog], within: float = 1.0) -> EventLog:
+    """One log of a recording from those of its windows, in order, whose times are the whole's.
+
+    Two events of neighbouring windows are one where they have the same name and are at most `within` s apart on
+    different sides of the windows' border. Windows without a usable log must be left out.
+    """
+    events = _joined(windows, [log.events for log in logs], within)
+    moments = _joined(windows, [log.moments for log in logs], within)
+    faults = tuple(fault for log in logs for fault in log.faults)
+    return EventLog(events, moments, logs[-1].end if logs else None, "ok" if logs else "missing", faults)
 
 # %% ../../nbs/45_inference/06_segment.ipynb #05f5a3f5
 LOG_PROMPT = "log"

@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.checks import OTHERS, check_json
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, json_text, well_formed
 from ..core.files import all_or_nothing, sync_folder, write_text, writing
-from ..core.texts import json_text, well_formed
 from ..scoring.trials import line_of
 
 # %% auto #0

@@ -6,24 +6,38 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from annotated_types import Ge
+from typing_extensions import Doc
 
-from ..cli.options import (OUTPUT, ForceOption, JsonOption, WorkersOption, echo_done, number, option, say)
-from ..core.errors import TempolocError, unknown
-from ..core.texts import json_text
+from tempoloc_nb.cli.options import (
+    OUTPUT, ForceOption, JsonOption, WorkersOption, echo_done, number, option, say, with_options,
+)
+from ..core.errors import TempolocError, json_text, unknown
+from ..core.options import built
 
-_SCENE, _VIDEO, _GENERATOR, _TRIALS, _DATA, _TRAINING = (
-    "Scene", "Video", "What the generator will be told", "Trials", "Data", "Training"
+_SCENE, _GENERATOR, _TRIALS, _DATA, _TRAINING = (
+    "Scene", "What the generator will be told", "Trials", "Data", "Training"
 )  # fmt: skip
 
 # %% auto #0
 __all__ = ['app', 'simulate', 'generate', 'prepare', 'clips', 'train', 'segment']
 
 # %% ../../nbs/94_lab_commands/10_commands.ipynb #3edc8da6
+@dataclass(frozen=True, slots=True)
+class _Video:
+    """How videos are written."""
+
+    size: Annotated[int, Ge(16), Doc("Side of the video in pixels.")] = 256
+    render: Annotated[bool, Doc("Write videos, which needs OpenGL.")] = True
+
+
+@with_options(_Video, panels={"_Video": "Video"}, size=256, render=True)
 def simulate(
     output: Annotated[Path, option(OUTPUT, "Folder for videos, states and the manifest.", "--output", "-o")],
     task: Annotated[
@@ -52,10 +66,9 @@ def simulate(
         str | None,
         option(_SCENE, "Make all of a benchmark: which or which-validation, with its questions and signals."),
     ] = None,
-    size: Annotated[int, option(_VIDEO, "Side of the video in pixels.", check=number(16))] = 256,
     workers: WorkersOption = None,
-    render: Annotated[bool, option(_VIDEO, "Write videos, which needs OpenGL.", "--render/--no-render")] = True,
     force: Annotated[bool, option(OUTPUT, "Replace clips that somebody changed.", "--force")] = False,
+    **given: Any,
 ) -> None:
     """Make demonstrations with exact ground truth."""
     from tqdm import tqdm
@@ -69,7 +82,7 @@ def simulate(
             raise TempolocError("--benchmark makes all of a benchmark: leave --task and --split out")
         if benchmark not in WHICH_CLIPS:
             raise unknown("benchmark", benchmark, WHICH_CLIPS, "the benchmarks that can be simulated")
-        videos = None if render else 0
+        videos = None if given.get("render", True) else 0
         for summary in build_which(benchmark, output / "work", output, videos=videos, workers=workers):
             say(summary)
         return
@@ -82,7 +95,7 @@ def simulate(
     for family in chosen:
         with tqdm(total=n, unit="clip", desc=family.key, disable=not sys.stderr.isatty()) as bar:
             summary = simulate_clips(
-                family, n, output, size=size, workers=workers, render=render, force=force,
+                family, n, output, workers=workers, force=force, **given,
                 progress=lambda done, bar=bar: bar.update(done - bar.n),  # type: ignore[misc]
             )  # fmt: skip
         say(summary)
@@ -209,18 +222,23 @@ def _check_device(device: str | None) -> None:
         raise unknown("device", device, ("cpu", "cuda"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How a training begins."""
+
+    workers: Annotated[int, Ge(0), Doc("Processes that make batches.")] = 0
+    init: Annotated[str | None, Doc("Model folder to start from, instead of the file's.")] = None
+    begin: Annotated[int, Ge(0), Doc("Step that this model is at, where a stage of the file restarts.")] = 0
+    seed: Annotated[int, Ge(0), Doc("Seed of the training.")] = 0
+
+
 @app.command()
+@with_options(_Start, panels={"_Start": _TRAINING, "workers": _DATA}, workers=0, begin=0, seed=0)
 def train(
     config: Annotated[str, typer.Argument(help="base, one-arm, sft, reads, or a training file (TOML).")],
     store: Annotated[Path, option(_DATA, "Frame store to learn from: a folder of parts.")],
     output: Annotated[Path, option(OUTPUT, "Folder of the model, its logs and checkpoints.", "--output", "-o")],
     validation: Annotated[Path | None, option(_DATA, "Frame store to validate on.")] = None,
-    workers: Annotated[int, option(_DATA, "Processes that make batches.", check=number(0))] = 0,
-    init: Annotated[str | None, option(_TRAINING, "Model folder to start from, instead of the file's.")] = None,
-    begin: Annotated[
-        int, option(_TRAINING, "Step that this model is at, where a stage of the file restarts.", check=number(0))
-    ] = 0,
-    seed: Annotated[int, option(_TRAINING, "Seed of the training.", check=number(0))] = 0,
     minutes: Annotated[
         float | None, option(_TRAINING, "Stop after so long; the same command goes on.", check=number(0))
     ] = None,
@@ -229,17 +247,17 @@ def train(
     ] = None,
     partial: Annotated[bool, option(_DATA, "Train without the families of clips that the store lacks.")] = False,
     device: _DeviceOption = None,
+    **given: Any,
 ) -> None:
     """Train a model; given again, the command goes on where it stopped."""
-    from dataclasses import replace
-
     from tempoloc_nb.core.machine import is_first
     from tempoloc_nb.lab.tiny.plan import load_plan
     from tempoloc_nb.lab.tiny.trainer import train as run
 
     _check_device(device)
-    plan = load_plan(config, seed=seed, workers=workers)
-    plan = replace(plan, init=plan.init if init is None else init, begin=begin)
+    start = built(_Start, given)
+    plan = load_plan(config, seed=start.seed, workers=start.workers)
+    plan = replace(plan, init=plan.init if start.init is None else start.init, begin=start.begin)
     kept = tuple(keep or ())
     summary = run(
         plan, store, output, validation=validation, minutes=minutes, device=device, keep=kept, partial=partial

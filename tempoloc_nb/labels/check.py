@@ -14,9 +14,8 @@ import numpy as np
 
 from ..clips.manifest import load_benchmark
 from ..clips.videos import first_names
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, columns
 from ..core.checks import Finding, Report
-from ..core.texts import columns
 from ..formats.hdf5_rules import Layout
 from ..inference.signals import KINDS
 from .demonstrations import LabelGroup, clip_label_groups, read_label_file
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # %% auto #0
-__all__ = ['CheckedGroup', 'check_group', 'CheckedLabels', 'check_labels', 'label_figure']
+__all__ = ['check_group', 'CheckedLabels', 'check_labels', 'label_figure']
 
 # %% ../../nbs/70_labels/30_check.ipynb #64a7df86
 @dataclass(frozen=True, slots=True)
-class CheckedGroup:
+class _CheckedGroup:
     """Demonstrations of one task with their plan, the ends that a generator finds, and what was found about them."""
 
     group: LabelGroup
@@ -61,7 +60,7 @@ def _spread(values: Sequence[float]) -> list[float] | None:
     return [round(float(v), 4) for v in np.percentile(values, [0, 50, 100])] if values else None
 
 # %% ../../nbs/70_labels/30_check.ipynb #64a7df87
-def check_group(group: LabelGroup, plan: ArmPlan, limits: LabelLimits | None = None) -> CheckedGroup:
+def check_group(group: LabelGroup, plan: ArmPlan, limits: LabelLimits | None = None) -> _CheckedGroup:
     """Check a group against a plan."""
     limits = limits or LabelLimits()
     ends = tuple(Ends.of(d, plan, limits, group.layout) for d in group.demos)
@@ -73,7 +72,7 @@ def check_group(group: LabelGroup, plan: ArmPlan, limits: LabelLimits | None = N
         findings = [f for f in findings if f.check not in ("gripper", "delay", "attempt")]
         message = f"{group.name}: the gripper opens where the signals say that it closes, and the other way round"
         findings.append(Finding("warning", "inverted", message, "--inverted, if it is the file's way"))
-    return CheckedGroup(group, plan, ends, Report(tuple(findings)))
+    return _CheckedGroup(group, plan, ends, Report(tuple(findings)))
 
 
 def _seems_inverted(ends: Sequence[Ends]) -> bool:
@@ -92,7 +91,7 @@ def _seems_inverted(ends: Sequence[Ends]) -> bool:
 class CheckedLabels:
     """What was checked, task by task."""
 
-    groups: tuple[CheckedGroup, ...]
+    groups: tuple[_CheckedGroup, ...]
 
     @property
     def report(self) -> Report:
@@ -106,7 +105,7 @@ class CheckedLabels:
         return "\n".join([*each, f"{demos} demonstration{'s' if demos != 1 else ''}: {self.report.summary}"])
 
 # %% ../../nbs/70_labels/30_check.ipynb #12077b09
-def _table(checked: CheckedGroup) -> list[str]:
+def _table(checked: _CheckedGroup) -> list[str]:
     cells = [("subtask", "demos", "ends (s)", "lasts (s)", "gripper", "away (s)")]
     for row in checked.rows():
         spreads = ("–" if row[k] is None else " / ".join(f"{v:.2f}" for v in row[k]) for k in ("ends_s", "lasts_s"))
@@ -187,7 +186,7 @@ def label_figure(checked: CheckedLabels) -> Figure:
     return figure
 
 # %% ../../nbs/70_labels/30_check.ipynb #5607371e
-def _subtasks(axes: Axes, checked: CheckedGroup, colours: Sequence[str]) -> None:
+def _subtasks(axes: Axes, checked: _CheckedGroup, colours: Sequence[str]) -> None:
     """A row for each demonstration, a stretch for each subtask, a mark for each finding: at its instant, else left."""
     for y, e in enumerate(checked.ends):
         known = [(k, e.steps[name]) for k, name in enumerate(checked.plan.names) if name in e.steps]
@@ -210,7 +209,7 @@ def _subtasks(axes: Axes, checked: CheckedGroup, colours: Sequence[str]) -> None
     axes.set_title(checked.group.name, loc="left", fontsize=10)
 
 # %% ../../nbs/70_labels/30_check.ipynb #0502c9a2
-def _shifts(axes: Axes, checked: CheckedGroup, colours: Sequence[str]) -> None:
+def _shifts(axes: Axes, checked: _CheckedGroup, colours: Sequence[str]) -> None:
     """How long after the gripper's transition each signal rises (s), a row for each demonstration."""
     axes.set(ylim=(len(checked.ends) - 0.4, -0.6), yticks=[])
     axes.axvline(0, color="#444444", linewidth=0.8)
@@ -223,7 +222,7 @@ def _shifts(axes: Axes, checked: CheckedGroup, colours: Sequence[str]) -> None:
     axes.set(xlim=(-most, most), xlabel="s after the gripper" if seen else "no gripper's signal")
 
 
-def _legend(figure: Figure, groups: Sequence[CheckedGroup], colours: Sequence[str]) -> None:
+def _legend(figure: Figure, groups: Sequence[_CheckedGroup], colours: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -16,13 +17,123 @@ from typing_extensions import Doc
 from ..clips.tasks import BoundaryIs
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
-from ..core.files import read_object, write_json
-from .prompts import list_prompts, load_prompt
+from ..core.files import read_object, read_text, read_toml, write_json
+from ..core.settings import data_dir
 from ..video.stamp import Stamps
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['TRAINED', 'Structure', 'Sampling', 'AskConfig', 'write_trained', 'read_trained']
+__all__ = ['Form', 'TRAINED', 'Structure', 'conversation', 'Prompt', 'prompt_folder', 'list_prompts', 'load_prompt', 'Sampling',
+           'AskConfig', 'write_trained', 'read_trained']
+
+# %% ../../nbs/30_models/08_ask.ipynb #2140478c
+def conversation(
+    system: str, question: str, video: Mapping[str, Any], answer: str = "", *, parts: bool = False
+) -> list[dict[str, Any]]:
+    """The turns of a question about a video: system (unless it is ""), user, and assistant if there is an `answer`.
+
+    `video` is the part in the video's place, before the question. System text and answer are plain texts, as in
+    OpenAI's protocol and the recipe's training files; with `parts` they are lists of parts, as in chat templates.
+    """
+
+    def said(role: str, text: str) -> list[dict[str, Any]]:
+        content = [{"type": "text", "text": text}] if parts else text
+        return [{"role": role, "content": content}] if text else []
+
+    user = {"role": "user", "content": [dict(video), {"type": "text", "text": question}]}
+    return [*said("system", system), user, *said("assistant", answer)]
+
+# %% ../../nbs/30_models/08_ask.ipynb #bf8d741f
+Form = Literal["lines", "json"]
+"""How events are written in an answer: a line each, as the recipe has it, or in JSON, in the order asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A system text (may be empty) and a user text with the places `{n}` and `{events}`, for answers in `form`.
+
+    `absent`: the texts let an answer say that an event is not in the video. `log`: the texts name no events, and the
+    answer is a log of all that happen. `spans`: what is listed are spans of the video, whose names are asked for.
+    """
+
+    name: str
+    system: str
+    user: str
+    form: Form = "lines"
+    absent: bool = False
+    log: bool = False
+    spans: bool = False
+
+    def texts(self) -> dict[str, str]:
+        """Name and texts, by which records of a run tell prompts apart."""
+        return {"name": self.name, "system": self.system, "user": self.user}
+
+    def question(self, labels: Sequence[str]) -> str:
+        """The user text for these events, in this order; of a log's prompt, for none.
+
+        Raises `TempolocError` if there are none, and for events that a log's prompt has no place for.
+        """
+        if self.log:
+            if labels:
+                what = f"prompt {self.name} asks for a log of all events and lists none"
+                raise TempolocError(f"{what}: choose another prompt, or use tempoloc segment")
+            return self.user
+        if not labels:
+            raise TempolocError(f"prompt {self.name}: no events to ask for")
+        what = "Span" if self.spans else "Event"
+        events = "\n".join(f"{what} {i}: {label}." for i, label in enumerate(labels, 1))
+        return self.user.replace("{n}", str(len(labels))).replace("{events}", events)
+
+    def messages(self, labels: Sequence[str], video: Any = None) -> list[dict[str, Any]]:
+        """The conversation up to the model's answer, as chat templates take it.
+
+        `video` is a path or URL; None where the processor gets the frames separately.
+        """
+        place = {"type": "video"} if video is None else {"type": "video", "video": video}
+        return conversation(self.system, self.question(labels), place, parts=True)
+
+# %% ../../nbs/30_models/08_ask.ipynb #0c07b7d6
+def prompt_folder() -> Path:
+    """The folder of the package's own prompts."""
+    return data_dir() / "prompts"
+
+
+def list_prompts() -> tuple[str, ...]:
+    """The names of the package's own prompts."""
+    return tuple(sorted(p.parent.name for p in prompt_folder().glob("*/user.txt")))
+
+# %% ../../nbs/30_models/08_ask.ipynb #ecd36b80
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What a `prompt.toml` may say."""
+
+    __pydantic_config__: ClassVar = STRICT
+    form: Form = "lines"
+    absent: bool = False
+    log: bool = False
+    spans: bool = False
+
+
+def load_prompt(name: str | Path) -> Prompt:
+    """A prompt by name, or from a folder with a `user.txt`, perhaps a `system.txt` and perhaps a `prompt.toml`.
+
+    Raises `TempolocError` if there is none, if its question has no place for the events (or has one, and asks for a
+    log), or if `prompt.toml` has an unknown key or value, or asks for a log and for names of spans.
+    """
+    folder = Path(name) if (Path(name) / "user.txt").is_file() else prompt_folder() / str(name)
+    user, system, declared = (folder / file for file in ("user.txt", "system.txt", "prompt.toml"))
+    if not user.is_file():
+        raise unknown("prompt", str(name), list_prompts(), "or a folder with a user.txt")
+    question = read_text(user, "prompt").strip()
+    told = read_text(system, "prompt").strip() if system.is_file() else ""
+    says = check(_Declared, read_toml(declared, "prompt") if declared.is_file() else {}, str(declared))
+    if says.log and "{events}" in question:
+        raise TempolocError(f"{user} lists {{events}}, but {declared.name} says log = true: choose one")
+    if says.log and says.spans:
+        raise TempolocError(f"{declared} says log = true and spans = true: choose one")
+    if not says.log and "{events}" not in question:
+        raise TempolocError(f"{user} has no {{events}}: write it where the list of events belongs")
+    return Prompt(folder.name, told, question, says.form, says.absent, says.log, says.spans)
 
 # %% ../../nbs/30_models/08_ask.ipynb #7ca2a5dc
 @dataclass(frozen=True, slots=True)

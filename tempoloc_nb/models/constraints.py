@@ -26,7 +26,7 @@ class Constraint:
     text: str
 
 # %% auto #0
-__all__ = ['Kind', 'LONGEST_NAME', 'Constraint', 'time_regex', 'answer_constraint', 'names_constraint', 'obeys']
+__all__ = ['Kind', 'LONGEST_NAME', 'Constraint', 'answer_constraint', 'names_constraint', 'obeys']
 
 # %% ../../nbs/30_models/07_constraints.ipynb #831bbd2d
 def _digit(first: int, last: int) -> str:
@@ -70,7 +70,7 @@ def _limit(duration: float, digits: int) -> Decimal:
     return Decimal(int(Decimal(repr(float(duration))).scaleb(digits))).scaleb(-digits)
 
 # %% ../../nbs/30_models/07_constraints.ipynb #0949983a
-def time_regex(duration: float, digits: int = 2) -> str:
+def _time_regex(duration: float, digits: int = 2) -> str:
     """A regular expression of the times 0 … `duration` (s), written with at most `digits` decimals.
 
     Raises `TempolocError` for a duration that is not above 0, or `digits` outside of 0 … 6.
@@ -144,7 +144,7 @@ def answer_constraint(
     """
     clean, limit = _clean_labels(labels), _limit(duration, digits)
     if kind == "regex":
-        lines = _answer_regex(clean, time_regex(duration, digits), absent)
+        lines = _answer_regex(clean, _time_regex(duration, digits), absent)
         return Constraint(kind, (_REASONING if think else "") + lines)
     if kind != "json":
         raise TempolocError(f"unknown constraint {kind!r}: choose regex or json")

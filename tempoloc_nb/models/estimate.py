@@ -17,14 +17,13 @@ from ..clips.videos import first_names, videos_here
 from ..core.files import read_object
 from ..core.machine import gpu_count
 from ..core.settings import settings
-from .locate import check_folder, find_place
-from .recognise import count_in, count_parameters, part_of
+from .locate import check_folder, count_in, count_parameters, find_place, part_of
 from .registry import listed_model
 from ..video.budget import FRAMES_PER_TOKEN, token_side
 
 # %% auto #0
-__all__ = ['ANSWER_TOKENS', 'GPU', 'CPU', 'VLLM', 'LAYERS', 'Coverage', 'coverage', 'ModelSize', 'model_size', 'Speed',
-           'video_tokens', 'estimate_hours', 'assumption', 'format_hours', 'Job', 'size_line', 'plan_localize']
+__all__ = ['GPU', 'CPU', 'VLLM', 'Coverage', 'coverage', 'ModelSize', 'model_size', 'Speed', 'estimate_hours', 'assumption',
+           'format_hours', 'Job', 'size_line', 'plan_localize']
 
 # %% ../../nbs/30_models/70_estimate.ipynb #1961fc39
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def model_size(name: str | Path) -> ModelSize | None:
 
     None if nothing says it.
 
-    Raises `TempolocError` for a folder that cannot be loaded, as `checkpoints.check_folder` does.
+    Raises `TempolocError` for a folder that cannot be loaded, as `locate.check_folder` does.
     """
     place = find_place(name)
     folder = place.weights() if place else None
@@ -128,21 +127,21 @@ class Speed:
         )
 
 # %% ../../nbs/30_models/70_estimate.ipynb #5a052eff
-ANSWER_TOKENS = 300  # of an answer, and of a question beside its video
+_ANSWER_TOKENS = 300  # of an answer, and of a question beside its video
 # Two H200s gave 600 answers of a 7B of random weights in 245 s, all of a GPU's 300 together (study_gpus_h200.json).
 # The longest answer decides: drawn at random, 300 of 199 tokens in the mean have one of about 1,200 among them.
 GPU = Speed("GPU (from a 7B on two H200s)", 400e12, 2e12, 1e-3, 320, 2, 1200, 2e-5)
 # benchmarks/localize_speed.py on two cores with tempoloc-tiny; larger models were not timed.
-CPU = Speed("CPU (from tempoloc-tiny on two cores)", 0.05e12, 0.02e12, 0.6e-3, 2, 4, ANSWER_TOKENS)
+CPU = Speed("CPU (from tempoloc-tiny on two cores)", 0.05e12, 0.02e12, 0.6e-3, 2, 4, _ANSWER_TOKENS)
 # A model of 7B sizes on an H200 answered 200 prompts of 8,000 tokens in 12.1 s, with 200 tokens each, in an engine that
 # had compiled its kernels (benchmarks/results/parallel_speed_h200.json): all of them together, at a GPU's rate above.
 # A whole study's 600 answers took an H100 44 s and an H200 41 s where 46 were estimated, and two of them 27 and 26 s
 # where 27 were (study_gpus_h100.json, study_gpus_h200.json).
-VLLM = Speed("GPU in vLLM (from a 7B on an H200)", 400e12, 2e12, 1e-3, 256, 2, ANSWER_TOKENS)
-LAYERS = 28  # of a model that says nothing: those of a 7B
+VLLM = Speed("GPU in vLLM (from a 7B on an H200)", 400e12, 2e12, 1e-3, 256, 2, _ANSWER_TOKENS)
+_LAYERS = 28  # of a model that says nothing: those of a 7B
 
 
-def video_tokens(size: ModelSize, clips: Sequence[Clip], fps: float) -> int:
+def _video_tokens(size: ModelSize, clips: Sequence[Clip], fps: float) -> int:
     """Vision tokens of all `clips` together, at most: the study's budget for a clip of unknown length."""
     budget = settings().pixels.total_pixels // token_side("qwen2.5-vl") ** 2
     total = 0
@@ -165,11 +164,11 @@ def estimate_hours(
     """Estimated hours to ask a model `trials` times about each of `clips`, on `gpus` GPUs or, with 0, on this CPU."""
     speed = _speed(gpus, backend)
     copies = max(1, gpus)
-    tokens = video_tokens(size, clips, fps) + len(clips) * ANSWER_TOKENS
+    tokens = _video_tokens(size, clips, fps) + len(clips) * _ANSWER_TOKENS
     prefill = tokens * 2 * size.active / speed.flops / copies
     answers = math.ceil(len(clips) / copies) * trials  # of a copy
     layer = speed.layer_seconds + min(answers, speed.answers) * speed.answer_seconds
-    step = max((size.layers or LAYERS) * layer, size.active * speed.value_bytes / speed.bandwidth)
+    step = max((size.layers or _LAYERS) * layer, size.active * speed.value_bytes / speed.bandwidth)
     return (prefill + math.ceil(answers / speed.answers) * speed.tokens * step) / 3600
 
 # %% ../../nbs/30_models/70_estimate.ipynb #6f9a334c
@@ -177,7 +176,7 @@ def assumption(gpus: int, backend: str = "hf") -> str:
     """What `estimate_hours` takes for granted, in a line."""
     copies = f"; {gpus} copies taken for {gpus} times as fast (two in vLLM were 1.6 to 2.0 times)" if gpus > 1 else ""
     speed = _speed(gpus, backend)
-    long = f"answers of {speed.tokens} tokens" if speed.tokens == ANSWER_TOKENS else f"up to {speed.tokens} tokens"
+    long = f"answers of {speed.tokens} tokens" if speed.tokens == _ANSWER_TOKENS else f"up to {speed.tokens} tokens"
     return f"estimated, not measured: {speed}; {long}; loading and reading videos not counted{copies}"
 
 # %% ../../nbs/30_models/70_estimate.ipynb #9a56c364

@@ -16,11 +16,9 @@ import numpy as np
 from PIL import Image
 
 from ..clips.manifest import Clip
-from ..core.errors import TempolocError, unknown
-from ..core.texts import shown
+from ..core.errors import TempolocError, shown, unknown
 from ..formats.corrections import Proposal, Row
-from ..formats.correction_files import read_csv, write_csv
-from ..formats.correction_files import read_vtt, write_vtt
+from ..formats.correction_files import read_csv, read_vtt, write_csv, write_vtt
 from ..inference.signals import Signal, find_transitions
 from .edits import Marked, history, places
 from .session import Answers, Conflict, Review, last_remark, remarks, revision_of

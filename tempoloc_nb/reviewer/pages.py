@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from ..clips.manifest import Clips
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, json_text, shown
 from ..core.files import check_folder, folder_or_nothing, parse_object, writing
 from ..core.optional import import_optional
-from ..core.texts import json_text, shown
 from ..inference.find import Found
 from .desk import TYPES, Desk, file_error, strip_of
 from .session import Review

@@ -14,12 +14,12 @@ from typing import Literal, get_args
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
 from .dialects import Entry, read_number
 from .phrases import beside_absence, match_label
-from ..models.prompts import Form
+from ..models.ask import Form
 from .records import read_entries, read_json
 
 # %% auto #0
-__all__ = ['Status', 'STATUSES', 'ROUNDING', 'Prediction', 'Answer', 'write_answer', 'answer_text', 'status_of', 'parse_answer',
-           'Repairs', 'repair', 'parse_recipe']
+__all__ = ['Status', 'STATUSES', 'ROUNDING', 'Answer', 'write_answer', 'answer_text', 'status_of', 'parse_answer', 'Repairs',
+           'repair', 'parse_recipe']
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #e4e2d855
 Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event", "absent"]
@@ -32,7 +32,7 @@ ROUNDING = 0.05
 
 
 @dataclass(slots=True)  # not frozen: a million answers make some millions of them, at a third of the cost
-class Prediction:
+class _Prediction:
     """What an answer says of event `index` (0-based): its interval in seconds, and a status.
 
     `end` is None where a single instant was written; that instant is the boundary. `labelled` is false where only the
@@ -64,7 +64,7 @@ class Prediction:
 # %% ../../nbs/40_scoring/08_answers.ipynb #5eb34356
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A parsed answer: one `Prediction` for each event asked for, in the order asked.
+    """A parsed answer: one `_Prediction` for each event asked for, in the order asked.
 
     `extra` holds the texts of events that nobody asked for. `invented` holds the boundaries (s) beyond one per
     event that could be scored: those of extra events, and further ones of an event that is written more than once.
@@ -73,7 +73,7 @@ class Answer:
     asked for.
     """
 
-    events: tuple[Prediction, ...]
+    events: tuple[_Prediction, ...]
     extra: tuple[str, ...] = ()
     source: Literal["answer", "text", "think", ""] = ""
     compliant: bool = False
@@ -180,17 +180,17 @@ def _says_absent(entry: Entry, label: str) -> bool:
     return rest is not None and not re.search(r"\d", rest) and not (entry.other and rest)
 
 
-def _predict(index: int, label: str, entries: list[Entry], duration: float | None, side: BoundaryIs) -> Prediction:
+def _predict(index: int, label: str, entries: list[Entry], duration: float | None, side: BoundaryIs) -> _Prediction:
     """The prediction for one event from all that was written of it."""
     timed = [e for e in entries if _times(e, side) is not None]
     denied = [e for e in entries if _says_absent(e, label)]
     if not timed and denied:
         unclear = any(e.absent and e.unread for e in denied)
-        return Prediction(index, label, "malformed" if unclear else "absent", labelled=True, raw=denied[0].raw)
+        return _Prediction(index, label, "malformed" if unclear else "absent", labelled=True, raw=denied[0].raw)
     if not timed:
         raw = next((e.raw for e in entries if any(c.isdigit() for c in e.raw)), entries[0].raw if entries else "")
         told = any(c.isdigit() or c in "<{[" for c in read_number(raw)[1])
-        return Prediction(index, label, "malformed" if told else "missing", raw=raw)
+        return _Prediction(index, label, "malformed" if told else "missing", raw=raw)
     first = max(timed, key=lambda e: (not e.other, e.labelled, e.labelled and e.number == index + 1))
     times = _times(first, side)
     assert times is not None
@@ -199,7 +199,7 @@ def _predict(index: int, label: str, entries: list[Entry], duration: float | Non
         status = "malformed"
     if status == "ok" and any(_times(e, side) != times for e in timed):
         status = "duplicate"
-    return Prediction(index, label, status, *times, first.labelled, first.raw)
+    return _Prediction(index, label, status, *times, first.labelled, first.raw)
 
 
 def _times(entry: Entry, side: BoundaryIs) -> tuple[float, float | None] | None:
@@ -228,7 +228,7 @@ def _parse_tolerantly(
             spare = extra + [e for e, event in known if _times(e, side) not in (None, (event.start, event.end))]
             usable = _usable(spare, duration, side)
             return Answer(tuple(events), tuple(e.raw for e in extra), source, False, usable, len(spare))
-    nothing = tuple(Prediction(i, label, "missing") for i, label in enumerate(labels))
+    nothing = tuple(_Prediction(i, label, "missing") for i, label in enumerate(labels))
     return Answer(nothing, tuple(e.raw for e in extra), "", False, _usable(extra, duration, side), len(extra))
 
 
@@ -256,17 +256,17 @@ def _asked_lines(labels: tuple[str, ...]) -> re.Pattern[str]:
 # %% ../../nbs/40_scoring/08_answers.ipynb #71c7d9a8
 def _from_lines(
     clean: re.Match[str], labels: tuple[str, ...], duration: float | None, side: BoundaryIs
-) -> tuple[Prediction, ...]:
+) -> tuple[_Prediction, ...]:
     """The predictions of a match of `_asked_lines`."""
     events = []
     for i, label in enumerate(labels):
         first, last = 2 * i + 1, 2 * i + 2
         if clean[first] is None:
-            events.append(Prediction(i, label, "absent", labelled=True, raw="<absent>"))
+            events.append(_Prediction(i, label, "absent", labelled=True, raw="<absent>"))
             continue
         start, end = float(clean[first]), float(clean[last])
         raw = clean.string[clean.start(first) - 1 : clean.end(last) + 1]
-        events.append(Prediction(i, label, status_of(start, end, duration, side), start, end, True, raw))
+        events.append(_Prediction(i, label, status_of(start, end, duration, side), start, end, True, raw))
     return tuple(events)
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #69eb6399
@@ -298,7 +298,7 @@ def parse_answer(
     text: str, labels: Sequence[str], duration: float | None = None, boundary_is: BoundaryIs = "start",
     form: Form = "lines",
 ) -> Answer:
-    """Read a model's text: one `Prediction` for each of `labels`, in their order. Never raises, in linear time.
+    """Read a model's text: one `_Prediction` for each of `labels`, in their order. Never raises, in linear time.
 
     It reads every form, whichever the prompt asked for; `form` decides only whether the answer is compliant.
 
@@ -333,14 +333,14 @@ class Repairs:
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #e08b86e5
 def _moved(
-    events: list[Prediction], times: Sequence[tuple[float | None, float | None]]
-) -> tuple[list[Prediction], int]:
+    events: list[_Prediction], times: Sequence[tuple[float | None, float | None]]
+) -> tuple[list[_Prediction], int]:
     """The events with new times, and how many of them changed."""
     new = [e if (e.start, e.end) == t else replace(e, start=t[0], end=t[1]) for e, t in zip(events, times, strict=True)]
     return new, sum(a is not b for a, b in zip(events, new, strict=True))
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #9b2745dc
-def _in_order(events: list[Prediction], side: BoundaryIs) -> list[tuple[float | None, float | None]]:
+def _in_order(events: list[_Prediction], side: BoundaryIs) -> list[tuple[float | None, float | None]]:
     """Times with no boundary before an earlier event's: such a boundary is moved up to it."""
     times: list[tuple[float | None, float | None]] = []
     latest = 0.0

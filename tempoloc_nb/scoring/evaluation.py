@@ -18,9 +18,8 @@ import pandas as pd
 from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs
 from ..clips.videos import first_names
-from ..core.errors import TempolocError, unknown
+from ..core.errors import TempolocError, json_text, unknown
 from ..core.settings import Scoring, settings
-from ..core.texts import json_text
 from .answers import STATUSES
 from tempoloc_nb.scoring.metrics import (
     Estimate, Floats, Ints, Sampled, draws, mean_known, mean_of, sample_mean, sample_ratios, sign_flip_p,

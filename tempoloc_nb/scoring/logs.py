@@ -24,11 +24,11 @@ from .phrases import denies, words_of
 from .times import plain_text
 
 Outcome = Literal["succeeded", "missed", "dropped", "unknown"]
-LogStatus = Literal["ok", "duplicate", "reversed", "out_of_range", "malformed", "missing"]
+_LogStatus = Literal["ok", "duplicate", "reversed", "out_of_range", "malformed", "missing"]
 
 # %% auto #0
-__all__ = ['Outcome', 'LogStatus', 'LOG_VERBS', 'LoggedEvent', 'numbered', 'name_key', 'is_moment', 'settled', 'EventLog',
-           'write_lines', 'log_text', 'read_log', 'LogMatch', 'match_logs', 'true_log', 'read_true_logs']
+__all__ = ['Outcome', 'LOG_VERBS', 'LoggedEvent', 'numbered', 'name_key', 'settled', 'EventLog', 'write_lines', 'log_text',
+           'read_log', 'match_logs', 'true_log', 'read_true_logs']
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #34c51abd
 _NUMBERS = (
@@ -98,7 +98,7 @@ def name_key(name: str) -> tuple[str, ...]:
     return ("drop", *words[1:]) if name.lower().startswith("drop") else words
 
 
-def is_moment(name: str) -> bool:
+def _is_moment(name: str) -> bool:
     """Whether a name is that of a moment of motion, an arrival, which is no event of its own."""
     return words_of(name)[:1] == ("arriv",)
 
@@ -146,7 +146,7 @@ class EventLog:
     events: tuple[LoggedEvent, ...] = ()
     moments: tuple[LoggedEvent, ...] = ()
     end: float | None = None
-    status: LogStatus = "ok"
+    status: _LogStatus = "ok"
     faults: tuple[str, ...] = ()
 
     @property
@@ -246,7 +246,7 @@ class _Reading:
     start: float
     last: float | None
     own: bool  # it is in the form in which repeated events are numbered
-    faults: list[tuple[LogStatus, str]]
+    faults: list[tuple[_LogStatus, str]]
     events: list[LoggedEvent] = field(default_factory=list)
     end: float | None = None
     latest: float = float("-inf")
@@ -294,15 +294,15 @@ def read_log(text: str, duration: float | None = None, start: float = 0.0) -> Ev
     if own and reading.end is None and not whole:
         reading.faults.append(("malformed", "the log is cut off: it has no end"))
     nothing = not (reading.events or reading.faults or reading.end is not None or _NO_EVENTS.search(body))
-    order: tuple[LogStatus, ...] = ("malformed", "out_of_range", "reversed", "duplicate")
+    order: tuple[_LogStatus, ...] = ("malformed", "out_of_range", "reversed", "duplicate")
     worst = next((s for s in order if s in dict(reading.faults)), "missing" if nothing else "ok")
-    events = settled(e for e in reading.events if not is_moment(e.name))
-    moments = settled(e for e in reading.events if is_moment(e.name))
+    events = settled(e for e in reading.events if not _is_moment(e.name))
+    moments = settled(e for e in reading.events if _is_moment(e.name))
     return EventLog(events, moments, reading.end, worst, tuple(fault for _, fault in reading.faults))
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #79953a13
 @dataclass(frozen=True, slots=True)
-class LogMatch:
+class _LogMatch:
     """Which events of a log are which true ones: `pairs` (place among the found, among the true), and their numbers."""
 
     pairs: tuple[tuple[int, int], ...]
@@ -317,7 +317,7 @@ class LogMatch:
 
 def match_logs(
     found: Sequence[LoggedEvent], truth: Sequence[LoggedEvent], within: float = 0.5, names: bool = True
-) -> LogMatch:
+) -> _LogMatch:
     """The events of two logs, both by time, matched one to one in order: as many as can be, then the nearest ones.
 
     Two match where they are at most `within` s apart and, unless `names` is false, have the same name; a missed grasp
@@ -341,7 +341,7 @@ def match_logs(
         else:
             i, j = i - 1, j - 1
             pairs.append((i, j))
-    return LogMatch(tuple(reversed(pairs)), len(found), len(truth))
+    return _LogMatch(tuple(reversed(pairs)), len(found), len(truth))
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #a2ce8511
 LOG_VERBS = {
@@ -365,8 +365,8 @@ def true_log(log: Iterable[Sequence[Any]], duration: float | None = None) -> Eve
         if kind not in LOG_VERBS:
             raise unknown("kind of event in a log", str(kind), LOG_VERBS)
         events.append(_named(float(time), f"{LOG_VERBS[kind]} {thing}"))
-    moments = settled(e for e in events if is_moment(e.name))
-    return EventLog(settled(e for e in events if not is_moment(e.name)), moments, duration)
+    moments = settled(e for e in events if _is_moment(e.name))
+    return EventLog(settled(e for e in events if not _is_moment(e.name)), moments, duration)
 
 
 def read_true_logs(path: Path | str) -> Mapping[str, EventLog]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..clips.tasks import BoundaryIs
 from .answers import Answer, Status, parse_answer
-from ..models.prompts import Form
+from ..models.ask import Form
 
 # %% auto #0
 __all__ = ['Shapes']

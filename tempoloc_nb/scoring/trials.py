@@ -26,7 +26,7 @@ from ..clips.tasks import BoundaryIs, Task
 from ..core.checks import OTHERS, check_json
 from ..core.errors import TempolocError
 from ..core.files import COMPRESSED, open_packed, read_text
-from ..models.prompts import Form
+from ..models.ask import Form
 from .answers import STATUSES, Status, parse_answer, parse_recipe, status_of
 from .metrics import Bools, Floats, Ints
 from .shapes import Shapes
@@ -35,7 +35,7 @@ Mode = Literal["strict", "recipe"]
 TimeBase = Literal["source", "label"]
 LINE = "the line"
 """Errors about a row begin with this; a reader of files replaces it with the file's name and the line's number."""
-from ..core.shards import store_files
+from ..core.machine import store_files
 
 # %% auto #0
 __all__ = ['Mode', 'TimeBase', 'LINE', 'Row', 'clip_length', 'index_clips', 'Trials', 'line_of', 'read_trials']

@@ -33,7 +33,7 @@ from ..core.machine import cores, file_hash
 from ..core.optional import import_optional
 from ..core.checks import read_plain_pickle
 from ..core.settings import settings
-from ..models.prompts import Prompt, load_prompt
+from ..models.ask import Prompt, load_prompt
 from .dataset import Sample, after_the_end, inside, sample_of, save_samples
 from ..video.files import SUFFIXES, probe, video_frames
 from ..video.overlay import OverlayOptions, is_stamped_so, recorded_stamps, stamp_video

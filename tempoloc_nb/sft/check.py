@@ -14,8 +14,7 @@ from ..core.errors import TempolocError
 from ..core.checks import Finding, Report
 from ..core.machine import gpu_count, gpu_memory
 from ..core.settings import settings
-from ..models.ask import AskConfig
-from ..models.prompts import load_prompt
+from ..models.ask import AskConfig, load_prompt
 from .cosmos.env import VARIABLE, ask, cosmos_python
 from .dataset import Sample
 from tempoloc_nb.sft.facts import (

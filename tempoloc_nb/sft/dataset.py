@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Event, Interval, intervals_from_boundaries
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, columns
 from ..core.files import first_line, leads_out
 from ..core.optional import import_optional
-from ..core.texts import columns
-from ..models.prompts import Prompt, conversation, load_prompt
+from ..models.ask import Prompt, conversation, load_prompt
 from ..scoring.answers import ROUNDING, write_answer
 from ..video.stamp import Stamps, stamps_of
 

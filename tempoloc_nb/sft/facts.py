@@ -16,8 +16,7 @@ from typing import Any
 from ..core.errors import TempolocError
 from ..core.files import read_object
 from ..core.checks import Finding
-from ..models.locate import cached_folder
-from ..models.recognise import find_model
+from ..models.locate import cached_folder, find_model
 from ..models.registry import ModelInfo
 from .dataset import Sample, SplitData, read_splits
 from .training_file import TrainingFile, Vision, load_presets

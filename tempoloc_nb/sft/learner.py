@@ -28,10 +28,8 @@ from ..engines.decoding import Encoded
 from ..engines.hf import encode_request
 from ..engines.protocol import Request, clip_error
 from ..engines.qwen import use_batched_vision_attention
-from ..models.locate import load_model, locate_model
-from ..models.prompts import Prompt, conversation, list_prompts, load_prompt
-from ..models.recognise import find_model
-from ..models.ask import TRAINED, AskConfig, write_trained
+from ..models.locate import find_model, load_model, locate_model
+from ..models.ask import TRAINED, AskConfig, Prompt, conversation, list_prompts, load_prompt, write_trained
 from .dataset import Sample, SplitData, read_splits
 from .training_file import TrainingFile
 from ..video.view import View, is_qwen3

@@ -29,11 +29,9 @@ from ..inference.store import read_errors
 from ..inference.record import measured, read_record, write_record
 from ..inference.controls import Controls, control_questions
 from ..inference.run import RunSummary, answer_clips
-from ..models.ask import AskConfig, read_trained
-from ..models.locate import folder_revision, locate_model, model_title
-from ..models.recognise import find_model
+from ..models.ask import AskConfig, load_prompt, read_trained
+from ..models.locate import find_model, folder_revision, locate_model, model_title
 from ..models.registry import listed_model, load_registry
-from ..models.prompts import load_prompt
 from ..scoring.evaluation import RESAMPLES, Evaluation, evaluate
 from ..scoring.trials import Mode
 from ..video.view import View

@@ -37,7 +37,7 @@ from .runner import Planned, gpus_needed, planned_runs
 from .tables import paired, reference_runs, scored_clips
 
 # %% auto #0
-__all__ = ['Models', 'form_table', 'listed_experiments', 'Asked', 'plan_studies', 'plan_lines']
+__all__ = ['Models', 'form_table', 'Asked', 'plan_studies', 'plan_lines']
 
 # %% ../../nbs/85_study/80_models.ipynb #38cd43e7
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def form_table(models: Models) -> pd.DataFrame | None:
     return table.assign(form_share_pct=100 * (freed["a"] - freed["b"]) / (freed["a"] - trained["b"]))
 
 # %% ../../nbs/85_study/80_models.ipynb #33422e5f
-def listed_experiments(notebook: Path) -> tuple[Experiment, ...]:
+def _listed_experiments(notebook: Path) -> tuple[Experiment, ...]:
     """The experiments that a study's parameters cell lists; none for a study that asks no model.
 
     Raises `TempolocError` for a name that is not in `data/experiments.toml`, and for what is no list of names.
@@ -300,7 +300,7 @@ def plan_studies(
 # %% ../../nbs/85_study/80_models.ipynb #71d027f2
 def _plan(planned: Planned, profile: str, gpus: int, looked: dict[tuple[str, str], dict[str, Path]]) -> _StudyPlan:
     """The plan of one study; `looked` keeps which clips of a benchmark have a video in a folder."""
-    listed = listed_experiments(planned.notebook)
+    listed = _listed_experiments(planned.notebook)
     if not listed or planned.state != "to run":
         return _StudyPlan(planned)
     values = {**default_values(planned.notebook), **planned.parameters}

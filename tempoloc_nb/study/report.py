@@ -30,13 +30,13 @@ from ..core.plots import COLOURS, EVENT_COLOURS, LOOKS, house_style, plain_log
 from ..core.settings import Profile, settings
 from ..video.view import contact_sheet
 
-PNG_LIMIT = 200_000  # bytes
+_PNG_LIMIT = 200_000  # bytes
 _NOT_SO = "Not so in this run:"
 UNFINISHED = "unfinished.txt"  # in a run's folder: what it lacks
 
 # %% auto #0
-__all__ = ['PNG_LIMIT', 'UNFINISHED', 'PLAIN_NAMES', 'markdown_table', 'fill', 'Shown', 'Report', 'render', 'interval_bars',
-           'mre_figure', 'timeline_figure']
+__all__ = ['UNFINISHED', 'PLAIN_NAMES', 'markdown_table', 'fill', 'Shown', 'Report', 'render', 'interval_bars', 'mre_figure',
+           'timeline_figure']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def _decimals(values: pd.Series[Any]) -> int:
@@ -193,8 +193,8 @@ class Report:
         target = self._place("figures")
         svg = render(figure, "svg") if target and not _has_photos(figure) else b""
         png = render(figure, "png")
-        if len(png) > PNG_LIMIT:
-            room = f"{len(png) // 1000} kB as PNG; make it smaller than {PNG_LIMIT // 1000} kB"
+        if len(png) > _PNG_LIMIT:
+            room = f"{len(png) // 1000} kB as PNG; make it smaller than {_PNG_LIMIT // 1000} kB"
             raise TempolocError(f"the figure {name} is {room}")
         if target:
             text = json.dumps(dict(self.parameters), indent=1, sort_keys=True, ensure_ascii=False)

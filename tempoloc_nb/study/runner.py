@@ -32,8 +32,7 @@ from tempoloc_nb.study.notebooks import (
 from .report import UNFINISHED, Report
 
 # %% auto #0
-__all__ = ['start', 'run_hash', 'StudyRun', 'finished_run', 'why_left_out', 'Planned', 'planned_runs', 'gpus_needed', 'checkout',
-           'run_studies', 'publish']
+__all__ = ['start', 'StudyRun', 'Planned', 'planned_runs', 'gpus_needed', 'checkout', 'run_studies', 'publish']
 
 # %% ../../nbs/85_study/90_runner.ipynb #f8ae27c8
 def start(profile: str, output: str | Path | None = None, **parameters: Any) -> Report:
@@ -81,7 +80,7 @@ def _model_revision(name: str) -> list[str]:
     return [snapshot.name if snapshot else "not here"]
 
 # %% ../../nbs/85_study/90_runner.ipynb #e30e25be
-def run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
+def _run_hash(notebook: Path, parameters: Mapping[str, Any]) -> str:
     """SHA-256 of all that a run depends on: source, cells, parameters and what they name, data, environment."""
     cells = [[c.kind, c.text] for c in notebook_cells(notebook)]
     values = {**default_values(notebook), **parameters}
@@ -125,7 +124,7 @@ def _wanted(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> dict[
     return {"profile": profile, **{k: v for k, v in overrides.items() if k in known}}
 
 
-def finished_run(folder: Path) -> dict[str, Any]:
+def _finished_run(folder: Path) -> dict[str, Any]:
     """What a finished run noted in its `run.json`; empty if it did not finish."""
     record = folder / "run.json"
     return read_object(record, "run") if record.is_file() else {}
@@ -214,7 +213,7 @@ def _last_cell(folder: Path) -> int | None:
     return begun - 1 if begun > 1 else begun or None
 
 # %% ../../nbs/85_study/90_runner.ipynb #0afd12f1
-def why_left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
+def _why_left_out(notebook: Path, profile: str, overrides: Mapping[str, Any]) -> str:
     """Why a study cannot run; "" if it can.
 
     A model that it asks is not here, and neither are shipped answers; or a training log is not here that it reads
@@ -263,10 +262,10 @@ def planned_runs(
     check_given(given, notebooks)
     for notebook in notebooks:
         wanted = _wanted(notebook, profile, given)
-        if why := why_left_out(notebook, profile, given):
+        if why := _why_left_out(notebook, profile, given):
             studies.append(Planned(notebook, wanted, "left out", why))
             continue
-        record, key = finished_run(settings().paths.runs / profile / notebook.stem), run_hash(notebook, wanted)
+        record, key = _finished_run(settings().paths.runs / profile / notebook.stem), _run_hash(notebook, wanted)
         same = record.get("hash") == key
         seconds = float(record["seconds"]) if same else 0.0
         studies.append(Planned(notebook, wanted, "unchanged" if same else "to run", "", key, seconds))
@@ -435,18 +434,18 @@ def publish(profile: str = "full", only: Sequence[str] = ()) -> list[str]:
     if not settings().profile(profile).publishable:
         raise TempolocError(f"a {profile} run is too small to publish: run --profile full first")
     paths = settings().paths
-    left_out = {n: why_left_out(n, profile, {}) for n in study_notebooks(only)}
+    left_out = {n: _why_left_out(n, profile, {}) for n in study_notebooks(only)}
     notebooks = [n for n, why in left_out.items() if not why]
     if not notebooks:
         said = "; ".join(f"{n.stem} is left out ({why})" for n, why in left_out.items())
         raise TempolocError(f"nothing to publish: {said}")
     for notebook in notebooks:
-        values = finished_run(paths.runs / profile / notebook.stem)
-        if not values or values["hash"] != run_hash(notebook, values["parameters"]):
+        values = _finished_run(paths.runs / profile / notebook.stem)
+        if not values or values["hash"] != _run_hash(notebook, values["parameters"]):
             raise TempolocError(f"{notebook.stem} has no finished {profile} run of this code: run it first")
     for notebook in notebooks:
         run = paths.runs / profile / notebook.stem
-        values = finished_run(run)
+        values = _finished_run(run)
         record = {k: values[k] for k in ("parameters", "environment")} | {"results": _shipped(values["results"])}
         _publish_files(run, notebook.stem, record)
         _publish_outputs(notebook, run, record)

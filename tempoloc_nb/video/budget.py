@@ -12,8 +12,8 @@ from ..core.errors import TempolocError, unknown
 
 # %% auto #0
 __all__ = ['RECIPE_TOTAL_PIXELS', 'QWEN3_TOTAL_PIXELS', 'QWEN3_LEAST', 'FRAMES_PER_TOKEN', 'MERGE', 'PATCHES', 'FRAME_LEAST',
-           'FRAME_MOST', 'RULES', 'token_side', 'FrameBudget', 'recipe_budget', 'qwen25_budget', 'frame_limit',
-           'smart_resize', 'qwen3_budget', 'n_sampled', 'frame_budget', 'temporal_ids']
+           'FRAME_MOST', 'RULES', 'token_side', 'FrameBudget', 'recipe_budget', 'frame_limit', 'smart_resize',
+           'qwen3_budget', 'n_sampled', 'frame_budget', 'temporal_ids']
 
 # %% ../../nbs/15_video/20_budget.ipynb #5e975d78
 RECIPE_TOTAL_PIXELS = 6_422_528  # = 8192 × 28², the `total_pixels` that the recipe's inference script passes
@@ -76,7 +76,7 @@ def _check(width: int, height: int, n_frames: int) -> None:
         raise TempolocError(f"{n_frames} frames of {width}×{height}: all three must be at least 1")
 
 # %% ../../nbs/15_video/20_budget.ipynb #270e5266
-def qwen25_budget(width: int, height: int, n_frames: int, total_pixels: float = RECIPE_TOTAL_PIXELS) -> FrameBudget:
+def _qwen25_budget(width: int, height: int, n_frames: int, total_pixels: float = RECIPE_TOTAL_PIXELS) -> FrameBudget:
     """The rule of Qwen2.5-VL and Cosmos-Reason1: patch 14, sides multiples of 28.
 
     Source: `fetch_video` and `smart_resize` of qwen-vl-utils 0.0.14. Raises `TempolocError` for a frame whose
@@ -128,7 +128,7 @@ def qwen3_budget(width: int, height: int, n_frames: int, total_pixels: float = Q
     return FrameBudget("qwen3-vl", n_frames, total_pixels / n_frames, w, h, PATCHES["qwen3-vl"])
 
 # %% ../../nbs/15_video/20_budget.ipynb #5b72b5fb
-RULES = {"recipe": recipe_budget, "qwen2.5-vl": qwen25_budget, "qwen3-vl": qwen3_budget}
+RULES = {"recipe": recipe_budget, "qwen2.5-vl": _qwen25_budget, "qwen3-vl": qwen3_budget}
 
 
 def n_sampled(rule: str, duration: float, fps: float) -> int:

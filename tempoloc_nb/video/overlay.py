@@ -39,8 +39,8 @@ from tempoloc_nb.video.stamp import (
 from .view import PixelLimits, fitting_coefficient
 
 # %% auto #0
-__all__ = ['OverlayOptions', 'frame_stamps', 'frame_columns', 'video_style', 'stamp_video', 'recorded_stamps', 'is_stamped_so',
-           'OverlaySummary', 'stamp_videos']
+__all__ = ['OverlayOptions', 'frame_stamps', 'video_style', 'stamp_video', 'recorded_stamps', 'is_stamped_so', 'OverlaySummary',
+           'stamp_videos']
 
 # %% ../../nbs/15_video/30_overlay.ipynb #91971f3c
 _PRESETS = (
@@ -93,7 +93,7 @@ def frame_stamps(info: VideoInfo, options: OverlayOptions) -> list[float]:
     return [shared[nearest(sampled, i)] for i in range(info.n_frames)]
 
 
-def frame_columns(info: VideoInfo, options: OverlayOptions) -> list[tuple[int, int]]:
+def _frame_columns(info: VideoInfo, options: OverlayOptions) -> list[tuple[int, int]]:
     """The column in which each frame's time stands, and how many there are: as for the nearest sampled frame."""
     sampled = sample_indices(info.times, info.duration, options.fps)
     return [stamp_column(options.stamps, nearest(sampled, i)) for i in range(info.n_frames)]
@@ -169,7 +169,7 @@ def stamp_video(
         return False
     may_replace = force or is_stamped_so(target, options)
     check_output(target, force=may_replace, inputs=[source])
-    stamps = list(zip(frame_stamps(info, options), frame_columns(info, options), strict=True))
+    stamps = list(zip(frame_stamps(info, options), _frame_columns(info, options), strict=True))
     style = video_style(info, options)
     frames = (_stamped(frame, info, style, k, *stamps[k]) for k, frame in video_frames(source, info, threads))
     first = next(frames)

@@ -27,7 +27,7 @@ from av.video.stream import VideoStream
 from ..core.errors import TempolocError
 
 # %% auto #0
-__all__ = ['open_video', 'Placement', 'pictures', 'FrameTimes', 'packet_times', 'decoded_times']
+__all__ = ['open_video', 'Placement', 'pictures', 'packet_times', 'decoded_times']
 
 # %% ../../nbs/15_video/05_pictures.ipynb #eb567f51
 _NO_FILE, _NO_TIMESTAMPS = 1, 128  # AVFMT_*
@@ -152,7 +152,7 @@ def _at(frame: VideoFrame) -> str:
 
 # %% ../../nbs/15_video/05_pictures.ipynb #7ccd148c
 @dataclass(frozen=True, slots=True)
-class FrameTimes:
+class _FrameTimes:
     """When the frames of a file are shown, and how: ascending PTS, and how long the last stays, in units of `base`."""
 
     pts: tuple[int, ...]
@@ -164,12 +164,12 @@ class FrameTimes:
 
 def _times(
     path: Path, stream: VideoStream, pts: Sequence[int], last: int, frame: VideoFrame, how: Placement
-) -> FrameTimes:
+) -> _FrameTimes:
     base, gaps = stream.time_base or Fraction(1, 90_000), [after - before for before, after in pairwise(pts)]
     last = last or round(median(gaps) if gaps else 1 / (base * (stream.average_rate or 30)))
     if pts[-1] + last <= pts[0]:
         raise TempolocError(f"{path}: all its {len(pts)} frames have the same time")
-    return FrameTimes(tuple(pts), last, base, how, frame.format.name)
+    return _FrameTimes(tuple(pts), last, base, how, frame.format.name)
 
 # %% ../../nbs/15_video/05_pictures.ipynb #7a6f9677
 _CONTAINERS = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
@@ -230,7 +230,7 @@ def _plain(packets: Sequence[_Packet]) -> bool:
     return True
 
 
-def packet_times(path: Path, container: InputContainer, stream: VideoStream) -> FrameTimes | None:
+def packet_times(path: Path, container: InputContainer, stream: VideoStream) -> _FrameTimes | None:
     """The times that the packets say, None if only decoding can; raises `TempolocError` for a file that is cut off."""
     packets, form = _packets(path, container, stream), container.format.name
     places = [p.position for p in packets if p.position is not None]
@@ -264,7 +264,7 @@ def _ascending(path: Path, container: InputContainer, stream: VideoStream, pts: 
     return list(pts)
 
 # %% ../../nbs/15_video/05_pictures.ipynb #d6081570
-def decoded_times(path: Path) -> FrameTimes:
+def decoded_times(path: Path) -> _FrameTimes:
     """The times of the frames that a player shows, after decoding each of them once in this process.
 
     Raises `TempolocError` for frames that are damaged, change their size, have no times, or whose times start again.
@@ -274,7 +274,7 @@ def decoded_times(path: Path) -> FrameTimes:
 
 
 @lru_cache(maxsize=256)
-def _decoded_times(path: Path, _changed: int, size: int) -> FrameTimes:
+def _decoded_times(path: Path, _changed: int, size: int) -> _FrameTimes:
     pts: list[int] = []
     begin: tuple[VideoFrame, Placement] | None = None
     last = 0

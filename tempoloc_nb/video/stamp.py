@@ -21,9 +21,9 @@ from .budget import FRAMES_PER_TOKEN, RECIPE_TOTAL_PIXELS
 from .files import Image
 
 # %% auto #0
-__all__ = ['TimeStamps', 'Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'BASE_FONT', 'GLYPHS', 'stamps_of', 'stamp_column',
-           'StampStyle', 'stamp_coefficient', 'stamp_style', 'stamp_text', 'load_font', 'draw_stamp', 'pair_times',
-           'written_times', 'write_stamps', 'stamp', 'read_stamp', 'model_view']
+__all__ = ['TimeStamps', 'Stamps', 'RECIPE_COEFFICIENTS', 'BASE_BORDER', 'stamps_of', 'stamp_column', 'StampStyle',
+           'stamp_coefficient', 'stamp_style', 'stamp_text', 'draw_stamp', 'pair_times', 'written_times',
+           'write_stamps', 'stamp', 'read_stamp', 'model_view']
 
 # %% ../../nbs/15_video/25_stamp.ipynb #7f55ab74
 TimeStamps = Literal["frame", "pair", "alternate"]
@@ -48,8 +48,8 @@ def stamp_column(stamps: str, k: int) -> tuple[int, int]:
 
 # %% ../../nbs/15_video/25_stamp.ipynb #94b94a53
 RECIPE_COEFFICIENTS = {4: 1.07, 8: 1.5, 12: 1.85, 16: 2.13}  # by sampling fps, as listed in the recipe's script
-BASE_BORDER, BASE_FONT = 28, 20  # pixels that remain after the model's resize; 28 is one token's side
-GLYPHS = "0123456789.s"
+BASE_BORDER, _BASE_FONT = 28, 20  # pixels that remain after the model's resize; 28 is one token's side
+_GLYPHS = "0123456789.s"
 _ADVANCE = 0.602  # width of a DejaVu Sans Mono character, in font sizes
 
 
@@ -85,9 +85,9 @@ def stamp_style(
     where no legible stamp fits.
     """
     wanted = coefficient or stamp_coefficient(width, height, n_frames, total_pixels)
-    c = min(wanted, height / 4 / BASE_BORDER, _widest(width, longest) / BASE_FONT)
+    c = min(wanted, height / 4 / BASE_BORDER, _widest(width, longest) / _BASE_FONT)
     column = width // stamp_column(stamps, 0)[1]
-    style = StampStyle(int(BASE_BORDER * c), int(BASE_FONT * min(c, _widest(column, longest) / BASE_FONT)))
+    style = StampStyle(int(BASE_BORDER * c), int(_BASE_FONT * min(c, _widest(column, longest) / _BASE_FONT)))
     if style.font < 8:
         raise TempolocError(f"a {width}×{height} video is too small for a legible time stamp")
     return style
@@ -98,8 +98,8 @@ def stamp_text(time: float) -> str:
     return f"{time:.2f}s"
 
 # %% ../../nbs/15_video/25_stamp.ipynb #0187a02d
-def load_font(size: int) -> ImageFont.FreeTypeFont:
-    """The stamps' font at `size` pixels: DejaVu Sans Mono, reduced to the characters in `GLYPHS`.
+def _load_font(size: int) -> ImageFont.FreeTypeFont:
+    """The stamps' font at `size` pixels: DejaVu Sans Mono, reduced to the characters in `_GLYPHS`.
 
     Pillow itself lays it out: the same in every build, whole-pixel advances.
     """
@@ -110,11 +110,11 @@ def load_font(size: int) -> ImageFont.FreeTypeFont:
 @cache
 def _glyphs(size: int, black: int, white: int, rgb: bool) -> dict[str, npt.NDArray[np.uint8]]:
     """Each character as a (height, advance) array from `black` to `white`, three times if `rgb`; all have one size."""
-    font = load_font(size)
-    _, top, _, bottom = (round(edge) for edge in font.getbbox(GLYPHS))
+    font = _load_font(size)
+    _, top, _, bottom = (round(edge) for edge in font.getbbox(_GLYPHS))
     advance = round(font.getlength("0"))
     cells = {}
-    for character in GLYPHS:
+    for character in _GLYPHS:
         cell = Picture.new("L", (advance, bottom))
         ImageDraw.Draw(cell).text((0, 0), character, font=font, fill=255)
         scale = (white - black) / 255
@@ -186,13 +186,13 @@ def stamp(
 # %% ../../nbs/15_video/25_stamp.ipynb #58b04a7a
 @cache
 def _templates(font: int, scale_x: float, scale_y: float) -> npt.NDArray[np.float32]:
-    """The `GLYPHS` as Pillow draws them at `font` pixels, then resized: (characters, height, width), normalised."""
-    drawn = load_font(font)
-    _, top, _, bottom = (round(edge) for edge in drawn.getbbox(GLYPHS))
+    """The `_GLYPHS` as Pillow draws them at `font` pixels, then resized: (characters, height, width), normalised."""
+    drawn = _load_font(font)
+    _, top, _, bottom = (round(edge) for edge in drawn.getbbox(_GLYPHS))
     width, height = round(drawn.getlength("0")), bottom - top
     size = (max(1, round(width * scale_x)), max(1, round(height * scale_y)))
     cells = []
-    for character in GLYPHS:
+    for character in _GLYPHS:
         cell = Picture.new("L", (width, height))
         ImageDraw.Draw(cell).text((0, -top), character, font=drawn, fill=255)
         cells.append(np.asarray(cell.resize(size, Picture.Resampling.BICUBIC), dtype=np.float32))
@@ -214,7 +214,7 @@ def read_stamp(border: npt.NDArray[np.float32], font: int, scale: tuple[float, f
     """
     templates = _templates(font, *scale)
     _, height, width = templates.shape
-    advance = scale[0] * round(load_font(font).getlength("0"))
+    advance = scale[0] * round(_load_font(font).getlength("0"))
     ink, rows = (np.flatnonzero((border > 110).any(axis=axis)) for axis in (0, 1))
     if not len(ink):
         return ""
@@ -230,7 +230,7 @@ def read_stamp(border: npt.NDArray[np.float32], font: int, scale: tuple[float, f
         area = line[:, x : x + width + 2 * slack]
         windows = _normalise(np.lib.stride_tricks.sliding_window_view(area, (height, width)))
         scores = np.tensordot(windows, templates, axes=([2, 3], [1, 2]))
-        text += GLYPHS[int(scores.max(axis=(0, 1)).argmax())]
+        text += _GLYPHS[int(scores.max(axis=(0, 1)).argmax())]
     return text
 
 # %% ../../nbs/15_video/25_stamp.ipynb #8fdf4940

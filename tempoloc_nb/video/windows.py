@@ -20,11 +20,11 @@ from .files import Footage, FrameSource, Image, VideoInfo, VideoPart, upright
 from .pictures import open_video, pictures
 
 # %% auto #0
-__all__ = ['RecordingPart', 'recording_part', 'Window', 'video_windows']
+__all__ = ['recording_part', 'Window', 'video_windows']
 
 # %% ../../nbs/15_video/12_windows.ipynb #02ff5bdd
 @dataclass(frozen=True, slots=True)
-class RecordingPart(FrameSource):
+class _RecordingPart(FrameSource):
     """The frames of the recording `whole` from number `first` on that `shown` describes, with times from 0."""
 
     whole: Footage
@@ -75,7 +75,7 @@ class RecordingPart(FrameSource):
         """The files that its frames come from."""
         return self.whole.files() if isinstance(self.whole, FrameSource) else (self.whole,)
 
-    def resolve(self) -> RecordingPart:
+    def resolve(self) -> _RecordingPart:
         """The same part with absolute paths."""
         return replace(self, path=self.path.resolve(), whole=self.whole.resolve())
 
@@ -93,7 +93,7 @@ def recording_part(recording: Footage, info: VideoInfo, first: int, last: int) -
         fps=len(times) / (end - begin),
     )  # fmt: skip
     path, camera = (recording.path, recording.camera) if isinstance(recording, FrameSource) else (recording, "")
-    return RecordingPart(path, name, camera, recording, first, shown)
+    return _RecordingPart(path, name, camera, recording, first, shown)
 
 # %% ../../nbs/15_video/12_windows.ipynb #4bc7e49d
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`tempoloc dataset export|import|caption|caption-prompts`, and the formats that are other modules' work."""
+"""`tempoloc dataset export|import|caption`, and the formats that are other modules' work."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ def test_there_and_back(tmp_path: Path) -> None:
         (("import", "hdf5", "nowhere.hdf5", "-o", "x", "--task", "t"), "cannot read nowhere.hdf5"),
         (("export", "csv", "sim", "-o", "."), "is a folder: give the name of a file as -o"),
         (("export", "cosmos", "sim", "-o", "/dev/null/x"), "cannot write /dev/null/x: /dev/null is no folder"),
-        (("caption-prompts", "nowhere"), "nowhere has no prompts"),
         (("caption", "nowhere.mp4", "-o", "x", "--server", "http://localhost:1"), "no video at nowhere.mp4"),
     ],
 )
@@ -123,7 +122,7 @@ def test_every_option_of_a_format_is_described(name: str, side: str, command: st
 # --- captions ---
 
 
-def test_captions_prompts_and_lines(tmp_path: Path) -> None:
+def test_captions_and_lines(tmp_path: Path) -> None:
     (tmp_path / "videos").mkdir()
     for name in ("ep0", "ep1"):
         write_clip(tmp_path / "videos" / f"{name}.mp4", 70)
@@ -135,14 +134,6 @@ def test_captions_prompts_and_lines(tmp_path: Path) -> None:
     run("export", "cosmos", captions, "-o", tmp_path / "t.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
     assert [r["vision_path"] for r in rows] == ["videos/ep0.mp4", "videos/ep1.mp4"]
-    (tmp_path / "inference_prompt").mkdir()
-    (tmp_path / "inference_prompt" / "ep0.json").write_text('{"prompt": "dense"}')
-    said = run("caption-prompts", tmp_path, "--dry-run")
-    assert said.splitlines()[0] == "inference_prompt/ep0.json"
-    assert json.loads((tmp_path / "inference_prompt" / "ep0.json").read_text()) == {"prompt": "dense"}
-    run("caption-prompts", tmp_path)
-    asked = json.loads(json.loads((tmp_path / "inference_prompt" / "ep0.json").read_text())["prompt"])
-    assert asked == rows[0]["t2w_windows"][0]["caption_json"]
 
 
 def test_failures_are_listed_and_the_status_says_so(tmp_path: Path) -> None:

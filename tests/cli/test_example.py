@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.cli.example import _program
+from tempoloc_nb.cli.data import _program
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -22,7 +22,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import hf
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.formats.found import found_csv, found_json, found_vtt, write_found
+from tempoloc_nb.formats.found import _found_csv, _found_vtt, found_json, write_found
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.inference import asking as finding
 from tempoloc_nb.inference.find import Found, FoundEvent
@@ -286,7 +286,7 @@ def found(*times: float | None, name: str = "a.mp4") -> Found:
 
 
 def test_what_was_not_said_is_an_empty_cell() -> None:
-    assert found_csv([found(1.23456, None)]).splitlines() == [
+    assert _found_csv([found(1.23456, None)]).splitlines() == [
         "video,event,boundary_s,confidence,status", "a.mp4,event 1,1.2346,,ok", "a.mp4,event 2,,,missing",
     ]  # fmt: skip
 
@@ -294,8 +294,8 @@ def test_what_was_not_said_is_an_empty_cell() -> None:
 def test_what_is_not_in_the_video_is_told_from_what_is_missing() -> None:
     one = found(1.5, None)
     one = replace(one, events=(*one.events, FoundEvent("lifting", None, "absent", 0.8)))
-    assert found_csv([one]).splitlines()[2:] == ["a.mp4,event 2,,,missing", "a.mp4,lifting,,0.8,absent"]
-    assert "NOTE event 2: missing\n\nNOTE lifting: not in the video\n\n" in found_vtt([one])
+    assert _found_csv([one]).splitlines()[2:] == ["a.mp4,event 2,,,missing", "a.mp4,lifting,,0.8,absent"]
+    assert "NOTE event 2: missing\n\nNOTE lifting: not in the video\n\n" in _found_vtt([one])
     assert json.loads(found_json([one]))[0]["events"][2]["status"] == "absent"
     assert "     absent  lifting   (not in the video, confidence 80%)" in str(one)
     assert one.to_pandas()["status"].tolist() == ["ok", "missing", "absent"]
@@ -306,7 +306,7 @@ def test_what_is_not_in_the_video_is_told_from_what_is_missing() -> None:
 
 
 def test_subtitles_are_of_one_video(tmp_path: Path) -> None:
-    assert found_vtt([found(1.5, None, 3661.25)]).split("\n\n")[1:] == [
+    assert _found_vtt([found(1.5, None, 3661.25)]).split("\n\n")[1:] == [
         "NOTE event 2: missing",
         "00:00:00.000 --> 00:00:01.500\nevent 1", "00:00:01.500 --> 01:01:01.250\nevent 3\n",
     ]  # fmt: skip

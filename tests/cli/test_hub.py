@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.formats.hub import HubName, fetch, fetched, hub_name
+from tempoloc_nb.formats.hub import HubName, _hub_name, fetch, fetched
 from tempoloc_nb.formats.lerobot import read_info
 from tempoloc_nb.formats.recordings import Choice
 from tempoloc_nb.formats.recordings import segment as segment_videos
@@ -105,9 +105,9 @@ def test_paths_are_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "user" / "data").mkdir(parents=True)
     for given in ("user/data", "demo.mp4", "a/demo.mp4", "a/b/c", "./a/b", "/a/b", "data", "x/found.json", "a/b.hdf5"):
-        assert hub_name(given) is None, given
-    assert hub_name("user/other@main") == HubName("user/other", "main")
-    assert hub_name(Path("user/other")) == HubName("user/other")
+        assert _hub_name(given) is None, given
+    assert _hub_name("user/other@main") == HubName("user/other", "main")
+    assert _hub_name(Path("user/other")) == HubName("user/other")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tempoloc_nb.clips.manifest import Clips, load_benchmark
-from tempoloc_nb.clips.public import check_base, fetch_benchmark, public_files
+from tempoloc_nb.clips.public import _check_base, fetch_benchmark, public_files
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.video.files import probe, read
@@ -130,7 +130,7 @@ def test_a_benchmark_without_public_files_says_where_its_videos_are() -> None:
 @pytest.mark.parametrize("base", ["", "ftp://mirror", "mirror.example", "http://", "http://[::1", "http://m/?key=1"])
 def test_a_base_that_is_no_address_is_refused(base: str) -> None:
     with pytest.raises(TempolocError, match="is no address to fetch from"):
-        check_base(base)
+        _check_base(base)
 
 
 def test_a_file_is_no_folder(listed: tuple[Clips, dict[str, bytes]], tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_what_is_read_whole_unpacks_to_a_limit(
 
 
 def test_what_is_read_by_lines_has_a_limit_too(tmp_path: Path) -> None:
-    assert (files.WHOLE, files.UNPACKED) == (256 * MIB, 1024 * MIB)
+    assert (files.WHOLE, files._UNPACKED) == (256 * MIB, 1024 * MIB)
     path = bomb(tmp_path / "b.gz", 3)
     with open_packed(path, 3 * MIB) as source:
         assert len(source.read()) == 3 * MIB

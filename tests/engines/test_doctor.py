@@ -20,7 +20,7 @@ from tempoloc_nb.engines.doctor import _FORMS, examine, require_health
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.server import OpenAIBackend
 from tempoloc_nb.engines.test_pattern import expect, write_pattern
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config
 from tempoloc_nb.video.stamp import model_view
 from tempoloc_nb.video.view import View, clip_inputs
 

@@ -24,14 +24,14 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.decoding import _prefill
 from tempoloc_nb.engines.hf import HFBackend, encode_request
-from tempoloc_nb.engines.light import LightModel, load_light
+from tempoloc_nb.engines.light import _LightModel, load_light
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.engines.test_pattern import capture
 from tempoloc_nb.inference.run import plan_requests
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.constraints import Constraint
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config
 
 torch.set_num_threads(1)
 SIM = load_benchmark("sim")
@@ -53,7 +53,7 @@ def requests(count: int, trials: int) -> list[Request]:
 def light() -> HFBackend:
     backend = make_engine("hf", "tempoloc-tiny", device="cpu")
     assert isinstance(backend, HFBackend)
-    assert isinstance(backend.net, LightModel)
+    assert isinstance(backend.net, _LightModel)
     return backend
 
 
@@ -61,7 +61,7 @@ def light() -> HFBackend:
 def stock() -> HFBackend:
     backend = make_engine("hf", "tempoloc-tiny", device="cpu", light=False)
     assert isinstance(backend, HFBackend)
-    assert not isinstance(backend.net, LightModel)
+    assert not isinstance(backend.net, _LightModel)
     return backend
 
 
@@ -184,11 +184,11 @@ def test_what_it_does_not_know_is_left_to_transformers(change: Callable[[Path], 
 def test_other_families_types_and_positions_are_left_to_transformers() -> None:
     assert load_light(qwen3()) is None
     folder = qwen25()
-    assert isinstance(HFBackend(folder, device="cpu", light=True).net, LightModel)
+    assert isinstance(HFBackend(folder, device="cpu", light=True).net, _LightModel)
     for options in ({"dtype": "bfloat16"}, {"stock_positions": True}, {"light": False}):
         made = make_engine("hf", folder, device="cpu", **options)
         assert isinstance(made, HFBackend)
-        assert not isinstance(made.net, LightModel)
+        assert not isinstance(made.net, _LightModel)
 
 
 def test_find_imports_neither_transformers_nor_torchvision() -> None:

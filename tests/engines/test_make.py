@@ -16,7 +16,7 @@ from tiny_models import qwen25
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
-from tempoloc_nb.models.recognise import find_model
+from tempoloc_nb.models.locate import find_model
 
 HUB = "nvidia/Cosmos-Reason1-7B"
 ASK = f"""

@@ -26,8 +26,7 @@ from tempoloc_nb.engines.prefix_cache import use_prefix_cache
 from tempoloc_nb.engines.qwen import use_batched_vision_attention
 from tempoloc_nb.inference.run import plan_requests
 from tempoloc_nb.models.ask import Sampling
-from tempoloc_nb.models.locate import load_model
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config, load_model
 
 transformers = import_transformers()
 import torch  # noqa: E402

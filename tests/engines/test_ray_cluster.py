@@ -22,9 +22,8 @@ from tempoloc_nb.engines.ray_cluster import (
     _request_row,
     _trial_rows,
 )
-from tempoloc_nb.models.ask import Sampling
+from tempoloc_nb.models.ask import Sampling, load_prompt
 from tempoloc_nb.models.constraints import Constraint
-from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.video.view import View
 
 ENDS = frozenset({2})

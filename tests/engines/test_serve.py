@@ -28,10 +28,9 @@ from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Answer, Request, Response, row_seed
 from tempoloc_nb.engines.serve import ServeConfig, Server
 from tempoloc_nb.engines.server import ALL_FRAMES
-from tempoloc_nb.models.ask import Sampling
+from tempoloc_nb.models.ask import Sampling, load_prompt
 from tempoloc_nb.models.constraints import Constraint
-from tempoloc_nb.models.prompts import load_prompt
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config
 from tempoloc_nb.video.files import encode, probe, read
 
 MODEL, KEY = "tempoloc-tiny", "sk-a-key-of-mine"

@@ -33,9 +33,8 @@ from tempoloc_nb.engines.server import (
     read_reply,
     write_video,
 )
-from tempoloc_nb.models.ask import Sampling
+from tempoloc_nb.models.ask import Sampling, load_prompt
 from tempoloc_nb.models.constraints import Constraint
-from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.video.files import probe, read
 from tempoloc_nb.video.view import View, clip_inputs
 

@@ -21,7 +21,6 @@ import pytest
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.formats import cosmos as cosmos_jsonl
-from tempoloc_nb.formats.captions import _PROMPT_FOLDERS, _caption_prompt, rewrite_prompts
 from tempoloc_nb.formats.cosmos import export_cosmos
 
 SOURCE = Path(os.environ.get("COSMOS_FRAMEWORK_SRC", "")) / "cosmos_framework"
@@ -78,7 +77,7 @@ def test_their_loader_takes_every_line(tmp_path: Path, loader: dict[str, Any], c
         (window,) = record["t2w_windows"]
         key, text, structured = loader["_select_caption"](window)
         assert (key, structured) == ("caption_json", True)
-        assert text == _caption_prompt(window["caption_json"])
+        assert text == json.dumps(window["caption_json"], ensure_ascii=False)
         model = captions["StructuredCaption"].model_validate(window["caption_json"])
         assert model.model_dump(exclude_none=True, mode="json") == window["caption_json"]
 
@@ -93,14 +92,3 @@ def test_their_loader_leaves_out_what_we_leave_out(
     theirs = {r["uuid"] for r in loader["_load_sft_metadata_from_s3"](None, str(everything.output), 61)}
     assert everything.kept == ours.kept + 2
     assert theirs == kept
-
-
-def test_prompts_are_theirs(tmp_path: Path, captions: dict[str, Any]) -> None:
-    caption = {"background_setting": "a café", "actions": [{"time": "0:01-0:02", "description": "an arm stirs"}]}
-    for folder in (*_PROMPT_FOLDERS, "captions/ep0"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "captions" / "ep0" / "caption.json").write_text(json.dumps(caption))
-    for folder in _PROMPT_FOLDERS:
-        (tmp_path / folder / "ep0.json").write_text(json.dumps({"prompt": "An arm stirs."}))
-    for path in rewrite_prompts(tmp_path).changed:
-        assert json.loads(path.read_text())["prompt"] == captions["caption_json_to_prompt"](caption)

@@ -17,7 +17,7 @@ from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
 from tempoloc_nb.clips.tasks import Event, Subtask, Task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.lerobot import parquet
-from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot_convert import _read_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import LANGUAGE, REST, spans_of
 from tempoloc_nb.sft.build import from_manifest
 from tempoloc_nb.video.files import encode, probe, read
@@ -61,7 +61,7 @@ def clips_of(*times: float) -> list[Clip]:
 
 
 def test_episodes_become_clips_with_exactly_their_frames(annotated: Path, tmp_path: Path) -> None:
-    clips = read_lerobot(annotated, tmp_path / "out")
+    clips = _read_lerobot(annotated, tmp_path / "out")
     assert read_manifest(tmp_path / "out" / "manifest.jsonl") == clips
     for e, clip in enumerate(clips):
         third = LENGTHS[e] // 3
@@ -79,7 +79,7 @@ def test_episodes_become_clips_with_exactly_their_frames(annotated: Path, tmp_pa
 
 
 def test_some_episodes_another_name_and_events_to_be_found(annotated: Path, tmp_path: Path) -> None:
-    (clip,) = read_lerobot(
+    (clip,) = _read_lerobot(
         annotated, tmp_path / "out", task="tea", camera="front", episodes=[1], labels=["open", "pour", "close"]
     )
     assert clip.clip == "tea/episode_000001"
@@ -87,20 +87,20 @@ def test_some_episodes_another_name_and_events_to_be_found(annotated: Path, tmp_
     assert not clip.labelled
     assert [p.name for p in (tmp_path / "out" / "videos" / "tea").iterdir()] == ["episode_000001.mp4"]
     with pytest.raises(TempolocError, match="cups has no episode 7; it has 3"):
-        read_lerobot(annotated, tmp_path / "out", episodes=[1, 7])
+        _read_lerobot(annotated, tmp_path / "out", episodes=[1, 7])
 
 
 def test_the_clips_can_be_built_into_a_dataset(annotated: Path, tmp_path: Path) -> None:
-    read_lerobot(annotated, tmp_path / "out")
+    _read_lerobot(annotated, tmp_path / "out")
     assert [c.problem for c in from_manifest(tmp_path / "out").candidates] == [None] * 3
     with pytest.raises(TempolocError, match="out is there already: give another -o, or --force"):
-        read_lerobot(annotated, tmp_path / "out")
+        _read_lerobot(annotated, tmp_path / "out")
     with pytest.raises(TempolocError, match=r"a task cannot be called '\.\./cups'"):
-        read_lerobot(annotated, tmp_path / "out", task="../cups")
+        _read_lerobot(annotated, tmp_path / "out", task="../cups")
 
 
 def test_without_annotations_there_are_no_events(plain: Path, tmp_path: Path) -> None:
-    clips = read_lerobot(plain, tmp_path / "out")
+    clips = _read_lerobot(plain, tmp_path / "out")
     assert {c.events for c in clips} == {()}
     assert not (tmp_path / "out" / "cups.toml").exists()
     assert read_manifest(tmp_path / "out" / "manifest.jsonl") == clips
@@ -112,11 +112,11 @@ def test_subtasks_come_back(plain: Path, tmp_path: Path, annotation: Any) -> Non
     done = write_lerobot_subtasks(plain, clips_of(), tmp_path / "new", annotation=annotation, source="truth")
     assert (done.kept, done.notes) == (3, (f"9 subtasks ({annotation})",))
     assert {p.relative_to(plain): p.read_bytes() for p in plain.rglob("*") if p.is_file()} == before
-    back = read_lerobot(tmp_path / "new", tmp_path / "out", task="cups")
+    back = _read_lerobot(tmp_path / "new", tmp_path / "out", task="cups")
     assert [c.events for c in back] == [(Event("grasp", 0.5), Event("lift", 1.2))] * 3  # at the nearest frames
     again = write_lerobot_subtasks(tmp_path / "new", back, tmp_path / "newer", annotation=annotation)
     assert again.notes == done.notes
-    twice = read_lerobot(tmp_path / "newer", tmp_path / "out2", task="cups")
+    twice = _read_lerobot(tmp_path / "newer", tmp_path / "out2", task="cups")
     assert [c.events for c in twice] == [c.events for c in back]
     for path in sorted(plain.glob("data/*/*.parquet")):
         old, new = pq.ParquetFile(path), pq.ParquetFile(tmp_path / "new" / path.relative_to(plain))
@@ -199,7 +199,7 @@ def test_where_to_write(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_another_version_says_which_and_the_way_out(plain: Path, tmp_path: Path, version: str, message: str) -> None:
     edit_info(plain, codebase_version=version)
     with pytest.raises(TempolocError, match=message):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
     with pytest.raises(TempolocError, match=message):
         write_lerobot_subtasks(plain, clips_of(), tmp_path / "o")
     assert not (tmp_path / "o").exists()
@@ -212,31 +212,31 @@ def edit_info(root: Path, **values: Any) -> None:
 
 def test_folders_that_are_no_such_dataset(plain: Path, tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match=r"is not a LeRobot dataset: it has no meta/info.json"):
-        read_lerobot(tmp_path, tmp_path / "o")
+        _read_lerobot(tmp_path, tmp_path / "o")
     features = json.loads((plain / "meta" / "info.json").read_text())["features"]
     with pytest.raises(TempolocError, match=f"choose a camera of cups: {CAMERA}"):
-        read_lerobot(plain, tmp_path / "o", camera="wrist")
+        _read_lerobot(plain, tmp_path / "o", camera="wrist")
     other = {**features, "observation.images.wrist": features[CAMERA]}
     edit_info(plain, features=other)
-    assert read_lerobot(plain, tmp_path / "only")[0].extra["camera"] == CAMERA  # the other one has no videos
+    assert _read_lerobot(plain, tmp_path / "only")[0].extra["camera"] == CAMERA  # the other one has no videos
     shutil.copytree(plain / "videos" / CAMERA, plain / "videos" / "observation.images.wrist")
     with pytest.raises(TempolocError, match=f"choose a camera of cups: {CAMERA}, observation.images.wrist"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
     other["observation.images.wrist"] = {**features[CAMERA], "info": {"is_depth_map": True}}
     edit_info(plain, features=other)
-    assert len(read_lerobot(plain, tmp_path / "o")) == 3
+    assert len(_read_lerobot(plain, tmp_path / "o")) == 3
     edit_info(plain, features={k: v for k, v in features.items() if k != CAMERA})
     with pytest.raises(TempolocError, match="cups has no video"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
     edit_info(plain, features=features, data_path="data/{episode_chunk}.parquet")
     with pytest.raises(TempolocError, match=r"has the path 'data/\{episode_chunk\}.parquet', which is not LeRobot's"):
-        read_lerobot(plain, tmp_path / "o2")
+        _read_lerobot(plain, tmp_path / "o2")
     edit_info(plain, fps=0)
     with pytest.raises(TempolocError, match=r"cups/meta/info.json: fps = 0: "):
-        read_lerobot(plain, tmp_path / "o2")
+        _read_lerobot(plain, tmp_path / "o2")
     (plain / "meta" / "info.json").write_text("{}")
     with pytest.raises(TempolocError, match=r"cups/meta/info.json lacks 'codebase_version'"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
 
 
 def test_damaged_datasets(plain: Path, tmp_path: Path) -> None:
@@ -244,31 +244,31 @@ def test_damaged_datasets(plain: Path, tmp_path: Path) -> None:
     whole = video.read_bytes()
     encode(video, PICTURES[0] + PICTURES[1][:-3], FPS)
     with pytest.raises(TempolocError, match=r"cups/episode_000001: its 31 rows last 3.10 s, its video 2.80 s"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
     encode(video, PICTURES[0] + PICTURES[1], 2 * FPS)
     with pytest.raises(TempolocError, match=r"file-000.mp4 has 20 frames a second, meta/info.json says 10"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
     video.unlink()
     with pytest.raises(TempolocError, match=r"file-000.mp4: no such file"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
     video.write_bytes(whole)
     episodes = plain / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
     table = pq.read_table(episodes)
     at = table.column_names.index(f"videos/{CAMERA}/from_timestamp")
     pq.write_table(table.set_column(at, table.column_names[at], pa.array([0.0, 1.0, 0.0])), episodes)
     with pytest.raises(TempolocError, match=r"cups/meta/episodes: the episodes 0 and 1 overlap in file-000.mp4"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
     pq.write_table(table.drop_columns([table.column_names[at]]), episodes)
     with pytest.raises(TempolocError, match=r"cups/meta/episodes lacks the column 'videos/.*from_timestamp'"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
     for damaged in (b"PAR1", b"PAR1" + b"\xff" * 40 + bytes([40, 0, 0, 0]) + b"PAR1"):
         episodes.write_bytes(damaged)
         with pytest.raises(TempolocError, match=r"cannot read chunk-000/file-000.parquet") as caught:
-            read_lerobot(plain, tmp_path / "o")
+            _read_lerobot(plain, tmp_path / "o")
         assert "Exception" not in str(caught.value)
     episodes.unlink()
     with pytest.raises(TempolocError, match="cups has no episodes"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
 
 
 def test_annotations_that_contradict_the_episodes(annotated: Path, tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_annotations_that_contradict_the_episodes(annotated: Path, tmp_path: Pat
     table = pq.read_table(path)
     pq.write_table(table.slice(1), path)
     with pytest.raises(TempolocError, match=r"file-000.parquet: 22 rows of 23 of episode 0"):
-        read_lerobot(annotated, tmp_path / "o")
+        _read_lerobot(annotated, tmp_path / "o")
     pq.write_table(table, path)
     new = write_lerobot_subtasks(annotated, clips_of(), tmp_path / "new").output
     path = sorted(new.glob("data/*/*.parquet"))[0]
@@ -284,13 +284,13 @@ def test_annotations_that_contradict_the_episodes(annotated: Path, tmp_path: Pat
     rows = [[{**r, "timestamp": 0.0} for r in cell] for cell in table[LANGUAGE].to_pylist()]
     pq.write_table(table.drop_columns([LANGUAGE]).append_column(LANGUAGE, pa.array(rows)), path)
     with pytest.raises(TempolocError, match="episode 0: two subtasks begin at the same frame"):
-        read_lerobot(new, tmp_path / "o")
+        _read_lerobot(new, tmp_path / "o")
 
 
 def test_without_pyarrow_the_extra_is_named(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(TempolocError, match=r"pyarrow.* is not installed, which .* needs: pip install '.*\[data\]'"):
-        read_lerobot(plain, tmp_path / "o")
+        _read_lerobot(plain, tmp_path / "o")
 
 
 def test_stages_for_sarm_stand_in_the_episodes_metadata(plain: Path, tmp_path: Path) -> None:

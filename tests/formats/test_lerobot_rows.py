@@ -16,7 +16,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.found import plan_write
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.formats.lerobot import _flat_names, number_names, read_episodes, read_info
-from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot_convert import _read_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import (
     LANGUAGE,
     REST,
@@ -169,7 +169,7 @@ def test_times_against_the_frame_rate_are_refused(dataset: Path, tmp_path: Path,
     for use in (
         lambda: subtasks(dataset), lambda: read_gripper(dataset, clips), lambda: plan_write(videos, ("a",)),
         lambda: write_lerobot_subtasks(dataset, clips, tmp_path / "new"),
-        lambda: read_lerobot(dataset, tmp_path / "clips"),
+        lambda: _read_lerobot(dataset, tmp_path / "clips"),
     ):  # fmt: skip
         with pytest.raises(TempolocError, match=row):
             use()
@@ -223,7 +223,7 @@ def test_frames_may_belong_to_no_subtask(
 ) -> None:
     with_column(dataset, SUBTASK_INDEX, index)
     assert subtasks(dataset)[1] == spans
-    clips = read_lerobot(dataset, tmp_path / "clips")
+    clips = _read_lerobot(dataset, tmp_path / "clips")
     assert clips[1].boundaries == tuple(events)
     if events:
         assert load_benchmark(tmp_path / "clips").clips == clips
@@ -241,7 +241,7 @@ def test_frames_may_belong_to_no_subtask(
 def test_an_index_of_no_subtask_is_said_with_its_row(dataset: Path, tmp_path: Path, index: Any, message: str) -> None:
     with_column(dataset, SUBTASK_INDEX, index)
     with pytest.raises(TempolocError, match=message):
-        read_lerobot(dataset, tmp_path / "clips")
+        _read_lerobot(dataset, tmp_path / "clips")
     assert not (tmp_path / "clips").exists()
 
 
@@ -319,7 +319,7 @@ def test_an_episode_may_have_no_rows(dataset: Path) -> None:
 def test_a_subtask_outside_its_episode_is_an_error(dataset: Path, tmp_path: Path, rows: Any, message: str) -> None:
     in_words(dataset, lambda k: rows)
     with pytest.raises(TempolocError, match=message):
-        read_lerobot(dataset, tmp_path / "clips")
+        _read_lerobot(dataset, tmp_path / "clips")
     assert not (tmp_path / "clips").exists()
 
 

@@ -16,7 +16,7 @@ from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.found import copy_of, plan_write, write_back
 from tempoloc_nb.formats.lerobot import LeRobotInfo, parquet, read_episodes, read_info
-from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot_convert import _read_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import REST, read_subtasks
 from tempoloc_nb.formats.recordings import Choice, find_recordings
 from tempoloc_nb.inference.find import Found, FoundEvent
@@ -89,7 +89,7 @@ def test_the_recordings_show_the_frames_of_their_rows(dataset: Path) -> None:
 
 
 def test_the_import_has_the_subtasks_and_can_be_read(dataset: Path, tmp_path: Path) -> None:
-    read_lerobot(dataset, tmp_path / "clips")
+    _read_lerobot(dataset, tmp_path / "clips")
     clips = load_benchmark(tmp_path / "clips").clips
     assert [c.events for c in clips] == [events((n // 2) / FPS, n / FPS) for n in LENGTHS]
     assert [c.extra["instruction"] for c in clips] == ["stack"] * 3
@@ -138,7 +138,7 @@ def test_files_of_version_2_are_in_folders_of_a_chunk(older: Path) -> None:
 
 def test_a_part_of_version_2_keeps_its_numbers(older: Path, tmp_path: Path) -> None:
     edit_lines(older / "meta/episodes.jsonl", lambda rows: [rows[2] | {"tasks": "pour tea"}, rows[0] | {"tasks": [3]}])
-    clips = read_lerobot(older, tmp_path / "clips")
+    clips = _read_lerobot(older, tmp_path / "clips")
     assert [(c.name, c.extra["instruction"]) for c in clips] == [("episode_000000", ""), ("episode_000002", "pour tea")]
     both = [Clip(f"tea/{e}", "tea", events(0.3, 0.8)) for e in (0, 2)]
     with pytest.raises(TempolocError, match=r"tea: data/chunk-000/episode_000001.parquet has 20 rows, .* list 0"):
@@ -198,7 +198,7 @@ def test_a_dataset_in_folders_that_may_not_be_written_to_is_copied(older: Path, 
 )
 def test_metadata_that_cannot_be_right(older: Path, tmp_path: Path, change: Any, message: str) -> None:
     edit_lines(older / "meta/episodes.jsonl", change)
-    for use in (lambda: find_recordings([older]), lambda: read_lerobot(older, tmp_path / "o")):
+    for use in (lambda: find_recordings([older]), lambda: _read_lerobot(older, tmp_path / "o")):
         with pytest.raises(TempolocError, match=message):
             use()
     (older / "meta/episodes.jsonl").unlink()
@@ -237,7 +237,7 @@ def test_a_template_leads_to_a_file_of_the_dataset(tmp_path: Path, version: str,
     shutil.copytree(root / "videos", tmp_path / "others")
     values = {k: template.replace("{place}", str(tmp_path)) for k in ("video_path", "data_path")}
     edit_info(root, video_path=values["video_path"])
-    for use in (lambda: find_recordings([root]), lambda: read_lerobot(root, tmp_path / "o")):
+    for use in (lambda: find_recordings([root]), lambda: _read_lerobot(root, tmp_path / "o")):
         with pytest.raises(TempolocError, match=message):
             use()
     if "{video_key" not in template:
@@ -257,7 +257,7 @@ def test_a_link_does_not_lead_out_of_the_dataset(tmp_path: Path, version: str) -
     (root / "videos").unlink()
     (root / "videos").symlink_to(tmp_path / "films")
     for use in (
-        lambda: find_recordings([root]), lambda: read_lerobot(root, tmp_path / "o"),
+        lambda: find_recordings([root]), lambda: _read_lerobot(root, tmp_path / "o"),
         lambda: write_lerobot_subtasks(root, clips, tmp_path / "new"),
     ):  # fmt: skip
         with pytest.raises(TempolocError, match=rf"leads out of the dataset, to {tmp_path}/films/.*: put the file"):
@@ -273,7 +273,7 @@ def test_a_download_cache_keeps_its_files_beside_the_dataset(tmp_path: Path, ver
     for number, path in enumerate(p for p in root.rglob("*") if p.is_file()):
         path.rename(blobs / str(number))
         path.symlink_to(blobs / str(number))
-    assert len(read_lerobot(root, tmp_path / "clips", task="tea")) == 3
+    assert len(_read_lerobot(root, tmp_path / "clips", task="tea")) == 3
     clips = [Clip(f"tea/{e}", "tea", events(0.3, 0.8)) for e in range(3)]
     new = write_lerobot_subtasks(root, clips, tmp_path / "new").output
     assert not [p for p in new.rglob("*") if p.is_symlink()]
@@ -389,7 +389,7 @@ def test_another_rate_or_length_is_said(tmp_path: Path, version: str, count: int
     root = small_dataset(tmp_path / "tea", PICTURES[:1], version=version)
     (video,) = root.rglob("*.mp4")
     encode(video, [PICTURES[0][0]] * count, rate)
-    for use in (lambda: find_recordings([root]), lambda: read_lerobot(root, tmp_path / "o")):
+    for use in (lambda: find_recordings([root]), lambda: _read_lerobot(root, tmp_path / "o")):
         with pytest.raises(TempolocError, match=message):
             use()
 

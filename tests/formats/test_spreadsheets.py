@@ -21,7 +21,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import export_dataset, import_dataset
 from tempoloc_nb.formats.correction_files import _REVIEWED, _cell_text, read_csv, text_cell, write_csv
 from tempoloc_nb.formats.corrections import _Corrections, _Reviewed, apply_rows, proposals, reviewed
-from tempoloc_nb.formats.found import found_csv
+from tempoloc_nb.formats.found import _found_csv
 from tempoloc_nb.inference.find import Found, FoundEvent
 
 WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -161,7 +161,7 @@ def test_no_cell_of_a_table_is_a_formula(tmp_path: Path) -> None:
 
 def test_what_find_found_holds_no_formula() -> None:
     found = Found(Path("=a.mp4"), (FoundEvent("@x", 1.5, "ok", 0.5),), "m", 4.0, 8.0)
-    assert found_csv([found]).splitlines()[1] == "'=a.mp4,'@x,1.5,0.5,ok"
+    assert _found_csv([found]).splitlines()[1] == "'=a.mp4,'@x,1.5,0.5,ok"
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")

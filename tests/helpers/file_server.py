@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 import time
@@ -16,38 +15,29 @@ from typing import ClassVar
 class FileServer:
     """Serves `files` (path → bytes). `faults` (path → names, in order) are what its next answers do wrong.
 
-    `asked` has (path, first byte asked for) of each request.
+    `asked` has the path of each request.
     """
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files, self.faults = files, defaultdict[str, list[str]](list)
-        self.asked: list[tuple[str, int]] = []
+        self.asked: list[str] = []
         self.go_on = threading.Event()  # what "waits" waits for
         self.address = ""
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """One answer, with the next fault of its path."""
-        ranged = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
-        begin = int(ranged[1]) if ranged else 0
-        self.asked.append((handler.path, begin))
+        self.asked.append(handler.path)
         fault = self.faults[handler.path].pop(0) if self.faults[handler.path] else ""
-        content, status, headers = self.files.get(handler.path, b""), 200, dict[str, str]()
+        content, headers = self.files.get(handler.path, b""), dict[str, str]()
         fault = "404" if handler.path not in self.files else fault
         if fault[:3] in ("403", "404", "429", "503"):
             return self.send(handler, int(fault[:3]), b"no", {"Retry-After": "0"} if "soon" in fault else {})
         if fault in ("moved", "in circles"):
             self.faults[handler.path] += ["in circles"] * (fault == "in circles")
             return self.send(handler, 302, b"", {"Location": f"{self.address}{handler.path}"})
-        if ranged and fault == "no such range":
-            return self.send(handler, 416, b"", {})
         content = {"other content": content[::-1], "longer": content + b"!"}.get(fault, content)
         headers |= {"Content-Encoding": "gzip"} if fault == "packed" else {}
-        if ranged and fault != "no ranges":
-            status, total = 206, len(content)
-            first = begin - 1 if fault == "wrong part" else begin
-            headers["Content-Range"] = f"bytes {first}-{total - 1}/{total}"
-            content = content[begin:]
-        return self.send(handler, status, content, headers, fault)
+        return self.send(handler, 200, content, headers, fault)
 
     def send(
         self, handler: BaseHTTPRequestHandler, status: int, content: bytes, headers: dict[str, str], fault: str = ""

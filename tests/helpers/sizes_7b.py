@@ -9,7 +9,7 @@ from typing import Any
 from video_clips import write_clip
 
 from tempoloc_nb.engines.protocol import Request
-from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.ask import load_prompt
 from tempoloc_nb.video.view import View
 
 SIZES = {

@@ -45,7 +45,6 @@ def make_all(folder: Path, run: Run, server: str) -> None:
     run("dataset", "export", "cosmos", "m/manifest.jsonl", "-o", "cosmos/t.jsonl")
     run("dataset", "build", "--manifest", "m/manifest.jsonl", "-o", "hf", "--split", "train=0.5,validation=0.5")
     run("dataset", "caption", "v", "-o", "caps", "--server", server, "--model", MODEL)
-    captions(folder)
     public(folder)
     lerobot(folder)
     hdf5(folder)
@@ -101,19 +100,6 @@ def public(folder: Path) -> None:
     events = [{"label": label, "boundary": t} for label, t in zip(LABELS, TIMES["a"], strict=True)]
     clip = {"clip": "mug/a", "task": "mug", "video": "mug/a.mp4", "fps": 32.0, "duration": 2.0, "events": events}
     (folder / "pub" / "manifest.jsonl").write_text(json.dumps(clip) + "\n")
-
-
-def captions(folder: Path) -> None:
-    """A validation set whose prompts captions replace."""
-    caption = {"background_setting": "a café", "actions": [{"time": "0:01-0:02", "description": "it stirs"}], "fps": 5}
-    for name in ("ep0", "ep1"):
-        (folder / "val" / "captions" / name).mkdir(parents=True)
-        (folder / "val" / "captions" / name / "caption.json").write_text(json.dumps({**caption, "context": name}))
-        for kind in ("inference_prompt", "inference_prompt_i2v", "inference_prompt_v2v"):
-            (folder / "val" / kind).mkdir(exist_ok=True)
-            said = {"name": f"{kind}/{name}", "prompt": "An arm.", "resolution": "256", "aspect_ratio": "1,1"}
-            said |= {"num_frames": 85, "fps": 5, "vision_path": "../x.jpg"}
-            (folder / "val" / kind / f"{name}.json").write_text(json.dumps(said))
 
 
 def lerobot(folder: Path) -> None:

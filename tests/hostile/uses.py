@@ -146,8 +146,6 @@ USES: tuple[Use, ...] = (
         "cosmos/t.jsonl"),
     use(("dataset", "caption", "v", "--server", "SERVER", "--model", MODEL, "-o", "caps"), "v caps",
         "caps/a/caption.json caps/a/sample_args.json caps/a/caption.txt", output="", changes=("here/caps*",)),
-    use("dataset caption-prompts val", "val", "val/captions/ep0/caption.json val/inference_prompt/ep0.json"
-        " val/inference_prompt_i2v/ep1.json", changes=("here/val/inference_prompt*",)),
     use("dataset import cosmos cosmos/t.jsonl -o out.jsonl --task mug", "cosmos m mug.toml", "cosmos/t.jsonl",
         weight=4),
     use(("dataset", "import", "csv", "c.csv", "--manifest", MANIFEST, "--who", "me", *OUT), "m c.csv",

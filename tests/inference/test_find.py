@@ -18,10 +18,10 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.formats.recordings import localize, video_files
+from tempoloc_nb.formats.recordings import _video_files, localize
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.models.ask import Sampling
-from tempoloc_nb.models.recognise import get_model
+from tempoloc_nb.models.locate import get_model
 from tempoloc_nb.video.files import encode
 
 SIM = load_benchmark("sim")
@@ -268,9 +268,9 @@ def test_a_result_is_plain_containers_and_a_table() -> None:
 
 def test_a_folder_stands_for_its_videos_and_each_counts_once(tmp_path: Path) -> None:
     shutil.copy(VIDEO, tmp_path / "a.mp4")
-    assert video_files([tmp_path]) == (tmp_path / "a.mp4",)
+    assert _video_files([tmp_path]) == (tmp_path / "a.mp4",)
     with pytest.raises(TempolocError, match="given twice"):
-        video_files([tmp_path, tmp_path / "a.mp4"])
+        _video_files([tmp_path, tmp_path / "a.mp4"])
 
 
 def test_the_small_model_answers(tmp_path: Path) -> None:

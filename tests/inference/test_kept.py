@@ -24,7 +24,7 @@ from tempoloc_nb.inference.find import Found, find_boundaries
 from tempoloc_nb.inference.record import record_path
 from tempoloc_nb.inference.store import answers_path
 from tempoloc_nb.models.ask import Sampling
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config
 
 SIM = load_benchmark("sim")
 VIDEO = SIM.of_task("stack-three")[0].video_path(SIM.root)

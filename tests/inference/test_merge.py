@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.inference.merge import combine_logs, join_windows
+from tempoloc_nb.inference.segment import combine_logs, join_windows
 from tempoloc_nb.scoring.logs import EventLog, LoggedEvent, settled
 from tempoloc_nb.video.windows import Window
 

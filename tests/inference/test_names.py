@@ -20,15 +20,14 @@ from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.inference.names import (
     NAME_PROMPT,
     NameOptions,
+    _one_spelling,
+    _read_names,
+    _span_groups,
     majority,
     name_cuts,
-    one_spelling,
-    read_names,
-    span_groups,
 )
-from tempoloc_nb.models.ask import AskConfig
+from tempoloc_nb.models.ask import AskConfig, load_prompt
 from tempoloc_nb.models.constraints import names_constraint, obeys
-from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.scoring.phrases import words_of
 from tempoloc_nb.video.files import encode, probe
 from tempoloc_nb.video.view import View
@@ -111,7 +110,7 @@ ODD = {
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 def test_an_odd_answer_names_nothing(text: str, video: Path) -> None:
     with pytest.raises(TempolocError):
-        read_names(text, 2, FREE)
+        _read_names(text, 2, FREE)
     (found,) = named([cut_at(video, 1.0, 3.0)], Naming(lambda *_: text))
     assert [(e.label, e.boundary, e.confidence) for e in found.events] == [("close", 1.0, None), ("open", 3.0, None)]
     assert found.warnings[0] == "a line of the cuts"
@@ -149,7 +148,7 @@ def test_a_word_that_is_not_allowed_spoils_its_own_span(first: dict[str, str], w
     "word", ["unknown", "N/A", "the verb", "a{b}", "\x1b[31m", "grasp it for the second time", "x" * 61, "\ud800"]
 )
 def test_a_free_word_that_no_label_can_hold_is_no_name(word: str) -> None:
-    (one, _) = read_names(answer(verb=word), 2, FREE)
+    (one, _) = _read_names(answer(verb=word), 2, FREE)
     assert isinstance(one, str)
     assert one.endswith("is no name")
     assert one.isprintable()
@@ -157,19 +156,20 @@ def test_a_free_word_that_no_label_can_hold_is_no_name(word: str) -> None:
 
 def test_a_control_character_spoils_its_own_span() -> None:
     """A grammar that bounds the length of a text lets it pass, which JSON does not."""
-    assert read_names(answer().replace("grasp", "gr\x01asp"), 2, FREE) == ["its verb 'gr\\\\x01asp' is no name", TWO[1]]
+    spoilt = answer().replace("grasp", "gr\x01asp")
+    assert _read_names(spoilt, 2, FREE) == ["its verb 'gr\\\\x01asp' is no name", TWO[1]]
 
 
 def test_answers_in_the_forms_that_models_write() -> None:
     for text in (answer(), f"<think>{{}}</think>\n\n{answer()}", f"```json\n{answer()}\n```",
                  f"<answer>\n{answer()}\n</answer>"):  # fmt: skip
-        assert read_names(text, 2, FREE) == list(TWO)
+        assert _read_names(text, 2, FREE) == list(TWO)
     allowed = NameOptions(verbs=("grasp", "release"), objects=("the red cube",))
-    assert read_names(answer((("Grasping", "red cube."), ("releases", ""))), 2, allowed) == [
+    assert _read_names(answer((("Grasping", "red cube."), ("releases", ""))), 2, allowed) == [
         ("grasp", "the red cube"), ("release", ""),
     ]  # fmt: skip
     both = NameOptions(verbs=("grasp", "grab"))  # one meaning: only the very word tells them apart
-    assert read_names(answer((("grab", "cube"), ("gripping", "cube"))), 2, both) == [
+    assert _read_names(answer((("grab", "cube"), ("gripping", "cube"))), 2, both) == [
         ("grab", "cube"), "its verb 'gripping' is not among those allowed",
     ]  # fmt: skip
 
@@ -199,7 +199,7 @@ def test_the_names_of_one_call_are_spelt_in_one_way_and_counted(tmp_path: Path) 
     ]  # fmt: skip
     assert found[1].clip.labels == ("grasp red cube", "grasp red cube for the second time")
     assert {f.model for f in found} == {"gripper signal, names by naming-model"}
-    assert one_spelling(["block", "cube"], words_of) == {"block": "block", "cube": "cube"}
+    assert _one_spelling(["block", "cube"], words_of) == {"block": "block", "cube": "cube"}
 
 
 def test_what_is_not_asked_and_what_fails(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_what_is_not_asked_and_what_fails(tmp_path: Path) -> None:
 
 
 def test_long_recordings_are_asked_about_in_parts(tmp_path: Path) -> None:
-    assert span_groups([1.0, 1.0, 2.0, 5.0, 6.0, 6.01], 0.1, 2.5) == [[0, 2], [4]]
+    assert _span_groups([1.0, 1.0, 2.0, 5.0, 6.0, 6.01], 0.1, 2.5) == [[0, 2], [4]]
     video = video_at(tmp_path / "a.mp4", 9.0)
     times = (1.0, 2.0, 6.0, 7.0, 8.0)  # the third span is longer than 3 s
     for stamps, shown in (("frame", "6.00 to 7.00 s"), ("none", "0.00 to 1.00 s")):

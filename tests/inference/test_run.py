@@ -20,15 +20,14 @@ from tempoloc_nb.clips.manifest import Clips, load_benchmark, write_manifest
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core import machine
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.shards import check_shard, read_shard, shard_of, shard_path
+from tempoloc_nb.core.machine import check_shard, read_shard, shard_of, shard_path
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.record import pack_predictions, read_record, read_rows, record_path, write_record
 from tempoloc_nb.inference.run import Asking, _view_name, complete_request, plan_requests, request_id
 from tempoloc_nb.inference.store import PredictionStore, errors_path
-from tempoloc_nb.models.ask import AskConfig, Sampling
+from tempoloc_nb.models.ask import AskConfig, Sampling, load_prompt
 from tempoloc_nb.models.constraints import answer_constraint
-from tempoloc_nb.models.prompts import load_prompt
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.models.constraints import Constraint, answer_constraint, obeys, time_regex
-from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.ask import load_prompt
+from tempoloc_nb.models.constraints import Constraint, _time_regex, answer_constraint, obeys
 from tempoloc_nb.scoring.answers import answer_text, parse_answer, repair
 
 LABELS = ["grasping the red cube", "releasing the red cube", "grasping the blue cube"]
@@ -25,14 +25,14 @@ LABELS = ["grasping the red cube", "releasing the red cube", "grasping the blue 
 @pytest.mark.parametrize("duration", DURATIONS)
 def test_just_the_times_within_the_clip_match(duration: float) -> None:
     for digits in (0, 1, 2):
-        form = re.compile(time_regex(duration, digits))
+        form = re.compile(_time_regex(duration, digits))
         for text, within in numbers(duration, digits).items():
             assert (form.fullmatch(text) is not None) == within, (text, duration)
 
 
 def test_times_with_more_decimals() -> None:
     for digits, duration in itertools.product((3, 4), (0.5004, 1.0, 1.2345, 2.999)):
-        form = re.compile(time_regex(duration, digits))
+        form = re.compile(_time_regex(duration, digits))
         for text, within in numbers(duration, digits).items():
             assert (form.fullmatch(text) is not None) == within, (text, duration)
 
@@ -40,7 +40,7 @@ def test_times_with_more_decimals() -> None:
 @pytest.mark.parametrize("duration", [0.5, 1.0, 8.53, 10.0, 21.7])
 def test_no_other_text_is_a_time(duration: float) -> None:
     """All texts of up to five of these characters."""
-    form, right = re.compile(time_regex(duration)), {t for t, within in numbers(duration, 2).items() if within}
+    form, right = re.compile(_time_regex(duration)), {t for t, within in numbers(duration, 2).items() if within}
     texts = ("".join(c) for n in range(6) for c in itertools.product("01258.-e"[: 7 if n == 5 else 8], repeat=n))
     for text in texts:
         assert (form.fullmatch(text) is not None) == (text in right), text
@@ -50,7 +50,7 @@ def test_no_other_text_is_a_time(duration: float) -> None:
 def test_any_duration(duration: float, digits: int, time: float, decimals: int) -> None:
     text = f"{time:.{decimals}f}"
     right = decimals <= digits and Decimal(text) <= Decimal(repr(duration))
-    assert (re.fullmatch(time_regex(duration, digits), text) is not None) == right
+    assert (re.fullmatch(_time_regex(duration, digits), text) is not None) == right
 
 
 def test_the_recipes_answers_are_in_the_form() -> None:

@@ -165,10 +165,10 @@ def test_the_video_is_counted_by_the_models_own_budget() -> None:
     assert tiny is not None
     assert tiny.frame_tokens == 20
     clip = replace(SIM.clips[0], duration=8.5)
-    assert planning.video_tokens(tiny, [clip], 8) == 34 * 20
-    assert planning.video_tokens(tiny, [clip], 4) == 17 * 20
-    assert planning.video_tokens(tiny, [replace(clip, duration=None)], 8) == 8192
-    assert planning.video_tokens(tiny, [replace(clip, duration=1000.0)], 8) == 8192
+    assert planning._video_tokens(tiny, [clip], 8) == 34 * 20
+    assert planning._video_tokens(tiny, [clip], 4) == 17 * 20
+    assert planning._video_tokens(tiny, [replace(clip, duration=None)], 8) == 8192
+    assert planning._video_tokens(tiny, [replace(clip, duration=1000.0)], 8) == 8192
 
 
 def test_a_plan_for_localize(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.models.prompts import Prompt, conversation, list_prompts, load_prompt
+from tempoloc_nb.models.ask import Prompt, conversation, list_prompts, load_prompt
 from tempoloc_nb.scoring.answers import parse_answer, write_answer
 
 LABELS = ("grasping the red cube", "releasing the red cube")

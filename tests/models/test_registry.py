@@ -23,10 +23,8 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.engines.server import ALL_FRAMES
-from tempoloc_nb.models.ask import Sampling
-from tempoloc_nb.models.locate import load_model
-from tempoloc_nb.models.prompts import load_prompt
-from tempoloc_nb.models.recognise import ask_config, find_model, get_model, recognise
+from tempoloc_nb.models.ask import Sampling, load_prompt
+from tempoloc_nb.models.locate import _recognise, ask_config, find_model, get_model, load_model
 from tempoloc_nb.models.registry import (
     Calibration,
     ModelInfo,
@@ -210,7 +208,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("make", "family", "patch"), [(qwen25, "qwen2_5_vl", 14), (qwen3, "qwen3_vl", 16)])
 def test_a_saved_model_is_recognised(make: Callable[[], Path], family: str, patch: int) -> None:
-    found = recognise(make())
+    found = _recognise(make())
     assert (found.family, found.patch, found.merge, found.token_side) == (family, patch, 2, 2 * patch)
     model, _, _ = load_model(make(), "cpu", "float32")
     assert found.context == model.config.text_config.max_position_embeddings == 4096
@@ -232,7 +230,7 @@ def test_a_family_has_the_defaults_of_transformers(family: Any, tmp_path: Path) 
         pytest.skip(f"this transformers has no {CONFIGS[family.name]}")
     vision = config().vision_config
     assert (vision.patch_size, vision.spatial_merge_size) == (family.patch, family.merge)
-    found = recognise(write_config(tmp_path / "bare", model_type=family.name))
+    found = _recognise(write_config(tmp_path / "bare", model_type=family.name))
     assert (found.patch, found.merge, found.context) == (family.patch, family.merge, family.context)
     assert (found.stamps, found.boundary_is, found.card_name) == (family.stamps, family.boundary_is, family.card)
     assert (found.parameters, found.active, found.licence, found.serve) == (None, None, None, ())
@@ -244,12 +242,12 @@ def test_configurations_of_both_shapes(tmp_path: Path) -> None:
     flat = write_config(
         tmp_path / "flat", model_type="qwen2_5_vl", max_position_embeddings=999, vision_config=vision, text_config=None
     )
-    assert (recognise(flat).patch, recognise(flat).merge, recognise(flat).context) == (28, 4, 999)
+    assert (_recognise(flat).patch, _recognise(flat).merge, _recognise(flat).context) == (28, 4, 999)
     nested = write_config(
         tmp_path / "nested", model_type="qwen3_vl", max_position_embeddings=1,
         text_config={"max_position_embeddings": 77}, vision_config={"patch_size": 8},
     )  # fmt: skip
-    assert (recognise(nested).patch, recognise(nested).context) == (8, 77)
+    assert (_recognise(nested).patch, _recognise(nested).context) == (8, 77)
 
 
 BASES = {
@@ -268,7 +266,7 @@ def test_a_fine_tuned_model_is_asked_as_its_base(config: dict[str, Any], card: s
     folder = write_config(tmp_path / "mine", model_type="qwen3_vl", **config)
     if card is not None:
         (folder / "README.md").write_text(card, encoding="utf-8")
-    base, found = get_model("Cosmos-Reason2-8B"), recognise(folder)
+    base, found = get_model("Cosmos-Reason2-8B"), _recognise(folder)
     assert (found.name, found.note) == ("mine", "made from Cosmos-Reason2-8B")
     assert (found.card, found.stamps, found.licence, found.serve) == (base.card, base.stamps, base.licence, base.serve)
     assert (found.hub, found.revision) == (None, None)
@@ -287,42 +285,42 @@ def test_other_names_are_no_base(config: dict[str, Any], card: str | None, tmp_p
     folder = write_config(tmp_path / "mine", model_type="qwen3_vl", **config)
     if card is not None:
         (folder / "README.md").write_text(card, encoding="utf-8")
-    assert recognise(folder).card_name == "qwen3-vl"
-    assert recognise(folder).note is None
+    assert _recognise(folder).card_name == "qwen3-vl"
+    assert _recognise(folder).note is None
 
 
 def test_a_mixture_of_experts_uses_a_part(tmp_path: Path) -> None:
     """By hand: 2 layers of 4 experts with 3 matrices of 8 × 16, of which 1 is used; the rest is always used."""
     folder = shutil.copytree(qwen3(), tmp_path / "moe")
-    whole = recognise(folder).parameters
+    whole = _recognise(folder).parameters
     assert whole is not None
     text = {
         "num_experts": 4, "num_experts_per_tok": 1, "hidden_size": 8, "moe_intermediate_size": 16,
         "num_hidden_layers": 2, "max_position_embeddings": 64,
     }  # fmt: skip
     write_config(folder, model_type="qwen3_vl_moe", text_config=text)
-    found = recognise(folder)
+    found = _recognise(folder)
     assert (found.parameters, found.active) == (whole, whole - 3 * (3 * 8 * 16) * 2)
 
 
 def test_wrong_folders(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(TempolocError, match=r"empty has no config\.json: give a folder written by save_pretrained"):
-        recognise(tmp_path / "empty")
+        _recognise(tmp_path / "empty")
     with pytest.raises(TempolocError, match="model type 'llava' is none of qwen2_5_vl, qwen3_vl, qwen3_vl_moe"):
-        recognise(write_config(tmp_path / "llava", model_type="llava"))
+        _recognise(write_config(tmp_path / "llava", model_type="llava"))
     with pytest.raises(TempolocError, match="model type None is none of"):
-        recognise(write_config(tmp_path / "diffuser"))
+        _recognise(write_config(tmp_path / "diffuser"))
     with pytest.raises(TempolocError, match=r"config\.json: patch = \"14\" is not a whole number"):
-        recognise(write_config(tmp_path / "odd", model_type="qwen3_vl", vision_config={"patch_size": "14"}))
+        _recognise(write_config(tmp_path / "odd", model_type="qwen3_vl", vision_config={"patch_size": "14"}))
     broken = write_config(tmp_path / "broken", model_type="qwen3_vl")
     (broken / "config.json").write_text("{", encoding="utf-8")
     with pytest.raises(TempolocError, match=r"config\.json is not JSON"):
-        recognise(broken)
+        _recognise(broken)
     cut = shutil.copytree(qwen3(), tmp_path / "cut")
     (cut / "model.safetensors").write_bytes((cut / "model.safetensors").read_bytes()[:-1])
     with pytest.raises(TempolocError, match=r"model\.safetensors is damaged"):
-        recognise(cut)
+        _recognise(cut)
 
 
 @pytest.mark.parametrize("name", ["tempoloc-tiny", "tempoloc-tiny-base"])
@@ -474,14 +472,14 @@ def test_what_a_model_was_trained_on_is_said_of_it_alone(tmp_path: Path) -> None
     tiny = get_model("tempoloc-tiny")
     assert tiny.trained is not None
     assert (tiny.trained.longest_s, MODELS["tempoloc-tiny"].trained) == (24, tiny.trained)
-    lines = cli_models.model_lines(tiny)
+    lines = cli_models._model_lines(tiny)
     assert any(line.startswith("trained on") and line.endswith("clips of at most 24 s") for line in lines)
     assert any(line.startswith("caution") and "by name which object" in line for line in lines)
     assert any(line.startswith("confidence   calibrated on which-validation: at most") for line in lines)
     copy = shutil.copytree(tiny.path, tmp_path / "tempoloc-tiny")  # perhaps trained further
     assert get_model(copy).trained is None
     assert all(m.trained is None for name, m in MODELS.items() if not name.startswith("tempoloc"))
-    assert not any(line.startswith("trained on") for line in cli_models.model_lines(MODELS["Qwen3-VL-2B-Instruct"]))
+    assert not any(line.startswith("trained on") for line in cli_models._model_lines(MODELS["Qwen3-VL-2B-Instruct"]))
 
 
 def test_a_confidence_is_what_study_14_measured() -> None:

@@ -12,7 +12,7 @@ from tiny_models import qwen25
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.qwen import overlay_options
 from tempoloc_nb.models.ask import AskConfig, read_trained, write_trained
-from tempoloc_nb.models.recognise import recognise
+from tempoloc_nb.models.locate import _recognise
 from tempoloc_nb.study.experiments import for_model, load_experiments
 
 WAY = AskConfig(prompt="recipe", fps=4).changed(stamps="pair")
@@ -26,10 +26,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_trained_folder_is_asked_as_in_training(folder: Path) -> None:
-    before = recognise(folder)
+    before = _recognise(folder)
     assert (before.card.prompt, before.stamps, before.boundary_is) == ("tiny", "frame", "start")
     write_trained(folder, WAY, "end")
-    info = recognise(folder)
+    info = _recognise(folder)
     assert (info.card.fps, info.card.prompt, info.card.view.stamps, info.boundary_is) == (4, "recipe", "pair", "end")
     assert info.base == "tempoloc-tiny"
     assert info.card.sampling == before.card.sampling
@@ -50,7 +50,7 @@ def test_studies_ask_it_so_too(folder: Path) -> None:
 @pytest.mark.parametrize("stamps", ["none", "frame", "pair", "alternate"])
 def test_a_model_is_asked_with_the_stamps_of_its_training(folder: Path, stamps: str) -> None:
     write_trained(folder, WAY.changed(stamps=stamps), "end")
-    info = recognise(folder)
+    info = _recognise(folder)
     assert (info.stamps, info.card.view.stamps) == (stamps, stamps)
     assert overlay_options(folder).stamps == ("frame" if stamps == "none" else stamps)
     assert for_model(load_experiments()["sft"], str(folder)).ask.view.stamps == stamps

@@ -10,13 +10,13 @@ import pytest
 from answer_grammar import Case, make_case
 
 from tempoloc_nb.clips.tasks import BoundaryIs
-from tempoloc_nb.scoring.answers import Prediction, parse_answer
+from tempoloc_nb.scoring.answers import _Prediction, parse_answer
 
 SEED = int(os.environ.get("GRAMMAR_SEED", date.today().toordinal()))
 TEXTS, PARTS = 200_000, 8
 
 
-def right(case: Case, event: Prediction, side: BoundaryIs) -> bool | None:
+def right(case: Case, event: _Prediction, side: BoundaryIs) -> bool | None:
     """Whether a usable event's boundary is that of the text; None where there is nothing to read."""
     truth = case.truth[event.index]
     unknown = truth is None or (case.instants and side == "end")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import BoundaryIs
-from tempoloc_nb.models.prompts import Form
+from tempoloc_nb.models.ask import Form
 from tempoloc_nb.scoring.answers import ROUNDING, STATUSES, Answer, parse_answer, parse_recipe, repair, status_of
 from tempoloc_nb.scoring.shapes import Shapes
 

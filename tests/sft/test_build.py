@@ -24,7 +24,7 @@ from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.core.machine import file_hash
-from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.ask import load_prompt
 from tempoloc_nb.sft import build as dataset_build
 from tempoloc_nb.sft.build import (
     BuildOptions,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.models.prompts import list_prompts, load_prompt
+from tempoloc_nb.models.ask import list_prompts, load_prompt
 from tempoloc_nb.scoring.answers import parse_answer, parse_recipe
 from tempoloc_nb.sft.dataset import (
     Sample,

@@ -29,9 +29,8 @@ from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.hf import HFBackend, encode_request, end_tokens
 from tempoloc_nb.engines.protocol import Request
-from tempoloc_nb.models.locate import load_model
-from tempoloc_nb.models.prompts import load_prompt
-from tempoloc_nb.models.recognise import find_model
+from tempoloc_nb.models.ask import load_prompt
+from tempoloc_nb.models.locate import find_model, load_model
 from tempoloc_nb.sft import train as engine
 from tempoloc_nb.sft.dataset import Sample, sample_of, save_samples
 from tempoloc_nb.sft.learner import (

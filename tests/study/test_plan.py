@@ -16,7 +16,7 @@ from tiny_models import qwen25
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.study import models as study_plan
-from tempoloc_nb.study.models import Models, listed_experiments, plan_lines, plan_studies
+from tempoloc_nb.study.models import Models, _listed_experiments, plan_lines, plan_studies
 from tempoloc_nb.study.notebooks import notebook_cells, study_notebooks
 from tempoloc_nb.study.report import Report
 
@@ -52,12 +52,12 @@ def asking(*names: str) -> str:
 def test_a_study_lists_its_experiments(write_study: Callable[..., Path], whole_project: Path) -> None:
     """What its other cells name does not count."""
     path = write_study("01_a", asking("sft-blank", "base"), 'models.run("sft-4fps")')
-    assert [e.name for e in listed_experiments(path)] == ["sft-blank", "base"]
-    assert listed_experiments(write_study("02_b", PARAMETERS, 'models.run("base")')) == ()
+    assert [e.name for e in _listed_experiments(path)] == ["sft-blank", "base"]
+    assert _listed_experiments(write_study("02_b", PARAMETERS, 'models.run("base")')) == ()
     with pytest.raises(TempolocError, match=r"03_c\.ipynb: unknown experiment 'sft-7fps': did you mean sft-4fps"):
-        listed_experiments(write_study("03_c", asking("sft-7fps")))
+        _listed_experiments(write_study("03_c", asking("sft-7fps")))
     with pytest.raises(TempolocError, match=r"04_d\.ipynb: experiments is a list of names, not base"):
-        listed_experiments(write_study("04_d", PARAMETERS + '\nexperiments = "base"'))
+        _listed_experiments(write_study("04_d", PARAMETERS + '\nexperiments = "base"'))
 
 
 def test_a_plan_for_studies(
@@ -157,9 +157,9 @@ def test_every_study_lists_what_its_cells_name() -> None:
     """In this repository: each listed experiment is named in the code, or is one of the rates of one that is."""
     for notebook in study_notebooks():
         cells = [c.text for c in notebook_cells(notebook) if c.kind == "code" and "parameters" not in c.tags]
-        for experiment in listed_experiments(notebook):
+        for experiment in _listed_experiments(notebook):
             stem = re.sub(r"-\d+fps$", "", experiment.name)
             assert any(f'"{stem}"' in text for text in cells), (notebook.stem, experiment.name)
         assert any("Models(report" in text and "experiments)" in text for text in cells) == bool(
-            listed_experiments(notebook)
+            _listed_experiments(notebook)
         )

@@ -119,7 +119,7 @@ def test_a_study_without_all_answers_is_not_finished(checkout: Path, videos: Pat
 def test_the_plan_reads_shipped_answers_only_where_the_study_does(
     monkeypatch: pytest.MonkeyPatch, backend: str, why: str
 ) -> None:
-    monkeypatch.setattr(study, "finished_run", lambda folder: {})  # what ran in this checkout is not planned
+    monkeypatch.setattr(study, "_finished_run", lambda folder: {})  # what ran in this checkout is not planned
     (planned,) = plan_studies("full", {"backend": backend}, only=["08_"])
     assert planned.asked
     assert {each.why for each in planned.asked} == {why}

@@ -80,7 +80,7 @@ def test_a_short_svg_shows_what_matplotlib_drew(make: Callable[[], Figure]) -> N
 
 
 def test_a_figure_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "PNG_LIMIT", 20_000)
+    monkeypatch.setattr(report, "_PNG_LIMIT", 20_000)
     figure = Figure(figsize=(3, 2))
     figure.subplots().imshow(np.random.default_rng(0).integers(0, 255, (200, 300, 3), np.uint8))
     with pytest.raises(TempolocError, match=r"noise is \d+ kB as PNG; make it smaller than 20 kB"):

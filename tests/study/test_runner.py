@@ -108,18 +108,18 @@ def test_a_run_depends_on_models_videos_and_shipped_data(write_study: WriteStudy
         (project / "settings.ini", (project / "settings.ini").read_bytes() + b"# more\n"),
     ]  # fmt: skip
     given = {"video_root": str(videos)}
-    seen = [study.run_hash(path, given)]
+    seen = [study._run_hash(path, given)]
     for changed, content in changes:
         changed.write_bytes(content)
-        seen.append(study.run_hash(path, given))
+        seen.append(study._run_hash(path, given))
     assert len(set(seen)) == len(changes) + 1
     # A copy of the same content is the same input, whenever it was written.
     os.utime(changes[-1][0], (0, 0))
     shutil.copy(folder / "model.safetensors", project / "again")
     (project / "again").replace(folder / "model.safetensors")
-    assert study.run_hash(path, given) == seen[-1]
-    assert study.run_hash(path, {**given, "model": "nvidia/Cosmos-Reason1-7B"}) != seen[-1]
-    assert study.run_hash(path, {**given, "output": "elsewhere"}) == seen[-1]
+    assert study._run_hash(path, given) == seen[-1]
+    assert study._run_hash(path, {**given, "model": "nvidia/Cosmos-Reason1-7B"}) != seen[-1]
+    assert study._run_hash(path, {**given, "output": "elsewhere"}) == seen[-1]
 
 
 LOGS = """
@@ -161,7 +161,7 @@ def test_the_recipes_job_is_of_the_studies_of_one_model() -> None:
 
 def test_a_value_that_is_the_default_is_no_change(write_study: WriteStudy) -> None:
     path = write_study("01_one", PARAMETERS, BODY)
-    assert study.run_hash(path, {"factor": 2}) == study.run_hash(path, {})
+    assert study._run_hash(path, {"factor": 2}) == study._run_hash(path, {})
 
 
 def test_a_run_says_how_long_it_took(
@@ -490,7 +490,7 @@ def test_published_results_are_of_one_run() -> None:
     """In this repository: notebook outputs, tables and figures carry the same parameters and hashes."""
     paths = settings().paths
     notebooks = study_notebooks()
-    there = [n for n in notebooks if not study.why_left_out(n, "full", {})]
+    there = [n for n in notebooks if not study._why_left_out(n, "full", {})]
     left = [n.stem for n in notebooks if n not in there]
     print(f"{len(left)} studies have no model here, and are not published: {', '.join(left) or '-'}")
     assert {"01_published_results", "02_simulated_benchmark", "03_overlay_and_pixels"} <= {n.stem for n in there}

@@ -248,7 +248,7 @@ def test_decode_stops_early(tmp_path):
 def test_pixel_rules_bad_input():
     for call in (
         lambda: pixels.recipe_budget(0, 10, 5),
-        lambda: pixels.qwen25_budget(10, 10, 0),
+        lambda: pixels._qwen25_budget(10, 10, 0),
         lambda: pixels.qwen3_budget(10_000, 10, 4),
         lambda: pixels.frame_budget("gpt", 10, 10, 1.0, 8),
         lambda: pixels.temporal_ids(3, 0),
@@ -263,7 +263,7 @@ def test_pixel_rules_keep_their_limits(width, height, frames):
     assert recipe.width * recipe.height <= max(recipe.pixel_limit, 14 * max(width, height))
     assert recipe.width <= width
     assert recipe.height <= height
-    qwen = pixels.qwen25_budget(width, height, frames)
+    qwen = pixels._qwen25_budget(width, height, frames)
     assert qwen.width % 28 == qwen.height % 28 == 0
     # rounding a small frame up to the grid may pass the limit where it was just inside, never by a row and column
     assert qwen.width * qwen.height <= qwen.pixel_limit + 28 * (qwen.width + qwen.height)

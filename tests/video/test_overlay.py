@@ -43,7 +43,7 @@ def test_the_recipe_is_the_special_case(fps, c):
 def test_style_fits_and_stays_legible(width, height, frames, longest):
     style = stamp_style(width, height, frames, longest)
     assert style.border <= height / 4 + 1
-    font = stamps.load_font(style.font)
+    font = stamps._load_font(style.font)
     assert font.getlength(stamps.stamp_text(longest)) <= width
     strip = np.zeros((style.border, width), np.uint8)
     stamps.draw_stamp(strip, stamps.stamp_text(longest), style.font)
@@ -203,8 +203,8 @@ def test_times_of_a_file(tmp_path):
     assert pairs == pytest.approx([0.1 + 0.4 * (i // 2) for i in range(30)])
     sides = OverlayOptions(stamps="alternate")
     assert overlay.frame_stamps(info, sides) == overlay.frame_stamps(info, OverlayOptions())
-    assert overlay.frame_columns(info, sides) == [(i % 2, 2) for i in range(30)]
-    assert set(overlay.frame_columns(info, OverlayOptions(stamps="pair"))) == {(0, 1)}
+    assert overlay._frame_columns(info, sides) == [(i % 2, 2) for i in range(30)]
+    assert set(overlay._frame_columns(info, OverlayOptions(stamps="pair"))) == {(0, 1)}
 
 
 @pytest.mark.parametrize("fps", [3, 4, 8, 12])
@@ -224,7 +224,7 @@ def test_a_sampled_file_alternates_and_its_frames_are_those_stamped_in_memory(tm
 def test_readers_that_spread_their_frames_meet_one_side_twice_in_some_pairs(tmp_path):
     """qwen-vl-utils takes frames evenly from the first to the last: `sft.facts` warns of it."""
     info = video.probe(write_clip(tmp_path / "a.mp4", 240, (64, 64)))
-    sides = [number for number, _ in overlay.frame_columns(info, OverlayOptions(fps=8, stamps="alternate"))]
+    sides = [number for number, _ in overlay._frame_columns(info, OverlayOptions(fps=8, stamps="alternate"))]
     seen = np.array([sides[round(i)] for i in np.linspace(0, info.n_frames - 1, 64)]).reshape(-1, 2)
     assert (seen[:, 0] == seen[:, 1]).mean() == 0.25
 

@@ -13,7 +13,7 @@ from video_clips import broken_files, write_clip
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.video.budget import qwen3_budget, qwen25_budget
+from tempoloc_nb.video.budget import _qwen25_budget, qwen3_budget
 from tempoloc_nb.video.view import View, clip_inputs, fitting_coefficient, frame_pixels
 
 
@@ -98,7 +98,7 @@ def test_views_take_away_what_they_say(clip: Path) -> None:
 def test_pixels_a_frame_are_those_of_the_models_rules(size: tuple[int, int], n: int) -> None:
     """The processors of Cosmos-Reason1 and Qwen3-VL, as their configurations have them."""
     qwen = SimpleNamespace(video_processor=SimpleNamespace(size={"shortest_edge": 100_352, "longest_edge": 602_112}))
-    assert frame_pixels(qwen, n, 6_422_528) == int(qwen25_budget(*size, n).pixel_limit)
+    assert frame_pixels(qwen, n, 6_422_528) == int(_qwen25_budget(*size, n).pixel_limit)
     three = type("Qwen3VLProcessor", (), {"video_processor": None})()
     three.video_processor = SimpleNamespace(size={"shortest_edge": 4096, "longest_edge": 25_165_824})
     assert frame_pixels(three, n) == int(qwen3_budget(*size, n).pixel_limit)

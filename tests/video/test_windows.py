@@ -13,7 +13,7 @@ import pytest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.video import pictures
 from tempoloc_nb.video.files import VideoPart, encode, probe, read
-from tempoloc_nb.video.windows import RecordingPart, recording_part, video_windows
+from tempoloc_nb.video.windows import _RecordingPart, recording_part, video_windows
 
 RNG = np.random.default_rng(0)
 IMAGES = [RNG.integers(0, 255, (48, 64, 3)).astype(np.uint8) for _ in range(100)]
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="windows of 2 s cannot overlap by 1 s"):
         video_windows(path, info, 2.0, 1.0)
     part = recording_part(path, info, 40, 60)
-    assert isinstance(part, RecordingPart)
+    assert isinstance(part, _RecordingPart)
     assert part.resolve().files() == (path.resolve(),)
     encode(path, IMAGES[:30], 10)
     with pytest.raises(TempolocError, match="no frame 40 where its packets say"):

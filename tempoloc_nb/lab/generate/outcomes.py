@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
 from math import comb, sqrt
 from pathlib import Path
 
 from ...core.errors import TempolocError
 from ...core.files import read_text, write_text
+from ..sim.scene import CONTROL_HZ
 
 # %% auto #0
-__all__ = ['Outcomes', 'write_outcomes', 'read_outcomes', 'wilson', 'mcnemar', 'paired_difference']
+__all__ = ['Outcomes', 'write_outcomes', 'read_outcomes', 'wilson', 'mcnemar', 'paired_difference', 'signed_error', 'offset_text',
+           'success_slider']
 
 # %% ../../../nbs/98_lab_generate/60_outcomes.ipynb #603df955
 @dataclass(frozen=True, slots=True)
@@ -118,3 +122,87 @@ def paired_difference(
     middle = (up - down) / total
     half = z * sqrt(up + down - (up - down) ** 2 / total) / total
     return (gained - lost) / n, middle - half, middle + half
+
+# %% ../../../nbs/98_lab_generate/60_outcomes.ipynb #ef0ba93c
+def signed_error(boundaries: str) -> tuple[str, float] | None:
+    """(kind, size) of an error that all boundaries share: `shift` in seconds, or `share` of the subtask.
+
+    Early ones are negative, and the kind of the truth is empty. None for boundaries with no such error.
+    """
+    kind, _, size = boundaries.partition(":")
+    if kind in ("shift", "share"):
+        return kind, float(size)
+    return ("", 0.0) if boundaries == "truth" else None
+
+# %% ../../../nbs/98_lab_generate/60_outcomes.ipynb #54216871
+def offset_text(offset: tuple[int, int]) -> str:
+    """A range of offsets (control steps) with its seconds."""
+    low, high = offset
+    return f"{low} to {high} steps ({low / CONTROL_HZ:g} to {high / CONTROL_HZ:g} s)" if any(offset) else "none"
+
+
+def _error_text(kind: str, size: float) -> str:
+    amount = f"{100 * abs(size):g} % of the subtask" if kind == "share" else f"{abs(size):g} s"
+    return f"{'late' if size > 0 else 'early'} by {amount}" if size else "true"
+
+# %% ../../../nbs/98_lab_generate/60_outcomes.ipynb #d8b171d0
+def _cell(outcomes: Outcomes | None) -> str:
+    if outcomes is None or not outcomes.tried:
+        return "<td>–</td>"
+    rate, low, high = (f"{100 * v:.1f}" for v in (outcomes.rate, *wilson(outcomes.succeeded, outcomes.tried)))
+    return f"<td>{rate} % [{low}, {high}], {outcomes.succeeded} of {outcomes.tried}</td>"
+
+# %% ../../../nbs/98_lab_generate/60_outcomes.ipynb #8daa0031
+_Key = tuple[tuple[int, int], str, float]  # offset, kind of error, size
+
+
+def _row(key: _Key, by_task: Mapping[str, Outcomes], tasks: Iterable[str]) -> str:
+    """A row of the table; its marks tell the script the kind of error, and its size in seconds or %."""
+    offset, kind, size = key
+    head = f"<th>{_error_text(kind, size)}</th><td>{offset_text(offset)}</td>"
+    marks = f'data-kind="{kind}" data-error="{100 * size if kind == "share" else size:g}"'
+    return f"<tr {marks}>{head}{''.join(_cell(by_task.get(t)) for t in tasks)}</tr>"
+
+# %% ../../../nbs/98_lab_generate/60_outcomes.ipynb #6e42367f
+def _by_error(outcomes: Iterable[Outcomes]) -> dict[_Key, dict[str, Outcomes]]:
+    """The conditions whose error all boundaries share, by offset and error, and then by task.
+
+    Raises `TempolocError` for a condition that is there twice.
+    """
+    found: dict[_Key, dict[str, Outcomes]] = {}
+    for o in outcomes:
+        error = signed_error(o.boundaries)
+        if error is not None and found.setdefault((o.offset, *error), {}).setdefault(o.task, o) is not o:
+            raise TempolocError(f"{o.task}, offsets {o.offset}, {o.boundaries}: two lines; give a condition once")
+    return dict(sorted(found.items(), key=lambda item: (item[0][0], item[0][1] == "share", item[0][2])))
+
+# %% ../../../nbs/98_lab_generate/60_outcomes.ipynb #18fa3e60
+def _asset(kind: str) -> str:
+    return (files("tempoloc_nb.lab.generate") / f"success.{kind}").read_text(encoding="utf-8")
+
+
+def _summary(rows: Mapping[_Key, Mapping[str, Outcomes]], outcomes: Iterable[Outcomes]) -> str:
+    """How many trials the table has, of how many, and what the others are."""
+    shown = sum(o.tried for by_task in rows.values() for o in by_task.values())
+    trials = sum(o.tried for o in outcomes)
+    others = " In the others, each boundary has an error of its own." if trials > shown else ""
+    return f"The table: {shown:,} of {trials:,} trials, with Wilson’s 95 % intervals.{others}"
+
+
+def success_slider(outcomes: Iterable[Outcomes]) -> str:
+    """HTML with a slider over signed errors of boundaries, and a choice of offsets, that shows each task's success.
+
+    It needs no other file and no kernel. Its numbers are its table's, which a page without scripts shows:
+    success (%), Wilson's 95 % interval and trials. Raises `TempolocError` where no condition has such an error.
+    """
+    outcomes = tuple(outcomes)
+    rows = _by_error(outcomes)
+    if not any(kind for _, kind, _ in rows):
+        raise TempolocError("no outcome has boundaries with a shift or a share: there is nothing to slide over")
+    tasks = list(dict.fromkeys(task for by_task in rows.values() for task in by_task))
+    heads = "".join(f'<th>{escape(name)}</th>' for name in ("boundaries", "offsets", *tasks))
+    lines = "\n".join(_row(key, by_task, tasks) for key, by_task in rows.items())
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>\n{lines}\n</tbody></table>"
+    details = f"<details open><summary>{_summary(rows, outcomes)}</summary>\n{table}</details>"
+    script = f"<script>\n{{\n{_asset('js')}}}\n</script>"
+    return f'<div class="trial-success" data-search-exclude><style>\n{_asset("css")}</style>\n{details}</div>\n{script}'

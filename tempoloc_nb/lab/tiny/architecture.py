@@ -15,7 +15,7 @@ from typing import Any
 from ...clips.tasks import list_tasks
 from ...core.errors import TempolocError
 from ...core.optional import import_transformers
-from ...models.prompts import load_prompt
+from ...models.ask import load_prompt
 
 # %% auto #0
 __all__ = ['SPECIAL_TOKENS', 'QWEN2_SPLIT', 'CHAT_TEMPLATE', 'TinyShape', 'corpus', 'train_tokenizer', 'tiny_config',

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..sim.tasks import is_start
 from .tasks import Film, Sequenced, TaskExample, TaskOptions, choose, sequence, wordings
-from ...models.prompts import Prompt, load_prompt
+from ...models.ask import Prompt, load_prompt
 from ...scoring.answers import write_answer
 from ...scoring.logs import numbered, write_lines
 

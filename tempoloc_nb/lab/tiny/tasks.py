@@ -15,7 +15,7 @@ from ...core.checks import STRICT
 from ..sim.motion import Floats, Ints
 from ..sim.tasks import is_start
 from .frame_store import FrameStore, Recording
-from ...models.prompts import Prompt, load_prompt
+from ...models.ask import Prompt, load_prompt
 from ...scoring.answers import write_answer
 from ...video.stamp import Stamps
 

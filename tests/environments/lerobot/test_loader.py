@@ -18,7 +18,7 @@ from tempoloc_nb.clips.manifest import Clip
 from tempoloc_nb.clips.tasks import Subtask, Task
 from tempoloc_nb.formats.correction_files import read_csv, write_csv
 from tempoloc_nb.formats.corrections import apply_rows, proposals
-from tempoloc_nb.formats.lerobot_convert import read_lerobot, write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot_convert import _read_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import REST
 from tempoloc_nb.video.files import probe, read
 
@@ -58,7 +58,7 @@ def before(recorded: Path) -> list[dict[str, Any]]:
 def labelled(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Clip, ...]:
     """The recorded episodes, with the boundaries that a person put in."""
     folder = tmp_path_factory.mktemp("clips")
-    clips = read_lerobot(recorded, folder, labels=LABELS)
+    clips = _read_lerobot(recorded, folder, labels=LABELS)
     lines = [f"{c.clip},{n},{t}" for c, row in zip(clips, TIMES, strict=True) for n, t in zip(LABELS, row, strict=True)]
     table = folder / "labels.csv"
     write_csv(proposals(clips), table)
@@ -73,7 +73,7 @@ def expected(time: float, episode: int) -> str:
 
 
 def test_a_recorded_episode_is_cut_to_its_frames(recorded: Path, tmp_path: Path) -> None:
-    clips = read_lerobot(recorded, tmp_path)
+    clips = _read_lerobot(recorded, tmp_path)
     assert [(c.events, c.duration, c.extra["instruction"]) for c in clips] == [
         ((), n / 10, "put the cup down") for n in LENGTHS
     ]
@@ -101,7 +101,7 @@ def test_lerobot_reads_what_is_written(
             assert [f["subtask"] for f in frames] == wanted
     else:
         assert [f["subtask"] for f in frames] == wanted
-    back = read_lerobot(new, tmp_path / "clips")
+    back = _read_lerobot(new, tmp_path / "clips")
     assert [c.boundaries for c in back] == [tuple(round(t * 10) / 10 for t in row) for row in TIMES]
     assert {c.labels for c in back} == {tuple(LABELS)}
     assert {p: p.read_bytes() for p in recorded.rglob("*") if p.is_file()} == files

@@ -139,7 +139,8 @@ def test_clips_are_answered_as_by_vllm_and_bad_ones_named(folder: Any, tmp_path:
         "long": ("exceed the engine's context", replace(longest, clip="long", constraint=Constraint("regex", "a{80}"))),
     }  # fmt: skip
     good = [r for r in asked if r.clip in expected]
-    stream = ray_backend(folder(), max_model_len=context).stream([*good, *(r for _, r in bad.values())], sampling)
+    backend = ray_backend(folder(), options={**SMALL, "max_model_len": context})
+    stream = backend.stream([*good, *(r for _, r in bad.values())], sampling)
     found = {r.clip: a for r, a in stream}
     assert len(found) == len(good) + len(bad)
     for clip, (part, _) in bad.items():
@@ -190,8 +191,10 @@ def test_what_cannot_be_loaded_is_one_error(tmp_path: Path) -> None:
 def test_ray_that_cannot_be_reached_or_does_not_answer() -> None:
     with pytest.raises(TempolocError, match=r"no Ray cluster answers at 127\.0\.0\.1:1"):
         list(ray_backend(ray_options={"address": "127.0.0.1:1"}).stream(requests(1), SHORT))
+    backend = ray_backend()
+    backend.patience = 2
     with pytest.raises(TempolocError, match="untrained: no answer for 2 s"):
-        list(ray_backend(patience=2).stream(requests(1), SHORT))
+        list(backend.stream(requests(1), SHORT))
     assert list(ray_backend().stream([], SHORT)) == []
 
 

@@ -24,7 +24,7 @@ from tempoloc_nb.engines import hf
 from tempoloc_nb.engines.doctor import examine
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.qwen import TESTED, check_version, show
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config
 
 VERSION: str = import_transformers().__version__
 NUMBERS = tuple(map(int, VERSION.split(".")[:2]))

@@ -27,7 +27,7 @@ from tempoloc_nb.engines.qwen import Shown, show
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.constraints import Constraint, answer_constraint
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config
 from tempoloc_nb.video.view import View
 
 FOLDERS = {"qwen25": qwen25_folder, "qwen3": qwen3_folder}
@@ -279,4 +279,4 @@ def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match=r"config\.json"):
         VLLMBackend(tmp_path)
     with pytest.raises(TempolocError, match="vLLM cannot load it"):
-        VLLMBackend(qwen25_folder(), max_model_len=10**9)
+        VLLMBackend(qwen25_folder(), options={"max_model_len": 10**9})

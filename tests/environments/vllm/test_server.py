@@ -26,7 +26,7 @@ from tempoloc_nb.engines.server import ALL_FRAMES, OpenAIBackend
 from tempoloc_nb.inference.run import plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.models.constraints import answer_constraint, obeys
-from tempoloc_nb.models.recognise import ask_config
+from tempoloc_nb.models.locate import ask_config
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View
 

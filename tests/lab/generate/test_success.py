@@ -13,8 +13,7 @@ import pytest
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.lab.generate.outcomes import Outcomes, read_outcomes
-from tempoloc_nb.lab.generate.success import offset_text, success_slider
+from tempoloc_nb.lab.generate.outcomes import Outcomes, offset_text, read_outcomes, success_slider
 
 ARTICLE = Path(__file__).resolve().parents[3] / "nbs" / "article.ipynb"
 CELL = re.compile(r"([\d.]+) % \[([\d.]+), ([\d.]+)\], (\d+) of (\d+)")

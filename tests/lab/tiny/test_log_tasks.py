@@ -30,7 +30,7 @@ from tempoloc_nb.lab.tiny.log_tasks import (
 )
 from tempoloc_nb.lab.tiny.plan import load_plan
 from tempoloc_nb.lab.tiny.tasks import Film, Sequenced, TaskOptions, sequence, window
-from tempoloc_nb.models.prompts import load_prompt
+from tempoloc_nb.models.ask import load_prompt
 from tempoloc_nb.scoring.answers import parse_answer
 from tempoloc_nb.scoring.logs import log_text, read_log
 

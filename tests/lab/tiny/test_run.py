@@ -51,7 +51,7 @@ from tempoloc_nb.lab.tiny.tasks import (
 )
 from tempoloc_nb.lab.tiny.trainer import Trainer
 from tempoloc_nb.lab.tiny.trainer import train as run_training
-from tempoloc_nb.models.prompts import Prompt
+from tempoloc_nb.models.ask import Prompt
 from tempoloc_nb.video.stamp import Stamps, draw_stamp, stamp_column, stamp_style, stamp_text
 
 
