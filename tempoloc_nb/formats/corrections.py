@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..clips.manifest import Clips, Clip, own_edges
-from ..clips.tasks import Event
+from ..clips.tasks import BoundaryIs, Event
 from ..core.checks import check
 from ..core.errors import TempolocError
 from .convert import Lenient, relative_path
@@ -252,27 +252,33 @@ def _moved(events: Sequence[Event], times: Sequence[float | None], rows: Sequenc
     return tuple(moved)
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #a6dd1841
-def _with_edges(clip: Clip, rows: Sequence[Row]) -> Clip:
-    """The clip whose spans begin, or end, where the rows say; raises for one that reaches beyond its neighbours."""
+def _far(clip: Clip, i: int, side: BoundaryIs) -> float:
+    """How far event i's span can reach on that side (s, annotated base): to its neighbour, or where the clip ends."""
+    others = clip.times[:i] if side == "start" else clip.times[i + 1 :]
+    known = [t for t in others if t is not None and clip.in_order]
+    if side == "start":
+        return max([0.0, *known])
+    return min([clip.duration / clip.label_scale if clip.duration else math.inf, *known])
+
+
+def _with_edges(clip: Clip, rows: Sequence[Row], before: Clip) -> Clip:
+    """The clip whose spans begin, or end, where the rows say; raises for one that now reaches beyond its neighbour."""
     (side, edges), scale, events = own_edges(clip), clip.label_scale, list[Event]()
     for i, (event, row, old) in enumerate(zip(clip.events, rows, edges, strict=True)):
-        edge = old if row.edge is None else row.edge
+        edge, far = old if row.edge is None else row.edge, _far(clip, i, side)
         if event.boundary is None or edge is None:
             events.append(event)
             continue
-        others = clip.times[:i] if side == "start" else clip.times[i + 1 :]
-        beside = [t for t in others if t is not None and clip.in_order]
-        end = clip.duration / scale if clip.duration else math.inf
-        far = max([0.0, *beside]) if side == "start" else min([end, *beside])
         at = far if abs(edge / scale - far) <= 1e-3 else edge / scale  # files say milliseconds
         low, high = (far, event.boundary) if side == "start" else (event.boundary, far)
-        given = side == "start" or row.edge is not None  # ends overlap in some manifests, which is not this row's fault
-        if given and (not low <= at <= high or at == event.boundary):
+        is_new = row.edge is not None or (side == "start" and far != _far(before, i, side))  # else it was so before
+        if is_new and (not low <= at <= high or at == event.boundary):
             what = f"the {side} of {event.label!r}, {edge:g} s, is not between {low * scale:g} and {high * scale:g} s"
             raise TempolocError(f"{row.where}: {clip.clip}: {what}")
         span = (at, event.boundary) if side == "start" else (event.boundary, at)
         events.append(event if edge == old else replace(event, start=span[0], end=span[1]))
     return replace(clip, events=tuple(events))
+
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d2f26654
 def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: bool) -> tuple[Clip, list[_Change]]:
@@ -298,7 +304,7 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: 
             times.append(row.boundary / clip.label_scale)
             changes[i] = _Change(clip.clip, event.label, old, row.boundary, row.why)
     plain = clip if by == MANIFEST else replace(clip, events=tuple(Event(e.label, e.boundary) for e in clip.events))
-    new = _with_edges(replace(clip, events=_moved(plain.events, times, rows)), rows)
+    new = _with_edges(replace(clip, events=_moved(plain.events, times, rows)), rows, plain)
     for i, (old, edge) in enumerate(zip(own_edges(plain)[1], own_edges(new)[1], strict=True)):
         if not _near(old, edge):
             label, time, why = clip.labels[i], rows[i].boundary, rows[i].why

@@ -915,6 +915,63 @@ def test_a_boundary_goes_to_the_grippers_edge(folder: Path, new_page: NewPage) -
         expect(page.locator(".banner")).to_contain_text("no edge of a gripper")
 
 
+def own_of(page: Page, event: int) -> Locator:
+    return page.locator(".event .own").nth(event)
+
+
+def test_a_span_starts_on_its_own_by_keys_by_hand_and_by_the_gripper(folder: Path, new_page: NewPage) -> None:
+    review = open_review(folder, who="Ada")
+    review.signals = {"tidy/a": signal_at([1.0] * 20 + [0.0] * 40, 10)}  # closed at 2 s
+    with ReviewServer(review) as server:
+        page = opened(new_page(), server.url)
+        open_clip(page, "a")
+        typed(page, "2", "e")  # within the subtask, of which only the end is shown
+        seen(page, 18)
+        expect(page.locator(".event").nth(1)).to_contain_text(f"starts at {TIMES[18]:.2f} s")
+        typed(page, ",")
+        expect(own_of(page, 1)).to_have_value(f"{TIMES[17]:.3f}")
+        typed(page, "<")  # beyond the event before
+        expect(page.locator(".event").nth(1)).to_contain_text("reaches beyond what is before it")
+        expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+        typed(page, "g")
+        near = min(TIMES, key=lambda t: abs(t - 2.0))
+        expect(own_of(page, 1)).to_have_value(f"{near:.3f}")
+        square = page.locator('[data-event="1"][data-part="own"] .square').bounding_box()
+        axis = page.locator(".ground").bounding_box()
+        assert square is not None
+        assert axis is not None
+        x, y = square["x"] + 4, square["y"] + 4
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 0.3 * axis["width"] / (TIMES[-1] + 0.1), y, steps=6)
+        page.mouse.up()
+        expect(own_of(page, 1)).not_to_have_value(f"{near:.3f}")
+        typed(page, "Control+z")
+        expect(own_of(page, 1)).to_have_value(f"{near:.3f}")
+        own_of(page, 1).fill("f15")
+        own_of(page, 1).press("Enter")
+        seen(page, 15)
+        typed(page, "s")  # back to the boundary
+        seen(page, 25)
+        typed(page, "Control+s")
+        expect(page.locator(".saves")).to_contain_text(f"starts at its neighbour → {TIMES[15]:.2f} s")
+        event = saved(folder)["tidy/a"].events[1]
+        assert (event.start, event.end, event.boundary) == (TIMES[15], TIMES[25], TIMES[25])
+        opened(page, server.url)
+        open_clip(page, "a")
+        expect(own_of(page, 1)).to_have_value(f"{TIMES[15]:.3f}")
+        expect(page.locator(".line.unsaved")).to_have_count(0)
+        typed(page, "2", "e")
+        seen(page, 15)
+        typed(page, "Delete")  # without a gap again
+        expect(own_of(page, 1)).to_have_value("")
+        expect(page.locator(".event")).to_have_count(3)
+        typed(page, "Control+s")
+        expect(page.locator(".saves > li")).to_have_count(2)
+        assert saved(folder)["tidy/a"].events[1].start == TIMES[10]
+        expect(own_of(page, 1)).to_have_value("")
+
+
 def named(page: Page, name: str) -> None:
     """Answer the question for an event's name."""
     field = page.get_by_label("Name of the event")
