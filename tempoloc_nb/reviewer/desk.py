@@ -24,6 +24,7 @@ from ..formats.correction_files import read_vtt, write_vtt
 from ..inference.signals import Signal, find_transitions
 from .edits import Marked, history, places
 from .session import Answers, Conflict, Review, last_remark, remarks, revision_of
+from .sources import other_cameras, seen_by
 from ..video.files import Footage, FrameSource, VideoInfo, decode, encode, probe
 from ..video.view import jpeg
 
@@ -82,8 +83,11 @@ class _Media:
         info = probe(path)
         if isinstance(path, Path) and _is_played(path, info):
             return path
-        state = path.stat() if isinstance(path, Path) else None  # tells it from one that is later written in its place
-        key = (str(path), state.st_mtime_ns, state.st_size) if state else (str(path), 0, 0)
+        if isinstance(path, FrameSource):
+            key = f"{path} {path.camera}", 0, 0
+        else:
+            state = path.stat()  # tells it from one that is later written in its place
+            key = str(path), state.st_mtime_ns, state.st_size
         with self._lock:
             if key not in self._copies or not self._copies[key].exists():  # some systems clean their temporary folder
                 if self._folder is None or not Path(self._folder.name).is_dir():
@@ -261,7 +265,7 @@ def _clip_details(review: Review, name: str) -> dict[str, Any]:
         "trials": [asdict(t) for t in answers.trials] if answers else [], "no_video": review.baseline.get(name),
         "gripper": _curve(review.signals.get(name)), "history": history(clip),
         "remark": asdict(last_remark(clip)), "remarks": [asdict(r) for r in remarks(clip)],
-        **_video_details(review.source(clip), clip),
+        **_video_details(review.source(clip), clip), "cameras": other_cameras(review.source(clip)),
     }  # fmt: skip
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #841627fd
@@ -341,10 +345,14 @@ class Desk:
         return self.review.names[number]
 
     def footage(self, request: Request) -> Footage:
-        """Where its frames are; raises `TempolocError` where the manifest names none."""
+        """Where its frames are, those of another `camera` if that is asked; `TempolocError` where there are none."""
         if (source := self.review.source(self.review.clip(self.name(request)))) is None:
             raise TempolocError("the manifest names no video of this clip")
-        return source
+        if not (camera := _text_of(request, "camera")):
+            return source
+        if not isinstance(source, FrameSource) or camera not in (known := other_cameras(source)):
+            raise unknown("camera", shown(camera[:40]), known if isinstance(source, FrameSource) else ())
+        return seen_by(source, camera)
 
     def queue(self) -> dict[str, Any]:
         """A line for each clip, and what holds for all."""

@@ -177,7 +177,7 @@ export class App {
     this.answers.load(details);
     this.history.load(details);
     this.timeline.load(details, this.draft);
-    this.player.load(details, { video: () => this.backend.video(index, details), strip: () => this.backend.strip(index) });
+    this.player.load(details, { video: (camera) => this.backend.video(index, camera), strip: () => this.backend.strip(index) });
     const { draft } = this;
     this.jump(draft.doubtful(this.queue.limit) ?? draft.doubtful() ?? 0);
     this.redraw();

@@ -8,7 +8,7 @@ export const KEYS = [
   ["A", "add an event at this frame"], ["R", "rename the event"], ["C", "split the event's subtask in two at this frame"],
   ["Delete", "take the event out of the list"],
   ["← →", "a frame back, on (shift: ten)"], ["Home, End", "first, last frame"], ["space, N, B", "play or pause, play, pause"],
-  ["[ ]", "slower, faster"], ["L", "loop around the event"], ["1 … 9", "choose an event"],
+  ["V", "another camera beside the first"], ["[ ]", "slower, faster"], ["L", "loop around the event"], ["1 … 9", "choose an event"],
   ["Ctrl + Z, Y", "undo, redo, through all clips"], ["Ctrl + S", "save"], ["↑ ↓", "clip above, below"],
 ];
 const ONCE = /^(Enter| |Delete|Backspace|[a-z])$/i; // keys that do nothing more while they are held down
@@ -56,7 +56,7 @@ function plain(app, { key, shiftKey }, at) {
     a: () => listing.add(), r: () => listing.rename(app.selected), c: () => listing.split(app.selected),
     Delete: out, Backspace: out, e: () => app.edge(app.selected),
     s: () => app.confirm(), g: () => app.snap(app.selected), x: () => app.toggle(app.selected), k: () => app.skip(), l: () => app.loop(),
-    " ": () => player.toggle(), n: () => player.play(), b: () => player.stop(), "[": () => player.faster(-1), "]": () => player.faster(1),
+    " ": () => player.toggle(), v: () => player.look(), n: () => player.play(), b: () => player.stop(), "[": () => player.faster(-1), "]": () => player.faster(1),
     Home: () => player.step(-Infinity), End: () => player.step(Infinity),
     Enter: () => app.accept(), ArrowUp: beside(-1), ArrowDown: beside(1), "?": () => app.help.showModal(),
   }[key.length === 1 ? key.toLowerCase() : key];
