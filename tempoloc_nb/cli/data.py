@@ -120,6 +120,7 @@ _HELP = {
     "rest": "Name of what follows the last event.",
     "push_to": "Upload the copy as this dataset of the Hub, user/name; private.",
     "public": "With --push-to: let everyone see it.",
+    "license": "Licence of the videos, as the Hub names it.",
     "signal": "Name of a signal, in order; repeatable.",
     "task_spec": "MimicGen's JSON with signals and offsets, or AutoData's YAML with offsets.",
     "index": "Add the subtask at each step.",

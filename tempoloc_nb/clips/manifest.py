@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any, ClassVar
 
-from .tasks import Event, Positive, Task, boundary_faults, check_task, list_tasks, read_task
+from tempoloc_nb.clips.tasks import (
+    BoundaryIs, Event, Positive, Task, boundary_faults, check_task, list_tasks, read_task,
+)
 from ..core.checks import STRICT, check, faults
 from ..core.errors import TempolocError, json_text, unknown
 from ..core.files import WHOLE, open_packed, parse_object, write_text
@@ -22,7 +24,7 @@ from ..core.settings import data_dir
 from ..video.files import SUFFIXES, Footage, probe, videos_below
 
 # %% auto #0
-__all__ = ['Clip', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Clips', 'clips_of_videos',
+__all__ = ['Clip', 'own_edges', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Clips', 'clips_of_videos',
            'load_benchmark']
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #61593bc2
@@ -114,6 +116,20 @@ class Clip:
         if "\\" in self.video and not path.exists():  # a manifest that was written on Windows
             return root / PureWindowsPath(self.video).as_posix()
         return path
+
+# %% ../../nbs/20_clips/15_manifest.ipynb #82325e02
+def own_edges(clip: Clip) -> tuple[BoundaryIs, tuple[float | None, ...]]:
+    """Which side of a clip's spans is not their event's boundary, and where (s of the source) it lies on its own.
+
+    "start": a span is the work towards its event, and begins at the event before, or where the clip does. "end": it
+    follows its event, as answers write it, and lasts to the next. None stands for a span that does so.
+    """
+    later = any(e.start == e.boundary and e.end != e.start for e in clip.events if e.interval)
+    side: BoundaryIs = "end" if later else "start"
+    spans = [(e.start, e.end) if side == "start" else (e.end, e.start) for e in clip.events]
+    tied, scale = {0.0, *clip.times}, clip.label_scale
+    own = zip(clip.events, spans, strict=True)
+    return side, tuple(None if t is None or t in tied or at != e.boundary else t * scale for e, (t, at) in own)
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #99defa1a
 _KNOWN = tuple(f.name for f in fields(Clip) if f.name != "extra")

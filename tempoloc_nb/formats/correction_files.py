@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
-from ..clips.manifest import load_benchmark, write_manifest
+from ..clips.manifest import load_benchmark, own_edges, write_manifest
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, check_output, is_stream, read_text, write_text
 from .convert import Converted
@@ -242,10 +242,13 @@ def _vtt(p: Proposal) -> str:
     if len(times) < len(p.boundaries) or any(b <= a for a, b in pairwise(ms)):
         what = f"{p.absent[0]!r} is not in the video" if p.absent else "a boundary is missing or out of order"
         raise TempolocError(f"{p.clip.clip}: {what} (by {p.by}), which WebVTT cannot hold: export CSV")
-    note = json.dumps({"clip": p.clip.clip, "by": p.by, "proposed": times}, ensure_ascii=False)
+    side, edges = own_edges(p.clip)
+    own = edges if side == "start" and p.by == MANIFEST else (None,) * len(times)
+    known = {"clip": p.clip.clip, "by": p.by, "proposed": times, **({"starts": own} if any(own) else {})}
+    note = json.dumps(known, ensure_ascii=False)
     parts = ["WEBVTT", "NOTE " + note.replace(">", "\\u003e")]  # a comment may not hold "-->"
-    for i, (label, a, b) in enumerate(zip(p.clip.labels, [0.0, *times], times, strict=False), 1):
-        parts.append(f"{i}\n{vtt_cue(a, b, label)}")
+    for i, (label, a, start, b) in enumerate(zip(p.clip.labels, [0.0, *times], own, times, strict=False), 1):
+        parts.append(f"{i}\n{vtt_cue(a if start is None else start, b, label)}")
     return "\n\n".join(parts) + "\n"
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #7620693b
@@ -331,23 +334,28 @@ def _check_start(cue: _Cue, end: float, old: float | None) -> None:
 def _rows(path: Path, clip: str) -> list[Row]:
     """The cues of one corrected file; `clip` names its clip where its note is lost."""
     cues, (where, text) = _read_cues(path)
-    by, proposed = MANIFEST, list[float]()
+    by, proposed, starts = MANIFEST, list[float](), list[float | None]()
     if text:
         try:
             note = json.loads(text)
             clip, by, proposed = str(note["clip"]), str(note["by"]), [float(t) for t in note["proposed"]]
-            if not all(map(math.isfinite, proposed)):
+            starts = [None if t is None else float(t) for t in note.get("starts", ())]
+            if not all(map(math.isfinite, [*proposed, *filter(None, starts)])):
                 raise ValueError
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise TempolocError(f"{where}: the note is not as exported: {text[:80]}") from None
     olds = [*proposed[: len(cues)], *[None] * (len(cues) - len(proposed))]
-    for cue, end, old in zip(cues, [0.0, *(c.end for c in cues)], [0.0, *olds], strict=False):
-        _check_start(cue, end, old)
+    own = [*starts[: len(cues)], *[None] * (len(cues) - len(starts))]
+    for cue, end, old, start in zip(cues, [0.0, *(c.end for c in cues)], [0.0, *olds], own, strict=False):
+        if start is None:
+            _check_start(cue, end, old)
     trimmed, rows = _trimmed(cues, olds), list[Row]()
     hundredths = all(round(1000 * c.end) % 10 == 0 for c in cues)  # some editors know no finer times
-    for i, (cue, old) in enumerate(zip(cues, olds, strict=True)):
+    same = 0.005001 if hundredths else 0.000501
+    for i, (cue, old, start) in enumerate(zip(cues, olds, own, strict=True)):
         end = old if old is not None and i in trimmed else cue.end
-        rows.append(Row(cue.where, clip, cue.text, end, old, by, same=0.005001 if hundredths else 0.000501))
+        edge = None if start is None or abs(cue.start - start) <= same else cue.start
+        rows.append(Row(cue.where, clip, cue.text, end, old, by, same=same, edge=edge))
     return rows
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #43141e68

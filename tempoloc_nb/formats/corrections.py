@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..clips.manifest import Clips, Clip
-from ..clips.tasks import Event
+from ..clips.manifest import Clips, Clip, own_edges
+from ..clips.tasks import BoundaryIs, Event
 from ..core.checks import check
 from ..core.errors import TempolocError
 from .convert import Lenient, relative_path
@@ -132,7 +132,8 @@ def reviewed(clip: Clip) -> _Reviewed | None:
 class Row:
     """A boundary (s) as a person sent it, None for an event that is not in the video, and as it was `proposed`.
 
-    `where` is file and line. Times nearer than `same` are equal: a file of milliseconds cannot say more.
+    `where` is file and line. Times nearer than `same` are equal: a file of milliseconds cannot say more. `edge` is
+    where its span begins or ends on its own (s), see `manifest.own_edges`; None where that stays.
     """
 
     where: str
@@ -143,6 +144,7 @@ class Row:
     by: str = MANIFEST
     why: str = ""
     same: float = 1e-6
+    edge: float | None = None
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #08336f21
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ class _Change:
     old: float | None
     new: float | None
     why: str = ""
+    edges: list[float | None] | None = None  # where its span began or ended on its own, and does now
 
     @property
     def seconds(self) -> float | None:
@@ -242,11 +245,40 @@ def _moved(events: Sequence[Event], times: Sequence[float | None], rows: Sequenc
             moved.append(Event(event.label, absent=True))
             continue
         start, end = (None if t is None else follow.get(t, t) for t in (event.start, event.end))
-        if start is not None and end is not None and end < start:
+        if row.edge is None and start is not None and end is not None and end < start:
             what = f"{event.label!r} would start at {start:g} s and end at {end:g} s"
-            raise TempolocError(f"{row.where}: {what}: change its end in the manifest first")
+            raise TempolocError(f"{row.where}: {what}: move its end first")
         moved.append(Event(event.label, time, start, end))
     return tuple(moved)
+
+# %% ../../nbs/55_formats/20_corrections.ipynb #a6dd1841
+def _far(clip: Clip, i: int, side: BoundaryIs) -> float:
+    """How far event i's span can reach on that side (s, annotated base): to its neighbour, or where the clip ends."""
+    others = clip.times[:i] if side == "start" else clip.times[i + 1 :]
+    known = [t for t in others if t is not None and clip.in_order]
+    if side == "start":
+        return max([0.0, *known])
+    return min([clip.duration / clip.label_scale if clip.duration else math.inf, *known])
+
+
+def _with_edges(clip: Clip, rows: Sequence[Row], before: Clip) -> Clip:
+    """The clip whose spans begin, or end, where the rows say; raises for one that now reaches beyond its neighbour."""
+    (side, edges), scale, events = own_edges(clip), clip.label_scale, list[Event]()
+    for i, (event, row, old) in enumerate(zip(clip.events, rows, edges, strict=True)):
+        edge, far = old if row.edge is None else row.edge, _far(clip, i, side)
+        if event.boundary is None or edge is None:
+            events.append(event)
+            continue
+        at = far if abs(edge / scale - far) <= 1e-3 else edge / scale  # files say milliseconds
+        low, high = (far, event.boundary) if side == "start" else (event.boundary, far)
+        is_new = row.edge is not None or (side == "start" and far != _far(before, i, side))  # else it was so before
+        if is_new and (not low <= at <= high or at == event.boundary):
+            what = f"the {side} of {event.label!r}, {edge:g} s, is not between {low * scale:g} and {high * scale:g} s"
+            raise TempolocError(f"{row.where}: {clip.clip}: {what}")
+        span = (at, event.boundary) if side == "start" else (event.boundary, at)
+        events.append(event if edge == old else replace(event, start=span[0], end=span[1]))
+    return replace(clip, events=tuple(events))
+
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d2f26654
 def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: bool) -> tuple[Clip, list[_Change]]:
@@ -255,8 +287,8 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: 
     _check_times(clip, rows)
     by = rows[0].by
     own = _own_times(clip) if by == MANIFEST else (None,) * len(rows)
-    changes, times = list[_Change](), list[float | None]()
-    for row, event, now in zip(rows, clip.events, own, strict=True):
+    changes, times = dict[int, _Change](), list[float | None]()
+    for i, (row, event, now) in enumerate(zip(rows, clip.events, own, strict=True)):
         if now is not None and row.proposed is not None and abs(row.proposed - now) > 1e-6:
             was = f"{row.label!r} was at {row.proposed:g} s when it was exported and the manifest now says {now:g} s"
             raise TempolocError(f"{row.where}: {clip.clip}: {was}: export again")
@@ -265,23 +297,29 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: 
             times.append(None)
         elif row.boundary is None:
             times.append(None)
-            changes.append(_Change(clip.clip, event.label, old, None, row.why))
+            changes[i] = _Change(clip.clip, event.label, old, None, row.why)
         elif old is not None and abs(row.boundary - old) <= row.same:
             times.append(event.time if now is not None else old / clip.label_scale)
         else:
             times.append(row.boundary / clip.label_scale)
-            changes.append(_Change(clip.clip, event.label, old, row.boundary, row.why))
+            changes[i] = _Change(clip.clip, event.label, old, row.boundary, row.why)
+    plain = clip if by == MANIFEST else replace(clip, events=tuple(Event(e.label, e.boundary) for e in clip.events))
+    new = _with_edges(replace(clip, events=_moved(plain.events, times, rows)), rows, plain)
+    for i, (old, edge) in enumerate(zip(own_edges(plain)[1], own_edges(new)[1], strict=True)):
+        if not _near(old, edge):
+            label, time, why = clip.labels[i], rows[i].boundary, rows[i].why
+            changes[i] = replace(changes.get(i) or _Change(clip.clip, label, time, time, why), edges=[old, edge])
     if by == MANIFEST and not changes and not accept:
         return clip, []
-    plain = clip.events if by == MANIFEST else tuple(Event(e.label, e.boundary) for e in clip.events)
-    return replace(clip, events=_moved(plain, times, rows), extra=_provenance(clip, by, changes, stamp)), changes
+    listed = [changes[i] for i in sorted(changes)]
+    return replace(new, extra=_provenance(clip, by, listed, stamp)), listed
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #e532da9e
 def _provenance(clip: Clip, by: str, changes: Sequence[_Change], stamp: Mapping[str, str]) -> Mapping[str, Any]:
     """The clip's `extra` with one more entry under "corrections"."""
     listed: list[dict[str, Any]] = []
     for c in changes:
-        entry = {k: v for k in ("label", "old", "new", "why") if (v := getattr(c, k)) not in (None, "")}
+        entry = {k: v for k in ("label", "old", "new", "why", "edges") if (v := getattr(c, k)) not in (None, "")}
         listed.append(entry if c.new is not None else {**entry, "missing": True})
     before = clip.extra.get("corrections", [])
     return {**clip.extra, "corrections": [*before, {**stamp, "from": by, "changed": listed}]}

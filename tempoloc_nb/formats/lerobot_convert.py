@@ -364,6 +364,8 @@ def write_lerobot_subtasks(
     spans = {e.index: spans_of(own[e.index], e.length, info.fps, rest) for e in episodes}
     lengths = {e.index: e.length for e in episodes}
     if sarm:
+        if gap := next((own[i].clip for i, s in spans.items() if any(not name for _, name in s)), None):
+            raise TempolocError(f"{gap} has a gap between two subtasks, and SARM's stages have none: leave --sarm out")
         sparse = {i: _sparse_stages(c, (tasks or {}).get(c.task), lengths[i], info.fps) for i, c in own.items()}
         stages = {"sparse": sparse, "dense": {i: _stages(starts, lengths[i]) for i, starts in spans.items()}}
     with folder_or_nothing(out, force=force) as partial:

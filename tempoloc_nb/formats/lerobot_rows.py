@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..clips.manifest import Clip
+from ..clips.manifest import Clip, own_edges
 from ..clips.tasks import Event
 from ..core.errors import TempolocError, unknown
 from ..core.files import keep_backup, read_jsonl, read_object, sole_writer, write_json, writing
@@ -195,27 +195,39 @@ def read_subtasks(info: LeRobotInfo, episodes: Iterable[Episode]) -> dict[int, S
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #5e96c35a
 def events_of(spans: Spans, length: int, fps: float) -> tuple[Event, ...]:
-    """A span's end as the boundary of its event. Gaps are no events, and neither is a last span called `REST`."""
-    ends = [*(k for k, _ in spans[1:]), length]
-    last = next((k for k, name in reversed(spans) if name), None)
-    return tuple(
-        Event(name, end / fps)
-        for (k, name), end in zip(spans, ends[: len(spans)], strict=True)
-        if name and not (k == last and name == REST)
-    )
+    """A span's end as the boundary of its event, and its start after a gap.
+
+    Gaps are no events, and neither is a last span called `REST`.
+    """
+    last, events, before = next((k for k, name in reversed(spans) if name), None), list[Event](), 0
+    for (k, name), end in zip(spans, [*(k for k, _ in spans[1:]), length][: len(spans)], strict=True):
+        if name and not (k == last and name == REST):
+            own = (k / fps, end / fps) if k > before else (None, None)
+            events.append(Event(name, end / fps, *own))
+            before = end
+    return tuple(events)
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #ec9e69cc
 def spans_of(clip: Clip, length: int, fps: float, rest: str = REST) -> Spans:
-    """The frame at which each subtask begins, and its name; raises `TempolocError` for two in one frame."""
+    """The frame at which each subtask begins, and its name, "" for a gap before one that has a start of its own.
+
+    Raises `TempolocError` for two in one frame, and for one that begins within another.
+    """
     if not clip.events:
         raise TempolocError(f"{clip.clip} has no events to write")
     ends = [round(t * fps) for t in clip.source_boundaries]
-    for (a, b), label in zip(pairwise([0, *ends]), clip.labels, strict=True):
-        if b <= a:
+    side, edges = own_edges(clip)
+    starts = [0 if side == "end" or t is None else round(t * fps) for t in edges]
+    spans = Spans()
+    for (a, b), own, label in zip(pairwise([0, *ends]), starts, clip.labels, strict=True):
+        if 0 < own < a:
+            raise TempolocError(f"{clip.clip}: {label!r} begins before what comes before it ends, at {a / fps:g} s")
+        spans += [(a, ""), (own, label)] if own > a else [(a, label)]
+        if b <= max(a, own):
             raise TempolocError(f"{clip.clip}: {label!r} falls on the same frame as what is before it ({fps:g} fps)")
     if ends[-1] > length:
         raise TempolocError(f"{clip.clip}: {clip.labels[-1]!r} is at frame {ends[-1]} of {length}")
-    spans = list(zip([0, *ends], [*clip.labels, rest], strict=True))
+    spans.append((ends[-1], rest))
     if twice := [label for (_, label), (_, after) in pairwise(spans) if label == after]:
         raise TempolocError(f"{clip.clip}: two subtasks {twice[0]!r} follow each other: LeRobot would see one")
     return spans if ends[-1] < length else spans[:-1]

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..clips.manifest import Clip
+from ..clips.manifest import Clip, own_edges
 from ..core.errors import TempolocError, shown, unknown
-from ..formats.corrections import Proposal, Row
-from ..formats.correction_files import read_csv, read_vtt, write_csv, write_vtt
+from ..formats.corrections import MANIFEST, Proposal, Row
+from ..formats.correction_files import read_csv, write_csv
+from ..formats.correction_files import read_vtt, write_vtt
 from ..inference.signals import Signal, find_transitions
 from .edits import Marked, history, places
 from .session import Answers, Conflict, Review, last_remark, remarks, revision_of
+from .sources import other_cameras, seen_by
 from ..video.files import Footage, FrameSource, VideoInfo, decode, encode, probe
 from ..video.view import jpeg
 
@@ -80,8 +82,11 @@ class _Media:
         info = probe(path)
         if isinstance(path, Path) and _is_played(path, info):
             return path
-        state = path.stat() if isinstance(path, Path) else None  # tells it from one that is later written in its place
-        key = (str(path), state.st_mtime_ns, state.st_size) if state else (str(path), 0, 0)
+        if isinstance(path, FrameSource):
+            key = f"{path} {path.camera}", 0, 0
+        else:
+            state = path.stat()  # tells it from one that is later written in its place
+            key = str(path), state.st_mtime_ns, state.st_size
         with self._lock:
             if key not in self._copies or not self._copies[key].exists():  # some systems clean their temporary folder
                 if self._folder is None or not Path(self._folder.name).is_dir():
@@ -152,7 +157,7 @@ def _merged(name: str, label: str, now: float | None, row: Row | None) -> Marked
     if row.proposed is not None and now is not None and abs(row.proposed - now) > row.same:
         raise Conflict(f"{row.where}: {name} was saved since the export: {label!r} is at {now:g} s")
     same = now is not None and row.boundary is not None and abs(row.boundary - now) <= row.same
-    return Marked(label, now if same else row.boundary, row.why)
+    return Marked(label, now if same else row.boundary, row.why, edge=row.edge)
 
 
 def _take_in(review: Review, kind: str, text: str, who: str) -> dict[str, Any]:
@@ -178,7 +183,7 @@ def _take_in(review: Review, kind: str, text: str, who: str) -> dict[str, Any]:
             marks.append(_merged(name, label, time, None if at is None else left.pop(at)))
         if left:
             raise TempolocError(f"{left[0].where}: {name} has no event {left[0].label!r}")
-        if new or [m.boundary for m in marks] != list(now):
+        if new or any(m.edge is not None for m in marks) or [m.boundary for m in marks] != list(now):
             review.save(name, revision_of(clip), marks, who=who, why=f"from {kind.upper()}")
             changed.append(name)
     return {"note": f"{len(of_clip)} clips read, {len(changed)} changed", "changed": changed}
@@ -248,17 +253,18 @@ def _clip_details(review: Review, name: str) -> dict[str, Any]:
     clip, answers = review.clip(name), review.answers.get(name)
     first = review.original[name]
     by, times = review.start(clip)
+    side, edges = own_edges(clip) if by == MANIFEST else ("start", (None,) * len(times))
     return {
         **_queue_line(review, clip),
         "labels": clip.labels, "asked": first.labels, "places": places(first, clip), "in_order": clip.in_order,
-        "by": by, "boundaries": times, "revision": revision_of(clip),
+        "by": by, "boundaries": times, "side": side, "edges": edges, "revision": revision_of(clip),
         "absent": [label in review.absent(clip) for label in clip.labels],
         "truth": [None if t is None else t * first.label_scale for t in first.times] if first.labelled else None,
         "model": answers and _model_details(answers),
         "trials": [asdict(t) for t in answers.trials] if answers else [], "no_video": review.baseline.get(name),
         "gripper": _curve(review.signals.get(name)), "history": history(clip),
         "remark": asdict(last_remark(clip)), "remarks": [asdict(r) for r in remarks(clip)],
-        **_video_details(review.source(clip), clip),
+        **_video_details(review.source(clip), clip), "cameras": other_cameras(review.source(clip)),
     }  # fmt: skip
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #841627fd
@@ -281,11 +287,14 @@ def _mark(event: Any, place: int) -> Marked:
         raise TempolocError(f"absent is true or false, which is not said of {name}")
     if absent:
         return Marked(label, None, why, was)
-    if (time := event.get("boundary")) is None:
+    if event.get("boundary") is None:
         raise TempolocError(f"{name} has no boundary: set it, or mark it absent")
-    if isinstance(time, bool) or not isinstance(time, int | float) or not abs(time) < 1e9:  # s: no video is longer
-        raise TempolocError(f"the boundary of {name} is no number of seconds")
-    return Marked(label, float(time), why, was)
+    for key in ("boundary", "edge"):
+        time = event.get(key, 0)
+        if isinstance(time, bool) or not isinstance(time, int | float | None) or not abs(time or 0) < 1e9:  # s
+            raise TempolocError(f"the {key} of {name} is no number of seconds")
+    edge = event.get("edge")
+    return Marked(label, float(event["boundary"]), why, was, None if edge is None else float(edge))
 
 
 def _text_of(request: Request, key: str) -> str:
@@ -335,10 +344,14 @@ class Desk:
         return self.review.names[number]
 
     def footage(self, request: Request) -> Footage:
-        """Where its frames are; raises `TempolocError` where the manifest names none."""
+        """Where its frames are, those of another `camera` if that is asked; `TempolocError` where there are none."""
         if (source := self.review.source(self.review.clip(self.name(request)))) is None:
             raise TempolocError("the manifest names no video of this clip")
-        return source
+        if not (camera := _text_of(request, "camera")):
+            return source
+        if not isinstance(source, FrameSource) or camera not in (known := other_cameras(source)):
+            raise unknown("camera", shown(camera[:40]), known if isinstance(source, FrameSource) else ())
+        return seen_by(source, camera)
 
     def queue(self) -> dict[str, Any]:
         """A line for each clip, and what holds for all."""

@@ -22,13 +22,15 @@ __all__ = ['Marked', 'history', 'Edited', 'edited', 'noted', 'is_edited', 'place
 class Marked:
     """An event as a person leaves it: a boundary (s of the source), or None where it is not in the video; and `why`.
 
-    `was` is its label before: "" for the same one, None for an event that the person adds.
+    `was` is its label before: "" for the same one, None for an event that the person adds. `edge` is where its
+    span begins or ends on its own (s), see `manifest.own_edges`; None where that stays.
     """
 
     label: str
     boundary: float | None
     why: str = ""
     was: str | None = ""
+    edge: float | None = None
 
 
 def history(clip: Clip) -> tuple[Mapping[str, Any], ...]:

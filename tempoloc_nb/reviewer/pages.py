@@ -19,6 +19,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from ..clips.manifest import Clips
 from ..core.errors import TempolocError, json_text, shown
@@ -192,13 +193,13 @@ class _Handler(_Gate):
         self._handle(self._post)
 
     def _get(self, path: str) -> None:
-        desk = self.server.desk
+        desk, camera = self.server.desk, unquote(self.path.partition("?")[2])
         if path == "" and not self.path.partition("?")[0].endswith("/"):
             self._send(HTTPStatus.FOUND, b"", "text/plain", Location=f"/{self.server.token}/")
         elif path in self.server.files:
             self._send(HTTPStatus.OK, *self.server.files[path])
         elif match := re.fullmatch(r"(video|strip)/(\d{1,9})", path):
-            source = desk.footage({"index": int(match[2])})
+            source = desk.footage({"index": int(match[2]), "camera": camera})
             if match[1] == "strip":
                 self._send(HTTPStatus.OK, strip_of(source), "image/jpeg")
             else:
@@ -377,7 +378,7 @@ def write_page(review: Review, folder: Path | str, *, most: int = 0, force: bool
     chosen = sorted(sorted(range(len(lines)), key=rank)[: most or None])
     with writing(out), folder_or_nothing(out, force=force) as partial:
         for place, index in enumerate(chosen):
-            clips.append(desk.clip({"index": index}))
+            clips.append({**desk.clip({"index": index}), "cameras": ()})  # one video of each goes along
             videos.append(None)
             if lines[index]["video"] and not clips[-1]["problem"]:
                 file = desk.media.file(desk.footage({"index": index}))

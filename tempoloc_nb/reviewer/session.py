@@ -263,7 +263,7 @@ class Review(_Corrected):
             _check_task(self.benchmark.tasks.get(clip.task), changed.clip)
         pairs = list(zip(marks, changed.before, strict=False))
         same = [f"{m.label}: {m.why}" for m, old in pairs if m.boundary == old and m.why]
-        rows = [Row(f"event {i}", clip.clip, m.label, m.boundary, old, by, m.why)
+        rows = [Row(f"event {i}", clip.clip, m.label, m.boundary, old, by, m.why, edge=m.edge)
                 for i, (m, old) in enumerate(pairs, 1)]  # fmt: skip
         why = "; ".join([why, *same] if why else same)
         (new,) = apply_rows([changed.clip], rows, who=who, why=why, accept=True).clips

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,7 +34,7 @@ from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
-__all__ = ['open_review']
+__all__ = ['other_cameras', 'seen_by', 'open_review']
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #399ce27d
 def _texts(trials: Trials, paths: Sequence[Path]) -> dict[tuple[int, int], str]:
@@ -172,6 +173,31 @@ def _gripper(path: Path, benchmark: Clips) -> Mapping[str, Signal]:
         return read_gripper(path, benchmark.clips) if path.exists() else {}
     except TempolocError:
         return {}
+
+# %% ../../nbs/80_reviewer/20_sources.ipynb #49a5b191
+def other_cameras(source: Footage | None) -> tuple[str, ...]:
+    """The cameras that saw the same recording as `source`, and have pictures here; none of a video file."""
+    from tempoloc_nb.formats.hdf5_frames import DemoFrames, read_demo_file
+    from tempoloc_nb.formats.lerobot import has_videos, read_info
+
+    known: Sequence[str] = ()
+    with suppress(TempolocError, OSError):  # what is wrong with the source itself is said elsewhere
+        if isinstance(source, DemoFrames):
+            known = read_demo_file(source.path, source.rate).cameras
+        elif isinstance(source, FrameSource):
+            info = read_info(source.path)
+            known = [c for c in info.cameras if has_videos(info, c)]
+    return tuple(c for c in known if isinstance(source, FrameSource) and c != source.camera)
+
+
+def seen_by(source: FrameSource, camera: str) -> Footage:
+    """The recording as that camera saw it; raises `TempolocError` where its video is missing or damaged."""
+    from tempoloc_nb.formats.hdf5_frames import DemoFrames
+
+    if isinstance(source, DemoFrames):
+        return replace(source, camera=camera)
+    (seen,) = find_recordings([source.path], Choice((source.name,), camera))
+    return seen
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #87492da9
 def _lerobot_events(path: Path, names: Sequence[str]) -> dict[str, tuple[Event, ...]]:

@@ -65,9 +65,12 @@ def task_truth(clips: Sequence[Clip], task: Task, mode: Mode) -> TaskTruth:
         return np.array(rows, dtype=float)
 
     start, end = (table([[getattr(e, edge) for e in c.events] for c in clips]) for edge in ("start", "end"))
-    closed = ~_open_intervals(table([c.times for c in clips]), start, end, task.boundary_is)
+    times = table([c.times for c in clips])
+    far, near = (end, start) if task.boundary_is == "start" else (start, end)
+    other_side = (far == times) & (near != times)  # the work towards an event: no answer of this convention writes it
+    closed = ~_open_intervals(times, start, end, task.boundary_is) & ~other_side
     scale = np.array([c.label_scale if mode == "strict" else 1.0 for c in clips])[:, None]
-    boundary = table([c.times for c in clips]) * scale
+    boundary = times * scale
     lengths = [clip_length(c, task) for c in clips]
     if mode == "strict" and None in lengths:
         clip = clips[lengths.index(None)].clip

@@ -227,19 +227,21 @@ def draw_timeline(
     draw = ImageDraw.Draw(picture)
     small, text = (ImageFont.load_default(size) for size in (11, 13))
     bottom, scale = badge + sheet.height, (sheet.width - 1) / duration
+    whens = ["not found" if m.time is None else f"{m.time:.2f} s" for m in marks]
+    right = max([70, *(30 + text.getlength(when) for when in whens)])  # left of it are two digits and a gap
     step = _tick_step(duration)
     for k in range(int(duration / step) + 1):
         x = k * step * scale
         draw.line([(x, bottom), (x, bottom + 4)], fill="#444444")
         at = "la" if k == 0 else "ma" if x < sheet.width - 20 else "ra"
         draw.text((x, bottom + 6), f"{k * step:g}{' s' if k == 0 else ''}", fill="#444444", font=small, anchor=at)
-    for number, mark in enumerate(marks, 1):
+    for number, (mark, when) in enumerate(zip(marks, whens, strict=True), 1):
         colour = EVENT_COLOURS[(number - 1) % len(EVENT_COLOURS)]
         top = bottom + axis + row * (number - 1)
         draw.text((4, top), str(number), fill=colour, font=text, stroke_width=0.4)
-        when = "not found" if mark.time is None else f"{mark.time:.2f} s"
-        draw.text((70, top), when, fill=colour, font=text, anchor="ra")
-        draw.text((84, top), f"{mark.label}{f'   ({mark.note})' if mark.note else ''}", fill="#222222", font=text)
+        draw.text((right, top), when, fill=colour, font=text, anchor="ra")
+        note = f"   ({mark.note})" if mark.note else ""
+        draw.text((right + 14, top), mark.label + note, fill="#222222", font=text)
         if mark.time is not None:
             x = min(max(mark.time, 0.0), duration) * scale
             draw.line([(x, badge - 2), (x, bottom + 4)], fill="white", width=4)

@@ -25,8 +25,9 @@ from tempoloc_nb.formats.recordings import find_recordings
 from tempoloc_nb.inference.find import Found, FoundEvent
 from tempoloc_nb.reviewer.desk import Desk
 from tempoloc_nb.reviewer.edits import Marked
+from tempoloc_nb.reviewer.pages import reply, write_page
 from tempoloc_nb.reviewer.sources import open_review
-from tempoloc_nb.video.files import encode
+from tempoloc_nb.video.files import encode, read
 
 LABELS = ("grasp", "lift")
 
@@ -196,3 +197,59 @@ def test_a_review_that_ends_without_a_save_says_so_and_so_does_the_next_command(
     assert told.splitlines()[-1].startswith(unsaved)
     with pytest.raises(TempolocError, match="tempoloc review makes it when the first clip is saved"):
         export_csv(tmp_path / "reviewed.jsonl", tmp_path / "boundaries.csv")
+
+
+def second_camera(root: Path, name: str) -> None:
+    """Give a small LeRobot dataset of version 3 another camera, which shows what the first does upside down."""
+    import av
+    import pyarrow.parquet as pq
+    from lerobot_folders import CAMERA, FPS
+
+    (first,) = root.glob(f"videos/{CAMERA}/*/*.mp4")
+    with av.open(str(first)) as video:
+        frames = [f.to_ndarray(format="rgb24")[::-1] for f in video.decode(video=0)]
+    encode(root / "videos" / name / first.relative_to(root / "videos" / CAMERA), frames, FPS)
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"][name] = info["features"][CAMERA]
+    (root / "meta/info.json").write_text(json.dumps(info))
+    (path,) = root.glob("meta/episodes/*/*.parquet")
+    table = pq.read_table(path)
+    for column in [c for c in table.column_names if c.startswith(f"videos/{CAMERA}/")]:
+        table = table.append_column(column.replace(CAMERA, name), table.column(column))
+    pq.write_table(table, path)
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "lerobot"])
+def test_a_recording_has_its_other_cameras(tmp_path: Path, kind: str) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra data)")
+    pytest.importorskip("h5py", reason="h5py is not installed (extra data)")
+    from demo_files import image_file
+    from lerobot_folders import small_dataset
+
+    dark_above = np.concatenate([np.full((24, 64, 3), 30, np.uint8), np.full((24, 64, 3), 220, np.uint8)])
+    if kind == "hdf5":
+        source, other = image_file(tmp_path / "demos.hdf5", [[dark_above] * 20] * 2), "robot0_eye_in_hand_image"
+    else:
+        source, other = small_dataset(tmp_path / "cups", [[dark_above] * 20] * 2), "observation.images.wrist"
+        second_camera(source, other)
+    review = open_review(source, events=LABELS, output=tmp_path / "r.jsonl")
+    desk = Desk(review)
+    assert desk.clip({"index": 1})["cameras"] == (other,)
+    for camera, dark in (("", 0), (other, -1)):
+        images = read(desk.footage({"index": 1, "camera": camera})).images
+        assert images.shape == (20, 48, 64, 3)
+        assert images[7, dark].mean() < 60 < 180 < images[7, -1 - dark].mean()
+    files = [reply(desk, {"request": {"op": "video", "index": 1, "camera": c}})[1][0] for c in ("", other)]
+    assert files[0] != files[1]
+    with pytest.raises(TempolocError, match=f"did you mean {other}"):
+        desk.footage({"index": 1, "camera": other[:-1]})
+    write_page(review, tmp_path / "page")
+    assert other not in (tmp_path / "page" / "index.html").read_text()  # one video of each clip goes along
+    desk.media.close()
+
+
+def test_a_video_has_no_other_camera(tmp_path: Path) -> None:
+    desk = Desk(open_review(video(tmp_path / "a.mp4"), events=LABELS, output=tmp_path / "r.jsonl"))
+    assert desk.clip({"index": 0})["cameras"] == ()
+    with pytest.raises(TempolocError, match="unknown camera 'top'"):
+        desk.footage({"index": 0, "camera": "top"})

@@ -14,7 +14,7 @@ from video_clips import broken_files, write_clip
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.video.budget import _qwen25_budget, qwen3_budget
-from tempoloc_nb.video.view import View, clip_inputs, fitting_coefficient, frame_pixels
+from tempoloc_nb.video.view import Mark, View, clip_inputs, draw_timeline, fitting_coefficient, frame_pixels
 
 
 def small(longest: int = 112 * 140) -> Any:
@@ -123,3 +123,14 @@ def test_bad_input_is_named(tmp_path: Path, clip: Path) -> None:
             View(**bad)  # type: ignore[arg-type]
     with pytest.raises(TempolocError, match="too small"):
         clip_inputs(write_clip(tmp_path / "icon.mp4", 10, (32, 32)), small(), 8)
+
+
+@pytest.mark.parametrize(("count", "last"), [(3, None), (12, None), (12, 1234.56)])
+def test_a_gap_is_between_the_number_of_a_mark_and_its_time(count: int, last: float | None) -> None:
+    frames = np.zeros((2, 96, 300, 3), np.uint8)
+    marks = [*(Mark("e", 1.0) for _ in range(count - 1)), Mark("e", last)]
+    line = np.asarray(draw_timeline(frames, 2000.0, marks).convert("L"))[-24:-4, :160]
+    inked = (line < 200).any(axis=0)
+    number = 4 + (8 if count < 10 else 16)
+    assert inked[4:number].any()
+    assert not inked[number + 1 : number + 5].any()

@@ -26,15 +26,17 @@ export class App {
     this.player.onLoop = () => this.loop();
     this.timeline = new Timeline({
       seek: (t) => this.player.halt(t),
-      select: (i, seeks = true) => this.select(i, seeks),
+      select: (i, seeks = true, part = false) => this.select(i, seeks, part),
       grab: () => this.draft.mark(),
       focus: () => this.focus(),
-      drag: (i, t) => { this.draft.move(i, t, false); this.player.halt(this.draft.events[i].boundary); this.redraw(); },
+      drag: (i, t, part) => { if (part && this.backend.still) return; this.draft.move(i, t, false, part); this.player.halt(this.draft.time(i, part)); this.redraw(); },
       drop: () => this.redraw(),
     });
     this.events = new Events({
       select: (i, seeks = true) => this.select(i, seeks),
-      type: (i, t) => this.put(i, t),
+      type: (i, t, part) => this.put(i, t, part),
+      edge: (i) => this.edge(i),
+      join: () => this.join(),
       here: (i) => this.put(i, this.player.time),
       snap: (i) => this.snap(i),
       toggle: (i) => this.toggle(i),
@@ -175,7 +177,7 @@ export class App {
     this.answers.load(details);
     this.history.load(details);
     this.timeline.load(details, this.draft);
-    this.player.load(details, { video: () => this.backend.video(index, details), strip: () => this.backend.strip(index) });
+    this.player.load(details, { video: (camera) => this.backend.video(index, camera), strip: () => this.backend.strip(index) });
     const { draft } = this;
     this.jump(draft.doubtful(this.queue.limit) ?? draft.doubtful() ?? 0);
     this.redraw();
@@ -219,11 +221,12 @@ export class App {
     return this.draft?.selected ?? 0;
   }
 
-  select(i, seeks = true) {
+  /** Choose event `i`: its boundary, or the own start or end of its span (`part`). */
+  select(i, seeks = true, part = false) {
     if (i < 0 || i >= this.draft.events.length) return;
-    const other = i !== this.selected;
-    this.draft.selected = i;
-    const time = this.draft.events[i].boundary;
+    const other = i !== this.selected || part !== this.draft.part;
+    Object.assign(this.draft, { selected: i, part });
+    const time = this.draft.time(i, part);
     if (this.player.loop) this.player.repeat(null);
     if (seeks && time != null) this.player.halt(time);
     if (other) this.redraw();
@@ -236,33 +239,56 @@ export class App {
     this.player.halt(this.draft.events[i]?.boundary ?? before?.boundary ?? 0);
   }
 
-  /** Put boundary `i` at `time` (s); null where no frame is shown yet. */
-  put(i, time) {
+  /** Put boundary `i`, or the own start or end of its span (`part`), at `time` (s); null where no frame is shown yet. */
+  put(i, time, part = false) {
     if (time == null || !this.draft.events[i]) return;
-    this.draft.move(i, time);
-    this.player.halt(this.draft.events[i].boundary);
+    if (part && this.backend.still) return this.say("This page keeps the spans as they are: tempoloc review changes them");
+    this.draft.move(i, time, true, part);
+    Object.assign(this.draft, { selected: i, part });
+    this.player.halt(this.draft.time(i, part));
     this.redraw();
   }
 
-  /** Move boundary `i` by `count` frames; from what is shown where it has no time. */
-  nudge(i, count) {
+  /** Move boundary `i`, or the own start or end of its span, by `count` frames; from what is shown where it has no time. */
+  nudge(i, count, part = this.draft.part) {
     const { times } = this.details;
-    const now = this.draft.events[i]?.boundary ?? this.player.time;
+    const now = this.draft.time(i, part) ?? this.player.time;
     if (now == null) return;
-    if (!times.length) return this.put(i, now + count / 30);
-    return this.put(i, times[Math.max(1, Math.min(times.length - 1, nearest(times, now) + count))]);
+    if (!times.length) return this.put(i, now + count / 30, part);
+    return this.put(i, times[Math.max(1, Math.min(times.length - 1, nearest(times, now) + count))], part);
+  }
+
+  /** From event `i`'s boundary to the other side of its span, and back. A span that meets its neighbour gets a start, or an end, of its own. */
+  edge(i) {
+    const { draft } = this;
+    const e = draft.events[i];
+    if (!e || e.absent || e.boundary == null) return this.say("The event has no time yet: its span has no start or end");
+    if (e.edge != null) return this.select(i, true, !(draft.part && i === this.selected));
+    const time = draft.within(i, this.player.time, this.details.side);
+    return time == null ? this.say("The span has no frame at which it could start or end") : this.put(i, time, true);
+  }
+
+  /** The chosen event's span meets its neighbour again. */
+  join() {
+    const { draft, selected: i } = this;
+    if (draft.events[i]?.edge == null || this.backend.still) return;
+    draft.change(i, { edge: null });
+    this.jump(i);
+    this.redraw();
   }
 
   /** Put boundary `i` where the gripper closes or opens, at the instant that is nearest. */
   snap(i) {
     const edges = this.details.gripper?.edges ?? [];
-    const now = this.draft.events[i]?.boundary ?? this.player.time ?? 0;
+    const { part } = this.draft;
+    const now = this.draft.time(i, part) ?? this.player.time ?? 0;
     if (!edges.length) return this.say("This clip has no edge of a gripper");
-    return this.put(i, edges[nearest(edges, now)]);
+    return this.put(i, edges[nearest(edges, now)], part);
   }
 
   toggle(i) {
     if (!this.draft.events[i]) return;
+    this.draft.part = false;
     this.draft.change(i, { absent: !this.draft.events[i].absent });
     this.redraw();
   }
@@ -273,6 +299,10 @@ export class App {
     const { playing, time } = player;
     const e = draft.events[i];
     if (!e) return this.say(NOTHING);
+    if (draft.part) { // the span's own start or end is at this frame: on to its boundary
+      if (time != null && !player.stands(e.edge)) this.put(i, time, true);
+      return this.select(i);
+    }
     // Where the picture is the boundary's own, nothing moves: a proposal may lie between two frames.
     const moves = time != null && !e.absent && (playing || !player.stands(e.boundary));
     if (!moves && !e.absent && e.boundary == null) return this.say("No frame is shown: type a time, or press X", "wrong");
@@ -329,7 +359,7 @@ export class App {
   }
 
   loop() {
-    const at = this.draft.events[this.selected]?.boundary ?? this.player.time;
+    const at = this.draft.time(this.selected, this.draft.part) ?? this.player.time;
     if (at != null) this.player.repeat(this.player.loop ? null : [Math.max(0, at - AROUND), at + AROUND]);
   }
 

@@ -12,7 +12,7 @@ export function http(base) {
     async ask(request) {
       return said(await get("ask", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) }));
     },
-    video: async (index) => `${base}/video/${index}`,
+    video: async (index, camera = "") => `${base}/video/${index}${camera && `?${encodeURIComponent(camera)}`}`,
     async strip(index) {
       const reply = await get(`strip/${index}`);
       if (!reply.ok) throw new Error((await said(reply)).error);
@@ -37,10 +37,10 @@ export function kernel(model) {
     waiting.set(id, resolve);
     model.send({ id, request });
   });
-  const bytes = async (op, index) => {
-    const key = `${op}${index}`;
+  const bytes = async (op, index, camera = "") => {
+    const key = `${op}${index}${camera}`;
     if (!urls.has(key)) {
-      const answer = await ask({ op, index });
+      const answer = await ask({ op, index, camera });
       if (answer.error) throw new Error(answer.error);
       urls.set(key, URL.createObjectURL(new Blob([answer.buffers[0]], { type: answer.type })));
       for (const [old, url] of urls) {
@@ -51,7 +51,7 @@ export function kernel(model) {
     }
     return urls.get(key);
   };
-  return { ask, video: (index) => bytes("video", index), strip: (index) => bytes("strip", index) };
+  return { ask, video: (index, camera) => bytes("video", index, camera), strip: (index) => bytes("strip", index) };
 }
 
 /** A cell of a table; as in formats/csv, no text is one that a spreadsheet takes for a formula. */

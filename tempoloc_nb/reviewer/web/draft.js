@@ -26,6 +26,7 @@ export class Draft {
     this.index = index;
     this.trail = trail;
     this.selected = 0;
+    this.part = false; // whether the span's own start or end is chosen, and not the boundary
     this.take(details);
   }
 
@@ -33,7 +34,7 @@ export class Draft {
   take(details, own = false) {
     this.details = details;
     this.rebase(details, own && this.events.length === details.labels.length ? this.events.map((e) => e.id) : numbers(details));
-    this.events = this.base.map(({ id, label, boundary }, i) => ({ id, label, boundary, absent: isGone(details, i), why: "" }));
+    this.events = this.base.map((e, i) => ({ ...e, absent: isGone(details, i), why: "" }));
     this.note = details.remark.note;
     this.skip = details.remark.skip;
     this.seen = new Set(details.saves > 0 ? this.base.map((e) => e.id) : []); // events that a person has looked at
@@ -43,7 +44,7 @@ export class Draft {
   /** Go on from another save than the one that this draft began with. */
   rebase(details, ids = numbers(details)) {
     this.revision = details.revision;
-    this.base = details.labels.map((label, i) => ({ id: ids[i], label, boundary: details.boundaries[i] }));
+    this.base = details.labels.map((label, i) => ({ id: ids[i], label, boundary: details.boundaries[i], edge: details.edges[i] }));
   }
 
   /** An event as it is saved; undefined for a new one. */
@@ -57,7 +58,7 @@ export class Draft {
   }
 
   get state() {
-    return JSON.stringify({ events: this.events, note: this.note, skip: this.skip, selected: this.selected, seen: [...this.seen] });
+    return JSON.stringify({ events: this.events, note: this.note, skip: this.skip, selected: this.selected, part: this.part, seen: [...this.seen] });
   }
 
   set state(text) {
@@ -102,7 +103,7 @@ export class Draft {
     const found = this.details.in_order ? this.events.findIndex(later) : -1;
     const i = found < 0 ? this.events.length : found;
     const id = Math.min(0, ...this.events.map((e) => e.id), ...this.base.map((e) => e.id)) - 1;
-    this.events.splice(i, 0, { id, label, boundary, absent: false, why: "" });
+    this.events.splice(i, 0, { id, label, boundary, edge: null, absent: false, why: "" });
     this.look(i);
     return i;
   }
@@ -114,10 +115,17 @@ export class Draft {
     this.selected = Math.max(0, Math.min(i, this.events.length - 1));
   }
 
-  /** Where the subtask that ends with event `i` can be split (s): at `time` if that is within it, else in its middle. */
-  within(i, time) {
-    const end = this.events[i].boundary;
-    const begin = Math.max(0, ...this.events.map((e) => (e.absent || e.boundary == null || e.boundary >= end ? 0 : e.boundary)));
+  /** How far the span of event `i` of `events` can reach on one `side` (s): to its neighbour, or where the clip begins or ends. */
+  far(i, side = this.details.side, events = this.events) {
+    const own = events[i].boundary;
+    const times = events.filter((e) => !e.absent && e.boundary != null).map((e) => e.boundary);
+    return side === "start" ? Math.max(0, ...times.filter((t) => t < own))
+      : Math.min(this.details.duration ?? own + 1, ...times.filter((t) => t > own));
+  }
+
+  /** Where the subtask that ends with event `i`, or its span on a `side`, can be cut (s): at `time` if that is within it, else in its middle. */
+  within(i, time, side = "start") {
+    const [begin, end] = [this.events[i].boundary, this.far(i, side)].sort((a, b) => a - b);
     const { times } = this.details;
     const inner = times.filter((t) => t > begin && t < end);
     if (times.length && !inner.length) return null;
@@ -134,21 +142,28 @@ export class Draft {
     return more(k);
   }
 
-  /** Put boundary `i` at the frame nearest to `time`. */
-  move(i, time, mark = true) {
+  /** Put boundary `i`, or the own start or end of its span (`part`), at the frame nearest to `time`. */
+  move(i, time, mark = true, part = false) {
     if (mark) this.mark();
-    Object.assign(this.events[i], { boundary: snapped(this.details.times, time), absent: false });
+    const at = snapped(this.details.times, time);
+    Object.assign(this.events[i], part ? { edge: at } : { boundary: at, absent: false });
     this.look(i);
+  }
+
+  /** The time of event `i`'s boundary, or of the own start or end of its span. */
+  time(i, part = false) {
+    const e = this.events[i];
+    return part ? e?.edge : e?.boundary;
   }
 
   /** Put back what a save changed. */
   restore(save) {
     this.mark();
-    for (const { label, old, was, added, removed } of save.changed) {
+    for (const { label, old, was, added, removed, edges } of save.changed) {
       const i = this.events.findIndex((e) => e.label === label);
       if (removed && i < 0) this.insert(label, old ?? 0, false);
       else if (added && i >= 0 && this.events.length > 1) this.remove(i, false);
-      else if (i >= 0) Object.assign(this.events[i], { label: was ?? label, boundary: old ?? null, absent: false });
+      else if (i >= 0) Object.assign(this.events[i], { label: was ?? label, boundary: old ?? null, absent: false, ...(edges && { edge: edges[0] }) });
     }
   }
 
@@ -168,7 +183,7 @@ export class Draft {
   faults() {
     let before = 0;
     let last = "the start";
-    return this.events.map((e) => {
+    return this.events.map((e, i) => {
       const named = this._misnamed(e);
       if (e.absent || named) return named;
       if (e.boundary == null) return "not set: mark it, or say that it is absent";
@@ -177,8 +192,20 @@ export class Draft {
       if (end && e.boundary > end + 1e-6) return "after the end of the video";
       before = Math.max(before, e.boundary);
       last = e.label;
-      return wrong;
+      return wrong || this._reaches(e, i);
     });
+  }
+
+  /** What is wrong with the own start or end of event `i`'s span. */
+  _reaches(e, i) {
+    const { side, in_order: ordered } = this.details;
+    if (e.edge == null) return "";
+    if (side === "start" ? e.edge >= e.boundary : e.edge <= e.boundary) return "must start before it ends";
+    const beyond = (e.edge - this.far(i)) * (side === "start" ? -1 : 1) > 1e-6;
+    if (!beyond || !ordered) return "";
+    const was = this.base.findIndex(({ id }) => id === e.id); // what overlapped before may stay
+    const isNew = e.edge !== this.base[was]?.edge || (side === "start" && this.far(i) !== this.far(was, side, this.base));
+    return isNew ? `reaches beyond what is ${side === "start" ? "before" : "after"} it` : "";
   }
 
   /** What is wrong with the name of an event that is new, or is called otherwise than before. */
@@ -214,8 +241,10 @@ export class Draft {
   payload(who, whole) {
     const { note, skip, revision } = this;
     const stays = whole && (!this.moved || this.faults().some(Boolean));
-    const sent = ({ label, boundary, absent, why }, was) => ({ label, boundary: absent ? null : boundary, absent, why, was });
-    const events = stays ? undefined : this.events.map((e) => sent(e, this.saved(e)?.label ?? null));
+    const sent = ({ label, boundary, absent, why }, was, edge) => ({ label, boundary: absent ? null : boundary, absent, why, was, edge });
+    // A span that gave up its own start or end meets its neighbour.
+    const edge = (e, i) => (e.absent || e.edge === (this.saved(e)?.edge ?? null) ? null : e.edge ?? this.far(i));
+    const events = stays ? undefined : this.events.map((e, i) => sent(e, this.saved(e)?.label ?? null, edge(e, i)));
     const gone = stays ? [] : this.base.filter((e) => !this.events.some((now) => now.id === e.id));
     return { events, removed: gone.map((e) => e.label), note, skip, revision, who };
   }

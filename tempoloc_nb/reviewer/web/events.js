@@ -4,7 +4,7 @@ import { button, el, failure, seconds, signed, typed } from "./times.js";
 
 export class Events {
   constructor(actions) {
-    // select(i), type(i, time), here(i), snap(i), toggle(i), take(i), reason(i, text), name(i, label), split(i), drop(i), add()
+    // select(i), type(i, time, part), edge(i), join(), here(i), snap(i), toggle(i), take(i), reason(i, text), name(i, label), split(i), drop(i), add()
     this.actions = actions;
     this.list = el("ol", { class: "events" });
     this.log = el("p", { class: "log" });
@@ -53,6 +53,9 @@ export class Events {
       class: "time", inputmode: "decimal", "aria-label": `Boundary of ${label} in seconds`, title: "seconds, m:ss.s, or f120 for a frame",
       onfocus: () => this.actions.select(i, false), onchange: () => this._typed(i),
     });
+    const { side } = this.details;
+    const own = el("input", { class: "own", inputmode: "decimal", "aria-label": `Own ${side} of ${label} in seconds`, placeholder: side,
+      title: `Where its span ${side}s, if that is not at its neighbour (E)`, onfocus: () => this.actions.select(i, false, this.draft.events[i].edge != null), onchange: () => this._typed(i, true) });
     const reason = el("input", { class: "reason", placeholder: "why?", "aria-label": `Reason: ${label}`, oninput: () => this.actions.reason(i, reason.value) });
     const chip = el("span", { class: "chip" }, String(i + 1));
     chip.style.background = colour(event, this.details);
@@ -66,8 +69,8 @@ export class Events {
       facts,
       el("div", { class: "tools" }, tool("here", "At the frame that is shown (S)", "here"), median, edge, gone,
         tool("rename", "Give it another name (R)", "rename"), tool("split", "Split its subtask in two (C)", "split"),
-        tool("delete", "Take it out of the list (Delete)", "drop"), reason));
-    return { root, what, time, reason, facts, gone, median };
+        tool("delete", "Take it out of the list (Delete)", "drop"), tool(side, `Its span ${side}s on its own, or go there (E)`, "edge"), own, reason));
+    return { root, what, time, own, reason, facts, gone, median };
   }
 
   /** Ask for the name of event `i`. */
@@ -90,10 +93,11 @@ export class Events {
     field.select();
   }
 
-  _typed(i) {
-    const input = this.rows[i].time;
+  _typed(i, part = false) {
+    const input = this.rows[i][part ? "own" : "time"];
     const time = typed(input.value, this.details.times);
-    if (Number.isFinite(time)) this.actions.type(i, time);
+    if (part && !input.value.trim()) this.actions.join();
+    else if (Number.isFinite(time)) this.actions.type(i, time, part);
     else this.draw(this.selected);
   }
 
@@ -115,6 +119,7 @@ export class Events {
         if (said?.boundary != null) facts.push(`model ${signed(said.boundary - e.boundary)}`);
       }
       if (said) facts.push(said.absent ? "the model says: not in the video" : said.boundary == null ? "the model lacks it" : `confidence ${Math.round(100 * said.confidence)} %`);
+      if (e.edge != null && !e.absent) facts.push(`${d.side}s at ${seconds(e.edge)}`);
       if (said?.outcome) facts.push(said.outcome);
       if (before && before.label !== e.label) facts.push(`was ${before.label}`);
       row.facts.textContent = faults[i] || facts.join(" · ");
@@ -123,6 +128,8 @@ export class Events {
       row.root.classList.toggle("gone", e.absent);
       row.gone.setAttribute("aria-pressed", e.absent ? "true" : "false");
       if (row.median) row.median.disabled = said?.boundary == null;
+      row.own.hidden = e.absent || e.boundary == null;
+      if (row.own.getRootNode().activeElement !== row.own) row.own.value = e.edge?.toFixed(3) ?? "";
       if (row.time.getRootNode().activeElement !== row.time) row.time.value = e.absent ? "absent" : e.boundary == null ? "" : e.boundary.toFixed(3);
       if (row.reason.value !== e.why) row.reason.value = e.why;
     });

@@ -4,10 +4,11 @@ export const KEYS = [
   ["S", "the event is at this frame: go to the next doubtful one; after the last, save and open the next clip"],
   ["Enter", "save the clip as it stands, and open the next"], [", .", "move the event a frame earlier, later (shift: ten)"],
   ["G", "move the event to the gripper's nearest edge"], ["X", "the event is not in the video"], ["K", "skip the clip"],
+  ["E", "the other side of the event's span, and back: it may start or end on its own (Delete: it meets its neighbour again)"],
   ["A", "add an event at this frame"], ["R", "rename the event"], ["C", "split the event's subtask in two at this frame"],
   ["Delete", "take the event out of the list"],
   ["← →", "a frame back, on (shift: ten)"], ["Home, End", "first, last frame"], ["space, N, B", "play or pause, play, pause"],
-  ["[ ]", "slower, faster"], ["L", "loop around the event"], ["1 … 9", "choose an event"],
+  ["V", "another camera beside the first"], ["[ ]", "slower, faster"], ["L", "loop around the event"], ["1 … 9", "choose an event"],
   ["Ctrl + Z, Y", "undo, redo, through all clips"], ["Ctrl + S", "save"], ["↑ ↓", "clip above, below"],
 ];
 const ONCE = /^(Enter| |Delete|Backspace|[a-z])$/i; // keys that do nothing more while they are held down
@@ -45,16 +46,17 @@ function plain(app, { key, shiftKey }, at) {
   if (pressed && (key === " " || key === "Enter")) return null;
   const way = { ArrowLeft: -1, ArrowRight: 1 }[key];
   const grip = at.closest?.("[data-event]");
-  if (way && grip) return () => app.nudge(Number(grip.getAttribute("data-event")), way * (shiftKey ? 10 : 1));
+  if (way && grip) return () => app.nudge(Number(grip.dataset.event), way * (shiftKey ? 10 : 1), grip.dataset.part === "own");
   if (way) return () => player.step(way * (shiftKey ? 10 : 1));
   if (NUDGES[key]) return () => app.nudge(app.selected, NUDGES[key]);
   if (/^[1-9]$/.test(key)) return () => app.select(Number(key) - 1);
+  const out = () => (app.draft.part ? app.join() : listing.drop(app.selected));
   const beside = (k) => () => { const to = queue.beside(k); if (to != null) app.open(to); };
   return {
     a: () => listing.add(), r: () => listing.rename(app.selected), c: () => listing.split(app.selected),
-    Delete: () => listing.drop(app.selected), Backspace: () => listing.drop(app.selected),
+    Delete: out, Backspace: out, e: () => app.edge(app.selected),
     s: () => app.confirm(), g: () => app.snap(app.selected), x: () => app.toggle(app.selected), k: () => app.skip(), l: () => app.loop(),
-    " ": () => player.toggle(), n: () => player.play(), b: () => player.stop(), "[": () => player.faster(-1), "]": () => player.faster(1),
+    " ": () => player.toggle(), v: () => player.look(), n: () => player.play(), b: () => player.stop(), "[": () => player.faster(-1), "]": () => player.faster(1),
     Home: () => player.step(-Infinity), End: () => player.step(Infinity),
     Enter: () => app.accept(), ArrowUp: beside(-1), ArrowDown: beside(1), "?": () => app.help.showModal(),
   }[key.length === 1 ? key.toLowerCase() : key];

@@ -24,10 +24,13 @@ export class Answers {
 }
 
 /** What a save changed of one event. */
-function change(c) {
-  const moved = c.was && c.old === c.new ? "" : `${seconds(c.old)} → ${c.missing ? "absent" : seconds(c.new)}`;
+function change(c, side) {
+  const moved = (c.was || c.edges) && c.old === c.new ? "" : `${seconds(c.old)} → ${c.missing ? "absent" : seconds(c.new)}`;
   const times = c.removed ? `taken out, was at ${seconds(c.old)}` : c.added ? `added at ${seconds(c.new)}` : moved;
-  return `${c.was ? `${c.was}, now ` : ""}${c.label}${times && `: ${times}`}${c.why ? ` (${c.why})` : ""}`;
+  const [old, own] = c.edges ?? [];
+  const at = (time) => (time == null ? "at its neighbour" : seconds(time));
+  const span = c.edges ? `${times ? "," : ":"} ${side}s ${at(old)} → ${at(own)}` : "";
+  return `${c.was ? `${c.was}, now ` : ""}${c.label}${times && `: ${times}`}${span}${c.why ? ` (${c.why})` : ""}`;
 }
 
 /** Saves of a clip and remarks on it, the first first. */
@@ -46,7 +49,7 @@ export class History {
     this.body.replaceChildren(...all.reverse().map((save) => el("li", {},
       el("b", {}, save.who), ` ${local(save.when)}`, save.why ? `: ${save.why}` : "",
       el("ul", {}, save.skip !== undefined ? el("li", {}, save.skip ? "skipped" : "not skipped", save.note && `: ${save.note}`) : save.changed.length
-        ? save.changed.map((c) => el("li", {}, change(c)))
+        ? save.changed.map((c) => el("li", {}, change(c, d.side)))
         : el("li", {}, "nothing moved")),
       save.changed?.length > 0 && el("button", { type: "button", onclick: () => this.onRestore(save) }, "Put back"))));
   }
@@ -70,20 +73,21 @@ export class Versions {
     Object.assign(this, { mine, theirs });
     const last = entries(now).at(-1);
     this.head.textContent = last ? `${last.who} saved this clip on ${local(last.when)}` : "This clip has changed meanwhile";
-    const told = (time, absent) => (absent ? "absent" : time == null ? "not set" : seconds(time, 3));
+    const own = (edge) => (edge == null ? "" : `, ${now.side}s at ${seconds(edge, 3)}`);
+    const told = (time, absent, edge) => (absent ? "absent" : time == null ? "not set" : seconds(time, 3) + own(edge));
     const row = (name, yours, their, apart = "") => el("tr", { class: yours === their ? "" : "differs" },
       el("th", { scope: "row" }, name), [yours, their, yours === their ? "the same" : apart].map((t) => el("td", {}, t)));
     const ids = numbers(now);
     const rows = draft.events.map((e) => {
       const i = ids.indexOf(e.id);
-      if (i < 0) return row(e.label, told(e.boundary, e.absent), "no such event");
+      if (i < 0) return row(e.label, told(e.boundary, e.absent, e.edge), "no such event");
       const other = now.boundaries[i];
       const name = e.label === now.labels[i] ? e.label : `${e.label} (theirs: ${now.labels[i]})`;
       const apart = e.absent || e.boundary == null || other == null ? "" : signed(e.boundary - other);
-      return row(name, told(e.boundary, e.absent), told(other, isGone(now, i)), apart);
+      return row(name, told(e.boundary, e.absent, e.edge), told(other, isGone(now, i), now.edges[i]), apart);
     });
     now.labels.forEach((label, i) => {
-      if (!draft.events.some((e) => e.id === ids[i])) rows.push(row(label, "no such event", told(now.boundaries[i], isGone(now, i))));
+      if (!draft.events.some((e) => e.id === ids[i])) rows.push(row(label, "no such event", told(now.boundaries[i], isGone(now, i), now.edges[i])));
     });
     const { note, skip } = now.remark;
     const remarks = [row("Note", draft.note || "–", note || "–"), row("Skip the clip", draft.skip ? "yes" : "no", skip ? "yes" : "no")];

@@ -20,9 +20,14 @@ export class Player {
     this.tells = "requestVideoFrameCallback" in HTMLVideoElement.prototype; // which frame it presents
     this.video = el("video", { muted: true, playsinline: true, preload: "auto", disablepictureinpicture: true });
     this.video.muted = true;
+    this.second = el("video", { class: "second", muted: true, playsinline: true, preload: "auto", disablepictureinpicture: true, hidden: true });
+    this.second.muted = true;
+    this.second.addEventListener("loadeddata", () => this._follow());
+    this.second.addEventListener("error", () => this.second.getAttribute("src") && this._beside("", "This browser does not play that camera."));
+    this.cameras = el("select", { title: "Another camera beside the first (V)", "aria-label": "Second camera", onchange: () => this._beside(this.cameras.value) });
     this.tile = el("div", { class: "tile", hidden: true });
     this.message = el("p", { class: "message", hidden: true });
-    this.stage = el("div", { class: "stage" }, this.video, this.tile, this.message);
+    this.stage = el("div", { class: "stage" }, this.video, this.second, this.tile, this.message);
     this.doubt = el("p", { class: "doubt", role: "status", hidden: true });
     this.playButton = button("▶", "Play or pause (space)", () => this.toggle());
     this.place = el("output", { class: "place" });
@@ -34,7 +39,7 @@ export class Player {
       el("div", { class: "controls" }, button("−10", "Ten frames back (shift ←)", () => this.step(-10)),
         button("◀", "One frame back (←)", () => this.step(-1)), this.playButton,
         button("▶|", "One frame on (→)", () => this.step(1)), button("+10", "Ten frames on (shift →)", () => this.step(10)),
-        this.place, el("span", { class: "space" }), this.loopButton, this.rate));
+        this.place, el("span", { class: "space" }), this.cameras, this.loopButton, this.rate));
     this._listen();
   }
 
@@ -79,6 +84,7 @@ export class Player {
     this.video.hidden = false;
     this.video.removeAttribute("src");
     this.video.load();
+    this._fill(details.cameras);
     this._say(details.problem ? `No video: ${details.problem}. Times can be typed and saved.` : "Loading…");
     this._tell();
     if (details.problem) return;
@@ -92,6 +98,52 @@ export class Player {
     } catch (error) {
       if (this.details === details) this._say(`No video: ${error.message}`);
     }
+  }
+
+  /** Which cameras there are beside the first; the one that was looked at last, if it is among them, is shown. */
+  _fill(cameras) {
+    const last = this.wanted ?? "";
+    this.cameras.replaceChildren(el("option", { value: "" }, "One camera"), ...cameras.map((c) => el("option", { value: c }, c.split(".").at(-1))));
+    this.cameras.hidden = !cameras.length;
+    this._beside(cameras.includes(last) ? last : "", "", false);
+  }
+
+  /** The next camera beside the first; after the last, none. */
+  look() {
+    const { options, selectedIndex } = this.cameras;
+    if (options.length > 1) this._beside(options[(selectedIndex + 1) % options.length].value);
+  }
+
+  /** Show `camera` beside the first; "" for none, and why. */
+  async _beside(camera, why = "", keeps = true) {
+    const { details, second } = this;
+    if (keeps) this.wanted = camera;
+    this.cameras.value = camera;
+    second.hidden = !camera;
+    this.stage.classList.toggle("two", Boolean(camera));
+    second.removeAttribute("src");
+    second.load();
+    if (why) this._say(why, true);
+    if (!camera) return;
+    try {
+      const url = await this.media.video(camera);
+      if (this.details === details && this.cameras.value === camera) second.src = url;
+    } catch (error) {
+      if (this.details === details) this._beside("", error.message);
+    }
+  }
+
+  /** Bring the second camera to the frame that is shown: both have the same frame times. */
+  _follow() {
+    const { second, times } = this;
+    if (second.hidden || second.readyState < 1 || !times.length) return;
+    const plays = this.playing && !this.strip;
+    second.playbackRate = this.video.playbackRate;
+    if (!plays) second.pause();
+    else if (second.paused && !second.ended) second.play().catch(() => {});
+    const k = this.frame;
+    const at = plays ? times[k] : (times[k] + (times[k + 1] ?? times[k] + 0.02)) / 2;
+    if (Math.abs(second.currentTime - at) > (plays ? 0.15 : 1e-3)) second.currentTime = at;
   }
 
   _say(text, small = false) {
@@ -269,6 +321,7 @@ export class Player {
       : unsure && "This browser does not say which frame it shows: the picture may be a frame beside the number.";
     this.doubt.hidden = this.strip || !all || !this.doubt.textContent;
     if (all) this.onFrame(this.times[k]);
+    this._follow();
   }
 
   _speed() {
@@ -309,6 +362,7 @@ export class Player {
   _state() {
     this.playButton.textContent = this.playing ? "❚❚" : "▶";
     this.loopButton.setAttribute("aria-pressed", this.loop ? "true" : "false");
+    this._follow();
   }
 
   /** Play from `a` to `b` (s) again and again; null ends it. */

@@ -9,7 +9,7 @@ const ROW = 24;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20000]; // frames from tick to tick
 const CATCH = 5; // pixels
 const MEANS = {
-  you: "the subtasks as they stand: each ends at the boundary of its event",
+  you: "the subtasks as they stand: each ends at the boundary of its event; a square is where a span starts, or ends, on its own",
   truth: "the boundaries that the clips came with",
   median: "the model's median; the band is how far its trials lie from it, the line its interval, a cross an attempt that failed",
   trials: "a line for each trial, a mark for each event",
@@ -19,7 +19,7 @@ const MEANS = {
 
 export class Timeline {
   constructor(actions) {
-    this.actions = actions; // seek(time), select(i), focus(), grab(i), drag(i, time), drop(i)
+    this.actions = actions; // seek(time), select(i, seeks, part), focus(), grab(i), drag(i, time, part), drop(i)
     this.svg = el("svg", { class: "axis", role: "group", "aria-label": "Timeline" });
     this.hint = el("span", { class: "hint" }, "Drag a boundary. ",
       el("span", {}, "The keys , and . move it by a frame, S goes on. Ctrl + wheel zooms, the wheel moves."));
@@ -107,10 +107,11 @@ export class Timeline {
     this.svg.setPointerCapture(e.pointerId);
     this.actions.focus(); // keys belong to the reviewer from now on
     if (grip) {
-      this.dragging = Number(grip.getAttribute("data-event"));
-      this.off = this._place(e) - this.draft.events[this.dragging].boundary;
+      this.dragging = Number(grip.dataset.event);
+      this.part = grip.dataset.part === "own";
+      this.off = this._place(e) - this.draft.time(this.dragging, this.part);
       this.moved = false;
-      this.actions.select(this.dragging);
+      this.actions.select(this.dragging, true, this.part);
     } else {
       this.dragging = -1;
       this.actions.seek(this._place(e));
@@ -122,10 +123,10 @@ export class Timeline {
     if (this.dragging == null) return;
     if (this.dragging < 0) return this.actions.seek(this._place(e));
     const time = this._caught(Math.min(this.end, Math.max(0, this._place(e) - this.off)), e.altKey);
-    if (!this.moved && snapped(this.details.times, time) === this.draft.events[this.dragging].boundary) return;
+    if (!this.moved && snapped(this.details.times, time) === this.draft.time(this.dragging, this.part)) return;
     if (!this.moved) this.actions.grab(this.dragging);
     this.moved = true;
-    this.actions.drag(this.dragging, time);
+    this.actions.drag(this.dragging, time, this.part);
   }
 
   /** A boundary that is dragged near an instant at which the gripper moves is caught there; `free`: with Alt held down. */
@@ -162,9 +163,9 @@ export class Timeline {
     }
     this.needle = el("g", { class: "needle" }, el("line", { y1: 0, y2: below }), el("polygon", { points: `-5,${below + 5} 5,${below + 5} 0,${below - 3}` }));
     parts.push(this.needle, ...this._handles(below));
-    const held = this.svg.getRootNode().activeElement?.getAttribute?.("data-event");
+    const held = this.svg.getRootNode().activeElement?.dataset;
     this.svg.replaceChildren(...parts);
-    if (held) this.svg.querySelector(`[data-event="${held}"]`)?.focus({ preventScroll: true });
+    if (held?.event) this.svg.querySelector(`[data-event="${held.event}"][data-part="${held.part}"]`)?.focus({ preventScroll: true });
     this._needle();
   }
 
@@ -214,7 +215,10 @@ export class Timeline {
     const made = [];
     this.draft.events.forEach((e, i) => {
       if (e.absent || e.boundary == null) return;
-      const place = this._clip(before, e.boundary);
+      const { side } = this.details;
+      const tail = e.edge != null && side === "end" && this._clip(e.boundary, e.edge);
+      if (tail) made.push(el("rect", { class: "tail", x: tail[0], y: y + ROW - 5, width: tail[1], height: 3, fill: colour(e, this.details) }));
+      const place = this._clip(side === "start" ? Math.max(before, e.edge ?? 0) : before, e.boundary);
       if (place) {
         const rect = el("rect", { x: place[0], y: y + 2, width: place[1], height: ROW - 6, rx: 3, fill: colour(e, this.details),
           class: i === this.selected ? "span selected" : "span" }, el("title", {}, `until ${e.label}, ${seconds(e.boundary, 3)}`));
@@ -291,19 +295,31 @@ export class Timeline {
     return [...paths.map((d) => el("path", { class: "gripper", d }, el("title", {}, MEANS.gripper))), ...edges];
   }
 
+  /** A square at the own start or end of event `i`'s span. */
+  _own(e, i) {
+    if (e.absent || e.boundary == null || !this._inside(e.edge)) return [];
+    const { side } = this.details;
+    const name = `${side} of ${e.label || "new event"}`;
+    return [el("g", { class: i === this.selected && this.draft.part ? "handle selected" : "handle", "data-event": i, "data-part": "own", tabindex: 0,
+      role: "slider", "aria-label": name, "aria-valuenow": e.edge, "aria-valuetext": seconds(e.edge, 3), "aria-valuemin": 0, "aria-valuemax": this.end,
+      transform: `translate(${this.x(e.edge)} 0)`, onfocus: () => this.actions.select(i, false, true) },
+    el("rect", { class: "grab", x: -7, y: 16, width: 14, height: 20 }),
+    el("rect", { class: "square", x: -4, y: side === "start" ? 19 : 25, width: 8, height: 8, fill: colour(e, this.details) }), el("title", {}, `${name}: ${seconds(e.edge, 3)}`))];
+  }
+
   _handles(height) {
     return this.draft.events.flatMap((e, i) => {
-      if (e.absent || !this._inside(e.boundary)) return [];
+      if (e.absent || !this._inside(e.boundary)) return this._own(e, i);
       const x = this.x(e.boundary);
       const old = this.draft.saved(e)?.boundary;
       const moved = old != null && Math.abs(old - e.boundary) > 1e-6 ? `, moved ${signed(e.boundary - old)}` : "";
       return [el("g", {
-        class: i === this.selected ? "handle selected" : "handle", "data-event": i, tabindex: 0, role: "slider",
+        class: i === this.selected && !this.draft.part ? "handle selected" : "handle", "data-event": i, "data-part": "", tabindex: 0, role: "slider",
         "aria-label": e.label || "new event", "aria-valuenow": e.boundary, "aria-valuetext": `${seconds(e.boundary, 3)}${moved}`,
         "aria-valuemin": 0, "aria-valuemax": this.end, transform: `translate(${x} 0)`, onfocus: () => this.actions.select(i, false),
       }, el("rect", { class: "grab", x: -9, y: 0, width: 18, height }), el("line", { y1: 6, y2: height }),
       el("circle", { cy: 8, r: 8, fill: colour(e, this.details) }), el("text", { y: 11.5 }, String(i + 1)),
-      el("title", {}, `${e.label}: ${seconds(e.boundary, 3)}${moved}`))];
+      el("title", {}, `${e.label}: ${seconds(e.boundary, 3)}${moved}`)), ...this._own(e, i)];
     });
   }
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 import av
 import pytest
+from demo_files import image_file
 from lerobot_folders import small_dataset
 from playwright.sync_api import Locator, Page, expect
 from review_folder import LABELS, STEP, TIMES, picture, write_video
@@ -64,7 +65,7 @@ def place(page: Page) -> str:
 
 def pictured(page: Page) -> int:
     """Which frame is in the video's picture now."""
-    number: int = page.locator("video").evaluate(PICTURED, STEP)
+    number: int = page.locator("video").first.evaluate(PICTURED, STEP)
     return number
 
 
@@ -162,7 +163,7 @@ def test_it_plays_slowly_and_loops_around_a_boundary(server: ReviewServer, new_p
     page = opened(new_page(), server.url)
     for key, speed in (("]", 2), ("]", 4), ("]", 4), *(("[", slower) for slower in (2, 1, 0.5))):
         page.keyboard.press(key)
-        assert page.locator("video").evaluate("v => v.playbackRate") == speed
+        assert page.locator("video").first.evaluate("v => v.playbackRate") == speed
     page.keyboard.press("1")
     seen(page, 10)
     page.keyboard.press("l")
@@ -175,7 +176,7 @@ def test_it_plays_slowly_and_loops_around_a_boundary(server: ReviewServer, new_p
         rounds[-1].append(now)
     assert around(TIMES[10], rounds[:-1]), rounds
     page.keyboard.press("l")
-    assert page.locator("video").evaluate("v => v.paused")
+    assert page.locator("video").first.evaluate("v => v.paused")
 
 
 def test_drag_type_mark_undo(server: ReviewServer, new_page: NewPage) -> None:
@@ -720,7 +721,7 @@ def test_a_click_gives_the_keyboard_back(server: ReviewServer, new_page: NewPage
         page.locator(".list"),
         page.locator(".answers > summary"), page.locator(".answers > summary"), page.locator(".event").nth(1),
         named(f"It is not in the video (X): {LABELS[1]}"), named("Undo"), named("Redo"), named("Undo"),
-        page.locator("h1"), page.locator("video"), named("Export and import"), named("Export and import"),
+        page.locator("h1"), page.locator("video").first, named("Export and import"), named("Export and import"),
     ]  # fmt: skip
     for number, target in enumerate(clicked):
         target.click()
@@ -913,6 +914,100 @@ def test_a_boundary_goes_to_the_grippers_edge(folder: Path, new_page: NewPage) -
         open_clip(page, "b")
         page.keyboard.press("g")
         expect(page.locator(".banner")).to_contain_text("no edge of a gripper")
+
+
+def beside(page: Page) -> tuple[int, int]:
+    """Which frame each of two cameras shows: of the one on the hand, pictures are negatives."""
+    second = PICTURED.replace("/ step)", "/ -step)").replace("[1] - 30", "[1] - 225")
+    return pictured(page), page.locator("video.second").evaluate(second, STEP)
+
+
+def test_a_second_camera_keeps_step_with_the_first(tmp_path: Path, new_page: NewPage) -> None:
+    file = image_file(tmp_path / "demos.hdf5", [[picture(k) for k in range(40)]] * 2)
+    review = open_review(file, events=LABELS, output=tmp_path / "r.jsonl", who="Ada")
+    with ReviewServer(review) as server:
+        page = new_page()
+        page.goto(server.url)
+        expect(page.locator(".place")).to_contain_text("frame 0 of")
+        expect(page.locator("video.second")).to_be_hidden()
+        typed(page, "v")
+        expect(page.locator("video.second")).to_be_visible()
+        expect(page.get_by_label("Second camera")).to_have_value("robot0_eye_in_hand_image")
+        for key, frame in (("Shift+ArrowRight", 10), ("ArrowRight", 11), ("ArrowLeft", 10), ("End", 39)):
+            typed(page, key)
+            expect(page.locator(".place")).to_contain_text(f"frame {frame} of")
+            for _ in range(50):
+                if beside(page) == (frame, frame):
+                    break
+                page.wait_for_timeout(40)
+            assert beside(page) == (frame, frame)
+        typed(page, "Home", "n")
+        page.wait_for_timeout(1000)
+        first, second = beside(page)
+        assert first > 5
+        assert abs(first - second) <= 4
+        typed(page, "b", "ArrowDown")
+        expect(page.locator("h1")).to_have_text("demos/demo_1")
+        expect(page.locator("video.second")).to_be_visible()  # it stays chosen
+        typed(page, "v")
+        expect(page.locator("video.second")).to_be_hidden()
+
+
+def own_of(page: Page, event: int) -> Locator:
+    return page.locator(".event .own").nth(event)
+
+
+def test_a_span_starts_on_its_own_by_keys_by_hand_and_by_the_gripper(folder: Path, new_page: NewPage) -> None:
+    review = open_review(folder, who="Ada")
+    review.signals = {"tidy/a": signal_at([1.0] * 20 + [0.0] * 40, 10)}  # closed at 2 s
+    with ReviewServer(review) as server:
+        page = opened(new_page(), server.url)
+        open_clip(page, "a")
+        typed(page, "2", "e")  # within the subtask, of which only the end is shown
+        seen(page, 18)
+        expect(page.locator(".event").nth(1)).to_contain_text(f"starts at {TIMES[18]:.2f} s")
+        typed(page, ",")
+        expect(own_of(page, 1)).to_have_value(f"{TIMES[17]:.3f}")
+        typed(page, "<")  # beyond the event before
+        expect(page.locator(".event").nth(1)).to_contain_text("reaches beyond what is before it")
+        expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+        typed(page, "g")
+        near = min(TIMES, key=lambda t: abs(t - 2.0))
+        expect(own_of(page, 1)).to_have_value(f"{near:.3f}")
+        square = page.locator('[data-event="1"][data-part="own"] .square').bounding_box()
+        axis = page.locator(".ground").bounding_box()
+        assert square is not None
+        assert axis is not None
+        x, y = square["x"] + 4, square["y"] + 4
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 0.3 * axis["width"] / (TIMES[-1] + 0.1), y, steps=6)
+        page.mouse.up()
+        expect(own_of(page, 1)).not_to_have_value(f"{near:.3f}")
+        typed(page, "Control+z")
+        expect(own_of(page, 1)).to_have_value(f"{near:.3f}")
+        own_of(page, 1).fill("f15")
+        own_of(page, 1).press("Enter")
+        seen(page, 15)
+        typed(page, "s")  # back to the boundary
+        seen(page, 25)
+        typed(page, "Control+s")
+        expect(page.locator(".saves")).to_contain_text(f"starts at its neighbour → {TIMES[15]:.2f} s")
+        event = saved(folder)["tidy/a"].events[1]
+        assert (event.start, event.end, event.boundary) == (TIMES[15], TIMES[25], TIMES[25])
+        opened(page, server.url)
+        open_clip(page, "a")
+        expect(own_of(page, 1)).to_have_value(f"{TIMES[15]:.3f}")
+        expect(page.locator(".line.unsaved")).to_have_count(0)
+        typed(page, "2", "e")
+        seen(page, 15)
+        typed(page, "Delete")  # without a gap again
+        expect(own_of(page, 1)).to_have_value("")
+        expect(page.locator(".event")).to_have_count(3)
+        typed(page, "Control+s")
+        expect(page.locator(".saves > li")).to_have_count(2)
+        assert saved(folder)["tidy/a"].events[1].start == TIMES[10]
+        expect(own_of(page, 1)).to_have_value("")
 
 
 def named(page: Page, name: str) -> None:
