@@ -5,6 +5,7 @@ from pathlib import Path
 L = Path(os.environ["LEASE"]); PY = sys.executable; DRY = bool(os.environ.get("DRY")); T0 = int((L / "t0").read_text())
 END = float(os.environ["LEASE_EXTRAS_END"]); CORES = int(os.environ["ALL_CORES"]) - int(os.environ["TRAIN_CORES"])
 STORE = os.environ.get("STORE", str(L / "store") if DRY else "/dev/shm/store")
+TOKENS = int(os.environ.get("TOKENS", 128000))
 FORMS = {
     "reads": lambda t: t,
     "no-log": lambda t: re.sub(r"look_up_log = ([\d.]+), log = ([\d.]+), answer = ([\d.]+), still = ([\d.]+)",
@@ -28,7 +29,7 @@ if os.environ.get("FLASH") and not DRY:
 
 ASK = 130  # s for the answers
 each = (END - ASK - now()) / 2 - 85  # s of steps: two forms, and the third if time is left
-steps = 8 if DRY else int(each * float(os.environ.get("FORM_SPEED", 12.5)) // 100 * 100)
+steps = 8 if DRY else int(each * float(os.environ.get("FORM_SPEED", 12.5)) * 128000 / TOKENS // 100 * 100)
 say("steps of each form", steps)
 if steps < 800 and not DRY: sys.exit("too little time for forms")
 for name, change in FORMS.items():
@@ -39,7 +40,8 @@ for name, change in FORMS.items():
     text = change(re.sub(r'(name = "long"\nsteps = )\d+', lambda m: m[1] + str(steps - short), text))
     oom = any("OutOfMemory" in (L / "out" / v / "train.log").read_text(errors="replace") for v in os.listdir(L / "out") if (L / "out" / v / "train.log").exists())
     if oom: text = text.replace("tokens = 128000", "tokens = 96000")
-    if DRY: text = text.replace("tokens = 128000", "tokens = 2500").replace("warmup = 300", "warmup = 2").replace("window = 16", "window = 4").replace("[12, 150]", "[12, 40]")
+    if not oom: text = text.replace("tokens = 128000", f"tokens = {TOKENS}")
+    if DRY: text = text.replace(f"tokens = {TOKENS}", "tokens = 2500").replace("warmup = 300", "warmup = 2").replace("window = 16", "window = 4").replace("[12, 150]", "[12, 40]")
     (out / "reads.toml").write_text(text)
     cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", max(1, CORES - 1) if not DRY else 1, "--seed", 0, "--partial", "--device", "cpu" if DRY else "cuda"]
     began = now(); code = run(cmd, out / "train.log", END - ASK + 60 - now() if not DRY else 600); say(name, "ended with", code, f"in {now() - began:.0f} s", tail(out / "train.log", 2))

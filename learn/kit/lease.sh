@@ -33,7 +33,7 @@ t=$(date +%s); while [ $(( $(date +%s) - t )) -lt $WATCH ]; do
  [ $ok = 1 ] || break; [ -f done/all ] && break; [ -n "$UNTIL" ] && [ -f done/$UNTIL ] && break; alive || break; sleep 1; done
 tail -n ${TAIL:-25} runner.log 2>/dev/null; tail -n 8 extras.log 2>/dev/null; cat forms.txt 2>/dev/null
 for v in out/V*; do [ -f $v/log.jsonl ] && echo "$v $(tail -n 1 $v/log.jsonl)"; done
-[ -z "$DRY" ] && nvidia-smi --query-gpu=memory.used,utilization.gpu --format=csv,noheader; free -g | sed -n 2p
+[ -z "$DRY" ] && nvidia-smi --query-gpu=name,memory.total,memory.used,utilization.gpu --format=csv,noheader; free -g | sed -n 2p
 if [ -n "$OUT" ]; then
  for v in out/V*; do n=$(basename $v); m=$v/model/model.safetensors
   [ -f $m ] || m=$(ls -d $v/steps/*/model.safetensors 2>/dev/null | tail -1)
