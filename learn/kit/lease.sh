@@ -38,6 +38,6 @@ if [ -n "$OUT" ]; then
  for v in out/V*; do n=$(basename $v); m=$v/model/model.safetensors
   [ -f $m ] || m=$(ls -d $v/steps/*/model.safetensors 2>/dev/null | tail -1)
   [ -n "$m" ] && [ -f "$m" ] && cp $m $OUT/$n.safetensors && echo "$n: $m"; done
- tar cJf $OUT/logs.tar.xz --ignore-failed-read *.log *.toml out/*/log.jsonl out/*/run.json out/*/*.log ans table.txt times.json flash.json forms/*/*.log forms/*/log.jsonl forms/*/run.json forms/*.jsonl forms.txt 2>/dev/null
+ tar cJf $OUT/logs.tar.xz --ignore-failed-read *.log *.toml out/*/log.jsonl out/*/run.json out/*/*.log ans table.txt times.json flash.json forms/*/*.log forms/*/log.jsonl forms/*/run.json forms/*.jsonl forms.txt prof.txt 2>/dev/null
  ls -la $OUT; fi
 cat table.txt 2>/dev/null; say "call ends; alive: $(alive && echo yes || echo no)"
