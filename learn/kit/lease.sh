@@ -24,14 +24,14 @@ E
 . ./env.sh
 [ -f stub/av/__init__.py ] || (mkdir -p stub/av && cp avstub.py stub/av/__init__.py)
 say "unpacked: $(ls done | tr '\n' ' ')"
-need="core rs1 rs2 states states2 $NEED"
+need="core rs1 rs2 states states2 states3 states4 $NEED"
 ok=1; for n in $need; do [ -f done/$n ] || ok=0; done
 alive() { [ -f runner.pid ] && kill -0 $(cat runner.pid) 2>/dev/null && ! grep -q "^State:.*Z" /proc/$(cat runner.pid)/status; }
 if [ $ok = 1 ] && ! alive && [ ! -f done/all ]; then
  setsid nohup ${PY:-python3} runner.py >> runner.log 2>&1 < /dev/null & echo $! > runner.pid; say "runner started"; fi
 t=$(date +%s); while [ $(( $(date +%s) - t )) -lt $WATCH ]; do
  [ $ok = 1 ] || break; [ -f done/all ] && break; [ -n "$UNTIL" ] && [ -f done/$UNTIL ] && break; alive || break; sleep 1; done
-tail -n ${TAIL:-25} runner.log 2>/dev/null; tail -n 8 extras.log 2>/dev/null; cat forms.txt 2>/dev/null
+tail -n ${TAIL:-25} runner.log 2>/dev/null; [ -f done/stored ] || find states -name "*.npz" | wc -l; tail -n 8 extras.log 2>/dev/null; cat forms.txt 2>/dev/null
 for v in out/V*; do [ -f $v/log.jsonl ] && echo "$v $(tail -n 1 $v/log.jsonl)"; done
 [ -z "$DRY" ] && nvidia-smi --query-gpu=name,memory.total,memory.used,utilization.gpu --format=csv,noheader; free -g | sed -n 2p
 if [ -n "$OUT" ]; then

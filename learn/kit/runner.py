@@ -9,7 +9,7 @@ CORES = int(os.environ.get("CORES", os.cpu_count() or 1))
 GPUS = 0 if DRY else len(list(Path("/dev").glob("nvidia[0-9]*")))
 PER = int(os.environ.get("PER_GPU", 1))  # trainings at once on one GPU
 SEEDS = int(os.environ.get("SEEDS", max(1, GPUS) * PER))
-LOOKS = int(os.environ.get("LOOKS", 1 if DRY else 2))
+LOOKS = int(os.environ.get("LOOKS", 1))
 SCENES, WHICH = (1, 1) if DRY else (int(os.environ.get("SCENES", 8000)), int(os.environ.get("WHICH_SCENES", 10000)))
 BUDGET = int(os.environ.get("BUDGET", 1800)) - int(os.environ.get("LOST", 90))  # s from T0 on
 ANSWER = int(os.environ.get("ANSWER", 250)) + 60  # s for the questions and the last transfers
@@ -50,6 +50,9 @@ def tail(path, n=6):
 
 def step_models():
     return start([PY, "models.py", "states", CORES], "models.log")
+
+def step_sim():
+    return start([PY, "sim.py", "states", 15 if DRY else int(os.environ.get("SIM", 130)), CORES, os.environ.get("SIM_SEEDS", 600000)], "sim.log")
 
 MAIN = "import sys; from tempoloc_nb.__main__ import main; sys.exit(main())"
 FEW = "import tempoloc_nb.lab.tiny.frame_store as f; f.SCENES_A_PART = 5; f.SCENE_SHARES = {'lift': 1.0}; f.scene_jobs.__defaults__ = ('Panda', f.SCENE_SHARES); " if DRY else ""
@@ -191,6 +194,7 @@ def wait(name, make, log):
 if __name__ == "__main__":
     end_orphans()
     say(f"cores {CORES}, GPUs {GPUS}, seeds {SEEDS}, looks {LOOKS}, training ends at {TRAIN_END} s")
+    if os.environ.get("SIM") != "0": wait("simulated", step_sim, "sim.log")
     wait("models", step_models, "models.log")
     wait("stored", step_store, "store.log")
     say(subprocess.run(["du", "-sm", str(STORE)], capture_output=True, text=True).stdout.strip(), len(list(STORE.glob("*.npz"))), "parts")
