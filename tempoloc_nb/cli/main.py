@@ -199,7 +199,7 @@ def _end(code: object) -> NoReturn:
         code = code or 1
     raise SystemExit(code)
 
-
+# %% ../../nbs/90_cli/10_main.ipynb #795d0cf4
 def _open_closed() -> None:
     """Give streams that the caller has closed (`>&-`) a place to write to, so that no file gets their number."""
     for name in ("stdout", "stderr"):

@@ -151,7 +151,7 @@ def tell(*lines: str) -> None:
     for line in lines:
         say(f"tempoloc: {line}", err=True)
 
-
+# %% ../../nbs/90_cli/20_options.ipynb #b6f4b1c4
 def echo_json(text: str, output: Path | None) -> None:
     """Print JSON to stdout, or to stderr where stdout has what is written to `output`."""
     say(text, err=str(output) in ("-", "/dev/stdout"))
@@ -168,7 +168,7 @@ def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
     else:
         say(done, err=output is not None and is_stream(output))
 
-
+# %% ../../nbs/90_cli/20_options.ipynb #8e5c49b8
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of a summary as JSON has them."""
     found = {name: _plain(value) if isinstance(value, dict) else value for name, value in fields.items()}

@@ -257,7 +257,7 @@ def _clip_names(paths: Iterable[Path], root: Path) -> dict[Path, str]:
     )
     return next(names for names in namings if len(set(names.values())) == len(names))
 
-
+# %% ../../nbs/20_clips/15_manifest.ipynb #4eb41cad
 def _named_videos(videos: str | Path | Iterable[str | Path]) -> tuple[list[Path], Path]:
     """The video files meant, absolute, and a folder that holds all of them."""
     given = [Path(v) for v in ([videos] if isinstance(videos, str | Path) else videos)]

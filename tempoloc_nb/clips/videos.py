@@ -84,7 +84,7 @@ def _clip_of(task: Task, path: Path) -> str | None:
     except TempolocError:
         return None
 
-
+# %% ../../nbs/20_clips/20_videos.ipynb #be894b56
 def first_names(names: Sequence[str]) -> str:
     """The first three of some names, and how many more there are."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

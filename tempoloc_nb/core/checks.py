@@ -53,7 +53,7 @@ _WANTED = {
     "tuple": "a list", "dict": "a table", "model": "a table", "dataclass": "a table", "finite": "a finite number",
 }  # fmt: skip
 
-
+# %% ../../nbs/10_core/15_checks.ipynb #cee34140
 def _reason(fault: Any) -> str:
     """What is wrong with a value, after its name."""
     kind, context = fault["type"], fault.get("ctx", {})
@@ -95,7 +95,7 @@ def _table(kind: Any) -> Any:
         return kind
     return next(filter(None, map(_table, get_args(kind))), None)
 
-
+# %% ../../nbs/10_core/15_checks.ipynb #57541ee0
 def _keys(kind: Any, path: Sequence[int | str]) -> tuple[str, ...]:
     """The keys of the table at `path` in a `kind`."""
     table = _table(kind)

@@ -114,7 +114,7 @@ def is_stream(path: Path) -> bool:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
-
+# %% ../../nbs/10_core/20_files.ipynb #f06f1e41
 def _there_already(path: Path) -> TempolocError:
     """The error for an output that would be overwritten."""
     return TempolocError(f"{path} is there already: give another -o, or --force to replace it")
@@ -129,7 +129,7 @@ def sync_folder(folder: Path) -> None:
         finally:
             os.close(fd)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #443b5ca4
 def _sync_file(path: Path) -> None:
     """Return when a file's bytes are on the disk; raises `OSError` that names it where the disk does not take them."""
     with path.open("rb+") as file:
@@ -362,7 +362,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except ValueError:
         raise TempolocError(f"{path.name} is not valid TOML: a number is too large") from None
 
-
+# %% ../../nbs/10_core/20_files.ipynb #e6b9c9d0
 def whole_lines(path: Path) -> list[str]:
     """The lines of a text file, without a last one that a killed writer left unfinished; none if there is no file."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -384,7 +384,7 @@ def writing(path: Path) -> Iterator[None]:
         where = "" if at is None or str(at) == str(path) else f" ({at})"
         raise TempolocError(f"cannot write {path}: {error.strerror or error}{where}") from None
 
-
+# %% ../../nbs/10_core/20_files.ipynb #7dbf5908
 _INFINITE = re.compile(r"\d[eE]\+?\d{3}")  # how a number is written that Python may read as infinite
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside its other half
 
@@ -445,7 +445,7 @@ def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dic
         if line.strip():
             yield f"{path.name}:{number}", parse_object(line, f"{path.name}:{number}")
 
-
+# %% ../../nbs/10_core/20_files.ipynb #2ef72c4c
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = True) -> int:
     """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)

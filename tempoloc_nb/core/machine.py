@@ -181,7 +181,7 @@ def read_shard(text: str) -> tuple[int, int]:
         raise TempolocError(f"a shard is I/N, the first of eight 1/8; got {text!r}")
     return check_shard((int(found[1]), int(found[2])))
 
-
+# %% ../../nbs/10_core/50_machine.ipynb #25383cdf
 def check_shard(shard: tuple[int, int]) -> tuple[int, int]:
     """The shard, if it is one; else `TempolocError`."""
     i, n = shard

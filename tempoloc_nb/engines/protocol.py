@@ -110,7 +110,7 @@ def too_long(prompt: int, vision: int, new: int, whose: str, context: int | None
         " lower fps, pixels or max_new_tokens"
     )
 
-
+# %% ../../nbs/35_engines/10_protocol.ipynb #a5bf012f
 def sampling_fields(sampling: Sampling, seed: int) -> dict[str, Any]:
     """How one trial is drawn, in the words that vLLM, Ray and OpenAI's protocol share."""
     return {

@@ -158,7 +158,7 @@ class _RefusedError(Exception):
         super().__init__(detail)
         self.status_code, self.detail, self.headers = status_code, detail, headers
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #65405391
 async def _failed(call: Call, error: Any) -> Reply:
     """An error in OpenAI's shape, for one of ours or of starlette's."""
     from starlette.responses import JSONResponse
@@ -305,7 +305,7 @@ async def _models(server: Server, call: Call) -> dict[str, Any]:
     own = {"id": server.name, "object": "model", "created": 0, "owned_by": "tempoloc", "root": server.root}
     return {"object": "list", "data": [own]}
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #17dee348
 async def _reply(server: Server, handler: Callable[[Server, Call], Awaitable[dict[str, Any]]], call: Call) -> Reply:
     """What a handler returns, for callers who may ask."""
     from starlette.responses import JSONResponse
@@ -317,7 +317,7 @@ async def _reply(server: Server, handler: Callable[[Server, Call], Awaitable[dic
         raise _RefusedError(401, "the key is missing or wrong: send it as Authorization: Bearer KEY")
     return JSONResponse(await handler(server, call))
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #4ebf17dc
 def _application(server: Server) -> Starlette:
     """The addresses of a server."""
     from starlette.applications import Starlette

@@ -87,14 +87,13 @@ class Entry(Lenient):
     by: str
     changed: tuple[_Changed, ...]
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #3dcad573
 def entries(clip: Clip) -> tuple[Entry, ...]:
     """The saves of a clip, the first first; raises `TempolocError` for a history of another shape."""
     listed = clip.extra.get("corrections", [])
     if isinstance(listed, list):
         listed = [{**e, "by": e.get("from")} if isinstance(e, dict) else e for e in listed]
     return check(tuple[Entry, ...], listed, f"{clip.clip}, corrections")
-
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d17c40e8
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ _OTHER = {
     "quat", "euler", "pose", "tip", "tips", "to", "dist", "distance", "image", "img", "camera", "depth",
 }  # fmt: skip
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #2148b38d
 def words_of(text: str) -> list[str]:
     """The words of a name in small letters: of `kRightHandPinky`, `right_gripper.pos`, `robot0_gripper_qpos`."""
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", text)]
@@ -64,7 +64,7 @@ def is_opening(column: Column) -> bool:
     named = words & _OPENING or ("hand" in words and words & _FINGERS) or words & _WIDTH == {"width"}
     return bool(named) and not words & _OTHER
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #80f6ee96
 def arm_of(text: str) -> str:
     """The arm that a name says: left, right, or a numbered one such as robot0; "" if it says none."""
     words = words_of(text)
@@ -91,7 +91,7 @@ class Gripper:
 
 WAY = "name it with --gripper, once an arm, and say --inverted if it is then read the wrong way round"
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #f354a1e8
 def _one_group(columns: Sequence[Column], where: str) -> tuple[Column, ...]:
     """The columns of one arm that are its gripper; raises `TempolocError` where that is not certain."""
     groups = dict.fromkeys(c.group for c in columns)
@@ -104,7 +104,7 @@ def _one_group(columns: Sequence[Column], where: str) -> tuple[Column, ...]:
         raise TempolocError(f"{where}: {', '.join(map(str, left))} may be the gripper: {WAY}")
     return tuple(left)
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #21755986
 def _find_grippers(columns: Iterable[Column], where: str) -> tuple[Gripper, ...]:
     """The grippers whose columns are named as such, in order; raises `TempolocError` where a name fits several."""
     found: dict[str, dict[bool, list[Column]]] = {}
@@ -126,7 +126,7 @@ def _numbers(text: str, count: int, where: str) -> list[int]:
         found += places
     return found
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #657f3a4f
 def _is_called(name: str, column: Column) -> bool:
     """Whether `name` is a column's own, or its group's, or what one of them ends in."""
     ends = [column.name, re.sub(r"s$", "", column.group), *re.split(r"(?<=[./])", column.group)]

@@ -42,7 +42,7 @@ def _channels(shape: Sequence[int]) -> int | None:
                 return axis
     return None
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #54c35a68
 def _bytes_of(row: Any) -> bytes:
     """A row of an array as bytes: of numbers, a string, or something opaque."""
     return row if isinstance(row, bytes) else row.tobytes() if hasattr(row, "tobytes") else b""
@@ -58,7 +58,7 @@ def _are_files(item: Any) -> bool:
     except (OSError, TypeError, ValueError):  # damaged, or of a type that h5py cannot read
         return False
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #09b1b2ee
 def _are_images(item: Any) -> bool:
     """Whether an array holds images, as numbers or as files."""
     return (item.dtype.kind in "iuf" and _channels(item.shape) is not None) or _are_files(item)
@@ -75,7 +75,6 @@ def _image_counts(demo: Any) -> dict[str, int]:
     if seen := observations_of(demo):
         seen.visititems(look)
     return found
-
 
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #e3000002
 _SAMPLE = 9  # pictures whose values are looked at
@@ -127,7 +126,7 @@ def _scaled(raw: npt.NDArray[Any], levels: tuple[float, float], where: str) -> I
         raise TempolocError(f"{where} has values outside of {black:g} to {white:g}")
     return np.asarray((share.clip(0, 1) * 255).round(), dtype=np.uint8)
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #cf26d0b5
 def _decoded(raw: Any, where: str) -> Image:
     """One image of a row that is a file, as (height, width, 3), uint8; raises `TempolocError` if it cannot be read."""
     try:

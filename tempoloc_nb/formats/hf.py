@@ -33,7 +33,7 @@ def _features() -> Any:
         "source": text, "in_order": truth, "events": [event],
     })  # fmt: skip
 
-
+# %% ../../nbs/55_formats/94_hf.ipynb #97810682
 def _row(clip: Clip, video: Path) -> dict[str, Any]:
     def seconds(time: float | None) -> float | None:
         return None if time is None else round(time * clip.label_scale, 6)

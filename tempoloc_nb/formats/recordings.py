@@ -225,7 +225,7 @@ def _clip_names(recordings: Sequence[Footage]) -> list[str]:
         names = [name_of(r) if name in ("", *twice) else name for r, name in zip(recordings, names, strict=True)]
     return names
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #5794a9ab
 def clips_of(recordings: Sequence[Footage], labels: Sequence[str]) -> Clips:
     """Recordings as clips `own/NAME` that ask for the events `labels`, without truth."""
     events = tuple(Event(label) for label in labels)

@@ -58,7 +58,7 @@ def _choices(
             choices.append(_Choice(t.time, away / (away + _SOFT) + brief, place))
     return choices
 
-
+# %% ../../nbs/45_inference/80_fuse.ipynb #71e66a13
 def _between(before: _Choice, after: _Choice, transitions: Sequence[Transition], adjacent: bool) -> float:
     """What two events' choices cost together; `adjacent` unless an event without a time lies between them."""
     if after.time <= before.time:

@@ -48,7 +48,7 @@ def _odd(word: str) -> bool:
     holds = 0 < len(word) <= LONGEST_NAME and shown(word) == word and any(c.isalnum() for c in word)
     return not holds or any(c in word for c in "{}\n\t") or _NUMBERED.search(word) is not None
 
-
+# %% ../../nbs/45_inference/08_names.ipynb #85be7259
 def _allowed(text: str, words: Sequence[str], what: str) -> str:
     """The one of the allowed `words` that a text is, or the text where all are; raises `TempolocError` for another."""
     own = " ".join(text[: 2 * LONGEST_NAME].split()).rstrip(".")
@@ -151,7 +151,7 @@ def _most(items: Iterable[Any]) -> Any:
     """The most frequent of some items; of several, the first in the order of their texts."""
     return min(Counter(items).items(), key=lambda item: (-item[1], item[0]))[0]
 
-
+# %% ../../nbs/45_inference/08_names.ipynb #689b5b58
 def majority(said: Sequence[Name | str], options: NameOptions, trials: int) -> tuple[Name | None, float, str]:
     """The name that more than half of the trials give, the share that do, and why there is none."""
     names = [name for name in said if isinstance(name, tuple)]

@@ -96,7 +96,7 @@ def output_file(out: Path | str) -> Path:
         raise TempolocError(f"predictions are written to a .jsonl file, not to {out.name}: choose another .jsonl file")
     return out
 
-
+# %% ../../nbs/45_inference/25_record.ipynb #c092deba
 def derived_file(out: Path | str, *read: Path | None, force: bool = False) -> Path:
     """Where predictions go that are made of what is `read`: a .jsonl file, or a stream, which gets no record.
 

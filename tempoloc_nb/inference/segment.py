@@ -181,7 +181,7 @@ def _moved(log: EventLog, by: float) -> EventLog:
     events, moments = (tuple(replace(e, time=e.time + by) for e in own) for own in (log.events, log.moments))
     return replace(log, events=events, moments=moments, end=None if log.end is None else log.end + by)
 
-
+# %% ../../nbs/45_inference/06_segment.ipynb #a4c4ab61
 def _read(row: Mapping[str, Any], window: Window, stamped: bool) -> EventLog:
     """The log in one answer about a window, in times of the whole."""
     if row.get("finish_reason") == "length":

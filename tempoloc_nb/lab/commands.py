@@ -36,7 +36,7 @@ class _Video:
     size: Annotated[int, Ge(16), Doc("Side of the video in pixels.")] = 256
     render: Annotated[bool, Doc("Write videos, which needs OpenGL.")] = True
 
-
+# %% ../../nbs/94_lab_commands/10_commands.ipynb #04a1b8fb
 @with_options(_Video, panels={"_Video": "Video"}, size=256, render=True)
 def simulate(
     output: Annotated[Path, option(OUTPUT, "Folder for videos, states and the manifest.", "--output", "-o")],

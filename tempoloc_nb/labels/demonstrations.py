@@ -78,7 +78,7 @@ def _entry(group: Any, name: str) -> Any:
     except (OSError, RuntimeError):  # a link to itself, a damaged header
         return None
 
-
+# %% ../../nbs/70_labels/10_demonstrations.ipynb #71c45b02
 def _datasets(group: Any, name: str) -> dict[str, Any]:
     """Name → dataset at or below `name` in a group; a dataset itself is called "arm", as there is one arm then."""
     entry = _entry(group, name)
@@ -99,7 +99,7 @@ def _numbers(item: Any) -> Steps:
         raise ValueError("holds NaN or infinity")
     return values
 
-
+# %% ../../nbs/70_labels/10_demonstrations.ipynb #be2b59d9
 def _positions(item: Any, steps: int) -> Steps:
     """Positions (steps, 3) of poses (steps, 4, 4); raises `ValueError` for what are no such poses."""
     poses = _numbers(item)

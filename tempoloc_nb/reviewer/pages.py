@@ -349,7 +349,7 @@ mount(document.getElementById("reviewer"), still(JSON.parse(document.getElementB
 </script></body></html>
 """
 
-
+# %% ../../nbs/80_reviewer/40_pages.ipynb #6a2e07b1
 @dataclass(frozen=True, slots=True)
 class _WrittenPage:
     """A page that was written: its clips, and how many of them have a video."""

@@ -283,7 +283,7 @@ def _is_asked(entry: Entry) -> bool:
         return entry.labelled and entry.absent and not entry.unread
     return entry.labelled and entry.span.end is not None and not entry.absent
 
-
+# %% ../../nbs/40_scoring/08_answers.ipynb #28fe023e
 def _read_asked_json(body: str, labels: tuple[str, ...]) -> list[Entry] | None:
     """The events of a text that is one JSON value with every event once and in order, and nothing else; else None."""
     value = body[3:-3].removeprefix("json") if body.startswith("```") and body.endswith("```") else body

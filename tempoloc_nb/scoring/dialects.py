@@ -49,7 +49,7 @@ def _any_label(labels: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, int]
     patterns = (r"[ \t]{1,4}".join(map(re.escape, text.split(" "))) for text in ordered)
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(patterns) or '(?!)'})(?![^\W_])", re.IGNORECASE), texts
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #0cafafc4
 def hide_labels(text: str, labels: tuple[str, ...]) -> str:
     """The text with a private character in place of each label that has digits."""
     pattern, places = _any_label(labels)
@@ -76,7 +76,7 @@ _HINT = re.compile(r"event|step|subtask|sub-task|action|phase|segment|ereignis|s
 _LISTED = re.compile(r"[\s>*\-•+#(\[]{0,8}([0-9]{1,3})[.):\]](?=\s)")
 _MAX_LINES, _MAX_LINE, MAX_RAW = 2000, 20_000, 500
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #416d0e75
 def _find_head(text: str) -> re.Match[str] | None:
     """The number of an event in `text`, such as "Event 2"; None if there is none."""
     return _HEAD.search(text) if _HINT.search(text) else None  # looking for words is much faster than the pattern

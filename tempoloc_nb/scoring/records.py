@@ -62,7 +62,7 @@ def _time(value: Any, unit: float = 1.0) -> float | None:
         return span.start if span is not None and span.end is None else None
     return float(value) * unit if type(value) in (int, float) and -1e9 < value < 1e9 else None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #7e4ac31d
 def _pair(value: list[Any], unit: float, keyed: bool) -> Span | None:
     """The interval of a list of two times."""
     times = [_time(v, unit) for v in value[:3]]
@@ -121,7 +121,7 @@ def is_time_key(key: str) -> bool:
     """Whether what stands below a plain key is a time, or an interval."""
     return _TIME_KEY.fullmatch(key) is not None or _SPAN_KEY.fullmatch(key) is not None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #6ba99b10
 def _says_absent(key: str, value: Any) -> bool | None:
     """Whether a value under a plain key says that its event is absent, or (False) that it is there."""
     about = re.sub(r"^(?:event)?(?:is|was)?", "", key)
@@ -132,7 +132,7 @@ def _says_absent(key: str, value: Any) -> bool | None:
     told = key in _STATE or key in LABEL_KEYS or is_time_key(key)
     return True if told and isinstance(text, str) and beside_absence(text[:400]) == "" else None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #f9c15eec
 def _absence(value: Any) -> tuple[bool, bool]:
     """Whether a JSON value says that its event is absent, and whether it has something else that may deny it."""
     if isinstance(value, list):
@@ -297,7 +297,7 @@ def _count_from_one(entries: Sequence[Entry], count: int) -> None:
         for e in entries:
             e.number = e.number + 1 if e.number is not None and max(numbers) < count else None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #2beb97da
 def _by_place(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> None:
     """Give entries that neither a number nor a label tells the event of their place, where that is certain."""
     timed = [e for e in entries if e.span is not None or e.absent]

@@ -127,7 +127,7 @@ def _hits(error: Floats, scored: Bools, rate: Floats, fps: float, scoring: Scori
         frames = {f"hit@{n}f": hit(error * rate <= n + 1e-6) for n in (1, 2, 5)}
     return found | {name: np.where(np.isnan(rate), np.nan, values) for name, values in frames.items()}
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #f6f6c036
 def _relative(error: Floats, duration: Floats, mode: Mode) -> Floats:
     """Percent of the subtask's duration. For a duration of 0 the recipe has 0 %; strict mode leaves it out."""
     nothing = np.where(np.isnan(error), np.nan, 0.0 if mode == "recipe" else np.nan)

@@ -24,7 +24,7 @@ _NUMBER = re.compile(  # it begins with a digit, for which a search is fast; the
 _KEY = re.compile(r'"[^"\n]*\0[^"\n]*"\s*:')  # a number in a key of JSON, where two that are equal are one
 _MOST_NUMBERS, _MOST_CHARS, _MOST_SHAPES = 80, 4000, 20_000
 
-
+# %% ../../nbs/40_scoring/07_shapes.ipynb #dc1525aa
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """Where the times of each event stand among the numbers of a text, which its `constants` follow.

@@ -40,7 +40,7 @@ _PLAIN = str.maketrans(
 )
 _OTHER = re.compile(r"[^\x00-\x7f]")
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #faacb2ef
 def _plain(found: re.Match[str]) -> str:
     category = unicodedata.category(found[0])
     return "N" if category[0] == "N" else "" if category == "Co" else found[0]
@@ -93,7 +93,7 @@ _COMMA_RANGE = re.compile(
 )
 _DOTS = re.compile(r"(?<=[^\s.])\s?\.{2,}\s?(?=[0-9<])")
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #f72a3541
 def _with_points(text: str) -> str | None:
     """The text with decimal points for decimal commas; None where it is not certain what a comma is."""
     count = len(_COMMA.findall(text)) if "," in text else 0
@@ -145,7 +145,7 @@ class _Token(NamedTuple):
     form: int
     role: Literal["", "start", "end", "length", "foreign"]
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #ce930df1
 def _role(before: str, after: str, form: int) -> Literal["", "start", "end", "length", "foreign"]:
     """What the words around a number make of it."""
     if (form != 2 or before.rstrip().endswith(("±", "+/-"))) and (

@@ -142,7 +142,7 @@ def n_sampled(rule: str, duration: float, fps: float) -> int:
     frames = min(max(frames, 4), 768)
     return frames // 2 * 2 if rule == "qwen2.5-vl" else frames
 
-
+# %% ../../nbs/15_video/20_budget.ipynb #37af58a0
 def frame_budget(
     rule: str, width: int, height: int, duration: float, fps: float, total_pixels: float | None = None
 ) -> FrameBudget:

@@ -205,7 +205,7 @@ class Frames:
     times: tuple[float, ...]
     fps: float
 
-
+# %% ../../nbs/15_video/10_files.ipynb #d5c692ed
 def read(
     path: Footage | str, fps: float | None = None, info: VideoInfo | None = None, out: Image | None = None
 ) -> Frames:

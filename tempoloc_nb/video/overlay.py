@@ -202,7 +202,7 @@ def _record(options: OverlayOptions, source_sha256: str = "") -> dict[str, Any]:
         del given["limits"]
     return {"overlay": 1, **given, "source_sha256": source_sha256}
 
-
+# %% ../../nbs/15_video/30_overlay.ipynb #0774eae7
 def recorded_stamps(record: Mapping[str, Any]) -> Any:
     """The kind of stamps that the record of a stamped file names."""
     return record.get("stamps") or ("pair" if record.get("pairs") else "frame")
@@ -216,7 +216,7 @@ def is_stamped_so(path: Path, options: OverlayOptions) -> bool:
         return False
     return isinstance(record, dict) and {**record, "source_sha256": ""} == _record(options)
 
-
+# %% ../../nbs/15_video/30_overlay.ipynb #13934346
 def _comment(path: Path) -> str | None:
     """The comment in the header of the video at `path`; None if there is no such video."""
     try:

@@ -161,7 +161,7 @@ class _FrameTimes:
     placement: Placement
     pixel_format: str
 
-
+# %% ../../nbs/15_video/05_pictures.ipynb #d0eb685c
 def _times(
     path: Path, stream: VideoStream, pts: Sequence[int], last: int, frame: VideoFrame, how: Placement
 ) -> _FrameTimes:

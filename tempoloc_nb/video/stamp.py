@@ -33,7 +33,7 @@ own in the left and in the right half in turn (as NVIDIA's tool has it)."""
 Stamps = Literal["none", TimeStamps]
 """The kinds of time stamps, and none."""
 
-
+# %% ../../nbs/15_video/25_stamp.ipynb #c34ac07b
 def stamps_of(word: object) -> Stamps:
     """The `Stamps` that a file names, "recipe" in older ones for "frame"; raises `TempolocError` for another word."""
     known: dict[object, Stamps] = {"recipe": "frame", **{s: s for s in get_args(Stamps)}}

@@ -177,7 +177,7 @@ def strip_frames(path: Footage | str, count: int = 8) -> npt.NDArray[np.uint8]:
     images = [image for _, image in decode(path, 2 * count / info.duration, info)]
     return np.stack(images[1::2] if len(images) == 2 * count else images[:count])
 
-
+# %% ../../nbs/15_video/50_view.ipynb #afedbfa8
 def contact_sheet(frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], height: int = 96) -> Picture.Image:
     """Frames (H, W, 3), uint8 RGB, in a row, each `height` pixels high; raises `TempolocError` if there are none."""
     if len(frames) == 0:

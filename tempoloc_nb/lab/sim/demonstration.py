@@ -61,7 +61,7 @@ def save_episode(path: Path, episode: SavedEpisode) -> None:
     with all_or_nothing(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, meta=np.array(json.dumps(dict(episode.meta))), **arrays)
 
-
+# %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #e11ba717
 def load_episode(path: Path) -> SavedEpisode:
     """Read an episode; raises `TempolocError` naming a file that is not one."""
     try:

@@ -37,7 +37,7 @@ def _room(one: str, other: str) -> float:
     tall = any(name in THINGS and THINGS[name].height > 0.1 for name in (one, other))
     return max(radius + 0.045, 0.14 if tall else 0.0)
 
-
+# %% ../../../nbs/95_lab_sim/75_which.ipynb #84fe8616
 def _fits(name: str, spot: Floats, taken: Mapping[str, Floats]) -> bool:
     return all(np.hypot(*(spot[:2] - at[:2])) >= _room(name, other) for other, at in taken.items() if other != name)
 
