@@ -257,7 +257,7 @@ def load_task(name: str | Path) -> Task:
         raise unknown("task", str(name), shipped, "or give a .toml file")
     return read_task(shipped[str(name)])
 
-
+# %% ../../nbs/20_clips/10_tasks.ipynb #40088fba
 def list_tasks(group: str = "*") -> tuple[Task, ...]:
     """The shipped tasks of a group (`recipe`, `mimicgen`, `sim`; all by default), sorted by key."""
     return tuple(read_task(p) for p in sorted((data_dir() / "tasks").glob(f"{group}/*.toml")))

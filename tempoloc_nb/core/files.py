@@ -188,7 +188,7 @@ def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
         finally:
             partial.unlink(missing_ok=True)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #cf7e2a25
 @contextmanager
 def _named_as(path: Path, partial: Path) -> Iterator[None]:
     """Within, an error about the temporary file, or a full disk, names the file that its caller knows."""
@@ -300,7 +300,7 @@ def write_text(path: Path, text: str, *, force: bool = True) -> None:
     with all_or_nothing(path, force=force) as partial:
         partial.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #11a086ac
 def write_json(path: Path, values: Mapping[str, Any], *, force: bool = True) -> None:
     """Write a JSON object, indented, as `write_text` does."""
     write_text(path, json_text(values, 2) + "\n", force=force)
@@ -311,7 +311,7 @@ _UNPACKED = 2**30
 WHOLE = 2**28
 """Bytes that a packed file may unpack to: where it is read line by line, and where it is read whole."""
 
-
+# %% ../../nbs/10_core/20_files.ipynb #9753020b
 class _Limited(io.RawIOBase):
     """Reads `most` unpacked bytes of a file, and raises `TempolocError` beyond."""
 
@@ -334,7 +334,7 @@ class _Limited(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #ee981373
 @contextmanager
 def open_packed(path: Path, most: int = _UNPACKED) -> Iterator[IO[bytes]]:
     """A file's bytes, decompressed if its name says so, then at most so many.
@@ -455,7 +455,7 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = 
     ):  # fmt: skip
         return sum(file.write(f"{json_text(row)}\n".encode()) > 0 for row in rows)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #99be0a1b
 def leads_out(path: str) -> bool:
     """Whether a relative path that a file names, with forward slashes, is none, or leads out of its folder."""
     parts = PurePosixPath(path)
@@ -487,7 +487,7 @@ def check_output(
                 raise _there_already(file)
     return path
 
-
+# %% ../../nbs/10_core/20_files.ipynb #0702f25b
 def _check_place(path: Path) -> None:
     """Raise `TempolocError` if the folder of `path`, or the one in which it would be made, takes no files."""
     real = Path(os.path.realpath(path))

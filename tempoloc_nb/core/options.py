@@ -52,7 +52,7 @@ def picked(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     names = {option.name for option in options_of(kind)}
     return {k: v for k, v in given.items() if k in names and v is not None}
 
-
+# %% ../../nbs/10_core/12_options.ipynb #47edfd1c
 def built(kind: type[_Kind], given: Mapping[str, Any], **more: Any) -> _Kind:
     """A dataclass of its options among those `given`; what may be several may also stand alone."""
     values = picked(kind, given)

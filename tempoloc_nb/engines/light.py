@@ -111,7 +111,7 @@ def _below(part: str, weights: dict[str, torch.Tensor]) -> Take:
     below = {name.removeprefix(part): w for name, w in weights.items() if name.startswith(part)}
     return {name: _packed(w) for name, w in below.items() if name != "embed_tokens.weight"}.__getitem__
 
-
+# %% ../../nbs/35_engines/35_light.ipynb #b782300a
 class _LightModel(torch.nn.Module):
     """A `folder`'s Qwen2.5-VL, of `weights` by their names in the file, in float32; called as transformers' class is.
 

@@ -75,7 +75,7 @@ class ServeConfig:
         if self.media is not None and not self.media.is_dir():
             raise TempolocError(f"{self.media}: no such folder for videos that requests name")
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #d187f81f
 def _is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address."""
     try:
@@ -90,7 +90,7 @@ class _Job:
     sampling: Sampling
     future: Future[list[Response]]
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #96082ee5
 class _Worker(threading.Thread):
     """The thread that owns an engine."""
 
@@ -220,7 +220,7 @@ def _processor(engine: Backend, model: str) -> Any:
     place = locate_model(model)
     return tested_transformers().AutoProcessor.from_pretrained(place.path, revision=place.revision)
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #2ea625e3
 class Server:
     """A model behind OpenAI's protocol: `app` is its application, `answered` how many requests had an answer.
 

@@ -292,7 +292,7 @@ def compare(expected: Expected, captured: CapturedInput | None, processor: Any) 
         for check, (message, good) in measure(captured, expected, processor).items()
     ]
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #137849c2
 def judged(check: str, wanted: str, message: str, good: bool, way_out: str) -> Comparison:
     """A check that is "ok", or an "error" with its way out."""
     return Comparison("ok" if good else "error", check, message, "" if good else way_out, wanted=wanted)

@@ -330,7 +330,7 @@ def signature(who: str, did: str, when: datetime | None = None) -> dict[str, str
         raise TempolocError(f"say who {did}: a name or an address")
     return {"who": who.strip(), "when": (when or datetime.now(UTC)).isoformat(timespec="seconds")}
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #3dc339d4
 def apply_rows(
     clips: Iterable[Clip], rows: Sequence[Row], *, who: str, why: str = "", when: datetime | None = None,
     accept: bool = False,

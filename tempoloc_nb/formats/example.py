@@ -200,7 +200,7 @@ _PARTS = {
     "clips.jsonl": "a manifest with the true times, to score answers",
 }
 
-
+# %% ../../nbs/55_formats/140_example.ipynb #bbd9414d
 @dataclass(frozen=True, slots=True)
 class Example:
     """What `write_example` wrote, and a line for each part that it left out; `program` is how `tempoloc` is called."""

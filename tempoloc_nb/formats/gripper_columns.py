@@ -133,7 +133,7 @@ def _is_called(name: str, column: Column) -> bool:
     tails = ["".join(ends[i:]) for i in range(2, len(ends))]
     return name in (*ends[:2], *tails)
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #6023b36f
 _LEVELS: tuple[Callable[[str, Column], bool], ...] = (
     lambda name, column: name in (str(column), column.group),
     _is_called,
@@ -235,7 +235,7 @@ def opening_in(rows: Rows, columns: Sequence[Column]) -> Floats:
     """The mean opening (T,) of these columns in a recording."""
     return _mean_opening(np.stack([rows[c] for c in columns], axis=1))
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #f211e3d6
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """What is read as one gripper; `rests` names the state that was passed over since it does not move."""
@@ -250,7 +250,7 @@ class Chosen:
         names = f"{first} to {more[-1]}, the mean of {len(self.columns)}" if more else first
         return f"{names}, since {self.rests} does not move" if self.rests else names
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #5ec88ace
 def choose_grippers(
     grippers: Sequence[Gripper], recordings: Sequence[Rows], where: str, named: bool = False
 ) -> tuple[Chosen, ...]:
@@ -272,12 +272,12 @@ def choose_grippers(
         raise TempolocError(f"{where} has {len(moving)} grippers, {told}: name one with --gripper, or each in turn")
     return chosen if named or not moving else tuple(sorted(chosen, key=lambda c: c.idle))
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #30db3b6d
 def arms_of(chosen: Sequence[Chosen]) -> tuple[str, ...]:
     """The arms' names; of a gripper alone its side, if it has one."""
     return tuple(c.arm for c in chosen if len(chosen) > 1 or c.arm in ("left", "right"))
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #e884dd5a
 def _is_idle(size: float, own: Chosen, each: Iterable[tuple[float, Chosen]]) -> bool:
     """Whether a gripper of this range rests, or moves far less than another one of its group."""
     most = max(other for other, c in each if c.columns[0].group == own.columns[0].group)

@@ -67,7 +67,7 @@ def _listed(given: str | Sequence[str], what: str) -> tuple[str, ...]:
         raise TempolocError(f"{what} must be short texts, such as 'grasp' or 'red cube', not {odd[0]!r}")
     return tuple(dict.fromkeys(parts))
 
-
+# %% ../../nbs/45_inference/08_names.ipynb #f3900462
 @dataclass(frozen=True, slots=True)
 class NameOptions:
     """The verbs and objects that a span may have, any where none are given, and how much is asked about at once.
@@ -109,7 +109,7 @@ def _keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise ValueError("a key twice")
     return found
 
-
+# %% ../../nbs/45_inference/08_names.ipynb #67fcc6ab
 def _spans_in(text: str) -> list[Any]:
     """The list of spans in an answer; raises `TempolocError` for a text that is not the form asked for."""
     body = text.rpartition("</think>")[2].strip()

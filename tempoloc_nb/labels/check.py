@@ -159,7 +159,7 @@ def check_labels(
             raise TempolocError(f"{benchmark.name} has no clips with labels and a known length: nothing can be checked")
     return CheckedLabels(tuple(check_group(_turned(g) if inverted else g, plan, limits) for g, plan in pairs))
 
-
+# %% ../../nbs/70_labels/30_check.ipynb #aa9f8e14
 def _turned(group: LabelGroup) -> LabelGroup:
     """The group with its grippers the other way round."""
     turned = (d.gripper and replace(d.gripper, opening=-d.gripper.opening) for d in group.demos)

@@ -113,7 +113,7 @@ class _Declared:
     log: bool = False
     spans: bool = False
 
-
+# %% ../../nbs/30_models/08_ask.ipynb #9545c12b
 def load_prompt(name: str | Path) -> Prompt:
     """A prompt by name, or from a folder with a `user.txt`, perhaps a `system.txt` and perhaps a `prompt.toml`.
 

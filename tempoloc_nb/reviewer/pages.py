@@ -325,7 +325,7 @@ def _widget_class() -> Any:
 
     return Reviewer
 
-
+# %% ../../nbs/80_reviewer/40_pages.ipynb #d71410a0
 def review(
     clips: Path | str | Clips | Found | Sequence[Found], predictions: Path | str | Sequence[Path | str] = (),
     **options: Any,

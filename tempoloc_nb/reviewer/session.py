@@ -101,7 +101,7 @@ def _local_time(when: str) -> str:
         return when
     return f"{local.day} {local:%B %Y, %H:%M}"
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #c40b68c7
 def _last_change(clip: Clip) -> str:
     """Who saved the clip, or remarked on it, last, and when."""
     changes = [(e["when"], e["who"]) for e in history(clip)] + [(r.when, r.who) for r in remarks(clip)]
@@ -116,7 +116,7 @@ def _check_task(task: Task | None, clip: Clip) -> None:
         events = ", ".join(task.events)
         raise TempolocError(f"{clip.clip}: {odd[0]!r} is no event of the shipped task {task.key}, which has {events}")
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #9729f7e2
 def _account() -> str:
     """The name of the account that runs this; "" where there is none."""
     try:

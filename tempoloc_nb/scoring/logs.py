@@ -37,7 +37,7 @@ _NUMBERS = (
     "twentieth",
 )  # fmt: skip
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #3eae1697
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
     """An event of a log: its `time` (s), and its `label` without the number of its `occurrence`.
@@ -64,7 +64,7 @@ class LoggedEvent:
         """The name with its number from the second occurrence on: `grasping the red cube for the second time`."""
         return numbered(self.name, self.occurrence)
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #a119e9e6
 def numbered(name: str, occurrence: int) -> str:
     """A name with the number of its occurrence from the second on."""
     if occurrence < 2:
@@ -154,7 +154,7 @@ class EventLog:
         """Whether its times count."""
         return self.status in ("ok", "duplicate")
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #9e1185e3
 def write_lines(lines: Iterable[tuple[float, str]], end: float) -> str:
     """How a log begins: `<think>`, a line for each (time in s, name), and the `end` of the activity (s).
 
@@ -163,7 +163,7 @@ def write_lines(lines: Iterable[tuple[float, str]], end: float) -> str:
     each = [f"{time:.2f} {name} {time:.2f}" for time, name in lines]
     return "\n".join(["<think>", *each, f"{end:.2f} end"])
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #7406bf2f
 def log_text(log: EventLog, end: float | None = None) -> str:
     """A log as the small model writes it; it ends at `end` (s), by default its own end, or its last line."""
     lines = sorted((*log.moments, *log.events), key=lambda e: e.time)
@@ -314,7 +314,7 @@ class _LogMatch:
         """2 TP / (2 TP + FP + FN); NaN where there is nothing on either side. Of several clips, add the counts up."""
         return 2 * len(self.pairs) / (self.found + self.truth) if self.found + self.truth else float("nan")
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #22a83af3
 def match_logs(
     found: Sequence[LoggedEvent], truth: Sequence[LoggedEvent], within: float = 0.5, names: bool = True
 ) -> _LogMatch:

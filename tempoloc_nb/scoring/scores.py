@@ -168,7 +168,7 @@ class _Segments:
             pairs += [(found, count), (found, events), (2 * found, count + events)]
         return edit, np.stack([np.stack(pair, axis=1) for pair in pairs], axis=1)
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #2b2e7b1e
 def _score_segments(trials: Trials, kept: Bools, segments: _Segments) -> tuple[Floats, dict[str, Floats]]:
     """The edit score (trials,) and the ratios (trials, 2) of each trial, NaN for dropped ones."""
     names = segments.names()

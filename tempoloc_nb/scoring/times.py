@@ -71,7 +71,7 @@ _UNREAD_UNIT = re.compile(r"\b(?:mins?|minutes?|hours?|hrs?|[ap]\.?m)\b", re.IGN
 _DIGIT = re.compile(r"[0-9]")
 _MAX_TIMES = 32
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #c897019f
 def _seconds(found: re.Match[str]) -> float:
     """The value (s) of a `_TIME` match; NaN for a clock or words with 60 seconds or more."""
     hours, minutes, rest = found.group("h", "m", "s") if found["m"] else found.group("wh", "wm", "ws")
@@ -208,7 +208,7 @@ def _counts(text: str, token: _Token) -> bool:
 class _Unclear(Exception):
     """Two readings are possible."""
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #055a70be
 def _pairs(text: str, tokens: list[_Token], form: int) -> tuple[list[tuple[_Token, _Token]], list[_Token]]:
     """The intervals among tokens, and the lone tokens of this form; raises `_Unclear`."""
     pairs: list[tuple[_Token, _Token]] = []

@@ -336,7 +336,7 @@ def _study_lines(found: _StudyPlan, there: int) -> Iterator[str]:
         own = "base" in default_values(planned.notebook)
         yield "    asks models that it trains itself: not counted" if own else "    asks no model"
 
-
+# %% ../../nbs/85_study/80_models.ipynb #4dc1d3af
 def _asked_lines(found: _StudyPlan, there: int) -> Iterator[str]:
     """The lines of a study that asks models."""
     once = _once(found.asked)

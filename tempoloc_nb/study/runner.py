@@ -252,7 +252,7 @@ class Planned:
     hash: str = ""
     seconds: float = 0.0
 
-
+# %% ../../nbs/85_study/90_runner.ipynb #ea0129bb
 def planned_runs(
     profile: str, overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
 ) -> tuple[Planned, ...]:
@@ -355,7 +355,7 @@ td,th{{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #ddd}}</style
 <h1>Study, profile {title}</h1><table><tr><th>study<th>outcome<th>notebook<th>tables</tr>{rows}</table>{figures}</html>
 """
 
-
+# %% ../../nbs/85_study/90_runner.ipynb #ebc9170f
 def _write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
     """Write `folder/index.html`: outcome, executed notebook, tables and figures of each run; returns its path."""
     from nbconvert import HTMLExporter

@@ -152,7 +152,7 @@ _ENDS = {
     "miou": ("miou_low", "miou_high"),
 }  # fmt: skip
 
-
+# %% ../../nbs/85_study/30_tables.ipynb #3ef435b8
 def columns_of(run: Evaluation, task: str = "", event: str = "") -> dict[str, float]:
     """All scores of a run that tables show, under their columns' names; NaN for what was not scored."""
     lines = run.table[(run.table["task"] == task) & (run.table["event"] == event)].set_index("score")
@@ -165,7 +165,7 @@ def columns_of(run: Evaluation, task: str = "", event: str = "") -> dict[str, fl
         found[column] = round(by * float(lines["value"].get(score, np.nan)), 9) + 0.0
     return found
 
-
+# %% ../../nbs/85_study/30_tables.ipynb #8a70403a
 def score_table(models: Mapping[str, Evaluation], references: Mapping[str, Evaluation]) -> pd.DataFrame:
     """One line per family and row: models first, then baselines, signal rows, and the oracle.
 

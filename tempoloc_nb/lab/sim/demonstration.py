@@ -174,7 +174,7 @@ def holdings(touching: Any, names: Sequence[str], step: float) -> list[tuple[str
         ((name, a * step, b * step) for name, a, b in held if b - a >= round(_HOLD / step)), key=lambda one: one[1]
     )
 
-
+# %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #448807b8
 def misses(
     traces: Mapping[str, Any], names: Sequence[str], commands: Sequence[tuple[float, int]], step: float
 ) -> list[tuple[str, float]]:

@@ -224,7 +224,7 @@ def _which_table(env: Any) -> None:
     for body in _which_props():
         env.model.worldbody.append(ET.fromstring(body))
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #9a796eaf
 def _which_props() -> list[str]:
     """A pad, a tray and a peg, and the buttons of `PressButtons`."""
     pad = _geom("pad_disc", "cylinder", "0.035 0.001", "0.55 0.2 0.65 1")
@@ -245,7 +245,7 @@ _OWN: Mapping[str, tuple[str, Callable[[Any], None], Callable[[Any], bool]]] = {
     "WhichTable": ("Lift", _which_table, lambda env: True),
 }
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #e50d3e9a
 @cache
 def _environment(name: str) -> Any:
     """The class of an environment, with what is added to it."""
