@@ -106,7 +106,7 @@ def _check_fuse(given: Mapping[str, Any], fuse: bool) -> None:
     if (given.get("gripper") or given.get("inverted")) and not fuse:
         raise TempolocError("--gripper and --inverted say how --fuse reads it: give --fuse, too")
 
-
+# %% ../../nbs/90_cli/25_find.ipynb #9afaa024
 def _push(given: dict[str, Any], *, write: bool, force: bool) -> Push:
     """The options about the Hub, taken out of those `given`; raises `TempolocError` where they cannot be followed."""
     push = Push(given.pop("push_to", None), given.pop("public", False))
@@ -115,7 +115,7 @@ def _push(given: dict[str, Any], *, write: bool, force: bool) -> Push:
     push.check(force=force)
     return push
 
-
+# %% ../../nbs/90_cli/25_find.ipynb #65daec00
 def _carry_out(
     recordings: Sequence[Footage], ask: Callable[..., Iterable[Found]],
     targets: Mapping[Path, tuple[str, ...] | Task], notes: list[str], output: Path | None, *,
@@ -164,7 +164,7 @@ class _Written:
         Sequence[str], Doc("With --write: an HDF5 file's termination signals in order; repeatable.")
     ] = ()
 
-
+# %% ../../nbs/90_cli/25_find.ipynb #f06d049b
 @with_options(
     Choice, AskConfig, EngineConfig, Reading, _Written, but=_FOR_LOCALIZE, panels={"_Written": OUTPUT},
     model="tempoloc-tiny", trials=5, backend="hf",

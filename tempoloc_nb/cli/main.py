@@ -52,7 +52,7 @@ def explain(error: BaseException) -> list[str]:
         return [f"{str(error).partition('from ')[2].strip(chr(39))}: a loop of links"]
     return []
 
-
+# %% ../../nbs/90_cli/10_main.ipynb #030157e8
 def _missing(error: ImportError) -> list[str]:
     """What is to be installed; nothing where a module of this package is missing."""
     name = str(error.name or "").partition(".")[0]
@@ -81,7 +81,7 @@ def _has_read_enough(error: BaseException) -> bool:
         return error.__context__ is not None and _has_read_enough(error.__context__)
     return isinstance(error, OSError) and error.errno == errno.EPIPE
 
-
+# %% ../../nbs/90_cli/10_main.ipynb #b9de7991
 class Commands(TyperGroup):
     """The group of all commands: what is expected to go wrong in one ends it with lines on stderr, not a traceback."""
 
@@ -199,7 +199,7 @@ def _end(code: object) -> NoReturn:
         code = code or 1
     raise SystemExit(code)
 
-
+# %% ../../nbs/90_cli/10_main.ipynb #795d0cf4
 def _open_closed() -> None:
     """Give streams that the caller has closed (`>&-`) a place to write to, so that no file gets their number."""
     for name in ("stdout", "stderr"):

@@ -31,7 +31,7 @@ def _table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     numbers = [i for i, value in enumerate(rows[0].values()) if isinstance(value, int)]
     return columns([[*rows[0]], *([f"{row[key]}" for key in rows[0]] for row in rows)], numbers)
 
-
+# %% ../../nbs/90_cli/40_models.ipynb #1840533c
 def _model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:
     """All that is known of a model, and how to serve it."""
     from tempoloc_nb.models.registry import model_rows, preset_rows, serve_line

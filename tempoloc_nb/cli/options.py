@@ -85,7 +85,7 @@ _PANELS |= {"GripperFile": SIGNAL}
 _PANELS |= dict.fromkeys(("servers", "media", "concurrency", "timeout", "retries"), SERVERS)
 _PANELS |= {"fps": SHOWN, "total_pixels": SHOWN, "trials": SAMPLING, "structured": SAMPLING, "think": SAMPLING}
 
-
+# %% ../../nbs/90_cli/20_options.ipynb #b1ef94e3
 def parameter(option_: Option, default: Any, panels: Mapping[str, str | None] = _PANELS) -> inspect.Parameter:
     """A field's, or a function's, option as a parameter of a command: None where it is not given.
 
@@ -111,7 +111,7 @@ def parameter(option_: Option, default: Any, panels: Mapping[str, str | None] = 
     annotation = Annotated[hint, option(panel, option_.text, flag, check=check)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
-
+# %% ../../nbs/90_cli/20_options.ipynb #68347349
 def as_command(function: Callable[..., None], parameters: Iterable[inspect.Parameter]) -> Callable[..., None]:
     """A command with these parameters: the function gets its own, and those of the others that are given."""
     own = {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
@@ -125,7 +125,7 @@ def as_command(function: Callable[..., None], parameters: Iterable[inspect.Param
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
 
-
+# %% ../../nbs/90_cli/20_options.ipynb #080d64d6
 def with_options(
     *kinds: type, but: Collection[str] = (), panels: Mapping[str, str] = MappingProxyType({}), **defaults: Any
 ) -> Callable[[Callable[..., None]], Any]:
@@ -151,12 +151,12 @@ def tell(*lines: str) -> None:
     for line in lines:
         say(f"tempoloc: {line}", err=True)
 
-
+# %% ../../nbs/90_cli/20_options.ipynb #b6f4b1c4
 def echo_json(text: str, output: Path | None) -> None:
     """Print JSON to stdout, or to stderr where stdout has what is written to `output`."""
     say(text, err=str(output) in ("-", "/dev/stdout"))
 
-
+# %% ../../nbs/90_cli/20_options.ipynb #6086b599
 def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
     """Print what a command did: to stdout, or to stderr where its output is a stream, such as stdout.
 
@@ -168,7 +168,7 @@ def echo_done(done: Any, output: Path | None, as_json: bool = False) -> None:
     else:
         say(done, err=output is not None and is_stream(output))
 
-
+# %% ../../nbs/90_cli/20_options.ipynb #8e5c49b8
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of a summary as JSON has them."""
     found = {name: _plain(value) if isinstance(value, dict) else value for name, value in fields.items()}
@@ -176,7 +176,7 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     failed: Any = found.get("failed")
     return found | ({"failed": [{"clip": c, "reason": r} for c, r in failed]} if isinstance(failed, tuple) else {})
 
-
+# %% ../../nbs/90_cli/20_options.ipynb #84540013
 def show(text: str, output: Path | None) -> None:
     """Print a result at once, as `echo_done` does, above a progress bar; escaped as by `tell`."""
     from tqdm import tqdm

@@ -162,7 +162,7 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
         found[name] = read_override(value)
     return found
 
-
+# %% ../../nbs/90_cli/90_study.ipynb #08cb84d0
 def _run(profile: str, overrides: Mapping[str, Any], only: Sequence[str]) -> None:
     """Run studies; raises `TempolocError` that names those without a result."""
     from tempoloc_nb.study.runner import run_studies

@@ -163,7 +163,7 @@ def _clip_faults(clip: Clip) -> Iterator[str]:
     there = [e.boundary for e in clip.events if not e.absent]
     yield from boundary_faults(there, len(there), clip.in_order)
 
-
+# %% ../../nbs/20_clips/15_manifest.ipynb #ecb295ab
 def clip_to_dict(clip: Clip) -> dict[str, Any]:
     """A `Clip` as one manifest line; keys that say nothing are left out, except `video`."""
     events = [
@@ -203,7 +203,7 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
         raise faults(found)
     return tuple(clips)
 
-
+# %% ../../nbs/20_clips/15_manifest.ipynb #be1c049f
 def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = True) -> None:
     """Write a manifest, as `files.write_text` does, compressed if its name ends in `.xz`."""
     write_text(Path(path), "".join(json_text(clip_to_dict(c)) + "\n" for c in clips), force=force)
@@ -257,7 +257,7 @@ def _clip_names(paths: Iterable[Path], root: Path) -> dict[Path, str]:
     )
     return next(names for names in namings if len(set(names.values())) == len(names))
 
-
+# %% ../../nbs/20_clips/15_manifest.ipynb #4eb41cad
 def _named_videos(videos: str | Path | Iterable[str | Path]) -> tuple[list[Path], Path]:
     """The video files meant, absolute, and a folder that holds all of them."""
     given = [Path(v) for v in ([videos] if isinstance(videos, str | Path) else videos)]
@@ -404,7 +404,7 @@ def load_benchmark(name: str | Path) -> Clips:
     folder = manifest.parent
     return Clips(folder.name or folder.resolve().name, folder, tasks, clips, manifest)
 
-
+# %% ../../nbs/20_clips/15_manifest.ipynb #b8421632
 def _with_events(clip: Clip, task: Task) -> Clip:
     """The clip, with the task's events where it has none and they leave no place open."""
     if clip.events or any("{" in label for label in task.events):

@@ -179,7 +179,7 @@ class PublicFile:
         """It as a download, from `base`/OWNER/NAME/COMMIT/SOURCE: GitHub, or a mirror of that form."""
         return Remote(base + self.url.removeprefix(HOST), self.size, self.sha256)
 
-
+# %% ../../nbs/20_clips/25_public.ipynb #7704bbff
 def _place_faults(file: PublicFile) -> Iterator[str]:
     """What the types cannot check of a listed file, a line for each fault."""
     if leads_out(file.path):
@@ -272,7 +272,7 @@ def _check_base(base: str) -> str:
         raise TempolocError(f"{base!r} is no address to fetch from: it must look like {HOST}")
     return base.rstrip("/")
 
-
+# %% ../../nbs/20_clips/25_public.ipynb #2a2305cb
 def fetch_benchmark(
     benchmark: Clips, folder: Path | str, *, families: Collection[str] = (), base: str = HOST, force: bool = False,
     progress: Callable[[int], Any] = lambda count: None, **how: Any,

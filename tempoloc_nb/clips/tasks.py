@@ -95,7 +95,7 @@ def intervals_from_boundaries(
         return tuple(Interval(a, b) for a, b in zip(times, [*times[1:], end], strict=True))
     return tuple(Interval(a, b) for a, b in zip([0.0, *times[:-1]], times, strict=True))
 
-
+# %% ../../nbs/20_clips/10_tasks.ipynb #3d4353a5
 def boundary_of(interval: Interval, boundary_is: BoundaryIs = "start") -> float:
     """The boundary (s) of an answered interval."""
     return interval.start if boundary_is == "start" else interval.end
@@ -220,7 +220,7 @@ def _pattern_faults(pattern: str) -> Iterator[str]:
     except re.error as error:
         yield f"clip_pattern is not a regular expression: {error}"
 
-
+# %% ../../nbs/20_clips/10_tasks.ipynb #44fff4bb
 def _task_faults(task: Task) -> Iterator[str]:
     """What the types cannot check of a task, a line for each fault."""
     yield from [] if task.key.strip() else ["the key is empty"]
@@ -246,7 +246,7 @@ def read_task(path: str | Path) -> Task:
     path = Path(path)
     return check_task(check(Task, read_toml(path, "task"), path.name), path.name)
 
-
+# %% ../../nbs/20_clips/10_tasks.ipynb #ba01dfd2
 def load_task(name: str | Path) -> Task:
     """A shipped task by its key, or any task file by its path; raises `TempolocError` if there is neither."""
     path = Path(name)
@@ -257,7 +257,7 @@ def load_task(name: str | Path) -> Task:
         raise unknown("task", str(name), shipped, "or give a .toml file")
     return read_task(shipped[str(name)])
 
-
+# %% ../../nbs/20_clips/10_tasks.ipynb #40088fba
 def list_tasks(group: str = "*") -> tuple[Task, ...]:
     """The shipped tasks of a group (`recipe`, `mimicgen`, `sim`; all by default), sorted by key."""
     return tuple(read_task(p) for p in sorted((data_dir() / "tasks").glob(f"{group}/*.toml")))

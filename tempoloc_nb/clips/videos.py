@@ -43,7 +43,7 @@ def find_videos(benchmark: Clips, video_root: Path | str | None = None) -> dict[
         raise TempolocError(missing_message([c.clip for c in benchmark.clips], len(benchmark.clips), video_root))
     return found
 
-
+# %% ../../nbs/20_clips/20_videos.ipynb #1f621327
 def _by_name(benchmark: Clips, root: Path) -> Iterator[tuple[str, Path]]:
     """(clip id, video) for every video below `root` whose name fits one clip of the benchmark.
 
@@ -65,17 +65,16 @@ def _by_name(benchmark: Clips, root: Path) -> Iterator[tuple[str, Path]]:
         if len(fitting) == 1:
             yield fitting[0], path
 
-
+# %% ../../nbs/20_clips/20_videos.ipynb #26e294ab
 def _named(task: Task, path: str) -> int:
     """How long the task's longest name in a path is: `cube_bridge_demo0.mp4` has `cube` and `cube_bridge`."""
     return max(len(name) if name in path else 0 for name in (task.key, task.prompt_name or task.key))
 
-
+# %% ../../nbs/20_clips/20_videos.ipynb #c1d352b7
 def find_footage(benchmark: Clips, video_root: Path | str | None = None) -> dict[str, Footage]:
     """The recordings of a benchmark by clip id: those that it names itself, else what `find_videos` finds."""
     named = {c.clip: benchmark.footage[c.clip] for c in benchmark.clips if c.clip in benchmark.footage}
     return named or dict[str, Footage](find_videos(benchmark, video_root))
-
 
 # %% ../../nbs/20_clips/20_videos.ipynb #cf19e70c
 def _clip_of(task: Task, path: Path) -> str | None:
@@ -84,7 +83,7 @@ def _clip_of(task: Task, path: Path) -> str | None:
     except TempolocError:
         return None
 
-
+# %% ../../nbs/20_clips/20_videos.ipynb #be894b56
 def first_names(names: Sequence[str]) -> str:
     """The first three of some names, and how many more there are."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

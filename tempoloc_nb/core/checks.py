@@ -30,15 +30,15 @@ OTHERS: ConfigDict = {**STRICT, "extra": "ignore"}
 TEXTS: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
 """As `STRICT`, for files that hold only text, such as INI: "8" may be a number and "no" a truth value."""
 
+# %% auto #0
+__all__ = ['Kind', 'STRICT', 'OTHERS', 'TEXTS', 'Severity', 'faults', 'check_json', 'check', 'check_texts', 'read_plain_pickle',
+           'Finding', 'Report']
 
+# %% ../../nbs/10_core/15_checks.ipynb #a0a24330
 def faults(lines: Sequence[str]) -> TempolocError:
     """One error of many `lines`, a fault each; beyond `_MAX_FAULTS` they are counted."""
     more = [f"and {len(lines) - _MAX_FAULTS} more faults"] if len(lines) > _MAX_FAULTS else []
     return TempolocError("\n".join([*lines[:_MAX_FAULTS], *more]))
-
-# %% auto #0
-__all__ = ['Kind', 'STRICT', 'OTHERS', 'TEXTS', 'Severity', 'faults', 'check_json', 'check', 'check_texts', 'read_plain_pickle',
-           'Finding', 'Report']
 
 # %% ../../nbs/10_core/15_checks.ipynb #ec65b19d
 @cache
@@ -53,7 +53,7 @@ _WANTED = {
     "tuple": "a list", "dict": "a table", "model": "a table", "dataclass": "a table", "finite": "a finite number",
 }  # fmt: skip
 
-
+# %% ../../nbs/10_core/15_checks.ipynb #cee34140
 def _reason(fault: Any) -> str:
     """What is wrong with a value, after its name."""
     kind, context = fault["type"], fault.get("ctx", {})
@@ -95,7 +95,7 @@ def _table(kind: Any) -> Any:
         return kind
     return next(filter(None, map(_table, get_args(kind))), None)
 
-
+# %% ../../nbs/10_core/15_checks.ipynb #57541ee0
 def _keys(kind: Any, path: Sequence[int | str]) -> tuple[str, ...]:
     """The keys of the table at `path` in a `kind`."""
     table = _table(kind)
@@ -121,7 +121,7 @@ def check_json(kind: type[Kind], text: str | bytes, where: str) -> Kind:
         raise _error(error, kind, where) from None
     return found
 
-
+# %% ../../nbs/10_core/15_checks.ipynb #5dc1d46b
 def check(kind: type[Kind], value: Any, where: str) -> Kind:
     """A value of a TOML or JSON file as a `kind`, lists as tuples; raises `TempolocError` as `check_json` does."""
     try:
@@ -130,7 +130,7 @@ def check(kind: type[Kind], value: Any, where: str) -> Kind:
         raise TempolocError(f"{where} holds a value that is neither text, number, list nor table: {error}") from None
     return check_json(kind, text, where)
 
-
+# %% ../../nbs/10_core/15_checks.ipynb #a7e551c3
 def check_texts(kind: type[Kind], value: Any, where: str) -> Kind:
     """Tables of texts as a `kind` whose dataclasses are `TEXTS`; raises `TempolocError` as `check_json` does."""
     from pydantic import ValidationError

@@ -114,7 +114,7 @@ def is_stream(path: Path) -> bool:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
-
+# %% ../../nbs/10_core/20_files.ipynb #f06f1e41
 def _there_already(path: Path) -> TempolocError:
     """The error for an output that would be overwritten."""
     return TempolocError(f"{path} is there already: give another -o, or --force to replace it")
@@ -129,7 +129,7 @@ def sync_folder(folder: Path) -> None:
         finally:
             os.close(fd)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #443b5ca4
 def _sync_file(path: Path) -> None:
     """Return when a file's bytes are on the disk; raises `OSError` that names it where the disk does not take them."""
     with path.open("rb+") as file:
@@ -188,7 +188,7 @@ def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
         finally:
             partial.unlink(missing_ok=True)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #cf7e2a25
 @contextmanager
 def _named_as(path: Path, partial: Path) -> Iterator[None]:
     """Within, an error about the temporary file, or a full disk, names the file that its caller knows."""
@@ -300,7 +300,7 @@ def write_text(path: Path, text: str, *, force: bool = True) -> None:
     with all_or_nothing(path, force=force) as partial:
         partial.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #11a086ac
 def write_json(path: Path, values: Mapping[str, Any], *, force: bool = True) -> None:
     """Write a JSON object, indented, as `write_text` does."""
     write_text(path, json_text(values, 2) + "\n", force=force)
@@ -311,7 +311,7 @@ _UNPACKED = 2**30
 WHOLE = 2**28
 """Bytes that a packed file may unpack to: where it is read line by line, and where it is read whole."""
 
-
+# %% ../../nbs/10_core/20_files.ipynb #9753020b
 class _Limited(io.RawIOBase):
     """Reads `most` unpacked bytes of a file, and raises `TempolocError` beyond."""
 
@@ -334,7 +334,7 @@ class _Limited(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #ee981373
 @contextmanager
 def open_packed(path: Path, most: int = _UNPACKED) -> Iterator[IO[bytes]]:
     """A file's bytes, decompressed if its name says so, then at most so many.
@@ -362,7 +362,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except ValueError:
         raise TempolocError(f"{path.name} is not valid TOML: a number is too large") from None
 
-
+# %% ../../nbs/10_core/20_files.ipynb #e6b9c9d0
 def whole_lines(path: Path) -> list[str]:
     """The lines of a text file, without a last one that a killed writer left unfinished; none if there is no file."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -384,7 +384,7 @@ def writing(path: Path) -> Iterator[None]:
         where = "" if at is None or str(at) == str(path) else f" ({at})"
         raise TempolocError(f"cannot write {path}: {error.strerror or error}{where}") from None
 
-
+# %% ../../nbs/10_core/20_files.ipynb #7dbf5908
 _INFINITE = re.compile(r"\d[eE]\+?\d{3}")  # how a number is written that Python may read as infinite
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside its other half
 
@@ -445,7 +445,7 @@ def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dic
         if line.strip():
             yield f"{path.name}:{number}", parse_object(line, f"{path.name}:{number}")
 
-
+# %% ../../nbs/10_core/20_files.ipynb #2ef72c4c
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = True) -> int:
     """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -455,7 +455,7 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = 
     ):  # fmt: skip
         return sum(file.write(f"{json_text(row)}\n".encode()) > 0 for row in rows)
 
-
+# %% ../../nbs/10_core/20_files.ipynb #99be0a1b
 def leads_out(path: str) -> bool:
     """Whether a relative path that a file names, with forward slashes, is none, or leads out of its folder."""
     parts = PurePosixPath(path)
@@ -487,7 +487,7 @@ def check_output(
                 raise _there_already(file)
     return path
 
-
+# %% ../../nbs/10_core/20_files.ipynb #0702f25b
 def _check_place(path: Path) -> None:
     """Raise `TempolocError` if the folder of `path`, or the one in which it would be made, takes no files."""
     real = Path(os.path.realpath(path))

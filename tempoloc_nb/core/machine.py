@@ -26,25 +26,25 @@ from typing import Any
 import tempoloc_nb
 from .errors import TempolocError
 
-
-def process_place() -> tuple[int, int]:
-    """(number of this process, processes of the run), as torchrun and accelerate tell them; (0, 1) without either."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def is_first() -> bool:
-    """Whether this process is the first that a launcher started, or no launcher started it."""
-    return process_place()[0] == 0
-
-
-def cores() -> int:
-    """How many processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
 # %% auto #0
 __all__ = ['process_place', 'is_first', 'cores', 'Gpu', 'gpus', 'gpu_count', 'gpu_memory', 'torch_device', 'device_name',
            'held_signals', 'undisturbed', 'file_hash', 'files_below', 'versions', 'read_shard', 'check_shard',
            'shard_of', 'shard_path', 'store_files']
+
+# %% ../../nbs/10_core/50_machine.ipynb #94ff2dd6
+def process_place() -> tuple[int, int]:
+    """(number of this process, processes of the run), as torchrun and accelerate tell them; (0, 1) without either."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+# %% ../../nbs/10_core/50_machine.ipynb #1473a6f0
+def is_first() -> bool:
+    """Whether this process is the first that a launcher started, or no launcher started it."""
+    return process_place()[0] == 0
+
+# %% ../../nbs/10_core/50_machine.ipynb #1d34b53c
+def cores() -> int:
+    """How many processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 # %% ../../nbs/10_core/50_machine.ipynb #ccd1f7cc
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _chosen(word: str, there: dict[str, Gpu]) -> Gpu | None:
     part = word.startswith("MIG")  # of some GPU: the query does not list parts
     return next((gpu for uuid, gpu in there.items() if word and (part or uuid.startswith(word))), None)
 
-
+# %% ../../nbs/10_core/50_machine.ipynb #64a405e2
 def gpu_count() -> int:
     """How many NVIDIA GPUs this process may use."""
     return len(gpus())
@@ -164,7 +164,7 @@ _PACKAGES = (
 )  # fmt: skip
 """Packages whose versions a result names: another version may draw, round or answer differently."""
 
-
+# %% ../../nbs/10_core/50_machine.ipynb #86326db8
 def versions() -> dict[str, str]:
     """Versions of Python, of this package and of those of `_PACKAGES` that are installed, and the machine's kind."""
     known = {"python": platform.python_version(), "machine": platform.machine(), "tempoloc_nb": tempoloc_nb.__version__}
@@ -181,7 +181,7 @@ def read_shard(text: str) -> tuple[int, int]:
         raise TempolocError(f"a shard is I/N, the first of eight 1/8; got {text!r}")
     return check_shard((int(found[1]), int(found[2])))
 
-
+# %% ../../nbs/10_core/50_machine.ipynb #25383cdf
 def check_shard(shard: tuple[int, int]) -> tuple[int, int]:
     """The shard, if it is one; else `TempolocError`."""
     i, n = shard
@@ -189,7 +189,7 @@ def check_shard(shard: tuple[int, int]) -> tuple[int, int]:
         raise TempolocError(f"there is no shard {i}/{n}: shards are counted from 1/{n} to {n}/{n}")
     return shard
 
-
+# %% ../../nbs/10_core/50_machine.ipynb #6541abca
 def shard_of(clip: str, count: int) -> int:
     """The shard, 1 to `count`, that a clip belongs to."""
     return int.from_bytes(hashlib.sha256(clip.encode()).digest()[:8], "big") % count + 1

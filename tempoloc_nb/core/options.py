@@ -52,7 +52,7 @@ def picked(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     names = {option.name for option in options_of(kind)}
     return {k: v for k, v in given.items() if k in names and v is not None}
 
-
+# %% ../../nbs/10_core/12_options.ipynb #47edfd1c
 def built(kind: type[_Kind], given: Mapping[str, Any], **more: Any) -> _Kind:
     """A dataclass of its options among those `given`; what may be several may also stand alone."""
     values = picked(kind, given)
@@ -62,7 +62,7 @@ def built(kind: type[_Kind], given: Mapping[str, Any], **more: Any) -> _Kind:
             values[option.name] = (one,) if isinstance(one, str | int) else tuple(one)
     return kind(**values, **more)
 
-
+# %% ../../nbs/10_core/12_options.ipynb #61c29361
 def taking(*kinds: type, but: Collection[str] = ()) -> Callable[[_Function], _Function]:
     """A decorator that shows the options of dataclasses, `but` some, in a function's signature for its `**options`."""
 
@@ -76,7 +76,7 @@ def taking(*kinds: type, but: Collection[str] = ()) -> Callable[[_Function], _Fu
 
     return decorate
 
-
+# %% ../../nbs/10_core/12_options.ipynb #fbbb82c6
 def check_names(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Raise `TempolocError`, with the nearest name, for an option that a function does not show in its signature."""
     known = inspect.signature(function).parameters

@@ -46,7 +46,7 @@ class _StudyDefaults:
     fps_grid: tuple[float, ...]
     fps: float
 
-
+# %% ../../nbs/10_core/10_settings.ipynb #15137700
 @dataclass(frozen=True, slots=True)
 class Scoring:
     """Thresholds of the evaluation; seconds, percent and fractions as the names say."""
@@ -67,7 +67,7 @@ class _Pixels:
     __pydantic_config__: ClassVar = TEXTS
     total_pixels: int
 
-
+# %% ../../nbs/10_core/10_settings.ipynb #9062e7ca
 @dataclass(frozen=True, slots=True)
 class Profile:
     """How much of a study to run. `clips_per_task` 0 means all; `gpus` is how many it needs, and uses."""
@@ -136,7 +136,7 @@ def _settings_path() -> Path:
             return candidate
     raise TempolocError(f"no settings file at {candidates[0].name}: set TEMPOLOC_SETTINGS or work in a checkout")
 
-
+# %% ../../nbs/10_core/10_settings.ipynb #1864c50f
 @cache
 def _cached(path: Path) -> Settings:
     return load_settings(path)

@@ -39,7 +39,7 @@ class _Strict:
 class _Url(_Strict):
     url: str
 
-
+# %% ../../nbs/35_engines/115_chat_request.ipynb #ea8bcbbe
 @dataclass(frozen=True, slots=True)
 class _Part(_Strict):
     """A piece of a message: a text, or a video."""
@@ -52,7 +52,7 @@ class _Part(_Strict):
         if getattr(self, self.type) is None:
             raise TempolocError(f"a part of the type {self.type} needs the field {self.type}")
 
-
+# %% ../../nbs/35_engines/115_chat_request.ipynb #72705707
 @dataclass(frozen=True, slots=True)
 class _Message(_Strict):
     role: Literal["system", "user", "assistant"]
@@ -80,7 +80,7 @@ class _Schema(_Strict):
     description: str | None = None
     strict: bool | None = None
 
-
+# %% ../../nbs/35_engines/115_chat_request.ipynb #bacb4523
 @dataclass(frozen=True, slots=True)
 class _Format(_Strict):
     type: Literal["text", "json_schema"] = "text"
@@ -94,7 +94,6 @@ class _Sampled(_Strict):
     fps: Annotated[float, Gt(0)] | None = None
     num_frames: Literal[-1] | None = None
     do_sample_frames: bool | None = None
-
 
 # %% ../../nbs/35_engines/115_chat_request.ipynb #759d29e7
 _Small = Annotated[int, Ge(1), Le(10**6)]
@@ -146,7 +145,7 @@ class Conversation(Prompt):
         """The turns."""
         return list(self.turns)
 
-
+# %% ../../nbs/35_engines/115_chat_request.ipynb #3f182a45
 def conversation_of(body: ChatRequest) -> Conversation:
     """A request's conversation, without the videos that it sends."""
     video = {"type": "video"}
@@ -236,7 +235,7 @@ def _within(url: str, media: Path | None) -> Path:
             return found
     raise TempolocError("the file is not in the folder that --media names, or is not there")
 
-
+# %% ../../nbs/35_engines/115_chat_request.ipynb #3658dc8f
 def probe_video(path: Path, longest: float) -> VideoInfo:
     """What a video holds. Raises `TempolocError` for what is none, and for one of more than `longest` s."""
     with path.open("rb") as file:

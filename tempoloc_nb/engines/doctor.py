@@ -46,7 +46,7 @@ _FOLLOWS = {  # checks, and those that are wrong with them
     "rate reported": ("tokens reported",),
 }  # fmt: skip
 
-
+# %% ../../nbs/35_engines/170_doctor.ipynb #cfd9c399
 def _with_causes(findings: Sequence[Comparison]) -> Iterator[Comparison]:
     """The findings, those that follow from another's fault with its name instead of a way out."""
     wrong = {f.check for f in findings if f.severity == "error"}
@@ -96,7 +96,7 @@ _FORMS = {
     ),
 }
 
-
+# %% ../../nbs/35_engines/170_doctor.ipynb #727d08f2
 def _ask(backend: Backend, *requests: Request) -> list[Answer]:
     """The answers to requests, in their order; an error that ends the engine is everybody's."""
     answers: dict[str, Answer] = {}

@@ -32,7 +32,7 @@ def linear(x: torch.Tensor, weight: Any, bias: torch.Tensor | None = None) -> to
         return product
     return torch.nn.functional.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
-
+# %% ../../nbs/35_engines/27_forward.ipynb #8c3ba0f1
 def norm(x: torch.Tensor, weight: torch.Tensor, eps: float, dtype: Any) -> torch.Tensor:
     """Root-mean-square norm (arXiv 1910.07467), taken in float32, as `dtype`."""
     import torch

@@ -91,7 +91,7 @@ def _light(model: str | Path) -> tuple[Any, Any, str] | None:
 
     return load_light(Path(model)) if Path(model).is_dir() else None
 
-
+# %% ../../nbs/35_engines/30_hf.ipynb #2f8078fb
 class _Loaded:
     """A model that is loaded, and threads that make tensors of its requests."""
 

@@ -35,7 +35,7 @@ class _Packed:
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None) -> Any:
         return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
 
-
+# %% ../../nbs/35_engines/35_light.ipynb #7fbe073b
 @cache
 def _packs() -> bool:
     """Whether this torch packs matrices as asked here: its operators are internal, and a release may lack them."""
@@ -47,7 +47,7 @@ def _packs() -> bool:
     except (AttributeError, RuntimeError):
         return False
 
-
+# %% ../../nbs/35_engines/35_light.ipynb #13854543
 def _packed(weight: torch.Tensor) -> Any:
     """A weight for `linear`: packed where it is a matrix and torch has oneDNN."""
     return _Packed(weight) if weight.ndim == 2 and _packs() else weight
@@ -111,7 +111,7 @@ def _below(part: str, weights: dict[str, torch.Tensor]) -> Take:
     below = {name.removeprefix(part): w for name, w in weights.items() if name.startswith(part)}
     return {name: _packed(w) for name, w in below.items() if name != "embed_tokens.weight"}.__getitem__
 
-
+# %% ../../nbs/35_engines/35_light.ipynb #b782300a
 class _LightModel(torch.nn.Module):
     """A `folder`'s Qwen2.5-VL, of `weights` by their names in the file, in float32; called as transformers' class is.
 

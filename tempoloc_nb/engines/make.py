@@ -105,7 +105,7 @@ def _known(name: str) -> set[str]:
     own = {*inspect.signature(_class(name)).parameters, "data_parallel", "tensor_parallel"} - {"model"}
     return own | ({"servers", "media", *_PATIENCE} if name == "openai" else set())
 
-
+# %% ../../nbs/35_engines/20_make.ipynb #743ff43f
 def _check_options(name: str, options: Iterable[str]) -> None:
     """Raise `TempolocError` for options that the engine `name` does not take, naming who takes them, or the nearest."""
     for option in sorted(set(options) - _known(name)):

@@ -204,7 +204,7 @@ def _random_prompts(
     prefixes = [Prefix([(draw(shared, n), draw(shared, n))], t) for n, t in zip(lengths, trials, strict=True)]
     return prefixes, (draw(rows, each, 1), draw(rows, shared, answer), draw(rows, shared, answer))
 
-
+# %% ../../nbs/35_engines/24_prefix_cache.ipynb #d901374b
 def _cast(
     prefixes: Sequence[Prefix], given: Sequence[torch.Tensor], *to: Any
 ) -> tuple[list[Prefix], list[torch.Tensor]]:
@@ -279,7 +279,7 @@ def _checked(device: torch.device, dtype: torch.dtype, heads: tuple[int, int], s
         print(f"tempoloc: {line}", file=sys.stderr)
     return None
 
-
+# %% ../../nbs/35_engines/24_prefix_cache.ipynb #3931770b
 def flash_kernel(model: Any) -> Kernel | None:
     """The kernel that attends to all prompts of a model at once; None where they are attended to one after another.
 
@@ -323,7 +323,7 @@ def attend_to_prompt(
         return attend_to_earlier(query, key, value)
     return prompts.attend(query, key, value, layer, query.shape[-1] ** -0.5).transpose(1, 2)
 
-
+# %% ../../nbs/35_engines/24_prefix_cache.ipynb #b5a563bb
 def _attend(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
     scaling: float | None = None, **given: Any,

@@ -89,7 +89,7 @@ def reason(error: BaseException) -> str:
     name, said = type(error).__name__, first_line(error)
     return said if said == name else f"{name}: {said}"
 
-
+# %% ../../nbs/35_engines/10_protocol.ipynb #0c14f66c
 def clip_error(clip: str, error: BaseException) -> TempolocError:
     """Why a clip has no answer, in a line that names it."""
     told = reason(error)
@@ -110,7 +110,7 @@ def too_long(prompt: int, vision: int, new: int, whose: str, context: int | None
         " lower fps, pixels or max_new_tokens"
     )
 
-
+# %% ../../nbs/35_engines/10_protocol.ipynb #a5bf012f
 def sampling_fields(sampling: Sampling, seed: int) -> dict[str, Any]:
     """How one trial is drawn, in the words that vLLM, Ray and OpenAI's protocol share."""
     return {

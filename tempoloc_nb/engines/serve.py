@@ -75,7 +75,7 @@ class ServeConfig:
         if self.media is not None and not self.media.is_dir():
             raise TempolocError(f"{self.media}: no such folder for videos that requests name")
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #d187f81f
 def _is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address."""
     try:
@@ -90,7 +90,7 @@ class _Job:
     sampling: Sampling
     future: Future[list[Response]]
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #96082ee5
 class _Worker(threading.Thread):
     """The thread that owns an engine."""
 
@@ -158,7 +158,7 @@ class _RefusedError(Exception):
         super().__init__(detail)
         self.status_code, self.detail, self.headers = status_code, detail, headers
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #65405391
 async def _failed(call: Call, error: Any) -> Reply:
     """An error in OpenAI's shape, for one of ours or of starlette's."""
     from starlette.responses import JSONResponse
@@ -220,7 +220,7 @@ def _processor(engine: Backend, model: str) -> Any:
     place = locate_model(model)
     return tested_transformers().AutoProcessor.from_pretrained(place.path, revision=place.revision)
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #2ea625e3
 class Server:
     """A model behind OpenAI's protocol: `app` is its application, `answered` how many requests had an answer.
 
@@ -305,7 +305,7 @@ async def _models(server: Server, call: Call) -> dict[str, Any]:
     own = {"id": server.name, "object": "model", "created": 0, "owned_by": "tempoloc", "root": server.root}
     return {"object": "list", "data": [own]}
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #17dee348
 async def _reply(server: Server, handler: Callable[[Server, Call], Awaitable[dict[str, Any]]], call: Call) -> Reply:
     """What a handler returns, for callers who may ask."""
     from starlette.responses import JSONResponse
@@ -317,7 +317,7 @@ async def _reply(server: Server, handler: Callable[[Server, Call], Awaitable[dic
         raise _RefusedError(401, "the key is missing or wrong: send it as Authorization: Bearer KEY")
     return JSONResponse(await handler(server, call))
 
-
+# %% ../../nbs/35_engines/120_serve.ipynb #4ebf17dc
 def _application(server: Server) -> Starlette:
     """The addresses of a server."""
     from starlette.applications import Starlette

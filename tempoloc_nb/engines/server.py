@@ -176,7 +176,7 @@ class _Usage(_Open):
     prompt_tokens: _Count
     completion_tokens: _Count
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #30073aa5
 @dataclass(frozen=True, slots=True)
 class _Message(_Open):
     content: str | None = None
@@ -240,7 +240,7 @@ class _Served(_Open):
             if text is not None and (shown(text) != text or len(text) > 1000):
                 raise ValueError("is not a name: it has control characters, or more than 1,000 characters")
 
-
+# %% ../../nbs/35_engines/100_server.ipynb #86a506af
 @dataclass(frozen=True, slots=True)
 class _ServedList(_Open):
     data: tuple[_Served, ...]

@@ -231,7 +231,7 @@ def _capture_call(inputs: list[CapturedInput], given: dict[str, Any], backend: A
     ids, places = given["input_ids"][0].cpu()[text].numpy(), given["position_ids"][:, 0].cpu()[:, text].numpy()
     inputs.append(CapturedInput(ids, places, grid, frames, None, backend.net.config))
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #c4022c00
 def _grid(sizes: Any) -> tuple[int, int, int]:
     """Frame pairs, rows and columns of patches."""
     pairs, rows, columns = (int(n) for n in sizes)
@@ -292,7 +292,7 @@ def compare(expected: Expected, captured: CapturedInput | None, processor: Any) 
         for check, (message, good) in measure(captured, expected, processor).items()
     ]
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #137849c2
 def judged(check: str, wanted: str, message: str, good: bool, way_out: str) -> Comparison:
     """A check that is "ok", or an "error" with its way out."""
     return Comparison("ok" if good else "error", check, message, "" if good else way_out, wanted=wanted)
@@ -310,7 +310,7 @@ def _wanted(e: Expected, captured: CapturedInput | None) -> dict[str, str]:
         "text begins": "after the video's largest id",
     }  # fmt: skip
 
-
+# %% ../../nbs/35_engines/140_test_pattern.ipynb #7313142a
 def _wanted_ids(e: Expected, captured: CapturedInput) -> list[int] | None:
     return None if captured.clock is None else temporal_ids(e.pairs, e.rate, int(captured.clock))
 

@@ -99,7 +99,7 @@ _WAYS_OUT = (  # what an error says, and what helps against it
      " options such as quantization=\"fp8\", or take a smaller model"),
 )  # fmt: skip
 
-
+# %% ../../nbs/35_engines/80_vllm_offline.ipynb #f5ce6b56
 def _failure(log: str, error: BaseException) -> str:
     """Why vLLM failed, in a line, and what helps: from the `log` of its processes, else from `error` itself."""
     logged = _ERROR.search(log)

@@ -87,14 +87,13 @@ class Entry(Lenient):
     by: str
     changed: tuple[_Changed, ...]
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #3dcad573
 def entries(clip: Clip) -> tuple[Entry, ...]:
     """The saves of a clip, the first first; raises `TempolocError` for a history of another shape."""
     listed = clip.extra.get("corrections", [])
     if isinstance(listed, list):
         listed = [{**e, "by": e.get("from")} if isinstance(e, dict) else e for e in listed]
     return check(tuple[Entry, ...], listed, f"{clip.clip}, corrections")
-
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d17c40e8
 @dataclass(frozen=True, slots=True)
@@ -331,7 +330,7 @@ def signature(who: str, did: str, when: datetime | None = None) -> dict[str, str
         raise TempolocError(f"say who {did}: a name or an address")
     return {"who": who.strip(), "when": (when or datetime.now(UTC)).isoformat(timespec="seconds")}
 
-
+# %% ../../nbs/55_formats/20_corrections.ipynb #3dc339d4
 def apply_rows(
     clips: Iterable[Clip], rows: Sequence[Row], *, who: str, why: str = "", when: datetime | None = None,
     accept: bool = False,

@@ -134,7 +134,7 @@ def _episode_rows(lengths: Sequence[int]) -> Iterator[dict[str, Any]]:
             f"videos/{_CAMERA}/from_timestamp": begin / _FPS, f"videos/{_CAMERA}/to_timestamp": end / _FPS,
         }  # fmt: skip
 
-
+# %% ../../nbs/55_formats/140_example.ipynb #13200696
 def _frame_rows(openings: Sequence[Sequence[float]]) -> Iterator[dict[str, Any]]:
     """The rows of all frames, of each episode's gripper openings."""
     index = 0
@@ -200,7 +200,7 @@ _PARTS = {
     "clips.jsonl": "a manifest with the true times, to score answers",
 }
 
-
+# %% ../../nbs/55_formats/140_example.ipynb #bbd9414d
 @dataclass(frozen=True, slots=True)
 class Example:
     """What `write_example` wrote, and a line for each part that it left out; `program` is how `tempoloc` is called."""
@@ -236,7 +236,7 @@ def _check_place(folder: Path, force: bool) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise TempolocError(f"{folder} is there already: give the name of a new folder, or --force to write it anew")
 
-
+# %% ../../nbs/55_formats/140_example.ipynb #c8620589
 def _check_own(folder: Path, made: Path) -> None:
     """Raise `TempolocError` if the folder holds a file that is none of the example's, as `made` has them."""
     files = (p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())

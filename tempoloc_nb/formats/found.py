@@ -171,7 +171,7 @@ def _sources(recordings: Sequence[Footage]) -> dict[Path, list[FrameSource]]:
             sources.setdefault(v.path, []).append(v)
     return sources
 
-
+# %% ../../nbs/55_formats/15_found.ipynb #7badebe2
 def plan_write(
     recordings: Sequence[Footage], labels: Sequence[str], signals: Sequence[str] = (), task: Task | None = None
 ) -> _Targets:
@@ -250,7 +250,7 @@ def _lack(found: Found) -> str:
         return f"says that {absent[0]!r} is not in the video, which the dataset cannot hold"
     return "lacks an event" if None in found.boundaries else "is out of order"
 
-
+# %% ../../nbs/55_formats/15_found.ipynb #d63c66fc
 def write_back(found: Sequence[Found], targets: _Targets) -> tuple[list[str], list[str]]:
     """Write what was found into its datasets and files, as planned: lines on what was written, and on what was not.
 

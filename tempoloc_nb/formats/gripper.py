@@ -270,7 +270,7 @@ def opening_of(demo: Any, names: Sequence[str] = ()) -> Floats:
         raise TempolocError(f"{demo.name} has the arms {', '.join(arms)}: name the gripper of one of them")
     return opening
 
-
+# %% ../../nbs/55_formats/127_gripper.ipynb #37436c88
 def _hand(demo: Any) -> Floats | None:
     """Where the hand of a demonstration was (T, 3) m, if one observation or one end-effector's pose says so."""
     steps, poses = steps_of(demo), demo.get(f"{INFO}/eef_pose")
@@ -280,7 +280,7 @@ def _hand(demo: Any) -> Floats | None:
     names = [name for name in observations_of(demo) if name.endswith("eef_pos")]
     return rows_at(demo, f"obs/{names[0]}", steps, 3) if len(names) == 1 else None
 
-
+# %% ../../nbs/55_formats/127_gripper.ipynb #d488f599
 def _of_demos(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple[str, Signal]]:
     with held_file(path), opened_demos(path) as data:
         hz = control_rate(data, how.rate)

@@ -52,7 +52,7 @@ _OTHER = {
     "quat", "euler", "pose", "tip", "tips", "to", "dist", "distance", "image", "img", "camera", "depth",
 }  # fmt: skip
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #2148b38d
 def words_of(text: str) -> list[str]:
     """The words of a name in small letters: of `kRightHandPinky`, `right_gripper.pos`, `robot0_gripper_qpos`."""
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", text)]
@@ -64,7 +64,7 @@ def is_opening(column: Column) -> bool:
     named = words & _OPENING or ("hand" in words and words & _FINGERS) or words & _WIDTH == {"width"}
     return bool(named) and not words & _OTHER
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #80f6ee96
 def arm_of(text: str) -> str:
     """The arm that a name says: left, right, or a numbered one such as robot0; "" if it says none."""
     words = words_of(text)
@@ -91,7 +91,7 @@ class Gripper:
 
 WAY = "name it with --gripper, once an arm, and say --inverted if it is then read the wrong way round"
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #f354a1e8
 def _one_group(columns: Sequence[Column], where: str) -> tuple[Column, ...]:
     """The columns of one arm that are its gripper; raises `TempolocError` where that is not certain."""
     groups = dict.fromkeys(c.group for c in columns)
@@ -104,7 +104,7 @@ def _one_group(columns: Sequence[Column], where: str) -> tuple[Column, ...]:
         raise TempolocError(f"{where}: {', '.join(map(str, left))} may be the gripper: {WAY}")
     return tuple(left)
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #21755986
 def _find_grippers(columns: Iterable[Column], where: str) -> tuple[Gripper, ...]:
     """The grippers whose columns are named as such, in order; raises `TempolocError` where a name fits several."""
     found: dict[str, dict[bool, list[Column]]] = {}
@@ -126,14 +126,14 @@ def _numbers(text: str, count: int, where: str) -> list[int]:
         found += places
     return found
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #657f3a4f
 def _is_called(name: str, column: Column) -> bool:
     """Whether `name` is a column's own, or its group's, or what one of them ends in."""
     ends = [column.name, re.sub(r"s$", "", column.group), *re.split(r"(?<=[./])", column.group)]
     tails = ["".join(ends[i:]) for i in range(2, len(ends))]
     return name in (*ends[:2], *tails)
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #6023b36f
 _LEVELS: tuple[Callable[[str, Column], bool], ...] = (
     lambda name, column: name in (str(column), column.group),
     _is_called,
@@ -235,7 +235,7 @@ def opening_in(rows: Rows, columns: Sequence[Column]) -> Floats:
     """The mean opening (T,) of these columns in a recording."""
     return _mean_opening(np.stack([rows[c] for c in columns], axis=1))
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #f211e3d6
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """What is read as one gripper; `rests` names the state that was passed over since it does not move."""
@@ -250,7 +250,7 @@ class Chosen:
         names = f"{first} to {more[-1]}, the mean of {len(self.columns)}" if more else first
         return f"{names}, since {self.rests} does not move" if self.rests else names
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #5ec88ace
 def choose_grippers(
     grippers: Sequence[Gripper], recordings: Sequence[Rows], where: str, named: bool = False
 ) -> tuple[Chosen, ...]:
@@ -272,12 +272,12 @@ def choose_grippers(
         raise TempolocError(f"{where} has {len(moving)} grippers, {told}: name one with --gripper, or each in turn")
     return chosen if named or not moving else tuple(sorted(chosen, key=lambda c: c.idle))
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #30db3b6d
 def arms_of(chosen: Sequence[Chosen]) -> tuple[str, ...]:
     """The arms' names; of a gripper alone its side, if it has one."""
     return tuple(c.arm for c in chosen if len(chosen) > 1 or c.arm in ("left", "right"))
 
-
+# %% ../../nbs/55_formats/126_gripper_columns.ipynb #e884dd5a
 def _is_idle(size: float, own: Chosen, each: Iterable[tuple[float, Chosen]]) -> bool:
     """Whether a gripper of this range rests, or moves far less than another one of its group."""
     most = max(other for other, c in each if c.columns[0].group == own.columns[0].group)

@@ -92,7 +92,7 @@ def usual_layout(data: Any) -> Layout:
     """The layout of the simulator that a file names."""
     return "isaaclab" if "sim_args" in str(data.attrs.get("env_args", "")) else "mimicgen"
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #2c0a2874
 def layout_of(data: Any, layout: Layout | None) -> Layout:
     """The layout that was told, or the one that the first demonstration has."""
     if layout is not None:
@@ -135,7 +135,7 @@ def observations_of(demo: Any) -> Any:
     there = demo.get("obs")
     return there if hasattr(there, "keys") else {}
 
-
+# %% ../../nbs/55_formats/120_hdf5.ipynb #7d05996c
 def steps_of(demo: Any) -> int:
     """Control steps of a demonstration; raises `TempolocError` for one without actions, or with more than it can have.
 

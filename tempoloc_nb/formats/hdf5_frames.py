@@ -33,7 +33,7 @@ _BLOCK = 2**25  # bytes read at a time
 _FILE_BYTES = 2**18  # of a picture as a file, where the array does not say it
 _FILES = (b"\xff\xd8\xff", b"\x89PNG\r\n")  # how JPEG and PNG begin
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #84d0c4c5
 def _channels(shape: Sequence[int]) -> int | None:
     """The axis, 3 or 1, of the 3 or 4 channels of images (steps, ...); None if the array holds no images."""
     if len(shape) == 4:
@@ -42,12 +42,12 @@ def _channels(shape: Sequence[int]) -> int | None:
                 return axis
     return None
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #54c35a68
 def _bytes_of(row: Any) -> bytes:
     """A row of an array as bytes: of numbers, a string, or something opaque."""
     return row if isinstance(row, bytes) else row.tobytes() if hasattr(row, "tobytes") else b""
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #fe2eb9dc
 def _are_files(item: Any) -> bool:
     """Whether the rows of an array are JPEG or PNG files."""
     flat = item.ndim == 1 and item.dtype.kind in "SVO" and item.dtype.names is None
@@ -58,12 +58,12 @@ def _are_files(item: Any) -> bool:
     except (OSError, TypeError, ValueError):  # damaged, or of a type that h5py cannot read
         return False
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #09b1b2ee
 def _are_images(item: Any) -> bool:
     """Whether an array holds images, as numbers or as files."""
     return (item.dtype.kind in "iuf" and _channels(item.shape) is not None) or _are_files(item)
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #09da211c
 def _image_counts(demo: Any) -> dict[str, int]:
     """Name below `obs` → number of images, of each array of a demonstration that holds images, in the file's order."""
     found = dict[str, int]()
@@ -76,7 +76,6 @@ def _image_counts(demo: Any) -> dict[str, int]:
         seen.visititems(look)
     return found
 
-
 # %% ../../nbs/55_formats/125_hdf5_frames.ipynb #e3000002
 _SAMPLE = 9  # pictures whose values are looked at
 _SPARE = 1e-3  # rounding
@@ -84,7 +83,7 @@ _LEVELS = {  # least and greatest value of pictures → those of black and white
     "bytes": (0.0, 255.0), "floats from 0": (0.0, 1.0), "floats from -1": (-1.0, 1.0), "16 bits": (0.0, 65535.0),
 }
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #57cba962
 def _find_levels(least: float, most: float, kind: str, usual: float | None = None) -> tuple[float, float] | None:
     """The values of black and white where pictures hold values from `least` to `most`; None where that is not certain.
 
@@ -98,7 +97,7 @@ def _find_levels(least: float, most: float, kind: str, usual: float | None = Non
         return _LEVELS["bytes"]
     return _LEVELS["16 bits"] if kind == "u" and 2**14 <= most < 2**16 else None  # less may be of 10 to 14 bits
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #c627107b
 def _levels_of(array: Any, where: str) -> tuple[float, float]:
     """The values of black and white of an array of images; raises `TempolocError` where they are not certain."""
     if array.dtype == np.uint8:
@@ -127,7 +126,7 @@ def _scaled(raw: npt.NDArray[Any], levels: tuple[float, float], where: str) -> I
         raise TempolocError(f"{where} has values outside of {black:g} to {white:g}")
     return np.asarray((share.clip(0, 1) * 255).round(), dtype=np.uint8)
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #cf26d0b5
 def _decoded(raw: Any, where: str) -> Image:
     """One image of a row that is a file, as (height, width, 3), uint8; raises `TempolocError` if it cannot be read."""
     try:
@@ -221,7 +220,7 @@ class _DemoFile:
     rate: float
     upside_down: bool
 
-
+# %% ../../nbs/55_formats/125_hdf5_frames.ipynb #62df63a6
 def read_demo_file(path: Path, rate: float | None = None) -> _DemoFile:
     """What is in a file; `rate` is control steps a second, where the file does not say it.
 

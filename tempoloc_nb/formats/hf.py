@@ -33,7 +33,7 @@ def _features() -> Any:
         "source": text, "in_order": truth, "events": [event],
     })  # fmt: skip
 
-
+# %% ../../nbs/55_formats/94_hf.ipynb #97810682
 def _row(clip: Clip, video: Path) -> dict[str, Any]:
     def seconds(time: float | None) -> float | None:
         return None if time is None else round(time * clip.label_scale, 6)
@@ -50,7 +50,7 @@ _BATCH = 8  # videos in memory
 def _rows(clips: Sequence[tuple[Clip, Path]]) -> Iterator[dict[str, Any]]:
     return (_row(clip, video) for clip, video in clips)
 
-
+# %% ../../nbs/55_formats/94_hf.ipynb #dfb449e4
 def _write_split(clips: Sequence[tuple[Clip, Path]], path: Path) -> None:
     """Write clips as one Parquet file, a few videos at a time."""
     datasets = import_optional("datasets")
@@ -63,7 +63,7 @@ def _write_split(clips: Sequence[tuple[Clip, Path]], path: Path) -> None:
         if not hidden:
             datasets.enable_progress_bars()
 
-
+# %% ../../nbs/55_formats/94_hf.ipynb #5a03395b
 def _splits(
     clips: Sequence[Clip], root: Path
 ) -> tuple[dict[str, list[tuple[Clip, Path]]], dict[str, list[str]]]:

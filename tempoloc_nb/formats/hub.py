@@ -101,7 +101,7 @@ def _wanted(info: LeRobotInfo, camera: str, choice: Choice) -> list[str]:
     chosen = (videos[name] for name in pick_episodes(list(videos), choice.episode, info.name))
     return [glob.escape(video.relative_to(info.root).as_posix()) for video in dict.fromkeys(chosen) if video]
 
-
+# %% ../../nbs/55_formats/92_hub.ipynb #b68e166e
 def fetch(dataset: HubName, choice: Choice, say: Say = silent, *, whole: bool = False) -> Path:
     """The folder, in huggingface_hub's cache, of a LeRobot dataset, whole or as far as a `choice` needs it.
 
@@ -227,7 +227,7 @@ def check_whole(sources: Iterable[Path]) -> None:
     if lost := [camera for camera in info.cameras if not has_videos(info, camera)]:
         raise TempolocError(f"{info.name} has no videos of {lost[0]} here: LeRobot could not load a copy of it")
 
-
+# %% ../../nbs/55_formats/92_hub.ipynb #915ca67a
 def upload(push: Push, copy: Path, source: Path, *, force: bool = False) -> str:
     """Upload a copy of a dataset that was written here, with a card and LeRobot's tag; a line that says where it is.
 
@@ -250,7 +250,7 @@ def upload(push: Push, copy: Path, source: Path, *, force: bool = False) -> str:
         raise TempolocError(f"{error}; the copy is in {copy}: {again} --repo-type dataset") from error
     return f"{url}: uploaded, {'private' if private else 'public'}; its card leaves the licence to you"
 
-
+# %% ../../nbs/55_formats/92_hub.ipynb #717bda1e
 def _tag(api: Any, name: str, version: str) -> None:
     """Move the tag by which LeRobot's loader finds a dataset of its version."""
     from huggingface_hub.errors import RevisionNotFoundError

@@ -225,7 +225,7 @@ def _clip_names(recordings: Sequence[Footage]) -> list[str]:
         names = [name_of(r) if name in ("", *twice) else name for r, name in zip(recordings, names, strict=True)]
     return names
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #5794a9ab
 def clips_of(recordings: Sequence[Footage], labels: Sequence[str]) -> Clips:
     """Recordings as clips `own/NAME` that ask for the events `labels`, without truth."""
     events = tuple(Event(label) for label in labels)
@@ -300,12 +300,12 @@ def inquire(
     signals = recording_signals(recordings, built(Reading, options, say=say)) if fuse else None
     return Inquiry(recordings, ask, asked, signals)
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #20c6112e
 def _changes(usual: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """How a model is asked otherwise than its card says."""
     return {k: v for k, v in {"trials": 5, **usual, **picked(AskConfig, options)}.items() if k != "model"}
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #d23e794a
 def _is_alone(videos: _Paths) -> bool:
     """Whether one video is given; raises `TempolocError` for a folder that is not in a list."""
     if not isinstance(videos, str | Path):
@@ -314,7 +314,7 @@ def _is_alone(videos: _Paths) -> bool:
         raise TempolocError(f"{videos} is a folder: give it in a list, [{str(videos)!r}]")
     return not is_dataset(Path(videos))
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #7bd93c6b
 def _given(videos: _Paths, options: Mapping[str, Any], say: Say) -> tuple[bool, Sequence[Footage | str]]:
     """Whether one video is given, and all that are; datasets named on the Hub are fetched."""
     from tempoloc_nb.formats.hub import fetched
@@ -325,7 +325,7 @@ def _given(videos: _Paths, options: Mapping[str, Any], say: Say) -> tuple[bool, 
     (video,) = fetched([videos], choice, say)
     return _is_alone(video), [video]
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #db698056
 def _results(each: Iterator[Found], recordings: Sequence[Footage], alone: bool) -> Found | list[Found]:
     """What is found, in the order of the recordings; a single video's by itself, or its error."""
     found = {f.video: f for f in each}
@@ -408,13 +408,13 @@ def name_recordings(
     inquiry = inquire(recordings, engine, preset, asked, prompt=NAME_PROMPT)
     return recordings, partial(inquiry.names, cuts, words)
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #456c3606
 def check_not_named(options: Mapping[str, Any]) -> None:
     """Raise `TempolocError` for verbs and objects where there are no cuts to name."""
     if idle := [name for name in ("verbs", "objects") if options.get(name)]:
         raise TempolocError(f"{idle[0]} are for names of cuts: give by and a model, too")
 
-
+# %% ../../nbs/55_formats/05_recordings.ipynb #a27d2752
 def _not_cut(engine: str | Backend, preset: str | None, fuse: bool) -> dict[str, Any]:
     """What a caller of `segment` said of a model."""
     return {"engine": None if engine == "hf" else engine, "preset": preset, "fuse": fuse}

@@ -60,7 +60,7 @@ def clip_duration(clip: Clip, task: Task) -> float | None:
         return task.frames[0] / rate
     return None
 
-
+# %% ../../nbs/45_inference/10_baselines.ipynb #fa7dcc6b
 def _truth(clips: Sequence[Clip]) -> _Array:
     """Boundaries as an array (clips, events), s."""
     counts = {len(c.events) for c in clips}
@@ -88,7 +88,7 @@ def _others_median(values: _Array) -> _Array:
     upper = other(others // 2)
     return upper if others % 2 else (other(others // 2 - 1) + upper) / 2
 
-
+# %% ../../nbs/45_inference/10_baselines.ipynb #f294f396
 def _others_sum(values: _Array) -> _Array:
     """The sum of the other rows for each row of `values` (clips, ...): of those before it and of those after it."""
     none = np.zeros_like(values[:1])
@@ -211,7 +211,7 @@ def prediction_rows(
             text = write_answer(clip.labels, [(time,) for time in times], digits=4)
         yield _row(clip, model, fps, text, "baseline") | {"time_base": "label"}
 
-
+# %% ../../nbs/45_inference/10_baselines.ipynb #3e309e22
 def _row(clip: Clip, model: str, fps: float, text: str, backend: str) -> dict[str, Any]:
     """The one row about a clip of what asks no model."""
     return {
@@ -262,7 +262,7 @@ def motion_answers(benchmark: Clips, video_root: Path | str | None = None) -> Bo
         minima = pool.map(_minima, files, (f.stat().st_mtime_ns for f in files), (len(c.events) for c in clips))
         return dict(zip((clip.clip for clip in clips), minima, strict=True))
 
-
+# %% ../../nbs/45_inference/10_baselines.ipynb #e09752c1
 @cache
 def _minima(video: Path, changed: int, count: int) -> tuple[float | None, ...]:
     """A video's motion minima, kept: a study asks for them in several tables."""

@@ -36,7 +36,7 @@ def _object(label: str) -> str:
     """The words of a label after its verb."""
     return label.partition(" ")[2]
 
-
+# %% ../../nbs/45_inference/70_controls.ipynb #b8b323e3
 def swapped_labels(labels: Sequence[str]) -> tuple[str, ...] | None:
     """The labels with the names of their first two objects swapped; None where they name only one.
 

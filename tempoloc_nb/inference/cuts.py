@@ -27,7 +27,7 @@ def check_by(by: str) -> None:
     if by not in BY:
         raise unknown("way to cut", by, BY)
 
-
+# %% ../../nbs/45_inference/07_cuts.ipynb #c5e33666
 @dataclass(frozen=True, slots=True)
 class Cut:
     """A boundary that a signal shows, at `time` (s); its `label` is what is seen there: close, open or rest.
@@ -40,7 +40,7 @@ class Cut:
     label: str
     score: float
 
-
+# %% ../../nbs/45_inference/07_cuts.ipynb #66b03a3b
 def gripper_cuts(signal: Signal, least_hold: float = LEAST_HOLD) -> list[Cut]:
     """A cut where fingers touch, and one where they come free, of each time that they are shut for `least_hold` s."""
     kept = [t for t in find_transitions(signal) if t.hold >= least_hold]

@@ -226,7 +226,7 @@ def _spans(gaps: Sequence[tuple[float, float]]) -> str:
 def _when(event: FoundEvent) -> str:
     return event.status.replace("_", " ") if event.boundary is None else f"{event.boundary:.2f} s"
 
-
+# %% ../../nbs/45_inference/05_find.ipynb #7dd841eb
 def _note(event: FoundEvent) -> str:
     """What a reader should know of a boundary besides its time."""
     if event.boundary is None and event.status != "absent":

@@ -36,7 +36,7 @@ _OWN = 3.0  # the model's own time stays: more than any transition in reach
 _DISORDER = 100.0  # the model's own time stays although it breaks the order
 _OUTCOMES = ("moved", "far", "not shown", "missing", "absent", "no signal")
 
-
+# %% ../../nbs/45_inference/80_fuse.ipynb #0e5ca78c
 @dataclass(frozen=True, slots=True)
 class _Choice:
     """A time (s) that an event may get, its cost, and its place among the transitions; None for the model's own."""
@@ -58,7 +58,7 @@ def _choices(
             choices.append(_Choice(t.time, away / (away + _SOFT) + brief, place))
     return choices
 
-
+# %% ../../nbs/45_inference/80_fuse.ipynb #71e66a13
 def _between(before: _Choice, after: _Choice, transitions: Sequence[Transition], adjacent: bool) -> float:
     """What two events' choices cost together; `adjacent` unless an event without a time lies between them."""
     if after.time <= before.time:

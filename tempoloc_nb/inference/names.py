@@ -48,7 +48,7 @@ def _odd(word: str) -> bool:
     holds = 0 < len(word) <= LONGEST_NAME and shown(word) == word and any(c.isalnum() for c in word)
     return not holds or any(c in word for c in "{}\n\t") or _NUMBERED.search(word) is not None
 
-
+# %% ../../nbs/45_inference/08_names.ipynb #85be7259
 def _allowed(text: str, words: Sequence[str], what: str) -> str:
     """The one of the allowed `words` that a text is, or the text where all are; raises `TempolocError` for another."""
     own = " ".join(text[: 2 * LONGEST_NAME].split()).rstrip(".")
@@ -67,7 +67,7 @@ def _listed(given: str | Sequence[str], what: str) -> tuple[str, ...]:
         raise TempolocError(f"{what} must be short texts, such as 'grasp' or 'red cube', not {odd[0]!r}")
     return tuple(dict.fromkeys(parts))
 
-
+# %% ../../nbs/45_inference/08_names.ipynb #f3900462
 @dataclass(frozen=True, slots=True)
 class NameOptions:
     """The verbs and objects that a span may have, any where none are given, and how much is asked about at once.
@@ -109,7 +109,7 @@ def _keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise ValueError("a key twice")
     return found
 
-
+# %% ../../nbs/45_inference/08_names.ipynb #67fcc6ab
 def _spans_in(text: str) -> list[Any]:
     """The list of spans in an answer; raises `TempolocError` for a text that is not the form asked for."""
     body = text.rpartition("</think>")[2].strip()
@@ -151,7 +151,7 @@ def _most(items: Iterable[Any]) -> Any:
     """The most frequent of some items; of several, the first in the order of their texts."""
     return min(Counter(items).items(), key=lambda item: (-item[1], item[0]))[0]
 
-
+# %% ../../nbs/45_inference/08_names.ipynb #689b5b58
 def majority(said: Sequence[Name | str], options: NameOptions, trials: int) -> tuple[Name | None, float, str]:
     """The name that more than half of the trials give, the share that do, and why there is none."""
     names = [name for name in said if isinstance(name, tuple)]

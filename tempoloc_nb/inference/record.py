@@ -24,12 +24,16 @@ from ..core.machine import store_files, versions
 
 _KEPT = ("clip", "task", "model", "fps", "trial", "text", "form", "labels")  # of a packed row, in this order
 
+# %% auto #0
+__all__ = ['record_path', 'read_record', 'write_record', 'changed_settings', 'asked_clips', 'output_file', 'derived_file',
+           'derive_record', 'measured', 'run_line', 'read_rows', 'pack_predictions']
 
+# %% ../../nbs/45_inference/25_record.ipynb #4953610b
 def record_path(predictions: Path) -> Path:
     """`NAME.run.json` beside `NAME.jsonl` or its compressed copy."""
     return predictions.with_name(predictions.name.partition(".jsonl")[0] + ".run.json")
 
-
+# %% ../../nbs/45_inference/25_record.ipynb #fae0a26c
 _Count = Annotated[int, Ge(0), Le(10**12)]
 _Shard = Annotated[int, Ge(1), Le(10**6)]
 
@@ -43,7 +47,7 @@ class _Part:
     wanted: _Count = 0
     rows: _Count = 0
 
-
+# %% ../../nbs/45_inference/25_record.ipynb #26cbf4c0
 @dataclass(frozen=True, slots=True)
 class _Record(_Part):
     __pydantic_config__: ClassVar = OTHERS
@@ -52,7 +56,7 @@ class _Record(_Part):
     asked: dict[str, str] = field(default_factory=dict)
     parts: dict[str, _Part] = field(default_factory=dict)
 
-
+# %% ../../nbs/45_inference/25_record.ipynb #6943018f
 def read_record(predictions: Path) -> dict[str, Any]:
     """The record of a prediction file; raises `TempolocError` if there is none, or it is not a record."""
     path = record_path(predictions)
@@ -60,16 +64,12 @@ def read_record(predictions: Path) -> dict[str, Any]:
     check(_Record, record, path.name)
     return {"settings": {}, **record}
 
-# %% auto #0
-__all__ = ['record_path', 'read_record', 'write_record', 'changed_settings', 'asked_clips', 'output_file', 'derived_file',
-           'derive_record', 'measured', 'run_line', 'read_rows', 'pack_predictions']
-
 # %% ../../nbs/45_inference/25_record.ipynb #df5372a8
 def write_record(predictions: Path, record: Mapping[str, Any]) -> None:
     """Write the record of a prediction file, all or nothing."""
     write_json(record_path(predictions), record)
 
-
+# %% ../../nbs/45_inference/25_record.ipynb #3a687e3c
 def changed_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """The names of the settings in which two records differ, with commas; "" if they differ in none.
 
@@ -83,7 +83,7 @@ def changed_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         changed = changed - {"benchmark"} | (set() if all(clips[c] == others[c] for c in both) else {"benchmark"})
     return ", ".join(sorted(changed))
 
-
+# %% ../../nbs/45_inference/25_record.ipynb #33aac187
 def asked_clips(benchmark: Clips) -> dict[str, str]:
     """A benchmark as a record knows it, wherever its files lie: clip → 8 hexadecimal digits of its events' hash."""
     return {c.clip: sha256(json.dumps([c.task, c.labels]).encode()).hexdigest()[:8] for c in benchmark.clips}
@@ -96,7 +96,7 @@ def output_file(out: Path | str) -> Path:
         raise TempolocError(f"predictions are written to a .jsonl file, not to {out.name}: choose another .jsonl file")
     return out
 
-
+# %% ../../nbs/45_inference/25_record.ipynb #c092deba
 def derived_file(out: Path | str, *read: Path | None, force: bool = False) -> Path:
     """Where predictions go that are made of what is `read`: a .jsonl file, or a stream, which gets no record.
 

@@ -82,7 +82,7 @@ def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling
         asked["constraint"] = asdict(request.constraint)
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #124baca9
 def _content(video: Footage) -> str | list[object]:
     """What tells a video's content: its file's hash, or size and age of the files, perhaps huge, of a `FrameSource`."""
     if not isinstance(video, FrameSource):
@@ -268,7 +268,7 @@ def forget_answers(path: Path) -> None:
     for file in (path, record_path(path), errors_path(path)):
         file.unlink(missing_ok=True)
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #c448d635
 def check_record(out: Path, record: Mapping[str, Any], way: str = "choose another output") -> None:
     """Raise `TempolocError`, with the `way` out, where `out` has answers made with other settings than `record`'s."""
     if not out.is_file() or not out.stat().st_size:
@@ -370,7 +370,7 @@ def _tell_controls(clips: Clips, ask: AskConfig, engine: Backend) -> None:
     for line in lines:
         _tell(line)
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #14fee842
 def check_question(ask: AskConfig, labels: Sequence[str] = ("event",)) -> None:
     """Raise `TempolocError` for a prompt that is not there or not for these labels, and for an impossible structure."""
     prompt = load_prompt(ask.prompt)
@@ -383,7 +383,7 @@ def check_question(ask: AskConfig, labels: Sequence[str] = ("event",)) -> None:
     if ask.structured is not None:
         answer_constraint(ask.structured, labels, 1.0, think=ask.reasons)
 
-
+# %% ../../nbs/45_inference/20_run.ipynb #2c18a051
 def check_engine(engine: EngineConfig, ask: AskConfig) -> None:
     """Raise `TempolocError` for an unknown engine, for what it cannot have, and for a model that is not here."""
     engine.check()

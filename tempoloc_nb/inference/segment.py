@@ -101,7 +101,7 @@ def _border(before: Window, after: Window) -> float:
     """Where (s) the earlier of two windows stops to decide."""
     return (before.end + after.begin) / 2 if before.end > after.begin else before.end
 
-
+# %% ../../nbs/45_inference/06_segment.ipynb #9c365695
 def _straddling(
     before: Sequence[LoggedEvent], after: Sequence[LoggedEvent], border: float, within: float
 ) -> Iterator[tuple[LoggedEvent, LoggedEvent]]:
@@ -113,7 +113,7 @@ def _straddling(
             if (first[i].time < border) != (second[j].time < border):
                 yield first[i], second[j]
 
-
+# %% ../../nbs/45_inference/06_segment.ipynb #5c871b36
 def _joined(
     windows: Sequence[Window], events: Sequence[Sequence[LoggedEvent]], within: float
 ) -> tuple[LoggedEvent, ...]:
@@ -130,7 +130,7 @@ def _joined(
             kept[k + 1 if first else k].pop(id(loser), None)
     return settled(e for own in kept for e in own.values())
 
-
+# %% ../../nbs/45_inference/06_segment.ipynb #bee93bbd
 def join_windows(windows: Sequence[Window], logs: Sequence[EventLog], within: float = 1.0) -> EventLog:
     """One log of a recording from those of its windows, in order, whose times are the whole's.
 
@@ -181,7 +181,7 @@ def _moved(log: EventLog, by: float) -> EventLog:
     events, moments = (tuple(replace(e, time=e.time + by) for e in own) for own in (log.events, log.moments))
     return replace(log, events=events, moments=moments, end=None if log.end is None else log.end + by)
 
-
+# %% ../../nbs/45_inference/06_segment.ipynb #a4c4ab61
 def _read(row: Mapping[str, Any], window: Window, stamped: bool) -> EventLog:
     """The log in one answer about a window, in times of the whole."""
     if row.get("finish_reason") == "length":

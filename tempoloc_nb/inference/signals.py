@@ -101,7 +101,7 @@ def _pause(opening: Floats, times: Floats, size: float) -> float:
     gaps = gaps[gaps <= 0.5]
     return max(0.1, 1.5 * float(np.median(gaps))) if len(gaps) >= 5 else 0.1
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #f70661f1
 def _runs(moving: npt.NDArray[np.bool_], times: Floats, pause: float) -> Iterator[tuple[int, int]]:
     """First and last sample of each stretch in which `moving` (F − 1,) is true, pauses (s) included."""
     edges = np.diff(np.concatenate([[0], moving.astype(np.int8), [0]]))
@@ -172,7 +172,7 @@ _VERBS: Mapping[str, EventKind] = {
 Told = Mapping[str, EventKind | None]
 _EVENT_KINDS = (*KINDS, "start")
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #24b84b98
 def event_kinds(labels: Sequence[str], told: Told | None = None) -> tuple[EventKind | None, ...]:
     """What each event's boundary is: as `told` by label, else by how its first word begins, else None.
 
@@ -247,7 +247,7 @@ def arrival(places: Floats, times: Floats, end: float, near: float = _NEAR) -> f
     there = np.array([np.interp(end, times, axis) for axis in places.T])
     return _since(np.linalg.norm(places - there, axis=1), times, end, near)
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #c330da13
 def approach(places: Floats, thing: Floats, times: Floats, end: float, near: float = _NEAR) -> float:
     """From when on (s) a hand at `places` (F, 3) m stays no more than `near` m farther from a `thing` than at `end`.
 
@@ -332,7 +332,7 @@ def _smoothed(times: Floats, motion: Floats, width: float) -> Floats:
         parts.append(weights @ motion[first:last] / weights.sum(axis=1))
     return np.concatenate(parts)
 
-
+# %% ../../nbs/45_inference/75_signals.ipynb #5901b098
 def _depths(values: Floats) -> dict[int, float]:
     """The prominence of each minimum of `values` (n,): what one must climb from it to reach a lower one, or an end."""
     depths = dict[int, float]()
@@ -343,7 +343,6 @@ def _depths(values: Floats) -> dict[int, float]:
             rims.append(float(side[: lower or len(side)].max()))
         depths[i] = min(rims) - float(values[i])
     return depths
-
 
 # %% ../../nbs/45_inference/75_signals.ipynb #7c00eeaf
 _REST_WIDTH = 0.08  # s, standard deviation

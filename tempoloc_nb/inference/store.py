@@ -230,7 +230,7 @@ def errors_path(output: Path) -> Path:
     """`NAME.errors.jsonl` beside `NAME.jsonl`."""
     return output.with_suffix(".errors.jsonl")
 
-
+# %% ../../nbs/45_inference/30_store.ipynb #0a0e0fe8
 @dataclass(frozen=True, slots=True)
 class _Failure:
     __pydantic_config__: ClassVar = OTHERS

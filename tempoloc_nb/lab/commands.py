@@ -36,7 +36,7 @@ class _Video:
     size: Annotated[int, Ge(16), Doc("Side of the video in pixels.")] = 256
     render: Annotated[bool, Doc("Write videos, which needs OpenGL.")] = True
 
-
+# %% ../../nbs/94_lab_commands/10_commands.ipynb #04a1b8fb
 @with_options(_Video, panels={"_Video": "Video"}, size=256, render=True)
 def simulate(
     output: Annotated[Path, option(OUTPUT, "Folder for videos, states and the manifest.", "--output", "-o")],
@@ -221,7 +221,7 @@ def _check_device(device: str | None) -> None:
     if device is not None and device.partition(":")[0] not in ("cpu", "cuda"):
         raise unknown("device", device, ("cpu", "cuda"))
 
-
+# %% ../../nbs/94_lab_commands/10_commands.ipynb #2f3d69d2
 @dataclass(frozen=True, slots=True)
 class _Start:
     """How a training begins."""
@@ -231,7 +231,7 @@ class _Start:
     begin: Annotated[int, Ge(0), Doc("Step that this model is at, where a stage of the file restarts.")] = 0
     seed: Annotated[int, Ge(0), Doc("Seed of the training.")] = 0
 
-
+# %% ../../nbs/94_lab_commands/10_commands.ipynb #bcc7f0ed
 @app.command()
 @with_options(_Start, panels={"_Start": _TRAINING, "workers": _DATA}, workers=0, begin=0, seed=0)
 def train(

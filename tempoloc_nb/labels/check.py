@@ -114,7 +114,7 @@ def _table(checked: _CheckedGroup) -> list[str]:
                       f"{away[1]:.2f}, at most {away[2]:.2f}" if away else "–"))  # fmt: skip
     return [f"{checked.group.name}: {len(checked.ends)} demonstrations (least / median / most)", *columns(cells)]
 
-
+# %% ../../nbs/70_labels/30_check.ipynb #0e5d4c3a
 def _listed(findings: Sequence[Finding], most: int = 3) -> Iterator[str]:
     """A line for each finding, the first few of a kind, and how many more there are; then the way out."""
     kinds: dict[tuple[str, str, str, str], list[Finding]] = {}
@@ -159,7 +159,7 @@ def check_labels(
             raise TempolocError(f"{benchmark.name} has no clips with labels and a known length: nothing can be checked")
     return CheckedLabels(tuple(check_group(_turned(g) if inverted else g, plan, limits) for g, plan in pairs))
 
-
+# %% ../../nbs/70_labels/30_check.ipynb #aa9f8e14
 def _turned(group: LabelGroup) -> LabelGroup:
     """The group with its grippers the other way round."""
     turned = (d.gripper and replace(d.gripper, opening=-d.gripper.opening) for d in group.demos)
@@ -221,7 +221,7 @@ def _shifts(axes: Axes, checked: _CheckedGroup, colours: Sequence[str]) -> None:
                 axes.scatter(shift, y, s=14, color=colours[k % len(colours)], linewidths=0)
     axes.set(xlim=(-most, most), xlabel="s after the gripper" if seen else "no gripper's signal")
 
-
+# %% ../../nbs/70_labels/30_check.ipynb #577d745f
 def _legend(figure: Figure, groups: Sequence[_CheckedGroup], colours: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

@@ -78,7 +78,7 @@ def _entry(group: Any, name: str) -> Any:
     except (OSError, RuntimeError):  # a link to itself, a damaged header
         return None
 
-
+# %% ../../nbs/70_labels/10_demonstrations.ipynb #71c45b02
 def _datasets(group: Any, name: str) -> dict[str, Any]:
     """Name → dataset at or below `name` in a group; a dataset itself is called "arm", as there is one arm then."""
     entry = _entry(group, name)
@@ -99,7 +99,7 @@ def _numbers(item: Any) -> Steps:
         raise ValueError("holds NaN or infinity")
     return values
 
-
+# %% ../../nbs/70_labels/10_demonstrations.ipynb #be2b59d9
 def _positions(item: Any, steps: int) -> Steps:
     """Positions (steps, 3) of poses (steps, 4, 4); raises `ValueError` for what are no such poses."""
     poses = _numbers(item)
@@ -182,7 +182,7 @@ def read_label_file(
     findings += [Finding("note", "unread", message + reason) for reason in unread[:1]]
     return LabelGroup(path.name, chosen, demos, tuple(findings))
 
-
+# %% ../../nbs/70_labels/10_demonstrations.ipynb #e00ee67e
 def _shown_layout(data: Any) -> Layout:
     """The layout of the first demonstration that has one; else that of the simulator that the file names."""
     for name in data:
@@ -201,7 +201,7 @@ def _clip_labels(clip: Clip, names: Sequence[str], seconds: float, rate: float, 
     signals = {name: signal_of(rise, steps, np.int8) for name, rise in zip(names, rises, strict=True)}
     return DemoLabels(clip.clip, steps, rate, signals, gripper=gripper)
 
-
+# %% ../../nbs/70_labels/10_demonstrations.ipynb #ed9e9b5b
 def clip_label_groups(
     benchmark: Clips, signals: Path | None = None, *, rate: float | None = None, grippers: Sequence[str] = ()
 ) -> Iterator[tuple[LabelGroup, tuple[str, ...]]]:

@@ -244,7 +244,7 @@ def _order_findings(ends: Ends) -> Iterator[Finding]:
         way = "move the boundary, or narrow the offsets"
         yield ends.finding("order", fault, way, name, ends.steps.get(name), "error")
 
-
+# %% ../../nbs/70_labels/20_rules.ipynb #f28ea873
 def _refusal(demo: DemoLabels, names: Sequence[str], check: Callable[[], None]) -> tuple[str, str]:
     """What a check says against a demonstration, and the first of the `names` that it is about; "" for nothing."""
     try:
@@ -362,7 +362,7 @@ def _motion_findings(ends: Ends) -> Iterator[Finding]:
     if still and "close" in ends.plan.kinds:
         yield ends.finding("still", "no object moves: the poses of objects are not of this demonstration", way)
 
-
+# %% ../../nbs/70_labels/20_rules.ipynb #2081b44c
 def demo_findings(ends: Ends) -> Iterator[Finding]:
     """All that one demonstration shows by itself; without SkillGen, faults of start signals are warnings."""
     yield from _content_findings(ends)

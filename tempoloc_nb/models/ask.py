@@ -113,7 +113,7 @@ class _Declared:
     log: bool = False
     spans: bool = False
 
-
+# %% ../../nbs/30_models/08_ask.ipynb #9545c12b
 def load_prompt(name: str | Path) -> Prompt:
     """A prompt by name, or from a folder with a `user.txt`, perhaps a `system.txt` and perhaps a `prompt.toml`.
 
@@ -229,7 +229,7 @@ def write_trained(folder: Path, ask: AskConfig, boundary_is: BoundaryIs) -> None
     noted = {"fps": ask.fps, "prompt": ask.prompt, "stamps": ask.view.stamps, "boundary_is": boundary_is}
     write_json(folder / TRAINED, noted)
 
-
+# %% ../../nbs/30_models/08_ask.ipynb #5393e193
 def read_trained(folder: Path) -> tuple[AskConfig, BoundaryIs] | None:
     """What `write_trained` noted, None where nothing was; raises `TempolocError` for a file that says otherwise."""
     path = folder / TRAINED

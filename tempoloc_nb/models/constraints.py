@@ -17,16 +17,16 @@ from ..core.errors import TempolocError
 
 Kind = Literal["regex", "json"]
 
+# %% auto #0
+__all__ = ['Kind', 'LONGEST_NAME', 'Constraint', 'answer_constraint', 'names_constraint', 'obeys']
 
+# %% ../../nbs/30_models/07_constraints.ipynb #14a6e670
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """What a whole answer must match: `text` is a regular expression (`kind` "regex") or a JSON schema ("json")."""
 
     kind: Kind
     text: str
-
-# %% auto #0
-__all__ = ['Kind', 'LONGEST_NAME', 'Constraint', 'answer_constraint', 'names_constraint', 'obeys']
 
 # %% ../../nbs/30_models/07_constraints.ipynb #831bbd2d
 def _digit(first: int, last: int) -> str:

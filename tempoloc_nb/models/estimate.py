@@ -140,7 +140,7 @@ CPU = Speed("CPU (from tempoloc-tiny on two cores)", 0.05e12, 0.02e12, 0.6e-3, 2
 VLLM = Speed("GPU in vLLM (from a 7B on an H200)", 400e12, 2e12, 1e-3, 256, 2, _ANSWER_TOKENS)
 _LAYERS = 28  # of a model that says nothing: those of a 7B
 
-
+# %% ../../nbs/30_models/70_estimate.ipynb #f3e50215
 def _video_tokens(size: ModelSize, clips: Sequence[Clip], fps: float) -> int:
     """Vision tokens of all `clips` together, at most: the study's budget for a clip of unknown length."""
     budget = settings().pixels.total_pixels // token_side("qwen2.5-vl") ** 2
@@ -157,7 +157,7 @@ def _speed(gpus: int, backend: str) -> Speed:
     """That of a back end: a server and Ray are taken for vLLM."""
     return CPU if not gpus else GPU if backend == "hf" else VLLM
 
-
+# %% ../../nbs/30_models/70_estimate.ipynb #3031bda1
 def estimate_hours(
     size: ModelSize, clips: Sequence[Clip], trials: int, fps: float, gpus: int, backend: str = "hf"
 ) -> float:

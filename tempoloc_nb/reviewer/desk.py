@@ -113,7 +113,7 @@ def _proposal(review: Review, name: str) -> Proposal:
     known = tuple(sure[i] if i is not None and i < len(sure) else None for i in at)
     return Proposal(clip, by, times, known, review.absent(clip))
 
-
+# %% ../../nbs/80_reviewer/30_desk.ipynb #fcf8fa62
 def _present(clip: Clip) -> Clip:
     """A clip with the events that are in its video; raises `TempolocError` where none is."""
     events = tuple(e for e in clip.events if not e.absent)
@@ -121,7 +121,7 @@ def _present(clip: Clip) -> Clip:
         raise TempolocError(f"no event of {clip.clip} is in the video, which LeRobot's annotations cannot hold")
     return replace(clip, events=events)
 
-
+# %% ../../nbs/80_reviewer/30_desk.ipynb #43170b7d
 def _write_out(review: Review, kind: str, name: str) -> dict[str, Any]:
     """Boundaries for another program: a `file`name and its `text`, or a `note` on what was written.
 
@@ -159,7 +159,7 @@ def _merged(name: str, label: str, now: float | None, row: Row | None) -> Marked
     same = now is not None and row.boundary is not None and abs(row.boundary - now) <= row.same
     return Marked(label, now if same else row.boundary, row.why, edge=row.edge)
 
-
+# %% ../../nbs/80_reviewer/30_desk.ipynb #52ec04bc
 def _take_in(review: Review, kind: str, text: str, who: str) -> dict[str, Any]:
     """Save the clips of a corrected table (csv) or subtitles (vtt) that differ from what is here; says how many.
 
@@ -296,7 +296,7 @@ def _mark(event: Any, place: int) -> Marked:
     edge = event.get("edge")
     return Marked(label, float(event["boundary"]), why, was, None if edge is None else float(edge))
 
-
+# %% ../../nbs/80_reviewer/30_desk.ipynb #672e0c01
 def _text_of(request: Request, key: str) -> str:
     """A text of a request, "" where it has none; raises `TempolocError` for what is no text."""
     value = request.get(key)
@@ -304,7 +304,7 @@ def _text_of(request: Request, key: str) -> str:
         raise TempolocError(f"{key} is no text: {shown(repr(value)[:40])}")
     return value or ""
 
-
+# %% ../../nbs/80_reviewer/30_desk.ipynb #c270f745
 def _labels_of(request: Request, key: str) -> list[str]:
     """A list of labels in a request, empty where it has none; raises `TempolocError` for what is no such list."""
     value = request.get(key, [])
@@ -312,7 +312,7 @@ def _labels_of(request: Request, key: str) -> list[str]:
         raise TempolocError(f"{key} is no list of labels: {shown(repr(value)[:40])}")
     return value
 
-
+# %% ../../nbs/80_reviewer/30_desk.ipynb #d11e9aa3
 def file_error(error: OSError) -> str:
     """Which file has gone, or cannot be read or written, and why."""
     name = error.filename2 or error.filename

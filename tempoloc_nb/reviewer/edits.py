@@ -32,7 +32,7 @@ class Marked:
     was: str | None = ""
     edge: float | None = None
 
-
+# %% ../../nbs/80_reviewer/05_edits.ipynb #661db14f
 def history(clip: Clip) -> tuple[Mapping[str, Any], ...]:
     """The clip's saves, the first first: who, when, why and what was changed."""
     return tuple(clip.extra.get("corrections", ()))
@@ -79,7 +79,7 @@ def _taken(clip: Clip, left: list[_Pair], label: str) -> _Pair:
         raise TempolocError(f"{clip.clip} has no event {label!r}; its events are {', '.join(clip.labels)}")
     return left.pop(at)
 
-
+# %% ../../nbs/80_reviewer/05_edits.ipynb #50b4dd89
 def _one(clip: Clip, left: list[_Pair], mark: Marked, changes: list[dict[str, Any]]) -> _Pair:
     """The event that a mark is about, with its new label; what is new of it joins `changes`."""
     if mark.was is None:

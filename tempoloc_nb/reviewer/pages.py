@@ -325,7 +325,7 @@ def _widget_class() -> Any:
 
     return Reviewer
 
-
+# %% ../../nbs/80_reviewer/40_pages.ipynb #d71410a0
 def review(
     clips: Path | str | Clips | Found | Sequence[Found], predictions: Path | str | Sequence[Path | str] = (),
     **options: Any,
@@ -349,7 +349,7 @@ mount(document.getElementById("reviewer"), still(JSON.parse(document.getElementB
 </script></body></html>
 """
 
-
+# %% ../../nbs/80_reviewer/40_pages.ipynb #6a2e07b1
 @dataclass(frozen=True, slots=True)
 class _WrittenPage:
     """A page that was written: its clips, and how many of them have a video."""

@@ -41,7 +41,7 @@ class Trial:
     boundaries: tuple[float | None, ...]
     ends: tuple[float | None, ...]
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #95abb4bd
 @dataclass(frozen=True, slots=True)
 class Answers:
     """All that one model said of a clip, and the median; of a log all of its events, and its `gaps` (s)."""
@@ -67,7 +67,7 @@ class Remark:
     note: str = ""
     skip: bool = False
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #69abe48b
 def remarks(clip: Clip) -> tuple[Remark, ...]:
     """The remarks on a clip, the first first: the last one counts. Raises `TempolocError` for some of another shape."""
     return check(tuple[Remark, ...], clip.extra.get("review_remarks", []), f"{clip.clip}, review_remarks")
@@ -82,7 +82,7 @@ def revision_of(clip: Clip) -> int:
     """How often a clip was saved or remarked on: a save says on which revision it was made."""
     return len(history(clip)) + len(remarks(clip))
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #16da6779
 def _remarked(clip: Clip, who: str, note: str | None, skip: bool | None) -> Clip:
     """The clip with one more remark, if it says something new; what is None stays. Raises without a `who`."""
     last = last_remark(clip)
@@ -101,14 +101,14 @@ def _local_time(when: str) -> str:
         return when
     return f"{local.day} {local:%B %Y, %H:%M}"
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #c40b68c7
 def _last_change(clip: Clip) -> str:
     """Who saved the clip, or remarked on it, last, and when."""
     changes = [(e["when"], e["who"]) for e in history(clip)] + [(r.when, r.who) for r in remarks(clip)]
     when, who = max(changes, default=("now", "somebody"))
     return f"{who} saved {clip.clip} ({_local_time(when)})"
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #daff92ad
 def _check_task(task: Task | None, clip: Clip) -> None:
     """Raise `TempolocError` for an event that a shipped task lacks: no command would read the clip."""
     odd = [label for label in clip.labels if task is not None and not task.fits(label)]
@@ -116,7 +116,7 @@ def _check_task(task: Task | None, clip: Clip) -> None:
         events = ", ".join(task.events)
         raise TempolocError(f"{clip.clip}: {odd[0]!r} is no event of the shipped task {task.key}, which has {events}")
 
-
+# %% ../../nbs/80_reviewer/10_session.ipynb #9729f7e2
 def _account() -> str:
     """The name of the account that runs this; "" where there is none."""
     try:

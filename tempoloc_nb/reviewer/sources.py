@@ -166,7 +166,7 @@ def _benchmark_of(name: str, root: Path, clips: Sequence[Clip]) -> Clips:
     labels = tuple(dict.fromkeys(label for c in clips for label in c.labels))
     return Clips(name, root, {name: Task(name, labels)}, tuple(clips))
 
-
+# %% ../../nbs/80_reviewer/20_sources.ipynb #7965d3db
 def _gripper(path: Path, benchmark: Clips) -> Mapping[str, Signal]:
     """The gripper of the clips, where the file has one."""
     try:
@@ -189,7 +189,7 @@ def other_cameras(source: Footage | None) -> tuple[str, ...]:
             known = [c for c in info.cameras if has_videos(info, c)]
     return tuple(c for c in known if isinstance(source, FrameSource) and c != source.camera)
 
-
+# %% ../../nbs/80_reviewer/20_sources.ipynb #16025927
 def seen_by(source: FrameSource, camera: str) -> Footage:
     """The recording as that camera saw it; raises `TempolocError` where its video is missing or damaged."""
     from tempoloc_nb.formats.hdf5_frames import DemoFrames

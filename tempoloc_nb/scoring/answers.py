@@ -30,7 +30,7 @@ _MAX_CHARS = 100_000
 ROUNDING = 0.05
 """Seconds by which a boundary may pass the end of the clip: answers are often written with one decimal."""
 
-
+# %% ../../nbs/40_scoring/08_answers.ipynb #c8fe835f
 @dataclass(slots=True)  # not frozen: a million answers make some millions of them, at a third of the cost
 class _Prediction:
     """What an answer says of event `index` (0-based): its interval in seconds, and a status.
@@ -179,7 +179,7 @@ def _says_absent(entry: Entry, label: str) -> bool:
     rest = beside_absence(words)
     return rest is not None and not re.search(r"\d", rest) and not (entry.other and rest)
 
-
+# %% ../../nbs/40_scoring/08_answers.ipynb #04b5616b
 def _predict(index: int, label: str, entries: list[Entry], duration: float | None, side: BoundaryIs) -> _Prediction:
     """The prediction for one event from all that was written of it."""
     timed = [e for e in entries if _times(e, side) is not None]
@@ -201,7 +201,7 @@ def _predict(index: int, label: str, entries: list[Entry], duration: float | Non
         status = "duplicate"
     return _Prediction(index, label, status, *times, first.labelled, first.raw)
 
-
+# %% ../../nbs/40_scoring/08_answers.ipynb #3a798d30
 def _times(entry: Entry, side: BoundaryIs) -> tuple[float, float | None] | None:
     """Start and end (s) of an entry; None where it has none, or only the one that is no boundary."""
     span = entry.span
@@ -231,7 +231,7 @@ def _parse_tolerantly(
     nothing = tuple(_Prediction(i, label, "missing") for i, label in enumerate(labels))
     return Answer(nothing, tuple(e.raw for e in extra), "", False, _usable(extra, duration, side), len(extra))
 
-
+# %% ../../nbs/40_scoring/08_answers.ipynb #42bcace2
 def _usable(entries: Sequence[Entry], duration: float | None, side: BoundaryIs) -> tuple[float, ...]:
     """The boundaries (s) of entries that can be scored as they stand."""
     times = [t for t in (_times(e, side) for e in entries) if t is not None]
@@ -283,7 +283,7 @@ def _is_asked(entry: Entry) -> bool:
         return entry.labelled and entry.absent and not entry.unread
     return entry.labelled and entry.span.end is not None and not entry.absent
 
-
+# %% ../../nbs/40_scoring/08_answers.ipynb #28fe023e
 def _read_asked_json(body: str, labels: tuple[str, ...]) -> list[Entry] | None:
     """The events of a text that is one JSON value with every event once and in order, and nothing else; else None."""
     value = body[3:-3].removeprefix("json") if body.startswith("```") and body.endswith("```") else body

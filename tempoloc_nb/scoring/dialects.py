@@ -49,7 +49,7 @@ def _any_label(labels: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, int]
     patterns = (r"[ \t]{1,4}".join(map(re.escape, text.split(" "))) for text in ordered)
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(patterns) or '(?!)'})(?![^\W_])", re.IGNORECASE), texts
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #0cafafc4
 def hide_labels(text: str, labels: tuple[str, ...]) -> str:
     """The text with a private character in place of each label that has digits."""
     pattern, places = _any_label(labels)
@@ -76,7 +76,7 @@ _HINT = re.compile(r"event|step|subtask|sub-task|action|phase|segment|ereignis|s
 _LISTED = re.compile(r"[\s>*\-•+#(\[]{0,8}([0-9]{1,3})[.):\]](?=\s)")
 _MAX_LINES, _MAX_LINE, MAX_RAW = 2000, 20_000, 500
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #416d0e75
 def _find_head(text: str) -> re.Match[str] | None:
     """The number of an event in `text`, such as "Event 2"; None if there is none."""
     return _HEAD.search(text) if _HINT.search(text) else None  # looking for words is much faster than the pattern
@@ -102,7 +102,7 @@ def _cut_at_heads(line: str, first: re.Match[str]) -> list[str]:
             places.append(m.start())
     return [line[a:b] for a, b in zip(places, [*places[1:], len(line)], strict=True)]
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #7ed3f330
 def _cut_at_labels(line: str, labels: tuple[str, ...]) -> list[str]:
     """A line with several labels cut so that each has its own times, if each has; else the line."""
     found = [*_any_label(labels)[0].finditer(line), *_HIDDEN.finditer(line)]
@@ -115,7 +115,7 @@ def _cut_at_labels(line: str, labels: tuple[str, ...]) -> list[str]:
     parts = [line[a:b] for a, b in zip([0, *starts], [*starts, len(line)], strict=True)]
     return parts if all(read_line(part, labels).span for part in parts) else [line]
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #fcb29f4f
 def _cut(line: str, labels: tuple[str, ...]) -> Iterable[str]:
     """The parts of a line that each tell of one event."""
     head = _find_head(line)
@@ -126,7 +126,7 @@ def _cut(line: str, labels: tuple[str, ...]) -> Iterable[str]:
         pieces = [line]
     return (part for piece in pieces for part in _cut_at_labels(piece, labels))
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #c2d8e982
 def _begins(piece: str, labels: tuple[str, ...]) -> str:
     """Whether a label or a number comes first in a piece of a line, or only one of them is there."""
     digit = _DIGIT.search(piece)
@@ -160,7 +160,7 @@ _CONTINUES = re.compile(
 _CUE_SETTING = re.compile(r"\s(?:align|position|line|size|vertical|region):\S+", re.IGNORECASE)
 _CUE_NUMBER = re.compile(r"\s*[0-9]{1,4}\s*")
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #727ddf4a
 @dataclass(slots=True)
 class _Lines:
     """The entries of a text so far; `pairing` are the ways in which lines of labels and of times were put together."""
@@ -208,7 +208,7 @@ class _Lines:
         above.raw = f"{above.raw} {entry.raw}"[:MAX_RAW]
         return True
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #7f70e263
 def _merged(above: Span | None, below: Span | None) -> Span | None:
     """The times of two lines of one event; None if they are more than one interval."""
     if above is None or below is None:
@@ -244,7 +244,7 @@ def read_lines(block: str, labels: tuple[str, ...]) -> list[Entry]:
             entry.span = None
     return lines.entries
 
-
+# %% ../../nbs/40_scoring/04_dialects.ipynb #12acf49d
 def _from_row(row: str) -> str:
     """A row of a Markdown table without a head that names its columns, as a line: `| 1 | label | 2.1 | 4 |`."""
     cells = [c.strip(" *`") for c in row.strip().strip("|").split("|")]

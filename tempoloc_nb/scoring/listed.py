@@ -64,7 +64,7 @@ def _json_lines(block: str) -> list[Any] | None:
         return None
     return values if all(isinstance(v, dict) for v in values) else None
 
-
+# %% ../../nbs/40_scoring/06_listed.ipynb #2da2f1fc
 def _json(block: str) -> list[Any] | None:
     """The JSON values of a text; None where there are none; raises `ValueError` for those that are not sound."""
     first = JSON_START.search(block) or re.search(r"\{\s{0,20}'|\[\s{0,20}[\"']|\[\s{0,20}\]", block)

@@ -37,7 +37,7 @@ _NUMBERS = (
     "twentieth",
 )  # fmt: skip
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #3eae1697
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
     """An event of a log: its `time` (s), and its `label` without the number of its `occurrence`.
@@ -64,7 +64,7 @@ class LoggedEvent:
         """The name with its number from the second occurrence on: `grasping the red cube for the second time`."""
         return numbered(self.name, self.occurrence)
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #a119e9e6
 def numbered(name: str, occurrence: int) -> str:
     """A name with the number of its occurrence from the second on."""
     if occurrence < 2:
@@ -83,7 +83,7 @@ def _parted(label: str) -> tuple[str, int | None]:
     number = _NUMBERS.index(word) + 1 if word in _NUMBERS else int(word[:-2]) if word[:1].isdigit() else None
     return (label[: found.start()], number) if found and number else (label, None)
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #d5b9db67
 def _named(time: float, name: str) -> LoggedEvent:
     """An event by the name in a log: a missed grasp is a grasp."""
     verb, _, rest = name.partition(" ")
@@ -91,7 +91,7 @@ def _named(time: float, name: str) -> LoggedEvent:
         return LoggedEvent(time, f"grasping {rest}", "missed")
     return LoggedEvent(time, name)
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #3bef58c1
 def name_key(name: str) -> tuple[str, ...]:
     """What tells the names of a log apart: their words, as `words_of` has them, but dropping is no releasing."""
     words = words_of(name)
@@ -113,7 +113,7 @@ def _about(label: str) -> tuple[str, tuple[str, ...]]:
     end = next((i for i, word in enumerate(rest) if word in _PLACES), len(rest))
     return verb, tuple(rest[:end])
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #2456a210
 def _outcomes(events: Sequence[LoggedEvent]) -> Iterator[Outcome]:
     """The outcome of each event, the last one first: a grasp's is what the next event with its object says."""
     later = dict[tuple[str, ...], Outcome]()
@@ -124,7 +124,7 @@ def _outcomes(events: Sequence[LoggedEvent]) -> Iterator[Outcome]:
         if grasp or verb in _GO or verb == "drop":
             later[thing] = "unknown" if grasp else "dropped" if verb == "drop" else "succeeded"
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #89b18a87
 def settled(events: Iterable[LoggedEvent]) -> tuple[LoggedEvent, ...]:
     """Events by time, with their occurrences counted and the outcomes of grasps."""
     ordered, counts = sorted(events, key=lambda e: e.time), Counter[tuple[str, ...]]()
@@ -154,7 +154,7 @@ class EventLog:
         """Whether its times count."""
         return self.status in ("ok", "duplicate")
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #9e1185e3
 def write_lines(lines: Iterable[tuple[float, str]], end: float) -> str:
     """How a log begins: `<think>`, a line for each (time in s, name), and the `end` of the activity (s).
 
@@ -163,7 +163,7 @@ def write_lines(lines: Iterable[tuple[float, str]], end: float) -> str:
     each = [f"{time:.2f} {name} {time:.2f}" for time, name in lines]
     return "\n".join(["<think>", *each, f"{end:.2f} end"])
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #7406bf2f
 def log_text(log: EventLog, end: float | None = None) -> str:
     """A log as the small model writes it; it ends at `end` (s), by default its own end, or its last line."""
     lines = sorted((*log.moments, *log.events), key=lambda e: e.time)
@@ -183,7 +183,7 @@ def _is_own(block: str) -> bool:
     lines = [line.strip() for line in block.splitlines() if line.strip()]
     return bool(lines) and all(_OWN.fullmatch(line) or _END.fullmatch(line) for line in lines)
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #9fee691d
 def _body(text: str) -> tuple[str, str]:
     """The part of a text that is its log, and why it is not whole, "" if it is."""
     if len(text) > _MAX_CHARS:
@@ -314,7 +314,7 @@ class _LogMatch:
         """2 TP / (2 TP + FP + FN); NaN where there is nothing on either side. Of several clips, add the counts up."""
         return 2 * len(self.pairs) / (self.found + self.truth) if self.found + self.truth else float("nan")
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #22a83af3
 def match_logs(
     found: Sequence[LoggedEvent], truth: Sequence[LoggedEvent], within: float = 0.5, names: bool = True
 ) -> _LogMatch:
@@ -357,7 +357,7 @@ class _Row:
     duration: Annotated[float, Gt(0)]
     log: tuple[tuple[str, str, float], ...]
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #5372d3dc
 def true_log(log: Iterable[Sequence[Any]], duration: float | None = None) -> EventLog:
     """A log of (kind, object with its article, s) as an `EventLog`; raises `TempolocError` for an unknown kind."""
     events = list[LoggedEvent]()
@@ -368,7 +368,7 @@ def true_log(log: Iterable[Sequence[Any]], duration: float | None = None) -> Eve
     moments = settled(e for e in events if _is_moment(e.name))
     return EventLog(settled(e for e in events if not _is_moment(e.name)), moments, duration)
 
-
+# %% ../../nbs/40_scoring/09_logs.ipynb #5b3dc803
 def read_true_logs(path: Path | str) -> Mapping[str, EventLog]:
     """The true logs of a file of the laboratory (`logs.jsonl.xz`) by clip; raises `TempolocError` for another file."""
     found = dict[str, EventLog]()

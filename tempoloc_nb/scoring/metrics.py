@@ -282,7 +282,7 @@ def sample_ratios(numerators: Floats, denominators: Floats, weights: Floats) -> 
     samples[np.count_nonzero(denominators, axis=0) < 2] = np.nan  # one demonstration tells of no spread
     return Sampled(_ratio(numerators.sum(axis=0), denominators.sum(axis=0)), samples)
 
-
+# %% ../../nbs/40_scoring/10_metrics.ipynb #651d07d4
 def sample_columns(values: Floats, weights: Floats) -> Sampled:
     """The mean over demonstrations of each column of (demos, columns), in which NaN is not there."""
     there = ~np.isnan(values)

@@ -42,7 +42,7 @@ _SAME = {
 }  # fmt: skip
 _VERBS = {form: verb for verb, forms in _SAME.items() for form in forms.split()}
 
-
+# %% ../../nbs/40_scoring/03_phrases.ipynb #851e13ca
 def _stem(word: str) -> str:
     """A word without the ending of a verb form or a plural."""
     for ending in ("ing", "ed", "es", "s", "e"):
@@ -52,7 +52,7 @@ def _stem(word: str) -> str:
             return stem[:-1] if double else stem.removesuffix("e") if ending == "s" and len(stem) > 3 else stem
     return word
 
-
+# %% ../../nbs/40_scoring/03_phrases.ipynb #fea39a42
 @lru_cache(maxsize=4096)
 def _word(word: str) -> str:
     stem = _stem(word)
@@ -92,7 +92,7 @@ _NEGATION = re.compile(
     r"\b(?:not|never|no|none|cannot|can't|isn't|doesn't|didn't|wasn't|n/a|absent|unable)\b", re.IGNORECASE
 )
 
-
+# %% ../../nbs/40_scoring/03_phrases.ipynb #83952392
 @dataclass(frozen=True, slots=True)
 class _Phrase:
     """The content of a phrase: the verbs, the words of the object, and those after each kind of preposition."""
@@ -114,7 +114,7 @@ def _is_verb(word: str, raw: str, first: bool) -> bool:
 def _says_nothing(word: str, numbered: bool) -> bool:
     return not numbered if word.isdecimal() else word in _SILENT or len(word) == 1
 
-
+# %% ../../nbs/40_scoring/03_phrases.ipynb #091229fc
 @lru_cache(maxsize=4096)
 def _phrase_of(text: str, kept: frozenset[str] = frozenset()) -> _Phrase:
     """The content of a text. Words that say nothing in most answers ("robot") count if they are `kept`."""
@@ -194,7 +194,7 @@ _ABSENT = re.compile(
 )  # fmt: skip
 _FILLER = re.compile(r"[^a-z0-9]+|\b(?:this|the|event|that|it|in|video|clip|is|does)\b", re.IGNORECASE)
 
-
+# %% ../../nbs/40_scoring/03_phrases.ipynb #55fac877
 def beside_absence(text: str) -> str | None:
     """What a text says beside that something is not in the video; None if it does not say that."""
     rest = _ABSENT.sub(" ", text)

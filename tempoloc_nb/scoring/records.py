@@ -62,7 +62,7 @@ def _time(value: Any, unit: float = 1.0) -> float | None:
         return span.start if span is not None and span.end is None else None
     return float(value) * unit if type(value) in (int, float) and -1e9 < value < 1e9 else None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #7e4ac31d
 def _pair(value: list[Any], unit: float, keyed: bool) -> Span | None:
     """The interval of a list of two times."""
     times = [_time(v, unit) for v in value[:3]]
@@ -121,7 +121,7 @@ def is_time_key(key: str) -> bool:
     """Whether what stands below a plain key is a time, or an interval."""
     return _TIME_KEY.fullmatch(key) is not None or _SPAN_KEY.fullmatch(key) is not None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #6ba99b10
 def _says_absent(key: str, value: Any) -> bool | None:
     """Whether a value under a plain key says that its event is absent, or (False) that it is there."""
     about = re.sub(r"^(?:event)?(?:is|was)?", "", key)
@@ -132,7 +132,7 @@ def _says_absent(key: str, value: Any) -> bool | None:
     told = key in _STATE or key in LABEL_KEYS or is_time_key(key)
     return True if told and isinstance(text, str) and beside_absence(text[:400]) == "" else None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #f9c15eec
 def _absence(value: Any) -> tuple[bool, bool]:
     """Whether a JSON value says that its event is absent, and whether it has something else that may deny it."""
     if isinstance(value, list):
@@ -200,7 +200,7 @@ _QUOTED = re.compile(r"\{\s{0,20}'")
 _DECODER = json.JSONDecoder()
 _MAX_FAILURES = 8
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #fd8a4c9f
 def python_value(block: str) -> Any:
     """The list or dictionary in `block` if it is written as Python writes it, else None."""
     first, last = re.search(r"[\[{]", block), max(block.rfind("]"), block.rfind("}"))
@@ -211,7 +211,7 @@ def python_value(block: str) -> Any:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #b8b463c7
 def _json_values(block: str) -> tuple[list[tuple[str, Any]], bool]:
     """The JSON values in `block`, each with what stands before it on its line; and whether they are sound.
 
@@ -234,13 +234,13 @@ def _json_values(block: str) -> tuple[list[tuple[str, Any]], bool]:
             place = end
     return values, sound
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #46e71bf2
 def _named(before: str, value: Any) -> tuple[str, Any]:
     """A JSON value keyed by what stands before it, unless it says itself what it is about."""
     own = isinstance(value, dict) and any(plain_key(str(k)[:40]) in _NUMBER | LABEL_KEYS for k in value)
     return "" if own else before, value
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #e73d6d64
 def read_json(block: str, labels: tuple[str, ...], *, whole: bool = False) -> tuple[list[Entry], bool]:
     """The events of the JSON in a text, in the order written, and whether it is sound.
 
@@ -262,7 +262,7 @@ def table_cells(line: str, mark: str) -> list[str]:
     row = line.strip().strip("|") if mark == "|" else line
     return [cell.strip(" *`\"") for cell in next(csv.reader([row.replace("\0", " ")], delimiter=mark), [])]
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #484d60aa
 def table_head(line: str) -> tuple[str, list[str]] | None:
     """What parts the cells of a line, and its cells, if they name columns of times; else None."""
     for mark in ("|", "\t", ";", ","):
@@ -274,7 +274,7 @@ def table_head(line: str) -> tuple[str, list[str]] | None:
                 return mark, cells
     return None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #2d01117b
 def _read_tables(block: str, labels: tuple[str, ...]) -> list[Entry]:
     """The events in the rows of tables whose columns are named, in the order written."""
     rows: list[dict[str, str]] = []
@@ -297,7 +297,7 @@ def _count_from_one(entries: Sequence[Entry], count: int) -> None:
         for e in entries:
             e.number = e.number + 1 if e.number is not None and max(numbers) < count else None
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #2beb97da
 def _by_place(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> None:
     """Give entries that neither a number nor a label tells the event of their place, where that is certain."""
     timed = [e for e in entries if e.span is not None or e.absent]
@@ -319,12 +319,12 @@ def _assign(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> li
         e.other = e.index is not None and not e.labelled and names_another(e.words, labels[e.index], labels)
     return entries
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #01f2fb0f
 @lru_cache(maxsize=1024)
 def _plain_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(plain_text, labels))
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #37351e01
 def read_entries(block: str, labels: tuple[str, ...], in_order: bool = False) -> list[Entry]:
     """The events written in `block`, in the order written: from its JSON or table if that names any, else its lines.
 

@@ -127,7 +127,7 @@ def _hits(error: Floats, scored: Bools, rate: Floats, fps: float, scoring: Scori
         frames = {f"hit@{n}f": hit(error * rate <= n + 1e-6) for n in (1, 2, 5)}
     return found | {name: np.where(np.isnan(rate), np.nan, values) for name, values in frames.items()}
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #f6f6c036
 def _relative(error: Floats, duration: Floats, mode: Mode) -> Floats:
     """Percent of the subtask's duration. For a duration of 0 the recipe has 0 %; strict mode leaves it out."""
     nothing = np.where(np.isnan(error), np.nan, 0.0 if mode == "recipe" else np.nan)
@@ -168,7 +168,7 @@ class _Segments:
             pairs += [(found, count), (found, events), (2 * found, count + events)]
         return edit, np.stack([np.stack(pair, axis=1) for pair in pairs], axis=1)
 
-
+# %% ../../nbs/40_scoring/40_scores.ipynb #2b2e7b1e
 def _score_segments(trials: Trials, kept: Bools, segments: _Segments) -> tuple[Floats, dict[str, Floats]]:
     """The edit score (trials,) and the ratios (trials, 2) of each trial, NaN for dropped ones."""
     names = segments.names()

@@ -24,7 +24,7 @@ _NUMBER = re.compile(  # it begins with a digit, for which a search is fast; the
 _KEY = re.compile(r'"[^"\n]*\0[^"\n]*"\s*:')  # a number in a key of JSON, where two that are equal are one
 _MOST_NUMBERS, _MOST_CHARS, _MOST_SHAPES = 80, 4000, 20_000
 
-
+# %% ../../nbs/40_scoring/07_shapes.ipynb #dc1525aa
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """Where the times of each event stand among the numbers of a text, which its `constants` follow.
@@ -46,7 +46,7 @@ def _others(count: int, clock: bool) -> tuple[list[str], list[str]]:
                 [f"99:{59 - i // 90}.{99 - i % 90}" for i in range(count)])  # fmt: skip
     return [f"{1 + i // 9}.{1 + i % 9}" for i in range(count)], [f"{9999 - i}.{111 + i}" for i in range(count)]
 
-
+# %% ../../nbs/40_scoring/07_shapes.ipynb #3b7a254f
 def _seconds(numbers: Sequence[str], clock: bool) -> list[float]:
     """Values (s) of decimal numbers, or of clocks; raises `ValueError` for the other kind."""
     if not clock:
@@ -54,7 +54,7 @@ def _seconds(numbers: Sequence[str], clock: bool) -> list[float]:
     parts = [n.split(":") for n in numbers]
     return [float(seconds) + 60 * int(minutes) for minutes, seconds in parts]
 
-
+# %% ../../nbs/40_scoring/07_shapes.ipynb #41098b9f
 def _learn(words: Sequence[str], clock: bool, labels: tuple[str, ...], side: BoundaryIs, form: Form) -> _Shape | None:
     """The shape of a text with these words between its numbers; None if it has none."""
     if len(words) > _MOST_NUMBERS or _KEY.search("\0".join(words)):

@@ -40,7 +40,7 @@ _PLAIN = str.maketrans(
 )
 _OTHER = re.compile(r"[^\x00-\x7f]")
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #faacb2ef
 def _plain(found: re.Match[str]) -> str:
     category = unicodedata.category(found[0])
     return "N" if category[0] == "N" else "" if category == "Co" else found[0]
@@ -71,7 +71,7 @@ _UNREAD_UNIT = re.compile(r"\b(?:mins?|minutes?|hours?|hrs?|[ap]\.?m)\b", re.IGN
 _DIGIT = re.compile(r"[0-9]")
 _MAX_TIMES = 32
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #c897019f
 def _seconds(found: re.Match[str]) -> float:
     """The value (s) of a `_TIME` match; NaN for a clock or words with 60 seconds or more."""
     hours, minutes, rest = found.group("h", "m", "s") if found["m"] else found.group("wh", "wm", "ws")
@@ -93,7 +93,7 @@ _COMMA_RANGE = re.compile(
 )
 _DOTS = re.compile(r"(?<=[^\s.])\s?\.{2,}\s?(?=[0-9<])")
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #f72a3541
 def _with_points(text: str) -> str | None:
     """The text with decimal points for decimal commas; None where it is not certain what a comma is."""
     count = len(_COMMA.findall(text)) if "," in text else 0
@@ -145,7 +145,7 @@ class _Token(NamedTuple):
     form: int
     role: Literal["", "start", "end", "length", "foreign"]
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #ce930df1
 def _role(before: str, after: str, form: int) -> Literal["", "start", "end", "length", "foreign"]:
     """What the words around a number make of it."""
     if (form != 2 or before.rstrip().endswith(("±", "+/-"))) and (
@@ -208,7 +208,7 @@ def _counts(text: str, token: _Token) -> bool:
 class _Unclear(Exception):
     """Two readings are possible."""
 
-
+# %% ../../nbs/40_scoring/02_times.ipynb #055a70be
 def _pairs(text: str, tokens: list[_Token], form: int) -> tuple[list[tuple[_Token, _Token]], list[_Token]]:
     """The intervals among tokens, and the lone tokens of this form; raises `_Unclear`."""
     pairs: list[tuple[_Token, _Token]] = []

@@ -186,7 +186,7 @@ _PADDING: _Event = (_NAN, _NAN, _NAN, -1, 0)
 _Known = dict[tuple[tuple[str, ...], BoundaryIs, Form], Shapes]
 """Shapes of answers by what was asked."""
 
-
+# %% ../../nbs/40_scoring/30_trials.ipynb #5e196e46
 def _event(start: float | None, end: float | None, status: Status, labelled: bool, side: BoundaryIs) -> _Event:
     code = _CODE[status]
     if start is None or code not in _USABLE:
@@ -195,7 +195,7 @@ def _event(start: float | None, end: float | None, status: Status, labelled: boo
         return start, start, _NAN, code, labelled
     return start if side == "start" else end, start, end, code, labelled
 
-
+# %% ../../nbs/40_scoring/30_trials.ipynb #216ae88b
 def _read_strictly(
     row: Row, asked: tuple[str, ...], length: float | None, side: BoundaryIs, known: _Known
 ) -> tuple[list[_Event], bool, int, Sequence[float]]:

@@ -143,7 +143,7 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
         ask = replace(ask, prompt=trained[0].prompt)
     return replace(changed, title=model_title(model) + suffix, ask=ask)
 
-
+# %% ../../nbs/85_study/70_experiments.ipynb #6806daf5
 def _usual_stamps(experiment: Experiment) -> set[str]:
     """The default stamps of the experiments file, and those that the experiment's own model was trained with."""
     path, model = data_dir() / "experiments.toml", listed_model(experiment.model)
@@ -151,7 +151,7 @@ def _usual_stamps(experiment: Experiment) -> set[str]:
     usual = defaults.get("ask", {}).get("view", {}).get("stamps", View().stamps)
     return {usual, *((model.stamps,) if model else ())}
 
-
+# %% ../../nbs/85_study/70_experiments.ipynb #5254f416
 def zero_shot_model(model: str, base: str) -> str:
     """The zero-shot model of a study about `model`: `base`; with a model not of the study, that itself unless given."""
     declared = load_experiments()
@@ -331,7 +331,7 @@ def predictions(
         raise TempolocError(unanswered(out))
     return out
 
-
+# %% ../../nbs/85_study/70_experiments.ipynb #66041164
 def unanswered(path: Path) -> str:
     """How many clips of a prediction file have no answer, and why one of them has none; "" if none is known."""
     reasons = {row["clip"]: row["error"] for row in read_errors(path)}

@@ -253,7 +253,7 @@ def _about(benchmark: Clips, videos: Mapping[str, Path], most: int, where: str) 
         lacking += [clip for clip in clips if clip not in videos][: wanted - len(shown)]
     return Coverage(tuple(here), tuple(lacking), where)
 
-
+# %% ../../nbs/85_study/80_models.ipynb #34d65901
 def _answers(path: Path, clips: Coverage, trials: int) -> Counter[str]:
     """Clip → how many of its trials a predictions file has; whole lines count, and no file has none."""
     keys = {(row["clip"], row["trial"]) for row in (json.loads(line) for _, line in whole_rows(path))}
@@ -336,7 +336,7 @@ def _study_lines(found: _StudyPlan, there: int) -> Iterator[str]:
         own = "base" in default_values(planned.notebook)
         yield "    asks models that it trains itself: not counted" if own else "    asks no model"
 
-
+# %% ../../nbs/85_study/80_models.ipynb #4dc1d3af
 def _asked_lines(found: _StudyPlan, there: int) -> Iterator[str]:
     """The lines of a study that asks models."""
     once = _once(found.asked)

@@ -52,7 +52,7 @@ def _plain(value: object) -> str:
     """Words as Markdown shows them in a table: a bar ends no cell, and `f1@0.5s` is no mail address for JupyterLab."""
     return str(value).replace("|", "\\|").replace("\n", " ").replace("@", "&#64;")
 
-
+# %% ../../nbs/85_study/10_report.ipynb #6e7b1f46
 def _cells(column: pd.Series[Any]) -> list[str]:
     """The cells of a column as text: "–" for what is not known, yes and no for truth values."""
     if pd.api.types.is_bool_dtype(column):
@@ -217,7 +217,7 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
         figure.savefig(out, format=kind, metadata=metadata, bbox_inches="tight", dpi=dpi)
     return _palette_png(out) if kind == "png" else _short_svg(out.getvalue())
 
-
+# %% ../../nbs/85_study/10_report.ipynb #835c5d6b
 def _has_photos(figure: Figure) -> bool:
     """Whether a figure shows pictures: they are no smaller, and no sharper, in an SVG."""
     return any(axes.images for axes in figure.axes)
@@ -248,7 +248,7 @@ def _palette_png(png: io.BytesIO) -> bytes:
         picture.quantize(palette=palette, dither=Image.Dither.NONE).save(out, "png", optimize=True)
     return out.getvalue()
 
-
+# %% ../../nbs/85_study/10_report.ipynb #6e695b4e
 def _filling(where: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     """The values that fill at least one square of 2×2 places, the commonest first."""
     corner = where[:-1, :-1]
@@ -256,7 +256,7 @@ def _filling(where: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     values, counts = np.unique(corner[square], return_counts=True)
     return values[np.argsort(-counts, kind="stable")]
 
-
+# %% ../../nbs/85_study/10_report.ipynb #41f4d620
 def _nearest(colours: npt.NDArray[np.uint8], where: npt.NDArray[np.intp], palette: Image.Image) -> Image.Image:
     """A picture, given as its colours and where they are, in the nearest ones of a palette.
 
@@ -267,7 +267,7 @@ def _nearest(colours: npt.NDArray[np.uint8], where: npt.NDArray[np.intp], palett
     found.putpalette(palette.getpalette() or [])
     return found
 
-
+# %% ../../nbs/85_study/10_report.ipynb #691f0470
 def _short_svg(svg: bytes) -> bytes:
     """An SVG with two decimals, finer than any screen, without metadata or indentation, each style written once.
 

@@ -156,7 +156,7 @@ def _execute(notebook: Path, values: Mapping[str, Any], folder: Path) -> tuple[i
             return None, ""
     return None, f"its kernel did not start, tried {_STARTS} times: {why}"
 
-
+# %% ../../nbs/85_study/90_runner.ipynb #52a49742
 def _run_cells(notebook: Path, values: Mapping[str, Any], folder: Path) -> None:
     """Run the notebook by papermill, which writes it into `folder` cell by cell."""
     import papermill
@@ -173,7 +173,7 @@ def _run_cells(notebook: Path, values: Mapping[str, Any], folder: Path) -> None:
             extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         )
 
-
+# %% ../../nbs/85_study/90_runner.ipynb #775c5a01
 def _placed(values: Mapping[str, Any], place: Path) -> dict[str, Any]:
     """The parameters, with a path that is relative to this process's folder made relative to the notebook's `place`.
 
@@ -203,7 +203,7 @@ def _own_package() -> Iterator[None]:
         else:
             os.environ["PYTHONPATH"] = before
 
-
+# %% ../../nbs/85_study/90_runner.ipynb #50a7083c
 def _last_cell(folder: Path) -> int | None:
     """The reader's number of the last code cell that was begun; None where the kernel did not start."""
     executed = folder / "notebook.ipynb"
@@ -252,7 +252,7 @@ class Planned:
     hash: str = ""
     seconds: float = 0.0
 
-
+# %% ../../nbs/85_study/90_runner.ipynb #ea0129bb
 def planned_runs(
     profile: str, overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
 ) -> tuple[Planned, ...]:
@@ -355,7 +355,7 @@ td,th{{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #ddd}}</style
 <h1>Study, profile {title}</h1><table><tr><th>study<th>outcome<th>notebook<th>tables</tr>{rows}</table>{figures}</html>
 """
 
-
+# %% ../../nbs/85_study/90_runner.ipynb #ebc9170f
 def _write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
     """Write `folder/index.html`: outcome, executed notebook, tables and figures of each run; returns its path."""
     from nbconvert import HTMLExporter
@@ -399,7 +399,7 @@ def _publish_outputs(notebook: Path, run: Path, record: Mapping[str, Any]) -> No
     text = json.dumps(source, indent=1, ensure_ascii=False, sort_keys=True)
     write_text(notebook, text + "\n")
 
-
+# %% ../../nbs/85_study/90_runner.ipynb #75758298
 def _lean(output: Mapping[str, Any]) -> dict[str, Any]:
     """An output without the plain text that only repeats its Markdown."""
     data = dict(output.get("data", {}))

@@ -71,7 +71,7 @@ def subset(benchmark: Clips, keys: Sequence[str]) -> Clips:
     tasks = {key: benchmark.tasks[key] for key in keys}
     return replace(benchmark, tasks=tasks, clips=tuple(c for c in benchmark.clips if c.task in tasks))
 
-
+# %% ../../nbs/85_study/30_tables.ipynb #d6861255
 def score_boundaries(
     benchmark: Clips, answers: Predictions, *, model: str, fps: float, mode: Mode, resamples: int
 ) -> Evaluation:
@@ -97,7 +97,7 @@ def kind_of(name: str) -> str:
     """The kind of a reference row, as in `plots.LOOKS`: `oracle`, `signal` or `no-video`."""
     return "oracle" if name.startswith("oracle") else "signal" if name in (GRIPPER, MINIMA) else "no-video"
 
-
+# %% ../../nbs/85_study/30_tables.ipynb #db4da7f4
 def _signal_answers(benchmark: Clips, video_root: Path | str | None = None) -> Iterator[tuple[str, Boundaries]]:
     """Name and answers (s of the source) of each signal row, for the clips that have what it needs.
 
@@ -152,7 +152,7 @@ _ENDS = {
     "miou": ("miou_low", "miou_high"),
 }  # fmt: skip
 
-
+# %% ../../nbs/85_study/30_tables.ipynb #3ef435b8
 def columns_of(run: Evaluation, task: str = "", event: str = "") -> dict[str, float]:
     """All scores of a run that tables show, under their columns' names; NaN for what was not scored."""
     lines = run.table[(run.table["task"] == task) & (run.table["event"] == event)].set_index("score")
@@ -165,7 +165,7 @@ def columns_of(run: Evaluation, task: str = "", event: str = "") -> dict[str, fl
         found[column] = round(by * float(lines["value"].get(score, np.nan)), 9) + 0.0
     return found
 
-
+# %% ../../nbs/85_study/30_tables.ipynb #8a70403a
 def score_table(models: Mapping[str, Evaluation], references: Mapping[str, Evaluation]) -> pd.DataFrame:
     """One line per family and row: models first, then baselines, signal rows, and the oracle.
 
@@ -193,7 +193,7 @@ def short(scores: pd.DataFrame) -> pd.DataFrame:
     table: pd.DataFrame = pd.concat(kept, ignore_index=True)
     return table
 
-
+# %% ../../nbs/85_study/30_tables.ipynb #1f897446
 def brief(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
     """The `short` table as it is shown first: MRE with its interval, and what must stand beside it.
 
@@ -202,7 +202,7 @@ def brief(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
     columns = ["task", "row", *before, "clips", "mre_pct", *_ENDS["mre_pct"], *BESIDE_MRE]
     return short(scores)[columns]
 
-
+# %% ../../nbs/85_study/30_tables.ipynb #0f4ac58b
 def further(scores: pd.DataFrame, *before: str) -> pd.DataFrame:
     """The other scores of the `short` table: MAE, mIoU, well-formed answers (%) and event recall (%)."""
     others = [column for score in ("mae_s", "mae_frames", "miou") for column in (score, *_ENDS[score])]
@@ -346,7 +346,7 @@ def at_most(task: str, target: str, limit: float, found: Estimate, strictly: boo
     line |= {"low": found.low, "high": found.high, "met": within(found.value)}
     return line | {"whole_interval": line["met"] and within(found.high)}
 
-
+# %% ../../nbs/85_study/30_tables.ipynb #889f5a3e
 def at_least(task: str, what: str, share: float, found: Estimate) -> dict[str, Any]:
     """A line for a share (0–1) that is to be large, in percent."""
     value, low, high = (None if v is None else 100 * v for v in (found.value, found.low, found.high))

@@ -70,7 +70,7 @@ def recipe_budget(width: int, height: int, n_frames: int, total_pixels: float = 
     w, h = (max(14, math.floor(side * scale / 14) * 14) for side in (width, height))
     return FrameBudget("recipe", n_frames, limit, w, h, 14)
 
-
+# %% ../../nbs/15_video/20_budget.ipynb #e244e941
 def _check(width: int, height: int, n_frames: int) -> None:
     if min(width, height, n_frames) < 1:
         raise TempolocError(f"{n_frames} frames of {width}×{height}: all three must be at least 1")
@@ -142,7 +142,7 @@ def n_sampled(rule: str, duration: float, fps: float) -> int:
     frames = min(max(frames, 4), 768)
     return frames // 2 * 2 if rule == "qwen2.5-vl" else frames
 
-
+# %% ../../nbs/15_video/20_budget.ipynb #37af58a0
 def frame_budget(
     rule: str, width: int, height: int, duration: float, fps: float, total_pixels: float | None = None
 ) -> FrameBudget:

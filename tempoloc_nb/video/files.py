@@ -162,12 +162,12 @@ def turned(plane: Plane, info: VideoInfo) -> Plane:
     """A plane (height, width, …) of a decoded picture, which way up it is shown."""
     return np.rot90(plane[:, ::-1] if info.mirrored else plane, info.rotation // 90)
 
-
+# %% ../../nbs/15_video/10_files.ipynb #60973b82
 def stretched(info: VideoInfo) -> tuple[int, int]:
     """The (width, height) of a decoded picture with square pixels, before it is turned."""
     return (info.height, info.width) if info.rotation % 180 else (info.width, info.height)
 
-
+# %% ../../nbs/15_video/10_files.ipynb #06570fd8
 def upright(frame: VideoFrame, info: VideoInfo) -> Image:
     """The RGB picture (height, width, 3) that is shown for a decoded frame of the video."""
     width, height = stretched(info)
@@ -175,7 +175,7 @@ def upright(frame: VideoFrame, info: VideoInfo) -> Image:
     pixels: Any = frame.to_ndarray(format="rgb24", width=width, height=height, threads=1)
     return np.ascontiguousarray(turned(pixels, info))
 
-
+# %% ../../nbs/15_video/10_files.ipynb #eb38ea2c
 def decode(
     path: Footage | str, fps: float | None = None, info: VideoInfo | None = None
 ) -> Iterator[tuple[float, Image]]:
@@ -205,7 +205,7 @@ class Frames:
     times: tuple[float, ...]
     fps: float
 
-
+# %% ../../nbs/15_video/10_files.ipynb #d5c692ed
 def read(
     path: Footage | str, fps: float | None = None, info: VideoInfo | None = None, out: Image | None = None
 ) -> Frames:
@@ -307,7 +307,7 @@ def _exact_rate(fps: float | Fraction) -> Fraction:
         return ntsc
     return Fraction(fps).limit_denominator(1000)
 
-
+# %% ../../nbs/15_video/10_files.ipynb #c6c9df56
 def encode(
     path: Path | str, frames: Iterable[Image], fps: float | Fraction | None = None,
     times: Iterable[float] | None = None, **writer: Any,

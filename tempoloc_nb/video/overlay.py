@@ -92,13 +92,13 @@ def frame_stamps(info: VideoInfo, options: OverlayOptions) -> list[float]:
     shared = pair_times([times[i] for i in sampled])
     return [shared[nearest(sampled, i)] for i in range(info.n_frames)]
 
-
+# %% ../../nbs/15_video/30_overlay.ipynb #94fa9d08
 def _frame_columns(info: VideoInfo, options: OverlayOptions) -> list[tuple[int, int]]:
     """The column in which each frame's time stands, and how many there are: as for the nearest sampled frame."""
     sampled = sample_indices(info.times, info.duration, options.fps)
     return [stamp_column(options.stamps, nearest(sampled, i)) for i in range(info.n_frames)]
 
-
+# %% ../../nbs/15_video/30_overlay.ipynb #2cf0423b
 def video_style(info: VideoInfo, options: OverlayOptions) -> StampStyle:
     """The sizes with which `stamp_video` stamps a video; `TempolocError` if it is too small for a stamp."""
     longest = max(frame_stamps(info, options))
@@ -123,7 +123,7 @@ def _planes(frame: VideoFrame) -> list[npt.NDArray[np.uint8]]:
 def _even(side: int) -> int:
     return side + side % 2
 
-
+# %% ../../nbs/15_video/30_overlay.ipynb #dd328f46
 def _stamped(
     frame: VideoFrame, info: VideoInfo, style: StampStyle, index: int, time: float, column: tuple[int, int]
 ) -> VideoFrame:
@@ -202,7 +202,7 @@ def _record(options: OverlayOptions, source_sha256: str = "") -> dict[str, Any]:
         del given["limits"]
     return {"overlay": 1, **given, "source_sha256": source_sha256}
 
-
+# %% ../../nbs/15_video/30_overlay.ipynb #0774eae7
 def recorded_stamps(record: Mapping[str, Any]) -> Any:
     """The kind of stamps that the record of a stamped file names."""
     return record.get("stamps") or ("pair" if record.get("pairs") else "frame")
@@ -216,7 +216,7 @@ def is_stamped_so(path: Path, options: OverlayOptions) -> bool:
         return False
     return isinstance(record, dict) and {**record, "source_sha256": ""} == _record(options)
 
-
+# %% ../../nbs/15_video/30_overlay.ipynb #13934346
 def _comment(path: Path) -> str | None:
     """The comment in the header of the video at `path`; None if there is no such video."""
     try:

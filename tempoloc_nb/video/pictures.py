@@ -98,7 +98,7 @@ class Placement:
         turned = f" (mirrored: {self.mirrored}, turned by {self.rotation}°)" if self.mirrored or self.rotation else ""
         return f"{self.width}×{self.height}{turned}"
 
-
+# %% ../../nbs/15_video/05_pictures.ipynb #f2114804
 def _placement(path: Path | str, stream: VideoStream, frame: VideoFrame, first: Placement | None) -> Placement:
     """How this frame is shown; without a display matrix of its own, it is turned as the `first` was.
 
@@ -161,7 +161,7 @@ class _FrameTimes:
     placement: Placement
     pixel_format: str
 
-
+# %% ../../nbs/15_video/05_pictures.ipynb #d0eb685c
 def _times(
     path: Path, stream: VideoStream, pts: Sequence[int], last: int, frame: VideoFrame, how: Placement
 ) -> _FrameTimes:
@@ -272,7 +272,7 @@ def decoded_times(path: Path) -> _FrameTimes:
     state = os.stat(path)
     return _decoded_times(path, state.st_mtime_ns, state.st_size)
 
-
+# %% ../../nbs/15_video/05_pictures.ipynb #d6972098
 @lru_cache(maxsize=256)
 def _decoded_times(path: Path, _changed: int, size: int) -> _FrameTimes:
     pts: list[int] = []

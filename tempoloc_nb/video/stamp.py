@@ -33,7 +33,7 @@ own in the left and in the right half in turn (as NVIDIA's tool has it)."""
 Stamps = Literal["none", TimeStamps]
 """The kinds of time stamps, and none."""
 
-
+# %% ../../nbs/15_video/25_stamp.ipynb #c34ac07b
 def stamps_of(word: object) -> Stamps:
     """The `Stamps` that a file names, "recipe" in older ones for "frame"; raises `TempolocError` for another word."""
     known: dict[object, Stamps] = {"recipe": "frame", **{s: s for s in get_args(Stamps)}}
@@ -149,18 +149,18 @@ def pair_times(times: Sequence[float]) -> list[float]:
     pairs = [times[i : i + FRAMES_PER_TOKEN] for i in range(0, len(times), FRAMES_PER_TOKEN)]
     return [sum(pair) / len(pair) for pair in pairs for _ in pair]
 
-
+# %% ../../nbs/15_video/25_stamp.ipynb #6a13a4bf
 def written_times(times: Sequence[float], stamps: str) -> list[float]:
     """What stamps of the kind `stamps` say under frames that are sampled at `times` (s)."""
     return pair_times(times) if stamps == "pair" else list(times)
 
-
+# %% ../../nbs/15_video/25_stamp.ipynb #790343c0
 def write_stamps(borders: Image, times: Sequence[float], style: StampStyle, stamps: TimeStamps) -> None:
     """Blacken the `borders` (n, border, width, 3) of sampled frames in place, and write their `times` (s) in them."""
     for k, (border, time) in enumerate(zip(borders, written_times(times, stamps), strict=True)):
         draw_stamp(border, stamp_text(time), style.font, column=stamp_column(stamps, k))
 
-
+# %% ../../nbs/15_video/25_stamp.ipynb #6edf4fea
 def stamp(
     frames: Sequence[Image] | Image, times: Sequence[float], style: StampStyle | None = None,
     stamps: TimeStamps = "frame",
@@ -206,7 +206,7 @@ def _normalise(patches: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     result: npt.NDArray[np.float32] = centred / np.maximum(norm, 1.0)
     return result
 
-
+# %% ../../nbs/15_video/25_stamp.ipynb #05a1850a
 def read_stamp(border: npt.NDArray[np.float32], font: int, scale: tuple[float, float] = (1.0, 1.0)) -> str:
     """The text in the grey `border` (height, width), written at `font` pixels and resized by `scale` (x, y).
 

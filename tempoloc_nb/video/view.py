@@ -88,14 +88,14 @@ class PixelLimits:
             return self.most
         return int(frame_limit(n_frames, self.total, self.least, self.most))
 
-
+# %% ../../nbs/15_video/50_view.ipynb #b97cbc9b
 def frame_pixels(processor: Any, n_frames: int, total_pixels: int | None = None) -> int:
     """Pixels that one of `n_frames` frames may have after the processor's resizing (`PixelLimits.frame`)."""
     size = processor.video_processor.size
     least, most = int(size["shortest_edge"]), int(size["longest_edge"])
     return PixelLimits(least, most, is_qwen3(processor), total_pixels).frame(n_frames)
 
-
+# %% ../../nbs/15_video/50_view.ipynb #98dabe20
 def is_qwen3(processor: Any) -> bool:
     """Whether a processor writes times between the frames as text and counts pixels over the whole video."""
     return type(processor).__name__.startswith("Qwen3")
@@ -177,7 +177,7 @@ def strip_frames(path: Footage | str, count: int = 8) -> npt.NDArray[np.uint8]:
     images = [image for _, image in decode(path, 2 * count / info.duration, info)]
     return np.stack(images[1::2] if len(images) == 2 * count else images[:count])
 
-
+# %% ../../nbs/15_video/50_view.ipynb #afedbfa8
 def contact_sheet(frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], height: int = 96) -> Picture.Image:
     """Frames (H, W, 3), uint8 RGB, in a row, each `height` pixels high; raises `TempolocError` if there are none."""
     if len(frames) == 0:

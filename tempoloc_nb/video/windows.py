@@ -109,7 +109,7 @@ class Window:
         """How long it is (s)."""
         return self.end - self.begin
 
-
+# %% ../../nbs/15_video/12_windows.ipynb #c0236cde
 def video_windows(recording: Footage, info: VideoInfo, length: float, overlap: float) -> tuple[Window, ...]:
     """A recording in windows of `length` s, evenly spread, of which two neighbours share `overlap` s or more.
 

@@ -191,7 +191,7 @@ def _tensor(values: Floats) -> Any:
 
     return torch.tensor(values, dtype=torch.float32)
 
-
+# %% ../../../nbs/98_lab_generate/10_scenes.ipynb #bc57dca8
 class Scene:
     """One robosuite scene with the methods that `DataGenerator` calls of an Isaac Lab environment.
 

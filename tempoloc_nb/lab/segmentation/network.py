@@ -175,7 +175,7 @@ def first_clips(clips: Sequence[SeenClip], count: int) -> list[SeenClip]:
         tasks[clip.recording.task].append(clip)
     return [clip for turn in zip_longest(*tasks.values()) for clip in turn if clip is not None][:count]
 
-
+# %% ../../../nbs/97_lab_segmentation/10_network.ipynb #44ef2a2d
 def _draw_rows(clip: SeenClip, rng: np.random.Generator) -> Ints:
     """Rows of a clip's features (T,): every so many seconds from its beginning, or in four of ten from later on."""
     length = len(clip.features) / clip.rate

@@ -106,7 +106,7 @@ def _hand_at(episode: SavedEpisode, frames: int) -> npt.NDArray[np.int64]:
     wanted, known = np.arange(frames) / SIGNAL_HZ, np.arange(len(places)) / CONTROL_HZ
     return np.round([np.interp(wanted, known, axis) for axis in places.T]).astype(np.int64).T
 
-
+# %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #b702d61a
 def write_clip_signals(path: Path, episodes: Sequence[tuple[Clip, Path]], way: _Way = "objects") -> None:
     """Pack the gripper's signals of saved episodes as integers (units above), clips one after the other.
 

@@ -61,7 +61,7 @@ def save_episode(path: Path, episode: SavedEpisode) -> None:
     with all_or_nothing(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, meta=np.array(json.dumps(dict(episode.meta))), **arrays)
 
-
+# %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #e11ba717
 def load_episode(path: Path) -> SavedEpisode:
     """Read an episode; raises `TempolocError` naming a file that is not one."""
     try:
@@ -174,7 +174,7 @@ def holdings(touching: Any, names: Sequence[str], step: float) -> list[tuple[str
         ((name, a * step, b * step) for name, a, b in held if b - a >= round(_HOLD / step)), key=lambda one: one[1]
     )
 
-
+# %% ../../../nbs/95_lab_sim/70_demonstration.ipynb #448807b8
 def misses(
     traces: Mapping[str, Any], names: Sequence[str], commands: Sequence[tuple[float, int]], step: float
 ) -> list[tuple[str, float]]:

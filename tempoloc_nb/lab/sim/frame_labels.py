@@ -50,7 +50,7 @@ _NAMES = {
     "Milk": "milk carton", "Bread": "loaf of bread", "Cereal": "cereal box", "cup": "cup",
 }  # fmt: skip
 
-
+# %% ../../../nbs/95_lab_sim/120_frame_labels.ipynb #2dc044f1
 @dataclass(frozen=True, slots=True)
 class Thing:
     """Something to point at: `key` as in instants (`cubeA`), `name` as people say (`red cube`)."""

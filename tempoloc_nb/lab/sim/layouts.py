@@ -115,7 +115,7 @@ def _place_cube(env: Any, rng: np.random.Generator, xy: Floats) -> None:
     height = env.table_offset[2] + float(env.cube.size[2]) + 0.001
     place_object(env, env.cube, np.array([*xy, height, rng.uniform(-np.pi, np.pi)]))
 
-
+# %% ../../../nbs/95_lab_sim/50_layouts.ipynb #65b21093
 def _press(env: Any, rng: np.random.Generator) -> _Placement:
     table = float(env.table_offset[2])
     while True:

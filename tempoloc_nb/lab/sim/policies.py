@@ -133,7 +133,7 @@ def close_on_air(p: ScriptedPolicy, at: Floats) -> None:
         p.grip = grip
         p.follow(Plan(at), p.now + p.rng.uniform(least, most))
 
-
+# %% ../../../nbs/95_lab_sim/60_policies.ipynb #124db53f
 def _miss(p: ScriptedPolicy, name: str, others: Sequence[str]) -> None:
     """Close on air above a cube, and open again after a while."""
     target, origin = _cube_grip(p, name, others)[1], p.from_here()

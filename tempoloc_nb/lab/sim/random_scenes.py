@@ -62,7 +62,7 @@ _MESHES: Mapping[str, tuple[float, float, float, float, tuple[float, ...]]] = {
 
 _WIDTHS = {"can": 0.048, "bottle": 0.05, "cereal": 0.03}  # m, of the objects of `which`; the others have 4 cm
 
-
+# %% ../../../nbs/95_lab_sim/140_random_scenes.ipynb #dc7e4e40
 def find_shape(model: Any, key: str) -> _GraspShape:
     """The shape of a cube, nut or can as large as it is now, or of another object for the bins."""
     if key.startswith("cube"):

@@ -144,7 +144,7 @@ def _close_renderer() -> None:
         renderer.renderer.close()
     _open.clear()
 
-
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #d820d7ea
 def open_renderer(model: Path, size: int, use: str = "") -> EpisodeRenderer:
     """This process's renderer of a saved model, kept open for the next job of its kind: loading one takes seconds.
 
@@ -171,7 +171,7 @@ def _set_gl(gl: bool, threads: bool) -> None:
     for name in () if threads else ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"
 
-
+# %% ../../../nbs/95_lab_sim/80_render.ipynb #83a1ad74
 def process_pool(workers: int | None, most: int | None = None, *, gl: bool = True, threads: bool = True) -> Any:
     """Processes for simulation, with `gl` for rendering: `workers` or as many as cores, `most` at most.
 

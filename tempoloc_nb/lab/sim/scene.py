@@ -224,7 +224,7 @@ def _which_table(env: Any) -> None:
     for body in _which_props():
         env.model.worldbody.append(ET.fromstring(body))
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #9a796eaf
 def _which_props() -> list[str]:
     """A pad, a tray and a peg, and the buttons of `PressButtons`."""
     pad = _geom("pad_disc", "cylinder", "0.035 0.001", "0.55 0.2 0.65 1")
@@ -237,7 +237,7 @@ def _which_props() -> list[str]:
     spots = {"pad": [pad], "tray": tray, "peg": [peg]}
     return [*(_body(name, "0 0 -1", *geoms) for name, geoms in spots.items()), *_buttons()]
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #f6f0f033
 # Our environments: robosuite's that each extends, what is added, and when its task is done.
 _OWN: Mapping[str, tuple[str, Callable[[Any], None], Callable[[Any], bool]]] = {
     "StackThreeCubes": ("Stack", _add_third_cube, _stacked), "PushCube": ("Lift", _added(_goal), _pushed),
@@ -245,7 +245,7 @@ _OWN: Mapping[str, tuple[str, Callable[[Any], None], Callable[[Any], bool]]] = {
     "WhichTable": ("Lift", _which_table, lambda env: True),
 }
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #e50d3e9a
 @cache
 def _environment(name: str) -> Any:
     """The class of an environment, with what is added to it."""
@@ -297,7 +297,7 @@ _EDITABLE = (
 _COLORS = ("red", "green", "blue")
 _HUES = np.array([[0.9, 0.8, 0.1], [0.6, 0.2, 0.7], [0.95, 0.5, 0.1], [0.9, 0.9, 0.9], [0.15, 0.15, 0.15]])
 
-
+# %% ../../../nbs/95_lab_sim/30_scene.ipynb #acf070de
 def _camera_quaternion(eye: Floats, target: Floats) -> Floats:
     """Camera quaternion (w, x, y, z) at `eye` towards `target`, upright (MuJoCo cameras look along −z)."""
     import mujoco

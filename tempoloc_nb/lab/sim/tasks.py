@@ -138,7 +138,7 @@ def with_starts(events: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
             yield f"arriving {how} {label.partition(' ')[2]}", f"{start}:{thing}"
         yield label, instant
 
-
+# %% ../../../nbs/95_lab_sim/20_tasks.ipynb #6ac91cbd
 def is_start(label: str) -> bool:
     """Whether an event's label is that of a skill's start, as `with_starts` gives it."""
     return label.startswith("arriving ")

@@ -37,7 +37,7 @@ def _room(one: str, other: str) -> float:
     tall = any(name in THINGS and THINGS[name].height > 0.1 for name in (one, other))
     return max(radius + 0.045, 0.14 if tall else 0.0)
 
-
+# %% ../../../nbs/95_lab_sim/75_which.ipynb #84fe8616
 def _fits(name: str, spot: Floats, taken: Mapping[str, Floats]) -> bool:
     return all(np.hypot(*(spot[:2] - at[:2])) >= _room(name, other) for other, at in taken.items() if other != name)
 
@@ -181,7 +181,7 @@ def _miss(p: WhichPolicy, name: str) -> None:
     p.follow(Plan(origin, hop(origin, target, p.now, arrive, max(float(target[2]) + 0.02, p.free))), arrive)
     close_on_air(p, target)
 
-
+# %% ../../../nbs/95_lab_sim/75_which.ipynb #18fabad6
 def _visit(p: WhichPolicy, name: str) -> None:
     """Go to an object as if to grasp it, rest there, and go up again."""
     target, origin = p.grip_on(name), p.from_here()
@@ -193,7 +193,7 @@ def _visit(p: WhichPolicy, name: str) -> None:
     up = Move(p.now, 0.5, (0.0, 0.0, max(0.04, p.free - float(target[2])), 0.0))
     p.follow(Plan(p.hand_pose(), (up,)), p.now + 0.5)
 
-
+# %% ../../../nbs/95_lab_sim/75_which.ipynb #8113abb1
 def _drop(p: WhichPolicy, name: str) -> None:
     """Grasp an object, lift it a little, and let it fall."""
     _take(p, name)
@@ -202,7 +202,7 @@ def _drop(p: WhichPolicy, name: str) -> None:
     p.let_go(name, False)
     p.follow(Plan(p.hand_pose()), p.now + 0.3)
 
-
+# %% ../../../nbs/95_lab_sim/75_which.ipynb #a9ae9def
 def _put_back(p: WhichPolicy, name: str) -> None:
     """Grasp an object, lift it, and put it down where it was."""
     low = p.object_pose(name) + np.array([0.0, 0.0, p.rng.uniform(0.001, 0.003), 0.0])
@@ -269,7 +269,7 @@ def _press(p: WhichPolicy, name: str) -> None:
     up = Move(p.now, 0.5, (0.0, 0.0, 0.08, 0.0))
     p.follow(Plan(p.hand_pose(), (up,)), p.now + 0.5)
 
-
+# %% ../../../nbs/95_lab_sim/75_which.ipynb #d7d70ff9
 def play(p: WhichPolicy) -> None:
     """Do all actions of the plan, with what goes wrong before them, and leave."""
     for action in p.plan.actions:
@@ -305,7 +305,7 @@ def _planned(plan: ClipPlan) -> list[tuple[str, str]]:
         events += [("grasp", action.thing), (last, action.thing)] if last else [(action.verb, action.thing)]
     return events
 
-
+# %% ../../../nbs/95_lab_sim/75_which.ipynb #4344e4aa
 def _pushes(p: WhichPolicy, traces: Mapping[str, Any], grasps: list[float]) -> list[tuple[str, str, float]]:
     """When shut fingers that hold nothing first touched an object that they moved."""
     names, step, found = list(p.recorder.names), p.recorder.step, list[tuple[str, str, float]]()
@@ -340,7 +340,7 @@ def event_log(p: WhichPolicy, traces: Mapping[str, Any]) -> list[tuple[str, str,
             log.append(("press", name, float(np.argmax(sunk) + 1) * step))
     return sorted(dict.fromkeys(log), key=lambda entry: entry[2])
 
-
+# %% ../../../nbs/95_lab_sim/75_which.ipynb #bce89202
 def _dropped(p: WhichPolicy, traces: Mapping[str, Any], k: int, after: float) -> float:
     """When (s) a nut that is let go at `after` has dropped along the peg."""
     first = round(after / p.recorder.step)
@@ -363,7 +363,7 @@ def _check(p: WhichPolicy, traces: Mapping[str, Any], log: list[tuple[str, str, 
 
 _ENOUGH = 6.0  # s of a clip that may be kept although it went wrong
 
-
+# %% ../../../nbs/95_lab_sim/75_which.ipynb #c6f9973e
 def simulate_which(family: ClipFamily, seed: int) -> SavedEpisode:
     """Play the clip `seed`. Its log is in `meta`.
 

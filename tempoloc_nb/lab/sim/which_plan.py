@@ -54,7 +54,7 @@ class ClipPlan:
     props: tuple[str, ...]
     actions: tuple[Action, ...]
 
-
+# %% ../../../nbs/95_lab_sim/62_which_plan.ipynb #d525f0db
 class _Draw:
     """One plan in the making."""
 

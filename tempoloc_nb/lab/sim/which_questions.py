@@ -36,7 +36,7 @@ def event_label(kind: str, thing: str) -> str:
     """What a question calls an event: `grasping the red cube`."""
     return f"{LOG_VERBS[kind]} {thing_label(thing)}"
 
-
+# %% ../../../nbs/95_lab_sim/77_which_questions.ipynb #cec6252a
 def log_events(log: Sequence[Sequence[Any]]) -> tuple[Event, ...]:
     """The events of a log [(kind, object, s)], in order; those that happen more than once are numbered."""
     labels = [event_label(kind, thing) for kind, thing, _ in log]
@@ -97,7 +97,7 @@ def _shuffled(q: _Questions) -> list[int]:
     places = q.pick(range(len(q.log)), 3)
     return places if places != sorted(places) else places[::-1]
 
-
+# %% ../../../nbs/95_lab_sim/77_which_questions.ipynb #4f37c582
 def _holds(q: _Questions) -> list[tuple[int, int]]:
     """Places of the grasp and the release of two objects, in the order in which they are taken; none if it is one."""
     holds = [
@@ -108,7 +108,7 @@ def _holds(q: _Questions) -> list[tuple[int, int]]:
     second = next((h for h in others if q.log[h[0]] != q.log[first[0]]), None)
     return sorted([first, second]) if second else []
 
-
+# %% ../../../nbs/95_lab_sim/77_which_questions.ipynb #4dfdee54
 def _absent(q: _Questions) -> Mapping[str, list[tuple[str, str]]]:
     """By kind, what does not happen in a clip."""
     handled, there = {thing for _, thing in q.log}, set(q.clip.extra["things"])

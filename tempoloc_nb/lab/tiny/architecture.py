@@ -63,7 +63,7 @@ CHAT_TEMPLATE = (  # Qwen's markup; a line break before "{%-" would be stripped,
 
 _CORPUS_PROMPTS = ("recipe", "tiny")  # not all: a new prompt must not change a model that is trained again
 
-
+# %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #04d99fd5
 def corpus() -> list[str]:
     """The project's own texts: prompts, event names, and answers in the recipe's form."""
     labels = sorted({label for task in list_tasks() for label in task.events})
@@ -144,7 +144,7 @@ def _edit_json(path: Path, **changes: Any) -> None:
     kept = {k: v for k, v in values.items() if v is not None}
     path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
-
+# %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #a450df16
 def save_processor(processor: Any, out: Path) -> None:
     """Save a processor so that transformers 4.57 and 5 load it."""
     for part in (processor, processor.image_processor, processor.video_processor):

@@ -170,7 +170,7 @@ class _Draft:
     collator: Collator
     border: int
 
-
+# %% ../../../nbs/96_lab_tiny/60_batches.ipynb #bdfd234e
 def _by_length(pool: Sequence[_Row], count: int) -> list[list[_Row]]:
     """`count` batches of rows of like length, the largest as small as can be with its padding; every row is in one."""
     rows = sorted(pool, key=lambda row: -len(row[1][0]))
@@ -190,7 +190,7 @@ def _by_length(pool: Sequence[_Row], count: int) -> list[list[_Row]]:
     starts = sorted([*starts, *islice(spare, count - len(starts))])
     return [rows[a:b] for a, b in zip(starts, [*starts[1:], len(rows)], strict=True)]
 
-
+# %% ../../../nbs/96_lab_tiny/60_batches.ipynb #0c293ae5
 class StageBatches:
     """Batch number b of a stage, the same in every process. Indexable, so that a torch `DataLoader` can read it.
 

@@ -90,7 +90,7 @@ KNOWN = (
     "cereal box", "bottle",
 )  # fmt: skip
 
-
+# %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #904fe401
 def _made_up(rng: np.random.Generator) -> str:
     """A name of an object that may be nowhere."""
     noun = str(rng.choice(_NOUNS))
@@ -110,7 +110,7 @@ def _absent(log: Sequence[Entry], names: Sequence[str], rng: np.random.Generator
     label = f"{rng.choice(verbs)} the {name}"
     return None if label in said else label
 
-
+# %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #bba731dc
 def _absents(log: Sequence[Entry], names: Sequence[str], rng: np.random.Generator, count: int) -> list[Asked]:
     tries = (_absent(log, names, rng) for _ in range(8 * count))
     return [(label, None) for label in list(dict.fromkeys(label for label in tries if label))[:count]]

@@ -192,7 +192,7 @@ def read_run(name: str) -> dict[str, Any]:
         raise TempolocError(f"no record {path.name}: copy run.json of the training run to {path}")
     return read_object(path, "training record")
 
-
+# %% ../../../nbs/96_lab_tiny/50_plan.ipynb #3e337786
 def training_facts(name: str) -> str:
     """Steps, batch, learning rate, seed, time and machine of a shipped run, in one line."""
     record, options = read_run(name), load_plan(name).options

@@ -231,7 +231,7 @@ def _held_object(store: FrameStore, recording: Recording, row: int) -> str:
     held = int(store.held[row])
     return recording.names[held] if held >= 0 else "nothing"
 
-
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #c7ff4684
 def _describe(store: FrameStore, recording: Recording, row: int) -> str:
     """What the simulator knows of frame `row` of the store, in words."""
 
@@ -376,7 +376,7 @@ _THINGS = (
     "door", "beaker", "cup", "fork", "toast", "chips",
 )  # fmt: skip
 
-
+# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #d2e9f492
 def recite(seq: Sequenced, rng: np.random.Generator, prompts: _Prompts, options: TaskOptions) -> TaskExample:
     """Give up to six made-up events of a given transcript in the order of the question. The video does not matter."""
     known = [f"{verb} the {name}" for verb in _VERBS for name in _THINGS]

@@ -370,7 +370,7 @@ def _check_families(plan: TrainingPlan, store: FrameStore, partial: bool) -> lis
         )
     return without
 
-
+# %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #cfe6550d
 def _note_call(
     plan: TrainingPlan, out: Path, device: str, step: int, seconds: float, without: Sequence[str] = ()
 ) -> None:
