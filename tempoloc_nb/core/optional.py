@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,7 +27,7 @@ EXTRAS = {
 """The extra of this package that installs each library."""
 
 # %% auto #0
-__all__ = ['EXTRAS', 'import_optional', 'import_torchvision', 'import_transformers', 'place_module']
+__all__ = ['EXTRAS', 'import_optional', 'hidden_bars', 'import_torchvision', 'import_transformers', 'place_module']
 
 # %% ../../nbs/10_core/30_optional.ipynb #11c8e8a3
 def import_optional(name: str, need: str = "", way: str = "") -> Any:
@@ -43,6 +45,18 @@ def import_optional(name: str, need: str = "", way: str = "") -> Any:
         whom = need or (root if missing and error.name != root else "")
         install = f"pip install 'tempoloc_nb[{EXTRAS[root]}]'"
         raise TempolocError(f"{what}{f', which {whom} needs' if whom else ''}: {install}{way}") from None
+
+# %% ../../nbs/10_core/30_optional.ipynb #1ccb67c4
+@contextmanager
+def hidden_bars(library: Any) -> Iterator[None]:
+    """Within, a library of Hugging Face (datasets, huggingface_hub.utils) shows no progress bars; then as before."""
+    hidden = library.are_progress_bars_disabled()
+    library.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not hidden:
+            library.enable_progress_bars()
 
 # %% ../../nbs/10_core/30_optional.ipynb #723bd04e
 _kept: list[Any] = []  # a torch.library.Library un-declares its operators when it is collected

@@ -16,7 +16,7 @@ from ..clips.manifest import Clip, load_benchmark
 from ..core.errors import TempolocError
 from ..core.files import check_folder, folder_or_nothing, write_json, write_text
 from ..core.machine import file_hash
-from ..core.optional import import_optional
+from ..core.optional import hidden_bars, import_optional
 from .convert import Converted
 
 # %% auto #0
@@ -54,14 +54,9 @@ def _rows(clips: Sequence[tuple[Clip, Path]]) -> Iterator[dict[str, Any]]:
 def _write_split(clips: Sequence[tuple[Clip, Path]], path: Path) -> None:
     """Write clips as one Parquet file, a few videos at a time."""
     datasets = import_optional("datasets")
-    hidden = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
+    with hidden_bars(datasets):
         rows = datasets.IterableDataset.from_generator(partial(_rows, clips), features=_features())
         rows.to_parquet(str(path), batch_size=_BATCH)
-    finally:
-        if not hidden:
-            datasets.enable_progress_bars()
 
 # %% ../../nbs/55_formats/94_hf.ipynb #5a03395b
 def _splits(

@@ -9,7 +9,7 @@ import glob
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -18,7 +18,7 @@ from typing_extensions import Doc
 
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_object, write_text
-from ..core.optional import import_optional
+from ..core.optional import hidden_bars, import_optional
 from .lerobot import LeRobotInfo, has_videos, hub_snapshot, read_episodes, read_info
 from .lerobot_convert import choose_camera
 from .recordings import HDF5, Choice, pick_camera, pick_episodes
@@ -74,18 +74,13 @@ def _reason(error: Exception, name: str, up: bool) -> str:
 def _asking(name: str, *, up: bool = False) -> Iterator[None]:
     """Within, whatever huggingface_hub raises about a dataset becomes one line; its bars are for terminals alone."""
     bars = import_optional("huggingface_hub.utils")
-    hidden = not sys.stderr.isatty() and not bars.are_progress_bars_disabled()
-    if hidden:
-        bars.disable_progress_bars()
     try:
-        yield
+        with nullcontext() if sys.stderr.isatty() else hidden_bars(bars):
+            yield
     except TempolocError:
         raise
     except Exception as error:  # other people's network: httpx, requests and the Hub may raise anything
         raise TempolocError(f"{name}: {_reason(error, name, up)}") from error
-    finally:
-        if hidden:
-            bars.enable_progress_bars()
 
 
 def _library(name: str) -> Any:

@@ -251,7 +251,7 @@ def _model_details(answers: Answers) -> dict[str, Any]:
 def _clip_details(review: Review, name: str) -> dict[str, Any]:
     """All that is shown of a clip; raises `TempolocError` for an unknown one."""
     clip, answers = review.clip(name), review.answers.get(name)
-    first = review.original[name]
+    first, source = review.original[name], review.source(clip)
     by, times = review.start(clip)
     side, edges = own_edges(clip) if by == MANIFEST else ("start", (None,) * len(times))
     return {
@@ -264,7 +264,7 @@ def _clip_details(review: Review, name: str) -> dict[str, Any]:
         "trials": [asdict(t) for t in answers.trials] if answers else [], "no_video": review.baseline.get(name),
         "gripper": _curve(review.signals.get(name)), "history": history(clip),
         "remark": asdict(last_remark(clip)), "remarks": [asdict(r) for r in remarks(clip)],
-        **_video_details(review.source(clip), clip), "cameras": other_cameras(review.source(clip)),
+        **_video_details(source, clip), "cameras": other_cameras(source),
     }  # fmt: skip
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #841627fd
@@ -347,11 +347,8 @@ class Desk:
         """Where its frames are, those of another `camera` if that is asked; `TempolocError` where there are none."""
         if (source := self.review.source(self.review.clip(self.name(request)))) is None:
             raise TempolocError("the manifest names no video of this clip")
-        if not (camera := _text_of(request, "camera")):
-            return source
-        if not isinstance(source, FrameSource) or camera not in (known := other_cameras(source)):
-            raise unknown("camera", shown(camera[:40]), known if isinstance(source, FrameSource) else ())
-        return seen_by(source, camera)
+        camera = _text_of(request, "camera")
+        return seen_by(source, camera) if camera else source
 
     def queue(self) -> dict[str, Any]:
         """A line for each clip, and what holds for all."""

@@ -16,7 +16,7 @@ import numpy as np
 from ..clips.manifest import Clips, Clip, clips_of_videos, load_benchmark
 from ..clips.tasks import Event, Task
 from ..core.checks import OTHERS, check_json
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, shown, unknown
 from ..core.files import open_packed, parse_object, read_text
 from ..core.settings import data_dir
 from ..formats.gripper import read_gripper
@@ -180,20 +180,28 @@ def other_cameras(source: Footage | None) -> tuple[str, ...]:
     from tempoloc_nb.formats.hdf5_frames import DemoFrames, read_demo_file
     from tempoloc_nb.formats.lerobot import has_videos, read_info
 
+    if not isinstance(source, FrameSource):
+        return ()
     known: Sequence[str] = ()
     with suppress(TempolocError, OSError):  # what is wrong with the source itself is said elsewhere
         if isinstance(source, DemoFrames):
             known = read_demo_file(source.path, source.rate).cameras
-        elif isinstance(source, FrameSource):
+        else:
             info = read_info(source.path)
             known = [c for c in info.cameras if has_videos(info, c)]
-    return tuple(c for c in known if isinstance(source, FrameSource) and c != source.camera)
+    return tuple(c for c in known if c != source.camera)
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #16025927
-def seen_by(source: FrameSource, camera: str) -> Footage:
-    """The recording as that camera saw it; raises `TempolocError` where its video is missing or damaged."""
+def seen_by(source: Footage, camera: str) -> Footage:
+    """The recording as that camera saw it.
+
+    Raises `TempolocError` for none of its `other_cameras`, and where the camera's video is missing or damaged.
+    """
     from tempoloc_nb.formats.hdf5_frames import DemoFrames
 
+    known = other_cameras(source)
+    if not isinstance(source, FrameSource) or camera not in known:
+        raise unknown("camera", shown(camera[:40]), known)
     if isinstance(source, DemoFrames):
         return replace(source, camera=camera)
     (seen,) = find_recordings([source.path], Choice((source.name,), camera))

@@ -21,7 +21,7 @@ from ..clips.manifest import Clip
 from ..clips.tasks import BoundaryIs, Event, Interval, intervals_from_boundaries
 from ..core.errors import TempolocError, columns
 from ..core.files import first_line, leads_out
-from ..core.optional import import_optional
+from ..core.optional import hidden_bars, import_optional
 from ..models.ask import Prompt, conversation, load_prompt
 from ..scoring.answers import ROUNDING, write_answer
 from ..video.stamp import Stamps, stamps_of
@@ -226,13 +226,8 @@ def save_samples(samples: Iterable[Sample], folder: Path | str) -> dict[str, int
     if not rows:
         raise TempolocError("no samples to write: a dataset needs at least one")
     splits = {name: datasets.Dataset.from_list(own, features=_features()) for name, own in rows.items()}
-    hidden = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
+    with hidden_bars(datasets):
         datasets.DatasetDict(splits).save_to_disk(str(folder))
-    finally:
-        if not hidden:
-            datasets.enable_progress_bars()
     return {name: len(own) for name, own in rows.items()}
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #e36262e5
