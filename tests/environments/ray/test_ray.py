@@ -8,13 +8,14 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,38 @@ def ray_backend(folder: Path | None = None, **others: Any) -> RayBackend:
     return RayBackend(folder or qwen25(), **given)
 
 
-def processes() -> dict[int, str]:
-    """The processes of Ray and vLLM by their short names: `ps` would also ask for their memory, and may wait for it."""
-    found: dict[int, str] = {}
+@dataclass(frozen=True)
+class Process:
+    """A process of Ray or vLLM: its short name, and its parent."""
+
+    name: str
+    parent: int
+
+
+def processes() -> dict[int, Process]:
+    """The processes of Ray and vLLM: an engine does not always get its name, and is multiprocessing's until then."""
+    found: dict[int, Process] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            pid, said = stat.read_text(errors="replace").split(" (", 1)
-            name, state = said.rsplit(") ", 1)
-            if state[0] not in "ZX" and re.match(r"(ray|VLLM)::|raylet|gcs_server", name):
-                found[int(pid)] = name
+            pid, described = stat.read_text(errors="replace").split(" (", 1)
+            name, rest = described.rsplit(") ", 1)
+            state, parent, *_ = rest.split()
+            if state not in "ZX" and (re.match(r"(ray|VLLM)::|raylet|gcs_server", name) or is_spawned(stat.parent)):
+                found[int(pid)] = Process(name, int(parent))
     return found
+
+
+def is_spawned(process: Path) -> bool:
+    """Whether this environment's multiprocessing has started a process."""
+    command = (process / "cmdline").read_text(errors="replace")
+    return command.startswith(f"{sys.executable}\0") and "multiprocessing.spawn" in command
+
+
+def engines() -> list[int]:
+    """vLLM's engines: what Ray's workers have started."""
+    running = processes()
+    workers = {pid for pid, process in running.items() if process.name.startswith("ray::MapWorker")}
+    return [pid for pid, process in running.items() if process.parent in workers]
 
 
 @pytest.fixture(autouse=True)
@@ -225,12 +248,12 @@ def much_to_ask() -> list[Request]:
 
 
 def test_an_engine_that_is_killed_is_started_again(logs: Path) -> None:
-    before, engines, killed, asked = processes(), set[int](), list[int](), much_to_ask()
+    seen, killed, asked = set[int](), list[int](), much_to_ask()
     looks = dict[tuple[int, int], float]()
 
     def kill_one() -> None:
-        at_work = [pid for pid, name in processes().items() if pid not in before and "EngineCor" in name]
-        engines.update(at_work)
+        at_work = engines()
+        seen.update(at_work)
         done = len(engines_at_work(logs))
         looks.setdefault((len(at_work), done), time.monotonic() - began)
         if at_work and not killed and done:
@@ -244,9 +267,9 @@ def test_an_engine_that_is_killed_is_started_again(logs: Path) -> None:
     assert [str(answer) for _, answer in answered if not isinstance(answer, list)] == []
     assert {r.clip for r, _ in answered} == {r.clip for r in asked}
     assert all(isinstance(answers, list) and len(answers) == 4 for _, answers in answered)
-    seen = f"second when (engines, logs with a finished batch) were first seen: {looks}, {os.listdir(logs)}"
-    assert killed, seen
-    assert len(engines) > 1, seen  # another took its place
+    when = f"second when (engines, logs with a finished batch) were first seen: {looks}, {os.listdir(logs)}"
+    assert killed, when
+    assert len(seen) > 1, when  # another took its place
 
 
 def test_a_driver_that_is_killed(logs: Path) -> None:
