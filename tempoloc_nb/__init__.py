@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tempoloc_nb.engines.make import make_engine
     from tempoloc_nb.formats.convert import export_dataset, import_dataset
     from tempoloc_nb.formats.recordings import localize, segment
-    from tempoloc_nb.inference.find import Found
+    from tempoloc_nb.inference.found import Found
     from tempoloc_nb.models.locate import get_model
     from tempoloc_nb.scoring.answers import parse_answer
     from tempoloc_nb.reviewer.pages import review
@@ -43,7 +43,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "engines.make": ["make_engine"],
         "formats.convert": ["export_dataset", "import_dataset"],
         "formats.recordings": ["localize", "segment"],
-        "inference.find": ["Found"],
+        "inference.found": ["Found"],
         "models.locate": ["get_model"],
         "scoring.answers": ["parse_answer"],
         "reviewer.pages": ["review"],

@@ -20,8 +20,8 @@ from annotated_types import Ge, Le
 from typing_extensions import Doc
 
 from tempoloc_nb.cli.options import (
-    FIND, OUTPUT, SIGNAL, ForceOption, JsonOption, PresetOption, VideoRootOption, option, echo_json, say, show, tell,
-    with_options,
+    FIND, OUTPUT, SIGNAL, ForceOption, JsonOption, PresetOption, VideoRootOption, echo_json, number, option, say, show,
+    tell, with_options,
 )
 from ..core.errors import TempolocError
 from ..core.files import is_stream
@@ -37,7 +37,7 @@ from ..models.ask import AskConfig
 
 if TYPE_CHECKING:
     from tempoloc_nb.clips.tasks import Task
-    from tempoloc_nb.inference.find import Found
+    from tempoloc_nb.inference.found import Found
     from tempoloc_nb.reviewer.session import Review
     from tempoloc_nb.video.files import Footage
 
@@ -176,6 +176,13 @@ def find(
     ] = None,
     task: Annotated[str | None, option(FIND, "Instead of --event: a shipped task's key, or a task file.")] = None,
     preset: PresetOption = None,
+    window: Annotated[
+        float | None,
+        option(
+            FIND, "Seconds of a long video asked about at once, with a prompt such as card-absent.",
+            check=number(above=0),
+        ),
+    ] = None,
     fuse: _FuseOption = False,
     control: Annotated[
         bool,
@@ -193,7 +200,7 @@ def find(
     from tempoloc_nb.clips.tasks import load_task
     from tempoloc_nb.formats.found import check_found, plan_write
     from tempoloc_nb.formats.recordings import inquire
-    from tempoloc_nb.inference.find import event_labels
+    from tempoloc_nb.inference.found import event_labels
     from tempoloc_nb.inference.signals import starts_of
 
     if bool(event) == (task is not None):
@@ -210,7 +217,7 @@ def find(
         check_found(output, len(inquiry.recordings), force=force, inputs=[*videos, task])
     targets = plan_write(inquiry.recordings, labels, back.signal, asked_task) if back.write else {}
     told = starts_of(asked_task, labels) if fuse and asked_task else {}
-    each = partial(inquiry.boundaries, labels, told, control=control)
+    each = partial(inquiry.boundaries, labels, told, control=control, window=window)
     _carry_out(inquiry.recordings, each, targets, notes, output, push=Push(), force=force, as_json=as_json)
 
 # %% ../../nbs/90_cli/25_find.ipynb #01d3d23a

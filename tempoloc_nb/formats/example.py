@@ -24,7 +24,7 @@ from ..core.errors import TempolocError
 from ..core.files import folder_or_nothing, writing
 from ..core.optional import import_optional
 from .gripper import read_gripper
-from ..inference.find import Say, silent
+from ..inference.found import Say, silent
 from ..inference.signals import Signal
 from ..video.files import Image, encode, read
 

@@ -23,7 +23,7 @@ from .hdf5_rules import Layout
 from .hdf5_write import check_places, check_subtasks_said, cuts_of, write_signals, SignalOptions
 from .lerobot import place_of, read_episodes, read_info
 from .lerobot_convert import check_rows, write_lerobot_subtasks
-from ..inference.find import Found
+from ..inference.found import Found
 from ..video.files import Footage, FrameSource
 
 COLUMNS = ("video", "event", "boundary_s", "confidence", "status")

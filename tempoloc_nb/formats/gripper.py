@@ -34,7 +34,7 @@ from .hdf5_poses import INFO, object_ways, rows_at
 from .hdf5_rules import MOST_NUMBERS, SIGNALS
 from .lerobot import number_names, read_episodes, read_info
 from .lerobot_rows import read_numbers
-from ..inference.find import Found, Say, silent
+from ..inference.found import Found, Say, silent
 from ..inference.fuse import fuse_found, guess_line
 from ..inference.signals import Signal, Told, read_told, signal_at
 from ..scoring.metrics import Floats

@@ -22,7 +22,7 @@ from ..core.optional import hidden_bars, import_optional
 from .lerobot import LeRobotInfo, has_videos, hub_snapshot, read_episodes, read_info
 from .lerobot_convert import choose_camera
 from .recordings import HDF5, Choice, pick_camera, pick_episodes
-from ..inference.find import Say, silent
+from ..inference.found import Say, silent
 from ..models.locate import HUB_ID
 from ..video.files import SUFFIXES, Footage
 

@@ -26,7 +26,8 @@ from ..engines.protocol import Backend
 from .gripper import Rate, Reading, fuse_each, recording_signals
 from ..inference.controls import control_questions
 from ..inference.cuts import By, check_by, find_cuts
-from ..inference.find import Found, Say, event_labels, find_boundaries, is_text, silent
+from ..inference.find import find_boundaries
+from ..inference.found import Found, Say, event_labels, is_text, silent
 from ..inference.names import NAME_PROMPT, NameOptions, name_cuts
 from ..inference.segment import LOG_PROMPT, LogOptions, find_events
 from ..inference.signals import Signal, Told
@@ -258,7 +259,7 @@ class Inquiry:
         """
         clips = clips_of(self.recordings, labels)
         each = find_boundaries(clips, self.ask, self.engine, say=say, **how)
-        return self._moved(self._bounded(clips, each, say) if control else each, told, say)
+        return self._moved(self._bounded(clips, each, say, how.get("window")) if control else each, told, say)
 
     def events(self, options: LogOptions, *, say: Say = silent, **how: Any) -> Iterator[Found]:
         """What `find_events` finds, moved to the signals within `_LOG_REACH` s."""
@@ -269,8 +270,8 @@ class Inquiry:
         """What `name_cuts` makes of the cuts of these recordings."""
         return name_cuts(clips_of(self.recordings, ()), cuts, self.ask, self.engine, options, **how)
 
-    def _bounded(self, clips: Clips, each: Iterator[Found], say: Say) -> Iterator[Found]:
-        controls = control_questions(clips, self.ask, self.engine, say=say)
+    def _bounded(self, clips: Clips, each: Iterator[Found], say: Say, window: float | None) -> Iterator[Found]:
+        controls = control_questions(clips, self.ask, self.engine, window=window, say=say)
         for line in str(controls).splitlines():
             say(line)
         yield from map(controls.bound, each)
@@ -341,8 +342,8 @@ def localize(videos: Sequence[Footage | str], events: Sequence[str] | Task | str
 @taking(AskConfig, EngineConfig, Choice, Reading, but=["backend"])
 def localize(
     videos: _Paths, events: Sequence[str] | Task | str, *, engine: str | Backend = "hf", preset: str | None = None,
-    fuse: bool = False, control: bool = False, keep: Path | None = None, progress: bool = False, say: Say = silent,
-    **options: Any,
+    window: float | None = None, fuse: bool = False, control: bool = False, keep: Path | None = None,
+    progress: bool = False, say: Say = silent, **options: Any,
 ) -> Found | list[Found]:
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
 
@@ -353,7 +354,9 @@ def localize(
     made. `preset`, and the model's card otherwise, says how it is asked; the fields of `AskConfig` override it: `fps`
     (frames a second), `prompt`, `temperature` (0 is greedy, and then one trial is enough). `trials` answers (5) are
     drawn, from `seed`, and combined by their median. `structured` holds answers to a form in which no event is missing.
-    `keep` is a file that has each answer at once, from which the same call goes on.
+    `keep` is a file that has each answer at once, from which the same call goes on. A video longer than `window` s is
+    asked about part by part, with a prompt that lets an answer say that an event is not there. Of an event that is
+    found several times the last one counts.
 
     `episode` (names or numbers), `camera`, `flip` and `rate` choose from a dataset, as `Choice` says. `fuse` moves each
     event to the transition of the dataset's gripper that fits it: the one that `gripper` names, once an arm, read the
@@ -367,7 +370,8 @@ def localize(
     check_names(localize, options)
     alone, each = _given(videos, options, say)
     inquiry = inquire(each, engine, preset, options, fuse=fuse, say=say)
-    found = inquiry.boundaries(event_labels(events), control=control, keep=keep, progress=progress, say=say)
+    how: dict[str, Any] = {"window": window, "keep": keep, "progress": progress}
+    found = inquiry.boundaries(event_labels(events), control=control, say=say, **how)
     return _results(found, inquiry.recordings, alone)
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #fd4b6257

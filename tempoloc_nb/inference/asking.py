@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
@@ -30,7 +30,7 @@ from ..video.files import Footage, FrameSource, VideoInfo, probe
 from ..video.view import strip_frames
 
 if TYPE_CHECKING:
-    from tempoloc_nb.inference.find import Found
+    from tempoloc_nb.inference.found import Found
 
 Rows = Sequence[Mapping[str, Any]]
 Part = tuple[Request, Rows | str]  # a request and the rows of its answer, a trial each, or why it has none
@@ -61,7 +61,6 @@ class Search(ABC):
     model: str
     trained: Training | None
     footage: Mapping[str, Footage]
-    unit: ClassVar[str] = "video"  # what one request is about
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -91,6 +90,11 @@ class Search(ABC):
         """What is to be said of the confidence of its answers."""
         if self.trained is not None and self.trained.calibration:
             yield f"its confidence is {self.trained.calibration}"
+
+    @property
+    def unit(self) -> str:
+        """What one request is about."""
+        return "video"
 
     def asked_s(self, info: VideoInfo) -> float:
         """How much of a video (s) is asked about at once."""

@@ -20,7 +20,8 @@ from ..clips.videos import find_footage
 from ..core.errors import TempolocError
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
-from .find import Found, Say, find_boundaries, silent
+from .find import find_boundaries
+from .found import Found, Say, silent
 from ..models.ask import AskConfig
 from ..video.files import Footage, encode, probe
 from ..video.view import strip_frames
@@ -159,10 +160,12 @@ class _Round:
     clips: Clips
     ask: AskConfig
     engine: Backend | EngineConfig
+    window: float | None
 
     def times(self, labels: Sequence[str], footage: Mapping[str, Footage]) -> dict[str, tuple[float | None, ...]]:
         """The boundaries by clip that the model gives these events."""
-        found = _times(find_boundaries(_about(self.clips, labels, footage), self.ask, self.engine))
+        about = _about(self.clips, labels, footage)
+        found = _times(find_boundaries(about, self.ask, self.engine, window=self.window))
         return {clip: found[video] for clip, video in footage.items() if video in found}
 
 # %% ../../nbs/45_inference/70_controls.ipynb #dd20a898
@@ -193,7 +196,8 @@ def _ask_all(run: _Round, labels: Sequence[str], footage: Mapping[str, Footage],
 
 
 def control_questions(
-    clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, count: int = 3, say: Say = silent
+    clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, count: int = 3, window: float | None = None,
+    say: Say = silent,
 ) -> Controls:
     """Ask a model what it cannot know about `count` of some clips; without chance, one answer each.
 
@@ -209,7 +213,7 @@ def control_questions(
     model = engine.model if not isinstance(engine, EngineConfig) else ask.model
     with tempfile.TemporaryDirectory(prefix="tempoloc-controls-") as folder:
         rows = list[Control]()
-        for row in _ask_all(_Round(few, greedy, engine), labels, some, Path(folder)):
+        for row in _ask_all(_Round(few, greedy, engine, window), labels, some, Path(folder)):
             say(f"control question {row.kind}: {row.passed} of {row.asked} right")
             rows.append(row)
     return Controls(Path(model).name, len(some), tuple(r for r in rows if r.asked))

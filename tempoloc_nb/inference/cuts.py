@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ..core.errors import TempolocError, counted, unknown
-from .find import Found, FoundEvent
+from .found import Found, FoundEvent
 from .signals import LEAST_HOLD, Signal, find_transitions, pixel_motion, rests
 from ..video.files import Footage, probe
 

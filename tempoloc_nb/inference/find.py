@@ -6,298 +6,95 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from PIL import Image
-
-from ..clips.manifest import Clips, Clip
-from ..clips.tasks import BoundaryIs, Event, Task, load_task
+from ..clips.manifest import Clips
+from ..clips.tasks import BoundaryIs
 from ..clips.videos import find_footage
-from ..core.errors import TempolocError, counted
+from ..core.errors import TempolocError
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
-from tempoloc_nb.inference.asking import (
-    Part, Search, asked_model, recording_name, search_clips, unlike,
-)
+from .asking import Part, Rows, asked_model, search_clips, unlike
 from .consensus import CombinedEvent, combine_answers
+from .found import Found, FoundEvent, Say, silent
 from .run import asked_form, check_question, plan_requests
-from ..models.ask import AskConfig
+from .windows import Windowed, join_windows, window_gaps
+from ..models.ask import AskConfig, load_prompt
 from ..models.registry import Calibration
 from ..scoring.answers import Answer, Status, parse_answer
-from ..scoring.logs import Outcome, numbered
+from ..scoring.logs import EventLog, LoggedEvent, name_key, settled
 from ..video.budget import FRAMES_PER_TOKEN
-from ..video.files import Footage, FrameSource, VideoInfo
-from ..video.view import Mark, draw_timeline, jpeg, strip_frames
+from ..video.files import VideoInfo
+from ..video.windows import Window
 
-if TYPE_CHECKING:
-    import pandas as pd
 
 # %% auto #0
-__all__ = ['Say', 'FoundEvent', 'Found', 'silent', 'is_text', 'event_labels', 'find_boundaries']
-
-# %% ../../nbs/45_inference/05_find.ipynb #87cb020c
-@dataclass(frozen=True, slots=True)
-class FoundEvent:
-    """An event and when it happens: `boundary` in seconds of the video, None where the model does not say.
-
-    `confidence` is the share of trials within one frame pair of the boundary, or that say that the event is absent:
-    0 to 1, None for a single trial. Of a model whose agreement was measured (`registry.Calibration`), a time's is how
-    often such an answer was right there; of a cut that a model names, it is the share of trials that give the name.
-    `spread_s` is the mean distance of the trials from the boundary (s). `status` is "ok", "absent" where the event is
-    said not to be in the video, or why there is no boundary.
-
-    In a log, and of cuts, `occurrence` counts the events of one name from 1. In a log, `outcome` says how a grasp ended
-    ("succeeded", "missed" on air, "dropped", else "unknown"). Elsewhere both are None.
-    """
-
-    label: str
-    boundary: float | None
-    status: Status
-    confidence: float | None = None
-    spread_s: float | None = None
-    outcome: Outcome | None = None
-    occurrence: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The label, with its number from the second occurrence on."""
-        return numbered(self.label, self.occurrence or 1)
-
-    @property
-    def failed(self) -> bool:
-        """Whether it is an attempt that failed: a grasp that missed, or lost its object."""
-        return self.outcome in ("missed", "dropped")
-
-
-# %% ../../nbs/45_inference/05_find.ipynb #679203c6
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The boundaries of one video, or of one recording of a file that holds several (`FrameSource`).
-
-    `texts` are the model's answers, a trial each; `fps` is the rate it saw.
-
-    `error` says why there is no answer at all; it is "" where there is one. `warnings` say why it may be worth little;
-    `trained_on` is what the model was trained on, "" where that is not known. `gaps` are parts (s) of which a log says
-    nothing for certain. A notebook shows a `Found` as a timeline under the clip's frames; elsewhere it is text.
-    """
-
-    video: Footage
-    events: tuple[FoundEvent, ...]
-    model: str
-    duration: float
-    fps: float
-    texts: tuple[str, ...] = ()
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-    trained_on: str = ""
-    gaps: tuple[tuple[float, float], ...] = ()
-
-    @property
-    def path(self) -> Path:
-        """The video, or the file or dataset that the recording is in."""
-        return self.video.path if isinstance(self.video, FrameSource) else self.video
-
-    @property
-    def episode(self) -> str:
-        """The recording's name in its file or dataset, such as episode_000003 or demo_2; "" for a video."""
-        return self.video.name if isinstance(self.video, FrameSource) else ""
-
-    @property
-    def name(self) -> str:
-        """The video's name, or FILE/EPISODE."""
-        return recording_name(self.video)
-
-    @property
-    def boundaries(self) -> tuple[float | None, ...]:
-        """The boundary of each event in seconds, None where there is none."""
-        return tuple(e.boundary for e in self.events)
-
-    @property
-    def confidence(self) -> tuple[float | None, ...]:
-        """The confidence of each event, 0 to 1; None for a single trial."""
-        return tuple(e.confidence for e in self.events)
-
-    @property
-    def text(self) -> str:
-        """The first answer as the model wrote it; "" if there is none."""
-        return self.texts[0] if self.texts else ""
-
-    @property
-    def clip(self) -> Clip:
-        """The result as a clip `own/NAME` of a manifest, which the formats of `formats` can export.
-
-        An absent event is absent from the clip. Attempts that failed are left out, as a clip says of no event how it
-        ended; what happens several times is numbered. Raises `TempolocError` where another event has no boundary, and
-        for gaps: a clip has all of its truth or none.
-        """
-        if self.gaps:
-            raise TempolocError(f"{self.name} has no certain log from {_spans(self.gaps)}: correct it by hand first")
-        if missing := [e.label for e in self.events if e.boundary is None and e.status != "absent"]:
-            raise TempolocError(f"{self.name} has no boundary for {', '.join(missing)}: correct it by hand first")
-        events = tuple(Event(e.name, e.boundary, absent=e.boundary is None) for e in self.held)
-        video = None if self.episode else str(self.path)
-        name = f"own/{self.episode or self.path.stem}"
-        return Clip(name, "own", events, video, self.fps or None, None, self.duration)
-
-    @property
-    def logged(self) -> bool:
-        """Whether the events are those of a log, or cuts, which nobody named beforehand."""
-        return any(e.occurrence for e in self.events)
-
-    @property
-    def held(self) -> tuple[FoundEvent, ...]:
-        """The events without attempts that failed, those of one name counted anew."""
-        counts, kept = Counter[str](), list[FoundEvent]()
-        for e in (e for e in self.events if not e.failed):
-            counts[e.label] += 1
-            kept.append(replace(e, occurrence=counts[e.label]) if e.occurrence else e)
-        return tuple(kept)
-
-    @property
-    def disorder(self) -> str:
-        """A line that names the events whose times are not in the order asked; "" where all are."""
-        known, late = [e for e in self.events if e.boundary is not None], list[str]()
-        for earlier, event in pairwise(known):
-            if (event.boundary or 0.0) < (earlier.boundary or 0.0):
-                late.append(f"{event.label} ({_when(event)}) is before {earlier.label} ({_when(earlier)})")
-        return f"the times are not in the order asked: {'; '.join(late)}" if late else ""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """All that is to be said of the times, a line each: `warnings` and `disorder`."""
-        return (*self.warnings, *([self.disorder] if self.disorder else []))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain containers, as JSON has them; of a dataset's recording with its `episode` and `camera`.
-
-        `outcome`, `occurrence` and `gaps` are there only of a log.
-        """
-        part = {"episode": self.episode, "camera": self.video.camera} if isinstance(self.video, FrameSource) else {}
-        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("video", "events", "gaps")}
-        rest |= {"gaps": [*map(list, self.gaps)]} if self.gaps else {}
-        events = [{k: v for k, v in asdict(e).items() if k not in _OF_LOGS or v is not None} for e in self.events]
-        lists = {"texts": [*self.texts], "warnings": [*self.notes]}
-        return {"video": str(self.path), **part, "events": events, **rest, **lists}
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A row for each event: `label`, `boundary` (s), `confidence`, `status`; NaN for what there is not.
-
-        Of a log, with `outcome` and `occurrence`.
-        """
-        import pandas as pd
-
-        columns = ["label", "boundary", "confidence", "status", *(_OF_LOGS if self.logged else ())]
-        table = pd.DataFrame([[getattr(e, c) for c in columns] for e in self.events], columns=columns)
-        return table.astype({"boundary": float, "confidence": float})
-
-    def __str__(self) -> str:
-        answers = counted(len(self.texts), "answer" if self.logged else "trial")
-        someone = self.texts or self.error or (self.events and not self.logged)  # cuts ask nobody
-        asked = f", {answers}" if someone else ""
-        head = f"{self.name} ({self.duration:.1f} s), {self.model}{asked}"
-        rows = [f"  {_when(e):>9}  {e.name}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
-        return "\n".join([head, *([f"  {self.error}"] if self.error else rows), *(f"  {n}" for n in self.notes)])
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        try:
-            picture = self.picture()
-        except TempolocError:  # the video has gone: the numbers are still worth showing
-            return {"text/plain": str(self)}
-        return {"text/plain": str(self), "image/jpeg": jpeg(picture)}
-
-    def picture(self, frames: int = 8) -> Image.Image:
-        """A timeline under `frames` evenly spaced frames. Raises `TempolocError` if the video cannot be read."""
-        marks = [Mark(e.name, e.boundary, _note(e)) for e in self.events]
-        return draw_timeline(strip_frames(self.video, frames), self.duration, marks)
-
-# %% ../../nbs/45_inference/05_find.ipynb #d20fb847
-_OF_LOGS = ("outcome", "occurrence")
-
-
-def _spans(gaps: Sequence[tuple[float, float]]) -> str:
-    """Parts of a video in words: `18.0 to 24.0 s`."""
-    return ", ".join(f"{begin:.1f} to {end:.1f} s" for begin, end in gaps)
-
-
-def _when(event: FoundEvent) -> str:
-    return event.status.replace("_", " ") if event.boundary is None else f"{event.boundary:.2f} s"
-
-# %% ../../nbs/45_inference/05_find.ipynb #7dd841eb
-def _note(event: FoundEvent) -> str:
-    """What a reader should know of a boundary besides its time."""
-    if event.boundary is None and event.status != "absent":
-        return "" if event.status == "missing" else event.status.replace("_", " ")
-    first = ["not in the video"] if event.boundary is None else [str(event.outcome)] if event.failed else []
-    return ", ".join([*first, *([] if event.confidence is None else [f"confidence {event.confidence:.0%}"])])
-
-# %% ../../nbs/45_inference/05_find.ipynb #8363fcc9
-Say = Callable[[str], None]
-
-
-def silent(_: str) -> None:
-    """Says nothing."""
-
-
-def is_text(name: str) -> bool:
-    """Whether UTF-8 can hold a name: one that is not UTF-8 on the disk or the command line has half characters."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
-
-# %% ../../nbs/45_inference/05_find.ipynb #6d4ce142
-def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
-    """The labels to ask for: given one by one, or those of a task, a task's name or its file.
-
-    Raises `TempolocError` for none, an empty one, and a task that leaves open what is grasped.
-    """
-    if isinstance(events, str):
-        events = load_task(events)
-    labels = events.events if isinstance(events, Task) else tuple(events)
-    if not labels or not all(isinstance(label, str) and label.strip() for label in labels):
-        raise TempolocError(f"events must be one or more texts, such as 'grasping the red cube', not {list(labels)!r}")
-    if odd := [label for label in labels if not is_text(label)]:
-        raise TempolocError(f"the event {odd[0]!r} is not UTF-8 text: type it again")
-    if open_ := [label for label in labels if "{" in label]:
-        raise TempolocError(f"{open_[0]!r} leaves a place open: name what is grasped and released")
-    return labels
+__all__ = ['WindowAnswer', 'join_answers', 'find_boundaries']
 
 # %% ../../nbs/45_inference/05_find.ipynb #7ba4b028
 @dataclass(frozen=True, slots=True)
-class _Listed(Search):
-    """A search for the same events, `labels`, in every clip."""
+class _Listed(Windowed):
+    """A search for the same events, `labels`, in every clip, or in each `window` (s) of it."""
 
     labels: tuple[str, ...]
     boundary_is: BoundaryIs
+    window: float | None
+
+    @property
+    def length(self) -> float:
+        """Seconds of a window: the one that is given, or where a model writes logs, as long as its training's clips."""
+        own = self.trained.longest_s if self.trained and self.trained.logs else float("inf")
+        return self.window or (own if load_prompt(self.ask.prompt).absent else float("inf"))
 
     def settings(self) -> dict[str, Any]:
-        """The events asked for."""
-        return {"labels": list(self.labels)}
+        """The events asked for, and the length of windows."""
+        return {"labels": list(self.labels), **({"window": self.length} if isfinite(self.length) else {})}
 
     def plan(self, clips: Clips, infos: Mapping[str, VideoInfo]) -> Mapping[str, Sequence[Request]]:
-        """One request about each clip."""
-        return {request.clip: [request] for request in plan_requests(clips, self.footage, self.ask)}
+        """A request about each window of each clip."""
+        planned: dict[str, list[Request]] = {}
+        for clip, name, window in self.parts(clips, infos):
+            (request,) = plan_requests(clips.only([clip.clip]), {clip.clip: window.video}, self.ask)
+            planned.setdefault(clip.clip, []).append(replace(request, clip=name))
+        return planned
 
     def found(self, clip: str, info: VideoInfo, parts: Sequence[Part]) -> Found:
         """The answers about one video, combined."""
-        ((request, rows),) = parts
+        answers = sorted((self._answer(request, rows) for request, rows in parts), key=lambda a: a.window.begin)
+        read = [a for a in answers if a.texts]
+        if not read:
+            return self.failed(clip, info, "; ".join(dict.fromkeys(line for a in answers for line in a.lines)))
+        video, shown = self.footage[clip], replace(info, duration=self.asked_s(info))
+        texts, fps = tuple(text for a in read for text in a.texts), read[0].fps
+        alone = (read[0].events, (), read[0].lines)
+        events, gaps, lines = alone if len(answers) == 1 else join_answers(answers, self.labels, info.duration)
+        warnings, trained = (*unlike(self, video, shown), *lines), str(self.trained or "")
+        return Found(video, events, self.model, info.duration, fps, texts, "", warnings, trained, gaps)
+
+    def _answer(self, request: Request, rows: Rows | str) -> WindowAnswer:
+        """What the trials say about one window, in its own times."""
+        window = self.windows[request.clip]
         if isinstance(rows, str):
-            return self.failed(clip, info, rows)
+            return WindowAnswer(window, (), (rows,))
         texts, fps = tuple(row["text"] for row in rows), float(rows[0]["effective_fps"])
-        answers = [parse_answer(t, self.labels, info.duration, self.boundary_is, asked_form(request)) for t in texts]
+        form = asked_form(request)
+        answers = [parse_answer(t, self.labels, window.length, self.boundary_is, form) for t in texts]
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         measured = self.trained.calibration if self.trained else None
         events = tuple(_event(e, [a.events[i].status for a in answers], measured) for i, e in enumerate(combined))
-        others = (line for i, e in enumerate(events) if (line := _other(e, i, answers)))
-        warnings, trained = (*unlike(self, request.video, info), *others), str(self.trained or "")
-        return Found(request.video, events, self.model, info.duration, fps, texts, "", warnings, trained)
+        lines = tuple(line for i, e in enumerate(events) if (line := _other(e, i, answers)))
+        return WindowAnswer(window, events, lines, texts, fps)
 
     def failed(self, clip: str, info: VideoInfo | None, why: str) -> Found:
         """A video without an answer."""
         events = tuple(FoundEvent(label, None, "missing") for label in self.labels)
         length, trained = info.duration if info else 0.0, str(self.trained or "")
         return Found(self.footage[clip], events, self.model, length, 0.0, error=why, trained_on=trained)
+
 
 # %% ../../nbs/45_inference/05_find.ipynb #cad3c70d
 def _event(event: CombinedEvent, statuses: Sequence[Status], measured: Calibration | None) -> FoundEvent:
@@ -325,18 +122,93 @@ def _other(event: FoundEvent, index: int, answers: Sequence[Answer]) -> str:
         return ""
     return f"the answer to {event.label!r} is about another event, and is not taken: {raw!r}"
 
+# %% ../../nbs/45_inference/05_find.ipynb #ee5ce993
+@dataclass(frozen=True, slots=True)
+class WindowAnswer:
+    """What a model says about one window: events with times (s) from its begin, and `lines` to be told.
+
+    `texts` are its answers, none where it could not be asked; `fps` is the rate that it saw.
+    """
+
+    window: Window
+    events: tuple[FoundEvent, ...]
+    lines: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    fps: float = 0.0
+
+    @property
+    def log(self) -> EventLog:
+        """Its events that have a time, in times of the whole."""
+        return EventLog(settled(
+            LoggedEvent(e.boundary + self.window.begin, e.label, agreement=e.confidence, spread_s=e.spread_s)
+            for e in self.events if e.boundary is not None
+        ))  # fmt: skip
+
+    @property
+    def certain(self) -> bool:
+        """Whether it says of each event when it is, or that it is not there."""
+        return bool(self.events) and all(e.status in ("ok", "absent") for e in self.events)
+
+# %% ../../nbs/45_inference/05_find.ipynb #e7184754
+def join_answers(
+    answers: Sequence[WindowAnswer], labels: Sequence[str], duration: float
+) -> tuple[tuple[FoundEvent, ...], tuple[tuple[float, float], ...], tuple[str, ...]]:
+    """The events of a recording of `duration` s, from answers about its windows in order, its gaps (s), and lines.
+
+    An event that is asked for once and found several times is at its last time; one that is asked for n times has its
+    last n.
+    """
+    log = join_windows([a.window for a in answers], [a.log for a in answers])
+    gaps = window_gaps([a.window for a in answers if a.certain], duration)
+    lines = [line for a in answers for line in a.lines]
+    times: dict[tuple[str, ...], list[LoggedEvent]] = {}
+    for e in log.events:
+        times.setdefault(name_key(e.label), []).append(e)
+    events, asked = list[FoundEvent](), Counter(map(name_key, labels))
+    for i, label in enumerate(labels):
+        key = name_key(label)
+        own, place = times.get(key, []), [name_key(other) for other in labels[:i]].count(key)
+        if place == 0 and len(own) > asked[key]:
+            each = ", ".join(f"{e.time:.2f}" for e in own)
+            lines.append(f"{label} is found {len(own)} times ({each} s): the last counts")
+        kept = own[-asked[key] :]
+        events.append(_of_window(kept[place]) if place < len(kept) else _nowhere(label, i, answers))
+    lines += [f"no certain answer from {begin:.1f} to {end:.1f} s" for begin, end in gaps]
+    return tuple(events), gaps, tuple(dict.fromkeys(lines))
+
+
+def _of_window(e: LoggedEvent) -> FoundEvent:
+    return FoundEvent(e.label, e.time, "ok", e.agreement, e.spread_s)
+
+
+def _nowhere(label: str, place: int, answers: Sequence[WindowAnswer]) -> FoundEvent:
+    """An event that no window has: absent where all say so, else what the first other one says."""
+    own = [a.events[place] for a in answers if a.events]
+    if len(own) == len(answers) and all(a.certain for a in answers):
+        sure = [e.confidence for e in own if e.status == "absent" and e.confidence is not None]
+        return FoundEvent(label, None, "absent", min(sure) if len(sure) == len(own) else None)
+    return FoundEvent(label, None, next((e.status for e in own if e.status not in ("ok", "absent")), "missing"))
+
 # %% ../../nbs/45_inference/05_find.ipynb #22a251a0
 def find_boundaries(
-    clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, keep: Path | None = None, anew: bool = False,
-    progress: bool = False, say: Say = silent,
+    clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, window: float | None = None,
+    keep: Path | None = None, anew: bool = False, progress: bool = False, say: Say = silent,
 ) -> Iterator[Found]:
     """What is found in clips that ask for the same events, each as soon as it is there.
 
-    The options, and what is raised, are those of `asking.search_clips`.
+    Clips longer than `window` s are asked about part by part; raises `TempolocError` for a prompt with which an answer
+    cannot say that an event is not in a part. The other options, and what else is raised, are those of
+    `asking.search_clips`.
     """
     labels = clips.clips[0].labels
     check_question(ask, labels)
+    if window is not None and not 0 < window < float("inf"):
+        raise TempolocError(f"window must be above 0 s, got {window:g}")
+    if window is not None and not load_prompt(ask.prompt).absent:
+        why = f"in most windows most events do not happen, and prompt {ask.prompt} leaves no way to say so"
+        raise TempolocError(f"{why}: choose one with absent = true, such as card-absent or tiny-absent")
     title, info, trained = asked_model(ask, engine)
     side = info.boundary_is if info else "start"
-    search = _Listed(ask, title, trained, find_footage(clips), labels, side)
+    search = _Listed(ask, title, trained, find_footage(clips), labels, side, window)
     return search_clips(search, clips, engine, keep=keep, anew=anew, progress=progress, say=say)
+

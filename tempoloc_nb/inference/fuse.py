@@ -18,7 +18,7 @@ from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
 from ..core.files import write_jsonl
 from .consensus import Combined, CombinedEvent, combine_trials, combined_row, move_events
-from .find import Found
+from .found import Found
 from .record import derive_record, derived_file
 from tempoloc_nb.inference.signals import (
     LEAST_HOLD, EventKind, Signal, Told, Transition, approach, event_arms, event_kinds, find_transitions, is_by,

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from annotated_types import Gt
 from typing_extensions import Doc
@@ -21,16 +20,17 @@ from ..clips.videos import find_footage
 from ..core.errors import TempolocError, counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
-from .asking import Part, Rows, Search, asked_model, search_clips, unlike
-from .find import Found, FoundEvent, Say, event_labels, silent
+from .asking import Part, Rows, asked_model, search_clips, unlike
+from .found import Found, FoundEvent, Say, event_labels, silent
 from .run import check_question
+from .windows import Windowed, join_windows, window_gaps
 from ..models.ask import AskConfig, load_prompt
-from ..scoring.logs import EventLog, LoggedEvent, match_logs, name_key, read_log, settled
+from ..scoring.logs import EventLog, LoggedEvent, name_key, read_log, settled
 from ..video.files import VideoInfo
-from ..video.windows import Window, video_windows
+from ..video.windows import Window
 
 # %% auto #0
-__all__ = ['LOG_PROMPT', 'combine_logs', 'join_windows', 'LogOptions', 'find_events']
+__all__ = ['LOG_PROMPT', 'combine_logs', 'LogOptions', 'find_events']
 
 # %% ../../nbs/45_inference/06_segment.ipynb #2223d942
 _Point = tuple[float, int, LoggedEvent]  # time (s), trial, event
@@ -96,55 +96,9 @@ def combine_logs(logs: Sequence[EventLog], span: float = 1.0) -> EventLog:
     end = median_low(ends) if ends else None
     return EventLog(_combined(events, len(logs), span), _combined(moments, len(logs), span), end, "ok", faults)
 
-# %% ../../nbs/45_inference/06_segment.ipynb #89433d05
-def _border(before: Window, after: Window) -> float:
-    """Where (s) the earlier of two windows stops to decide."""
-    return (before.end + after.begin) / 2 if before.end > after.begin else before.end
-
-# %% ../../nbs/45_inference/06_segment.ipynb #9c365695
-def _straddling(
-    before: Sequence[LoggedEvent], after: Sequence[LoggedEvent], border: float, within: float
-) -> Iterator[tuple[LoggedEvent, LoggedEvent]]:
-    """The events that two windows both have, and put on different sides of their border."""
-    near = [[e for e in events if abs(e.time - border) <= within] for events in (before, after)]
-    for name in dict.fromkeys(name_key(e.name) for e in near[0]):  # each by itself: windows may swap neighbours
-        first, second = ([e for e in events if name_key(e.name) == name] for events in near)
-        for i, j in match_logs(first, second, within).pairs:
-            if (first[i].time < border) != (second[j].time < border):
-                yield first[i], second[j]
-
-# %% ../../nbs/45_inference/06_segment.ipynb #5c871b36
-def _joined(
-    windows: Sequence[Window], events: Sequence[Sequence[LoggedEvent]], within: float
-) -> tuple[LoggedEvent, ...]:
-    """The events of all windows, each once."""
-    borders = [_border(a, b) for a, b in pairwise(windows)]
-    lows, highs = [float("-inf"), *borders], [*borders, float("inf")]
-    kept = [{id(e): e for e in own if low <= e.time < high}
-            for own, low, high in zip(events, lows, highs, strict=True)]  # fmt: skip
-    for k, border in enumerate(borders):
-        for a, b in _straddling(events[k], events[k + 1], border, within):
-            first = (a.time + b.time) / 2 < border
-            winner, loser = (a, b) if first else (b, a)
-            kept[k if first else k + 1][id(winner)] = winner
-            kept[k + 1 if first else k].pop(id(loser), None)
-    return settled(e for own in kept for e in own.values())
-
-# %% ../../nbs/45_inference/06_segment.ipynb #bee93bbd
-def join_windows(windows: Sequence[Window], logs: Sequence[EventLog], within: float = 1.0) -> EventLog:
-    """One log of a recording from those of its windows, in order, whose times are the whole's.
-
-    Two events of neighbouring windows are one where they have the same name and are at most `within` s apart on
-    different sides of the windows' border. Windows without a usable log must be left out.
-    """
-    events = _joined(windows, [log.events for log in logs], within)
-    moments = _joined(windows, [log.moments for log in logs], within)
-    faults = tuple(fault for log in logs for fault in log.faults)
-    return EventLog(events, moments, logs[-1].end if logs else None, "ok" if logs else "missing", faults)
-
 # %% ../../nbs/45_inference/06_segment.ipynb #05f5a3f5
 LOG_PROMPT = "log"
-_WINDOW, _OVERLAP = 24.0, 0.25  # s; a share of the window
+_WINDOW = 24.0  # s
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,23 +145,16 @@ def _read(row: Mapping[str, Any], window: Window, stamped: bool) -> EventLog:
     return _moved(read_log(row["text"], window.length), window.begin)
 
 
-def _gaps(windows: Sequence[Window], duration: float) -> tuple[tuple[float, float], ...]:
-    """The parts (s) of a recording that none of the `windows`, in order, shows."""
-    ends, begins = [0.0, *(w.end for w in windows)], [*(w.begin for w in windows), duration]
-    return tuple((a, b) for a, b in zip(ends, begins, strict=True) if b - a > 1e-3)
-
 # %% ../../nbs/45_inference/06_segment.ipynb #b5a48cb3
 def _found_event(e: LoggedEvent) -> FoundEvent:
     return FoundEvent(e.label, e.time, "ok", e.agreement, e.spread_s, e.outcome, e.occurrence)
 
 
 @dataclass(frozen=True, slots=True)
-class _Windowed(Search):
-    """A search for all that happens, window by window; `windows` has them by the names of their requests."""
+class _Questions(Windowed):
+    """A search for all that happens, window by window."""
 
     options: LogOptions
-    windows: dict[str, Window] = field(default_factory=dict)
-    unit: ClassVar[str] = "window"
 
     @property
     def length(self) -> float:
@@ -228,24 +175,16 @@ class _Windowed(Search):
         if self.ask.trials > 1:
             yield "confidence is the share of its logs that agree: how often such events are right was not measured"
 
-    def asked_s(self, info: VideoInfo) -> float:
-        """A window, or the whole where that is shorter."""
-        return min(info.duration, self.length)
-
     def plan(self, clips: Clips, infos: Mapping[str, VideoInfo]) -> Mapping[str, Sequence[Request]]:
         """A request about each window of each clip."""
         planned: dict[str, list[Request]] = {}
         prompt, trials = load_prompt(self.ask.prompt), tuple(range(self.ask.trials))
-        for clip in clips.clips:
-            info, video = infos[clip.clip], self.footage[clip.clip]
-            windows = video_windows(video, info, self.length, _OVERLAP * self.length)
-            for window in windows:
-                name = clip.clip if len(windows) == 1 else f"{clip.clip} at {window.begin:.2f} s"
-                view = replace(self.ask.view, shift=window.begin) if self.stamped else self.ask.view
-                self.windows[name] = window
-                request = Request(name, clip.task, window.video, (), prompt, self.ask.fps, view, trials)
-                planned.setdefault(clip.clip, []).append(request)
+        for clip, name, window in self.parts(clips, infos):
+            view = replace(self.ask.view, shift=window.begin) if self.stamped else self.ask.view
+            request = Request(name, clip.task, window.video, (), prompt, self.ask.fps, view, trials)
+            planned.setdefault(clip.clip, []).append(request)
         return planned
+
 
 # %% ../../nbs/45_inference/06_segment.ipynb #eba2e92d
 def _logs_of(
@@ -272,7 +211,7 @@ def _logs_of(
 
 # %% ../../nbs/45_inference/06_segment.ipynb #16c584c2
 @dataclass(frozen=True, slots=True)
-class _Logged(_Windowed):
+class _Logged(_Questions):
     """Logs of windows and trials, made one."""
 
     def found(self, clip: str, info: VideoInfo, parts: Sequence[Part]) -> Found:
@@ -282,7 +221,7 @@ class _Logged(_Windowed):
         good, logs = _logs_of(ordered, self.stamped, lines)
         if not good:
             return replace(self.failed(clip, info, "; ".join(lines)), texts=texts)
-        log, gaps = join_windows(good, logs), _gaps(good, info.duration)
+        log, gaps = join_windows(good, logs), window_gaps(good, info.duration)
         events, dropped = self.options.chosen(log)
         lines += [*dropped, *([] if log.events else ["the log has no event"])]
         lines += [f"no certain log from {begin:.1f} to {end:.1f} s" for begin, end in gaps]

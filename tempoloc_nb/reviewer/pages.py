@@ -25,7 +25,7 @@ from ..clips.manifest import Clips
 from ..core.errors import TempolocError, json_text, shown
 from ..core.files import check_folder, folder_or_nothing, parse_object, writing
 from ..core.optional import import_optional
-from ..inference.find import Found
+from ..inference.found import Found
 from .desk import TYPES, Desk, file_error, strip_of
 from .session import Review
 from .sources import open_review

@@ -22,7 +22,7 @@ from ..core.files import check_output, sole_writer
 from ..formats.corrections import MANIFEST, Row, apply_rows, copy_tasks, moved_clips, signature
 from ..inference.consensus import Combined
 from ..inference.baselines import baseline_predictions
-from ..inference.find import FoundEvent
+from ..inference.found import FoundEvent
 from ..inference.signals import Signal
 from .edits import Marked, edited, history, is_edited, noted
 from ..video.files import Footage

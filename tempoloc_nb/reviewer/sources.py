@@ -24,7 +24,7 @@ from ..formats.hub import fetched
 from ..formats.lerobot import place_of
 from ..formats.recordings import Choice, check_plain_folder, find_recordings, is_dataset
 from ..inference.consensus import Combined, CombinedEvent, combine_answers, combine_trials, move_events
-from ..inference.find import Found, FoundEvent, Say, silent
+from ..inference.found import Found, FoundEvent, Say, silent
 from ..inference.signals import Signal
 from .session import Answers, Review, Trial
 from ..scoring.answers import STATUSES, parse_answer

@@ -25,7 +25,7 @@ from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.found import _found_csv, _found_vtt, found_json, write_found
 from tempoloc_nb.formats.hdf5 import read_signals
 from tempoloc_nb.inference import asking as finding
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.video.files import read
 from tests.helpers.demo_files import image_file

@@ -20,7 +20,7 @@ from tempoloc_nb.formats.lerobot import read_info
 from tempoloc_nb.formats.lerobot_convert import write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import write_annotations
 from tempoloc_nb.formats.recordings import find_recordings
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.sft.build import BuildOptions, build_dataset, from_manifest
 from tests.helpers.demo_files import image_file
 from tests.helpers.lerobot_folders import small_dataset

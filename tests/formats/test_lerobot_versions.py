@@ -19,7 +19,7 @@ from tempoloc_nb.formats.lerobot import LeRobotInfo, parquet, read_episodes, rea
 from tempoloc_nb.formats.lerobot_convert import _read_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import REST, read_subtasks
 from tempoloc_nb.formats.recordings import Choice, find_recordings
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.video.files import FrameSource, encode
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra data)")

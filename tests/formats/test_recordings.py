@@ -21,7 +21,7 @@ from tempoloc_nb.formats.hdf5_frames import DemoFrames
 from tempoloc_nb.formats.lerobot import read_episodes, read_info
 from tempoloc_nb.formats.lerobot_rows import read_subtasks
 from tempoloc_nb.formats.recordings import Choice, find_recordings, localize, pick_camera
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.video.files import FrameSource, Image, decode, probe, read
 from tests.helpers.demo_files import image_file
 from tests.helpers.lerobot_folders import CAMERA, FPS, small_dataset

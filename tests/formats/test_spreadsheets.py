@@ -22,7 +22,7 @@ from tempoloc_nb.formats.convert import export_dataset, import_dataset
 from tempoloc_nb.formats.correction_files import _REVIEWED, _cell_text, read_csv, text_cell, write_csv
 from tempoloc_nb.formats.corrections import _Corrections, _Reviewed, apply_rows, proposals, reviewed
 from tempoloc_nb.formats.found import _found_csv
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 
 WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 STEPS = (Event("lifting the jug", 0.75), Event("tilting it", 2.125), Event("setting it down", 6.5))

@@ -68,6 +68,7 @@ USES: tuple[Use, ...] = (
     use(("find", "v", "--task", "bare.toml", *ASK, "--json", "-o", "out.json"), "v bare.toml", "bare.toml v/b.mp4"),
     use(("find", "v/a.mp4", *EVENTS, *ASK, "--prompt", "prompts/json", "-o", "out.vtt"), "v prompts",
         "prompts/json/system.txt prompts/json/user.txt prompts/json/prompt.toml"),
+    use(("find", "v/a.mp4", *EVENTS, *ASK, "--prompt", "card-absent", "--window", "2", "-o", "out.json"), "v", "v/a.mp4"),
     use(("find", "lr", "-e", "grasp", *ASK, "-o", "out.csv"), "lr", "lr/meta/info.json"),
     use(("find", "demos.hdf5", *EVENTS, *ASK, "-o", "out.csv"), "demos.hdf5", "demos.hdf5"),
     use(("find", "demos.hdf5", *EVENTS, *ASK, "--fuse", "--gripper", "action[6]", "--inverted"), "demos.hdf5",

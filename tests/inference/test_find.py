@@ -19,7 +19,7 @@ from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.recordings import _video_files, localize
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.locate import get_model
 from tempoloc_nb.video.files import encode

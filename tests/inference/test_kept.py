@@ -20,7 +20,8 @@ from tempoloc_nb.engines.make import EngineConfig
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.formats.recordings import clips_of, find_recordings
 from tempoloc_nb.inference import store
-from tempoloc_nb.inference.find import Found, find_boundaries
+from tempoloc_nb.inference.find import find_boundaries
+from tempoloc_nb.inference.found import Found
 from tempoloc_nb.inference.record import record_path
 from tempoloc_nb.inference.store import answers_path
 from tempoloc_nb.models.ask import Sampling

@@ -16,7 +16,7 @@ import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.formats.recordings import clips_of
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.inference.names import (
     NAME_PROMPT,
     NameOptions,

@@ -10,7 +10,7 @@ import pytest
 
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.inference.find import Found
+from tempoloc_nb.inference.found import Found
 from tempoloc_nb.video.files import encode
 from tests.helpers.logging_engine import Logging
 
@@ -108,7 +108,7 @@ def test_a_window_without_a_log_is_a_gap_that_is_said_and_not_written(video: Pat
     assert (begin, end) == (pytest.approx(16.5, abs=0.11), 20.0)
     assert any(line.startswith("no certain log from 16.") for line in found.warnings)
     assert found.to_dict()["gaps"] == [[begin, end]]
-    with pytest.raises(TempolocError, match=r"long\.mp4 has no certain log from 16"):
+    with pytest.raises(TempolocError, match=r"long\.mp4 has no certain answer from 16"):
         _ = found.clip
 
 

@@ -22,7 +22,7 @@ from tempoloc_nb.formats.found import write_found
 from tempoloc_nb.formats.lerobot import read_info
 from tempoloc_nb.formats.lerobot_rows import REST, read_annotations
 from tempoloc_nb.formats.recordings import find_recordings
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.reviewer.desk import Desk
 from tempoloc_nb.reviewer.edits import Marked
 from tempoloc_nb.reviewer.pages import reply, write_page

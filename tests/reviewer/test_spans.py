@@ -15,7 +15,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.correction_files import read_vtt, write_vtt
 from tempoloc_nb.formats.corrections import apply_rows, proposals
 from tempoloc_nb.formats.lerobot_convert import write_lerobot_subtasks
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.reviewer.desk import Desk
 from tempoloc_nb.reviewer.edits import Marked, history
 from tempoloc_nb.reviewer.session import Review

@@ -22,7 +22,7 @@ from review_folder import LABELS, STEP, TIMES, picture, write_video
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.formats.convert import import_dataset
-from tempoloc_nb.inference.find import Found, FoundEvent
+from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.inference.signals import signal_at
 from tempoloc_nb.reviewer.desk import Desk
 from tempoloc_nb.reviewer.pages import ReviewServer, reply, script, write_page
