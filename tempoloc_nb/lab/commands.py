@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from annotated_types import Ge
@@ -121,6 +121,10 @@ def generate(
     offset: Annotated[
         tuple[int, int], option(_GENERATOR, "Range of offsets (steps) of every boundary; MimicGen has 10 20.")
     ] = (0, 0),
+    attempts: Annotated[
+        Literal["keep", "cut", "leave-out"],
+        option(_GENERATOR, "Sources with failed attempts within a subtask: as they are, without the attempt, or none."),
+    ] = "keep",
     trials: Annotated[int, option(_TRIALS, "Layouts to try.", check=number(1, most=1_000_000))] = 20,
     mimicgen: Annotated[
         Path | None,
@@ -138,7 +142,7 @@ def generate(
     low, high = offset
     if low > high:
         raise TempolocError(f"a range of offsets goes from the smaller to the larger: {low} {high} does not")
-    setting = Setting(checkout=mimicgen and mimicgen.resolve())
+    setting = Setting(checkout=mimicgen and mimicgen.resolve(), attempts=attempts)
     with tqdm(unit="trial", disable=not sys.stderr.isatty()) as bar:
         outcomes = try_boundaries(
             sources, output, boundaries or ["truth"], tasks=task or (), offsets=(offset,), trials=trials,

@@ -21,6 +21,7 @@ import numpy as np
 from ...clips.manifest import load_benchmark
 from ...core.errors import TempolocError
 from ...core.files import read_text, sole_writer, writing
+from .attempts import Treatment, treat_attempts
 from .boundaries import ERRORS, Cut, Found, Times, cut, named_boundaries, with_error
 from tempoloc_nb.lab.generate.generators import (
     NOISE_STEP, MimicGenScene, as_hdf5, episode, isaac_mimic, mimicgen, task_spec, version_of,
@@ -45,7 +46,8 @@ class Setting:
     """Steps from a subtask's end to the next one's start, noise (share of a step), nearest sources to choose among.
 
     The generator is Isaac Lab's, or that of a `checkout` of MimicGen; `first` is the seed of the first layout (results
-    begin at 1,000, the choice of these settings was made from 500,000 on).
+    begin at 1,000, the choice of these settings was made from 500,000 on). `attempts` is what becomes of sources with
+    failed attempts.
     """
 
     interpolation: int = 5
@@ -53,11 +55,18 @@ class Setting:
     neighbours: int = 3
     checkout: Path | None = None
     first: int = 1_000
+    attempts: Treatment = "keep"
 
     @property
     def generator(self) -> str | None:
         """The generator's name in its rows; the rows of Isaac Lab's have none."""
         return f"mimicgen {version_of(self.checkout)}" if self.checkout else None
+
+    @property
+    def mark(self) -> dict[str, str]:
+        """What rows say of a generator and a treatment of attempts that are not the usual ones."""
+        named = {"generator": self.generator, "attempts": None if self.attempts == "keep" else self.attempts}
+        return {key: value for key, value in named.items() if value}
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #7d517ac6
 def _configure(task: str, offset: _Offset, setting: Setting) -> Any:
@@ -152,6 +161,7 @@ def run_trial(
     """
     import torch
 
+    sources, times = treat_attempts(sources, times, scene.task, setting.attempts)
     given = cut(sources, times, scene.task, offset)
     if not given.used:
         return {"success": False, "source": None, "ends": [], "mae": None, "bias": None}
@@ -159,7 +169,8 @@ def run_trial(
     scene.layout, output = layout, io.StringIO()
     with redirect_stdout(output), redirect_stderr(output):
         generator, generate = _generator(scene, sources, given, offset, setting)
-    generator.used, generator.known = given.used, known
+    # of a source that is cut, two origins may share the ends and not the cut
+    generator.used, generator.known = given.used, {} if setting.attempts == "cut" else known
     np.random.seed(layout)  # the generator draws offsets from numpy's, and sources from torch's own numbers
     torch.manual_seed(layout)
     try:
@@ -224,8 +235,7 @@ def _run_job(
         if row["source"] is not None:
             known[row["source"], tuple(row["ends"])] = row["success"]
         key = {"task": job.task, "offset": list(job.offset), "boundaries": name, "trial": job.trial}
-        by = {"generator": setting.generator} if setting.checkout else {}
-        rows.append(key | by | row)
+        rows.append(key | setting.mark | row)
     return rows
 
 # %% ../../../nbs/98_lab_generate/50_trials.ipynb #becd4524
@@ -258,20 +268,22 @@ def run_trials(
 
     `boundaries` are by task and origin; `errors` (see `ERRORS`) are tried beside them. The same call goes on where an
     earlier one stopped. `progress(n)` is called after n more trials. Raises `TempolocError` where the generator is not
-    there, the folder has no sources, another process writes the file, or another generator wrote it.
+    there, the folder has no sources, another process writes the file, or it holds trials of another generator or of
+    another treatment of attempts.
     """
     folder, out = str(Path(folder).resolve()), Path(out)
     for task in boundaries:
         read_sources(folder, task)  # say what is wrong before the workers start
     if setting.checkout is None:
         isaac_mimic()
-    generator = setting.generator
+    mark = setting.mark
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
         rows = read_trials(out)
-        if any(row.get("generator") != generator for row in rows):
-            raise TempolocError(f"{out} holds trials of another generator: choose another -o")
+        for key, what in (("generator", "another generator"), ("attempts", "another --attempts")):
+            if any(row.get(key) != mark.get(key) for row in rows):
+                raise TempolocError(f"{out} holds trials of {what}: choose another -o")
         seen = {_key(row) for row in rows}
         names = {task: (*found, *errors) for task, found in boundaries.items()}
         jobs = plan(names, offsets, trials, lambda *key: key in seen)
