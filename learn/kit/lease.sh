@@ -24,7 +24,7 @@ E
 . ./env.sh
 [ -f stub/av/__init__.py ] || (mkdir -p stub/av && cp avstub.py stub/av/__init__.py)
 say "unpacked: $(ls done | tr '\n' ' ')"
-need="core rs1 rs2 states states2 states3 states4 $NEED"
+need="core rs1 rs2 states states2 states3 states4 states5 $NEED"
 ok=1; for n in $need; do [ -f done/$n ] || ok=0; done
 alive() { [ -f runner.pid ] && kill -0 $(cat runner.pid) 2>/dev/null && ! grep -q "^State:.*Z" /proc/$(cat runner.pid)/status; }
 if [ $ok = 1 ] && ! alive && [ ! -f done/all ]; then
