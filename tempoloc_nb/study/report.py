@@ -28,7 +28,6 @@ from matplotlib.lines import Line2D
 from ..core.errors import TempolocError
 from ..core.plots import COLOURS, EVENT_COLOURS, LOOKS, house_style, plain_log
 from ..core.settings import Profile, settings
-from ..video.view import contact_sheet
 
 _PNG_LIMIT = 200_000  # bytes
 _NOT_SO = "Not so in this run:"
@@ -378,32 +377,23 @@ def _mre_panel(axes: Axes, part: pd.DataFrame, rows: Sequence[str], hollow: Coll
 
 # %% ../../nbs/85_study/10_report.ipynb #d4e92dd8
 def timeline_figure(
-    frames: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], duration: float, labels: Sequence[str],
-    rows: Mapping[str, Sequence[float]], title: str = "",
+    duration: float, labels: Sequence[str], rows: Mapping[str, Sequence[float]], title: str = ""
 ) -> Figure:
-    """Boundaries (s) of each row of `rows` against time, under evenly spaced frames of the clip.
+    """Boundaries (s) of each row of `rows` against time.
 
     `rows` maps a name to one boundary per event, NaN where an event has none; a row named "truth" is drawn as lines
     across the others, one whose name begins with "no video" with the mark of such rows. `duration` is the clip's length
-    in seconds. Eight or nine frames fill the width unstretched; without frames there are the boundaries alone.
+    in seconds.
     """
     palette = list(itertools.islice(itertools.cycle(EVENT_COLOURS), len(labels)))
     with house_style():
-        lower = 0.34 * len(rows) + 0.35
-        figure = Figure(figsize=(9.5, lower + (1.55 if len(frames) else 0.75)), layout="constrained")
-        if len(frames):
-            top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, lower])
-            top.imshow(np.asarray(contact_sheet(frames)), extent=(0, duration, 0, 1), aspect="auto")
-            top.set_yticks([])
-            top.grid(visible=False)
-        else:
-            top = axes = figure.subplots()
-        top.set_title(title, loc="left", fontsize=10)
+        figure = Figure(figsize=(9.5, 0.34 * len(rows) + 1.1), layout="constrained")
+        axes = figure.subplots()
+        axes.set_title(title, loc="left", fontsize=10)
         for y, (name, times) in enumerate(rows.items()):
             for event, (time, colour) in enumerate(zip(times, palette, strict=True)):
                 if name == "truth":
-                    for panel in dict.fromkeys((top, axes)):
-                        panel.axvline(time, color=colour, lw=1.4, zorder=1)
+                    axes.axvline(time, color=colour, lw=1.4, zorder=1)
                 marker = "D" if name == "truth" else LOOKS["no-video" if name.startswith("no video") else "model"].mark
                 axes.plot(time, y, marker, color=colour, ms=7, zorder=3, label=labels[event] if y == 0 else None)
         axes.set_yticks(range(len(rows)), list(rows))

@@ -48,7 +48,7 @@ FRAMES = [np.full((32, 48, 3), v, np.uint8) for v in (0, 90, 200)]
 
 
 def timeline() -> Figure:
-    return timeline_figure(FRAMES, 3.0, ["grasp", "release"], {"truth": [0.5, 2.0], "model": [0.6, float("nan")]})
+    return timeline_figure(3.0, ["grasp", "release"], {"truth": [0.5, 2.0], "model": [0.6, float("nan")]})
 
 
 def event_errors() -> Figure:
