@@ -294,6 +294,8 @@ class StageBatches:
             return tasks.epilogue(recording, self.holding, rng, options, pairs, prompts)
         film = tasks.film_of(recording)
         if kind in log_tasks.TASKS:
+            if options.in_a_row and rng.random() < options.in_a_row:
+                film = log_tasks.in_a_row(film, tasks.film_of(self._clip(rng)))
             return log_tasks.logged(kind, film, rng, options, pairs, self.answer_prompts)
         if kind in ("recite", "look_up_log"):
             seq, recites = tasks.window(film, rng, options, pairs), kind == "recite"

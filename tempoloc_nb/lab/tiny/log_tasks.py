@@ -19,7 +19,7 @@ from ...scoring.logs import numbered, write_lines
 
 # %% auto #0
 __all__ = ['Asked', 'KNOWN', 'TASKS', 'Entry', 'entries', 'write_log', 'write_answer_from', 'draw_question', 'draw_names',
-           'answer_prompts', 'log_alone', 'log_then_answer', 'look_up_log', 'stilled', 'logged']
+           'answer_prompts', 'log_alone', 'log_then_answer', 'look_up_log', 'in_a_row', 'stilled', 'logged']
 
 # %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #61f265fb
 _MISSED = "missing "
@@ -224,6 +224,13 @@ def look_up_log(
     question = prompt.question([label for label, _ in asked])
     given = write_log(log, times[-1]) + "\n\n"
     return seq.sample("look_up_log", question, write_answer_from(log, asked, times[-1]), prompt.system, given)
+
+
+def in_a_row(first: Film, second: Film) -> Film:
+    """One clip after another, as a log tells it: what happens in both happens twice."""
+    later = tuple((label, t + first.length) for label, t in second.log)
+    rows, names = np.concatenate([first.rows, second.rows]), tuple(dict.fromkeys(first.names + second.names))
+    return Film(rows, first.rate, (), second.end + first.length, first.log + later, names)
 
 
 def stilled(film: Film, rng: np.random.Generator) -> Film:

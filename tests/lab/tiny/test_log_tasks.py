@@ -21,6 +21,7 @@ from tempoloc_nb.lab.tiny.log_tasks import (
     answer_prompts,
     draw_question,
     entries,
+    in_a_row,
     log_alone,
     log_then_answer,
     look_up_log,
@@ -154,6 +155,20 @@ def test_a_log_that_is_given_is_not_learned_and_a_still_has_none() -> None:
     assert set(still.rows) < set(FILM.rows)
     assert len(set(still.rows)) == 1
     assert read_log(log_alone(still, window(still, rng, TaskOptions(), 4), rng, TaskOptions()).answer).events == ()
+
+
+def test_two_clips_in_a_row_have_one_log() -> None:
+    both = in_a_row(FILM, replace(FILM, rows=FILM.rows + 1000, names=("can", "bottle")))
+    assert (both.length, both.end, both.events) == (14.0, 14.0, ())
+    assert both.rows.tolist() == [*range(105), *range(1000, 1105)]
+    assert both.log == LOG + tuple((label, time + 7.0) for label, time in LOG)
+    assert both.names == (*NAMES, "bottle")
+    seq = sequence(both, np.random.default_rng(0), WHOLE, pairs=56)
+    assert seq is not None
+    answer = log_alone(both, seq, np.random.default_rng(0), replace(WHOLE, renamed=0.0)).answer
+    log = read_log(answer)
+    assert (log.status, len(log.events) + len(log.moments)) == ("ok", 20)
+    assert "grasping the red cube for the third time" in answer
 
 
 @pytest.fixture(scope="module")
