@@ -99,7 +99,7 @@ def _columns_in(group: Any, path: str, steps: int) -> list[Column]:
             continue
         if hasattr(item, "keys"):
             found += _columns_in(item, where, steps) if name != "datagen_info" else []
-        elif item.dtype.kind in "fiu" and item.ndim in (1, 2) and steps <= item.shape[0] <= steps + 1:
+        elif item.dtype.kind in "fiub" and item.ndim in (1, 2) and steps <= item.shape[0] <= steps + 1:
             width = item.shape[1] if item.ndim == 2 else 1
             found += [Column(where, i, alone=width == 1) for i in range(width if width <= WIDEST else 0)]
     return found
@@ -121,7 +121,7 @@ def _read_columns(demo: Any, columns: Iterable[Column]) -> Rows:
         if column.group not in groups:
             item = demo.get(column.group)
             fits = getattr(item, "ndim", 0) in (1, 2) and steps <= item.shape[0] <= steps + 1
-            fits = fits and item.size <= MOST_NUMBERS and item.dtype.kind in "fiu"
+            fits = fits and item.size <= MOST_NUMBERS and item.dtype.kind in "fiub"
             if not fits or (item.shape[1:] or (1,))[0] <= column.place:
                 raise TempolocError(f"{where} has no numbers {column} for its {steps} actions")
             groups[column.group] = np.asarray(item[:steps], dtype=np.float64).reshape(steps, -1)
@@ -256,7 +256,8 @@ def _demo_openings(demos: Sequence[Any], how: Reading) -> tuple[tuple[str, ...],
     def turn_of(one: Chosen) -> tuple[int, str]:
         by_command = _turn(demos, one) or (0 if one.idle else _turn(_neighbours(demos[0]), one))
         turn = by_command or name_turn(one.columns)
-        if not (turn or how.gripper or one.idle or how.inverted) and _contradicts(demos, one):
+        linkage = len(one.columns) > 2  # of a hand or a Robotiq, whose joints mostly grow as it closes
+        if not (turn or how.gripper or one.idle or how.inverted) and (linkage or _contradicts(demos, one)):
             raise TempolocError(f"{file}: nothing says whether {one} is larger when the gripper is more open: {WAY}")
         return turn, "command" if by_command else "name" if turn else ""
 

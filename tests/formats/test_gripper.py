@@ -321,3 +321,20 @@ def test_joints_without_a_command_are_marked_as_taken_for_open(tmp_path: Path, w
     assert lines[0].endswith("larger is more open (else --inverted)")
     assert kinds(path, inverted=True, say=lines.append) == ["open", "close"]
     assert lines[1].endswith("is more closed (as --inverted says); so it is closed at the start of 1 of 1")
+
+
+def test_a_linkage_whose_command_is_not_known_is_asked_about(tmp_path: Path) -> None:
+    """A Robotiq's joints grow as it closes, a hand's as well: nothing makes them larger when open."""
+    path = tmp_path / "d.hdf5"
+    with h5py.File(path, "w") as file:
+        file["data/demo_0/actions"] = np.tile(2 * CLOSED - 1, (12, 1)).T
+        file["data/demo_0/obs/robot0_gripper_qpos"] = np.repeat(0.8 * FOLLOWS[:, None], 6, axis=1)
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+    with pytest.raises(TempolocError, match="nothing says whether .* is larger when the gripper is more open"):
+        kinds(path)
+    assert kinds(path, inverted=True) == ["close", "open"]
+
+
+def test_a_gripper_that_is_true_or_false(tmp_path: Path) -> None:
+    path = write_demo(tmp_path / "d.hdf5", np.zeros(120), gripper_open=CLOSED < 1)
+    assert kinds(path) == ["close", "open"]
