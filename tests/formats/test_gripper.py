@@ -330,7 +330,7 @@ def test_a_linkage_whose_command_is_not_known_is_asked_about(tmp_path: Path) -> 
         file["data/demo_0/actions"] = np.tile(2 * CLOSED - 1, (12, 1)).T
         file["data/demo_0/obs/robot0_gripper_qpos"] = np.repeat(0.8 * FOLLOWS[:, None], 6, axis=1)
         file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
-    with pytest.raises(TempolocError, match="nothing says whether .* is larger when the gripper is more open"):
+    with pytest.raises(TempolocError, match=r"nothing says whether .* is larger when the gripper is more open"):
         kinds(path)
     assert kinds(path, inverted=True) == ["close", "open"]
 
