@@ -109,11 +109,12 @@ def _with_points(text: str) -> str | None:
 # %% ../../nbs/40_scoring/02_times.ipynb #b5e6bcb5
 _FOREIGN = (
     r"frames?|frm|steps?|scores?|confidence|conf|confident|certainty|certain|sure|prob|probability|likelihood|iou|tiou|fps|hz"
+    r"|vertrauen|konfidenz|confianza|confiance|confidenza|置信度|уверенность"
 )
 _AFTER_FOREIGN = re.compile(
-    rf"(?<![A-Za-z])(?:{_FOREIGN}|idx|index|scored|p|similarity|relevance|rating|rated|accuracy|weight|logit|version|v|no|"
+    rf"(?<![A-Za-z])(?:{_FOREIGN}|idx|index|scored|p|similarity|relevance|rating|rated|accuracy|weight|logit|version|v|no|quality|"
     r"number|nr|x|y|z|width|height|speed|velocity|distance|angle|temperature|opening|force)"
-    r"(?:[\s_]?(?:score|level|value|id|idx|index|number|no|is|of|at|was|about))?[\s:=~≈(<\[#*_\"'`.]{0,8}$"
+    r"(?:[\s_]?(?:score|level|value|interval|id|idx|index|number|no|is|of|at|was|about)){0,3}[\s:=~≈(<\[#*_\"'`.]{0,8}$"
     r"|(?:±|\+/-)\s?$",
     re.IGNORECASE,
 )
@@ -146,9 +147,11 @@ _GAP = re.compile(
     re.IGNORECASE,
 )
 _LENGTH = re.compile(
-    r"(?<![A-Za-z])(?:for|lasting|lasts?|lasted|duration|length|takes?|took|taking|waits?|waiting|pauses?|pausing|holds?)"
+    r"(?<![A-Za-z])(?:for|lasting|lasts?|lasted|duration|length|takes?|took|taking|waits?|waiting|pauses?|pausing|holds?"
+    r"|the first|final|next|uncertainty|error|sigma|std|deviation|offset|latency|delay|margin|tolerance)"
     r"[\s:=~≈(]{1,4}(?:(?:of|is|about|around|another|approximately|roughly)\s)?$", re.IGNORECASE
 )  # fmt: skip
+_LONG = re.compile(r"\s?(?:long|video|clip|recording)\b", re.IGNORECASE)
 _ROLE = re.compile(
     r"(?<![A-Za-z])(?:(?P<start>start|begin|from|onset)|(?P<end>end|finish|stop|until|till|offset|to))"
     r"(?:s|ed|ing|ning|ped|ping)?(?:[\s_-]?(?:times?|timestamps?|ts|s|sec|seconds?|at|is|on|point)){0,3}"
@@ -175,7 +178,7 @@ def _role(before: str, after: str, form: int) -> Literal["", "start", "end", "le
         _AFTER_FOREIGN.search(before) or _BEFORE_FOREIGN.match(after)
     ):
         return "foreign"
-    if _LENGTH.search(before) or after[:6].lower().lstrip().startswith("long"):
+    if _LENGTH.search(before) or _LONG.match(after):
         return "length"
     if _TO_THE_END.match(after):
         return "start"
@@ -243,7 +246,7 @@ def _pairs(text: str, tokens: list[_Token], form: int) -> tuple[list[tuple[_Toke
         how = _joint(text, a, b)
         if not how:
             continue
-        if max(a.form, b.form) < form or "foreign" in (a.role, b.role):
+        if max(a.form, b.form) < form or {"foreign", "length"} & {a.role, b.role}:
             others |= how == "range" or (b.role == "foreign" and text[a.stop : b.begin].strip(" <>()[]") == "")
         elif how == "range" and _counts(text, a):
             raise _Unclear  # "cube 2 - 4.3 s"

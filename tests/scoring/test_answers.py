@@ -535,3 +535,18 @@ def test_a_unit_above_events_and_a_key_that_stands_twice() -> None:
     assert spans(json.dumps({"unit": "ms"} | {e["label"]: [e["start"], e["end"]] for e in events})) == WANTED
     assert spans(json.dumps({"unit": "frames", "events": events})) == [(None, None)] * 3
     assert spans('{"event": 1, "start": 1.8, "start": 2.4, "end": 4.3}')[0] == (None, None)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "confidence level is 0.9; {}", "Vertrauen 0.9, {}", "置信度 0.9, {}", "uncertainty 0.2, {}", "sigma=0.2, {}",
+        "std 0.2 s, {} s", "latency 0.2 s; {} s", "tolerance of 0.2 s: {} s", "in this 10.0 s clip, {} s",
+        "duration 2.5 s, {} s", "quality 0.9, {}",
+    ],
+)  # fmt: skip
+def test_a_number_that_is_told_to_be_something_else_is_no_start(beside: str) -> None:
+    event = parse_answer(f"{RED[0]}: {beside.format(1.8)}", RED, 20.0).events[0]
+    assert (event.start, event.end, event.status) == (1.8, None, "ok")
+    for alone in ("10.0 s video", "the first 1.8 seconds", "in the final 2.0 s", "confidence interval 1.8 - 4.3"):
+        assert not parse_answer(f"{RED[0]}: {alone}", RED, 20.0).events[0].usable, alone
