@@ -20,8 +20,8 @@ from .phrases import beside_absence, denies, match_label, names_another
 from .times import Span, counts_frames, plain_text, read_span
 
 # %% auto #0
-__all__ = ['LABEL_KEYS', 'JSON_START', 'plain_key', 'is_time_key', 'entries_of', 'python_value', 'read_json', 'table_cells',
-           'table_head', 'read_entries']
+__all__ = ['LABEL_KEYS', 'JSON_START', 'plain_key', 'is_time_key', 'entries_of', 'json_value', 'python_value', 'read_json',
+           'table_cells', 'table_head', 'read_entries']
 
 # %% ../../nbs/40_scoring/05_records.ipynb #93b7ff71
 # Keys are compared in lower case and without anything but letters.
@@ -193,6 +193,11 @@ def _with_unit(value: Any, unit: Any = None) -> Any:
     return {"unit": unit} | found
 
 
+def json_value(text: str) -> Any:
+    """The value of a JSON text, with units as `_with_unit` gives them; raises `ValueError` or `RecursionError`."""
+    return _with_unit(json.loads(text, object_pairs_hook=_once))
+
+
 def _children(value: Any) -> Iterable[tuple[Any, Any]]:
     """What a JSON value holds, keyed; a list's items have the key ""."""
     if isinstance(value, dict):
@@ -284,7 +289,7 @@ def read_json(block: str, labels: tuple[str, ...], *, whole: bool = False) -> tu
     Of what is not sound there are only labelled ones. `whole`: none unless all of the text is one value.
     """
     try:
-        values, sound = ([("", json.loads(block, object_pairs_hook=_once))], True) if whole else _json_values(block)
+        values, sound = ([("", json_value(block))], True) if whole else _json_values(block)
         named = [_named(name, _with_unit(v)) for name, v in values if isinstance(v, dict | list)]
         found = list(_from_values(named, labels))
     except (ValueError, RecursionError):  # brackets nested some thousand deep

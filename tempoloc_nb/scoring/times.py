@@ -129,7 +129,7 @@ _FRAMES = re.compile(
 )
 _MORE_FRAMES = re.compile(r"[\W_]*(?:(?:to|until|till|through|and|ending|at|bis|frames?)[\W_]*)*", re.IGNORECASE)
 _IN_FRAMES = re.compile(
-    r"\bframe (?:numbers|indices|indexes)\b|^[^0-9\n]*\b(?:(?:start|end|begin)[\s_(]{1,2}frames?"
+    r"\bframe (?:numbers|indices|indexes)\b|\((?:in )?frames?\)|^[^0-9\n]*\b(?:(?:start|end|begin)[\s_(]{1,2}frames?"
     r"|frame[\s_]?(?:range|index|numbers?|start|end)|in frames)\b[^0-9\n]*$", re.IGNORECASE | re.MULTILINE
 )  # fmt: skip
 _HAS_UNIT = re.compile(rf"[0-9]\s?(?:{_UNITS})(?![A-Za-z])|[0-9]:[0-9]{{2}}", re.IGNORECASE)
