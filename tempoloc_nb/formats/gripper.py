@@ -82,7 +82,10 @@ class GripperFile:
         return read_told(self.event_kind)
 
     def read(self, benchmark: Clips, reading: Reading) -> dict[str, Signal]:
-        """The signal of each clip, by id; raises `TempolocError` as `read_gripper` does."""
+        """The signal of each clip, by id; raises `TempolocError` as `read_gripper` does, and for kinds of no event."""
+        labels = dict.fromkeys(label for clip in benchmark.clips for label in clip.labels)
+        if unknown := [label for label in self.told if label not in labels]:
+            raise TempolocError(f"no clip has the event {unknown[0]!r} of --event-kind; they have {', '.join(labels)}")
         return _read(self.signals or benchmark.root / "signals.npz", benchmark.clips, reading)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #b1000006
@@ -328,9 +331,14 @@ def _of_archive(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tup
         with np.load(path, allow_pickle=False) as data:
             opening = data["aperture"].astype(np.float64) * (-1 if how.inverted else 1)
             hand = np.cumsum(data["hand"], axis=1).T * NPZ_HAND if "hand" in data else None  # kept as changes
-            ends = np.cumsum(data["frames"]).tolist()
+            counts, named = data["frames"], data["clip"].tolist()
+            if counts.dtype.kind not in "iu" or counts.min(initial=0) < 0 or counts.sum() != len(opening):
+                raise ValueError(f"its frames count {counts.sum()}, its aperture {len(opening)}")
+            if twice := [name for name, n in Counter(named).items() if n > 1]:
+                raise ValueError(f"it has the clip {twice[0]} twice")
+            ends = np.cumsum(counts).tolist()
             ways = {n[6:]: np.cumsum(data[n], axis=1).T * NPZ_HAND for n in data if n.startswith("thing:")}
-            starts = dict(zip(data["clip"].tolist(), zip([0, *ends[:-1]], ends, strict=True), strict=True))
+            starts = dict(zip(named, zip([0, *ends[:-1]], ends, strict=True), strict=True))
     except (OSError, KeyError, ValueError) as error:
         raise TempolocError(f"{path.name} holds no signals: {error}") from None
     for clip in clips:

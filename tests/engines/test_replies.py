@@ -93,7 +93,7 @@ def test_an_answer_that_was_given_up_is_asked_for_again(reason: str) -> None:
     assert (found, count) == (read_reply(completion()), 2)
     with pytest.raises(TempolocError, match=f"gave the answer up .{reason}"):
         read_reply(completion(reason))
-    with pytest.raises(TempolocError, match="answered with an error: .*overloaded"):
+    with pytest.raises(TempolocError, match=r"answered with an error: .*overloaded"):
         read_reply({"error": {"message": "overloaded"}})
 
 
