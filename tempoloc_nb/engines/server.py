@@ -210,10 +210,9 @@ class Reply:
     completion_tokens: int
 
 # %% ../../nbs/35_engines/100_server.ipynb #c9661734
-_GIVEN_UP = frozenset(  # Gemini's words last
-    ("abort", "aborted", "cancelled", "error", "content_filter", "refusal", "safety", "recitation", "blocklist",
-     "prohibited_content", "spii")
-)  # fmt: skip
+_GIVEN_UP = frozenset((
+    "abort", "aborted", "cancelled", "error", "content_filter", "refusal", "safety", "recitation", "prohibited_content",
+))  # fmt: skip
 
 
 def read_reply(answer: Any) -> Reply:

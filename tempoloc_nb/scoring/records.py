@@ -183,14 +183,14 @@ def _with_unit(value: Any, unit: Any = None) -> Any:
         return [_with_unit(v, unit) for v in value]
     if not isinstance(value, dict):
         return value
-    unit = next((v for k, v in value.items() if plain_key(str(k)[:40]) in _UNIT_KEYS), unit)
-    if unit is None:
-        return {k: _with_unit(v) for k, v in value.items()}
-    found = {k: _with_unit(v, unit) for k, v in value.items()}
-    for key, v in value.items():
-        if isinstance(v, list) and v and not is_time_key(plain_key(str(key)[:40])) and not isinstance(v[0], dict):
-            found[key] = {"times": v, "unit": unit}
-    return {"unit": unit} | found
+    plain = {k: plain_key(str(k)[:40]) for k in value}
+    unit = next((v for k, v in value.items() if plain[k] in _UNIT_KEYS), unit)
+    lists = {k for k, v in value.items() if unit and isinstance(v, list) and v and not isinstance(v[0], dict)}
+    parts = {
+        k: {"times": v, "unit": unit} if k in lists and not is_time_key(plain[k]) else _with_unit(v, unit)
+        for k, v in value.items()
+    }
+    return {"unit": unit} | parts if unit else parts
 
 
 def json_value(text: str) -> Any:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
@@ -128,10 +129,10 @@ _FRAMES = re.compile(
     re.IGNORECASE,
 )
 _MORE_FRAMES = re.compile(r"[\W_]*(?:(?:to|until|till|through|and|ending|at|bis|frames?)[\W_]*)*", re.IGNORECASE)
-_IN_FRAMES = re.compile(
-    r"\bframe (?:numbers|indices|indexes)\b|\((?:in )?frames?\)|^[^0-9\n]*\b(?:(?:start|end|begin)[\s_(]{1,2}frames?"
-    r"|frame[\s_]?(?:range|index|numbers?|start|end)|in frames)\b[^0-9\n]*$", re.IGNORECASE | re.MULTILINE
-)  # fmt: skip
+_IN_FRAMES = re.compile(r"\bframe (?:numbers|indices|indexes)\b|\((?:in )?frames?\)", re.IGNORECASE)
+_FRAME_HEAD = re.compile(
+    r"\b(?:(?:start|end|begin)[\s_(]{1,2}frames?|frame[\s_]?(?:range|index|numbers?|start|end)|in frames)\b", re.I
+)
 _HAS_UNIT = re.compile(rf"[0-9]\s?(?:{_UNITS})(?![A-Za-z])|[0-9]:[0-9]{{2}}", re.IGNORECASE)
 _BOUND = re.compile(
     r"(?:(?<![A-Za-z])(?:before|after|by|another|last|past|least|most|(?:later|earlier|sooner|more|less) than|latest"
@@ -300,9 +301,15 @@ def _in_parentheses(text: str, token: _Token) -> bool:
     return text.count("(", 0, token.begin) > text.count(")", 0, token.begin)
 
 # %% ../../nbs/40_scoring/02_times.ipynb #c2df0fa0
+@lru_cache(maxsize=8)
+def _in_frames(block: str) -> bool:
+    heads = (line for line in block.splitlines() if not _DIGIT.search(line))
+    return _IN_FRAMES.search(block) is not None or any(map(_FRAME_HEAD.search, heads))
+
+
 def counts_frames(block: str, raw: str) -> bool:
     """Whether a text says that its numbers are those of frames, and `raw`, a part of it, has no time with a unit."""
-    return _IN_FRAMES.search(block) is not None and not _HAS_UNIT.search(raw)
+    return _in_frames(block) and not _HAS_UNIT.search(raw)
 
 
 _BRACKET = re.compile(r"<([^<>\n]{0,40})>")

@@ -342,7 +342,7 @@ def test_a_gripper_that_is_true_or_false(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("frames", "names", "message"),
-    [([60], ["cup/demo_0"], "frames count 60"), ([90.0], ["cup/demo_0"], "frames count"), ([45, 45], ["a", "a"], "twice")],
+    [([60], ["cup/demo_0"], "count 60"), ([90.0], ["cup/demo_0"], "count"), ([45, 45], ["a", "a"], "twice")],
 )
 def test_an_archive_that_does_not_add_up(tmp_path: Path, frames: Any, names: Any, message: str) -> None:
     np.savez(tmp_path / "s.npz", aperture=np.ones(90), frames=np.array(frames), clip=np.array(names))
