@@ -392,11 +392,20 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside 
 def _not_finite(word: str) -> NoReturn:
     raise TempolocError(f"{word} is not a JSON number")
 
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TempolocError(f"the key {twice[:40]!r} stands twice: keep the one that holds")
+    return found
+
 # %% ../../nbs/10_core/20_files.ipynb #700f42bb
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """A JSON object; raises `TempolocError` that names `where`."""
     try:
-        value = json.loads(text, parse_constant=_not_finite)
+        value = json.loads(text, parse_constant=_not_finite, object_pairs_hook=_each_once)
         if _INFINITE.search(text):  # JSON's syntax allows what nothing can hold
             json.dumps(value, allow_nan=False)
         if _HALF.search(text):

@@ -210,8 +210,15 @@ class Reply:
     completion_tokens: int
 
 # %% ../../nbs/35_engines/100_server.ipynb #c9661734
+_GIVEN_UP = frozenset((
+    "abort", "aborted", "cancelled", "error", "content_filter", "refusal", "safety", "recitation", "prohibited_content",
+))  # fmt: skip
+
+
 def read_reply(answer: Any) -> Reply:
     """A chat completion's JSON. Raises `TempolocError`, a line for each fault, for another shape."""
+    if isinstance(answer, dict) and "choices" not in answer and (error := answer.get("error")):
+        raise TempolocError(f"the server answered with an error: {shown(str(error))[:300]}")  # under status 200
     completion = check(_Completion, answer, "the completion")
     (choice,), usage = completion.choices, completion.usage
     text, thought = choice.message.content, choice.message.reasoning or choice.message.reasoning_content
@@ -220,10 +227,10 @@ def read_reply(answer: Any) -> Reply:
     text = f"<think>{thought}</think>{text or ''}" if thought else text or ""
     reason = choice.finish_reason
     word = str(reason.get("type") if isinstance(reason, dict) else reason).lower()  # SGLang's own has more than a word
-    if word in ("abort", "error", "content_filter"):
+    if word in _GIVEN_UP:
         raise TempolocError(f"the server gave the answer up ({word})")
     # OpenAI's word, Gemini's and Anthropic's, Mistral's
-    cut_off = word in ("length", "max_tokens", "max_length", "model_length")
+    cut_off = word in ("length", "max_tokens", "max_length", "model_length", "max_new_tokens", "max_output_tokens")
     return Reply(text, "length" if cut_off else "stop", usage.prompt_tokens, usage.completion_tokens)
 
 # %% ../../nbs/35_engines/100_server.ipynb #94d875f6

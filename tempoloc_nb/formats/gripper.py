@@ -82,7 +82,10 @@ class GripperFile:
         return read_told(self.event_kind)
 
     def read(self, benchmark: Clips, reading: Reading) -> dict[str, Signal]:
-        """The signal of each clip, by id; raises `TempolocError` as `read_gripper` does."""
+        """The signal of each clip, by id; raises `TempolocError` as `read_gripper` does, and for kinds of no event."""
+        labels = dict.fromkeys(label for clip in benchmark.clips for label in clip.labels)
+        if unknown := [label for label in self.told if label not in labels]:
+            raise TempolocError(f"no clip has the event {unknown[0]!r} of --event-kind; they have {', '.join(labels)}")
         return _read(self.signals or benchmark.root / "signals.npz", benchmark.clips, reading)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #b1000006
@@ -99,7 +102,7 @@ def _columns_in(group: Any, path: str, steps: int) -> list[Column]:
             continue
         if hasattr(item, "keys"):
             found += _columns_in(item, where, steps) if name != "datagen_info" else []
-        elif item.dtype.kind in "fiu" and item.ndim in (1, 2) and steps <= item.shape[0] <= steps + 1:
+        elif item.dtype.kind in "fiub" and item.ndim in (1, 2) and steps <= item.shape[0] <= steps + 1:
             width = item.shape[1] if item.ndim == 2 else 1
             found += [Column(where, i, alone=width == 1) for i in range(width if width <= WIDEST else 0)]
     return found
@@ -121,7 +124,7 @@ def _read_columns(demo: Any, columns: Iterable[Column]) -> Rows:
         if column.group not in groups:
             item = demo.get(column.group)
             fits = getattr(item, "ndim", 0) in (1, 2) and steps <= item.shape[0] <= steps + 1
-            fits = fits and item.size <= MOST_NUMBERS and item.dtype.kind in "fiu"
+            fits = fits and item.size <= MOST_NUMBERS and item.dtype.kind in "fiub"
             if not fits or (item.shape[1:] or (1,))[0] <= column.place:
                 raise TempolocError(f"{where} has no numbers {column} for its {steps} actions")
             groups[column.group] = np.asarray(item[:steps], dtype=np.float64).reshape(steps, -1)
@@ -256,7 +259,8 @@ def _demo_openings(demos: Sequence[Any], how: Reading) -> tuple[tuple[str, ...],
     def turn_of(one: Chosen) -> tuple[int, str]:
         by_command = _turn(demos, one) or (0 if one.idle else _turn(_neighbours(demos[0]), one))
         turn = by_command or name_turn(one.columns)
-        if not (turn or how.gripper or one.idle or how.inverted) and _contradicts(demos, one):
+        linkage = len(one.columns) > 2  # of a hand or a Robotiq, whose joints mostly grow as it closes
+        if not (turn or how.gripper or one.idle or how.inverted) and (linkage or _contradicts(demos, one)):
             raise TempolocError(f"{file}: nothing says whether {one} is larger when the gripper is more open: {WAY}")
         return turn, "command" if by_command else "name" if turn else ""
 
@@ -327,9 +331,14 @@ def _of_archive(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tup
         with np.load(path, allow_pickle=False) as data:
             opening = data["aperture"].astype(np.float64) * (-1 if how.inverted else 1)
             hand = np.cumsum(data["hand"], axis=1).T * NPZ_HAND if "hand" in data else None  # kept as changes
-            ends = np.cumsum(data["frames"]).tolist()
+            counts, named = data["frames"], data["clip"].tolist()
+            if counts.dtype.kind not in "iu" or counts.min(initial=0) < 0 or counts.sum() != len(opening):
+                raise ValueError(f"its frames count {counts.sum()}, its aperture {len(opening)}")
+            if twice := [name for name, n in Counter(named).items() if n > 1]:
+                raise ValueError(f"it has the clip {twice[0]} twice")
+            ends = np.cumsum(counts).tolist()
             ways = {n[6:]: np.cumsum(data[n], axis=1).T * NPZ_HAND for n in data if n.startswith("thing:")}
-            starts = dict(zip(data["clip"].tolist(), zip([0, *ends[:-1]], ends, strict=True), strict=True))
+            starts = dict(zip(named, zip([0, *ends[:-1]], ends, strict=True), strict=True))
     except (OSError, KeyError, ValueError) as error:
         raise TempolocError(f"{path.name} holds no signals: {error}") from None
     for clip in clips:

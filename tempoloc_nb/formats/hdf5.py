@@ -112,7 +112,8 @@ def control_rate(data: Any, rate: float | None) -> float:
         try:
             args = json.loads(data.attrs.get("env_args", "{}"))
             step = args.get("sim_args", {})
-            rate = float(args.get("env_kwargs", {}).get("control_freq") or 1 / (step["dt"] * step["decimation"]))
+            told = args.get("env_kwargs", {}).get("control_freq")
+            rate = float(told or 1 / (step["dt"] * step["decimation"])) if told is not True else math.nan
         except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError):
             raise TempolocError(f"{name} does not say its control rate: give it (control steps a second)") from None
     if not (math.isfinite(rate) and rate > 0):
@@ -157,7 +158,10 @@ def signal_row(item: Any, steps: int, where: str, name: str) -> npt.NDArray[Any]
         raise TempolocError(f"{where}: the signal {name!r} is no row of numbers")
     if item.size != steps:
         raise TempolocError(f"{where}: the signal {name!r} has {item.size} values for {steps} actions")
-    return np.asarray(item).reshape(-1)
+    values = np.asarray(item).reshape(-1)
+    if not np.isfinite(values).all():
+        raise TempolocError(f"{where}: the signal {name!r} has values that are no numbers: leave the demonstration out")
+    return values
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #8fc5bf09
 def eefs_of(demo: Any) -> tuple[str, ...]:

@@ -195,6 +195,8 @@ def read_told(texts: Sequence[str]) -> dict[str, EventKind | None]:
         if not label or kind not in (*_EVENT_KINDS, "none"):
             known = ", ".join(f"LABEL={kind}" for kind in _EVENT_KINDS)
             raise TempolocError(f"{text!r} is no kind of event: write {known} or LABEL=none")
+        if label in kinds:
+            raise TempolocError(f"{label!r} is given two kinds of event: keep one")
         kinds[label] = None if kind == "none" else kind  # type: ignore[assignment]  # one of _EVENT_KINDS
     return kinds
 

@@ -106,7 +106,9 @@ def answer_text(labels: Sequence[str], boundaries: Sequence[float], end: float, 
     return write_answer(labels, [(s.start, s.end) for s in spans], digits)
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #8433e8c6
-_TAG = re.compile(r"<\s{0,3}(/?)\s{0,3}(answer|think)\s{0,3}>", re.IGNORECASE)
+_TAG = re.compile(
+    r"<\s{0,3}(/?)\s{0,3}(answer|think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad)\s{0,3}>", re.IGNORECASE
+)
 _CUT_OFF = re.compile(r"<[\d.:]*$")
 _Source = Literal["answer", "text", "think"]
 
@@ -114,10 +116,6 @@ _Source = Literal["answer", "text", "think"]
 def _blocks(text: str) -> dict[_Source, list[str]]:
     """The pieces of `text` by what its tags say they are."""
     found: dict[_Source, list[str]] = {"answer": [], "text": [], "think": []}
-    plain = text.lower()
-    if "answer" not in plain and "think" not in plain:
-        found["text"].append(text)
-        return found
     kind: _Source = "text"
     place = 0
     for tag in _TAG.finditer(text):
@@ -212,10 +210,14 @@ def _parse_tolerantly(
     text: str, labels: tuple[str, ...], duration: float | None, side: BoundaryIs, form: Form
 ) -> Answer:
     """Read a text that need not be in the form asked for."""
-    extra: list[Entry] = []
+    extra, said = list[Entry](), False
     for source, blocks in _blocks(text[:-40] + _CUT_OFF.sub("<>", text[-40:])).items():
         if not blocks:
             continue
+        if source == "think" and said:
+            break  # "I don't know" is not made up for by a draft
+        written = "".join(blocks)
+        said = said or (re.search(r"[^\W\d]", written) is not None and re.search(r"\d", written) is None)
         chosen = _choose(blocks, labels, form)
         extra = extra or [e for e in chosen if e.index is None and e.span is not None]
         by_event: list[list[Entry]] = [[] for _ in labels]

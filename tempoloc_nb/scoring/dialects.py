@@ -15,7 +15,7 @@ from .phrases import denies, match_label
 from .times import Span, read_span
 
 # %% auto #0
-__all__ = ['MAX_RAW', 'Entry', 'hide_labels', 'show_labels', 'read_number', 'read_line', 'read_lines']
+__all__ = ['MAX_RAW', 'Entry', 'joins_labels', 'hide_labels', 'show_labels', 'read_number', 'read_line', 'read_lines']
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #4c0c5783
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Entry:
     absent: bool = False
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #2fb832a8
-_HIDDEN = re.compile(r"[\ue000-\uf8ff]")
+_HIDDEN, _DIGIT = re.compile(r"[\ue000-\uf8ff]"), re.compile("[0-9]")
 
 
 @lru_cache(maxsize=1024)
@@ -50,6 +50,14 @@ def _any_label(labels: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, int]
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(patterns) or '(?!)'})(?![^\W_])", re.IGNORECASE), texts
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #0cafafc4
+def joins_labels(text: str, labels: tuple[str, ...]) -> bool:
+    """Whether a text names two events without a number between them: its time may be that of either, or of both."""
+    found = [*_any_label(labels)[0].finditer(text)]
+    return any(
+        a[0].lower() != b[0].lower() and not _DIGIT.search(text[a.end() : b.start()]) for a, b in pairwise(found)
+    )
+
+
 def hide_labels(text: str, labels: tuple[str, ...]) -> str:
     """The text with a private character in place of each label that has digits."""
     pattern, places = _any_label(labels)
@@ -74,6 +82,7 @@ _HEAD = re.compile(
 )
 _HINT = re.compile(r"event|step|subtask|sub-task|action|phase|segment|ereignis|schritt|[é事步イ]|paso", re.IGNORECASE)
 _LISTED = re.compile(r"[\s>*\-•+#(\[]{0,8}([0-9]{1,3})[.):\]](?=\s)")
+_SEVERAL = re.compile(r"\s?(?:[-–/&+,]|and|to)\s?[0-9]{1,3}\s?[:)](?![0-9])")  # "Event 1-2:"
 _MAX_LINES, _MAX_LINE, MAX_RAW = 2000, 20_000, 500
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #416d0e75
@@ -85,7 +94,7 @@ def _find_head(text: str) -> re.Match[str] | None:
 def read_number(line: str) -> tuple[int | None, str]:
     """The event number that a line gives, and the line without it."""
     found = _find_head(line) or _LISTED.match(line)
-    if found is None:
+    if found is None or _SEVERAL.match(line, found.end()):
         return None, line
     return int(found[1]), line[: found.start()] + " " + line[found.end() :].lstrip(".:)*# ")
 
@@ -135,7 +144,7 @@ def _begins(piece: str, labels: tuple[str, ...]) -> str:
     return ("label" if before else "time") if named and digit else "one"
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #038dc86a
-_DIGIT, _LETTER = re.compile("[0-9]"), re.compile(r"[^\W\d_]")
+_LETTER = re.compile(r"[^\W\d_]")
 _PIPED = re.compile(r"(?<=[0-9s>秒.])\s?\|\s?(?=<?[0-9])")
 
 
@@ -197,7 +206,11 @@ class _Lines:
         return True
 
     def _pair(self, entry: Entry, above: Entry, labelled: bool, named: bool) -> bool:
-        """Put a line of times and a line with a label together."""
+        """Put a line of times and a line with a label together, or a start and the end below it."""
+        span = _merged(above.span, entry.span) if above.span and entry.span else None
+        if span and not (self.fresh or labelled or named):
+            above.span, above.raw = span, f"{above.raw} {entry.raw}"[:MAX_RAW]
+            return True
         below = labelled and entry.span is None and above.span is not None and not named
         over = named and above.span is None and entry.span is not None and not labelled
         if self.fresh or above.unread or entry.unread or not (below or over):

@@ -5,15 +5,15 @@
 # %% ../../nbs/40_scoring/06_listed.ipynb #4eeed1fa
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from .dialects import MAX_RAW, Entry, read_line
 from tempoloc_nb.scoring.records import (
-    JSON_START, LABEL_KEYS, entries_of, is_time_key, plain_key, python_value, table_cells, table_head,
+    JSON_START, LABEL_KEYS, entries_of, is_time_key, json_value, plain_key, python_value, table_cells, table_head,
 )
+from .times import counts_frames
 
 # %% auto #0
 __all__ = ['read_listed']
@@ -59,7 +59,7 @@ def _of_value(value: Any, depth: int = 0) -> Iterator[Entry]:
 def _json_lines(block: str) -> list[Any] | None:
     """The objects of a text that has one on each line; None for another text."""
     try:
-        values = [json.loads(line.strip().rstrip(",")) for line in block.splitlines() if line.strip()]
+        values = [json_value(line.strip().rstrip(",")) for line in block.splitlines() if line.strip()]
     except (ValueError, RecursionError):
         return None
     return values if all(isinstance(v, dict) for v in values) else None
@@ -79,7 +79,7 @@ def _json(block: str) -> list[Any] | None:
         raise ValueError("times outside of the JSON")
     whole = block[first.start() : last]
     try:
-        return [json.loads(whole)]
+        return [json_value(whole)]
     except (ValueError, RecursionError):
         if (value := python_value(whole)) is None:
             raise ValueError("broken JSON") from None
@@ -127,4 +127,5 @@ def read_listed(block: str) -> list[Entry]:
     if values is not None:
         return [entry for value in values for entry in _of_value(value)]
     rows = _rows(block)
-    return [*_lines(block)] if rows is None else rows
+    found = [*_lines(block)] if rows is None else rows
+    return [_unread(e.raw) if e.span and counts_frames(block, e.raw) else e for e in found]

@@ -89,8 +89,10 @@ _PREPOSITIONS = {
     **dict.fromkeys(("with", "using", "by", "of", "for", "near", "after", "before", "through"), "with"),
 }
 _NEGATION = re.compile(
-    r"\b(?:not|never|no|none|cannot|can't|isn't|doesn't|didn't|wasn't|n/a|absent|unable)\b", re.IGNORECASE
-)
+    r"\b(?:not|never|no|none|nowhere|cannot|n/a|absent|unable|fail(?:s|ed|ure)?|unsuccessful(?:ly)?|incomplete"
+    r"|without success|nothing (?:happens|occurs|at)|instead|false|nicht|kein[a-z]{0,2}|jamais|nunca|pas|не)\b"
+    r"|n't\b|[✗✘❌]|没|未", re.IGNORECASE
+)  # fmt: skip
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #83952392
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from functools import lru_cache
 from typing import Any
 
 from tempoloc_nb.scoring.dialects import (
-    MAX_RAW, Entry, hide_labels, read_line, read_lines, read_number, show_labels,
+    MAX_RAW, Entry, hide_labels, joins_labels, read_line, read_lines, read_number, show_labels,
 )
-from .phrases import beside_absence, match_label, names_another
-from .times import Span, plain_text, read_span
+from .phrases import beside_absence, denies, match_label, names_another
+from .times import Span, counts_frames, plain_text, read_span
 
 # %% auto #0
-__all__ = ['LABEL_KEYS', 'JSON_START', 'plain_key', 'is_time_key', 'entries_of', 'python_value', 'read_json', 'table_cells',
-           'table_head', 'read_entries']
+__all__ = ['LABEL_KEYS', 'JSON_START', 'plain_key', 'is_time_key', 'entries_of', 'json_value', 'python_value', 'read_json',
+           'table_cells', 'table_head', 'read_entries']
 
 # %% ../../nbs/40_scoring/05_records.ipynb #93b7ff71
 # Keys are compared in lower case and without anything but letters.
@@ -51,14 +51,17 @@ _UNITS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
     **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 0.001),
 }
+_UNIT_KEYS = ("unit", "units", "timeunit", "timeunits")
+_FRAME_WORD = re.compile(r"frames?(?:[ _-]?(?:index|indices|numbers?|ids?))?", re.IGNORECASE)
 
 
 # %% ../../nbs/40_scoring/05_records.ipynb #a3f04bff
 def _time(value: Any, unit: float = 1.0) -> float | None:
     """A JSON number or text as seconds, None if it is no time."""
     if isinstance(value, str):
-        text = value[:40].strip(" <>")
-        span = read_span(f"<{text}>" if text.isdecimal() and text.isascii() else text)[0]
+        text = value[:40].strip()
+        text = text[1:-1].strip() if text[:1] + text[-1:] == "<>" else text
+        span = read_span(f"<{text}>" if text.isdecimal() and text.isascii() else f": {text}")[0]
         return span.start if span is not None and span.end is None else None
     return float(value) * unit if type(value) in (int, float) and -1e9 < value < 1e9 else None
 
@@ -89,8 +92,12 @@ def _spans(value: Any, unit: float = 1.0, keyed: bool = False) -> list[Span]:
 
 def _object_spans(keys: dict[str, Any], unit: float = 1.0) -> list[Span]:
     """The intervals (s) of a JSON object with plain keys."""
-    told = next((str(keys[k]).strip().lower() for k in ("unit", "units", "timeunit") if k in keys), None)
+    told = next((str(keys[k]).strip().lower() for k in _UNIT_KEYS if k in keys), None)
     if told is not None and told not in _UNITS:
+        return []
+    if any(isinstance(v, str) and _FRAME_WORD.fullmatch(v.strip()) for k, v in keys.items() if k not in LABEL_KEYS):
+        return []  # "type": "frame index"
+    if any(key.startswith(("normali", "relative", "fraction", "percent")) and value for key, value in keys.items()):
         return []
     unit = _UNITS[told] if told else unit
     sides: dict[str, tuple[Any, float]] = {}
@@ -110,11 +117,12 @@ def _object_spans(keys: dict[str, Any], unit: float = 1.0) -> list[Span]:
 # %% ../../nbs/40_scoring/05_records.ipynb #ab5e0005
 _THERE = frozenset(
     ("present", "visible", "shown", "seen", "found", "there", "exists", "happens", "happened", "occurs", "occurred",
-     "appears", "inthevideo", "invideo")
+     "appears", "inthevideo", "invideo", "detected")
 )  # fmt: skip
 _NOT_THERE = frozenset(("absent", "notpresent", "notinthevideo", "notinvideo"))
-_STATE = frozenset(("status", "state", "presence", "answer", "result", "value"))
-_YES_NO = {"true": True, "yes": True, "false": False, "no": False}
+_STATE = frozenset(("status", "state", "presence", "answer", "result", "value", "note", "notes", "comment"))
+_OUTCOME = LABEL_KEYS | {"status", "state", "result", "outcome", "success", "successful", "succeeded", "completed"}
+_YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def is_time_key(key: str) -> bool:
@@ -162,11 +170,34 @@ def entries_of(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
         elif plain in LABEL_KEYS and isinstance(v, str) and _says_absent(plain, v) is None:
             own, rest = read_number(hide_labels(v[:400], labels))
             number, words = number if own is None else own, f"{words} {rest}"
+        if plain in _OUTCOME and denies(str(v)[:400], " ".join(labels)) and not absent:
+            spans, unclear = [], True  # "success": false
     raw = (f"{name}: {value}" if name else str(value))[:MAX_RAW]
     each: list[Span | None] = [*spans] or [None]
     return [Entry(span, number, show_labels(words, labels), raw, unclear, absent=absent) for span in each]
 
 # %% ../../nbs/40_scoring/05_records.ipynb #e3b8637c
+def _with_unit(value: Any, unit: Any = None) -> Any:
+    """A JSON value whose parts have the unit that stands above them."""
+    if isinstance(value, list):
+        return [_with_unit(v, unit) for v in value]
+    if not isinstance(value, dict):
+        return value
+    plain = {k: plain_key(str(k)[:40]) for k in value}
+    unit = next((v for k, v in value.items() if plain[k] in _UNIT_KEYS), unit)
+    lists = {k for k, v in value.items() if unit and isinstance(v, list) and v and not isinstance(v[0], dict)}
+    parts = {
+        k: {"times": v, "unit": unit} if k in lists and not is_time_key(plain[k]) else _with_unit(v, unit)
+        for k, v in value.items()
+    }
+    return {"unit": unit} | parts if unit else parts
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON text, with units as `_with_unit` gives them; raises `ValueError` or `RecursionError`."""
+    return _with_unit(json.loads(text, object_pairs_hook=_once))
+
+
 def _children(value: Any) -> Iterable[tuple[Any, Any]]:
     """What a JSON value holds, keyed; a list's items have the key ""."""
     if isinstance(value, dict):
@@ -197,7 +228,18 @@ def _from_values(items: Iterable[tuple[Any, Any]], labels: tuple[str, ...], dept
 JSON_START = re.compile(r'\[\s{0,20}[\[{]|\{\s{0,20}"')
 _SINGLE = re.compile(r"'([^'\"\n]{0,200})'(?=\s{0,80}[:,}\]])")
 _QUOTED = re.compile(r"\{\s{0,20}'")
-_DECODER = json.JSONDecoder()
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; a key that stands twice with different values has none."""
+    found = dict(pairs)
+    for key, value in pairs:
+        if found[key] != value:
+            found[key] = None
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
 _MAX_FAILURES = 8
 
 # %% ../../nbs/40_scoring/05_records.ipynb #fd8a4c9f
@@ -247,8 +289,9 @@ def read_json(block: str, labels: tuple[str, ...], *, whole: bool = False) -> tu
     Of what is not sound there are only labelled ones. `whole`: none unless all of the text is one value.
     """
     try:
-        values, sound = ([("", json.loads(block))], True) if whole else _json_values(block)
-        found = list(_from_values([_named(*v) for v in values if isinstance(v[1], dict | list)], labels))
+        values, sound = ([("", json_value(block))], True) if whole else _json_values(block)
+        named = [_named(name, _with_unit(v)) for name, v in values if isinstance(v, dict | list)]
+        found = list(_from_values(named, labels))
     except (ValueError, RecursionError):  # brackets nested some thousand deep
         return [], whole
     return [e for e in found if sound or match_label(e.words, labels, None)[1]], sound
@@ -316,10 +359,17 @@ def _assign(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> li
         e.index, e.labelled = match_label(e.words, labels, e.number)
     _by_place(entries, labels, in_order)
     for e in entries:
+        if e.span is not None and joins_labels(e.raw, labels):
+            e.span, e.unread = None, True
         e.other = e.index is not None and not e.labelled and names_another(e.words, labels[e.index], labels)
     return entries
 
 # %% ../../nbs/40_scoring/05_records.ipynb #01f2fb0f
+_CORRECTS = re.compile(
+    r"\b(?:wait|actually|correction|sorry|oops|scratch that|on second thought|let me re[a-z]+)\b", re.IGNORECASE
+)
+
+
 @lru_cache(maxsize=1024)
 def _plain_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(plain_text, labels))
@@ -336,10 +386,17 @@ def read_entries(block: str, labels: tuple[str, ...], in_order: bool = False) ->
         entries, sound = read_json(block, labels)
         entries = _assign(entries or read_json(block, labels, whole=True)[0], labels, in_order)
         if any(e.index is not None for e in entries):
-            return entries
+            return [] if counts_frames(re.split(r"[\[{]", block, maxsplit=1)[0], "") else entries
     if any(mark in block for mark in "|;,\t"):
         entries = _assign(_read_tables(block, labels), labels, in_order)
         if any(e.index is not None for e in entries):
             return entries
     lines = _assign(read_lines(block, labels), labels, in_order)
+    for place, e in enumerate(lines):
+        if e.span is not None and counts_frames(block, e.raw):
+            e.span, e.unread = None, True
+        if e.span is not None and _CORRECTS.search(e.words):  # "Wait, actually at 2.4 s": what stands above is void
+            for above in lines[:place]:
+                if e.index is None or above.index == e.index:
+                    above.span = None
     return [e for e in lines if sound or e.labelled]  # the lines of broken JSON are none

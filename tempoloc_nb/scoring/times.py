@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 # %% auto #0
-__all__ = ['Span', 'plain_text', 'read_span']
+__all__ = ['Span', 'plain_text', 'counts_frames', 'read_span']
 
 # %% ../../nbs/40_scoring/02_times.ipynb #708a0561
 _Lone = Literal["", "start", "end"]
@@ -39,6 +41,7 @@ _PLAIN = str.maketrans(
     }
 )
 _OTHER = re.compile(r"[^\x00-\x7f]")
+_FRAME_CLOCK = re.compile(r"(?<=:[0-9]{2}:[0-9]{2});(?=[0-9]{2}(?![0-9:.]))")  # 00:00:01;08 counts frames
 
 # %% ../../nbs/40_scoring/02_times.ipynb #faacb2ef
 def _plain(found: re.Match[str]) -> str:
@@ -48,20 +51,21 @@ def _plain(found: re.Match[str]) -> str:
 
 def plain_text(text: str) -> str:
     """The text with plain dashes, quotes, digits and spaces."""
+    text = _FRAME_CLOCK.sub(":", text) if ";" in text else text
     return text if text.isascii() else _OTHER.sub(_plain, text.translate(_PLAIN))
 
 # %% ../../nbs/40_scoring/02_times.ipynb #cccce4ac
-_UNITS = (
-    r"ms|msecs?|milliseconds?|s|secs?|seconds?|sek|sekunden?|segundos?|seg|secondes?|secondi|secondo|秒钟?|초|сек|секунд[аы]?|с"
-)
+_SECONDS = r"s|secs?|seconds?|sek|sekunden?|segundos?|seg|secondes?|secondi|secondo|秒钟?|초|сек|секунд[аы]?|с"
+_UNITS = rf"ms|msecs?|milliseconds?|{_SECONDS}"
+_MINUTES = r"min(?:s|ut[a-z]{1,3})?|мин|分钟?|분"
 _TIME = re.compile(
-    r"(?<![A-Za-z0-9_.])(?<![0-9]:)(?P<sign>[+-]?)(?:"
+    r"(?<![A-Za-z0-9_.])(?<![0-9]:)(?<![0-9]s:)(?<![0-9]e[+-])(?P<sign>[+-]?)(?:"
     # a clock: 1:02:03.5, 00:01.800, 00:00:01,800
     r"(?:(?P<h>[0-9]{1,2}):)?(?P<m>[0-9]{1,3}):(?P<s>[0-9]{2}(?:[.,][0-9]{1,9})?)(?![:.][0-9]|,[0-9](?![0-9]{0,2}:))"
     # words: 1 h 2 min 3.5 s, 1m3.5s, 1'03.5", 2 minutes
     r"|(?:(?P<wh>[0-9]{1,2})\s?(?:h|hrs?|hours?)[\s,]{0,3}(?:and\s)?)?"
-    r"(?P<wm>[0-9]{1,4}(?:\.[0-9]{1,9})?)\s?(?:(?:m|'|mins?\.?|minutes?)[\s,]{0,3}(?:and\s)?"
-    r"(?P<ws>[0-9]{1,2}(?:\.[0-9]{1,9})?)\s?(?:s|secs?\.?|seconds?|''|\")|(?:mins?|minutes?)(?!\s{0,3}[0-9]))"
+    rf"(?P<wm>[0-9]{{1,4}}(?:\.[0-9]{{1,9}})?)\s?(?:(?:m|'|(?:{_MINUTES})\.?)[\s,:]{{0,3}}(?:(?:and|und|y|et|e)\s)?"
+    rf"(?P<ws>[0-9]{{1,2}}(?:\.[0-9]{{1,9}})?)\s?(?:(?:{_SECONDS})\.?|''|\")|(?:{_MINUTES})(?!\s{{0,3}}[0-9]))"
     # seconds, with or without their unit
     rf"|(?P<n>[0-9]{{1,6}}(?:\.[0-9]{{1,9}})?|\.[0-9]{{1,9}})(?:\.(?=>))?(?:\s?(?P<unit>{_UNITS})(?![A-Za-z])\.?)?(?![:.][0-9])"
     r")(?![A-Za-z0-9_%])",
@@ -106,28 +110,49 @@ def _with_points(text: str) -> str | None:
 # %% ../../nbs/40_scoring/02_times.ipynb #b5e6bcb5
 _FOREIGN = (
     r"frames?|frm|steps?|scores?|confidence|conf|confident|certainty|certain|sure|prob|probability|likelihood|iou|tiou|fps|hz"
+    r"|vertrauen|konfidenz|confianza|confiance|confidenza|置信度|уверенность"
 )
 _AFTER_FOREIGN = re.compile(
-    rf"(?<![A-Za-z])(?:{_FOREIGN}|idx|index|scored|p|similarity|relevance|rating|rated|accuracy|weight|logit|version|v|no|"
+    rf"(?<![A-Za-z])(?:{_FOREIGN}|idx|index|scored|p|similarity|relevance|rating|rated|accuracy|weight|logit|version|v|no|quality|"
     r"number|nr|x|y|z|width|height|speed|velocity|distance|angle|temperature|opening|force)"
-    r"(?:[\s_]?(?:score|level|value|id|idx|index|number|no|is|of|at|was|about))?[\s:=~≈(<\[#*_\"'`.]{0,8}$"
+    r"(?:[\s_]?(?:score|level|value|interval|id|idx|index|number|no|is|of|at|was|about)){0,3}[\s:=~≈(<\[#*_\"'`.]{0,8}$"
     r"|(?:±|\+/-)\s?$",
     re.IGNORECASE,
 )
 _BEFORE_FOREIGN = re.compile(
-    rf"[\s>)\]]{{0,3}}(?:[%°]|(?:{_FOREIGN}|percent|px|pixels?|mm|cm|m|km|kg|g|n|deg|degrees?|rad|radians?|f|x|times)"
+    rf"[\s>)\]]{{0,3}}(?:[%°]|(?:{_FOREIGN}|per\s?cent|pct|of|px|pixels?|mm|cm|m|km|kg|g|n|deg|degrees?|rad|radians?|f|x|times)"
     r"(?![A-Za-z]|\W{0,4}[0-9]))", re.IGNORECASE
 )  # fmt: skip
-_FRAMES = re.compile(r"(?<![A-Za-z])(?:frames?|frm|idx|index|indices)[\s:=#<\[(]{0,4}$", re.IGNORECASE)
+_FRAMES = re.compile(
+    r"(?<![A-Za-z])(?:(?:key)?frames?|frm|images?|pictures?|time[\s_-]?steps?|ticks?|samples?|idx|index|indices)"
+    r"(?:[\s_]?(?:no|nr|numbers?|ids?|index|indices|range|from|between|(?:start|beginn)ing\sat))*\.?[\s:=#<\[(]{0,4}$",
+    re.IGNORECASE,
+)
+_MORE_FRAMES = re.compile(r"[\W_]*(?:(?:to|until|till|through|and|ending|at|bis|frames?)[\W_]*)*", re.IGNORECASE)
+_IN_FRAMES = re.compile(r"\bframe (?:numbers|indices|indexes)\b|\((?:in )?frames?\)", re.IGNORECASE)
+_FRAME_HEAD = re.compile(
+    r"\b(?:(?:start|end|begin)[\s_(]{1,2}frames?|frame[\s_]?(?:range|index|numbers?|start|end)|in frames)\b", re.I
+)
+_HAS_UNIT = re.compile(rf"[0-9]\s?(?:{_UNITS})(?![A-Za-z])|[0-9]:[0-9]{{2}}", re.IGNORECASE)
+_BOUND = re.compile(
+    r"(?:(?<![A-Za-z])(?:before|after|by|another|last|past|least|most|(?:later|earlier|sooner|more|less) than|latest"
+    r"|earliest)|[≤≥]|[<>]=|[\s:(][<>])\s{0,2}$", re.IGNORECASE
+)  # fmt: skip
+_RELATIVE = re.compile(
+    r"\s?(?:later|earlier|ago|prior|(?:after|before|past)(?! (?:the )?(?:start|beginning) of)|from (?:the )?end)\b",
+    re.IGNORECASE,
+)
 _GAP = re.compile(
     r"[\s>\])}\"'*_`]*(?:(?P<range>-+>?|=+>|[–—~→]|to|until|till|through|thru|up to|bis|至|到)"
     r"|(?P<pair>[,;|])|(?P<and>and|&))?[\s<\[({\"'*_`]*(?:t\s?=\s?)?",
     re.IGNORECASE,
 )
 _LENGTH = re.compile(
-    r"(?<![A-Za-z])(?:for|lasting|lasts?|lasted|duration|length|takes?|took|taking|waits?|waiting|pauses?|pausing|holds?)"
+    r"(?<![A-Za-z])(?:for|lasting|lasts?|lasted|duration|length|takes?|took|taking|waits?|waiting|pauses?|pausing|holds?"
+    r"|the first|final|next|uncertainty|error|sigma|std|deviation|offset|latency|delay|margin|tolerance)"
     r"[\s:=~≈(]{1,4}(?:(?:of|is|about|around|another|approximately|roughly)\s)?$", re.IGNORECASE
 )  # fmt: skip
+_LONG = re.compile(r"\s?(?:long|video|clip|recording)\b", re.IGNORECASE)
 _ROLE = re.compile(
     r"(?<![A-Za-z])(?:(?P<start>start|begin|from|onset)|(?P<end>end|finish|stop|until|till|offset|to))"
     r"(?:s|ed|ing|ning|ped|ping)?(?:[\s_-]?(?:times?|timestamps?|ts|s|sec|seconds?|at|is|on|point)){0,3}"
@@ -148,11 +173,13 @@ class _Token(NamedTuple):
 # %% ../../nbs/40_scoring/02_times.ipynb #ce930df1
 def _role(before: str, after: str, form: int) -> Literal["", "start", "end", "length", "foreign"]:
     """What the words around a number make of it."""
+    if _BOUND.search(before.rstrip(" <") if form == 3 else before) or (form != 3 and _RELATIVE.match(after)):
+        return "foreign"  # no instant of the clip: "2 s later", "before 5 s"
     if (form != 2 or before.rstrip().endswith(("±", "+/-"))) and (
         _AFTER_FOREIGN.search(before) or _BEFORE_FOREIGN.match(after)
     ):
         return "foreign"
-    if _LENGTH.search(before) or after[:6].lower().lstrip().startswith("long"):
+    if _LENGTH.search(before) or _LONG.match(after):
         return "length"
     if _TO_THE_END.match(after):
         return "start"
@@ -171,10 +198,12 @@ def _tokens(text: str) -> list[_Token]:
         start, stop = m.span()
         before, after = text[max(last, start - 40) : start], text[stop : stop + 16]
         closed = after.lstrip().startswith(">") and text.rfind("<", 0, start) > text.rfind(">", 0, start)
-        bracketed = closed or before.rstrip().endswith("<")
+        bracketed = closed or before.endswith("<")
         form = 3 if bracketed else 2 if m["n"] is None or m["unit"] else 1 if "." in m["n"] else 0
-        framed = (_FRAMES.search(before) or (framed and _GAP.fullmatch(before))) and form != 2 and "." not in m["n"]
-        tokens.append(_Token(_seconds(m), start, stop, form, "foreign" if framed else _role(before, after, form)))
+        more = framed and form == tokens[-1].form and _MORE_FRAMES.fullmatch(before)
+        framed = form != 2 and (_FRAMES.search(before) or more)
+        foreign = framed or (m["sign"] == "+" and form != 3)
+        tokens.append(_Token(_seconds(m), start, stop, form, "foreign" if foreign else _role(before, after, form)))
         last = stop
     return tokens
 
@@ -195,7 +224,7 @@ def _joint(text: str, a: _Token, b: _Token) -> Literal["range", "pair", ""]:
 # %% ../../nbs/40_scoring/02_times.ipynb #d534b21b
 _COUNTED = re.compile(r"[A-Za-z]{2,}[\s_#]{0,3}$")
 _TIME_WORDS = re.compile(
-    r"(?<![A-Za-z])(?:from|at|between|times?|starts?|to|is|seconds?|in|t)[\s_#]{0,3}$", re.IGNORECASE
+    r"(?<![A-Za-z])(?:from|at|between|times?|starts?|to|is|or|seconds?|in|t)[\s_#]{0,3}$", re.IGNORECASE
 )
 
 
@@ -218,8 +247,8 @@ def _pairs(text: str, tokens: list[_Token], form: int) -> tuple[list[tuple[_Toke
         how = _joint(text, a, b)
         if not how:
             continue
-        if max(a.form, b.form) < form or "foreign" in (a.role, b.role):
-            others |= how == "range"
+        if max(a.form, b.form) < form or {"foreign", "length"} & {a.role, b.role}:
+            others |= how == "range" or (b.role == "foreign" and text[a.stop : b.begin].strip(" <>()[]") == "")
         elif how == "range" and _counts(text, a):
             raise _Unclear  # "cube 2 - 4.3 s"
         elif a.form == b.form or how == "range":
@@ -234,6 +263,18 @@ def _pairs(text: str, tokens: list[_Token], form: int) -> tuple[list[tuple[_Toke
     return pairs, [t for t in tokens if t.form == form and t.role != "foreign" and t not in joined]
 
 # %% ../../nbs/40_scoring/02_times.ipynb #06a130fe
+_BESIDE = re.compile(r"(?!\s+$|\s?[-–—.]\s)(?!.*\b(?:at|from|between|in)\b)[^,;:|()\[\]<>{}\"\n]{1,14}")
+
+
+def _check_beside(text: str, tokens: list[_Token], used: Sequence[_Token | None]) -> None:
+    """Raise `_Unclear` where a number that nothing explains stands beside a time: "1 minuuttia 3.5 s", "1.8 or 2 s"."""
+    for a, b in pairwise(tokens):
+        other = b if a in used else a
+        explained = (a in used) == (b in used) or max(a.form, b.form) == 3 or other.role in ("foreign", "length")
+        if not (explained or _counts(text, other)) and _BESIDE.fullmatch(text[a.stop : b.begin]):
+            raise _Unclear
+
+
 def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lone]:
     """The start and the end, or a lone token and which of the two it is; raises `_Unclear`."""
     form = max((t.form for t in tokens if t.role not in ("foreign", "length")), default=0)
@@ -260,6 +301,17 @@ def _in_parentheses(text: str, token: _Token) -> bool:
     return text.count("(", 0, token.begin) > text.count(")", 0, token.begin)
 
 # %% ../../nbs/40_scoring/02_times.ipynb #c2df0fa0
+@lru_cache(maxsize=8)
+def _in_frames(block: str) -> bool:
+    heads = (line for line in block.splitlines() if not _DIGIT.search(line))
+    return _IN_FRAMES.search(block) is not None or any(map(_FRAME_HEAD.search, heads))
+
+
+def counts_frames(block: str, raw: str) -> bool:
+    """Whether a text says that its numbers are those of frames, and `raw`, a part of it, has no time with a unit."""
+    return _in_frames(block) and not _HAS_UNIT.search(raw)
+
+
 _BRACKET = re.compile(r"<([^<>\n]{0,40})>")
 
 
@@ -282,6 +334,7 @@ def read_span(text: str) -> tuple[Span | None, str]:
         return None, rest
     try:
         first, last, lone = _choose(text, tokens)
+        _check_beside(text, tokens, (first, last))
     except _Unclear:
         return None, rest
     start, end = first.value, None if last is None else abs(last.value) if first.value >= 0 else last.value

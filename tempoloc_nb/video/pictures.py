@@ -303,9 +303,10 @@ def _slots(path: Path, guessed: Sequence[int]) -> list[int]:
     """
     with open_video(path) as (container, stream):
         slots = sorted(p.dts for p in _packets(path, container, stream) if p.dts is not None)
+        reordered = bool(stream.codec_context.has_b_frames) or list(guessed) != sorted(guessed)
     if len(slots) != len(guessed):
         raise TempolocError(f"{path}: {len(guessed)} of {len(slots)} frames can be decoded; is it damaged?")
-    if slots[-1] - slots[0] >= len(slots) and list(guessed) != sorted(guessed):
+    if slots[-1] - slots[0] >= len(slots) and reordered:
         raise TempolocError(f"{path}: AVI does not say when its B-frames are shown between empty slots; use mp4")
     return slots
 

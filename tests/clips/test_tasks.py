@@ -78,6 +78,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", r"manifest\.jsonl:2 is not JSON"),
+        (json.dumps(GOOD).replace("{", '{"fps": 5, "fps": 9, ', 1), r"2 is not JSON: the key 'fps' stands twice"),
         ("{}", "lacks 'events'"),
         (json.dumps({**GOOD, "clip": "cup/1"}), "must start with its task"),
         (json.dumps({**GOOD, "events": [{"label": "x", "boundary": -1}]}), "after 0"),

@@ -87,12 +87,14 @@ def test_an_answer_that_was_cut_off_stays_marked(reason: Any) -> None:
     assert read_reply(completion(reason)).finish_reason == "length"
 
 
-@pytest.mark.parametrize("reason", ["abort", "error", "content_filter"])
+@pytest.mark.parametrize("reason", ["abort", "error", "content_filter", "safety", "refusal"])
 def test_an_answer_that_was_given_up_is_asked_for_again(reason: str) -> None:
     found, count = ask((200, completion(reason, "<0.7"), {}), GOOD)
     assert (found, count) == (read_reply(completion()), 2)
     with pytest.raises(TempolocError, match=f"gave the answer up .{reason}"):
         read_reply(completion(reason))
+    with pytest.raises(TempolocError, match=r"answered with an error: .*overloaded"):
+        read_reply({"error": {"message": "overloaded"}})
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 504, 520, 529])

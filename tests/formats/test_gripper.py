@@ -13,7 +13,7 @@ from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.formats.gripper import read_gripper
+from tempoloc_nb.formats.gripper import GripperFile, Reading, read_gripper
 from tempoloc_nb.inference.signals import find_transitions, gripper_rule
 from tempoloc_nb.lab.sim.benchmark import SIGNAL_HZ, read_clip_signals
 
@@ -321,3 +321,37 @@ def test_joints_without_a_command_are_marked_as_taken_for_open(tmp_path: Path, w
     assert lines[0].endswith("larger is more open (else --inverted)")
     assert kinds(path, inverted=True, say=lines.append) == ["open", "close"]
     assert lines[1].endswith("is more closed (as --inverted says); so it is closed at the start of 1 of 1")
+
+
+def test_a_linkage_whose_command_is_not_known_is_asked_about(tmp_path: Path) -> None:
+    """A Robotiq's joints grow as it closes, a hand's as well: nothing makes them larger when open."""
+    path = tmp_path / "d.hdf5"
+    with h5py.File(path, "w") as file:
+        file["data/demo_0/actions"] = np.tile(2 * CLOSED - 1, (12, 1)).T
+        file["data/demo_0/obs/robot0_gripper_qpos"] = np.repeat(0.8 * FOLLOWS[:, None], 6, axis=1)
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+    with pytest.raises(TempolocError, match=r"nothing says whether .* is larger when the gripper is more open"):
+        kinds(path)
+    assert kinds(path, inverted=True) == ["close", "open"]
+
+
+def test_a_gripper_that_is_true_or_false(tmp_path: Path) -> None:
+    path = write_demo(tmp_path / "d.hdf5", np.zeros(120), gripper_open=CLOSED < 1)
+    assert kinds(path) == ["close", "open"]
+
+
+@pytest.mark.parametrize(
+    ("frames", "names", "message"),
+    [([60], ["cup/demo_0"], "count 60"), ([90.0], ["cup/demo_0"], "count"), ([45, 45], ["a", "a"], "twice")],
+)
+def test_an_archive_that_does_not_add_up(tmp_path: Path, frames: Any, names: Any, message: str) -> None:
+    np.savez(tmp_path / "s.npz", aperture=np.ones(90), frames=np.array(frames), clip=np.array(names))
+    with pytest.raises(TempolocError, match=message):
+        read_gripper(tmp_path / "s.npz", [CLIP])
+
+
+def test_kinds_of_events_that_no_clip_has_or_that_are_told_twice() -> None:
+    with pytest.raises(TempolocError, match="no clip has the event 'grasping teh cube' of --event-kind; they have "):
+        GripperFile(event_kind=("grasping teh cube=close",)).read(load_benchmark("sim"), Reading())
+    with pytest.raises(TempolocError, match="'a' is given two kinds of event"):
+        _ = GripperFile(event_kind=("a=close", "a=open")).told

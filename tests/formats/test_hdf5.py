@@ -236,6 +236,10 @@ def test_the_rate_is_told_where_the_file_does_not_say_it(tmp_path: Path) -> None
     with pytest.raises(TempolocError, match="does not say its control rate"):
         read_signals(path)
     assert read_signals(path, rate=10)[0].boundaries == (2.0, 5.0)
+    with h5py.File(path, "r+") as file:
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": True}})
+    with pytest.raises(TempolocError, match="control rate must be a positive number"):
+        read_signals(path)
 
 
 def test_signals_in_other_orders_want_an_order(tmp_path: Path) -> None:

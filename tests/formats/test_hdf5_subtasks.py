@@ -136,6 +136,11 @@ def test_signals_of_another_length_are_refused_on_reading(tmp_path: Path) -> Non
         file[f"{INFO}/subtask_start_signals/place"] = np.ones(LENGTH)
     with pytest.raises(TempolocError, match="demo_0: the signal 'place' never goes from 0 to 1"):
         read_signals(path)
+    with h5py.File(path, "r+") as file:
+        del file[f"{INFO}/subtask_start_signals/place"]
+        file[f"{INFO}/subtask_start_signals/place"] = np.where(np.arange(LENGTH) < 40, np.nan, 1)
+    with pytest.raises(TempolocError, match="demo_0: the signal 'place' has values that are no numbers"):
+        read_signals(path)
 
 
 def test_the_index_of_a_demonstration_without_signals() -> None:

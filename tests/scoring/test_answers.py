@@ -323,6 +323,10 @@ def test_the_form_asked_for_is_read_as_in_general(monkeypatch: pytest.MonkeyPatc
         "- " * (_MAX_CHARS // 2),
         "1:" * (_MAX_CHARS // 2),
         "1 - " * (_MAX_CHARS // 4),
+        "in frames " * (_MAX_CHARS // 10) + "1",
+        "Event 1: <1.0> start frame\n" * (_MAX_CHARS // 27),
+        "Wait, 1.0 s\n" * (_MAX_CHARS // 12),
+        "frames 1 to " * (_MAX_CHARS // 12),
         "\n" * _MAX_CHARS,
     ],
     ids=lambda t: repr(t[:8]),
@@ -449,3 +453,104 @@ def test_an_answer_that_says_absent_as_it_was_asked_to_is_well_formed() -> None:
     assert [e.status for e in answer.events] == ["absent", "ok"]
     events[0]["start"] = 1
     assert not parse_answer(json.dumps({"events": events}), labels, 10.0, form="json").compliant
+
+
+RED = ("grasping the red cube", "releasing the red cube")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        "between frames {a} and {b}", "Frames [{a}, {b}]", "images {a} to {b}", "timesteps {a}-{b}", "keyframe {a}",
+        "frames starting at {a} and ending at {b}", "frames <{a}> <{b}>", "<{a}> <{b}> frames", "frame IDs {a}–{b}",
+        "1 minuuttia {a} s", "1 phút {a} giây", "{a}·5 s", "1{a}e-1 s", "1 {a}/2 s", "{a} or {b} s", "{a} s or {b}",
+        "{a} s later", "+{a} s", "after another {a} s", "before {a} s", "by {a} s", "> {a} s", "≥{a} s",
+        "at least {a} s", "{a} s before the end", "{a} s from the end", "{a} per cent", "0.{a} of the clip",
+        "fails at {a} s",
+        "hasn't happened by {a} s", "couldn't be found from {a} s to {b} s", "kommt bei {a} s nicht vor", "✗ {a} s",
+    ],
+)  # fmt: skip
+def test_numbers_that_are_no_instants_of_the_clip(times: str) -> None:
+    for form in ("Event 1: {0} {1}\nEvent 2: {2} {3}", "{1}: {0}\n{3}: {2}", "- {1} ({0})\n- {3} ({2})"):
+        for first, second in (((12, 24), (24, 30)), ((12.0, 24.0), (24.0, 30.0))):
+            (a, b), (c, d) = first, second
+            text = form.format(times.format(a=a, b=b), RED[0], times.format(a=c, b=d), RED[1])
+            assert not any(e.usable for e in parse_answer(text, RED, 2000.0).events), text
+
+
+def test_minutes_in_other_words_are_minutes() -> None:
+    for text in ("1 minuto y 3.5 segundos", "1分3.5秒", "1 мин 3.5 с", "01m:03.5s", "1 Minute 3.5 Sekunden"):
+        assert read_span(text)[0] == Span(63.5), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Frame numbers at 10 fps:\nEvent 1: 12.0 - 24.0\nEvent 2: 24.0 - 30.0",
+        "| Event | Start frame | End frame |\n|---|---|---|\n| {0} | 12.0 | 24.0 |\n| {1} | 24.0 | 30.0 |",
+        "event,start_frame,end_frame\n{0},12.0,24.0\n{1},24.0,30.0",
+        'Frame indices:\n[["{0}", 12.0, 24.0], ["{1}", 24.0, 30.0]]',
+        "{0}: 00:00:01;08 --> 00:00:04;03\n{1}: 00:00:04;03", "{0} and {1}: 12.0 - 24.0",
+        "Event 1-2: 12.0 - 24.0", "Event 1 & 2: <12.0> <24.0>",
+        "Event 1: <12.0> <24.0> {0}, then {1}", "After {0}, {1} at 12.0 s",
+        "<thinking>Event 1: <1.0> <2.0></thinking>I cannot tell.",
+        "<think>Event 1: <1.0></think><answer>Unknown</answer>",
+        "{0}: 12.0\n{1}: 24.0\nWait, both are later: 30.0 s",
+    ],
+)  # fmt: skip
+def test_numbers_of_frames_of_two_events_or_of_a_draft(text: str) -> None:
+    text = text.replace("{0}", RED[0]).replace("{1}", RED[1])
+    assert not any(e.usable for e in parse_answer(text, RED, 100.0).events)
+
+
+def test_times_beside_frames_are_read() -> None:
+    text = f"I looked at the frames.\n{RED[0]}: <1.8> <4.3> (frame 18)\n{RED[1]}: 4.3 s, in the last frames"
+    assert [e.start for e in parse_answer(text, RED, 10.0).events] == [1.8, 4.3]
+
+
+def test_a_correction_holds_for_what_stands_above_it() -> None:
+    text = f"Event 1: <1.8> <4.3> {RED[0]}\nEvent 2: <4.3> <5.0> {RED[1]}\nWait. Event 1: <2.4> <4.3> {RED[0]}"
+    assert [(e.start, e.status) for e in parse_answer(text, RED, 10.0).events] == [(2.4, "ok"), (4.3, "ok")]
+
+
+def test_a_label_below_its_start_and_its_end() -> None:
+    rows = [f"  - start: {a}\n    end: {b}\n    label: {label}" for (a, b), label in zip(WANTED, LABELS, strict=True)]
+    assert spans("events:\n" + "\n".join(rows)) == WANTED
+    assert spans("\n\n".join(rows)) == WANTED
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"type": "frame index"}, {"normalized": True}, {"detected": False}, {"present": 0}, {"success": False},
+        {"status": "failed"}, {"note": "does not happen in the video"}, {"label": "never grasps the red cube"},
+        {"start": ">1.8"}, {"start": "after 1.8"}, {"start": "1.8 or 2.0"}, {"unit": "frames"},
+    ],
+)  # fmt: skip
+def test_what_keys_say_against_a_time(keys: dict[str, object]) -> None:
+    event = {"event": 1, "label": RED[0], "start": 1.8, "end": 4.3} | keys
+    text = json.dumps([event, {"event": 2, "label": RED[1], "start": 4.3, "end": 5.0}])
+    assert [e.usable for e in parse_answer(text, RED, 10.0).events] == [False, True]
+
+
+def test_a_unit_above_events_and_a_key_that_stands_twice() -> None:
+    events = [{"label": n, "start": 1000 * a, "end": 1000 * b} for n, (a, b) in zip(LABELS, WANTED, strict=True)]
+    assert spans(json.dumps({"unit": "ms", "events": events})) == WANTED
+    assert spans(json.dumps({"unit": "ms"} | {e["label"]: [e["start"], e["end"]] for e in events})) == WANTED
+    assert spans(json.dumps({"unit": "frames", "events": events})) == [(None, None)] * 3
+    assert spans('{"event": 1, "start": 1.8, "start": 2.4, "end": 4.3}')[0] == (None, None)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "confidence level is 0.9; {}", "Vertrauen 0.9, {}", "置信度 0.9, {}", "uncertainty 0.2, {}", "sigma=0.2, {}",
+        "std 0.2 s, {} s", "latency 0.2 s; {} s", "tolerance of 0.2 s: {} s", "in this 10.0 s clip, {} s",
+        "duration 2.5 s, {} s", "quality 0.9, {}",
+    ],
+)  # fmt: skip
+def test_a_number_that_is_told_to_be_something_else_is_no_start(beside: str) -> None:
+    event = parse_answer(f"{RED[0]}: {beside.format(1.8)}", RED, 20.0).events[0]
+    assert (event.start, event.end, event.status) == (1.8, None, "ok")
+    for alone in ("10.0 s video", "the first 1.8 seconds", "in the final 2.0 s", "confidence interval 1.8 - 4.3"):
+        assert not parse_answer(f"{RED[0]}: {alone}", RED, 20.0).events[0].usable, alone
