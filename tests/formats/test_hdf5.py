@@ -316,7 +316,7 @@ def test_the_simulators_files_take_signals(tmp_path: Path, monkeypatch: pytest.M
     meta = {"seed": 5, "labels": list(zip(labels, times, strict=True)), "instants": times}
     none = np.zeros(0)
     monkeypatch.setattr(sim_states, "load_episode", lambda path: SavedEpisode(meta, none, {}, none, none, demo))
-    sim_states._write_states(tmp_path / "stack-three", family, [Path("a"), Path("b")])
+    sim_states._write_states(tmp_path / "stack-three", family, {0: Path("a"), 1: Path("b")})
     path = tmp_path / "stack-three.hdf5"
     events = tuple(Event(n, t) for n, t in zip(labels, times.values(), strict=True))
     clips = [Clip(f"stack-three/{i:03d}", "stack-three", events, duration=5.0) for i in (0, 1)]

@@ -5,6 +5,7 @@
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #3d702096
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ...clips.manifest import Clip, read_manifest, write_manifest
+from ...clips.manifest import Clip, load_benchmark, read_manifest, write_manifest
 from ...clips.tasks import Event, load_task
 from ...core.errors import TempolocError, unknown
 from ...core.files import all_or_nothing, write_text, writing
 from ...core.files import sole_writer
 from ...core.optional import import_optional
+from ...core.settings import data_dir
 from .demonstration import SavedEpisode, load_episode, save_episode, simulate_episode, workshop
 from .episode import EpisodeFailed
 from .render import choose_gl, in_order, process_pool, render_job, save_mujoco
@@ -29,7 +31,7 @@ from .which import simulate_which
 from .which_questions import which_clip
 
 # %% auto #0
-__all__ = ['SimulationSummary', 'simulate_clips', 'simulate', 'render_episodes']
+__all__ = ['SimulationSummary', 'simulate_clips', 'simulate', 'known_seeds', 'render_episodes']
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #7932b7b8
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,10 @@ def simulate_clips(
 
     Writes `episodes/KEY/SEED.npz`, `models/TASK-ROBOT.xz`, with `states` `hdf5/KEY/NNN.hdf5` and one
     `hdf5/KEY.hdf5` with all, and `videos/KEY/NNN.mp4` (`size`² pixels) for all clips or the first `render`.
-    `progress(k)` is called when k clips are done. The same call goes on with its own folder; `force` replaces what
-    somebody changed there. Raises `TempolocError` on impossible requests, where another process writes the folder or
-    somebody changed clips of the family, and when fewer than one demonstration in ten succeeds.
+    Clips of a benchmark have the numbers of the shipped ones with their seeds; one that does not succeed on this
+    processor has none. `progress(k)` is called when k clips are done. The same call goes on with its own folder;
+    `force` replaces what somebody changed there. Raises `TempolocError` on impossible requests, where another process
+    writes the folder or somebody changed clips of the family, and when fewer than one demonstration in ten succeeds.
     """
     if n < 1:
         raise TempolocError(f"cannot make {n} clips: ask for at least one")
@@ -107,12 +110,13 @@ def simulate_clips(
         note = {"robot": family.robot, "first_seed": family.first_seed, "fps": family.fps, "split": family.split}
         _claim(root / "episodes" / family.key, note)
         kept, failed = _simulate(family, n, root, workers, progress)
-        clips = [_clip_of(family, i, seed, root) for i, seed in enumerate(kept)]
+        clips = [_clip_of(family, i, seed, root) for i, seed in kept.items()]
         if states:
-            _write_states(root / "hdf5" / family.key, family, [_episode_path(root, family, s) for s in kept])
+            episodes = {i: _episode_path(root, family, seed) for i, seed in kept.items()}
+            _write_states(root / "hdf5" / family.key, family, episodes)
         _merge_manifest(root / "manifest.jsonl", family.key, clips)
         _describe(root, family)
-        seeds = kept if render is True else kept[: int(render)]
+        seeds = {i: seed for i, seed in kept.items() if render is True or i < render}
         rendered = render_episodes(root, family, seeds, size=size, workers=workers) if seeds else 0
     return SimulationSummary(family.key, len(kept), failed, rendered, root / "manifest.jsonl")
 
@@ -127,25 +131,45 @@ def simulate(
     """
     return simulate_clips(ClipFamily(task, task, "own", robot, first_seed=seed), n, out, **options)
 
+# %% ../../../nbs/95_lab_sim/90_make.ipynb #0f7a3f98
+def known_seeds(family: ClipFamily) -> dict[int, int]:
+    """The seeds of a family's clips that ship, by their numbers; none of a family that has none.
+
+    Whether a seed succeeds depends on the processor, in its last digits: counted anew, others would get these numbers.
+    """
+    name = "sim" if family.split == "test" else family.split
+    if not (data_dir() / "benchmarks" / name).is_dir():
+        return {}
+    found = dict[int, int]()
+    for clip in load_benchmark(name).clips:
+        key, _, number = clip.extra.get("shown", clip.clip).rpartition("/")
+        if key == family.key and clip.seed is not None and clip.seed in family.seeds:
+            found[int(number)] = clip.seed
+    return found
+
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #8d562028
 def _simulate(
     family: ClipFamily, n: int, root: Path, workers: int | None, progress: Callable[[int], None] | None
-) -> tuple[list[int], Counter[str]]:
-    kept: list[int] = []
-    failed: Counter[str] = Counter()
-    pool = process_pool(workers, n, gl=False)
+) -> tuple[dict[int, int], Counter[str]]:
+    """The seeds of `n` clips by number, without known ones that fail here, and how often attempts failed, by reason."""
+    known, kept, failed = known_seeds(family), dict[int, int](), Counter[str]()
+    numbers, free = {seed: k for k, seed in known.items() if k < n}, itertools.count(len(known))
+    fresh = range(max(known.values(), default=family.first_seed - 1) + 1, family.seeds.stop)
+    pool, lost = process_pool(workers, n, gl=False), 0
     try:
-        run = in_order(lambda seed: pool.submit(_attempt, family, seed, root), family.seeds, 2 * pool._max_workers)
+        tries = itertools.chain(numbers, fresh)
+        run = in_order(lambda seed: pool.submit(_attempt, family, seed, root), tries, 2 * pool._max_workers)
         for seed, reason in run:
             if reason:
                 failed[reason] += 1
+                lost += seed in numbers
                 if sum(failed.values()) >= 30 and len(kept) < 0.1 * sum(failed.values()):
                     raise TempolocError(f"{family.key} with {family.robot} hardly ever succeeds: {dict(failed)}")
-                continue
-            kept.append(seed)
+            else:
+                kept[numbers[seed] if seed in numbers else next(free)] = seed
             if progress:
                 progress(len(kept))
-            if len(kept) == n:
+            if len(kept) + lost == n:
                 break
         model = _model_path(root, family)
         model.parent.mkdir(exist_ok=True)
@@ -153,7 +177,8 @@ def _simulate(
             pool.submit(_save_model, family.task, family.robot, model).result()
     finally:
         pool.shutdown(cancel_futures=True)
-    return kept, failed
+    return dict(sorted(kept.items())), failed
+
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #c88b1a6a
 def _model_path(root: Path, family: ClipFamily) -> Path:
@@ -235,9 +260,9 @@ def _merge_manifest(path: Path, key: str, clips: Sequence[Clip]) -> None:
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #1810bd23
 def render_episodes(
-    root: str | Path, family: ClipFamily, seeds: Sequence[int], *, size: int = 256, workers: int | None = None
+    root: str | Path, family: ClipFamily, seeds: Mapping[int, int], *, size: int = 256, workers: int | None = None
 ) -> int:
-    """Render saved episodes of a family (clip i is `seeds[i]`) that have no video yet, and note them in the manifest.
+    """Render saved episodes of a family (`seeds` by number) that have no video yet, and note them in the manifest.
 
     Needs mujoco and OpenGL but not robosuite. Returns how many videos were made.
     """
@@ -245,7 +270,7 @@ def render_episodes(
     choose_gl()
     folder, model, path = root / "videos" / family.key, _model_path(root, family), root / "manifest.jsonl"
     _claim(folder, {"size": size, "fps": family.fps, "crf": family.crf})
-    jobs = [(_episode_path(root, family, seed), model, folder / f"{i:03d}.mp4") for i, seed in enumerate(seeds)]
+    jobs = [(_episode_path(root, family, seed), model, folder / f"{i:03d}.mp4") for i, seed in seeds.items()]
     missing = [(*job, size, family.fps, family.crf) for job in jobs if not job[2].exists()]
     if missing:
         with process_pool(workers, len(missing)) as pool:
@@ -270,22 +295,22 @@ def _write_demo(group: Any, episode: SavedEpisode) -> int:
     return len(actions)
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #ef2a26ea
-def _write_file(path: Path, family: ClipFamily, episodes: Sequence[Path]) -> None:
+def _write_file(path: Path, family: ClipFamily, episodes: Mapping[int, Path]) -> None:
     with all_or_nothing(path) as partial, import_optional("h5py", "a file of robot states").File(partial, "w") as file:
         data = file.create_group("data")
-        total = sum(_write_demo(data.create_group(f"demo_{i}"), load_episode(e)) for i, e in enumerate(episodes))
+        total = sum(_write_demo(data.create_group(f"demo_{i}"), load_episode(e)) for i, e in episodes.items())
         data.attrs["total"] = total
         options, name = environment_options(family.task, family.robot), SCRIPTS[family.task].environment
         env_args = {"env_name": name, "env_version": "1.5.2", "type": 1, "env_kwargs": options}
         data.attrs["env_args"] = json.dumps(env_args)
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #c3101b1e
-def _write_states(folder: Path, family: ClipFamily, episodes: Sequence[Path]) -> None:
+def _write_states(folder: Path, family: ClipFamily, episodes: Mapping[int, Path]) -> None:
     """Write `folder/NNN.hdf5` for each episode that has none yet, and `folder`.hdf5 with all of them."""
     folder.mkdir(parents=True, exist_ok=True)
-    for i, episode in enumerate(episodes):
+    for i, episode in episodes.items():
         if not (path := folder / f"{i:03d}.hdf5").exists():
-            _write_file(path, family, [episode])
+            _write_file(path, family, {0: episode})
     _write_file(folder.with_suffix(".hdf5"), family, episodes)
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #70330f72

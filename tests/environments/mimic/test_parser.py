@@ -108,7 +108,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Eve
         except EpisodeFailed:
             continue
     save_episode(folder / "0.npz", episode)
-    _write_states(folder / "stack-two", family, [folder / "0.npz"])
+    _write_states(folder / "stack-two", family, {0: folder / "0.npz"})
     return folder / "stack-two.hdf5", tuple(Event(n, episode.meta["instants"][i]) for n, i in episode.meta["labels"])
 
 

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tempoloc_nb.clips.manifest import read_manifest, write_manifest
+from tempoloc_nb.clips.manifest import load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import sole_writer
 from tempoloc_nb.lab.sim import make as simulate
@@ -37,8 +37,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SimulationSumm
     return out, simulate_clips(FAMILY, 2, out, size=128, workers=2, render=1)
 
 
-def seeds_of(out: Path) -> list[int]:
-    return [c.seed or 0 for c in read_manifest(out / "manifest.jsonl")]
+def seeds_of(out: Path) -> dict[int, int]:
+    return {int(c.name): c.seed or 0 for c in read_manifest(out / "manifest.jsonl")}
 
 
 def test_failures_are_counted_and_clips_are_the_next_seeds(made: tuple[Path, SimulationSummary]) -> None:
@@ -46,8 +46,22 @@ def test_failures_are_counted_and_clips_are_the_next_seeds(made: tuple[Path, Sim
     assert summary.clips == 2
     assert summary.failed["sneezed"] == 1
     assert "1× sneezed" in str(summary)
-    assert FAMILY.first_seed not in seeds_of(out)
-    assert seeds_of(out) == sorted(seeds_of(out))
+    assert FAMILY.first_seed not in seeds_of(out).values()
+    assert [*seeds_of(out)] == [0, 1]
+    assert [*seeds_of(out).values()] == sorted(seeds_of(out).values())
+
+
+def test_clips_of_a_benchmark_have_the_numbers_of_their_seeds(tmp_path: Path) -> None:
+    """A seed that fails on this processor leaves its number free: the next clips keep theirs."""
+    family = find_families("validation", "stack-two")[0]
+    shipped = {int(c.name): c.seed or 0 for c in load_benchmark("validation").of_task("stack-two")}
+    folder = tmp_path / "episodes" / family.key
+    folder.mkdir(parents=True)
+    (folder / f"{shipped[1]:09d}.failed").write_text("slipped here")
+    summary = simulate_clips(family, 3, tmp_path, workers=2, render=False)
+    assert (summary.clips, summary.failed["slipped here"]) == (2, 1)
+    assert seeds_of(tmp_path) == {0: shipped[0], 2: shipped[2]}
+    assert sorted(p.name for p in (tmp_path / "hdf5" / family.key).iterdir()) == ["000.hdf5", "002.hdf5"]
 
 
 def test_a_failed_demonstration_leaves_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
