@@ -270,8 +270,8 @@ def build_which(
 
     `clips` are numbers by family, the study's own (`WHICH_CLIPS`) unless given. Writes `manifest.jsonl.xz`, a question
     a line, `logs.jsonl.xz`, what happened in each clip, `signals.npz`, and the videos, only the first `videos` of each
-    family if that is given. A clip that comes out otherwise than the shipped one, as another processor's last digits may
-    have it, is left out, and counted as failed.
+    family if that is given. A clip that comes out otherwise than the shipped one, as it may on another processor,
+    is left out, and counted as failed.
     """
     work, out = Path(work), Path(out)
     counts = clips or WHICH_CLIPS[split]
