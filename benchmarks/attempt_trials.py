@@ -2,7 +2,7 @@
 
     python benchmarks/attempt_trials.py FOLDER [--trials 200] [--workers 1]
 
-Runs where Isaac Lab Mimic's generator is (`make env-mimic`), and goes on with its own FOLDER. It simulates stacking
+Runs where Isaac Lab Mimic's generator is (`make env-mimic`), and continues in its own FOLDER. It simulates stacking
 three cubes with ten seeds, twice: in `clean` nothing fails, in `failing` a first attempt does (a cube is grasped and
 put back, and half of the time the gripper closes on air). Scenes, cubes and the seconds of each subtask are the same,
 so attempts alone set the two apart. In `half`, every other demonstration is the failing one. Boundaries are true ones.
@@ -33,7 +33,7 @@ CONDITIONS: dict[str, tuple[str, Treatment]] = {
 
 
 def mix(folders: tuple[Path, Path], out: Path) -> None:
-    """Write a folder whose demonstrations are by turns those of two others that have the same seeds."""
+    """Write a folder whose demonstrations come in turn from two others that have the same seeds."""
     if (out / "manifest.jsonl").exists():
         return
     turns = cycle(folders)

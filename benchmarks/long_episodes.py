@@ -50,10 +50,10 @@ def alone(folder: Path) -> list[Recording]:
     """Each clip of a folder that was simulated."""
     logs = read_true_logs(folder / "logs.jsonl.xz")
     videos = {name: folder / "videos" / name.partition("/")[0] / f"{name.rpartition('/')[2]}.mp4" for name in logs}
-    found = [Recording(video, logs[name].events) for name, video in videos.items() if video.is_file()]
-    if not found:
+    recordings = [Recording(video, logs[name].events) for name, video in videos.items() if video.is_file()]
+    if not recordings:
         raise TempolocError(f"{folder} has no videos: make them with tempoloc simulate --benchmark which-validation")
-    return found
+    return recordings
 
 
 def joined(clips: Sequence[Recording], minutes: float, seed: int, target: Path) -> Recording:

@@ -112,8 +112,8 @@ def control_rate(data: Any, rate: float | None) -> float:
         try:
             args = json.loads(data.attrs.get("env_args", "{}"))
             step = args.get("sim_args", {})
-            told = args.get("env_kwargs", {}).get("control_freq")
-            rate = float(told or 1 / (step["dt"] * step["decimation"])) if told is not True else math.nan
+            frequency = args.get("env_kwargs", {}).get("control_freq")
+            rate = float(frequency or 1 / (step["dt"] * step["decimation"])) if frequency is not True else math.nan
         except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError):
             raise TempolocError(f"{name} does not say its control rate: give it (control steps a second)") from None
     if not (math.isfinite(rate) and rate > 0):

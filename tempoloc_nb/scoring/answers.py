@@ -210,14 +210,14 @@ def _parse_tolerantly(
     text: str, labels: tuple[str, ...], duration: float | None, side: BoundaryIs, form: Form
 ) -> Answer:
     """Read a text that need not be in the form asked for."""
-    extra, said = list[Entry](), False
+    extra, declined = list[Entry](), False
     for source, blocks in _blocks(text[:-40] + _CUT_OFF.sub("<>", text[-40:])).items():
         if not blocks:
             continue
-        if source == "think" and said:
+        if source == "think" and declined:
             break  # "I don't know" is not made up for by a draft
         written = "".join(blocks)
-        said = said or (re.search(r"[^\W\d]", written) is not None and re.search(r"\d", written) is None)
+        declined = declined or (re.search(r"[^\W\d]", written) is not None and re.search(r"\d", written) is None)
         chosen = _choose(blocks, labels, form)
         extra = extra or [e for e in chosen if e.index is None and e.span is not None]
         by_event: list[list[Entry]] = [[] for _ in labels]

@@ -50,12 +50,12 @@ def find_attempts(source: Source, times: Sequence[float], task: str) -> tuple[At
             grasp = kinds[part.event] == "close" and bool(shuts)
             counted.append(min(shuts, key=lambda step: abs(step - end)) if grasp else None)
             ends.append(end if counted[-1] is None else counted[-1])
-    found = []
+    attempts = []
     for shut in (step for step in shuts if step not in counted):
         subtask, opened = sum(end <= shut for end in ends), next((step for step in opens if step > shut), None)
         if opened is not None:
-            found.append(Attempt(subtask, shut, opened, [*counted, None][subtask]))
-    return tuple(found)
+            attempts.append(Attempt(subtask, shut, opened, [*counted, None][subtask]))
+    return tuple(attempts)
 
 # %% ../../../nbs/98_lab_generate/45_attempts.ipynb #92eb3e3f
 _SPEED, _TURN = 0.25, 1.5  # m/s and rad/s of the hand on the line that takes the attempt's place
