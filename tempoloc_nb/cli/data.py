@@ -140,11 +140,14 @@ _HELP = {
     "force": "Replace what is there already.",
     "episode": "An episode; repeatable; all by default.",
     "label": "Name of an event, in order; repeatable.",
+    "prompt": "Name or folder of the prompt.",
+    "stamps": "Write the time under each frame.",
+    "tokens": "Tokens of an answer, at most.",
 }
 # Option of a format → what its numbers may be.
 _BOUNDS = {
     "fps": (Gt(0),), "rate": (Gt(0),), "episode": (Ge(0),), "decimals": (Ge(0), Le(6)), "num_video_frames": (Ge(-1),),
-    "max_frames": (Ge(1),),
+    "max_frames": (Ge(1),), "tokens": (Ge(1),),
 }  # fmt: skip
 _PANELS: dict[str, str | None] = {"Format": None} | dict.fromkeys(
     ("signal", "task_spec", "layout", "rate", "object", "index"), "Demonstrations in HDF5"

@@ -182,6 +182,7 @@ FORMATS: dict[str, Format] = {
         Format("lerobot", "LeRobot datasets", "lerobot_convert:export_lerobot", "lerobot_convert:import_lerobot",
                ("write", "read")),
         Format("hf", "a dataset for the Hub", "hf:export_hf", folders=("write",)),
+        Format("lmms-eval", "a task for lmms-eval", "lmms_eval:export_lmms_eval", folders=("write",)),
         Format("hdf5", "MimicGen and Isaac Lab files", "hdf5_write:export_hdf5", "hdf5:import_hdf5"),
         Format("autodata", "AutoData's task descriptors", "hdf5_rules:export_autodata",
                "hdf5_rules:import_autodata"),

@@ -172,6 +172,8 @@ USES: tuple[Use, ...] = (
         f"p.jsonl {MANIFEST}"),
     use(("dataset", "export", "hf", MANIFEST, "-o", "out"), "m", f"{MANIFEST} {MANIFEST} m/mug.toml m/a.mp4",
         changes=("here/out.part*",)),
+    use(("dataset", "export", "lmms-eval", MANIFEST, "-o", "out"), "m", f"{MANIFEST} {MANIFEST} m/mug.toml m/a.mp4",
+        changes=("here/out.part*",)),
     use("dataset export lerobot lr.jsonl --dataset lr --sarm -o out", "lr lr.jsonl stack.toml",
         "lr.jsonl lr/meta/info.json lr/meta/episodes/chunk-000/file-000.parquet stack.toml"),
     use("dataset export lerobot lr.jsonl --dataset lr2 -o out", "lr2 lr.jsonl stack.toml",
