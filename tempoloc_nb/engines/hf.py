@@ -85,6 +85,15 @@ def end_tokens(model: Any, processor: Any) -> list[int]:
     return found
 
 # %% ../../nbs/35_engines/30_hf.ipynb #186e9964
+def _check_levels(video: Any) -> None:
+    """Raise `TempolocError` unless a video processor's mean and deviation are a number, or one for each colour."""
+    for name in ("image_mean", "image_std"):
+        levels = getattr(video, name)
+        each = list(levels) if isinstance(levels, list | tuple) else [levels] * 3
+        if len(each) != 3 or not all(isinstance(value, int | float) for value in each):
+            raise TempolocError(f"the processor's configuration: {name} {str(levels)[:60]} must be three numbers")
+
+
 def _light(model: str | Path) -> tuple[Any, Any, str] | None:
     """The light model of a folder, its processor and revision; None where transformers has to load it."""
     from tempoloc_nb.engines.light import load_light
@@ -111,6 +120,7 @@ class _Loaded:
         else:  # its answers are the same, and so is what is written of the engine: a run may begin with one of them
             self.net, self.processor, self.revision = loaded
             self.attention = BATCHED
+        _check_levels(self.processor.video_processor)
         self.model, self.batch = title or model_title(model), batch
         self.total_pixels, self.stock = total_pixels, stock_positions
         self.ends, pad = end_tokens(self.net, self.processor), self.processor.tokenizer.pad_token_id

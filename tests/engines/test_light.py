@@ -181,6 +181,15 @@ def test_what_it_does_not_know_is_left_to_transformers(change: Callable[[Path], 
     assert load_light(folder) is None
 
 
+@pytest.mark.parametrize("light", [True, False])
+def test_four_colours_are_one_line(light: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(data_dir() / "models" / "tempoloc-tiny", folder)
+    edit("processor_config.json", lambda c: c["video_processor"].update(image_std=[0.5] * 4))(folder)
+    with pytest.raises(TempolocError, match=r"image_std .0\.5, 0\.5, 0\.5, 0\.5. must be three numbers"):
+        HFBackend(folder, device="cpu", light=light)
+
+
 def test_other_families_types_and_positions_are_left_to_transformers() -> None:
     assert load_light(qwen3()) is None
     folder = qwen25()
